@@ -1,0 +1,88 @@
+//! What a holder lends to its parts while one of them takes a step.
+
+use crate::fence::{Nonce, Nonces};
+use crate::key::{HolderId, Key};
+use crate::op::{Op, OpId, Request, Write};
+use crate::record::Ride;
+use crate::time::{Now, Tick, Ttl};
+use crate::vigil::{Rules, Vigils};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Which part of a holder an operation or a wake-up belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Part {
+    /// The session.
+    Session,
+    /// A lease, by its id.
+    Lease(u64),
+    /// A loose end: a key that may still show a claim which nobody here wants.
+    Loose(Key),
+}
+
+/// A write that was sent and of which it is not known whether it took effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Attempt {
+    pub(crate) nonce: Nonce,
+    pub(crate) sent: Tick,
+}
+
+pub(crate) struct Ctx<'a> {
+    pub(crate) now: Now,
+    pub(crate) rules: &'a Rules,
+    pub(crate) holder: &'a HolderId,
+    pub(crate) nonces: &'a mut Nonces,
+    pub(crate) vigils: &'a mut Vigils,
+    pub(crate) requests: &'a mut Vec<Request>,
+    pub(crate) ops: &'a mut BTreeMap<OpId, Part>,
+    pub(crate) last_op: &'a mut u64,
+    /// The part that is taking the step.
+    pub(crate) part: Part,
+    /// The key of this process's session, whether it is up or not.
+    pub(crate) session_key: &'a Key,
+    /// The fence of the session while it is up.
+    pub(crate) session: Option<Ride>,
+    /// The session's last tenure, if this process has stopped believing in it.
+    pub(crate) retired: Option<Nonce>,
+    /// Whether a tenure is held, or being given up, by a lease of this process.
+    pub(crate) is_ours: &'a dyn Fn(Nonce) -> bool,
+}
+
+impl Ctx<'_> {
+    fn send(&mut self, op: Op, timeout: Duration, urgent: bool) -> OpId {
+        *self.last_op += 1;
+        let id = OpId(*self.last_op);
+        self.ops.insert(id, self.part.clone());
+        self.requests.push(Request { id, op, timeout, urgent });
+        id
+    }
+
+    pub(crate) fn read(&mut self, key: &Key, ttl: Ttl) -> OpId {
+        self.send(Op::Read(key.clone()), call_timeout(ttl), false)
+    }
+
+    pub(crate) fn write(&mut self, write: Write, ttl: Ttl) -> OpId {
+        self.send(Op::Write(Box::new(write)), call_timeout(ttl), false)
+    }
+
+    /// A renewal: ahead of the queue, and given up in time for a second one.
+    pub(crate) fn renew(&mut self, write: Write, timeout: Duration) -> OpId {
+        self.send(Op::Write(Box::new(write)), timeout, true)
+    }
+
+    /// A tick between ¾ `span` and `span` from now.
+    pub(crate) fn jittered(&self, span: Duration) -> Tick {
+        let share = 768 + u32::from(self.nonces.jitter());
+        self.now.held.after(span.saturating_mul(share) / 1024)
+    }
+
+    /// When to try again after the `failures`-th failure in a row: from ttl/64 it doubles up to ttl/4.
+    pub(crate) fn retry_at(&self, ttl: Ttl, failures: u32) -> Tick {
+        self.jittered(ttl.part(64 >> failures.saturating_sub(1).min(4)))
+    }
+}
+
+/// How long a call that is not a renewal may take: a quarter of the ttl, and 5 s at most.
+fn call_timeout(ttl: Ttl) -> Duration {
+    ttl.part(4).min(Duration::from_secs(5))
+}

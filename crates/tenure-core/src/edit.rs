@@ -1,0 +1,175 @@
+//! Changing a record on the strength of a tenure that is ours: giving it up, or writing other metadata.
+//!
+//! Every write is conditional on the record still showing this very tenure (S3), and is repeated until its outcome is
+//! known. Losing to someone else ends the edit and changes nothing.
+
+use crate::bugs::Bug;
+use crate::ctx::{Attempt, Ctx};
+use crate::error::{ErrorKind, StoreError};
+use crate::fence::{Fence, Nonce, Version};
+use crate::key::{HolderId, Key};
+use crate::metadata::Metadata;
+use crate::op::{Answer, Expect, OpId, Outcome, Write};
+use crate::record::{Occupant, Record, Ride, Stored, Tenure};
+use crate::time::{Tick, Ttl, Wall};
+
+/// A tenure as plain data: enough to refresh it, to release it, or to go on holding it, from any process.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Token {
+    /// The key.
+    pub key: Key,
+    /// Its fence.
+    pub fence: Fence,
+    /// The tenure's id.
+    pub id: Nonce,
+    /// The record's version when the token was last used.
+    pub version: Version,
+    /// Who holds it by name.
+    pub holder: HolderId,
+    /// How long it lasts after a refresh.
+    pub ttl: Ttl,
+    /// When the tenure began.
+    pub since: Wall,
+    /// The users' fields.
+    pub metadata: Metadata,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Change {
+    /// Leave a vacant record that keeps the fence.
+    Vacate,
+    /// Write the tenure again: a beat, with the metadata and the ride that the edit names.
+    Amend,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum EditEnd {
+    /// The record shows the change. `sent`: before the write that made it.
+    Done {
+        sent: Tick,
+    },
+    /// The record shows another tenure, or none.
+    NotOurs(Option<Occupant>),
+    GaveUp(StoreError),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Edit {
+    pub(crate) token: Token,
+    pub(crate) ride: Option<Ride>,
+    change: Change,
+    in_flight: Option<(OpId, Attempt)>,
+    /// Writes that may have landed: all that were sent but for those that were refused.
+    unresolved: Vec<Attempt>,
+    retry_at: Tick,
+    failures: u32,
+    /// No further attempts after this.
+    until: Tick,
+}
+
+impl Edit {
+    pub(crate) fn start(
+        token: Token,
+        ride: Option<Ride>,
+        change: Change,
+        until: Tick,
+        ctx: &mut Ctx<'_>,
+    ) -> Edit {
+        let mut edit = Edit {
+            token,
+            ride,
+            change,
+            in_flight: None,
+            unresolved: Vec::new(),
+            retry_at: ctx.now.held,
+            failures: 0,
+            until,
+        };
+        edit.send(ctx);
+        edit
+    }
+
+    pub(crate) fn wake_at(&self) -> Option<Tick> {
+        if self.in_flight.is_some() { None } else { Some(self.retry_at) }
+    }
+
+    fn send(&mut self, ctx: &mut Ctx<'_>) {
+        let nonce = ctx.nonces.draw();
+        let token = &self.token;
+        let tenure = match self.change {
+            Change::Vacate => None,
+            Change::Amend => Some(Tenure {
+                id: token.id,
+                beat: nonce,
+                holder: token.holder.clone(),
+                ttl: token.ttl,
+                since: token.since,
+                ride: self.ride.clone(),
+                mail: Vec::new(),
+            }),
+        };
+        let record = Record {
+            fence: token.fence,
+            nonce,
+            stamp: ctx.now.wall,
+            tenure,
+            metadata: token.metadata.clone(),
+        };
+        let write = Write { key: token.key.clone(), expect: Expect::Unchanged(token.version), record };
+        let attempt = Attempt { nonce, sent: ctx.now.held };
+        self.in_flight = Some((ctx.write(write, token.ttl), attempt));
+    }
+
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>) {
+        if self.in_flight.is_none() && ctx.now.held >= self.retry_at {
+            self.send(ctx);
+        }
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: OpId,
+        result: Result<Answer, StoreError>,
+    ) -> Option<EditEnd> {
+        let (_, attempt) = self.in_flight.take_if(|(op, _)| *op == id)?;
+        match result {
+            Ok(Answer::Write(Outcome::Won { version, .. })) => {
+                self.token.version = version;
+                Some(EditEnd::Done { sent: attempt.sent })
+            }
+            Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current),
+            Ok(Answer::Read(_)) => None,
+            Err(error) => {
+                if error.kind() == ErrorKind::Unknown {
+                    self.unresolved.push(attempt);
+                }
+                self.failures += 1;
+                self.retry_at = ctx.retry_at(self.token.ttl, self.failures);
+                let gives_up = ctx.rules.bugs.has(Bug::ReleaseGivesUp) && self.change == Change::Vacate;
+                let over = gives_up || !error.is_passing() || self.retry_at > self.until;
+                over.then_some(EditEnd::GaveUp(error))
+            }
+        }
+    }
+
+    fn refused(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>) -> Option<EditEnd> {
+        let Some(current) = current else { return Some(EditEnd::NotOurs(None)) };
+        let last_own = match (&self.change, current.tenure(self.token.id)) {
+            (Change::Amend, Some(tenure)) => tenure.beat,
+            _ => current.record.nonce,
+        };
+        if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == last_own) {
+            self.token.version = current.version;
+            return Some(EditEnd::Done { sent: attempt.sent });
+        }
+        let unconditional = ctx.rules.bugs.has(Bug::ReleaseUnconditional) && self.change == Change::Vacate;
+        if current.tenure(self.token.id).is_none() && !unconditional {
+            return Some(EditEnd::NotOurs(Occupant::of(&current.record)));
+        }
+        // Still ours, but something else was written: mail, or another process with the same token.
+        self.token.version = current.version;
+        self.send(ctx);
+        None
+    }
+}

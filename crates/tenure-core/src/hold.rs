@@ -1,0 +1,295 @@
+//! Holding a lease that beats for itself: a session, or a key of its own.
+//!
+//! Belief is counted from before each renewal was sent. A renewal whose answer was lost extends nothing until the record's
+//! own beat shows that it took effect. At the deadline belief ends by itself, without any I/O.
+
+use crate::bid::Won;
+use crate::bugs::Bug;
+use crate::ctx::{Attempt, Ctx};
+use crate::error::{ErrorKind, StoreError};
+use crate::fence::{Fence, Nonce, Version};
+use crate::key::Key;
+use crate::metadata::Metadata;
+use crate::op::{Answer, Expect, OpId, Outcome, Write};
+use crate::record::{Ask, Letter, Occupant, Record, Stored, Tenure};
+use crate::time::{Now, Tick, Ttl, Wall};
+use std::time::Duration;
+
+/// Why a lease ended before its holder gave it up.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its validity ran out: the process was stopped or too slow to renew.
+    Expired,
+    /// Its validity ran out while the store could not be reached, or would not answer.
+    Unreachable(StoreError),
+    /// Another holder has it now, or has fenced the session that it rode on.
+    Taken(Option<Occupant>),
+    /// The record was deleted behind the protocol's back.
+    Deleted,
+    /// It was withdrawn on request.
+    Revoked,
+    /// It was given up by someone else who had its token.
+    Released,
+}
+
+/// What a step of holding brought about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Held {
+    /// Belief reaches until this tick now.
+    Extended(Tick),
+    /// The wall clock says that time was hidden: belief is suspended until a renewal succeeds.
+    Suspended,
+    /// Requests to this holder.
+    Mail(Vec<Letter>),
+    /// The metadata that was asked for is written.
+    Updated,
+    Lost(Loss),
+}
+
+/// A wall clock that gains this much on elapsed time has seen time that the process's clocks have not.
+const TRIPWIRE: Duration = Duration::from_secs(1);
+
+/// A renewal under way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Flight {
+    op: OpId,
+    attempt: Attempt,
+    /// It carries the metadata as it is now.
+    fresh: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Hold {
+    pub(crate) key: Key,
+    pub(crate) id: Nonce,
+    pub(crate) fence: Fence,
+    pub(crate) version: Version,
+    pub(crate) ttl: Ttl,
+    pub(crate) since: Wall,
+    pub(crate) metadata: Metadata,
+    /// Belief ends here.
+    pub(crate) deadline: Tick,
+    renew_at: Tick,
+    in_flight: Option<Flight>,
+    unresolved: Vec<Attempt>,
+    failures: u32,
+    last_error: Option<StoreError>,
+    /// New metadata was asked for, and it isn't known that the record shows it.
+    updating: bool,
+    /// Withdrawn by mail: not renewed any more.
+    revoked: bool,
+    suspended: bool,
+    /// The wall clock and the holder's clock at the last look.
+    mark: (Wall, Tick),
+}
+
+impl Hold {
+    pub(crate) fn new(key: Key, ttl: Ttl, since: Wall, won: Won, ctx: &Ctx<'_>) -> Hold {
+        let deadline = won.sent.after(belief(ctx, ttl));
+        Hold {
+            key,
+            id: won.id,
+            fence: won.fence,
+            version: won.version,
+            ttl,
+            since,
+            metadata: won.metadata,
+            deadline,
+            renew_at: renew_at(ctx, won.sent, ttl),
+            in_flight: None,
+            unresolved: Vec::new(),
+            failures: 0,
+            last_error: None,
+            updating: false,
+            revoked: false,
+            suspended: false,
+            mark: (ctx.now.wall, ctx.now.held),
+        }
+    }
+
+    /// When to come back if nothing happens.
+    pub(crate) fn wake_at(&self) -> Tick {
+        if self.in_flight.is_some() || self.revoked {
+            self.deadline
+        } else {
+            self.renew_at.min(self.deadline)
+        }
+    }
+
+    /// Until when the holder may believe: not at all while suspended.
+    pub(crate) fn valid_until(&self) -> Tick {
+        if self.suspended { Tick(0) } else { self.deadline }
+    }
+
+    /// Asks for new metadata, written with a renewal at once.
+    pub(crate) fn update(&mut self, ctx: &mut Ctx<'_>, metadata: Metadata) {
+        self.metadata = metadata;
+        self.updating = true;
+        if let Some(flight) = &mut self.in_flight {
+            flight.fresh = false;
+        }
+        self.renew(ctx);
+    }
+
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, out: &mut Vec<Held>) {
+        if ctx.now.held >= self.deadline && !ctx.rules.bugs.has(Bug::RenewAfterExpiry) {
+            if !ctx.rules.bugs.has(Bug::LossNotTold) {
+                out.push(Held::Lost(self.expiry()));
+            }
+            return;
+        }
+        if self.time_was_hidden(ctx.now) && !self.suspended {
+            self.suspended = true;
+            self.renew_at = ctx.now.held;
+            // A renewal under way was sent before the gap: it proves nothing about the time since.
+            self.in_flight = None;
+            out.push(Held::Suspended);
+        }
+        if ctx.now.held >= self.renew_at {
+            self.renew(ctx);
+        }
+    }
+
+    fn expiry(&mut self) -> Loss {
+        match self.last_error.take() {
+            _ if self.revoked => Loss::Revoked,
+            Some(error) => Loss::Unreachable(error),
+            None if self.in_flight.is_some() => {
+                Loss::Unreachable(StoreError::unknown("the store has not answered a renewal"))
+            }
+            None => Loss::Expired,
+        }
+    }
+
+    fn time_was_hidden(&mut self, now: Now) -> bool {
+        let (wall, held) = std::mem::replace(&mut self.mark, (now.wall, now.held));
+        now.wall.since(wall) > now.held.since(held) + TRIPWIRE
+    }
+
+    fn renew(&mut self, ctx: &mut Ctx<'_>) {
+        if self.in_flight.is_some() || self.revoked {
+            return;
+        }
+        let nonce = ctx.nonces.draw();
+        let tenure = Tenure {
+            id: self.id,
+            beat: nonce,
+            holder: ctx.holder.clone(),
+            ttl: self.ttl,
+            since: self.since,
+            ride: None,
+            mail: Vec::new(),
+        };
+        let record = Record {
+            fence: self.fence,
+            nonce,
+            stamp: ctx.now.wall,
+            tenure: Some(tenure),
+            metadata: self.metadata.clone(),
+        };
+        let write = Write { key: self.key.clone(), expect: Expect::Unchanged(self.version), record };
+        // A sixth of the ttl lets a second renewal follow the first in time, with room for one that mail makes lose.
+        let timeout = self.ttl.part(6).min(self.deadline.since(ctx.now.held));
+        let attempt = Attempt { nonce, sent: ctx.now.held };
+        self.in_flight = Some(Flight { op: ctx.renew(write, timeout), attempt, fresh: true });
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: OpId,
+        result: Result<Answer, StoreError>,
+        out: &mut Vec<Held>,
+    ) {
+        let Some(Flight { attempt, fresh, .. }) = self.in_flight.take_if(|flight| flight.op == id) else {
+            return;
+        };
+        match result {
+            Ok(Answer::Write(Outcome::Won { version, .. })) => {
+                let sent = if ctx.rules.bugs.has(Bug::ValidFromAnswer) { ctx.now.held } else { attempt.sent };
+                self.renewed(ctx, version, sent, out);
+                if self.updating && fresh {
+                    self.updating = false;
+                    out.push(Held::Updated);
+                } else if self.updating {
+                    self.renew(ctx);
+                }
+            }
+            Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current, out),
+            Ok(Answer::Read(_)) => {}
+            Err(error) => self.failed(ctx, attempt, error, out),
+        }
+        // An answer may have taken longer than the lease.
+        if ctx.now.held >= self.deadline && !out.iter().any(|held| matches!(held, Held::Lost(_))) {
+            self.wake(ctx, out);
+        }
+    }
+
+    fn renewed(&mut self, ctx: &Ctx<'_>, version: Version, sent: Tick, out: &mut Vec<Held>) {
+        self.version = version;
+        self.unresolved.clear();
+        self.failures = 0;
+        self.last_error = None;
+        self.suspended = false;
+        self.renew_at = renew_at(ctx, sent, self.ttl);
+        self.extend(ctx, sent, out);
+    }
+
+    fn extend(&mut self, ctx: &Ctx<'_>, sent: Tick, out: &mut Vec<Held>) {
+        self.deadline = self.deadline.max(sent.after(belief(ctx, self.ttl)));
+        out.push(Held::Extended(self.valid_until()));
+    }
+
+    /// A renewal lost its compare-and-set: by mail, by an earlier renewal of ours whose answer was lost, or because the
+    /// lease is gone.
+    fn refused(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>, out: &mut Vec<Held>) {
+        let Some(current) = current else { return out.push(Held::Lost(Loss::Deleted)) };
+        let Some(tenure) = current.tenure(self.id) else {
+            if ctx.rules.bugs.has(Bug::LostIsStillMine) {
+                self.version = current.version;
+                return self.renew(ctx);
+            }
+            let released = current.record.tenure.is_none() && current.record.fence == self.fence;
+            let loss = if released { Loss::Released } else { Loss::Taken(Occupant::of(&current.record)) };
+            return out.push(Held::Lost(loss));
+        };
+        self.version = current.version;
+        let landed = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.beat).copied();
+        self.unresolved.clear();
+        self.last_error = None;
+        if let Some(attempt) = landed.filter(|_| !self.suspended) {
+            self.extend(ctx, attempt.sent, out);
+        }
+        if !tenure.mail.is_empty() && !ctx.rules.bugs.has(Bug::MailLost) {
+            self.revoked |= tenure.mail.iter().any(|l| l.ask == Ask::Revoke && l.key == self.key);
+            out.push(Held::Mail(tenure.mail.clone()));
+        }
+        // Once more over what stands there now, which also empties the mailbox.
+        if ctx.now.held < self.deadline {
+            self.renew(ctx);
+        }
+    }
+
+    fn failed(&mut self, ctx: &mut Ctx<'_>, attempt: Attempt, error: StoreError, out: &mut Vec<Held>) {
+        self.failures += 1;
+        if error.kind() == ErrorKind::Unknown {
+            if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
+                return self.renewed(ctx, attempt.nonce.into(), attempt.sent, out);
+            }
+            if !ctx.rules.bugs.has(Bug::UnknownIsFailure) {
+                self.unresolved.push(attempt);
+            }
+        }
+        self.last_error = Some(error);
+        self.renew_at = ctx.retry_at(self.ttl, self.failures);
+    }
+}
+
+fn belief(ctx: &Ctx<'_>, ttl: Ttl) -> Duration {
+    if ctx.rules.bugs.has(Bug::NoDriftMargin) { ttl.duration() } else { ctx.rules.drift.belief(ttl) }
+}
+
+fn renew_at(ctx: &Ctx<'_>, sent: Tick, ttl: Ttl) -> Tick {
+    sent.after(if ctx.rules.bugs.has(Bug::RenewTooLate) { ttl.part(5) * 4 } else { ttl.part(3) })
+}

@@ -1,0 +1,430 @@
+//! One process instance: its session, the leases that ride on it, and those that beat for themselves.
+//!
+//! This is the machine behind the library's `Leases`. It sorts events to its parts and turns what they end with into
+//! notices; the parts are in `bid` (getting), `hold` (keeping), `edit` (changing and giving up), `session` and `loose`.
+
+use crate::bid::{Bid, BidEnd, Carry, Goal, Patience};
+use crate::bugs::Bug;
+use crate::ctx::{Ctx, Part};
+use crate::edit::{Edit, Token};
+use crate::error::StoreError;
+use crate::fence::{Fence, Nonce, Nonces};
+use crate::hold::{Hold, Loss};
+use crate::key::{HolderId, Key};
+use crate::lease::Lease;
+use crate::loose::Loose;
+use crate::metadata::Metadata;
+use crate::op::{Answer, Event, Machine, OpId, Request, Step};
+use crate::record::{Ask, Occupant};
+use crate::session::Session;
+use crate::time::{Now, Tick, Ttl};
+use crate::vigil::{Rules, Vigils};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Names a lease between a process's machine and its users. Chosen by the user, never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(pub u64);
+
+/// How a lease is kept alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Beat {
+    /// By its own renewals, with this ttl.
+    Own(Ttl),
+    /// By its process's session.
+    Session,
+}
+
+/// What a user wants.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Want {
+    /// Which key.
+    pub key: Key,
+    /// How it is kept alive.
+    pub beat: Beat,
+    /// What becomes of its metadata.
+    pub carry: Carry,
+    /// How long to wait.
+    pub patience: Patience,
+}
+
+/// What users ask of a [`Holder`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// Get a lease. Answered by `Acquired`, `Held`, `Absent` or `Failed`.
+    Acquire(LeaseId, Want),
+    /// Give up a lease, or the attempt to get it; with other metadata in the same write, if given. Answered by
+    /// `Released`.
+    Release(LeaseId, Option<Metadata>),
+    /// Stop believing, but leave the record to expire: what was done under the lease could not be ended for certain.
+    /// Answered by `Released`.
+    Lapse(LeaseId),
+    /// Write other metadata under the lease. Answered by `Updated`, or by the lease's loss.
+    Update(LeaseId, Metadata),
+    /// Turn the lease into plain data that lasts for a ttl. Answered by `Detached`, or by the lease's loss.
+    Detach(LeaseId, Ttl),
+    /// Prolong a tenure that is plain data, as plain data. Answered by `Detached`, `NotOurs` or `Failed`.
+    Refresh(LeaseId, Box<Token>),
+    /// Go on holding a tenure that was plain data. Answered by `Acquired`, `NotOurs` or `Failed`.
+    Adopt(LeaseId, Box<Token>),
+    /// Give up a tenure that is plain data. Answered by `Released`.
+    Return(LeaseId, Box<Token>),
+    /// Begin the session now rather than with the first lease that rides on it.
+    Start,
+    /// Give up everything. Answered by `Stopped`.
+    Stop,
+}
+
+/// What a [`Holder`] tells its users.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// The lease is held. `until`: how long to believe, for one that beats for itself; one that rides is believed while
+    /// the session is.
+    Acquired {
+        /// Which.
+        lease: LeaseId,
+        /// Its fence.
+        fence: Fence,
+        /// The end of belief, or [`Tick::NEVER`] for a lease that rides.
+        until: Tick,
+        /// The metadata that it carries.
+        metadata: Metadata,
+    },
+    /// Patience is over and another holds the key.
+    Held(LeaseId, Option<Occupant>),
+    /// The record that was to be carried on does not exist.
+    Absent(LeaseId),
+    /// It could not be had.
+    Failed(LeaseId, StoreError),
+    /// A lease that beats for itself is believed until then; not at all, for now, at tick 0.
+    Valid(LeaseId, Tick),
+    /// The session, and all that rides on it, is believed until then; not at all, for now, at tick 0.
+    SessionValid(Tick),
+    /// Someone asks something of the lease's holder.
+    Asked(LeaseId, Ask),
+    /// The lease is gone.
+    Lost(LeaseId, Loss),
+    /// The metadata is written.
+    Updated(LeaseId),
+    /// The lease is given up. False: it was not ours any more, or is left to expire.
+    Released(LeaseId, bool),
+    /// The tenure as plain data.
+    Detached(LeaseId, Box<Token>),
+    /// The tenure that a token stands for is over.
+    NotOurs(LeaseId, Option<Occupant>),
+    /// Everything is given up.
+    Stopped,
+}
+
+/// Who a holder is and what it goes by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Its id, unique for each start.
+    pub holder: HolderId,
+    /// The key of its session.
+    pub session: Key,
+    /// The session's ttl.
+    pub ttl: Ttl,
+    /// Metadata of the session's record, for people: a host name, a process id.
+    pub about: Metadata,
+    /// 64 random bits for this process start.
+    pub instance: u64,
+}
+
+/// The workbench that all parts share.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Desk {
+    pub(crate) identity: Identity,
+    pub(crate) rules: Rules,
+    pub(crate) nonces: Nonces,
+    pub(crate) vigils: Vigils,
+    pub(crate) ops: BTreeMap<OpId, Part>,
+    pub(crate) last_op: u64,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// The machine of one process instance.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Holder {
+    pub(crate) desk: Desk,
+    pub(crate) session: Session,
+    pub(crate) leases: BTreeMap<LeaseId, Lease>,
+    pub(crate) loose: BTreeMap<Key, Loose>,
+    /// Leases that wait for the session to be up.
+    pub(crate) queued: BTreeSet<LeaseId>,
+    /// Leases that are being bid for.
+    bidding: BTreeSet<LeaseId>,
+    /// Leases that were left to expire while the session beats on: a stop must not vacate the session before that.
+    pub(crate) lapsing: u32,
+    pub(crate) stopping: bool,
+    timers: BTreeSet<(Tick, Part)>,
+    wakes: BTreeMap<Part, Tick>,
+}
+
+impl Machine for Holder {
+    type Command = Command;
+    type Notice = Notice;
+
+    fn step(&mut self, now: Now, event: Event<Command>) -> Step<Notice> {
+        match event {
+            Event::Command(command) => self.command(now, command),
+            Event::Answer(op, result) => self.answer(now, op, result),
+            Event::Changed(key) => self.changed(now, key.as_ref()),
+            Event::Wake => {}
+        }
+        self.wake_due(now);
+        if self.stopping {
+            self.go_on_stopping(now);
+        }
+        Step {
+            requests: std::mem::take(&mut self.desk.requests),
+            notices: std::mem::take(&mut self.desk.notices),
+            wake_at: self.timers.first().map(|(tick, _)| *tick),
+        }
+    }
+}
+
+impl Holder {
+    /// A holder that holds nothing yet.
+    #[must_use]
+    pub fn new(identity: Identity, rules: Rules) -> Holder {
+        let nonces = Nonces::new(identity.instance);
+        let desk = Desk {
+            identity,
+            rules,
+            nonces,
+            vigils: Vigils::default(),
+            ops: BTreeMap::new(),
+            last_op: 0,
+            requests: Vec::new(),
+            notices: Vec::new(),
+        };
+        Holder {
+            desk,
+            session: Session::default(),
+            leases: BTreeMap::new(),
+            loose: BTreeMap::new(),
+            queued: BTreeSet::new(),
+            bidding: BTreeSet::new(),
+            lapsing: 0,
+            stopping: false,
+            timers: BTreeSet::new(),
+            wakes: BTreeMap::new(),
+        }
+    }
+
+    /// How many leases this holder has, wants, or is giving up.
+    #[must_use]
+    pub fn leases(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// The fence of the session while it is up.
+    #[must_use]
+    pub fn session_fence(&self) -> Option<Fence> {
+        self.session.ride(&self.desk.identity.session).map(|ride| ride.fence)
+    }
+
+    /// Runs `f` for one part with everything that parts may use. The part itself must be taken out of `self` before.
+    pub(crate) fn lend<R>(&mut self, now: Now, part: Part, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
+        let Holder { desk, session, leases, .. } = self;
+        let is_ours = |id: Nonce| leases.values().any(|lease| lease.may_own(id));
+        let mut ctx = Ctx {
+            now,
+            rules: &desk.rules,
+            holder: &desk.identity.holder,
+            nonces: &mut desk.nonces,
+            vigils: &mut desk.vigils,
+            requests: &mut desk.requests,
+            ops: &mut desk.ops,
+            last_op: &mut desk.last_op,
+            part,
+            session_key: &desk.identity.session,
+            session: session.ride(&desk.identity.session),
+            retired: session.retired(),
+            is_ours: &is_ours,
+        };
+        f(&mut ctx)
+    }
+
+    pub(crate) fn tell(&mut self, notice: Notice) {
+        self.desk.notices.push(notice);
+    }
+
+    /// Sets when `part` wants to be woken.
+    pub(crate) fn set_wake(&mut self, part: Part, at: Option<Tick>) {
+        if let Some(old) = self.wakes.remove(&part) {
+            self.timers.remove(&(old, part.clone()));
+        }
+        if let Some(at) = at {
+            self.timers.insert((at, part.clone()));
+            self.wakes.insert(part, at);
+        }
+    }
+
+    fn wake_due(&mut self, now: Now) {
+        // Each part is woken at most once for a step, so that none that asks for the present tick can keep us here.
+        let due: Vec<Part> =
+            self.timers.iter().take_while(|(at, _)| *at <= now.held).map(|(_, part)| part.clone()).collect();
+        for part in due {
+            match part {
+                Part::Session => self.wake_session(now),
+                Part::Lease(id) => self.wake_lease(now, LeaseId(id), false),
+                Part::Loose(key) => self.wake_loose(now, &key),
+            }
+        }
+    }
+
+    fn answer(&mut self, now: Now, op: OpId, result: Result<Answer, StoreError>) {
+        match self.desk.ops.remove(&op) {
+            Some(Part::Session) => self.answer_session(now, op, result),
+            Some(Part::Lease(id)) => self.answer_lease(now, LeaseId(id), op, result),
+            Some(Part::Loose(key)) => self.answer_loose(now, &key, op, result),
+            None => {}
+        }
+    }
+
+    /// A hint from the store: whoever waits for this key looks at it again.
+    fn changed(&mut self, now: Now, key: Option<&Key>) {
+        let waits = |id: &LeaseId| match (self.leases.get(id), key) {
+            (Some(Lease::Bidding(bid)), Some(key)) => bid.key() == key,
+            (lease, _) => lease.is_some(),
+        };
+        let waiting: Vec<LeaseId> = self.bidding.iter().copied().filter(waits).collect();
+        for id in waiting {
+            self.wake_lease(now, id, true);
+        }
+    }
+
+    fn command(&mut self, now: Now, command: Command) {
+        match command {
+            Command::Acquire(id, _) | Command::Refresh(id, _) | Command::Adopt(id, _) if self.stopping => {
+                self.tell(Notice::Failed(
+                    id,
+                    StoreError::invalid("this holder is stopping; start another one"),
+                ));
+            }
+            Command::Acquire(id, want) => self.acquire(now, id, want),
+            Command::Release(id, metadata) => self.release(now, id, metadata),
+            Command::Lapse(id) => self.lapse(now, id),
+            Command::Update(id, metadata) => self.update(now, id, metadata),
+            Command::Detach(id, ttl) => self.detach(now, id, ttl),
+            Command::Refresh(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Refresh),
+            Command::Adopt(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Adopt),
+            Command::Return(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Release),
+            Command::Start => self.want_session(now),
+            Command::Stop => self.stop(now),
+        }
+    }
+
+    fn stop(&mut self, now: Now) {
+        self.stopping = true;
+        let all: Vec<LeaseId> = self.leases.keys().copied().collect();
+        for id in all {
+            self.release(now, id, None);
+        }
+    }
+
+    fn go_on_stopping(&mut self, now: Now) {
+        if self.leases.values().all(Lease::is_lapsing) {
+            self.leave_session(now);
+        }
+    }
+
+    pub(crate) fn acquire(&mut self, now: Now, id: LeaseId, want: Want) {
+        let (ttl, rides) = match want.beat {
+            Beat::Own(ttl) => (ttl, false),
+            Beat::Session => (self.desk.identity.ttl, true),
+        };
+        let goal = Goal { key: want.key, ttl, ride: None, carry: want.carry, patience: want.patience };
+        if !rides {
+            self.bid(now, id, goal);
+        } else {
+            match self.session.ride(&self.desk.identity.session) {
+                Some(ride) => self.bid(now, id, Goal { ride: Some(ride), ..goal }),
+                None => self.queue(now, id, goal),
+            }
+        }
+    }
+
+    /// Keeps a wish until the session is up.
+    pub(crate) fn queue(&mut self, now: Now, id: LeaseId, goal: Goal) {
+        let end = match goal.patience {
+            Patience::Until(end) => Some(end),
+            _ => None,
+        };
+        self.leases.insert(id, Lease::Queued(Box::new(goal)));
+        self.queued.insert(id);
+        self.set_wake(Part::Lease(id.0), end);
+        self.want_session(now);
+    }
+
+    pub(crate) fn bid(&mut self, now: Now, id: LeaseId, goal: Goal) {
+        let (bid, end) = self.lend(now, Part::Lease(id.0), |ctx| Bid::start(goal, ctx));
+        self.after_bid(now, id, bid, end, false);
+    }
+
+    /// Puts a bid back, or what it ended with in its place.
+    pub(crate) fn after_bid(
+        &mut self,
+        now: Now,
+        id: LeaseId,
+        bid: Bid,
+        end: Option<BidEnd>,
+        abandoned: bool,
+    ) {
+        let part = Part::Lease(id.0);
+        let Some(end) = end else {
+            self.set_wake(part, bid.wake_at());
+            let lease =
+                if abandoned { Lease::Abandoned(Box::new(bid)) } else { Lease::Bidding(Box::new(bid)) };
+            self.leases.insert(id, lease);
+            self.bidding.insert(id);
+            return;
+        };
+        self.bidding.remove(&id);
+        self.set_wake(part.clone(), None);
+        if bid.is_stray() && bid.goal().ride.is_some() && !self.desk.rules.bugs.has(Bug::ZombieForgotten) {
+            self.tie_up(now, bid.key().clone());
+        }
+        match end {
+            BidEnd::Won(won) => {
+                let goal = bid.goal();
+                let (fence, metadata) = (won.fence, won.metadata.clone());
+                let lease = if goal.ride.is_some() {
+                    Lease::riding(goal.key.clone(), now.wall, won)
+                } else {
+                    let (key, ttl) = (goal.key.clone(), goal.ttl);
+                    let hold = self.lend(now, part.clone(), |ctx| Hold::new(key, ttl, now.wall, won, ctx));
+                    Lease::Beating(Box::new(hold))
+                };
+                let until = lease.valid_until();
+                self.set_wake(part, lease.wake_at());
+                self.leases.insert(id, lease);
+                if abandoned {
+                    self.release(now, id, None);
+                } else {
+                    self.tell(Notice::Acquired { lease: id, fence, until, metadata });
+                }
+            }
+            _ if abandoned => self.tell(Notice::Released(id, false)),
+            BidEnd::Held(by) => self.tell(Notice::Held(id, by)),
+            BidEnd::Absent => self.tell(Notice::Absent(id)),
+            BidEnd::Failed(error) => self.tell(Notice::Failed(id, error)),
+            BidEnd::Dropped => self.tell(Notice::Released(id, false)),
+        }
+    }
+
+    pub(crate) fn start_edit(
+        &mut self,
+        now: Now,
+        part: Part,
+        token: Token,
+        change: crate::edit::Change,
+        until: Tick,
+        rides: bool,
+    ) -> Edit {
+        let ride = if rides { self.session.ride(&self.desk.identity.session) } else { None };
+        self.lend(now, part, |ctx| Edit::start(token, ride, change, until, ctx))
+    }
+}

@@ -1,0 +1,38 @@
+//! The pure core of [tenure](https://docs.rs/tenure): what leases are, and the machines that get, keep and give them up.
+//!
+//! Nothing here does I/O, reads a clock or draws randomness. A machine takes an event and the time, and answers with
+//! operations to perform, notices for its users, and when to come back ([`op::Machine`]). So the same code runs in
+//! production, in the simulator by the million steps, and under a model checker.
+//!
+//! Users of leases want the crate `tenure`; this one is for those who write stores, drivers or simulators.
+
+mod bid;
+mod bugs;
+mod ctx;
+mod edit;
+pub mod error;
+mod fence;
+mod hold;
+mod holder;
+mod key;
+mod lease;
+mod loose;
+mod metadata;
+pub mod op;
+mod record;
+mod session;
+pub mod time;
+mod vigil;
+
+pub use bid::{Carry, Patience};
+pub use bugs::{Bug, Bugs};
+pub use edit::Token;
+pub use error::{ErrorKind, InvalidInput, StoreError};
+pub use fence::{Fence, Nonce, Nonces, Version};
+pub use hold::Loss;
+pub use holder::{Beat, Command, Holder, Identity, LeaseId, Notice, Want};
+pub use key::{HolderId, Key};
+pub use metadata::{Metadata, Number, Value};
+pub use record::{Ask, Letter, MAILBOX, Occupant, Record, Ride, Stored, Tenure};
+pub use time::{Clock, Drift, Now, Tick, Ttl, Wall};
+pub use vigil::Rules;

@@ -1,0 +1,116 @@
+//! The language between machines and the world: operations and notices out, answers and commands in.
+
+use crate::error::StoreError;
+use crate::fence::{Fence, Version};
+use crate::key::Key;
+use crate::record::{Record, Stored};
+use crate::time::{Now, Tick};
+use std::time::Duration;
+
+/// What a write expects to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Expect {
+    /// No record at all. For creating things once; a vacant record is in the way.
+    Absent,
+    /// No tenure: no record, or a vacant one. The store sets the fence to the higher of the record's own and one more
+    /// than the old record's, so that a released key is taken in one round trip.
+    Vacant,
+    /// The record in just this version. The fence is written as given.
+    Unchanged(Version),
+}
+
+/// A conditional write of one record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Write {
+    /// Where.
+    pub key: Key,
+    /// On which condition.
+    pub expect: Expect,
+    /// What.
+    pub record: Record,
+}
+
+/// The answer to a conditional write. Losing is an answer, not an error.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// The record was written.
+    Won {
+        /// Its version.
+        version: Version,
+        /// Its fence, which the store may have raised.
+        fence: Fence,
+    },
+    /// The condition did not hold and nothing was written; this is what stands there.
+    Lost(Option<Stored>),
+}
+
+/// An operation on a store.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Op {
+    /// Read one record.
+    Read(Key),
+    /// Write one record.
+    Write(Box<Write>),
+}
+
+/// Pairs an operation with its answer.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u64);
+
+/// An operation that a machine wants done.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request {
+    /// Comes back with the answer.
+    pub id: OpId,
+    /// What to do.
+    pub op: Op,
+    /// After this long without an answer, a read counts as unavailable and a write as unknown.
+    pub timeout: Duration,
+    /// Renewals go ahead of everything else that waits for the store.
+    pub urgent: bool,
+}
+
+/// The answer to an operation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Answer {
+    /// To a read: the record, if there is one.
+    Read(Option<Stored>),
+    /// To a write.
+    Write(Outcome),
+}
+
+#[allow(clippy::large_enum_variant, reason = "an event lives for one step only")]
+/// What happened. `C` is the commands that users give to the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Event<C> {
+    /// A user's wish.
+    Command(C),
+    /// An operation's result. Late, repeated and unasked-for answers are ignored.
+    Answer(OpId, Result<Answer, StoreError>),
+    /// The store says that this key (or, without one, any key) may have changed. A hint: it may be lost, late or wrong.
+    Changed(Option<Key>),
+    /// Time has passed. Early, late and repeated wake-ups are harmless.
+    Wake,
+}
+
+/// What a machine wants after an event. `N` is the notices that it gives to its users.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Step<N> {
+    /// Operations to start; their order is free.
+    pub requests: Vec<Request>,
+    /// Told to the users, in this order.
+    pub notices: Vec<N>,
+    /// When, by [`Now::held`], to come back with [`Event::Wake`] if nothing else happens before.
+    pub wake_at: Option<Tick>,
+}
+
+/// A passive machine: it decides, a driver obeys. No I/O, no clock, no randomness inside.
+pub trait Machine {
+    /// What users ask of it.
+    type Command;
+    /// What it tells them.
+    type Notice;
+
+    /// Takes one event and says what to do.
+    fn step(&mut self, now: Now, event: Event<Self::Command>) -> Step<Self::Notice>;
+}

@@ -1,0 +1,116 @@
+//! What a store keeps for a key: who holds it, under which fence, and how to tell whether they still do.
+
+use crate::fence::{Fence, Nonce, Version};
+use crate::key::{HolderId, Key};
+use crate::metadata::Metadata;
+use crate::time::{Ttl, Wall};
+use std::time::Duration;
+
+/// The record of one key. A record without a tenure is *vacant*: it only keeps the fence and the metadata.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Record {
+    /// The fence of the present tenure, or of the last one.
+    pub fence: Fence,
+    /// Marks the write that made this version of the record.
+    pub nonce: Nonce,
+    /// The wall clock of the holder (of a vacant record: of who vacated it) just before its own last write.
+    pub stamp: Wall,
+    /// Who holds the key, if anyone does.
+    pub tenure: Option<Tenure>,
+    /// The users' fields.
+    pub metadata: Metadata,
+}
+
+/// One holder's claim on a key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tenure {
+    /// The nonce of the write that began this tenure. It never changes, so it *is* the tenure.
+    pub id: Nonce,
+    /// The nonce of the holder's own last write. Others' mail changes the record but not this, so mail prolongs nothing.
+    pub beat: Nonce,
+    /// Who holds it.
+    pub holder: HolderId,
+    /// How long the claim lasts after a beat.
+    pub ttl: Ttl,
+    /// The holder's wall clock when the tenure began; for people.
+    pub since: Wall,
+    /// The session that this claim lives and dies with. Without one, it beats for itself.
+    pub ride: Option<Ride>,
+    /// Requests to the holder, which its next renewal shows it.
+    pub mail: Vec<Letter>,
+}
+
+/// A claim is live exactly while its session's record shows the same fence and a tenure.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ride {
+    /// The key of the session.
+    pub session: Key,
+    /// The session's fence when the claim was made.
+    pub fence: Fence,
+}
+
+/// A request to the holder of a live lease, left in the record that it renews.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Letter {
+    /// Which key it is about: for mail to a session, one of those that ride on it.
+    pub key: Key,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// What a letter asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Ask {
+    /// Please give the key up when it suits you.
+    HandOver,
+    /// The key is withdrawn: stop now. It is vacated, or no longer renewed, when the holder's validity ends.
+    Revoke,
+    /// Do you really hold this? A holder that doesn't, vacates it. Sent by those who wait long.
+    Confirm,
+}
+
+/// The most letters that one record carries. A sender that finds it full waits for the next renewal.
+pub const MAILBOX: usize = 16;
+
+/// A record as a store returned it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stored {
+    /// The record.
+    pub record: Record,
+    /// What to compare with to write over it.
+    pub version: Version,
+    /// How long ago the record was written, by the store's own clock, rounded down; if the store can tell.
+    pub age: Option<Duration>,
+}
+
+impl Stored {
+    /// The tenure with this id, if the record still shows it.
+    #[must_use]
+    pub fn tenure(&self, id: Nonce) -> Option<&Tenure> {
+        self.record.tenure.as_ref().filter(|tenure| tenure.id == id)
+    }
+}
+
+/// Who holds a key, as told to those who don't.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Occupant {
+    /// Who.
+    pub holder: HolderId,
+    /// Under which fence.
+    pub fence: Fence,
+    /// Since when, by the holder's wall clock.
+    pub since: Wall,
+}
+
+impl Occupant {
+    /// Who holds `record`, if anyone does.
+    #[must_use]
+    pub fn of(record: &Record) -> Option<Occupant> {
+        record.tenure.as_ref().map(|tenure| Occupant {
+            holder: tenure.holder.clone(),
+            fence: record.fence,
+            since: tenure.since,
+        })
+    }
+}

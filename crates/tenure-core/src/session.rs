@@ -1,0 +1,293 @@
+//! The session: a lease on the process's own name, that its other leases ride on.
+//!
+//! It begins when the first riding lease wants it. When it is lost, everything that rides on it is lost with it; the
+//! next lease that wants one begins a new tenure of it, with a higher fence, so that nothing old rides on it by accident.
+
+use crate::bid::{Bid, BidEnd, Carry, Goal, Patience};
+use crate::bugs::Bug;
+use crate::ctx::Part;
+use crate::edit::{Change, Edit, Token};
+use crate::error::StoreError;
+use crate::fence::Nonce;
+use crate::hold::{Held, Hold, Loss};
+use crate::holder::{Holder, LeaseId, Notice};
+use crate::key::Key;
+use crate::lease::Lease;
+use crate::op::{Answer, OpId};
+use crate::record::{Ask, Letter, Ride};
+use crate::time::{Now, Tick};
+
+/// What the session is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum State {
+    Down,
+    Bidding(Box<Bid>),
+    Up(Box<Hold>),
+    Leaving(Box<Edit>),
+    Gone,
+}
+
+/// The session of a holder.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Session {
+    pub(crate) state: State,
+    /// The tenure that was last lost: its end is certain, so the next one need not wait for it.
+    retired: Option<Nonce>,
+    failures: u32,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Session { state: State::Down, retired: None, failures: 0 }
+    }
+}
+
+impl Session {
+    /// What a new lease would ride on.
+    pub(crate) fn ride(&self, key: &Key) -> Option<Ride> {
+        match &self.state {
+            State::Up(hold) => Some(Ride { session: key.clone(), fence: hold.fence }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn retired(&self) -> Option<Nonce> {
+        self.retired
+    }
+
+    /// Until when the session, and what rides on it, is believed.
+    pub(crate) fn valid_until(&self) -> Tick {
+        if let State::Up(hold) = &self.state { hold.valid_until() } else { Tick(0) }
+    }
+}
+
+impl Holder {
+    /// Begins the session unless it is up or on its way.
+    pub(crate) fn want_session(&mut self, now: Now) {
+        if !matches!(self.session.state, State::Down) || self.stopping {
+            return;
+        }
+        let identity = &self.desk.identity;
+        let goal = Goal {
+            key: identity.session.clone(),
+            ttl: identity.ttl,
+            ride: None,
+            carry: Carry::Replace(identity.about.clone()),
+            patience: Patience::Try,
+        };
+        let (bid, end) = self.lend(now, Part::Session, |ctx| Bid::start(goal, ctx));
+        self.after_session_bid(now, bid, end);
+    }
+
+    pub(crate) fn wake_session(&mut self, now: Now) {
+        match std::mem::replace(&mut self.session.state, State::Down) {
+            State::Down => {
+                self.set_wake(Part::Session, None);
+                if !self.queued.is_empty() {
+                    self.want_session(now);
+                }
+            }
+            State::Bidding(mut bid) => {
+                let end = self.lend(now, Part::Session, |ctx| bid.wake(ctx, false));
+                self.after_session_bid(now, *bid, end);
+            }
+            State::Up(mut hold) => {
+                let mut out = Vec::new();
+                self.lend_to_session(now, &mut hold, |hold, ctx| hold.wake(ctx, &mut out));
+                self.after_beat(now, hold, out);
+            }
+            State::Leaving(mut edit) => {
+                self.lend(now, Part::Session, |ctx| edit.wake(ctx));
+                self.set_wake(Part::Session, edit.wake_at());
+                self.session.state = State::Leaving(edit);
+            }
+            State::Gone => self.session.state = State::Gone,
+        }
+    }
+
+    pub(crate) fn answer_session(&mut self, now: Now, op: OpId, result: Result<Answer, StoreError>) {
+        match std::mem::replace(&mut self.session.state, State::Down) {
+            State::Bidding(mut bid) => {
+                let end = self.lend(now, Part::Session, |ctx| bid.answer(ctx, op, result));
+                self.after_session_bid(now, *bid, end);
+            }
+            State::Up(mut hold) => {
+                let mut out = Vec::new();
+                self.lend_to_session(now, &mut hold, |hold, ctx| hold.answer(ctx, op, result, &mut out));
+                self.after_beat(now, hold, out);
+            }
+            State::Leaving(mut edit) => {
+                match self.lend(now, Part::Session, |ctx| edit.answer(ctx, op, result)) {
+                    Some(_) => self.session_gone(),
+                    None => {
+                        self.set_wake(Part::Session, edit.wake_at());
+                        self.session.state = State::Leaving(edit);
+                    }
+                }
+            }
+            state => self.session.state = state,
+        }
+    }
+
+    fn lend_to_session(
+        &mut self,
+        now: Now,
+        hold: &mut Hold,
+        f: impl FnOnce(&mut Hold, &mut crate::ctx::Ctx<'_>),
+    ) {
+        self.lend(now, Part::Session, |ctx| f(hold, ctx));
+    }
+
+    fn after_session_bid(&mut self, now: Now, bid: Bid, end: Option<BidEnd>) {
+        let Some(end) = end else {
+            self.set_wake(Part::Session, bid.wake_at());
+            self.session.state = State::Bidding(Box::new(bid));
+            return;
+        };
+        let (key, ttl) = (bid.key().clone(), bid.goal().ttl);
+        match end {
+            BidEnd::Won(won) => {
+                let hold = self.lend(now, Part::Session, |ctx| Hold::new(key, ttl, now.wall, won, ctx));
+                self.session.failures = 0;
+                self.set_wake(Part::Session, Some(hold.wake_at()));
+                self.tell(Notice::SessionValid(hold.valid_until()));
+                self.session.state = State::Up(Box::new(hold));
+                for id in std::mem::take(&mut self.queued) {
+                    self.unqueue(now, id);
+                }
+            }
+            BidEnd::Failed(error) => self.session_failed(now, error),
+            BidEnd::Held(by) => {
+                let by = by.map_or_else(String::new, |by| format!(" by {}", by.holder));
+                let text = format!("the session key {key} is held{by}; give each process its own holder id");
+                self.session_failed(now, StoreError::invalid(text));
+            }
+            BidEnd::Absent | BidEnd::Dropped => self.session.state = State::Down,
+        }
+    }
+
+    fn unqueue(&mut self, now: Now, id: LeaseId) {
+        if let Some(Lease::Queued(mut goal)) = self.leases.remove(&id) {
+            goal.ride = self.session.ride(&self.desk.identity.session);
+            self.bid(now, id, *goal);
+        }
+    }
+
+    /// The session can't be begun now. Who only tries is told; who waits, waits on.
+    fn session_failed(&mut self, now: Now, error: StoreError) {
+        self.session.state = State::Down;
+        self.session.failures += 1;
+        for id in std::mem::take(&mut self.queued) {
+            let waits = match self.leases.get(&id) {
+                Some(Lease::Queued(goal)) => match goal.patience {
+                    Patience::Try => false,
+                    Patience::Until(end) => now.held < end,
+                    Patience::Forever => true,
+                },
+                _ => continue,
+            };
+            if waits && error.is_passing() {
+                self.queued.insert(id);
+            } else {
+                self.leases.remove(&id);
+                self.set_wake(Part::Lease(id.0), None);
+                self.tell(Notice::Failed(id, error.clone()));
+            }
+        }
+        let failures = self.session.failures;
+        let ttl = self.desk.identity.ttl;
+        let retry = self.lend(now, Part::Session, |ctx| ctx.retry_at(ttl, failures));
+        self.set_wake(Part::Session, (!self.queued.is_empty()).then_some(retry));
+    }
+
+    fn after_beat(&mut self, now: Now, hold: Box<Hold>, out: Vec<Held>) {
+        self.set_wake(Part::Session, Some(hold.wake_at()));
+        let (id, key) = (hold.id, hold.key.clone());
+        self.session.state = State::Up(hold);
+        for held in out {
+            match held {
+                Held::Extended(until) => self.tell(Notice::SessionValid(until)),
+                Held::Suspended => self.tell(Notice::SessionValid(Tick(0))),
+                Held::Mail(letters) => self.sort_mail(now, letters),
+                Held::Updated => {}
+                Held::Lost(loss) => {
+                    self.session.state = State::Down;
+                    self.session.retired = Some(id);
+                    self.desk.vigils.end(&key);
+                    self.set_wake(Part::Session, None);
+                    self.session_lost(now, &loss);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Everything that rode on the session ends; what was still bidding begins again on the next one.
+    fn session_lost(&mut self, now: Now, loss: &Loss) {
+        if !self.desk.rules.bugs.has(Bug::RiderOutlivesSession) {
+            self.tell(Notice::SessionValid(Tick(0)));
+        }
+        self.loose.clear();
+        let riding: Vec<LeaseId> =
+            self.leases.iter().filter(|(_, lease)| lease.rides()).map(|(id, _)| *id).collect();
+        for id in riding {
+            let Some(lease) = self.leases.remove(&id) else { continue };
+            self.set_wake(Part::Lease(id.0), None);
+            self.end_with_session(now, id, lease, loss);
+        }
+    }
+
+    fn sort_mail(&mut self, now: Now, letters: Vec<Letter>) {
+        for letter in letters {
+            let rider = self.leases.iter().find(|(_, lease)| lease.rides_for(&letter.key)).map(|(id, _)| *id);
+            match (rider, letter.ask) {
+                (Some(_), Ask::Confirm) => {}
+                (Some(id), Ask::Revoke) => {
+                    self.revoke_rider(now, id);
+                    self.tell(Notice::Asked(id, Ask::Revoke));
+                }
+                (Some(id), ask) => self.tell(Notice::Asked(id, ask)),
+                (None, _) if letter.key == self.desk.identity.session => {}
+                (None, _) => self.tie_up(now, letter.key),
+            }
+        }
+    }
+
+    /// The last act of a stop.
+    pub(crate) fn leave_session(&mut self, now: Now) {
+        match std::mem::replace(&mut self.session.state, State::Gone) {
+            State::Down | State::Bidding(_) => self.session_gone(),
+            State::Up(hold) if self.lapsing > 0 => {
+                // Something that rides on it could not be ended for certain: let it all expire together.
+                drop(hold);
+                self.session_gone();
+            }
+            State::Up(hold) => {
+                let until = now.held.after(hold.ttl.duration());
+                self.tell(Notice::SessionValid(Tick(0)));
+                let token = Token {
+                    key: hold.key,
+                    fence: hold.fence,
+                    id: hold.id,
+                    version: hold.version,
+                    holder: self.desk.identity.holder.clone(),
+                    ttl: hold.ttl,
+                    since: hold.since,
+                    metadata: hold.metadata,
+                };
+                let edit = self.start_edit(now, Part::Session, token, Change::Vacate, until, false);
+                self.set_wake(Part::Session, edit.wake_at());
+                self.session.state = State::Leaving(Box::new(edit));
+            }
+            state => self.session.state = state,
+        }
+    }
+
+    fn session_gone(&mut self) {
+        self.session.state = State::Gone;
+        self.loose.clear();
+        self.set_wake(Part::Session, None);
+        self.tell(Notice::SessionValid(Tick(0)));
+        self.tell(Notice::Stopped);
+    }
+}

@@ -1,0 +1,258 @@
+//! Watching over others' claims: when is a holder that says nothing dead?
+//!
+//! Two answers, and both need a full ttl. *Observed silence*: this process has itself seen the same beat for a ttl,
+//! counted from after the read that first showed it. *First sight*: for the process that never watched, two witnesses
+//! agree that more than a ttl has passed since the beat: the store's clock (the attested age) and the wall clocks (ours
+//! against the stamp that the holder wrote). One clock's jump is never enough.
+
+use crate::bugs::{Bug, Bugs};
+use crate::fence::{Fence, Nonce};
+use crate::key::Key;
+use crate::record::{Record, Stored, Tenure};
+use crate::time::{Drift, Now, Tick};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a process's machines go by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// How far clock rates may be off.
+    pub drift: Drift,
+    /// Whether two witnesses may stand in for observed silence.
+    pub first_sight: bool,
+    /// The longest time between two looks at a key that is waited for.
+    pub poll: Duration,
+    /// Bugs on purpose.
+    pub bugs: Bugs,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            drift: Drift::default(),
+            first_sight: true,
+            poll: Duration::from_secs(1),
+            bugs: Bugs::default(),
+        }
+    }
+}
+
+/// What is thought of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Its holder has been silent for a full ttl: it may be taken.
+    Silent,
+    /// It counts as live, until about this tick on the holder's time line if nothing is heard.
+    Live { until: Tick },
+}
+
+/// Since when a beat has been the latest.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Vigil {
+    fence: Fence,
+    beat: Nonce,
+    since: Tick,
+}
+
+/// All vigils of a process. They outlive single attempts, so that a process which only ever *tries* still takes a dead
+/// holder's key in the end.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Vigils {
+    kept: BTreeMap<Key, Vigil>,
+    /// Riding claims that stood in our way: which, since when, and whether their session was asked about them.
+    doubts: BTreeMap<Key, (Nonce, Tick, bool)>,
+}
+
+impl Vigils {
+    /// More keys than this are not watched at a time; the one watched longest goes first.
+    const MOST: usize = 4096;
+
+    /// Judges the claim that `key`'s record shows. `now` was read after the answer arrived.
+    ///
+    /// `attested` says whether the record's age tells anything about the holder: a session's does, a riding claim's
+    /// own record does not.
+    pub(crate) fn judge(
+        &mut self,
+        now: Now,
+        key: &Key,
+        stored: &Stored,
+        tenure: &Tenure,
+        rules: &Rules,
+        attested: bool,
+    ) -> Verdict {
+        let ttl = tenure.ttl.duration();
+        let record = &stored.record;
+        let beat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.beat };
+        let since = self.since(now, key, record, beat, rules.bugs);
+        let watched = if rules.bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
+        if watched.since(since) >= ttl {
+            return Verdict::Silent;
+        }
+        let mut until = now.held.after(ttl.saturating_sub(watched.since(since)));
+        let by_wall = now.wall.since(record.stamp);
+        if rules.bugs.has(Bug::WallDecides) && by_wall > ttl {
+            return Verdict::Silent;
+        }
+        if let (Some(age), true, true) = (stored.age, rules.first_sight, attested) {
+            let agreed = if rules.bugs.has(Bug::OneWitness) { age } else { age.min(by_wall) };
+            if agreed > ttl {
+                return Verdict::Silent;
+            }
+            // Just past it: the witnesses must say *more* than a ttl, and stamps are whole milliseconds.
+            until = until.min(now.held.after(ttl - agreed + Duration::from_millis(2)));
+        }
+        Verdict::Live { until }
+    }
+
+    /// Since when this beat has been seen; starts over when the beat is a new one.
+    fn since(&mut self, now: Now, key: &Key, record: &Record, beat: Nonce, bugs: Bugs) -> Tick {
+        let now_waited = if bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
+        if let Some(vigil) = self.kept.get(key) {
+            let same = vigil.fence == record.fence && vigil.beat == beat;
+            if same || bugs.has(Bug::VigilNotRestarted) {
+                return vigil.since;
+            }
+        } else if self.kept.len() >= Self::MOST {
+            let oldest = self.kept.iter().min_by_key(|(_, vigil)| vigil.since).map(|(key, _)| key.clone());
+            oldest.map(|key| self.kept.remove(&key));
+        }
+        self.kept.insert(key.clone(), Vigil { fence: record.fence, beat, since: now_waited });
+        now_waited
+    }
+
+    /// Whether to ask the session behind `key`'s riding claim about it: true once for each claim, after `patience`.
+    pub(crate) fn doubts(&mut self, now: Now, key: &Key, claim: Nonce, patience: Duration) -> bool {
+        if !self.doubts.contains_key(key) && self.doubts.len() >= Self::MOST {
+            self.doubts.pop_first();
+        }
+        let doubt = self.doubts.entry(key.clone()).or_insert((claim, now.held, false));
+        if doubt.0 != claim {
+            *doubt = (claim, now.held, false);
+        }
+        let due = !doubt.2 && now.held.since(doubt.1) >= patience;
+        doubt.2 |= due;
+        due
+    }
+
+    /// Ends the vigil over `key`: it was taken or given up.
+    pub(crate) fn end(&mut self, key: &Key) {
+        self.kept.remove(key);
+        self.doubts.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fence::Version;
+    use crate::key::HolderId;
+    use crate::time::{Ttl, Wall};
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn at(secs: u64) -> Now {
+        Now {
+            held: Tick(secs * 1_000_000_000),
+            waited: Tick(secs * 1_000_000_000),
+            wall: Wall(1_000_000 + secs * 1000),
+        }
+    }
+
+    fn stored(beat: u128, stamp: u64, age: Option<u64>) -> Stored {
+        let tenure = Tenure {
+            id: Nonce(1),
+            beat: Nonce(beat),
+            holder: HolderId::new("other").unwrap(),
+            ttl: Ttl::new(TTL).unwrap(),
+            since: Wall(0),
+            ride: None,
+            mail: vec![],
+        };
+        Stored {
+            record: Record {
+                fence: Fence(7),
+                nonce: Nonce(beat),
+                stamp: Wall(stamp),
+                tenure: Some(tenure),
+                metadata: Default::default(),
+            },
+            version: Version(beat),
+            age: age.map(Duration::from_secs),
+        }
+    }
+
+    fn judge(vigils: &mut Vigils, now: Now, stored: &Stored, rules: &Rules) -> Verdict {
+        let tenure = stored.record.tenure.clone().unwrap();
+        vigils.judge(now, &Key::new("k").unwrap(), stored, &tenure, rules, true)
+    }
+
+    #[test]
+    fn silence_is_counted_from_the_first_sight_of_this_beat() {
+        let (mut vigils, rules) = (Vigils::default(), Rules::default());
+        assert_eq!(
+            judge(&mut vigils, at(0), &stored(1, 0, None), &rules),
+            Verdict::Live { until: at(10).held }
+        );
+        assert_eq!(
+            judge(&mut vigils, at(9), &stored(1, 0, None), &rules),
+            Verdict::Live { until: at(10).held }
+        );
+        assert_eq!(
+            judge(&mut vigils, at(9), &stored(2, 0, None), &rules),
+            Verdict::Live { until: at(19).held }
+        );
+        assert_eq!(
+            judge(&mut vigils, at(18), &stored(2, 0, None), &rules),
+            Verdict::Live { until: at(19).held }
+        );
+        assert_eq!(judge(&mut vigils, at(19), &stored(2, 0, None), &rules), Verdict::Silent);
+    }
+
+    #[test]
+    fn a_waiters_suspend_is_not_silence() {
+        let (mut vigils, rules) = (Vigils::default(), Rules::default());
+        judge(&mut vigils, at(0), &stored(1, 0, None), &rules);
+        let woken = Now { held: at(3600).held, ..at(1) };
+        assert_eq!(
+            judge(&mut vigils, woken, &stored(1, 0, None), &rules),
+            Verdict::Live { until: at(3609).held }
+        );
+    }
+
+    #[test]
+    fn first_sight_needs_two_witnesses() {
+        let rules = Rules::default();
+        let sees = |age, stamp| judge(&mut Vigils::default(), at(100), &stored(1, stamp, age), &rules);
+        let stamp = |secs_ago: u64| at(100 - secs_ago).wall.0;
+        assert_eq!(sees(Some(11), stamp(11)), Verdict::Silent);
+        assert!(
+            matches!(sees(Some(10), stamp(11)), Verdict::Live { .. }),
+            "the store says not more than a ttl"
+        );
+        assert!(matches!(sees(Some(11), stamp(10)), Verdict::Live { .. }), "the wall clocks say not more");
+        assert!(matches!(sees(None, stamp(90)), Verdict::Live { .. }), "no age, no first sight");
+        assert!(matches!(sees(Some(3600), at(999).wall.0), Verdict::Live { .. }), "stamped in the future");
+        let off = Rules { first_sight: false, ..Rules::default() };
+        let verdict = judge(&mut Vigils::default(), at(100), &stored(1, stamp(90), Some(90)), &off);
+        assert_eq!(verdict, Verdict::Live { until: at(110).held }, "switched off");
+    }
+
+    #[test]
+    fn the_two_witnesses_predict_when_they_will_agree() {
+        let verdict =
+            judge(&mut Vigils::default(), at(100), &stored(1, at(96).wall.0, Some(7)), &Rules::default());
+        assert_eq!(verdict, Verdict::Live { until: at(106).held.after(Duration::from_millis(2)) });
+    }
+
+    #[test]
+    fn vigils_are_bounded() {
+        let (mut vigils, rules) = (Vigils::default(), Rules::default());
+        let seen = stored(1, 0, None);
+        let tenure = seen.record.tenure.clone().unwrap();
+        for n in 0..Vigils::MOST as u64 + 10 {
+            vigils.judge(at(n), &Key::new(format!("k{n}")).unwrap(), &seen, &tenure, &rules, true);
+        }
+        assert_eq!(vigils.kept.len(), Vigils::MOST);
+        assert!(!vigils.kept.contains_key(&Key::new("k0").unwrap()));
+    }
+}

@@ -1,0 +1,95 @@
+//! A store whose type is not known until the program runs.
+
+use crate::capability::Capabilities;
+use crate::store::{Changes, Listed, Store};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use tenure_core::op::{Outcome, Write};
+use tenure_core::{Key, StoreError, Stored, Version};
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Any [`Store`], shared and cheap to clone.
+#[derive(Clone)]
+pub struct AnyStore(Arc<dyn Erased>);
+
+impl AnyStore {
+    /// Forgets what kind of store it is.
+    pub fn new(store: impl Store) -> Self {
+        AnyStore(Arc::new(store))
+    }
+}
+
+impl fmt::Debug for AnyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyStore").field(&self.0.id()).finish()
+    }
+}
+
+/// The twin of [`Store`] that can be a trait object.
+trait Erased: Send + Sync {
+    fn capabilities(&self) -> Capabilities;
+    fn id(&self) -> String;
+    fn read<'a>(&'a self, key: &'a Key) -> Boxed<'a, Option<Stored>>;
+    fn write(&self, write: Write) -> Boxed<'_, Outcome>;
+    fn write_many(&self, writes: Vec<Write>) -> Boxed<'_, Vec<Outcome>>;
+    fn list<'a>(&'a self, prefix: &'a str, after: Option<&'a Key>, limit: usize) -> Boxed<'a, Vec<Listed>>;
+    fn remove<'a>(&'a self, key: &'a Key, version: Version) -> Boxed<'a, bool>;
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError>;
+}
+
+impl<S: Store> Erased for S {
+    fn capabilities(&self) -> Capabilities {
+        Store::capabilities(self)
+    }
+    fn id(&self) -> String {
+        Store::id(self)
+    }
+    fn read<'a>(&'a self, key: &'a Key) -> Boxed<'a, Option<Stored>> {
+        Box::pin(Store::read(self, key))
+    }
+    fn write(&self, write: Write) -> Boxed<'_, Outcome> {
+        Box::pin(Store::write(self, write))
+    }
+    fn write_many(&self, writes: Vec<Write>) -> Boxed<'_, Vec<Outcome>> {
+        Box::pin(Store::write_many(self, writes))
+    }
+    fn list<'a>(&'a self, prefix: &'a str, after: Option<&'a Key>, limit: usize) -> Boxed<'a, Vec<Listed>> {
+        Box::pin(Store::list(self, prefix, after, limit))
+    }
+    fn remove<'a>(&'a self, key: &'a Key, version: Version) -> Boxed<'a, bool> {
+        Box::pin(Store::remove(self, key, version))
+    }
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        Store::changed(self, prefix)
+    }
+}
+
+impl Store for AnyStore {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+    fn id(&self) -> String {
+        self.0.id()
+    }
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        self.0.read(key).await
+    }
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.0.write(write).await
+    }
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        self.0.write_many(writes).await
+    }
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        self.0.list(prefix, after, limit).await
+    }
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        self.0.remove(key, version).await
+    }
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        self.0.changed(prefix)
+    }
+}

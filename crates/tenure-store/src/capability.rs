@@ -1,0 +1,65 @@
+//! What a store can do, as plain data.
+
+use std::time::Duration;
+
+/// How it is decided that a holder's time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// Contenders watch a record for a full ttl.
+    ObservedSilence,
+    /// As `ObservedSilence`; and the store tells a record's age, which is one of two witnesses for takeover at first sight.
+    AttestedAge,
+    /// A deadline by the wall clock is in the record, and all who share it compare wall clocks.
+    RecordedDeadline,
+    /// The store deletes records by itself.
+    ServerEvicts,
+}
+
+/// What a store can do. What is off is refused with an error of kind `Unsupported`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// How holders' time ends.
+    pub expiry: Expiry,
+    /// Whether fences are kept.
+    pub fencing: bool,
+    /// Whether [`crate::Store::list`] works.
+    pub list: bool,
+    /// Whether [`crate::Store::changed`] works.
+    pub watch: bool,
+    /// The most writes that one [`crate::Store::write_many`] takes.
+    pub batch: usize,
+    /// The most bytes that an encoded record may have.
+    pub record_bytes: usize,
+    /// The shortest ttl that makes sense on this store.
+    pub least_ttl: Duration,
+}
+
+impl Capabilities {
+    /// Those of a store with the native layout that can do everything: change what yours can't.
+    #[must_use]
+    pub fn native(least_ttl: Duration) -> Self {
+        Capabilities {
+            expiry: Expiry::AttestedAge,
+            fencing: true,
+            list: true,
+            watch: true,
+            batch: 1000,
+            record_bytes: crate::codec::MAX_BYTES,
+            least_ttl,
+        }
+    }
+
+    /// The same with another way of expiry.
+    #[must_use]
+    pub fn expiring(self, expiry: Expiry) -> Self {
+        Capabilities { expiry, ..self }
+    }
+
+    /// The same without [`crate::Store::changed`].
+    #[must_use]
+    pub fn without_watch(self) -> Self {
+        Capabilities { watch: false, ..self }
+    }
+}

@@ -1,0 +1,242 @@
+//! The native layout: a record as bytes.
+//!
+//! Two bytes say what it is (`T` and the layout's version), the rest is CBOR (RFC 8949): a map with small integer keys.
+//! Fields may be added within a version; a reader skips those that it doesn't know. A record of a newer version is
+//! refused as foreign, so that it isn't written over by a program that does not understand it.
+
+mod value;
+
+use minicbor::data::Type;
+use minicbor::decode::Error as DecodeError;
+use minicbor::encode::Write as CborWrite;
+use minicbor::{Decoder, Encoder};
+use tenure_core::{
+    Ask, Fence, HolderId, Key, Letter, MAILBOX, Metadata, Nonce, Record, Ride, StoreError, Tenure, Ttl, Wall,
+};
+
+/// The layout's version.
+pub const VERSION: u8 = 1;
+/// The most bytes that an encoded record may have.
+pub const MAX_BYTES: usize = 64 * 1024;
+/// The most bytes of encoded metadata that a record is written with.
+pub const MAX_METADATA_BYTES: usize = 4096;
+
+const MAGIC: u8 = b'T';
+
+/// Whether `record` can be written.
+///
+/// # Errors
+/// `Invalid` when its metadata is too large or too deep.
+pub fn check(record: &Record) -> Result<(), StoreError> {
+    if record.metadata.is_empty() { Ok(()) } else { encode(record).map(drop) }
+}
+
+/// A record as bytes.
+///
+/// # Errors
+/// `Invalid` when its metadata is too large (over 4 KiB encoded) or too deep (over 16 levels).
+pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
+    let mut metadata = Vec::new();
+    let depth = record.metadata.values().map(tenure_core::Value::depth).max().unwrap_or(0);
+    if depth > tenure_core::Value::MAX_DEPTH {
+        let most = tenure_core::Value::MAX_DEPTH;
+        return Err(StoreError::invalid(format!("metadata nested {depth} deep is over the limit of {most}")));
+    }
+    infallible(value::encode_fields(&mut Encoder::new(&mut metadata), &record.metadata));
+    if metadata.len() > MAX_METADATA_BYTES {
+        let is = metadata.len();
+        return Err(StoreError::invalid(format!(
+            "metadata of {is} encoded bytes is over the limit of {MAX_METADATA_BYTES}; keep large data elsewhere"
+        )));
+    }
+    let mut bytes = vec![MAGIC, VERSION];
+    infallible(encode_record(&mut Encoder::new(&mut bytes), record, &metadata));
+    Ok(bytes)
+}
+
+type Encoded<W> = Result<(), minicbor::encode::Error<<W as CborWrite>::Error>>;
+
+fn infallible(result: Encoded<Vec<u8>>) {
+    // Writing to a Vec can't fail, and no value here has an encoding that can.
+    debug_assert!(result.is_ok());
+}
+
+fn encode_record<W: CborWrite>(e: &mut Encoder<W>, record: &Record, metadata: &[u8]) -> Encoded<W> {
+    let fields = 3 + u64::from(record.tenure.is_some()) + u64::from(!record.metadata.is_empty());
+    e.map(fields)?;
+    e.u8(0)?.u64(record.fence.0)?;
+    e.u8(1)?.bytes(&record.nonce.0.to_be_bytes())?;
+    e.u8(2)?.u64(record.stamp.0)?;
+    if let Some(tenure) = &record.tenure {
+        e.u8(3)?;
+        encode_tenure(e, tenure, record.nonce)?;
+    }
+    if !record.metadata.is_empty() {
+        e.u8(4)?;
+        e.writer_mut().write_all(metadata).map_err(minicbor::encode::Error::write)?;
+    }
+    Ok(())
+}
+
+fn encode_tenure<W: CborWrite>(e: &mut Encoder<W>, tenure: &Tenure, nonce: Nonce) -> Encoded<W> {
+    let fields = 4
+        + u64::from(tenure.beat != nonce)
+        + u64::from(tenure.ride.is_some())
+        + u64::from(!tenure.mail.is_empty());
+    e.map(fields)?;
+    e.u8(0)?.bytes(&tenure.id.0.to_be_bytes())?;
+    if tenure.beat != nonce {
+        e.u8(1)?.bytes(&tenure.beat.0.to_be_bytes())?;
+    }
+    e.u8(2)?.str(tenure.holder.as_str())?;
+    e.u8(3)?.u64(tenure.ttl.millis())?;
+    e.u8(4)?.u64(tenure.since.0)?;
+    if let Some(ride) = &tenure.ride {
+        e.u8(5)?.array(2)?.str(ride.session.as_str())?.u64(ride.fence.0)?;
+    }
+    if !tenure.mail.is_empty() {
+        e.u8(6)?.array(tenure.mail.len() as u64)?;
+        for letter in &tenure.mail {
+            let ask = match letter.ask {
+                Ask::HandOver => 0,
+                Ask::Revoke => 1,
+                _ => 2,
+            };
+            e.array(2)?.str(letter.key.as_str())?.u8(ask)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes as a record.
+///
+/// # Errors
+/// `Foreign` when they are not a record of this layout, or of a newer version of it, or damaged.
+pub fn decode(bytes: &[u8]) -> Result<Record, StoreError> {
+    match bytes {
+        [MAGIC, VERSION, body @ ..] if bytes.len() <= MAX_BYTES => decode_record(&mut Decoder::new(body))
+            .map_err(|error| StoreError::foreign(format!("the record is damaged: {error}"))),
+        [MAGIC, VERSION, ..] => Err(StoreError::foreign("the record is too large to be one of ours")),
+        [MAGIC, newer, ..] if *newer > VERSION => Err(StoreError::foreign(format!(
+            "the record has layout version {newer}, this program knows up to {VERSION}; upgrade it"
+        ))),
+        _ => Err(StoreError::foreign("the record is not one of tenure's")),
+    }
+}
+
+fn decode_record(d: &mut Decoder<'_>) -> Result<Record, DecodeError> {
+    let (mut fence, mut nonce, mut stamp, mut tenure, mut metadata) =
+        (None, None, None, None, Metadata::new());
+    fields(d, |d, field| {
+        match field {
+            0 => fence = Some(decode_fence(d)?),
+            1 => nonce = Some(decode_nonce(d)?),
+            2 => stamp = Some(Wall(d.u64()?)),
+            3 => tenure = Some(decode_tenure(d)?),
+            4 => metadata = value::decode_fields(d, 0)?,
+            _ => d.skip()?,
+        }
+        Ok(())
+    })?;
+    if d.position() != d.input().len() {
+        return Err(DecodeError::message("bytes after the end"));
+    }
+    let nonce = nonce.ok_or(DecodeError::message("no nonce"))?;
+    Ok(Record {
+        fence: fence.ok_or(DecodeError::message("no fence"))?,
+        nonce,
+        stamp: stamp.ok_or(DecodeError::message("no stamp"))?,
+        tenure: tenure
+            .map(|tenure: (Tenure, Option<Nonce>)| Tenure { beat: tenure.1.unwrap_or(nonce), ..tenure.0 }),
+        metadata,
+    })
+}
+
+fn decode_tenure(d: &mut Decoder<'_>) -> Result<(Tenure, Option<Nonce>), DecodeError> {
+    let (mut id, mut beat, mut holder, mut ttl, mut since, mut ride, mut mail) =
+        (None, None, None, None, None, None, Vec::new());
+    fields(d, |d, field| {
+        match field {
+            0 => id = Some(decode_nonce(d)?),
+            1 => beat = Some(decode_nonce(d)?),
+            2 => holder = Some(HolderId::new(d.str()?).map_err(|_| DecodeError::message("bad holder"))?),
+            3 => ttl = Some(Ttl::clamped(d.u64()?)),
+            4 => since = Some(Wall(d.u64()?)),
+            5 => {
+                pair(d)?;
+                ride = Some(Ride { session: decode_key(d)?, fence: decode_fence(d)? });
+            }
+            6 => mail = decode_mail(d)?,
+            _ => d.skip()?,
+        }
+        Ok(())
+    })?;
+    let id = id.ok_or(DecodeError::message("no tenure id"))?;
+    let tenure = Tenure {
+        id,
+        beat: id,
+        holder: holder.ok_or(DecodeError::message("no holder"))?,
+        ttl: ttl.ok_or(DecodeError::message("no ttl"))?,
+        since: since.unwrap_or_default(),
+        ride,
+        mail,
+    };
+    Ok((tenure, beat))
+}
+
+fn decode_mail(d: &mut Decoder<'_>) -> Result<Vec<Letter>, DecodeError> {
+    let count = d.array()?.filter(|count| *count <= MAILBOX as u64);
+    let count = count.ok_or(DecodeError::message("too much mail"))?;
+    let mut mail = Vec::new();
+    for _ in 0..count {
+        pair(d)?;
+        let key = decode_key(d)?;
+        // A request that only a newer version knows is treated as one to confirm, which is always harmless.
+        let ask = match d.u64()? {
+            0 => Ask::HandOver,
+            1 => Ask::Revoke,
+            _ => Ask::Confirm,
+        };
+        mail.push(Letter { key, ask });
+    }
+    Ok(mail)
+}
+
+/// Reads a map with integer keys, each at most once.
+fn fields<'b>(
+    d: &mut Decoder<'b>,
+    mut field: impl FnMut(&mut Decoder<'b>, u64) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    let count = d.map()?.ok_or(DecodeError::message("a map of unknown length"))?;
+    let mut last = None;
+    for _ in 0..count {
+        let number = d.u64()?;
+        if last >= Some(number) {
+            return Err(DecodeError::message("fields out of order"));
+        }
+        last = Some(number);
+        field(d, number)?;
+    }
+    Ok(())
+}
+
+fn pair(d: &mut Decoder<'_>) -> Result<(), DecodeError> {
+    if d.array()? == Some(2) { Ok(()) } else { Err(DecodeError::type_mismatch(Type::Array)) }
+}
+
+fn decode_key(d: &mut Decoder<'_>) -> Result<Key, DecodeError> {
+    Key::new(d.str()?).map_err(|_| DecodeError::message("bad key"))
+}
+
+fn decode_fence(d: &mut Decoder<'_>) -> Result<Fence, DecodeError> {
+    let fence = Fence(d.u64()?);
+    if fence > Fence::MAX { Err(DecodeError::message("a fence beyond the highest")) } else { Ok(fence) }
+}
+
+fn decode_nonce(d: &mut Decoder<'_>) -> Result<Nonce, DecodeError> {
+    let bytes = d.bytes()?.try_into().map_err(|_| DecodeError::message("a nonce has 16 bytes"))?;
+    Ok(Nonce(u128::from_be_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests;

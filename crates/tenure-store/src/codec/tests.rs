@@ -1,0 +1,179 @@
+//! Plan: every record survives a round trip; golden bytes stay readable for ever; hostile bytes never panic, loop or
+//! allocate without bound; newer versions and foreign bytes are refused by name.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use tenure_core::{ErrorKind, Number, Value};
+
+fn value() -> impl Strategy<Value = Value> {
+    let number = any::<i64>().prop_map(Number::from);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        number.clone().prop_map(Value::Number),
+        ".{0,8}".prop_map(Value::Text),
+        prop::collection::vec(any::<u8>(), 0..8).prop_map(Value::Bytes),
+        prop::collection::btree_set(".{0,4}", 0..4).prop_map(Value::TextSet),
+        prop::collection::btree_set(number, 1..4).prop_map(Value::NumberSet),
+        prop::collection::btree_set(prop::collection::vec(any::<u8>(), 0..4), 1..4).prop_map(Value::BytesSet),
+    ];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::List),
+            prop::collection::btree_map(".{0,4}", inner, 0..4).prop_map(Value::Map),
+        ]
+    })
+}
+
+fn tenure() -> impl Strategy<Value = Tenure> {
+    let ride = prop::option::of((".{1,20}", 0..=Fence::MAX.0)).prop_map(|ride| {
+        ride.map(|(key, fence)| Ride { session: Key::new(key).unwrap(), fence: Fence(fence) })
+    });
+    let ask = prop_oneof![Just(Ask::HandOver), Just(Ask::Revoke), Just(Ask::Confirm)];
+    let letter = (".{1,20}", ask).prop_map(|(key, ask)| Letter { key: Key::new(key).unwrap(), ask });
+    let mail = prop::collection::vec(letter, 0..=MAILBOX);
+    (any::<u128>(), any::<u128>(), ".{1,20}", 10u64..=86_400_000, any::<u64>(), ride, mail).prop_map(
+        |(id, beat, holder, ttl, since, ride, mail)| Tenure {
+            id: Nonce(id),
+            beat: Nonce(beat),
+            holder: HolderId::new(holder).unwrap(),
+            ttl: Ttl::clamped(ttl),
+            since: Wall(since),
+            ride,
+            mail,
+        },
+    )
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let metadata = prop::collection::btree_map(".{0,8}", value(), 0..4);
+    (0..=Fence::MAX.0, any::<u128>(), any::<u64>(), prop::option::of(tenure()), metadata).prop_map(
+        |(fence, nonce, stamp, tenure, metadata)| Record {
+            fence: Fence(fence),
+            nonce: Nonce(nonce),
+            stamp: Wall(stamp),
+            tenure,
+            metadata,
+        },
+    )
+}
+
+fn sample() -> Record {
+    let ride = Ride { session: Key::new("s/a").unwrap(), fence: Fence(41) };
+    let letter = Letter { key: Key::new("k").unwrap(), ask: Ask::Revoke };
+    let tenure = Tenure {
+        id: Nonce(1),
+        beat: Nonce(2),
+        holder: HolderId::new("a").unwrap(),
+        ttl: Ttl::clamped(10_000),
+        since: Wall(1000),
+        ride: Some(ride),
+        mail: vec![letter],
+    };
+    let metadata = [
+        ("n".to_owned(), Value::from(-7)),
+        ("t".to_owned(), Value::TextSet(BTreeSet::from(["x".to_owned()]))),
+    ];
+    Record {
+        fence: Fence(42),
+        nonce: Nonce(3),
+        stamp: Wall(2000),
+        tenure: Some(tenure),
+        metadata: metadata.into(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+proptest! {
+    #[test]
+    fn every_record_survives_a_round_trip(record in record()) {
+        match encode(&record) {
+            Ok(bytes) => prop_assert_eq!(decode(&bytes), Ok(record)),
+            Err(error) => prop_assert_eq!(error.kind(), ErrorKind::Invalid),
+        }
+    }
+
+    #[test]
+    fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let framed: Vec<u8> = [MAGIC, VERSION].into_iter().chain(bytes.iter().copied()).collect();
+        for bytes in [&bytes, &framed] {
+            if let Err(error) = decode(bytes) {
+                prop_assert_eq!(error.kind(), ErrorKind::Foreign);
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_records_never_panic(record in record(), at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
+        if let Ok(mut bytes) = encode(&record) {
+            let at = at.index(bytes.len());
+            if cut { bytes.truncate(at) } else { bytes[at] = byte }
+            if let Err(error) = decode(&bytes) {
+                prop_assert_eq!(error.kind(), ErrorKind::Foreign);
+            }
+        }
+    }
+}
+
+/// Written by version 1. These bytes stay readable for as long as the crate exists.
+const GOLDEN_V1: &str = "5401a500182a0150000000000000000000000000000000030219\
+07d003a7005000000000000000000000000000000001015000000000000000000000000000000002026161031927100\
+41903e8058263732f611829068182616b0104a2616eda00010000622d376174d9010281617 8";
+
+#[test]
+fn golden_bytes_of_version_1_stay_readable() {
+    let golden: String = GOLDEN_V1.chars().filter(|c| !c.is_whitespace()).collect();
+    assert_eq!(hex(&encode(&sample()).unwrap()), golden);
+    let bytes: Vec<u8> =
+        (0..golden.len()).step_by(2).map(|at| u8::from_str_radix(&golden[at..at + 2], 16).unwrap()).collect();
+    assert_eq!(decode(&bytes).unwrap(), sample());
+}
+
+#[test]
+fn a_newer_version_and_foreign_bytes_are_refused_by_name() {
+    let mut bytes = encode(&sample()).unwrap();
+    bytes[1] = VERSION + 1;
+    let error = decode(&bytes).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Foreign);
+    assert!(error.to_string().contains("version 2") && error.to_string().contains("upgrade"), "{error}");
+    for bytes in [&b""[..], b"T", b"{\"json\": 1}", &[0; 40]] {
+        assert_eq!(decode(bytes).unwrap_err().kind(), ErrorKind::Foreign);
+    }
+    let mut large = vec![MAGIC, VERSION];
+    large.resize(MAX_BYTES + 1, 0);
+    assert_eq!(decode(&large).unwrap_err().kind(), ErrorKind::Foreign);
+}
+
+#[test]
+fn unknown_fields_of_the_same_version_are_skipped() {
+    let vacant = Record { tenure: None, metadata: Metadata::new(), ..sample() };
+    let mut bytes = encode(&vacant).unwrap();
+    bytes[2] += 1; // one field more in the map …
+    bytes.extend([0x18, 99, 0x82, 0x01, 0x61, b'x']); // … number 99: [1, "x"]
+    assert_eq!(decode(&bytes).unwrap(), vacant);
+}
+
+#[test]
+fn deep_nesting_is_refused_both_ways_without_recursion_trouble() {
+    let mut deep = Value::Null;
+    for _ in 0..20 {
+        deep = Value::List(vec![deep]);
+    }
+    let error = encode(&Record { metadata: [("d".into(), deep)].into(), ..sample() }).unwrap_err();
+    assert!(error.to_string().contains("21 deep"), "{error}");
+    let mut bytes = vec![MAGIC, VERSION, 0xa1, 0x04, 0xa1, 0x61, b'd'];
+    bytes.extend(std::iter::repeat_n(0x81, 60_000));
+    assert_eq!(decode(&bytes).unwrap_err().kind(), ErrorKind::Foreign);
+}
+
+#[test]
+fn large_metadata_is_the_callers_mistake() {
+    let metadata = [("big".to_owned(), Value::Text("x".repeat(MAX_METADATA_BYTES)))].into();
+    let error = encode(&Record { metadata, ..sample() }).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("limit of 4096"), "{error}");
+}

@@ -1,0 +1,106 @@
+//! A store that fails on demand.
+
+use crate::capability::Capabilities;
+use crate::store::{Changes, Listed, Store};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use tenure_core::op::{Outcome, Write};
+use tenure_core::{Key, StoreError, Stored, Version};
+
+/// What happens to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing: it goes through.
+    None,
+    /// It never reaches the store, and the caller knows: `Unavailable`.
+    Refuse,
+    /// It takes effect, but the answer is lost: `Unknown` for what writes, `Unavailable` for what reads.
+    LoseAnswer,
+    /// It takes no effect, but the caller can't know: `Unknown` for what writes, `Unavailable` for what reads.
+    LoseRequest,
+    /// It never returns.
+    Hang,
+}
+
+/// A store that fails on demand. Clones share the faults to come.
+#[derive(Debug, Clone)]
+pub struct FaultyStore<S> {
+    store: S,
+    plan: Arc<Mutex<Plan>>,
+}
+
+#[derive(Debug)]
+struct Plan {
+    next: VecDeque<Fault>,
+    always: Fault,
+}
+
+impl<S> FaultyStore<S> {
+    /// `store` without faults, for now.
+    pub fn new(store: S) -> Self {
+        let plan = Plan { next: VecDeque::new(), always: Fault::None };
+        FaultyStore { store, plan: Arc::new(Mutex::new(plan)) }
+    }
+
+    /// The next calls meet these faults, one each.
+    pub fn inject(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).next.extend(faults);
+    }
+
+    /// From now on every call for which no fault was injected meets this one.
+    pub fn always(&self, fault: Fault) {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).always = fault;
+    }
+
+    fn draw(&self) -> Fault {
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        plan.next.pop_front().unwrap_or(plan.always)
+    }
+
+    async fn meet<T>(
+        &self,
+        writes: bool,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let lost =
+            |text: &str| if writes { StoreError::unknown(text) } else { StoreError::unavailable(text) };
+        match self.draw() {
+            Fault::None => call.await,
+            Fault::Refuse => Err(StoreError::unavailable("injected fault: refused")),
+            Fault::LoseRequest => Err(lost("injected fault: request lost")),
+            Fault::LoseAnswer => {
+                call.await?;
+                Err(lost("injected fault: answer lost"))
+            }
+            Fault::Hang => std::future::pending().await,
+        }
+    }
+}
+
+impl<S: Store> Store for FaultyStore<S> {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+    fn id(&self) -> String {
+        self.store.id()
+    }
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        self.meet(false, self.store.read(key)).await
+    }
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.meet(true, self.store.write(write)).await
+    }
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        self.meet(true, self.store.write_many(writes)).await
+    }
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        self.meet(false, self.store.list(prefix, after, limit)).await
+    }
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        self.meet(true, self.store.remove(key, version)).await
+    }
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        self.store.changed(prefix)
+    }
+}

@@ -1,0 +1,28 @@
+//! The boundary between tenure and the stores that it works on.
+//!
+//! A store is a set of registers with compare-and-set: see [`Store`] for the contract. This crate also has the record
+//! [`codec`] of the native layout, the [`MemoryStore`], and wrappers that count, break and prefix.
+//!
+//! Whoever writes a store runs `tenure-testkit` against it.
+
+mod any;
+mod capability;
+pub mod codec;
+mod faulty;
+mod memory;
+mod metered;
+mod prefixed;
+mod store;
+
+pub use any::AnyStore;
+pub use capability::{Capabilities, Expiry};
+pub use faulty::{Fault, FaultyStore};
+pub use memory::MemoryStore;
+pub use metered::{Counts, MeteredStore};
+pub use prefixed::PrefixedStore;
+pub use store::{Changes, Listed, Store, StoreExt};
+pub use tenure_core::op::{Expect, Outcome, Write};
+pub use tenure_core::{
+    ErrorKind, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Record, Ride, StoreError, Stored, Tenure,
+    Ttl, Version, Wall,
+};

@@ -1,0 +1,144 @@
+//! A store in this process's memory: for tests, examples, and programs that are a single process today.
+
+use crate::capability::Capabilities;
+use crate::codec;
+use crate::store::{Changes, Listed, Store};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure_core::op::{Expect, Outcome, Write};
+use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Tick, Version};
+use tokio::sync::mpsc;
+
+/// Records in memory. Clones share them.
+#[derive(Clone)]
+pub struct MemoryStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: String,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    records: BTreeMap<Key, Entry>,
+    watchers: Vec<(String, mpsc::Sender<Option<Key>>)>,
+}
+
+struct Entry {
+    record: Record,
+    written: Tick,
+}
+
+impl MemoryStore {
+    /// An empty store that tells records' ages by `clock`. `id` names it in leases' tokens.
+    pub fn new(id: impl Into<String>, clock: Arc<dyn Clock>) -> Self {
+        MemoryStore { inner: Arc::new(Inner { id: id.into(), clock, state: Mutex::default() }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn stored(&self, now: Tick) -> Stored {
+        let record = self.record.clone();
+        Stored { version: record.nonce.into(), age: Some(floor_to_millis(now.since(self.written))), record }
+    }
+}
+
+fn floor_to_millis(age: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl State {
+    fn write(&mut self, write: Write, now: Tick) -> Result<Outcome, StoreError> {
+        let Write { key, expect, mut record } = write;
+        let standing = self.records.get(&key);
+        let holds = match (expect, standing) {
+            (Expect::Absent, standing) => standing.is_none(),
+            (Expect::Vacant, standing) => standing.is_none_or(|entry| entry.record.tenure.is_none()),
+            (Expect::Unchanged(version), standing) => {
+                standing.is_some_and(|entry| Version::from(entry.record.nonce) == version)
+            }
+        };
+        if !holds {
+            return Ok(Outcome::Lost(standing.map(|entry| entry.stored(now))));
+        }
+        if let (Expect::Vacant, Some(entry)) = (expect, standing) {
+            record.fence = entry.record.fence.next(record.fence)?;
+        }
+        let (version, fence): (Version, Fence) = (record.nonce.into(), record.fence);
+        self.records.insert(key.clone(), Entry { record, written: now });
+        self.watchers.retain(|(prefix, watcher)| {
+            // A full queue already holds a hint that this watcher has not acted on.
+            !key.as_str().starts_with(prefix.as_str())
+                || !matches!(watcher.try_send(Some(key.clone())), Err(mpsc::error::TrySendError::Closed(_)))
+        });
+        Ok(Outcome::Won { version, fence })
+    }
+}
+
+impl Store for MemoryStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::native(Duration::from_millis(10))
+    }
+
+    fn id(&self) -> String {
+        self.inner.id.clone()
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        let now = self.inner.clock.now().held;
+        Ok(self.lock().records.get(key).map(|entry| entry.stored(now)))
+    }
+
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        codec::check(&write.record)?;
+        let now = self.inner.clock.now().held;
+        self.lock().write(write, now)
+    }
+
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        writes.iter().try_for_each(|write| codec::check(&write.record))?;
+        let now = self.inner.clock.now().held;
+        let mut state = self.lock();
+        writes.into_iter().map(|write| state.write(write, now)).collect()
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        let now = self.inner.clock.now().held;
+        let state = self.lock();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let keys = state.records.range::<Key, _>((from, Bound::Unbounded));
+        let matching = keys
+            .skip_while(|(key, _)| key.as_str() < prefix)
+            .take_while(|(key, _)| key.as_str().starts_with(prefix));
+        Ok(matching
+            .take(limit)
+            .map(|(key, entry)| Listed { key: key.clone(), stored: Ok(entry.stored(now)) })
+            .collect())
+    }
+
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        let mut state = self.lock();
+        let unchanged =
+            state.records.get(key).is_some_and(|entry| Version::from(entry.record.nonce) == version);
+        if unchanged {
+            state.records.remove(key);
+        }
+        Ok(unchanged)
+    }
+
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        let (sender, changes) = mpsc::channel(64);
+        self.lock().watchers.push((prefix.to_owned(), sender));
+        Ok(changes)
+    }
+}

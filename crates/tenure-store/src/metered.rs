@@ -1,0 +1,110 @@
+//! A store that counts what is asked of it.
+
+use crate::capability::Capabilities;
+use crate::store::{Changes, Listed, Store};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_core::op::{Outcome, Write};
+use tenure_core::{Key, StoreError, Stored, Version};
+
+/// How many calls were made so far.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Single reads.
+    pub reads: u64,
+    /// Single writes, won or lost.
+    pub writes: u64,
+    /// Batches of writes.
+    pub batches: u64,
+    /// Pages of listings.
+    pub lists: u64,
+    /// Removals.
+    pub removes: u64,
+}
+
+impl Counts {
+    /// All calls: each is one round trip.
+    #[must_use]
+    pub fn round_trips(&self) -> u64 {
+        self.reads + self.writes + self.batches + self.lists + self.removes
+    }
+}
+
+/// A store that counts what is asked of it. Clones share the counts.
+#[derive(Debug, Clone)]
+pub struct MeteredStore<S> {
+    store: S,
+    meters: Arc<Meters>,
+}
+
+#[derive(Debug, Default)]
+struct Meters {
+    reads: AtomicU64,
+    writes: AtomicU64,
+    batches: AtomicU64,
+    lists: AtomicU64,
+    removes: AtomicU64,
+}
+
+impl<S> MeteredStore<S> {
+    /// Counts the calls to `store`.
+    pub fn new(store: S) -> Self {
+        MeteredStore { store, meters: Arc::default() }
+    }
+
+    /// The counts so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            reads: self.meters.reads.load(Ordering::SeqCst),
+            writes: self.meters.writes.load(Ordering::SeqCst),
+            batches: self.meters.batches.load(Ordering::SeqCst),
+            lists: self.meters.lists.load(Ordering::SeqCst),
+            removes: self.meters.removes.load(Ordering::SeqCst),
+        }
+    }
+
+    /// The counts so far, which begin anew at zero.
+    #[must_use]
+    pub fn take(&self) -> Counts {
+        Counts {
+            reads: self.meters.reads.swap(0, Ordering::SeqCst),
+            writes: self.meters.writes.swap(0, Ordering::SeqCst),
+            batches: self.meters.batches.swap(0, Ordering::SeqCst),
+            lists: self.meters.lists.swap(0, Ordering::SeqCst),
+            removes: self.meters.removes.swap(0, Ordering::SeqCst),
+        }
+    }
+}
+
+impl<S: Store> Store for MeteredStore<S> {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+    fn id(&self) -> String {
+        self.store.id()
+    }
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        self.meters.reads.fetch_add(1, Ordering::SeqCst);
+        self.store.read(key).await
+    }
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.meters.writes.fetch_add(1, Ordering::SeqCst);
+        self.store.write(write).await
+    }
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        self.meters.batches.fetch_add(1, Ordering::SeqCst);
+        self.store.write_many(writes).await
+    }
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        self.meters.lists.fetch_add(1, Ordering::SeqCst);
+        self.store.list(prefix, after, limit).await
+    }
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        self.meters.removes.fetch_add(1, Ordering::SeqCst);
+        self.store.remove(key, version).await
+    }
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        self.store.changed(prefix)
+    }
+}

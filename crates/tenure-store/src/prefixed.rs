@@ -1,0 +1,80 @@
+//! A store within a store: every key gets a prefix.
+
+use crate::capability::Capabilities;
+use crate::store::{Changes, Listed, Store};
+use tenure_core::op::{Outcome, Write};
+use tenure_core::{InvalidInput, Key, StoreError, Stored, Version};
+
+/// The part of a store whose keys begin with a prefix, which its users don't see.
+///
+/// Keys inside *records* (the session that a claim rides on, the subject of mail) are not touched: they are read by the same
+/// prefixed users, who add the prefix again.
+#[derive(Debug, Clone)]
+pub struct PrefixedStore<S> {
+    store: S,
+    prefix: String,
+}
+
+impl<S: Store> PrefixedStore<S> {
+    /// The part of `store` below `prefix`.
+    ///
+    /// # Errors
+    /// When the prefix leaves no room for keys.
+    pub fn new(store: S, prefix: impl Into<String>) -> Result<Self, InvalidInput> {
+        let prefix = prefix.into();
+        if prefix.len() > Key::MAX_BYTES / 2 {
+            let (is, most) = (prefix.len(), Key::MAX_BYTES / 2);
+            return Err(InvalidInput::new(format!("a key prefix of {is} bytes is over the limit of {most}")));
+        }
+        Ok(PrefixedStore { store, prefix })
+    }
+
+    fn outer(&self, key: &Key) -> Result<Key, StoreError> {
+        Ok(Key::new(format!("{}{}", self.prefix, key.as_str()))?)
+    }
+}
+
+impl<S: Store> Store for PrefixedStore<S> {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+    fn id(&self) -> String {
+        format!("{}#{}", self.store.id(), self.prefix)
+    }
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        self.store.read(&self.outer(key)?).await
+    }
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.store.write(Write { key: self.outer(&write.key)?, ..write }).await
+    }
+    async fn write_many(&self, mut writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        for write in &mut writes {
+            write.key = self.outer(&write.key)?;
+        }
+        self.store.write_many(writes).await
+    }
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        let after = after.map(|key| self.outer(key)).transpose()?;
+        let mut page = self.store.list(&format!("{}{prefix}", self.prefix), after.as_ref(), limit).await?;
+        for listed in &mut page {
+            listed.key = Key::new(listed.key.as_str().get(self.prefix.len()..).unwrap_or_default())?;
+        }
+        Ok(page)
+    }
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        self.store.remove(&self.outer(key)?, version).await
+    }
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        // Keys in hints would have to be stripped one by one; "any key" is as good.
+        let mut outer = self.store.changed(&format!("{}{prefix}", self.prefix))?;
+        let (sender, inner) = tokio::sync::mpsc::channel(1);
+        tokio::spawn(async move {
+            while outer.recv().await.is_some() {
+                if matches!(sender.try_send(None), Err(tokio::sync::mpsc::error::TrySendError::Closed(_))) {
+                    break;
+                }
+            }
+        });
+        Ok(inner)
+    }
+}
