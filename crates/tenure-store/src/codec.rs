@@ -28,7 +28,15 @@ const MAGIC: u8 = b'T';
 /// # Errors
 /// `Invalid` when its metadata is too large or too deep.
 pub fn check(record: &Record) -> Result<(), StoreError> {
-    if record.metadata.is_empty() { Ok(()) } else { encode(record).map(drop) }
+    check_metadata(&record.metadata)
+}
+
+/// Whether a record with this metadata can be written.
+///
+/// # Errors
+/// `Invalid` when it is too large or too deep.
+pub fn check_metadata(metadata: &Metadata) -> Result<(), StoreError> {
+    encode_metadata(metadata).map(drop)
 }
 
 /// A record as bytes.
@@ -36,21 +44,29 @@ pub fn check(record: &Record) -> Result<(), StoreError> {
 /// # Errors
 /// `Invalid` when its metadata is too large (over 4 KiB encoded) or too deep (over 16 levels).
 pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
-    let mut metadata = Vec::new();
-    let depth = record.metadata.values().map(tenure_core::Value::depth).max().unwrap_or(0);
+    let metadata = encode_metadata(&record.metadata)?;
+    let mut bytes = vec![MAGIC, VERSION];
+    infallible(encode_record(&mut Encoder::new(&mut bytes), record, &metadata));
+    Ok(bytes)
+}
+
+fn encode_metadata(metadata: &Metadata) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    if metadata.is_empty() {
+        return Ok(bytes);
+    }
+    let depth = metadata.values().map(tenure_core::Value::depth).max().unwrap_or(0);
     if depth > tenure_core::Value::MAX_DEPTH {
         let most = tenure_core::Value::MAX_DEPTH;
         return Err(StoreError::invalid(format!("metadata nested {depth} deep is over the limit of {most}")));
     }
-    infallible(value::encode_fields(&mut Encoder::new(&mut metadata), &record.metadata));
-    if metadata.len() > MAX_METADATA_BYTES {
-        let is = metadata.len();
+    infallible(value::encode_fields(&mut Encoder::new(&mut bytes), metadata));
+    if bytes.len() > MAX_METADATA_BYTES {
+        let is = bytes.len();
         return Err(StoreError::invalid(format!(
             "metadata of {is} encoded bytes is over the limit of {MAX_METADATA_BYTES}; keep large data elsewhere"
         )));
     }
-    let mut bytes = vec![MAGIC, VERSION];
-    infallible(encode_record(&mut Encoder::new(&mut bytes), record, &metadata));
     Ok(bytes)
 }
 

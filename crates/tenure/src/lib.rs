@@ -1,1 +1,62 @@
-//! Under construction.
+//! Leases on the store you already run: the right to one thing, for one holder, for a limited time.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tenure::{Leases, memory};
+//!
+//! let leases = Leases::new(memory())?;
+//! let guard = leases.acquire("reports/nightly").await?;
+//! assert!(guard.is_held());
+//! // Send the fence along with every effect, and let the resource refuse lower ones.
+//! println!("writing with fence {}", guard.fence());
+//! guard.release().await;
+//! # leases.stop().await; Ok(()) }
+//! ```
+//!
+//! # What is promised
+//! At no instant do two holders both believe that they hold a key, as long as clock *rates* stay within ±10 % and no elapsed
+//! time is hidden from a process (a cloned or paused virtual machine hides it). That is all that any lease can give.
+//! What holds whatever the clocks do is the [fence](Guard::fence): a resource that refuses fences lower than the highest it has
+//! seen never accepts a write of a deposed holder. Where correctness matters, check fences.
+//!
+//! # Where to go on
+//! [`Leases`] gets leases, [`Guard`] is one that is held, [`Lock::with_lease`] runs a body that ends before its lease does,
+//! [`LeaseToken`] passes one on to another process as plain data.
+//!
+//! # Cost
+//! A lease rides on its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
+//! third of a ttl, however many leases a process has. Acquiring, renewing and releasing take one round trip each.
+
+mod belief;
+pub mod body;
+pub mod clock;
+mod driver;
+mod error;
+mod guard;
+mod leases;
+mod lock;
+mod mail;
+mod token;
+
+pub use body::Held;
+pub use error::{AcquireError, BodyError, LeaseError};
+pub use guard::Guard;
+pub use leases::{Leases, LeasesBuilder};
+pub use lock::Lock;
+pub use tenure_core::{
+    Ask, Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Number, Occupant,
+    Record, Ride, StoreError, Stored, Tenure, Tick, Ttl, Value, Version, Wall,
+};
+#[cfg(feature = "sqlite")]
+pub use tenure_sqlite as sqlite;
+pub use tenure_store::{
+    AnyStore, Capabilities, Expect, Expiry, Listed, MemoryStore, Outcome, PrefixedStore, Store, StoreExt,
+    Write, codec,
+};
+pub use token::LeaseToken;
+
+/// A new store in this process's memory: for tests, and for programs that are a single process today.
+#[must_use]
+pub fn memory() -> AnyStore {
+    AnyStore::new(MemoryStore::new(format!("memory:{:016x}", clock::instance()), clock::system()))
+}

@@ -1,0 +1,142 @@
+//! What a holder believes, in a form that can be asked in a few nanoseconds and without I/O.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tenure_core::{Ask, Loss, Tick};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Until when something is believed. The top bit says that belief is suspended for now.
+#[derive(Debug, Default)]
+pub(crate) struct Belief(AtomicU64);
+
+const SUSPENDED: u64 = 1 << 63;
+
+impl Belief {
+    /// Takes what a machine says: a tick, or 0 for "not now".
+    pub(crate) fn set(&self, until: Tick) {
+        if until == Tick(0) {
+            self.0.fetch_or(SUSPENDED, Ordering::SeqCst);
+        } else {
+            self.0.store(until.0 & !SUSPENDED, Ordering::SeqCst);
+        }
+    }
+
+    /// Over, for good.
+    pub(crate) fn end(&self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+
+    /// Until when to act on it.
+    pub(crate) fn until(&self) -> Tick {
+        let raw = self.0.load(Ordering::SeqCst);
+        if raw & SUSPENDED == 0 { Tick(raw) } else { Tick(0) }
+    }
+
+    /// When it is over if nothing happens, suspended or not.
+    pub(crate) fn deadline(&self) -> Tick {
+        Tick(self.0.load(Ordering::SeqCst) & !SUSPENDED)
+    }
+}
+
+/// What the driver and the guard of one lease share.
+#[derive(Debug, Default)]
+pub(crate) struct Cell {
+    pub(crate) belief: Belief,
+    pub(crate) wake: Notify,
+    news: Mutex<Option<Box<News>>>,
+}
+
+/// What rarely happens to a lease.
+#[derive(Debug, Default)]
+struct News {
+    loss: Option<Loss>,
+    asks: VecDeque<Ask>,
+    cancel: Option<CancellationToken>,
+}
+
+/// More unread requests than this are not kept; they all say the same.
+const UNREAD: usize = 16;
+
+impl Cell {
+    fn news(&self) -> MutexGuard<'_, Option<Box<News>>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lost(&self, loss: Loss) {
+        self.belief.end();
+        let mut news = self.news();
+        let news = news.get_or_insert_default();
+        news.loss.get_or_insert(loss);
+        if let Some(cancel) = &news.cancel {
+            cancel.cancel();
+        }
+        self.wake.notify_waiters();
+    }
+
+    pub(crate) fn asked(&self, ask: Ask) {
+        let mut news = self.news();
+        let news = news.get_or_insert_default();
+        if news.asks.len() < UNREAD {
+            news.asks.push_back(ask);
+        }
+        if let (Ask::Revoke, Some(cancel)) = (ask, &news.cancel) {
+            cancel.cancel();
+        }
+        self.wake.notify_waiters();
+    }
+
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.news().as_ref().and_then(|news| news.loss.clone())
+    }
+
+    pub(crate) fn next_ask(&self) -> Option<Ask> {
+        self.news().as_mut().and_then(|news| news.asks.pop_front())
+    }
+
+    pub(crate) fn revoked(&self) -> bool {
+        self.news().as_ref().is_some_and(|news| news.asks.contains(&Ask::Revoke))
+    }
+
+    pub(crate) fn token(&self) -> CancellationToken {
+        let mut news = self.news();
+        let news = news.get_or_insert_default();
+        let token = news.cancel.get_or_insert_default().clone();
+        if news.loss.is_some() || news.asks.contains(&Ask::Revoke) {
+            token.cancel();
+        }
+        token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suspended_belief_keeps_its_deadline() {
+        let belief = Belief::default();
+        belief.set(Tick(50));
+        assert_eq!((belief.until(), belief.deadline()), (Tick(50), Tick(50)));
+        belief.set(Tick(0));
+        assert_eq!((belief.until(), belief.deadline()), (Tick(0), Tick(50)));
+        belief.set(Tick(70));
+        assert_eq!((belief.until(), belief.deadline()), (Tick(70), Tick(70)));
+        belief.set(Tick::NEVER);
+        assert!(belief.until() > Tick(1 << 62));
+        belief.end();
+        assert_eq!((belief.until(), belief.deadline()), (Tick(0), Tick(0)));
+    }
+
+    #[test]
+    fn a_token_made_after_the_loss_is_cancelled_already() {
+        let cell = Cell::default();
+        let early = cell.token();
+        assert!(!early.is_cancelled());
+        cell.lost(Loss::Deleted);
+        cell.lost(Loss::Expired);
+        assert_eq!(cell.loss(), Some(Loss::Deleted), "the first reason counts");
+        assert!(early.is_cancelled() && cell.token().is_cancelled());
+    }
+}

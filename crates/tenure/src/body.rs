@@ -1,0 +1,155 @@
+//! Running a body under a lease, so that the body ends before the lease does.
+//!
+//! When the lease is lost, withdrawn, or about to run out, the body's token is cancelled; it has its grace period to end;
+//! then it is aborted and waited for; and only then is the lease released. A body that can't be ended (it blocks its
+//! thread) leaves the lease to expire.
+
+use crate::belief::Cell;
+use crate::error::BodyError;
+use crate::guard::Guard;
+use crate::leases::Leases;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::{Fence, Key, Loss};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// What a body knows about the lease that it runs under.
+#[derive(Debug, Clone)]
+pub struct Held {
+    key: Key,
+    fence: Fence,
+    stop: CancellationToken,
+    leases: Leases,
+    cell: Arc<Cell>,
+    rides: bool,
+}
+
+impl Held {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The fencing token.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// Whether the lease is held at this instant.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// How long the lease is held if no renewal succeeds from now on.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let inner = &self.leases.inner;
+        let own = self.cell.belief.until();
+        let until = if self.rides { own.min(inner.session.until()) } else { own };
+        until.since(inner.clock.held())
+    }
+
+    /// Cancelled when the body has to end: it has the grace period from then on.
+    #[must_use]
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.stop
+    }
+}
+
+/// Runs `body` under `guard` and gives the lease up after it.
+pub(crate) async fn run<T, F, Fut>(guard: Guard, grace: Option<Duration>, body: F) -> Result<T, BodyError<T>>
+where
+    F: FnOnce(Held) -> Fut,
+    Fut: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let grace = grace.unwrap_or_else(|| guard.ttl().part(8));
+    let stop = CancellationToken::new();
+    let held = Held {
+        key: guard.key().clone(),
+        fence: guard.fence(),
+        stop: stop.clone(),
+        leases: guard.leases().clone(),
+        cell: Arc::clone(guard.cell()),
+        rides: guard.rides(),
+    };
+    let task = tokio::spawn(body(held));
+    // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
+    let caller = CancellationToken::new();
+    let gone = caller.clone();
+    let watch = tokio::spawn(async move { watch(guard, task, grace, stop, gone).await });
+    let _present = caller.drop_guard();
+    match watch.await {
+        Ok(result) => result,
+        Err(error) => Err(BodyError::Panicked(error.to_string())),
+    }
+}
+
+async fn watch<T: Send + 'static>(
+    guard: Guard,
+    mut task: JoinHandle<T>,
+    grace: Duration,
+    stop: CancellationToken,
+    caller_gone: CancellationToken,
+) -> Result<T, BodyError<T>> {
+    let why = tokio::select! {
+        biased;
+        done = &mut task => return finish(guard, done).await,
+        why = must_stop(&guard, grace) => Some(why),
+        () = caller_gone.cancelled() => None,
+    };
+    stop.cancel();
+    let mut value = tokio::time::timeout(grace.min(guard.remaining().max(MOMENT)), &mut task).await.ok();
+    if value.is_none() {
+        task.abort();
+        value = tokio::time::timeout(guard.remaining().max(MOMENT), &mut task).await.ok();
+    }
+    match value {
+        Some(done) => {
+            guard.release().await;
+            let why = why.unwrap_or(Loss::Released);
+            Err(BodyError::Interrupted { why, value: done.ok() })
+        }
+        None => {
+            guard.lapse().await;
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
+        }
+    }
+}
+
+/// An aborted task needs a moment to be joined, also when nothing of the lease is left.
+const MOMENT: Duration = Duration::from_millis(50);
+
+async fn finish<T>(guard: Guard, done: Result<T, tokio::task::JoinError>) -> Result<T, BodyError<T>> {
+    let held = guard.is_held();
+    let loss = guard.cell().loss();
+    guard.release().await;
+    match done {
+        Ok(value) if held => Ok(value),
+        Ok(value) => Err(BodyError::Interrupted { why: loss.unwrap_or(Loss::Expired), value: Some(value) }),
+        Err(error) => Err(BodyError::Panicked(error.to_string())),
+    }
+}
+
+/// Resolves when the body has to end: on loss, on withdrawal, or when no more is left than the grace period and a little.
+async fn must_stop(guard: &Guard, grace: Duration) -> Loss {
+    let token = guard.cancelled();
+    let reserve = grace + guard.ttl().part(50);
+    loop {
+        let left = guard.remaining();
+        if left <= reserve && !guard.is_suspended() {
+            return guard.cell().loss().unwrap_or(Loss::Expired);
+        }
+        tokio::select! {
+            () = token.cancelled() => {
+                let revoked = if guard.is_revoked() { Loss::Revoked } else { Loss::Expired };
+                return guard.cell().loss().unwrap_or(revoked);
+            }
+            () = tokio::time::sleep((left.saturating_sub(reserve)).max(Duration::from_millis(1))) => {}
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The one room that reads clocks and draws randomness.
+//!
+//! `std::time::Instant` is CLOCK_MONOTONIC on Linux, which stops while the machine is suspended. A holder must count that
+//! time, so its clock is CLOCK_BOOTTIME; a waiter must not, so its clock is CLOCK_MONOTONIC.
+#![allow(clippy::disallowed_methods, reason = "this is the room that the ban points to")]
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tenure_core::{Clock, Now, Tick, Wall};
+
+/// The machine's clocks, counted from when this value was made.
+#[derive(Debug)]
+pub struct SystemClock {
+    boot: Duration,
+    monotonic: Duration,
+}
+
+impl SystemClock {
+    /// Starts counting now.
+    #[must_use]
+    pub fn new() -> Self {
+        SystemClock { boot: read::boot(), monotonic: read::monotonic() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Now {
+        let boot = read::boot().saturating_sub(self.boot);
+        let monotonic = read::monotonic().saturating_sub(self.monotonic);
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now {
+            held: Tick(0).after(boot.max(monotonic)),
+            waited: Tick(0).after(boot.min(monotonic)),
+            wall: Wall(u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// One clock is enough here: the kernel defines CLOCK_BOOTTIME as CLOCK_MONOTONIC plus the time suspended, so it
+    /// never gains less.
+    fn held(&self) -> Tick {
+        Tick(0).after(read::boot().saturating_sub(self.boot))
+    }
+}
+
+/// The machine's clocks, to be shared.
+#[must_use]
+pub fn system() -> Arc<SystemClock> {
+    Arc::new(SystemClock::new())
+}
+
+/// 64 random bits for this process instance.
+pub(crate) fn instance() -> u64 {
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    high.rotate_left(32) ^ low
+}
+
+/// A name for this process instance that no other start has: the host's name, the process id, and random bits.
+pub(crate) fn holder_name() -> String {
+    format!("{}-{}-{}", host_name(), std::process::id(), uuid::Uuid::new_v4().simple())
+}
+
+/// What the host calls itself, at most 100 bytes of it.
+#[must_use]
+pub fn host_name() -> String {
+    let mut name = read::host_name();
+    while name.len() > 100 {
+        name.pop();
+    }
+    if name.is_empty() { "host".to_owned() } else { name }
+}
+
+#[cfg(unix)]
+mod read {
+    use rustix::time::{ClockId, Timespec, clock_gettime};
+    use std::time::Duration;
+
+    fn duration(time: Timespec) -> Duration {
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn boot() -> Duration {
+        duration(clock_gettime(ClockId::Boottime))
+    }
+
+    // Elsewhere CLOCK_MONOTONIC is the best there is.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(super) fn boot() -> Duration {
+        monotonic()
+    }
+
+    pub(super) fn monotonic() -> Duration {
+        duration(clock_gettime(ClockId::Monotonic))
+    }
+
+    pub(super) fn host_name() -> String {
+        rustix::system::uname().nodename().to_string_lossy().into_owned()
+    }
+}
+
+#[cfg(not(unix))]
+mod read {
+    use std::sync::OnceLock;
+    use std::time::{Duration, Instant};
+
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+
+    pub(super) fn boot() -> Duration {
+        ORIGIN.get_or_init(Instant::now).elapsed()
+    }
+
+    pub(super) fn monotonic() -> Duration {
+        boot()
+    }
+
+    pub(super) fn host_name() -> String {
+        std::env::var("COMPUTERNAME").unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holders_time_never_falls_behind_the_waiters() {
+        let clock = SystemClock::new();
+        for _ in 0..1000 {
+            let now = clock.now();
+            assert!(now.held >= now.waited);
+            assert!(clock.held() >= now.held);
+        }
+        assert!(clock.now().wall > Wall(1_600_000_000_000));
+    }
+
+    #[test]
+    fn names_and_instances_differ_between_starts() {
+        assert_ne!(holder_name(), holder_name());
+        assert_ne!(instance(), instance());
+        assert!(!host_name().is_empty() && host_name().len() <= 100);
+    }
+}

@@ -1,0 +1,93 @@
+//! What users of leases are told when something can't be done.
+
+use tenure_core::{InvalidInput, Loss, Occupant, StoreError};
+
+/// A lease could not be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Another holds the key, and patience is over. Try later, or wait longer.
+    #[error("held by another{}", of(.0))]
+    Held(Option<Occupant>),
+    /// The record that was to be carried on does not exist.
+    #[error("no such record")]
+    Absent,
+    /// The store, or the input, is at fault: see its kind.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// These `Leases` were stopped. Start others.
+    #[error("these leases were stopped")]
+    Stopped,
+}
+
+impl From<InvalidInput> for AcquireError {
+    fn from(error: InvalidInput) -> Self {
+        AcquireError::Store(error.into())
+    }
+}
+
+fn of(occupant: &Option<Occupant>) -> String {
+    occupant.as_ref().map_or_else(String::new, |by| format!(": {} (fence {})", by.holder, by.fence))
+}
+
+/// A held lease could not be changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// It is lost, and nothing was changed.
+    #[error("the lease is lost: {}", describe(.0))]
+    Lost(Loss),
+    /// The tenure that the token stands for is over; another holds the key, or nobody.
+    #[error("the lease is not ours any more{}", of(.0))]
+    NotOurs(Option<Occupant>),
+    /// The token is of another store.
+    #[error("the lease belongs to the store {theirs}, this is {ours}; open the store that it came from")]
+    OtherStore {
+        /// The store that the token came from.
+        theirs: String,
+        /// The store at hand.
+        ours: String,
+    },
+    /// Nobody holds the key, or its holder is dead.
+    #[error("nobody holds the key")]
+    NotHeld,
+    /// The store, or the input, is at fault: see its kind. The lease is still held if it was.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// These `Leases` were stopped.
+    #[error("these leases were stopped")]
+    Stopped,
+}
+
+/// A body did not run to its end under the lease.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError<T> {
+    /// The lease could not be had; the body did not run.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lease was lost or withdrawn while the body ran. It was told to stop, and aborted after its grace period.
+    #[error("the lease was lost while the body ran: {}", describe(.why))]
+    Interrupted {
+        /// Why.
+        why: Loss,
+        /// What the body returned within its grace period.
+        value: Option<T>,
+    },
+    /// The body panicked. The lease was released.
+    #[error("the body panicked: {0}")]
+    Panicked(String),
+}
+
+/// A loss in words.
+pub(crate) fn describe(loss: &Loss) -> String {
+    match loss {
+        Loss::Expired => "it was not renewed in time".to_owned(),
+        Loss::Unreachable(error) => format!("the store could not be reached in time ({error})"),
+        Loss::Taken(by) => format!("taken{}", of(by)),
+        Loss::Deleted => "its record was deleted".to_owned(),
+        Loss::Revoked => "it was withdrawn".to_owned(),
+        Loss::Released => "it was released".to_owned(),
+        other => format!("{other:?}"),
+    }
+}

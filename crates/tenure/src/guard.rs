@@ -1,0 +1,251 @@
+//! A lease that is held.
+
+use crate::belief::Cell;
+use crate::error::LeaseError;
+use crate::leases::{Leases, Reply, unexpected};
+use crate::token::LeaseToken;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, Tick, Ttl};
+use tokio_util::sync::CancellationToken;
+
+/// A lease that is held: until it is released, dropped or lost.
+///
+/// Dropping it releases it in the background.
+#[must_use = "dropping a guard gives the lease up"]
+pub struct Guard {
+    leases: Leases,
+    id: LeaseId,
+    key: Key,
+    fence: Fence,
+    ttl: Ttl,
+    rides: bool,
+    metadata: Metadata,
+    cell: Arc<Cell>,
+    /// Nothing is to be given up any more.
+    spent: bool,
+}
+
+impl Guard {
+    #[allow(clippy::too_many_arguments, reason = "the facts of a lease, from one place only")]
+    pub(crate) fn new(
+        leases: Leases,
+        id: LeaseId,
+        key: Key,
+        fence: Fence,
+        ttl: Ttl,
+        rides: bool,
+        metadata: Metadata,
+        cell: Arc<Cell>,
+    ) -> Guard {
+        Guard { leases, id, key, fence, ttl, rides, metadata, cell, spent: false }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The fencing token: send it along with every effect on what the lease protects, and let that refuse lower ones.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// The metadata that the lease carried when it was acquired or last updated.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Whether the lease is held at this instant. Takes a few nanoseconds, no I/O, and never blocks.
+    ///
+    /// It may end right after. What must not happen twice belongs behind a check of the [`Guard::fence`].
+    #[must_use]
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.leases.inner.clock.held() < self.until()
+    }
+
+    /// How long the lease is held if no renewal succeeds from now on; zero when it is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.until().since(self.leases.inner.clock.held())
+    }
+
+    fn until(&self) -> Tick {
+        let own = self.cell.belief.until();
+        if self.rides { own.min(self.leases.inner.session.until()) } else { own }
+    }
+
+    /// When it is over if nothing happens, also while belief is suspended.
+    fn deadline(&self) -> Tick {
+        let own = self.cell.belief.deadline();
+        if self.rides { own.min(self.leases.inner.session.deadline()) } else { own }
+    }
+
+    /// Waits until the lease is lost, and says why: no later than its deadline, whatever the store does.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again.
+    pub async fn lost(&self) -> Loss {
+        loop {
+            let woken = self.cell.wake.notified();
+            if let Some(loss) = self.cell.loss() {
+                return loss;
+            }
+            let left = self.deadline().since(self.leases.inner.clock.held());
+            if left.is_zero() {
+                return Loss::Expired;
+            }
+            tokio::select! {
+                () = woken => {}
+                () = tokio::time::sleep(left.min(Duration::from_secs(30))) => {}
+            }
+        }
+    }
+
+    /// A token that is cancelled when the lease is lost, or its holder is told to stop.
+    #[must_use]
+    pub fn cancelled(&self) -> CancellationToken {
+        self.cell.token()
+    }
+
+    /// Waits for the next request to this holder: to hand over when it suits, or to stop because the lease is withdrawn.
+    ///
+    /// # Cancel safety
+    /// A request is taken only when the future completes.
+    pub async fn asked(&self) -> Ask {
+        loop {
+            let woken = self.cell.wake.notified();
+            if let Some(ask) = self.cell.next_ask() {
+                return ask;
+            }
+            woken.await;
+        }
+    }
+
+    /// Whether the lease was withdrawn: it is not prolonged any more.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.cell.revoked()
+    }
+
+    /// Writes other metadata, on the condition that the lease is still this one.
+    ///
+    /// # Errors
+    /// [`LeaseError::Lost`] when it is not, and nothing was changed.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the metadata may be written or not.
+    pub async fn update(&mut self, metadata: Metadata) -> Result<(), LeaseError> {
+        tenure_store::codec::check_metadata(&metadata)?;
+        match self.leases.inner.ask(self.id, Command::Update(self.id, metadata.clone())).await {
+            Ok(Reply::Updated) => {
+                self.metadata = metadata;
+                Ok(())
+            }
+            reply => Err(unexpected(reply.ok())),
+        }
+    }
+
+    /// Gives the lease up, and waits until the next holder can have it. False: it was lost already.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the release.
+    pub async fn release(self) -> bool {
+        self.give_up(None).await
+    }
+
+    /// As [`Guard::release`], leaving this metadata in the same write.
+    ///
+    /// # Errors
+    /// When the metadata is too large; the lease is released without it.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::release`].
+    pub async fn release_with(self, metadata: Metadata) -> Result<bool, LeaseError> {
+        tenure_store::codec::check_metadata(&metadata)?;
+        Ok(self.give_up(Some(metadata)).await)
+    }
+
+    async fn give_up(mut self, metadata: Option<Metadata>) -> bool {
+        self.spent = true;
+        self.cell.belief.end();
+        let reply = self.leases.inner.ask(self.id, Command::Release(self.id, metadata));
+        matches!(reply.await, Ok(Reply::Released(true)))
+    }
+
+    /// Stops believing but leaves the record to expire: for when what was done under the lease can't be ended for certain.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn lapse(mut self) {
+        self.spent = true;
+        self.cell.belief.end();
+        // An error means that the driver is gone, and with it the renewals.
+        let _ = self.leases.inner.ask(self.id, Command::Lapse(self.id)).await;
+    }
+
+    /// Turns the lease into plain data, valid for a ttl from now: to be refreshed, released or taken up again by any
+    /// process that gets it ([`Leases::refresh`], [`Leases::give_back`], [`Leases::adopt`]).
+    ///
+    /// # Errors
+    /// [`LeaseError::Lost`] when it is not ours any more.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the lease is left to expire.
+    pub async fn into_token(mut self) -> Result<LeaseToken, LeaseError> {
+        self.spent = true;
+        self.cell.belief.end();
+        match self.leases.inner.ask(self.id, Command::Detach(self.id, self.ttl)).await {
+            Ok(Reply::Token(token)) => Ok(LeaseToken::new(self.leases.store(), *token)),
+            reply => {
+                self.leases.inner.send(Command::Release(self.id, None));
+                Err(unexpected(reply.ok()))
+            }
+        }
+    }
+
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    pub(crate) fn cell(&self) -> &Arc<Cell> {
+        &self.cell
+    }
+
+    pub(crate) fn rides(&self) -> bool {
+        self.rides
+    }
+
+    /// Not believed for now, but not over either.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.until() < self.deadline()
+    }
+
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.ttl
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.spent {
+            self.cell.belief.end();
+            self.leases.inner.forget(self.id);
+            self.leases.inner.send(Command::Release(self.id, None));
+        }
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard")
+            .field("key", &self.key)
+            .field("fence", &self.fence)
+            .field("held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}

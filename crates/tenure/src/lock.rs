@@ -1,0 +1,167 @@
+//! Asking for one key.
+
+use crate::error::{AcquireError, BodyError};
+use crate::guard::Guard;
+use crate::leases::{Leases, Reply, checked_ttl, end_of};
+use std::time::Duration;
+use tenure_core::{Beat, Carry, Command, Key, LeaseId, Metadata, Patience, StoreError, Stored, Want};
+use tenure_store::Store;
+
+/// A request for one key, from [`Leases::lock`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens until it is acquired"]
+pub struct Lock {
+    leases: Leases,
+    key: String,
+    ttl: Option<Duration>,
+    carry: Carry,
+    grace: Option<Duration>,
+}
+
+impl Lock {
+    pub(crate) fn new(leases: Leases, key: &str) -> Lock {
+        let carry = Carry::Replace(Metadata::new());
+        Lock { leases, key: key.to_owned(), ttl: None, carry, grace: None }
+    }
+
+    /// Lets the lease beat for itself with this ttl. Without, it rides on the process's session, which costs nothing to
+    /// hold.
+    ///
+    /// A process that holds a single lease does with one record where a session would make two.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Writes this metadata with the claim. Whatever a former holder left there is replaced.
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.carry = Carry::Replace(metadata);
+        self
+    }
+
+    /// Keeps the metadata that the record carries; the record must exist. What was `seen` of it last saves a round trip if
+    /// it is still so.
+    pub fn carry(mut self, seen: Option<Stored>) -> Self {
+        self.carry = Carry::Keep(seen.map(Box::new));
+        self
+    }
+
+    /// How long a body that [`Lock::with_lease`] runs may take to end once it is told to: an eighth of the ttl by default.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Takes the lease if nobody has it.
+    ///
+    /// A holder that died counts as one until its ttl is over. Trying again and again takes the key in the end: what is
+    /// seen at each try counts.
+    ///
+    /// # Errors
+    /// [`AcquireError::Held`] when another has it; [`AcquireError::Store`] when the store can't be reached, doesn't
+    /// understand the record, or the input is bad.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, a claim that is under way is followed up and given back in the background.
+    pub async fn try_acquire(self) -> Result<Guard, AcquireError> {
+        self.get(Patience::Try).await
+    }
+
+    /// Takes the lease, waiting for as long as another has it.
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`], but for `Held`; and it goes on through trouble with the store that may pass.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::try_acquire`].
+    pub async fn acquire(self) -> Result<Guard, AcquireError> {
+        self.get(Patience::Forever).await
+    }
+
+    /// Takes the lease, waiting for at most `patience`.
+    ///
+    /// # Errors
+    /// As [`Lock::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::try_acquire`].
+    pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
+        /// Time for an answer that is on its way.
+        const LAST_CALL: Duration = Duration::from_millis(100);
+        let end = end_of(&*self.leases.inner.clock, patience);
+        match tokio::time::timeout(patience + LAST_CALL, self.get(Patience::Until(end))).await {
+            Ok(result) => result,
+            Err(_) => {
+                Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
+            }
+        }
+    }
+
+    /// Waits for the lease and runs `body` under it; see [`crate::body`].
+    ///
+    /// # Errors
+    /// [`BodyError::Interrupted`] when the lease was lost or withdrawn while the body ran.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then released,
+    /// in the background.
+    pub async fn with_lease<T, F, Fut>(mut self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(crate::body::Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let grace = self.grace.take();
+        let guard = self.acquire().await?;
+        crate::body::run(guard, grace, body).await
+    }
+
+    async fn get(self, patience: Patience) -> Result<Guard, AcquireError> {
+        let inner = &self.leases.inner;
+        let key = Key::new(&self.key)?;
+        let (beat, rides) = match self.ttl {
+            Some(ttl) => (Beat::Own(checked_ttl(&inner.store, ttl)?), false),
+            None => (Beat::Session, true),
+        };
+        if let Carry::Replace(metadata) = &self.carry {
+            tenure_store::codec::check_metadata(metadata)?;
+        }
+        if patience != Patience::Try && inner.store.capabilities().watch {
+            inner.listen.send_if_modified(|on| !std::mem::replace(on, true));
+        }
+        let id = inner.next_id();
+        let ttl = if let Beat::Own(ttl) = beat { ttl } else { inner.session_ttl };
+        let want = Want { key: key.clone(), beat, carry: self.carry, patience };
+        let pending = Pending { leases: &self.leases, id, done: false };
+        let reply = inner.ask(id, Command::Acquire(id, want)).await;
+        pending.done();
+        match reply {
+            Ok(Reply::Acquired { fence, metadata, cell }) => {
+                Ok(Guard::new(self.leases.clone(), id, key, fence, ttl, rides, metadata, cell))
+            }
+            Ok(Reply::Refused(error)) => Err(error),
+            Ok(_) | Err(_) => Err(AcquireError::Stopped),
+        }
+    }
+}
+
+/// Gives a claim up if nobody waits for it any more.
+struct Pending<'a> {
+    leases: &'a Leases,
+    id: LeaseId,
+    done: bool,
+}
+
+impl Pending<'_> {
+    fn done(mut self) {
+        self.done = true;
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.leases.inner.send(Command::Release(self.id, None));
+        }
+    }
+}

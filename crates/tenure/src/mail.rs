@@ -1,0 +1,69 @@
+//! Asking something of whoever holds a key.
+
+use crate::error::LeaseError;
+use crate::leases::Leases;
+use tenure_core::{Ask, Key, Letter, MAILBOX, StoreError, Stored};
+use tenure_store::{Expect, Outcome, Store, Write};
+
+impl Leases {
+    /// Leaves a request with the holder of `key`, who sees it at its next renewal: within a third of its ttl.
+    ///
+    /// With [`Ask::Revoke`] the holder is told to stop at once, and the key is free after one ttl at the latest.
+    ///
+    /// # Errors
+    /// [`LeaseError::NotHeld`] when nobody holds it, or its holder is dead; `Unavailable` when its mailbox is full, or it
+    /// changes too fast: try again after its next renewal.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the request may be left or not. Leaving it twice does no harm.
+    pub async fn request(&self, key: impl AsRef<str>, ask: Ask) -> Result<(), LeaseError> {
+        /// A record that changes more often than this under our hands is not merely being renewed.
+        const ATTEMPTS: usize = 8;
+        let key = Key::new(key).map_err(StoreError::from)?;
+        let letter = Letter { key: key.clone(), ask };
+        for _ in 0..ATTEMPTS {
+            let (mailbox, stored) = self.mailbox(&key).await?;
+            let Some(record) = with_letter(&stored, &letter, self.inner.nonce())? else { return Ok(()) };
+            let write = Write { key: mailbox, expect: Expect::Unchanged(stored.version), record };
+            if let Outcome::Won { .. } = self.store().write(write).await? {
+                return Ok(());
+            }
+        }
+        Err(StoreError::unavailable(format!("the record of {key} changes too fast; try again")).into())
+    }
+
+    /// The record that the holder of `key` renews, and where it is.
+    async fn mailbox(&self, key: &Key) -> Result<(Key, Stored), LeaseError> {
+        let stored = self.store().read(key).await?.ok_or(LeaseError::NotHeld)?;
+        let tenure = stored.record.tenure.as_ref().ok_or(LeaseError::NotHeld)?;
+        let Some(ride) = &tenure.ride else { return Ok((key.clone(), stored)) };
+        let session = self.store().read(&ride.session).await?.ok_or(LeaseError::NotHeld)?;
+        if session.record.fence != ride.fence || session.record.tenure.is_none() {
+            return Err(LeaseError::NotHeld);
+        }
+        Ok((ride.session.clone(), session))
+    }
+}
+
+/// The record with one letter more; none if it is there already.
+fn with_letter(
+    stored: &Stored,
+    letter: &Letter,
+    nonce: tenure_core::Nonce,
+) -> Result<Option<tenure_core::Record>, LeaseError> {
+    let mut record = stored.record.clone();
+    let tenure = record.tenure.as_mut().ok_or(LeaseError::NotHeld)?;
+    if tenure.mail.contains(letter) {
+        return Ok(None);
+    }
+    if tenure.mail.len() >= MAILBOX {
+        return Err(StoreError::unavailable(format!(
+            "the holder of {} has {MAILBOX} unread requests; try again after its next renewal",
+            letter.key
+        ))
+        .into());
+    }
+    tenure.mail.push(letter.clone());
+    record.nonce = nonce;
+    Ok(Some(record))
+}
