@@ -1,1 +1,72 @@
-//! Under construction.
+//! [tenure](https://docs.rs/tenure) on SQLite: one file, shared by any number of processes on one host. No server.
+//!
+//! ```no_run
+//! use tenure_sqlite::{SqliteConfig, SqliteStore};
+//!
+//! # fn main() -> Result<(), tenure_store::StoreError> {
+//! let store = SqliteStore::open(SqliteConfig::new("/var/lib/app/leases.db"))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it can do
+//!
+//! | capability | here |
+//! |---|---|
+//! | expiry | a record's age is attested by the kernel's boot id and CLOCK_BOOTTIME (Linux); elsewhere silence is observed |
+//! | fencing | yes; a fence never goes back, also not after `kill -9` or a power cut |
+//! | list | yes, in byte order of keys |
+//! | watch | yes (Linux, inotify); elsewhere, or if switched off, refused with `Unsupported` |
+//! | batch | 1,000 writes in one transaction |
+//!
+//! # What it survives
+//!
+//! - A process killed at any instant: the file is in WAL mode, and what was answered was committed. Others go on at once.
+//! - A power cut: `synchronous = FULL`, so every commit is on the disk before it is answered.
+//! - A full disk: calls are answered with `Unavailable`, nothing is half-written, and all goes on when there is space.
+//! - Any number of processes: they write one after the other, in the order of a lock on the side file `<file>-lock`, and
+//!   what queues up in one process goes into one transaction.
+//! - Rows damaged or written by others: `Foreign`, and never written over. Listings show them with the reason.
+//!
+//! # What it does not
+//!
+//! - A process that is *stopped* (SIGSTOP, a frozen cgroup) in the middle of a transaction, which takes about a
+//!   millisecond, keeps SQLite's lock: the others are answered with `Unavailable` until it goes on or dies. No lease is
+//!   held twice.
+//! - Network filesystems: refused when opening, because SQLite's locks don't work between hosts.
+//! - The file must not be moved or copied to another machine while leases are live: a record's age counts from the
+//!   present boot there. If it is removed or replaced, calls are answered with `Unavailable` until the process restarts.
+//! - A hostile process with write access to the file can do anything to it.
+//!
+//! # A lease as a condition of your own transaction
+//!
+//! In a database file that also has the application's tables ([`SqliteConfig::within_application`]), or one that is
+//! attached, a write can be made conditional on the lease, so that it can't land after the loss:
+//!
+//! ```no_run
+//! # fn example(store: &tenure_sqlite::SqliteStore, app: &rusqlite::Connection, key: &tenure_core::Key,
+//! #     tenure: tenure_core::Nonce, fence: tenure_core::Fence) -> rusqlite::Result<()> {
+//! let guard = store.guard(key, tenure, fence);
+//! let changed = app.execute(&format!("UPDATE account SET balance = 0 WHERE id = 7 AND {}", guard.sql()), [])?;
+//! assert_eq!(changed, 1, "the lease is lost");
+//! # Ok(())
+//! # }
+//! ```
+
+mod boot;
+mod config;
+mod error;
+mod guard;
+mod place;
+mod reader;
+mod row;
+mod schema;
+mod store;
+mod turnstile;
+mod wake;
+mod writer;
+
+pub use boot::{BootClock, BootTime, HostClock};
+pub use config::SqliteConfig;
+pub use guard::{SqlGuard, SqlGuardParams};
+pub use store::SqliteStore;

@@ -1,0 +1,132 @@
+//! The host's time line, which all processes on it share: time since boot, suspend included.
+//!
+//! The only file of this crate that reads a clock.
+
+use std::time::Duration;
+
+/// A point on the time line of one boot of one machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BootTime {
+    /// Names the boot: another number after each start of the machine.
+    pub boot: u128,
+    /// Time since that start, suspend included.
+    pub elapsed: Duration,
+}
+
+impl BootTime {
+    /// How long before `self` a record was written, in whole milliseconds and never more than the truth.
+    ///
+    /// A record of an earlier boot is at least as old as the present one.
+    #[must_use]
+    pub fn since(self, written: BootTime) -> Duration {
+        let age = if self.boot == written.boot {
+            self.elapsed.saturating_sub(written.elapsed)
+        } else {
+            self.elapsed
+        };
+        Duration::from_millis(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Tells the host's time. Processes that share a file must all have a clock of the same time line.
+pub trait BootClock: Send + Sync + 'static {
+    /// Now; nothing where the host has no such clock, and records' ages are not told.
+    fn now(&self) -> Option<BootTime>;
+}
+
+/// CLOCK_BOOTTIME and the kernel's boot id, on Linux; elsewhere, nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct HostClock {
+    boot: Option<u128>,
+    /// How far this process's time namespace is ahead of the machine, in nanoseconds.
+    ahead: i128,
+}
+
+impl HostClock {
+    /// Reads what does not change while the machine is up.
+    #[must_use]
+    pub fn new() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        let boot = if cfg!(target_os = "linux") { read("/proc/sys/kernel/random/boot_id") } else { None };
+        // A kernel without time namespaces has no such file, and no offsets.
+        let ahead = read("/proc/self/timens_offsets").as_deref().and_then(parse_offset);
+        HostClock { boot: boot.as_deref().and_then(parse_uuid), ahead: ahead.unwrap_or(0) }
+    }
+}
+
+impl Default for HostClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl BootClock for HostClock {
+    #[cfg(target_os = "linux")]
+    fn now(&self) -> Option<BootTime> {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let nanos = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec) - self.ahead;
+        let elapsed = Duration::from_nanos(u64::try_from(nanos).unwrap_or(0));
+        self.boot.map(|boot| BootTime { boot, elapsed })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn now(&self) -> Option<BootTime> {
+        None
+    }
+}
+
+fn parse_uuid(text: &str) -> Option<u128> {
+    let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
+    u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)
+}
+
+/// The line `boottime <seconds> <nanoseconds>`.
+fn parse_offset(text: &str) -> Option<i128> {
+    let line = text.lines().find(|line| line.starts_with("boottime"))?;
+    let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i128>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(seconds)), Some(Ok(nanos))) => Some(seconds * 1_000_000_000 + nanos),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(boot: u128, micros: u64) -> BootTime {
+        BootTime { boot, elapsed: Duration::from_micros(micros) }
+    }
+
+    #[test]
+    fn an_age_is_rounded_down_and_never_negative() {
+        assert_eq!(at(1, 12_999).since(at(1, 10_001)), Duration::from_millis(2));
+        assert_eq!(at(1, 10_000).since(at(1, 10_001)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_boot_is_as_old_as_this_one_at_least() {
+        assert_eq!(at(2, 5_000).since(at(1, 999_000_000)), Duration::from_millis(5));
+    }
+
+    #[test]
+    fn the_kernel_s_texts_are_read() {
+        assert_eq!(
+            parse_uuid("01234567-89ab-cdef-0123-456789abcdef\n"),
+            Some(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef)
+        );
+        assert_eq!(parse_uuid("0123"), None);
+        assert_eq!(parse_offset("monotonic  -5 0\nboottime   -86400  7\n"), Some(-86_399_999_999_993));
+        assert_eq!(parse_offset("nonsense"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_host_has_a_boot_and_its_time_moves() {
+        let clock = HostClock::new();
+        let first = clock.now().unwrap();
+        assert!(first.elapsed > Duration::ZERO);
+        while clock.now().unwrap().elapsed == first.elapsed {}
+        assert_eq!(clock.now().unwrap().boot, HostClock::new().now().unwrap().boot);
+    }
+}

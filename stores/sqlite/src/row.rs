@@ -1,0 +1,221 @@
+//! One row of the table, which is one record.
+//!
+//! The record is in the column `record`. What conditions and guards compare is in columns of its own besides; a row whose
+//! columns contradict its record was not written by tenure, and is left alone.
+
+use crate::boot::BootTime;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Params, Row, Statement, params};
+use std::time::Duration;
+use tenure_core::{Fence, Key, Nonce, Record, StoreError, Stored, Version};
+use tenure_store::codec;
+
+const COLUMNS: &str = "key, version, fence, tenure, ride_key, ride_fence, record, boot, written_ns";
+
+/// What stands under a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    pub(crate) record: Record,
+    written: Option<BootTime>,
+}
+
+impl Standing {
+    pub(crate) fn version(&self) -> Version {
+        self.record.nonce.into()
+    }
+
+    pub(crate) fn stored(self, now: Option<BootTime>) -> Stored {
+        let age = now.zip(self.written).map(|(now, written)| now.since(written));
+        Stored { version: self.version(), age, record: self.record }
+    }
+}
+
+/// Rows in order, those that can't be understood with the reason.
+pub(crate) type Page = Vec<(Key, Result<Standing, StoreError>)>;
+
+/// Why a row can't be had: SQLite failed, or the row isn't one of ours.
+#[derive(Debug)]
+pub(crate) enum RowError {
+    Sql(rusqlite::Error),
+    Record(StoreError),
+}
+
+impl From<rusqlite::Error> for RowError {
+    fn from(error: rusqlite::Error) -> Self {
+        RowError::Sql(error)
+    }
+}
+
+impl From<StoreError> for RowError {
+    fn from(error: StoreError) -> Self {
+        RowError::Record(error)
+    }
+}
+
+/// The statements that read rows.
+pub(crate) struct Reading<'c> {
+    one: Statement<'c>,
+    from: Statement<'c>,
+    after: Statement<'c>,
+}
+
+impl<'c> Reading<'c> {
+    pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
+        let select =
+            |rest: &str| connection.prepare(&format!("SELECT {COLUMNS} FROM tenure_record WHERE key {rest}"));
+        Ok(Reading {
+            one: select("= ?1")?,
+            from: select(">= ?1 ORDER BY key")?,
+            after: select("> ?1 ORDER BY key")?,
+        })
+    }
+
+    pub(crate) fn read(&mut self, key: &Key) -> Result<Option<Standing>, RowError> {
+        let row = self.one.query_row([key.as_str()], |row| Ok(standing(row)));
+        match row.optional()? {
+            None => Ok(None),
+            Some(standing) => Ok(Some(standing.map_err(|error| about(key, &error))?)),
+        }
+    }
+
+    /// Up to `limit` rows whose keys begin with `prefix`, those after `after` only.
+    pub(crate) fn list(&mut self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Page, RowError> {
+        match after.filter(|after| after.as_str() >= prefix) {
+            Some(after) => page(&mut self.after, [after.as_str()], prefix, limit),
+            None => page(&mut self.from, [prefix], prefix, limit),
+        }
+    }
+}
+
+fn page(
+    statement: &mut Statement<'_>,
+    params: impl Params,
+    prefix: &str,
+    limit: usize,
+) -> Result<Page, RowError> {
+    let mut page = Vec::new();
+    let mut rows = statement.query(params)?;
+    while page.len() < limit {
+        let Some(row) = rows.next()? else { break };
+        let bytes = match row.get_ref(0)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
+            _ => &[],
+        };
+        if !bytes.starts_with(prefix.as_bytes()) {
+            break;
+        }
+        // Only a row written around tenure has such a key. Leaving it out would hide it, and no key can name it.
+        let key = Key::from_bytes(bytes).map_err(|error| {
+            StoreError::foreign(format!(
+                "a row of tenure_record has a key that is none ({error}); delete that row by hand"
+            ))
+        })?;
+        let standing = standing(row).map_err(|error| about(&key, &error));
+        page.push((key, standing));
+    }
+    Ok(page)
+}
+
+fn about(key: &Key, error: &StoreError) -> StoreError {
+    StoreError::foreign(format!("the row of key {key} is left as it is: {error}"))
+}
+
+fn standing(row: &Row<'_>) -> Result<Standing, StoreError> {
+    let damaged = |error: rusqlite::Error| StoreError::foreign(format!("its columns are damaged: {error}"));
+    let record: &[u8] = row.get_ref(6).map_err(damaged)?.as_blob().unwrap_or_default();
+    let record = codec::decode(record)?;
+    let columns = || -> rusqlite::Result<Columns> {
+        Ok(Columns {
+            version: row.get(1)?,
+            fence: row.get(2)?,
+            tenure: row.get(3)?,
+            ride_key: row.get(4)?,
+            ride_fence: row.get(5)?,
+        })
+    };
+    if columns().map_err(damaged)? != Columns::of(&record) {
+        return Err(StoreError::foreign("its columns contradict its record; it was changed by hand"));
+    }
+    let boot: Option<[u8; 16]> = row.get(7).map_err(damaged)?;
+    let written_ns: Option<i64> = row.get(8).map_err(damaged)?;
+    let written = boot.zip(written_ns).map(|(boot, ns)| BootTime {
+        boot: u128::from_be_bytes(boot),
+        elapsed: Duration::from_nanos(u64::try_from(ns).unwrap_or(0)),
+    });
+    Ok(Standing { record, written })
+}
+
+/// What a row says besides the record itself.
+#[derive(Debug, PartialEq, Eq)]
+struct Columns {
+    version: [u8; 16],
+    fence: i64,
+    tenure: Option<[u8; 16]>,
+    ride_key: Option<String>,
+    ride_fence: Option<i64>,
+}
+
+impl Columns {
+    fn of(record: &Record) -> Self {
+        let tenure = record.tenure.as_ref();
+        let ride = tenure.and_then(|tenure| tenure.ride.as_ref());
+        Columns {
+            version: nonce_blob(record.nonce),
+            fence: fence_number(record.fence),
+            tenure: tenure.map(|tenure| nonce_blob(tenure.id)),
+            ride_key: ride.map(|ride| ride.session.as_str().to_owned()),
+            ride_fence: ride.map(|ride| fence_number(ride.fence)),
+        }
+    }
+}
+
+pub(crate) fn nonce_blob(nonce: Nonce) -> [u8; 16] {
+    nonce.0.to_be_bytes()
+}
+
+pub(crate) fn fence_number(fence: Fence) -> i64 {
+    i64::try_from(fence.0).unwrap_or(i64::MAX)
+}
+
+/// The statements that change rows.
+pub(crate) struct Writing<'c> {
+    put: Statement<'c>,
+    remove: Statement<'c>,
+}
+
+impl<'c> Writing<'c> {
+    pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
+        let put = format!(
+            "INSERT OR REPLACE INTO tenure_record ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+        );
+        let remove = "DELETE FROM tenure_record WHERE key = ?1";
+        Ok(Writing { put: connection.prepare(&put)?, remove: connection.prepare(remove)? })
+    }
+
+    pub(crate) fn put(
+        &mut self,
+        key: &Key,
+        record: &Record,
+        bytes: &[u8],
+        now: Option<BootTime>,
+    ) -> rusqlite::Result<()> {
+        let columns = Columns::of(record);
+        let written = now.map(|now| i64::try_from(now.elapsed.as_nanos()).unwrap_or(i64::MAX));
+        self.put.execute(params![
+            key.as_str(),
+            columns.version,
+            columns.fence,
+            columns.tenure,
+            columns.ride_key,
+            columns.ride_fence,
+            bytes,
+            now.map(|now| now.boot.to_be_bytes()),
+            written,
+        ])?;
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, key: &Key) -> rusqlite::Result<()> {
+        self.remove.execute([key.as_str()]).map(drop)
+    }
+}

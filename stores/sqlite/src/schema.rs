@@ -1,0 +1,189 @@
+//! The tables, and connections that may use them.
+
+use crate::config::SqliteConfig;
+use crate::error::undone;
+use crate::place::{Place, io_error};
+use crate::turnstile::Turnstile;
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
+use std::fs::File;
+use tenure_core::StoreError;
+
+/// The version of the tables that this program makes and knows.
+const VERSION: i64 = 1;
+/// Marks a file as tenure's own (`tnre`), for file(1) and for those who would take it for theirs.
+const APPLICATION_ID: i64 = 0x746e_7265;
+
+/// Keys can't be empty, over-long, or anything but text, whoever writes them; the rest of what makes a row whole is
+/// checked when it is read.
+const TABLES: &str = "
+    CREATE TABLE tenure_meta (name TEXT NOT NULL PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE tenure_record (
+        key        TEXT    NOT NULL PRIMARY KEY CHECK (octet_length(key) BETWEEN 1 AND 512),
+        version    BLOB    NOT NULL CHECK (octet_length(version) = 16),
+        fence      INTEGER NOT NULL CHECK (fence >= 0),
+        tenure     BLOB             CHECK (octet_length(tenure) = 16),
+        ride_key   TEXT,
+        ride_fence INTEGER,
+        record     BLOB    NOT NULL,
+        boot       BLOB,
+        written_ns INTEGER
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO tenure_meta VALUES ('schema', 1), ('id', lower(hex(randomblob(16))));
+";
+
+/// A file that is ours, opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) writer: Connection,
+    pub(crate) reader: Connection,
+    pub(crate) turnstile: Turnstile,
+    pub(crate) side: File,
+    /// The name of this set of records.
+    pub(crate) id: String,
+}
+
+/// Whose a file is.
+enum Owner {
+    Nobody,
+    Tenure { id: String },
+    Other { application_id: i64 },
+}
+
+pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, StoreError> {
+    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    let writer = connect(place, config)?;
+    let mut owner = owner(place, &writer)?;
+    if let (Owner::Other { application_id }, false) = (&owner, config.within_application) {
+        return Err(StoreError::foreign(format!(
+            "{} is the SQLite database of another application (application_id {application_id:#x}); name another file, or \
+             allow tenure's tables in it",
+            place.path.display()
+        )));
+    }
+    let side = open_side(place)?;
+    let mut turnstile =
+        Turnstile::new(side.try_clone().map_err(|error| io_error(&place.side, &error))?, patience(config));
+    if !matches!(owner, Owner::Tenure { .. }) {
+        // Two processes that switch a new file to WAL at once would fail without waiting; one after the other, all is well.
+        let turn = turnstile.enter();
+        use_wal(place, &writer)?;
+        create(place, &writer).map_err(failed)?;
+        drop(turn);
+        sync_directory(place)?;
+        owner = self::owner(place, &writer)?;
+    }
+    let Owner::Tenure { id } = owner else {
+        return Err(StoreError::foreign(format!(
+            "{}: its tables vanished while opening it",
+            place.path.display()
+        )));
+    };
+    use_wal(place, &writer)?;
+    let reader = connect(place, config)?;
+    reader.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
+    Ok(Opened { writer, reader, turnstile, side, id: format!("sqlite:{id}") })
+}
+
+/// How long to wait at the turnstile; the other half is for SQLite's own lock.
+fn patience(config: &SqliteConfig) -> std::time::Duration {
+    config.busy_timeout / 2
+}
+
+fn connect(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreError> {
+    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, config.create);
+    let connection = Connection::open_with_flags(&place.path, flags).map_err(failed)?;
+    connection.busy_timeout(config.busy_timeout - patience(config)).map_err(failed)?;
+    if connection.is_readonly(MAIN_DB).map_err(failed)? {
+        return Err(StoreError::invalid(format!(
+            "{}: the file is read-only for this process",
+            place.path.display()
+        )));
+    }
+    // FULL: a fence must not go back after a power cut, so every commit reaches the disk before it is answered.
+    connection
+        .execute_batch(
+            "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
+             PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = 16777216;",
+        )
+        .map_err(failed)?;
+    Ok(connection)
+}
+
+fn owner(place: &Place, connection: &Connection) -> Result<Owner, StoreError> {
+    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
+    let ours = number(
+        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('tenure_meta', 'tenure_record')",
+    )?;
+    if ours == 0 {
+        let tables = number("SELECT count(*) FROM sqlite_schema")?;
+        let application_id = number("PRAGMA application_id")?;
+        let is_empty = tables == 0 && application_id == 0 && number("PRAGMA user_version")? == 0;
+        return Ok(if is_empty { Owner::Nobody } else { Owner::Other { application_id } });
+    }
+    let version = number("SELECT value FROM tenure_meta WHERE name = 'schema'")?;
+    if version > VERSION {
+        return Err(StoreError::foreign(format!(
+            "{} has tables of version {version}, this program knows up to {VERSION}; upgrade it",
+            place.path.display()
+        )));
+    }
+    let id = "SELECT value FROM tenure_meta WHERE name = 'id'";
+    Ok(Owner::Tenure { id: connection.query_row(id, [], |row| row.get(0)).map_err(failed)? })
+}
+
+fn use_wal(place: &Place, connection: &Connection) -> Result<(), StoreError> {
+    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    let mode: String =
+        connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(failed)?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    Err(StoreError::invalid(format!(
+        "{}: SQLite can't use a write-ahead log here (journal mode {mode}); use another filesystem",
+        place.path.display()
+    )))
+}
+
+/// Makes the tables, unless another process was quicker.
+fn create(place: &Place, connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let made = match owner(place, connection) {
+        Ok(Owner::Nobody) => connection
+            .execute_batch(TABLES)
+            .and_then(|()| connection.pragma_update(None, "application_id", APPLICATION_ID)),
+        Ok(Owner::Other { .. }) => connection.execute_batch(TABLES),
+        // Whatever is wrong shows again when the owner is asked for after this.
+        Ok(Owner::Tenure { .. }) | Err(_) => Ok(()),
+    };
+    let made = made.and_then(|()| connection.execute_batch("COMMIT"));
+    if made.is_err() && !connection.is_autocommit() {
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    made
+}
+
+fn open_side(place: &Place) -> Result<File, StoreError> {
+    let mut options = File::options();
+    options.create(true).truncate(false).read(true).write(true);
+    #[cfg(unix)]
+    {
+        // Who may use the database may use its lock.
+        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+        if let Ok(database) = std::fs::metadata(&place.path) {
+            options.mode(database.mode() & 0o666);
+        }
+    }
+    options.open(&place.side).map_err(|error| io_error(&place.side, &error))
+}
+
+/// A new file's name must outlive a power cut as its content does.
+fn sync_directory(place: &Place) -> Result<(), StoreError> {
+    if cfg!(unix) {
+        let directory = File::open(&place.directory).and_then(|directory| directory.sync_all());
+        directory.map_err(|error| io_error(&place.directory, &error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! The store itself: hands what is asked to the threads that do it.
+
+use crate::config::SqliteConfig;
+use crate::guard::SqlGuard;
+use crate::place::{Place, identity};
+use crate::reader::{Query, Reader};
+use crate::schema::{self, Opened};
+use crate::wake::Watcher;
+use crate::writer::{Done, Draft, Job, Task, Writer};
+use std::fmt;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tenure_core::op::{Outcome, Write};
+use tenure_core::{Fence, Key, Nonce, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Expiry, Listed, Store};
+use tokio::sync::oneshot;
+
+/// Records in one SQLite file. Clones share their connections and threads, which end with the last of them.
+#[derive(Clone)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: String,
+    capabilities: Capabilities,
+    place: Arc<Place>,
+    jobs: Sender<Job>,
+    queries: Sender<Query>,
+    watcher: Mutex<Option<Watcher>>,
+}
+
+impl SqliteStore {
+    /// Opens the file, and makes it if need be. This blocks for a few milliseconds, or, when other processes are busy with
+    /// the file, up to the busy timeout.
+    ///
+    /// # Errors
+    /// Each names the path. `Invalid`: the configuration, or a path that can't be used: a directory, a missing one, a
+    /// file or directory that is read-only, a filesystem that several hosts share. `Foreign`: the file isn't SQLite's, is
+    /// another application's, is damaged, or has tables of a newer version. `Unavailable`: the disk is full, or the file
+    /// is busy.
+    pub fn open(config: SqliteConfig) -> Result<Self, StoreError> {
+        config.check()?;
+        let place = Arc::new(Place::find(&config)?);
+        let Opened { writer, reader, turnstile, side, id } = schema::open(&place, &config)?;
+        let identity = identity(&place.path);
+        let clock = config.boot_clock;
+        let expiry = if clock.now().is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let mut capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
+        if !(config.wake_ups && Watcher::WORKS) {
+            capabilities = capabilities.without_watch();
+        }
+        let (jobs, to_do) = channel();
+        let (queries, to_read) = channel();
+        let reader =
+            Reader { connection: reader, place: Arc::clone(&place), identity, clock: Arc::clone(&clock) };
+        let writer =
+            Writer { connection: writer, turnstile, side, place: Arc::clone(&place), identity, clock };
+        start("tenure-read", move || reader.run(&to_read))?;
+        start("tenure-write", move || writer.run(&to_do))?;
+        let inner = Inner { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
+        Ok(SqliteStore { inner: Arc::new(inner) })
+    }
+
+    /// A condition for the caller's own transactions in the same file: true only while the record of `key` shows the
+    /// tenure `tenure` with the fence `fence` and, if that tenure rides a session, the session's record shows the
+    /// fence that it rode on, and a tenure.
+    ///
+    /// A write with this condition can't land after the loss of the lease, however late it is, and whatever the clocks
+    /// did. See the crate's documentation for an example.
+    #[must_use]
+    pub fn guard(&self, key: &Key, tenure: Nonce, fence: Fence) -> SqlGuard {
+        SqlGuard::new(key.clone(), tenure, fence)
+    }
+
+    async fn ask<T>(
+        &self,
+        query: Query,
+        answer: oneshot::Receiver<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let ended = || {
+            StoreError::unavailable(format!(
+                "{}: the reading thread has ended",
+                self.inner.place.path.display()
+            ))
+        };
+        self.inner.queries.send(query).map_err(|_| ended())?;
+        answer.await.map_err(|_| ended())?
+    }
+
+    async fn perform(&self, task: Task) -> Result<Done, StoreError> {
+        let ended = || format!("{}: the writing thread has ended", self.inner.place.path.display());
+        let (reply, answer) = oneshot::channel();
+        self.inner.jobs.send(Job { task, reply }).map_err(|_| StoreError::unavailable(ended()))?;
+        answer.await.map_err(|_| StoreError::unknown(ended()))?
+    }
+
+    async fn write_all(&self, task: Task, count: usize) -> Result<Vec<Outcome>, StoreError> {
+        match self.perform(task).await? {
+            Done::Written(outcomes) if outcomes.len() == count => Ok(outcomes),
+            other => Err(StoreError::unknown(format!("{count} writes were answered with {other:?}"))),
+        }
+    }
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(work);
+    thread.map(drop).map_err(|error| StoreError::unavailable(format!("can't start a thread ({error})")))
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("path", &self.inner.place.path)
+            .field("id", &self.inner.id)
+            .finish()
+    }
+}
+
+impl Store for SqliteStore {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities
+    }
+
+    fn id(&self) -> String {
+        self.inner.id.clone()
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Query::Read { key: key.clone(), reply }, answer).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        let outcomes = self.write_all(Task::Write(Box::new(Draft::new(write)?)), 1).await?;
+        outcomes.into_iter().next().ok_or_else(|| StoreError::unknown("a write was not answered"))
+    }
+
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        let (count, most) = (writes.len(), self.inner.capabilities.batch);
+        if count > most {
+            return Err(StoreError::invalid(format!(
+                "{count} writes at once are over the limit of {most}; write fewer"
+            )));
+        }
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let drafts = writes.into_iter().map(Draft::new).collect::<Result<_, _>>()?;
+        self.write_all(Task::Many(drafts), count).await
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let query = Query::List { prefix: prefix.to_owned(), after: after.cloned(), limit, reply };
+        self.ask(query, answer).await
+    }
+
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        match self.perform(Task::Remove(key.clone(), version)).await? {
+            Done::Removed(removed) => Ok(removed),
+            other @ Done::Written(_) => {
+                Err(StoreError::unknown(format!("a removal was answered with {other:?}")))
+            }
+        }
+    }
+
+    fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {
+        if !self.inner.capabilities.watch {
+            return Err(StoreError::unsupported(
+                "wake-ups of the SQLite store are switched off, or this system has none; poll instead",
+            ));
+        }
+        let mut watcher = self.inner.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let watcher = match watcher.take() {
+            Some(running) => watcher.insert(running),
+            None => watcher.insert(Watcher::start(&self.inner.place.side)?),
+        };
+        Ok(watcher.subscribe())
+    }
+}

@@ -1,0 +1,273 @@
+//! The thread that writes: it takes what has queued up meanwhile and commits it in one transaction.
+//!
+//! Each write is judged on its own condition, and all are answered after the commit. So one disk flush, which is what a
+//! write costs, is shared by all that wait.
+
+use crate::boot::BootClock;
+use crate::error::{at_commit, undone};
+use crate::place::{Place, identity};
+use crate::row::{Reading, RowError, Standing, Writing};
+use crate::turnstile::Turnstile;
+use crate::wake::touch;
+use rusqlite::Connection;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use tenure_core::op::{Expect, Outcome, Write};
+use tenure_core::{Key, Record, StoreError, Version};
+use tenure_store::codec;
+use tokio::sync::oneshot;
+
+/// The most single writes that share a transaction, so that none waits long for the others.
+const GROUP: usize = 256;
+
+/// A write that was found to be writable.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    write: Write,
+    bytes: Vec<u8>,
+}
+
+impl Draft {
+    pub(crate) fn new(write: Write) -> Result<Draft, StoreError> {
+        let bytes = codec::encode(&write.record)?;
+        Ok(Draft { write, bytes })
+    }
+}
+
+/// What is asked of the writer.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Write(Box<Draft>),
+    Many(Vec<Draft>),
+    Remove(Key, Version),
+}
+
+/// What it answers.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Written(Vec<Outcome>),
+    Removed(bool),
+}
+
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) task: Task,
+    pub(crate) reply: oneshot::Sender<Result<Done, StoreError>>,
+}
+
+pub(crate) struct Writer {
+    pub(crate) connection: Connection,
+    pub(crate) turnstile: Turnstile,
+    pub(crate) side: File,
+    pub(crate) place: Arc<Place>,
+    pub(crate) identity: Option<(u64, u64)>,
+    pub(crate) clock: Arc<dyn BootClock>,
+}
+
+impl Writer {
+    /// Works until no one can ask any more.
+    pub(crate) fn run(self, jobs: &Receiver<Job>) {
+        let Writer { connection, mut turnstile, side, place, identity, clock } = self;
+        let mut pen =
+            Pen { connection: &connection, statements: None, place: &place, identity, clock: &*clock };
+        let mut queue = VecDeque::new();
+        while let Some(first) = queue.pop_front().or_else(|| jobs.recv().ok()) {
+            queue.push_front(first);
+            let turn = turnstile.enter();
+            // More may have come while we waited for our turn, and some may not be wanted any more.
+            queue.extend(jobs.try_iter());
+            queue.retain(|job: &Job| !job.reply.is_closed());
+            let group = next_group(&mut queue);
+            if group.is_empty() {
+                continue;
+            }
+            let (answers, is_news) = pen.perform_all(&group);
+            drop(turn);
+            if is_news {
+                touch(&side);
+            }
+            for (job, answer) in group.into_iter().zip(answers) {
+                // Nobody may be waiting any more, which is fine.
+                let _ = job.reply.send(answer);
+            }
+        }
+    }
+}
+
+/// Takes what goes into the next transaction: single writes, up to a limit, and one batch. So neither starves the other.
+fn next_group(queue: &mut VecDeque<Job>) -> Vec<Job> {
+    let (mut group, mut rest) = (Vec::new(), VecDeque::new());
+    let mut has_batch = false;
+    for job in queue.drain(..) {
+        let is_batch = matches!(job.task, Task::Many(_));
+        if group.len() < GROUP && !(is_batch && has_batch) {
+            has_batch |= is_batch;
+            group.push(job);
+        } else {
+            rest.push_back(job);
+        }
+    }
+    *queue = rest;
+    group
+}
+
+type Answer = Result<Done, StoreError>;
+
+/// Why a transaction came to nothing, or to no one knows what.
+struct Failure {
+    error: StoreError,
+    /// Whether it may be the fault of one job among several.
+    is_particular: bool,
+}
+
+struct Pen<'c> {
+    connection: &'c Connection,
+    statements: Option<(Reading<'c>, Writing<'c>)>,
+    place: &'c Place,
+    identity: Option<(u64, u64)>,
+    clock: &'c dyn BootClock,
+}
+
+impl<'c> Pen<'c> {
+    /// Performs all jobs, and says whether others should hear of it.
+    fn perform_all(&mut self, group: &[Job]) -> (Vec<Answer>, bool) {
+        match self.transact(group) {
+            Ok(done) => done,
+            Err(failure) if failure.is_particular && group.len() > 1 => {
+                // One bad row must not fail those who happened to come at the same time.
+                let alone = group.iter().map(|job| self.perform_all(std::slice::from_ref(job)));
+                alone.fold((Vec::new(), false), |(mut answers, is_news), (answer, is_new)| {
+                    answers.extend(answer);
+                    (answers, is_news || is_new)
+                })
+            }
+            Err(failure) => (group.iter().map(|_| Err(failure.error.clone())).collect(), false),
+        }
+    }
+
+    fn transact(&mut self, group: &[Job]) -> Result<(Vec<Answer>, bool), Failure> {
+        let path = &self.place.path;
+        let failed = |error: &rusqlite::Error| {
+            let error = undone(path, error);
+            Failure { is_particular: !error.is_passing(), error }
+        };
+        if identity(path) != self.identity {
+            let error = StoreError::unavailable(moved(self.place));
+            return Err(Failure { error, is_particular: false });
+        }
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| failed(&error))?;
+        let result = self.judge_all(group);
+        let result = match result {
+            Ok(done) => match self.connection.execute_batch("COMMIT") {
+                Ok(()) => Ok(done),
+                Err(error) => Err(Failure { error: at_commit(path, &error), is_particular: false }),
+            },
+            Err(error) => Err(failed(&error)),
+        };
+        if result.is_err() && !self.connection.is_autocommit() {
+            // If even this fails, the next BEGIN does too, and says why.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        result
+    }
+
+    fn judge_all(&mut self, group: &[Job]) -> rusqlite::Result<(Vec<Answer>, bool)> {
+        let mut is_news = false;
+        let answers = group.iter().map(|job| {
+            let answer = match &job.task {
+                Task::Write(draft) => {
+                    self.judge(draft, &mut is_news).map(|outcome| Done::Written(vec![outcome]))
+                }
+                Task::Many(drafts) => self.judge_batch(drafts, &mut is_news),
+                Task::Remove(key, version) => self.remove(key, *version),
+            };
+            match answer {
+                Ok(done) => Ok(Ok(done)),
+                Err(RowError::Record(error)) => Ok(Err(error)),
+                Err(RowError::Sql(error)) => Err(error),
+            }
+        });
+        let answers = answers.collect::<rusqlite::Result<_>>()?;
+        Ok((answers, is_news))
+    }
+
+    /// All of a batch, or, when one of its records can't be judged, nothing of it.
+    fn judge_batch(&mut self, drafts: &[Draft], is_news: &mut bool) -> Result<Done, RowError> {
+        self.connection.execute_batch("SAVEPOINT batch")?;
+        let mut is_new = false;
+        let outcomes: Result<Vec<Outcome>, RowError> =
+            drafts.iter().map(|draft| self.judge(draft, &mut is_new)).collect();
+        match &outcomes {
+            Ok(_) => *is_news |= is_new,
+            Err(RowError::Record(_)) => self.connection.execute_batch("ROLLBACK TO batch")?,
+            Err(RowError::Sql(_)) => return outcomes.map(Done::Written),
+        }
+        self.connection.execute_batch("RELEASE batch")?;
+        outcomes.map(Done::Written)
+    }
+
+    fn judge(&mut self, draft: &Draft, is_news: &mut bool) -> Result<Outcome, RowError> {
+        let Write { key, expect, record } = &draft.write;
+        let now = self.clock.now();
+        let (reading, writing) = self.statements()?;
+        let standing = reading.read(key)?;
+        let holds = match (expect, &standing) {
+            (Expect::Absent, standing) => standing.is_none(),
+            (Expect::Vacant, standing) => {
+                standing.as_ref().is_none_or(|standing| standing.record.tenure.is_none())
+            }
+            (Expect::Unchanged(version), standing) => {
+                standing.as_ref().is_some_and(|standing| standing.version() == *version)
+            }
+        };
+        if !holds {
+            return Ok(Outcome::Lost(standing.map(|standing| standing.stored(now))));
+        }
+        let fence = match (expect, &standing) {
+            (Expect::Vacant, Some(standing)) => standing.record.fence.next(record.fence)?,
+            _ => record.fence,
+        };
+        if fence == record.fence {
+            writing.put(key, record, &draft.bytes, now)?;
+        } else {
+            let record = Record { fence, ..record.clone() };
+            writing.put(key, &record, &codec::encode(&record)?, now)?;
+        }
+        *is_news |= is_worth_telling(standing.as_ref(), record);
+        Ok(Outcome::Won { version: record.nonce.into(), fence })
+    }
+
+    fn remove(&mut self, key: &Key, version: Version) -> Result<Done, RowError> {
+        let (reading, writing) = self.statements()?;
+        let unchanged = reading.read(key)?.is_some_and(|standing| standing.version() == version);
+        if unchanged {
+            writing.remove(key)?;
+        }
+        Ok(Done::Removed(unchanged))
+    }
+
+    fn statements(&mut self) -> rusqlite::Result<&mut (Reading<'c>, Writing<'c>)> {
+        let statements = match self.statements.take() {
+            Some(statements) => statements,
+            None => (Reading::prepare(self.connection)?, Writing::prepare(self.connection)?),
+        };
+        Ok(self.statements.insert(statements))
+    }
+}
+
+/// Whether those who wait should hear of a write at once: a tenure has ended, or there is mail. Renewals and first
+/// acquisitions are what nobody waits for.
+fn is_worth_telling(before: Option<&Standing>, after: &Record) -> bool {
+    let old = before.and_then(|before| before.record.tenure.as_ref());
+    let new = after.tenure.as_ref();
+    match (old, new) {
+        (_, None) => true,
+        (old, Some(new)) => !new.mail.is_empty() || old.is_some_and(|old| old.id != new.id),
+    }
+}
+
+pub(crate) fn moved(place: &Place) -> String {
+    format!("{} was removed or replaced while it was in use; restart this process", place.path.display())
+}
