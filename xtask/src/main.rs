@@ -1,3 +1,111 @@
-//! Under construction.
+//! The project's own chores: `cargo xtask test`, `audit` and `bench`.
 
-fn main() {}
+mod audit;
+mod bench;
+mod step;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: cargo xtask CHORE
+
+  test           everything that must hold before a change goes in: format, lints, each crate by itself, all tests,
+                 every example, documentation; stops at the first failure
+  audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
+                 (installs cargo-deny and cargo-machete where they are missing)
+  bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
+";
+
+#[derive(Debug, PartialEq, Eq)]
+enum Chore {
+    Test,
+    Audit,
+    Bench(Vec<String>),
+    Help,
+}
+
+impl Chore {
+    fn parse(words: &[String]) -> Result<Chore, String> {
+        let (chore, rest) = match words.split_first() {
+            None => return Err(format!("name a chore\n\n{HELP}")),
+            Some((first, rest)) => (first.as_str(), rest),
+        };
+        let chore = match chore {
+            "bench" => return Ok(Chore::Bench(rest.to_vec())),
+            "test" => Chore::Test,
+            "audit" => Chore::Audit,
+            "help" | "-h" | "--help" => Chore::Help,
+            other => return Err(format!("there is no chore {other:?}\n\n{HELP}")),
+        };
+        match rest.first() {
+            None => Ok(chore),
+            Some(word) => Err(format!("{:?} takes no {word:?}\n\n{HELP}", words[0])),
+        }
+    }
+
+    fn run(self) -> Result<bool, String> {
+        let steps = match self {
+            Chore::Help => {
+                print!("{HELP}");
+                return Ok(true);
+            }
+            Chore::Test => test::steps()?,
+            Chore::Audit => audit::steps(),
+            Chore::Bench(names) => bench::steps(&names)?,
+        };
+        let report = step::run(steps);
+        print!("{report}");
+        Ok(report.is_pass())
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let passed = match Chore::parse(&words) {
+        Ok(chore) => chore.run(),
+        Err(mistake) => {
+            eprintln!("xtask: {mistake}");
+            return ExitCode::from(2);
+        }
+    };
+    match passed {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: each chore is understood; what isn't one is named in the answer, with the help.
+    use super::*;
+
+    fn parse(line: &str) -> Result<Chore, String> {
+        Chore::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn chores_are_understood() {
+        assert_eq!(parse("test"), Ok(Chore::Test));
+        assert_eq!(parse("audit"), Ok(Chore::Audit));
+        assert_eq!(parse("bench"), Ok(Chore::Bench(vec![])));
+        assert_eq!(parse("bench pairs work"), Ok(Chore::Bench(vec!["pairs".into(), "work".into()])));
+        assert_eq!(parse("--help"), Ok(Chore::Help));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, says) in
+            [("", "name a chore"), ("tset", "no chore \"tset\""), ("test fast", "\"test\" takes no \"fast\"")]
+        {
+            let mistake = parse(line).unwrap_err();
+            assert!(mistake.contains(says), "{line:?}: {mistake}");
+            assert!(mistake.ends_with(HELP));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `cargo xtask bench`: the figures. Every bench target of the workspace is a program that prints its own table, with
+//! what it is measured against in the same run, so that the ratios hold on any machine.
+
+use crate::step::Step;
+use crate::workspace::{Kind, Target, packages};
+
+/// The machine, then every bench program whose name contains one of `names`, or all.
+pub(crate) fn steps(names: &[String]) -> Result<Vec<Step>, String> {
+    let targets: Vec<Target> = packages()?.into_iter().flat_map(|package| package.targets).collect();
+    let benches = choose(&targets, names)?;
+    println!("{}", machine());
+    Ok(benches.into_iter().map(step).collect())
+}
+
+fn choose<'a>(targets: &'a [Target], names: &[String]) -> Result<Vec<&'a Target>, String> {
+    let benches: Vec<&Target> = targets.iter().filter(|target| target.kind == Kind::Bench).collect();
+    if let Some(name) = names.iter().find(|name| !benches.iter().any(|bench| bench.name.contains(*name))) {
+        let all: Vec<&str> = benches.iter().map(|bench| bench.name.as_str()).collect();
+        return Err(format!("no bench has {name:?} in its name; there are: {}", all.join(", ")));
+    }
+    let is_chosen = |bench: &&Target| names.is_empty() || names.iter().any(|name| bench.name.contains(name));
+    Ok(benches.into_iter().filter(is_chosen).collect())
+}
+
+fn step(bench: &Target) -> Step {
+    let needs = bench.needs.join(",");
+    let mut args = vec!["bench", "--quiet", "--package", &bench.package, "--bench", &bench.name];
+    if !needs.is_empty() {
+        args.extend(["--features", &needs]);
+    }
+    Step::cargo(&bench.name, &args)
+}
+
+/// Figures without the machine that they were taken on say little.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or("?".into(), |cores| cores.to_string());
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("machine: {cores} cores, {}, Linux {}", model.unwrap_or("unknown processor"), kernel.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: all benches without names, those that match with names, a name that matches none is an error that lists what
+    //! there is; the command line of one; the machine's line has its core count.
+    use super::*;
+
+    fn targets() -> Vec<Target> {
+        let target =
+            |name: &str, kind| Target { package: "p".into(), name: name.into(), kind, needs: vec![] };
+        vec![target("pairs", Kind::Bench), target("pairs_test", Kind::Test), target("work", Kind::Bench)]
+    }
+
+    fn chosen(names: &[&str]) -> Result<Vec<String>, String> {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        choose(&targets(), &names).map(|benches| benches.iter().map(|bench| bench.name.clone()).collect())
+    }
+
+    #[test]
+    fn benches_are_chosen_by_part_of_their_names() {
+        assert_eq!(chosen(&[]), Ok(vec!["pairs".into(), "work".into()]));
+        assert_eq!(chosen(&["wor"]), Ok(vec!["work".into()]));
+        assert_eq!(
+            chosen(&["pears"]).unwrap_err(),
+            "no bench has \"pears\" in its name; there are: pairs, work"
+        );
+    }
+
+    #[test]
+    fn a_bench_is_one_command() {
+        assert_eq!(step(&targets()[0]).to_string(), "pairs: cargo bench --quiet --package p --bench pairs");
+    }
+
+    #[test]
+    fn the_machine_is_told() {
+        let cores = std::thread::available_parallelism().unwrap();
+        assert!(machine().starts_with(&format!("machine: {cores} cores, ")), "{}", machine());
+    }
+}

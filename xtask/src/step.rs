@@ -1,0 +1,218 @@
+//! A step of a chore, and a run of steps in order: stop at the first failure, say how long each took, count.
+#![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
+
+use std::fmt;
+use std::io::Write;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Long enough for a clean build on a slow machine; a step that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+type Check = Box<dyn FnOnce() -> Result<(), String>>;
+
+enum Work {
+    Command(Command),
+    Check(Check),
+}
+
+/// One thing to do, under a name.
+pub(crate) struct Step {
+    name: String,
+    work: Work,
+    limit: Duration,
+}
+
+impl Step {
+    /// Runs cargo with the given arguments.
+    pub(crate) fn cargo(name: impl Into<String>, args: &[&str]) -> Step {
+        let mut command = Command::new(cargo());
+        command.args(args);
+        Step::command(name, command)
+    }
+
+    fn command(name: impl Into<String>, command: Command) -> Step {
+        Step { name: name.into(), work: Work::Command(command), limit: LIMIT }
+    }
+
+    /// Something that the chore finds out by itself.
+    pub(crate) fn check(
+        name: impl Into<String>,
+        check: impl FnOnce() -> Result<(), String> + 'static,
+    ) -> Step {
+        Step { name: name.into(), work: Work::Check(Box::new(check)), limit: LIMIT }
+    }
+
+    /// With an environment variable. A check has none and stays as it is.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Step {
+        if let Work::Command(command) = &mut self.work {
+            command.env(name, value);
+        }
+        self
+    }
+
+    /// Failed if it takes longer than this.
+    pub(crate) fn within(self, limit: Duration) -> Step {
+        Step { limit, ..self }
+    }
+
+    fn run(self) -> Result<(), String> {
+        match self.work {
+            Work::Check(check) => check(),
+            Work::Command(command) => run_within(command, self.limit),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        let Work::Command(command) = &self.work else { return Ok(()) };
+        write!(f, ":")?;
+        for (name, value) in command.get_envs() {
+            let value = value.unwrap_or_default().to_string_lossy();
+            write!(f, " {}='{value}'", name.to_string_lossy())?;
+        }
+        let program = command.get_program().to_string_lossy();
+        write!(f, " {}", program.rsplit('/').next().unwrap_or(&program))?;
+        command.get_args().try_for_each(|arg| write!(f, " {}", arg.to_string_lossy()))
+    }
+}
+
+/// The cargo that started us, so that a chore runs under one toolchain from end to end.
+pub(crate) fn cargo() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+fn run_within(mut command: Command, limit: Duration) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().map_err(|error| format!("{program} did not start: {error}"))?;
+    let start = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(status.to_string()),
+            Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
+            Ok(None) => {
+                let killed = child.kill().and_then(|()| child.wait());
+                let also =
+                    killed.err().map_or(String::new(), |error| format!(", and can't be killed: {error}"));
+                return Err(format!("not done after {} s{also}", limit.as_secs()));
+            }
+            Err(error) => return Err(format!("{program} was lost: {error}")),
+        }
+    }
+}
+
+/// What became of the steps.
+#[derive(Debug)]
+pub(crate) struct Report {
+    passed: Vec<(String, Duration)>,
+    failed: Option<(String, Duration)>,
+    not_run: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn is_pass(&self) -> bool {
+        self.failed.is_none() && self.not_run.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |f: &mut fmt::Formatter<'_>, what: &str, name: &str, took: Duration| {
+            writeln!(f, "{:>8.1} s  {what}  {name}", took.as_secs_f64())
+        };
+        writeln!(f)?;
+        for (name, took) in &self.passed {
+            line(f, "passed ", name, *took)?;
+        }
+        if let Some((name, took)) = &self.failed {
+            line(f, "FAILED ", name, *took)?;
+        }
+        for name in &self.not_run {
+            writeln!(f, "{:>10}  not run  {name}", "")?;
+        }
+        writeln!(f, "{} passed, {} failed", self.passed.len(), usize::from(self.failed.is_some()))
+    }
+}
+
+/// Runs the steps in order until one fails.
+pub(crate) fn run(steps: Vec<Step>) -> Report {
+    let mut report = Report { passed: Vec::new(), failed: None, not_run: Vec::new() };
+    let mut steps = steps.into_iter();
+    for step in steps.by_ref() {
+        println!("\n==> {step}");
+        // What a step prints itself goes straight to the terminal, and must come after this. That the terminal is
+        // gone is no reason to stop.
+        let _ = std::io::stdout().flush();
+        let (name, start) = (step.name.clone(), Instant::now());
+        let result = step.run();
+        let took = start.elapsed();
+        match result {
+            Ok(()) => {
+                println!("<== {name}: passed in {:.1} s", took.as_secs_f64());
+                report.passed.push((name, took));
+            }
+            Err(error) => {
+                println!("<== {name}: FAILED after {:.1} s: {error}", took.as_secs_f64());
+                report.failed = Some((name, took));
+                break;
+            }
+        }
+    }
+    report.not_run = steps.map(|step| step.name).collect();
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: all steps pass and are counted; the first failure stops the run, whether it is a check, a command's status,
+    //! a command that does not exist or one that hangs; what was not run is said; the last line is the count.
+    use super::*;
+
+    fn names(list: &[(String, Duration)]) -> Vec<&str> {
+        list.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn shell(name: &str, script: &str) -> Step {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Step::command(name, command)
+    }
+
+    #[test]
+    fn passes_are_counted() {
+        let report = run(vec![shell("one", "exit 0"), Step::check("two", || Ok(()))]);
+        assert!(report.is_pass());
+        assert_eq!(names(&report.passed), ["one", "two"]);
+        assert_eq!(report.to_string().lines().last(), Some("2 passed, 0 failed"));
+    }
+
+    #[test]
+    fn the_first_failure_stops_the_run() {
+        let failures: [fn() -> Step; 4] = [
+            || shell("bad", "exit 3"),
+            || Step::check("bad", || Err("so it is".into())),
+            || Step::command("bad", Command::new("/no/such/program")),
+            || shell("bad", "exec sleep 600").within(Duration::from_millis(50)),
+        ];
+        for failure in failures {
+            let never =
+                Step::check("never", || -> Result<(), String> { unreachable!("runs after a failure") });
+            let report = run(vec![shell("good", "exit 0"), failure(), never]);
+            assert!(!report.is_pass());
+            assert_eq!(names(&report.passed), ["good"]);
+            assert_eq!(report.failed.as_ref().map(|(name, _)| name.as_str()), Some("bad"));
+            let text = report.to_string();
+            assert!(text.contains("not run  never"), "{text}");
+            assert_eq!(text.lines().last(), Some("1 passed, 1 failed"));
+        }
+    }
+
+    #[test]
+    fn a_step_shows_what_can_be_typed() {
+        let step = Step::cargo("docs", &["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(step.to_string(), "docs: RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+}

@@ -1,0 +1,154 @@
+//! `cargo xtask test`: everything that must hold before a change goes in.
+
+use crate::step::{Step, cargo};
+use crate::workspace::{Kind, Package, Target, packages};
+use std::process::Command;
+use std::time::Duration;
+
+/// An example shows something to a person, who would not wait longer either.
+const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
+
+/// What each must be without, because its users compile it: protocol bugs are for the simulator only.
+const SHIPPED: &str = "tenure-cli";
+
+/// The steps, the quick ones first.
+pub(crate) fn steps() -> Result<Vec<Step>, String> {
+    let packages = packages()?;
+    let mut steps = vec![
+        Step::check("tools", have_tools),
+        Step::cargo("format", &["fmt", "--all", "--check"]),
+        Step::check("no bugs shipped", no_bugs_shipped),
+        Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    ];
+    steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
+    steps.push(Step::cargo("tests", &["test", "--workspace"]));
+    let targets = || packages.iter().flat_map(|package| &package.targets);
+    steps.extend(targets().filter(|t| t.kind == Kind::Test && !t.needs.is_empty()).flat_map(needy_test));
+    steps.extend(targets().filter(|t| t.kind == Kind::Example).map(example));
+    steps.push(
+        Step::cargo("documentation", &["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
+    );
+    Ok(steps)
+}
+
+/// Users compile a crate without the rest of the workspace, which may lend it features that it forgot to ask for.
+fn alone(package: &Package) -> Vec<Step> {
+    let lint = |name: String, features: &[&str]| {
+        let args = ["clippy", "--package", &package.name];
+        Step::cargo(name, &[&args, features, &["--", "-D", "warnings"]].concat())
+    };
+    let bare: &[&str] = if package.features.is_empty() { &[] } else { &["--no-default-features"] };
+    let mut steps = vec![lint(format!("{} alone", package.name), bare)];
+    steps.extend(package.features.iter().map(|feature| {
+        lint(format!("{} with {feature}", package.name), &["--no-default-features", "--features", feature])
+    }));
+    steps
+}
+
+/// `cargo test --workspace` leaves out, without a word, a test whose features are off.
+fn needy_test(test: &Target) -> [Step; 2] {
+    let Target { package, name, needs, .. } = test;
+    let needs = needs.join(",");
+    let which = ["--package", package, "--test", name, "--features", &needs];
+    let lint = [&["clippy"], &which[..], &["--", "-D", "warnings"]].concat();
+    [
+        Step::cargo(format!("lints of {name} with {needs}"), &lint),
+        Step::cargo(format!("test {name} with {needs}"), &[&["test"], &which[..]].concat()),
+    ]
+}
+
+fn example(example: &Target) -> Step {
+    let Target { package, name, needs, .. } = example;
+    let needs = needs.join(",");
+    let mut args = vec!["run", "--quiet", "--package", package, "--example", name];
+    if !needs.is_empty() {
+        args.extend(["--features", &needs]);
+    }
+    Step::cargo(format!("example {name}"), &args).within(EXAMPLE_LIMIT)
+}
+
+/// What the later steps call. The toolchain's own parts are installed where they are missing.
+fn have_tools() -> Result<(), String> {
+    for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        if succeeds(&cargo().to_string_lossy(), &[tool, "--version"]) {
+            continue;
+        }
+        println!("cargo {tool} is missing: rustup component add {component}");
+        if !succeeds("rustup", &["component", "add", component]) {
+            return Err(format!(
+                "cargo {tool} is missing and rustup can't add {component}; install it by hand"
+            ));
+        }
+    }
+    if succeeds("cc", &["--version"]) {
+        Ok(())
+    } else {
+        Err("there is no C compiler `cc`, which SQLite needs: apt-get install gcc libc6-dev".into())
+    }
+}
+
+fn succeeds(program: &str, args: &[&str]) -> bool {
+    Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+}
+
+fn no_bugs_shipped() -> Result<(), String> {
+    let output = Command::new(cargo())
+        .args(["tree", "--package", SHIPPED, "--edges", "normal,build,features", "--prefix", "none"])
+        .output()
+        .map_err(|error| format!("cargo did not start: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let tree = String::from_utf8_lossy(&output.stdout);
+    match tree.lines().find(|line| line.contains("feature \"bugs\"")) {
+        Some(line) => Err(format!("{SHIPPED} would be built with protocol bugs: {line}")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the commands for a crate by itself, for a test that `--workspace` leaves out, and for an example.
+    use super::*;
+
+    fn target(kind: Kind, needs: &[&str]) -> Target {
+        let needs = needs.iter().map(ToString::to_string).collect();
+        Target { package: "p".into(), name: "t".into(), kind, needs }
+    }
+
+    fn shown(steps: impl IntoIterator<Item = Step>) -> Vec<String> {
+        steps.into_iter().map(|step| step.to_string()).collect()
+    }
+
+    #[test]
+    fn a_crate_is_linted_alone_and_with_each_feature() {
+        let mut package = Package { name: "p".into(), features: vec![], is_published: true, targets: vec![] };
+        assert_eq!(shown(alone(&package)), ["p alone: cargo clippy --package p -- -D warnings"]);
+        package.features = vec!["bugs".into()];
+        assert_eq!(
+            shown(alone(&package)),
+            [
+                "p alone: cargo clippy --package p --no-default-features -- -D warnings",
+                "p with bugs: cargo clippy --package p --no-default-features --features bugs -- -D warnings",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_test_with_features_is_linted_and_run_with_them() {
+        assert_eq!(
+            shown(needy_test(&target(Kind::Test, &["bugs"]))),
+            [
+                "lints of t with bugs: cargo clippy --package p --test t --features bugs -- -D warnings",
+                "test t with bugs: cargo test --package p --test t --features bugs",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_example_is_run_with_what_it_needs() {
+        let shown = |needs: &[&str]| example(&target(Kind::Example, needs)).to_string();
+        assert_eq!(shown(&[]), "example t: cargo run --quiet --package p --example t");
+        assert_eq!(shown(&["x", "y"]), "example t: cargo run --quiet --package p --example t --features x,y");
+    }
+}

@@ -1,0 +1,148 @@
+//! What the workspace has: its packages, their features and targets, as `cargo metadata` tells.
+
+use crate::step::cargo;
+use std::process::Command;
+use tinyjson::JsonValue;
+
+/// What a target is for. Others than these need no step of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Example,
+    Bench,
+    Test,
+}
+
+/// Something of a package that can be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) package: String,
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    /// Features without which cargo leaves it out, also from `--workspace`, without a word.
+    pub(crate) needs: Vec<String>,
+}
+
+/// A package of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// Without `default`.
+    pub(crate) features: Vec<String>,
+    pub(crate) is_published: bool,
+    pub(crate) targets: Vec<Target>,
+}
+
+/// All packages, by name.
+pub(crate) fn packages() -> Result<Vec<Package>, String> {
+    let output = Command::new(cargo())
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .map_err(|error| format!("cargo did not start: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    parse(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "cargo metadata can't be understood".into())
+}
+
+fn parse(metadata: &str) -> Option<Vec<Package>> {
+    let metadata: JsonValue = metadata.parse().ok()?;
+    let packages: &Vec<JsonValue> = object(&metadata)?.get("packages")?.get()?;
+    let mut packages: Vec<Package> = packages.iter().map(package).collect::<Option<_>>()?;
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    Some(packages)
+}
+
+fn package(json: &JsonValue) -> Option<Package> {
+    let json = object(json)?;
+    let name: &String = json.get("name")?.get()?;
+    let mut features: Vec<String> = object(json.get("features")?)?.keys().cloned().collect();
+    features.retain(|feature| feature != "default");
+    features.sort();
+    let targets: &Vec<JsonValue> = json.get("targets")?.get()?;
+    let mut targets: Vec<Target> = targets
+        .iter()
+        .map(|json| target(name, json))
+        .collect::<Option<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .collect();
+    targets.sort_by(|a, b| a.name.cmp(&b.name));
+    // `publish = false` is told as an empty list of registries, and its absence as null.
+    let is_published = json.get("publish").is_none_or(JsonValue::is_null);
+    Some(Package { name: name.clone(), features, is_published, targets })
+}
+
+fn target(package: &str, json: &JsonValue) -> Option<Option<Target>> {
+    let json = object(json)?;
+    let kinds = strings(json.get("kind")?)?;
+    let kind = match kinds.first()?.as_str() {
+        "example" => Kind::Example,
+        "bench" => Kind::Bench,
+        "test" => Kind::Test,
+        _ => return Some(None),
+    };
+    let needs = json.get("required-features").map_or(Some(Vec::new()), strings)?;
+    let name: &String = json.get("name")?.get()?;
+    Some(Some(Target { package: package.into(), name: name.clone(), kind, needs }))
+}
+
+#[allow(clippy::disallowed_types, reason = "the JSON reader's own type; what is read from it is sorted")]
+fn object(json: &JsonValue) -> Option<&std::collections::HashMap<String, JsonValue>> {
+    json.get()
+}
+
+fn strings(json: &JsonValue) -> Option<Vec<String>> {
+    let list: &Vec<JsonValue> = json.get()?;
+    list.iter().map(|item| item.get::<String>().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the parts that chores use are found, in order, in metadata like cargo's; damaged metadata is not half read;
+    //! cargo's own answer for this workspace is understood.
+    use super::*;
+
+    const METADATA: &str = r#"{"packages":[
+        {"name":"b","publish":[],"features":{},"targets":[{"kind":["bin"],"name":"b"}]},
+        {"name":"a","publish":null,"features":{"x":[],"default":["x"],"bugs":[]},"targets":[
+            {"kind":["lib"],"name":"a"},
+            {"kind":["test"],"name":"t","required-features":["bugs"]},
+            {"kind":["bench"],"name":"pairs"},
+            {"kind":["example"],"name":"first"}]}]}"#;
+
+    #[test]
+    fn what_chores_use_is_found() {
+        let target = |name: &str, kind, needs: &[&str]| Target {
+            package: "a".into(),
+            name: name.into(),
+            kind,
+            needs: needs.iter().map(ToString::to_string).collect(),
+        };
+        let a = Package {
+            name: "a".into(),
+            features: vec!["bugs".into(), "x".into()],
+            is_published: true,
+            targets: vec![
+                target("first", Kind::Example, &[]),
+                target("pairs", Kind::Bench, &[]),
+                target("t", Kind::Test, &["bugs"]),
+            ],
+        };
+        let b = Package { name: "b".into(), features: vec![], is_published: false, targets: vec![] };
+        assert_eq!(parse(METADATA), Some(vec![a, b]));
+    }
+
+    #[test]
+    fn damaged_metadata_is_not_half_read() {
+        assert_eq!(parse("{"), None);
+        assert_eq!(parse(&METADATA.replace(r#""name":"pairs""#, r#""name":7"#)), None);
+    }
+
+    #[test]
+    fn this_workspace_is_understood() {
+        let packages = packages().unwrap();
+        let find = |name: &str| packages.iter().find(|package| package.name == name).unwrap();
+        assert!(find("tenure-core").is_published && find("tenure-core").features.contains(&"bugs".into()));
+        assert!(!find("xtask").is_published);
+    }
+}
