@@ -92,23 +92,33 @@ fn succeeds(program: &str, args: &[&str]) -> bool {
 }
 
 fn no_bugs_shipped() -> Result<(), String> {
+    match bugs_in(&["--package", SHIPPED])? {
+        None => Ok(()),
+        Some(package) => Err(format!("{SHIPPED} would be built with the protocol bugs of {package}")),
+    }
+}
+
+/// The first package with the feature `bugs` among what cargo would build.
+fn bugs_in(which: &[&str]) -> Result<Option<String>, String> {
     let output = Command::new(cargo())
-        .args(["tree", "--package", SHIPPED, "--edges", "normal,build,features", "--prefix", "none"])
+        .args(["tree", "--edges", "normal,build", "--prefix", "none", "--format", "{p}|{f}"])
+        .args(which)
         .output()
         .map_err(|error| format!("cargo did not start: {error}"))?;
     if !output.status.success() {
         return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr)));
     }
     let tree = String::from_utf8_lossy(&output.stdout);
-    match tree.lines().find(|line| line.contains("feature \"bugs\"")) {
-        Some(line) => Err(format!("{SHIPPED} would be built with protocol bugs: {line}")),
-        None => Ok(()),
-    }
+    // A package that was shown before has " (*)" after its features.
+    let has_bugs = |features: &str| features.trim_end_matches(" (*)").split(',').any(|f| f == "bugs");
+    let mut packages = tree.lines().filter_map(|line| line.split_once('|'));
+    Ok(packages.find(|(_, features)| has_bugs(features)).map(|(package, _)| package.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
-    //! Plan: the commands for a crate by itself, for a test that `--workspace` leaves out, and for an example.
+    //! Plan: the commands for a crate by itself, for a test that `--workspace` leaves out, and for an example; protocol
+    //! bugs are noticed where they are, and only there.
     use super::*;
 
     fn target(kind: Kind, needs: &[&str]) -> Target {
@@ -150,5 +160,12 @@ mod tests {
         let shown = |needs: &[&str]| example(&target(Kind::Example, needs)).to_string();
         assert_eq!(shown(&[]), "example t: cargo run --quiet --package p --example t");
         assert_eq!(shown(&["x", "y"]), "example t: cargo run --quiet --package p --example t --features x,y");
+    }
+
+    #[test]
+    fn bugs_are_noticed() {
+        let found = bugs_in(&["--package", "tenure-core", "--features", "bugs"]).unwrap();
+        assert!(found.as_deref().is_some_and(|package| package.starts_with("tenure-core ")), "{found:?}");
+        assert_eq!(bugs_in(&["--package", "tenure-core"]), Ok(None));
     }
 }
