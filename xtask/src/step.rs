@@ -28,6 +28,12 @@ impl Step {
     pub(crate) fn cargo(name: impl Into<String>, args: &[&str]) -> Step {
         let mut command = Command::new(cargo());
         command.args(args);
+        // `cargo run` tells us which package we are; our children are none, and cargo-machete takes it for its own.
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_"))
+        {
+            command.env_remove(name);
+        }
         Step::command(name, command)
     }
 
@@ -69,9 +75,8 @@ impl fmt::Display for Step {
         write!(f, "{}", self.name)?;
         let Work::Command(command) = &self.work else { return Ok(()) };
         write!(f, ":")?;
-        for (name, value) in command.get_envs() {
-            let value = value.unwrap_or_default().to_string_lossy();
-            write!(f, " {}='{value}'", name.to_string_lossy())?;
+        for (name, value) in command.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+            write!(f, " {}='{}'", name.to_string_lossy(), value.to_string_lossy())?;
         }
         let program = command.get_program().to_string_lossy();
         write!(f, " {}", program.rsplit('/').next().unwrap_or(&program))?;
