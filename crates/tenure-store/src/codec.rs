@@ -26,9 +26,25 @@ const MAGIC: u8 = b'T';
 /// Whether `record` can be written.
 ///
 /// # Errors
-/// `Invalid` when its metadata is too large or too deep.
+/// As [`encode`].
 pub fn check(record: &Record) -> Result<(), StoreError> {
+    check_bounds(record)?;
     check_metadata(&record.metadata)
+}
+
+/// What [`decode`] would refuse must not be written in the first place.
+fn check_bounds(record: &Record) -> Result<(), StoreError> {
+    if record.fence > Fence::MAX {
+        let (is, most) = (record.fence, Fence::MAX);
+        return Err(StoreError::invalid(format!("a fence of {is} is over the limit of {most}")));
+    }
+    let letters = record.tenure.as_ref().map_or(0, |tenure| tenure.mail.len());
+    if letters > MAILBOX {
+        return Err(StoreError::invalid(format!(
+            "{letters} letters are over the limit of {MAILBOX} for a record"
+        )));
+    }
+    Ok(())
 }
 
 /// Whether a record with this metadata can be written.
@@ -42,8 +58,10 @@ pub fn check_metadata(metadata: &Metadata) -> Result<(), StoreError> {
 /// A record as bytes.
 ///
 /// # Errors
-/// `Invalid` when its metadata is too large (over 4 KiB encoded) or too deep (over 16 levels).
+/// `Invalid` when its metadata is too large (over 4 KiB encoded) or too deep (over 16 levels), when it has more mail than
+/// a record carries, or when its fence is beyond the highest.
 pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
+    check_bounds(record)?;
     let metadata = encode_metadata(&record.metadata)?;
     let mut bytes = vec![MAGIC, VERSION];
     infallible(encode_record(&mut Encoder::new(&mut bytes), record, &metadata));
