@@ -143,7 +143,8 @@ impl Bid {
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match self.state {
-            State::Waiting { until } if self.abandoned => Some(until),
+            // What may stand in the store has to be found out first, however long that takes.
+            State::Waiting { until } if self.abandoned || self.is_stray() => Some(until),
             State::Waiting { until } => Some(match self.goal.patience {
                 Patience::Until(end) => until.min(end),
                 _ => until,

@@ -170,7 +170,7 @@ impl Holder {
             }
             Lease::Riding(rider) if now.held >= rider.cap => {
                 self.tell(Notice::Lost(id, Loss::Revoked));
-                self.vacate(now, id, rider, None, Purpose::Vacate);
+                self.lapse_revoked(now, id, rider);
             }
             Lease::Lapsing(rider) if now.held >= rider.cap => {
                 self.lapsing -= 1;
@@ -183,9 +183,9 @@ impl Holder {
             }
             Lease::Editing(mut editing) => {
                 if let Some(rider) = editing.rider.take_if(|rider| now.held >= rider.cap) {
+                    // The change that is under way may or may not land; the claim is looked up again when it is vacated.
                     self.tell(Notice::Lost(id, Loss::Revoked));
-                    editing.then_release = Some(rider.metadata.map(|metadata| *metadata));
-                    editing.purpose = Purpose::Vacate;
+                    return self.lapse_revoked(now, id, rider);
                 }
                 self.lend(now, part, |ctx| editing.edit.wake(ctx));
                 self.put(id, Lease::Editing(editing));
@@ -242,14 +242,7 @@ impl Holder {
                 Held::Lost(loss) => {
                     self.drop_lease(id);
                     self.desk.vigils.end(&hold.key);
-                    let revoked = loss == Loss::Revoked;
                     self.tell(Notice::Lost(id, loss));
-                    if revoked {
-                        // Belief is over, so the next holder need not wait out the ttl.
-                        let until = now.held.after(hold.ttl.duration());
-                        let token = self.token_of(&hold);
-                        self.edit(now, id, token, Change::Vacate, until, Purpose::Vacate, None);
-                    }
                     return;
                 }
             }
@@ -445,6 +438,15 @@ impl Holder {
             _ => self.drop_lease(id),
         }
         self.tell(Notice::Released(id, false));
+    }
+
+    /// A withdrawn lease that was not given up in time: whoever acted under it may not have ended, so it is vacated no sooner
+    /// than one that had beaten for itself would have expired.
+    fn lapse_revoked(&mut self, now: Now, id: LeaseId, mut rider: Rider) {
+        let ttl = self.desk.identity.ttl;
+        rider.cap = now.held.after(ttl.duration().saturating_sub(self.desk.rules.drift.belief(ttl)));
+        self.lapsing += 1;
+        self.put(id, Lease::Lapsing(rider));
     }
 
     /// The holder of a riding lease is asked to stop: it has until the session's present deadline.

@@ -8,6 +8,7 @@ pub type Metadata = BTreeMap<String, Value>;
 
 /// One value of a lease's metadata. The kinds are those that stores with typed attributes tell apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Value {
     /// Nothing.
@@ -61,7 +62,16 @@ impl Value {
 
 /// A decimal number as text, so that no digit is lost between stores: `-12`, `0.5`, `1e-7`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(try_from = "String"))]
 pub struct Number(String);
+
+impl TryFrom<String> for Number {
+    type Error = InvalidInput;
+
+    fn try_from(text: String) -> Result<Self, InvalidInput> {
+        Number::new(&text)
+    }
+}
 
 impl Number {
     /// The longest number, in characters.

@@ -65,7 +65,6 @@ impl<S> MeteredStore<S> {
     }
 
     /// The counts so far, which begin anew at zero.
-    #[must_use]
     pub fn take(&self) -> Counts {
         Counts {
             reads: self.meters.reads.swap(0, Ordering::SeqCst),

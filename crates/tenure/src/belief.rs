@@ -53,6 +53,7 @@ pub(crate) struct Cell {
 struct News {
     loss: Option<Loss>,
     asks: VecDeque<Ask>,
+    revoked: bool,
     cancel: Option<CancellationToken>,
 }
 
@@ -81,7 +82,8 @@ impl Cell {
         if news.asks.len() < UNREAD {
             news.asks.push_back(ask);
         }
-        if let (Ask::Revoke, Some(cancel)) = (ask, &news.cancel) {
+        news.revoked |= ask == Ask::Revoke;
+        if let Some(cancel) = news.cancel.as_ref().filter(|_| news.revoked) {
             cancel.cancel();
         }
         self.wake.notify_waiters();
@@ -96,14 +98,14 @@ impl Cell {
     }
 
     pub(crate) fn revoked(&self) -> bool {
-        self.news().as_ref().is_some_and(|news| news.asks.contains(&Ask::Revoke))
+        self.news().as_ref().is_some_and(|news| news.revoked)
     }
 
     pub(crate) fn token(&self) -> CancellationToken {
         let mut news = self.news();
         let news = news.get_or_insert_default();
         let token = news.cancel.get_or_insert_default().clone();
-        if news.loss.is_some() || news.asks.contains(&Ask::Revoke) {
+        if news.loss.is_some() || news.revoked {
             token.cancel();
         }
         token

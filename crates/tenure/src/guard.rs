@@ -97,7 +97,7 @@ impl Guard {
             }
             let left = self.deadline().since(self.leases.inner.clock.held());
             if left.is_zero() {
-                return Loss::Expired;
+                return if self.is_revoked() { Loss::Revoked } else { Loss::Expired };
             }
             tokio::select! {
                 () = woken => {}

@@ -1,0 +1,155 @@
+//! S6: the body ends before the lease. Plan: normal end, loss, withdrawal, the caller going away, panics, bodies that don't
+//! listen and bodies that can't be ended.
+
+mod common;
+
+use common::{TTL, World, settle, timed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tenure::{Ask, BodyError, Loss};
+use tenure_store::Fault;
+
+/// Sets a flag when it is dropped: the body is over.
+struct Ended(Arc<AtomicBool>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_body_that_returns_releases_the_lease() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let value =
+        a.leases.lock("k").with_lease(|held| async move { (held.is_held(), held.fence()) }).await.unwrap();
+    assert!(value.0);
+    let guard = b.leases.try_acquire("k").await.unwrap();
+    assert!(guard.fence() > value.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_on_loss_the_body_has_its_grace_and_ends_before_the_lease() {
+    let world = World::new();
+    let a = world.process();
+    // The store hangs only after the lease is there.
+    let faults = a.faults.clone();
+    let lock = a.leases.lock("k").ttl(TTL).grace(Duration::from_secs(1));
+    let (result, after) = timed(lock.with_lease(move |held| async move {
+        faults.always(Fault::Hang);
+        held.cancelled().cancelled().await;
+        (held.is_held(), held.remaining())
+    }))
+    .await;
+    match result {
+        Err(BodyError::Interrupted { value: Some((held, remaining)), .. }) => {
+            assert!(held && remaining >= Duration::from_secs(1), "{remaining:?} left at the warning");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(after < TTL * 2, "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_body_that_does_not_listen_is_aborted_before_the_lease_ends() {
+    let world = World::new();
+    let a = world.process();
+    let over = Arc::new(AtomicBool::new(false));
+    let (faults, ended) = (a.faults.clone(), Ended(Arc::clone(&over)));
+    let lock = a.leases.lock("k").ttl(TTL).grace(Duration::from_secs(1));
+    let running = tokio::spawn(lock.with_lease(move |held| async move {
+        let _ended = ended;
+        faults.always(Fault::Hang);
+        // It notes whether it was still running when the lease was over.
+        while held.is_held() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        "ran on"
+    }));
+    while !over.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    a.faults.always(Fault::None);
+    let result = running.await.unwrap();
+    assert!(matches!(result, Err(BodyError::Interrupted { value: None, .. })), "{result:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_withdrawn_body_is_stopped_and_the_key_is_free_within_one_ttl() {
+    for rides in [true, false] {
+        let world = World::new();
+        let (a, b) = (world.process(), world.process());
+        let lock = a.leases.lock("k");
+        let lock = if rides { lock } else { lock.ttl(TTL) };
+        let running = tokio::spawn(lock.with_lease(|held| async move {
+            held.cancelled().cancelled().await;
+            held.is_held()
+        }));
+        settle().await;
+        b.leases.request("k", Ask::Revoke).await.unwrap();
+        let (guard, after) = timed(b.leases.acquire("k")).await;
+        assert!(guard.unwrap().is_held() && after < TTL / 2, "{after:?}: stopped at the next renewal");
+        match running.await.unwrap() {
+            Err(BodyError::Interrupted { why: Loss::Revoked, value: Some(true) }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_caller_that_goes_away_takes_the_body_with_it() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let over = Arc::new(AtomicBool::new(false));
+    let ended = Ended(Arc::clone(&over));
+    let lock = a.leases.lock("k");
+    let caller = tokio::spawn(lock.with_lease(move |_| async move {
+        let _ended = ended;
+        std::future::pending::<()>().await;
+    }));
+    settle().await;
+    caller.abort();
+    let (guard, after) = timed(b.leases.acquire("k")).await;
+    assert!(over.load(Ordering::SeqCst), "the body ended first");
+    assert!(guard.unwrap().is_held() && after < TTL / 2, "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_panic_is_told_and_releases_the_lease() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let lock = a.leases.lock("k");
+    let result = lock
+        .with_lease(|_| async {
+            if true {
+                panic!("on purpose")
+            }
+        })
+        .await;
+    assert!(matches!(result, Err(BodyError::Panicked(_))), "{result:?}");
+    assert!(b.leases.try_acquire("k").await.is_ok());
+}
+
+/// A body that blocks its thread can't be aborted. Time is real here, and short.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn s6_a_body_that_cannot_be_joined_leaves_the_lease_to_expire() {
+    let store = tenure::memory();
+    let ttl = Duration::from_millis(400);
+    let (a, b) = (tenure::Leases::new(store.clone()).unwrap(), tenure::Leases::new(store).unwrap());
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let lock = a.lock("k").ttl(ttl).grace(Duration::from_millis(20));
+    let running = tokio::spawn(lock.with_lease(move |_| async move {
+        // Blocks a whole worker thread until the test says so.
+        let _ = blocked.recv_timeout(Duration::from_secs(20));
+    }));
+    tokio::time::sleep(ttl / 10).await;
+    b.request("k", Ask::Revoke).await.unwrap();
+    let result = running.await.unwrap();
+    assert!(matches!(result, Err(BodyError::Interrupted { value: None, .. })), "{result:?}");
+    let refused = b.try_acquire("k").await;
+    assert!(refused.is_err(), "not released while the body may still act");
+    assert!(b.acquire_within("k", ttl * 10).await.is_ok(), "free once it has expired");
+    release.send(()).unwrap();
+}

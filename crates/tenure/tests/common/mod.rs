@@ -1,0 +1,80 @@
+//! A world in simulated time: the runtime's clock is paused and jumps to the next timer, and everything else follows it.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
+
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::{AnyStore, Clock, Leases, LeasesBuilder, MemoryStore, Tick, Wall};
+use tenure_core::Now;
+use tenure_store::{FaultyStore, MeteredStore};
+use tokio::time::Instant;
+
+pub const TTL: Duration = Duration::from_secs(10);
+
+/// The paused runtime's time, the same for holders and waiters.
+pub struct PausedClock(Instant);
+
+impl PausedClock {
+    pub fn start() -> Arc<PausedClock> {
+        Arc::new(PausedClock(Instant::now()))
+    }
+}
+
+impl Clock for PausedClock {
+    fn now(&self) -> Now {
+        let elapsed = Tick(0).after(self.0.elapsed());
+        Now { held: elapsed, waited: elapsed, wall: Wall(1_700_000_000_000 + elapsed.0 / 1_000_000) }
+    }
+}
+
+pub type TestStore = MeteredStore<FaultyStore<MemoryStore>>;
+
+/// One store, shared by many processes, each with its own line to it that can be cut and metered.
+pub struct World {
+    pub clock: Arc<PausedClock>,
+    pub memory: MemoryStore,
+}
+
+impl World {
+    pub fn new() -> World {
+        let clock = PausedClock::start();
+        World { memory: MemoryStore::new("test", clock.clone()), clock }
+    }
+
+    /// A process's own line to the store: faults, then meter, then the settings of its leases.
+    pub fn line(&self) -> (FaultyStore<MemoryStore>, TestStore) {
+        let faulty = FaultyStore::new(self.memory.clone());
+        (faulty.clone(), MeteredStore::new(faulty))
+    }
+
+    pub fn builder(&self, store: &TestStore) -> LeasesBuilder {
+        Leases::builder(AnyStore::new(store.clone())).clock(self.clock.clone()).session_ttl(TTL)
+    }
+
+    pub fn process(&self) -> Process {
+        let (faults, store) = self.line();
+        let leases = self.builder(&store).start().unwrap();
+        Process { leases, faults, store }
+    }
+}
+
+/// A process: its leases and its line to the store.
+pub struct Process {
+    pub leases: Leases,
+    pub faults: FaultyStore<MemoryStore>,
+    pub store: TestStore,
+}
+
+/// Lets everything that is ready run, without time passing.
+pub async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// How long something took in simulated time.
+pub async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
+    let start = Instant::now();
+    let value = what.await;
+    (value, start.elapsed())
+}

@@ -1,0 +1,160 @@
+//! Leases as plain data, and what is left with their holders. Plan: to another process and back; refused elsewhere, after
+//! the end, and when tampered with; mail is shown at the next renewal, bounded, and harmless to the dead.
+
+mod common;
+
+use common::{TTL, World, settle, timed};
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::{AnyStore, Ask, LeaseError, LeaseToken, Leases, MemoryStore, Metadata};
+use tenure_store::Fault;
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_passes_through_plain_data_to_another_process_with_its_fence() {
+    for rides in [true, false] {
+        let world = World::new();
+        let (a, b, c) = (world.process(), world.process(), world.process());
+        let lock = a.leases.lock("k").metadata(Metadata::from([("n".to_owned(), 1.into())]));
+        let guard = if rides { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
+        let fence = guard.fence();
+        let json = serde_json::to_string(&guard.into_token().await.unwrap()).unwrap();
+        // The process that made it may go: the lease stands.
+        a.leases.stop().await;
+        let mut token: LeaseToken = serde_json::from_str(&json).unwrap();
+        assert_eq!((token.key(), token.fence()), ("k", fence));
+        for _ in 0..10 {
+            tokio::time::sleep(TTL * 2 / 3).await;
+            token = b.leases.refresh(&token).await.unwrap();
+            assert!(c.leases.try_acquire("k").await.is_err());
+        }
+        let guard = b.leases.adopt(&token).await.unwrap();
+        assert_eq!((guard.fence(), guard.metadata().len(), guard.is_held()), (fence, 1, true));
+        tokio::time::sleep(TTL * 5).await;
+        assert!(guard.is_held(), "it beats for itself now");
+        let token = guard.into_token().await.unwrap();
+        assert!(c.leases.give_back(&token).await.unwrap());
+        let next = c.leases.try_acquire("k").await.unwrap();
+        assert!(next.fence() > fence);
+        for late in [b.leases.refresh(&token).await.err(), b.leases.adopt(&token).await.err()] {
+            assert!(matches!(late, Some(LeaseError::NotOurs(Some(_)))), "{late:?}");
+        }
+        assert!(!b.leases.give_back(&token).await.unwrap());
+        assert!(next.is_held());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_expires_like_a_lease() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let token = a.leases.try_acquire("k").await.unwrap().into_token().await.unwrap();
+    let (taken, after) = timed(b.leases.acquire("k")).await;
+    assert!(taken.is_ok() && after >= TTL && after <= TTL * 115 / 100, "{after:?}");
+    assert!(matches!(a.leases.refresh(&token).await, Err(LeaseError::NotOurs(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_of_another_store_or_a_damaged_one_is_refused_before_any_io() {
+    let world = World::new();
+    let a = world.process();
+    let token = a.leases.try_acquire("k").await.unwrap().into_token().await.unwrap();
+    let other = MemoryStore::new("other", Arc::clone(&world.clock) as Arc<dyn tenure::Clock>);
+    let other = Leases::builder(AnyStore::new(other)).clock(world.clock.clone()).start().unwrap();
+    let error = other.refresh(&token).await.unwrap_err();
+    assert!(error.to_string().contains("belongs to the store test"), "{error}");
+    let json = serde_json::to_value(&token).unwrap();
+    a.store.take();
+    for (field, bad) in [("key", ""), ("tenure", "xyz"), ("version", ""), ("holder", "")] {
+        let mut json = json.clone();
+        json[field] = bad.into();
+        let token: LeaseToken = serde_json::from_value(json).unwrap();
+        assert!(matches!(a.leases.adopt(&token).await, Err(LeaseError::Store(_))), "{field}");
+    }
+    for (field, bad) in [("ttl_ms", 0u64), ("ttl_ms", u64::MAX), ("fence", u64::MAX)] {
+        let mut json = json.clone();
+        json[field] = bad.into();
+        let token: LeaseToken = serde_json::from_value(json).unwrap();
+        assert!(a.leases.adopt(&token).await.is_err(), "{field} {bad}");
+    }
+    assert_eq!(a.store.take().round_trips(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_is_shown_at_the_next_renewal() {
+    for rides in [true, false] {
+        let world = World::new();
+        let (a, b) = (world.process(), world.process());
+        let lock = a.leases.lock("k");
+        let guard = if rides { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
+        b.leases.request("k", Ask::HandOver).await.unwrap();
+        b.leases.request("k", Ask::HandOver).await.unwrap();
+        let (ask, after) = timed(guard.asked()).await;
+        assert_eq!(ask, Ask::HandOver);
+        assert!(after <= TTL / 3 + Duration::from_millis(50), "{after:?}");
+        tokio::time::sleep(TTL * 3).await;
+        assert!(guard.is_held() && !guard.is_revoked(), "a request is not an order");
+        let again = tokio::time::timeout(TTL, guard.asked()).await;
+        assert!(again.is_err(), "asked twice, shown once: {again:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_to_ask() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    assert!(matches!(b.leases.request("k", Ask::Revoke).await, Err(LeaseError::NotHeld)));
+    let guard = a.leases.try_acquire("k").await.unwrap();
+    assert!(guard.release().await);
+    assert!(matches!(b.leases.request("k", Ask::Revoke).await, Err(LeaseError::NotHeld)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_mailbox_is_said_and_emptied_by_the_next_renewal() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let mut guards = Vec::new();
+    for n in 0..20 {
+        guards.push(a.leases.try_acquire(format!("k{n}")).await.unwrap());
+    }
+    for n in 0..16 {
+        b.leases.request(format!("k{n}"), Ask::HandOver).await.unwrap();
+    }
+    let error = b.leases.request("k16", Ask::HandOver).await.unwrap_err();
+    assert!(error.to_string().contains("unread requests"), "{error}");
+    tokio::time::sleep(TTL / 3 + Duration::from_millis(50)).await;
+    b.leases.request("k16", Ask::HandOver).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_lands_after_it_was_given_up_does_not_stay() {
+    // The future is dropped while the claim's answer is on its way; the claim must be found and vacated.
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    a.leases.begin_session();
+    settle().await;
+    a.faults.inject([Fault::LoseAnswer, Fault::Refuse, Fault::Refuse]);
+    let claim = tokio::time::timeout(Duration::from_millis(1), a.leases.acquire("k")).await;
+    assert!(claim.is_err());
+    let (guard, after) = timed(b.leases.acquire("k")).await;
+    assert!(guard.unwrap().is_held() && after < TTL / 2, "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_guards_and_dropped_leases_hand_back() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let guard = a.leases.try_acquire("k").await.unwrap();
+    let other = a.leases.try_acquire("other").await.unwrap();
+    drop(guard);
+    settle().await;
+    assert!(b.leases.try_acquire("k").await.is_ok());
+    let session = a.leases.session_key().clone();
+    drop(a.leases);
+    settle().await;
+    assert!(other.is_held(), "a guard keeps what it needs");
+    drop(other);
+    settle().await;
+    assert!(b.leases.try_acquire("other").await.is_ok());
+    let left = tenure::Store::read(&world.memory, &session).await.unwrap().unwrap();
+    assert_eq!(left.record.tenure, None, "the session is given back last");
+}
