@@ -1,1 +1,31 @@
-//! Under construction.
+//! The conformance suite that every [tenure](https://docs.rs/tenure) store runs: one named test per check, and for each
+//! capability that a store does without, a test that it refuses.
+//!
+//! A store's `tests/conformance.rs` says how a fresh set of records is made ([`Subject`]) and calls [`conformance!`]:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tenure_store::MemoryStore;
+//! use tenure_testkit::{Clones, ManualClock, conformance};
+//!
+//! conformance!(memory, || async {
+//!     let clock = Arc::new(ManualClock::new());
+//!     Clones::new(MemoryStore::new("memory", clock.clone()), clock)
+//! });
+//! # fn main() {}
+//! ```
+//!
+//! Each check is also a plain function in [`checks`], which fails by panicking, so that a suite can be run against a store
+//! that is known to be broken: [`checks::all`] lists them.
+
+pub mod checks;
+mod clock;
+mod scribe;
+mod subject;
+mod suite;
+
+pub use clock::{ManualClock, RealClock};
+pub use scribe::Scribe;
+pub use subject::{Clones, Subject};
+#[doc(hidden)]
+pub use suite::run;

@@ -1,0 +1,80 @@
+//! The checks, by subject. Each fails by panicking with what it saw.
+
+#![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "a check fails by panicking")]
+
+use crate::subject::Subject;
+use std::future::Future;
+use std::pin::Pin;
+use tenure_core::op::{Outcome, Write};
+use tenure_core::{Fence, Key, Record, Stored, Version};
+use tenure_store::Store;
+
+pub mod batches;
+pub mod capabilities;
+pub mod contention;
+pub mod fences;
+pub mod hints;
+pub mod listing;
+pub mod records;
+pub mod registers;
+pub mod time;
+
+type Running<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// A check by name.
+pub struct Check<S> {
+    /// The name of its test.
+    pub name: &'static str,
+    /// Runs it; it fails by panicking.
+    pub run: for<'a> fn(&'a S) -> Running<'a>,
+}
+
+impl<S> std::fmt::Debug for Check<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Check").field(&self.name).finish()
+    }
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! table_of_checks {
+    (($subject:ident) $($file:ident::$check:ident,)*) => {
+        vec![$(Check { name: stringify!($check), run: |subject: &$subject| Box::pin($file::$check(subject)) },)*]
+    };
+}
+
+/// All checks, in the order in which they are best read.
+#[must_use]
+pub fn all<S: Subject>() -> Vec<Check<S>> {
+    crate::for_each_check! { table_of_checks (S) }
+}
+
+/// Writes, and gives back version and fence.
+#[track_caller]
+fn won(outcome: Outcome) -> (Version, Fence) {
+    match outcome {
+        Outcome::Won { version, fence } => (version, fence),
+        Outcome::Lost(standing) => panic!("the condition holds, but the write lost to {standing:?}"),
+    }
+}
+
+/// What a write lost to, but for its age.
+#[track_caller]
+fn lost(outcome: Outcome) -> Option<(Record, Version)> {
+    match outcome {
+        Outcome::Lost(standing) => ageless(standing),
+        Outcome::Won { .. } => panic!("the condition does not hold, but the write was {outcome:?}"),
+    }
+}
+
+fn ageless(stored: Option<Stored>) -> Option<(Record, Version)> {
+    stored.map(|stored| (stored.record, stored.version))
+}
+
+async fn write(store: &impl Store, write: Write) -> Outcome {
+    store.write(write).await.expect("a write is answered")
+}
+
+async fn read(store: &impl Store, key: &Key) -> Option<(Record, Version)> {
+    ageless(store.read(key).await.expect("a read is answered"))
+}

@@ -1,0 +1,142 @@
+//! Many at once: exactly one wins, and nothing is lost.
+
+use super::{read, won, write};
+use crate::{Scribe, Subject};
+use std::sync::Arc;
+use tenure_core::op::{Outcome, Write};
+use tenure_core::{Fence, Key};
+use tenure_store::Store;
+use tokio::sync::Barrier;
+
+const CONTENDERS: usize = 8;
+const ROUNDS: usize = 20;
+
+/// All contenders, each with a handle of its own, write at the same moment; says what they were answered.
+async fn race<S: Subject>(stores: &[Arc<S::Store>], writes: Vec<Write>) -> Vec<Outcome> {
+    let start = Arc::new(Barrier::new(writes.len()));
+    let running = stores.iter().zip(writes).map(|(store, write)| {
+        let (store, start) = (Arc::clone(store), Arc::clone(&start));
+        tokio::spawn(async move {
+            start.wait().await;
+            super::write(&*store, write).await
+        })
+    });
+    let running: Vec<_> = running.collect();
+    let mut outcomes = Vec::new();
+    for outcome in running {
+        outcomes.push(outcome.await.expect("a write is answered"));
+    }
+    outcomes
+}
+
+async fn handles<S: Subject>(subject: &S) -> Vec<Arc<S::Store>> {
+    let mut stores = Vec::new();
+    for _ in 0..CONTENDERS {
+        stores.push(Arc::new(subject.store().await));
+    }
+    stores
+}
+
+/// There is one winner, and all others lost to it.
+fn assert_one_winner(outcomes: &[Outcome]) -> (tenure_core::Version, Fence) {
+    let winners: Vec<_> = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Won { .. })).collect();
+    assert_eq!(winners.len(), 1, "winners among {outcomes:?}");
+    let winner = won(winners[0].clone());
+    for outcome in outcomes {
+        if let Outcome::Lost(standing) = outcome {
+            let standing = standing.as_ref().expect("the winner's record stands");
+            assert_eq!((standing.version, standing.record.fence), winner);
+        }
+    }
+    winner
+}
+
+/// Of many who take a vacant key, one gets it; round after round, with a growing fence.
+pub async fn one_contender_wins_a_vacant_key<S: Subject>(subject: &S) {
+    let (stores, scribe) = (handles(subject).await, Scribe::new());
+    let key = scribe.key("a");
+    let mut last = Fence(0);
+    for round in 0..ROUNDS {
+        let writes = (0..CONTENDERS).map(|_| scribe.if_vacant(&key, scribe.held(1))).collect();
+        let (version, fence) = assert_one_winner(&race::<S>(&stores, writes).await);
+        assert!(fence > last, "round {round}: {fence} after {last}");
+        last = fence;
+        let release = scribe.unchanged(&key, version, scribe.vacant(fence.0));
+        won(write(&*stores[round % CONTENDERS], release).await);
+    }
+}
+
+/// Of many who create a key, one does.
+pub async fn one_contender_wins_an_absent_key<S: Subject>(subject: &S) {
+    let (stores, scribe) = (handles(subject).await, Scribe::new());
+    for round in 0..ROUNDS {
+        let key = scribe.key(&format!("key/{round}"));
+        let writes = (0..CONTENDERS).map(|n| scribe.absent(&key, scribe.held(n as u64))).collect();
+        assert_one_winner(&race::<S>(&stores, writes).await);
+    }
+}
+
+/// Many count in one record by compare-and-set, and the sum is right.
+pub async fn no_increment_is_lost<S: Subject>(subject: &S) {
+    const EACH: u64 = 15;
+    let (stores, scribe) = (handles(subject).await, Arc::new(Scribe::new()));
+    let key = scribe.key("count");
+    won(write(&*stores[0], scribe.absent(&key, scribe.vacant(0))).await);
+    let counting = stores.iter().map(|store| {
+        let (store, scribe, key) = (Arc::clone(store), Arc::clone(&scribe), key.clone());
+        tokio::spawn(async move {
+            for _ in 0..EACH {
+                increment(&*store, &scribe, &key).await;
+            }
+        })
+    });
+    let counting: Vec<_> = counting.collect();
+    for counter in counting {
+        counter.await.expect("a counter comes to its end");
+    }
+    let total = EACH * CONTENDERS as u64;
+    assert_eq!(read(&*stores[0], &key).await.unwrap().0.fence, Fence(total));
+}
+
+/// Counts one up. Each loss shows the record to try again with.
+async fn increment(store: &impl Store, scribe: &Scribe, key: &Key) {
+    let (mut record, mut version) = read(store, key).await.expect("the count stands");
+    loop {
+        match write(store, scribe.unchanged(key, version, scribe.vacant(record.fence.0 + 1))).await {
+            Outcome::Won { .. } => return,
+            Outcome::Lost(standing) => {
+                let standing = standing.expect("the count stands");
+                assert_ne!(standing.version, version, "lost although nothing had changed");
+                (record, version) = (standing.record, standing.version);
+            }
+        }
+    }
+}
+
+/// Batches and single writes at the same time: each gets its own answer.
+pub async fn batches_and_single_writes_do_not_mix_up<S: Subject>(subject: &S) {
+    let (store, scribe) = (Arc::new(subject.store().await), Arc::new(Scribe::new()));
+    let size = store.capabilities().batch.min(20) as u64;
+    let tasks: Vec<_> = (0..40u64)
+        .map(|task| {
+            let (store, scribe) = (Arc::clone(&store), Arc::clone(&scribe));
+            tokio::spawn(async move {
+                let key = |n: u64| scribe.key(&format!("{task}/{n}"));
+                let fence = |n: u64| task * 1000 + n;
+                if task % 4 == 0 {
+                    let writes = (0..size).map(|n| scribe.absent(&key(n), scribe.held(fence(n)))).collect();
+                    let outcomes = store.write_many(writes).await.unwrap();
+                    let fences: Vec<u64> = outcomes.into_iter().map(|outcome| won(outcome).1.0).collect();
+                    assert_eq!(fences, (0..size).map(fence).collect::<Vec<_>>());
+                } else {
+                    let outcome = write(&*store, scribe.absent(&key(0), scribe.held(fence(0)))).await;
+                    assert_eq!(won(outcome).1.0, fence(0));
+                }
+                assert_eq!(read(&*store, &key(0)).await.unwrap().0.fence.0, fence(0));
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("each is answered with its own");
+    }
+}

@@ -1,0 +1,218 @@
+//! What is written is what is read, and what can't be read is left alone.
+
+use super::{read, won, write};
+use crate::{Scribe, Subject};
+use tenure_core::{
+    Ask, ErrorKind, Fence, HolderId, Key, Letter, MAILBOX, Metadata, Number, Record, Ride, Tenure, Ttl,
+    Value, Wall,
+};
+use tenure_store::{Store, StoreExt};
+
+/// Metadata of every kind, nested to the limit.
+pub async fn every_kind_of_metadata_comes_back_intact<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let number = |text| Number::new(text).unwrap();
+    let mut deep = Value::from("the bottom");
+    for level in 1..Value::MAX_DEPTH {
+        deep =
+            if level % 2 == 0 { Value::List(vec![deep]) } else { Value::Map([("in".into(), deep)].into()) };
+    }
+    let metadata: Metadata = [
+        ("null", Value::Null),
+        ("true", Value::Bool(true)),
+        ("false", Value::Bool(false)),
+        ("number", Value::Number(number("-0.10000000000000000000000000000000000001"))),
+        ("exponent", Value::Number(number("1e-7"))),
+        ("integer", Value::from(i64::MIN)),
+        ("text", Value::from("\u{0}\u{1f}\u{7f} 'quoted' \"twice\" \u{feff}\u{10ffff}é")),
+        ("empty text", Value::from("")),
+        ("bytes", Value::Bytes((0..=255).collect())),
+        ("no bytes", Value::Bytes(Vec::new())),
+        ("list", Value::List(vec![Value::Null, Value::from(1), Value::from("x"), Value::List(vec![])])),
+        ("map", Value::Map([("".into(), Value::Bool(true)), ("é\u{0}".into(), Value::Null)].into())),
+        ("texts", Value::TextSet(["a".into(), "".into(), "\u{10ffff}".into()].into())),
+        ("numbers", Value::NumberSet([number("1"), number("1.0"), number("-2")].into())),
+        ("byte strings", Value::BytesSet([vec![], vec![0], vec![255, 0]].into())),
+        ("", Value::from("a field without a name")),
+        ("deep", deep),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    for (key, record) in [("vacant", scribe.vacant(5)), ("held", scribe.held(5))] {
+        let (key, record) = (scribe.key(key), Record { metadata: metadata.clone(), ..record });
+        won(write(&store, scribe.absent(&key, record.clone())).await);
+        assert_eq!(read(&store, &key).await.unwrap().0, record);
+    }
+}
+
+/// A tenure with every field at an extreme, riding a session, with all the mail that a record carries.
+pub async fn every_part_of_a_tenure_comes_back_intact<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let longest = |c: &str, bytes: usize| c.repeat(bytes / c.len());
+    let asks = [Ask::HandOver, Ask::Revoke, Ask::Confirm];
+    let mail =
+        (0..MAILBOX).map(|n| Letter { key: scribe.key(&format!("{n}\u{1b}")), ask: asks[n % asks.len()] });
+    let tenure = Tenure {
+        id: scribe.nonce(),
+        beat: scribe.nonce(),
+        holder: HolderId::new(longest("\u{10ffff}", HolderId::MAX_BYTES)).unwrap(),
+        ttl: Ttl::MAX,
+        since: Wall(u64::MAX),
+        ride: Some(Ride { session: scribe.key(&longest("é", Key::MAX_BYTES)), fence: Fence::MAX }),
+        mail: mail.collect(),
+    };
+    let full = Record { stamp: Wall(u64::MAX), tenure: Some(tenure), ..scribe.vacant(Fence::MAX.0) };
+    let plain = scribe.held(0);
+    for (name, record) in [("full", full), ("plain", plain)] {
+        let key = scribe.key(name);
+        let (version, _) = won(write(&store, scribe.absent(&key, record.clone())).await);
+        assert_eq!(read(&store, &key).await, Some((record, version)));
+    }
+}
+
+/// Keys of control characters, of all of Unicode, and of the greatest length.
+pub async fn any_text_is_a_key<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let texts = [
+        "\u{0}",
+        "\u{0}\u{0}",
+        "a\u{0}b",
+        "\n",
+        "\u{1b}[31m",
+        " ",
+        "  ",
+        "/",
+        "//",
+        "a/../b",
+        ".",
+        "..",
+        "'",
+        "\"",
+        "\\",
+        "%",
+        "_",
+        "*",
+        "?",
+        "[a]",
+        "{}",
+        "--",
+        "NULL",
+        "0",
+        "00",
+        "é",
+        "e\u{301}",
+        "É",
+        "A",
+        "a",
+        "\u{feff}",
+        "\u{202e}x",
+        "\u{7ff}",
+        "\u{ffff}",
+        "\u{10ffff}",
+        "😀",
+        "ß",
+        "ss",
+    ];
+    let longest = ["x".repeat(subject.key_bytes()), "\u{10ffff}".repeat(subject.key_bytes() / 4)];
+    let keys: Vec<Key> = texts
+        .iter()
+        .copied()
+        .chain(longest.iter().map(String::as_str))
+        .map(|text| scribe.key(text))
+        .collect();
+    for (fence, key) in (1..).zip(&keys) {
+        won(write(&store, scribe.absent(key, scribe.held(fence))).await);
+    }
+    for (fence, key) in (1..).zip(&keys) {
+        assert_eq!(read(&store, key).await.unwrap().0.fence, Fence(fence), "{key}");
+    }
+}
+
+/// A key that another begins with is another key.
+pub async fn keys_that_begin_alike_are_told_apart<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let keys = ["a", "aa", "aaa", "a/", "a/a", "a\u{0}"].map(|text| scribe.key(text));
+    for (fence, key) in (1..).zip(&keys) {
+        assert_eq!(read(&store, key).await, None);
+        won(write(&store, scribe.absent(key, scribe.held(fence))).await);
+    }
+    let (_, version) = read(&store, &keys[1]).await.unwrap();
+    assert!(store.remove(&keys[1], version).await.unwrap());
+    for (fence, key) in (1..).zip(&keys) {
+        let expected = (fence != 2).then_some(Fence(fence));
+        assert_eq!(read(&store, key).await.map(|(record, _)| record.fence), expected, "{key}");
+    }
+}
+
+/// Too much metadata, or too deep, is the caller's mistake.
+pub async fn oversized_metadata_is_refused_and_nothing_written<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let key = scribe.key("a");
+    let mut deep = Value::Null;
+    for _ in 0..Value::MAX_DEPTH {
+        deep = Value::List(vec![deep]);
+    }
+    for value in [Value::Bytes(vec![0; tenure_store::codec::MAX_METADATA_BYTES]), deep] {
+        let record = Record { metadata: [("much".to_owned(), value)].into(), ..scribe.held(5) };
+        let error = store.write(scribe.absent(&key, record)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert_eq!(read(&store, &key).await, None);
+    }
+}
+
+/// More mail than could be read back is the caller's mistake.
+pub async fn too_much_mail_is_refused_and_nothing_written<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let key = scribe.key("a");
+    let mut record = scribe.held(5);
+    let letter = Letter { key: key.clone(), ask: Ask::HandOver };
+    record.tenure.as_mut().unwrap().mail = vec![letter; MAILBOX + 1];
+    let error = store.write(scribe.absent(&key, record)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert_eq!(read(&store, &key).await, None);
+}
+
+/// Nothing reads, writes over or removes a record that can't be understood; other keys are none the worse.
+pub async fn a_damaged_record_is_foreign_and_left_alone<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let (key, sound) = (scribe.key("damaged"), scribe.key("sound"));
+    let (version, _) = won(write(&store, scribe.absent(&key, scribe.vacant(5))).await);
+    if !subject.damage(&key).await {
+        return;
+    }
+    // Twice: what the first round wrote over, the second would find whole.
+    for _ in 0..2 {
+        let calls = [
+            store.read(&key).await.map(drop),
+            store.write(scribe.absent(&key, scribe.held(9))).await.map(drop),
+            store.write(scribe.if_vacant(&key, scribe.held(9))).await.map(drop),
+            store.write(scribe.unchanged(&key, version, scribe.held(9))).await.map(drop),
+            store.remove(&key, version).await.map(drop),
+            store.write_many(vec![scribe.if_vacant(&key, scribe.held(9))]).await.map(drop),
+        ];
+        for (n, answer) in calls.into_iter().enumerate() {
+            assert_eq!(answer.expect_err("damaged").kind(), ErrorKind::Foreign, "call {n}");
+        }
+    }
+    won(write(&store, scribe.if_vacant(&sound, scribe.held(1))).await);
+}
+
+/// A record that can't be understood is listed, with the reason, among the others.
+pub async fn a_damaged_record_is_listed_with_the_reason<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    if !store.capabilities().list {
+        return;
+    }
+    let keys = ["a", "b", "c"].map(|text| scribe.key(text));
+    for key in &keys {
+        won(write(&store, scribe.absent(key, scribe.vacant(5))).await);
+    }
+    if !subject.damage(&keys[1]).await {
+        return;
+    }
+    let listed = store.list_all("").await.unwrap();
+    assert_eq!(listed.iter().map(|listed| listed.key.clone()).collect::<Vec<_>>(), keys);
+    let errors: Vec<_> =
+        listed.iter().map(|listed| listed.stored.as_ref().err().map(|error| error.kind())).collect();
+    assert_eq!(errors, [None, Some(ErrorKind::Foreign), None]);
+}
