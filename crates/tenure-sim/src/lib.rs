@@ -1,1 +1,31 @@
-//! Under construction.
+//! A deterministic world in which tenure's machines run by the million hours, with everything going wrong that can, and
+//! every promise checked all the time.
+//!
+//! Single-threaded, without an async runtime: a queue of events steps the real machines of `tenure-core`. All chance comes
+//! from one seed, so the same seed is the same history.
+//!
+//! ```
+//! let options = tenure_sim::Options { hours: 2.0, ..tenure_sim::Options::default() };
+//! let report = tenure_sim::run(&options).unwrap();
+//! assert!(report.failure.is_none(), "{report}");
+//! ```
+
+mod chaos;
+mod clock;
+mod dice;
+mod fault;
+mod invariants;
+mod net;
+mod node;
+mod registers;
+mod run;
+pub mod scenario;
+mod shrink;
+mod trace;
+mod users;
+mod world;
+
+pub use fault::{Fault, Faults};
+pub use invariants::{Rule, Violation};
+pub use registers::StoreSpec;
+pub use run::{Failure, Options, Report, run};

@@ -1,0 +1,66 @@
+//! L1, takeover is bounded: with the store up, a dead holder's key is held again within 1.4 × ttl on any store, and within
+//! 1.15 × ttl where the store tells the age of a record (and wall clocks agree) or pushes changes. A released key goes to a
+//! waiter in one push or one poll.
+//!
+//! Source: DESIGN.md section 2; KCL issue 1803 (leader killed and nobody takes over); lock client issue 44 and dynamolock issue 84
+//! (a dead lock is never taken). Counted from the death, in true time, with a waiter that waited before it.
+
+use crate::clock::{SECOND, True};
+use std::collections::BTreeMap;
+
+/// A holder that died, or a key that was given up, while others waited.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vacancy {
+    pub(crate) since: True,
+    pub(crate) bound: True,
+    pub(crate) by_death: bool,
+}
+
+/// Keys that wait for their next holder.
+#[derive(Debug, Default)]
+pub(crate) struct Takeovers {
+    open: BTreeMap<usize, Vacancy>,
+    /// How long takeovers took, in hundredths of a ttl: those of deaths.
+    pub(crate) taken: Vec<u32>,
+}
+
+impl Takeovers {
+    pub(crate) fn begin(&mut self, key: usize, vacancy: Vacancy) {
+        self.open.entry(key).or_insert(vacancy);
+    }
+
+    /// Nobody waits any more, or it starts over.
+    pub(crate) fn cancel(&mut self, key: usize) {
+        self.open.remove(&key);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.open.clear();
+    }
+
+    /// Someone holds `key`.
+    pub(crate) fn held(&mut self, key: usize, t: True, ttl: True) -> Result<(), String> {
+        let Some(vacancy) = self.open.remove(&key) else { return Ok(()) };
+        if vacancy.by_death {
+            self.taken.push(((t - vacancy.since) * 100 / ttl) as u32);
+        }
+        in_time(key, vacancy, t)
+    }
+
+    /// Time has passed.
+    pub(crate) fn look(&self, t: True) -> Result<(), String> {
+        self.open.iter().try_for_each(|(key, vacancy)| in_time(*key, *vacancy, t))
+    }
+}
+
+fn in_time(key: usize, vacancy: Vacancy, t: True) -> Result<(), String> {
+    if t - vacancy.since <= vacancy.bound {
+        return Ok(());
+    }
+    Err(format!(
+        "k{key}, {} at {:.3} s, was not held again within {:.3} s",
+        if vacancy.by_death { "whose holder died" } else { "given up" },
+        vacancy.since as f64 / SECOND as f64,
+        vacancy.bound as f64 / SECOND as f64
+    ))
+}

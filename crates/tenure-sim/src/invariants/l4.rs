@@ -1,0 +1,16 @@
+//! L4, kept: while the store answers within ttl/8 and fewer than two renewals in a row fail, a holder never loses its lease
+//! by itself.
+//!
+//! Source: DESIGN.md section 2; KCL issue 1729 (renewals lost in a handover).
+
+use tenure_core::Loss;
+
+/// A loss was told although nothing had gone wrong for long enough.
+pub(crate) fn not_lost(node: usize, key: usize, loss: &Loss) -> Result<(), String> {
+    match loss {
+        Loss::Expired | Loss::Unreachable(_) | Loss::Taken(_) | Loss::Deleted => {
+            Err(format!("node {node} lost k{key} though its store answered: {loss:?}"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,25 @@
+//! Mail: a request to a live holder is written so that its next renewal shows it; the renewal that empties the mailbox comes
+//! after the holder's users were told.
+//!
+//! Source: DESIGN.md section 4.
+
+use crate::clock::True;
+use crate::node::{Node, Stage};
+use tenure_core::{Ask, Key, Record};
+
+/// A renewal of `node` took effect over a record that had mail. `written`: when the oldest of it was written.
+pub(crate) fn told(node: &Node, keys: &[Key], before: &Record, written: True) -> Result<(), String> {
+    let Some(tenure) = &before.tenure else { return Ok(()) };
+    for letter in tenure.mail.iter().filter(|letter| letter.ask != Ask::Confirm) {
+        let Some(key) = keys.iter().position(|key| *key == letter.key) else { continue };
+        let held_then = |view: &&crate::node::View| {
+            view.key == key && matches!(view.stage, Stage::Held(belief) if belief.since < written)
+        };
+        if node.views.iter().any(|view| held_then(&view))
+            && !node.asked.iter().any(|(asked, ask, at)| *asked == key && *ask == letter.ask && *at >= written)
+        {
+            return Err(format!("node {} emptied its mailbox without telling of {letter:?}", node.index));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! What must hold: one file for each promise, its statement and source on top.
+//!
+//! Safety is checked all the time. Liveness is checked after all faults were healed.
+
+pub(crate) mod answered;
+pub(crate) mod c1;
+pub(crate) mod l1;
+pub(crate) mod l3;
+pub(crate) mod l4;
+pub(crate) mod mail;
+pub(crate) mod p2;
+pub(crate) mod s1;
+pub(crate) mod s2;
+pub(crate) mod s3;
+pub(crate) mod s4;
+pub(crate) mod s5;
+pub(crate) mod s6;
+
+use crate::clock::True;
+use std::fmt;
+
+/// A promise. Those of DESIGN.md section 2 have their numbers from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each is stated in its own file, and by `Rule::about`")]
+pub enum Rule {
+    S1,
+    S2,
+    S3,
+    S4,
+    S5,
+    S6,
+    P2,
+    L1,
+    L3,
+    L4,
+    C1,
+    Mail,
+    Answered,
+}
+
+impl Rule {
+    /// Every promise that is checked.
+    pub const ALL: &'static [Rule] = &[
+        Rule::S1,
+        Rule::S2,
+        Rule::S3,
+        Rule::S4,
+        Rule::S5,
+        Rule::S6,
+        Rule::P2,
+        Rule::L1,
+        Rule::L3,
+        Rule::L4,
+        Rule::C1,
+        Rule::Mail,
+        Rule::Answered,
+    ];
+
+    /// The promise in one line.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Rule::S1 => "at no instant do two holders both believe that they hold a key",
+            Rule::S2 => "each tenure's fence is greater than every earlier one of its key",
+            Rule::S3 => "after its loss, a tenure changes nothing",
+            Rule::S4 => "belief is built only on writes that took effect, from before they were sent",
+            Rule::S5 => "loss is told no later than the local deadline",
+            Rule::S6 => "what could not be ended is left to expire, not given up",
+            Rule::P2 => "a resource that checks fences never accepts a deposed holder",
+            Rule::L1 => "a dead holder's key is held again within 1.4 ttl, or 1.15 ttl with age or push",
+            Rule::L3 => "a key that someone waits for does not stay free",
+            Rule::L4 => "a holder does not lose its lease by itself",
+            Rule::C1 => "holding costs one renewal a process, whatever it holds",
+            Rule::Mail => "a holder's renewal shows it its mail",
+            Rule::Answered => "every command is answered",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// A promise that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub rule: Rule,
+    /// In nanoseconds of the world's time.
+    pub at: True,
+    /// How.
+    pub text: String,
+}
+
+/// What checks remember of a world, and the first violation.
+#[derive(Debug, Default)]
+pub(crate) struct Invariants {
+    pub(crate) tenures: s2::Tenures,
+    pub(crate) resource: p2::Resource,
+    pub(crate) takeovers: l1::Takeovers,
+    pub(crate) excused: Vec<Rule>,
+    pub(crate) broken: Option<Violation>,
+}
+
+impl Invariants {
+    /// Reports what a check found.
+    pub(crate) fn check(&mut self, at: True, rule: Rule, found: Result<(), String>) {
+        if let Err(text) = found
+            && self.broken.is_none()
+            && !self.excused.contains(&rule)
+        {
+            self.broken = Some(Violation { rule, at, text });
+        }
+    }
+}

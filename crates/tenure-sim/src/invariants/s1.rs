@@ -1,0 +1,23 @@
+//! S1, one holder: at no instant do two holders both believe that they hold a key, provided that clock rates stay within
+//! ±ρ and no elapsed time is hidden. No assumption on clock offsets.
+//!
+//! Source: DESIGN.md section 2; Gray and Cheriton 1989. Belief only grows when a lease is acquired or its validity
+//! prolonged, so it is enough to look at each such moment.
+
+use crate::clock::True;
+use crate::node::Node;
+
+/// Called when a belief in `key` began or grew.
+pub(crate) fn one_holder(nodes: &[Node], key: usize, t: True) -> Result<(), String> {
+    let mut first: Option<(usize, String)> = None;
+    for node in nodes {
+        for view in node.views.iter().filter(|view| view.key == key && node.believes(view, t)) {
+            let who = || format!("node {} life {} lease {} ({:?})", node.index, node.life, view.id.0, view.stage);
+            match &first {
+                Some((_, other)) => return Err(format!("k{key} is held by {other} and by {}", who())),
+                None => first = Some((node.index, who())),
+            }
+        }
+    }
+    Ok(())
+}

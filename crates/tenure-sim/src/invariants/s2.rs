@@ -1,0 +1,65 @@
+//! S2, fences grow: each tenure's fence is strictly greater than every earlier one of that key, through release, expiry,
+//! deletion, garbage collection, and a store restored from an older copy where the acquirers' clocks are sane. And no write
+//! lowers the fence that a record shows.
+//!
+//! Source: DESIGN.md section 2; M. Kleppmann, "How to do distributed locking" (2016), on fencing tokens.
+
+use std::collections::BTreeMap;
+use tenure_core::{Fence, Key, Record};
+
+#[derive(Debug)]
+struct Tale {
+    highest: Fence,
+    order: u64,
+    /// Tenures that were made lately: fence and order.
+    lately: Vec<(Fence, u64)>,
+}
+
+/// Which tenures there were.
+#[derive(Debug, Default)]
+pub(crate) struct Tenures {
+    tales: BTreeMap<Key, Tale>,
+    pub(crate) count: u64,
+}
+
+impl Tenures {
+    /// A write took effect. True if it began a tenure.
+    pub(crate) fn landed(&mut self, key: &Key, before: Option<&Record>, after: &Record) -> Result<bool, String> {
+        if let Some(before) = before
+            && after.fence < before.fence
+        {
+            return Err(format!("a write to {key} lowers the fence from {} to {}", before.fence, after.fence));
+        }
+        let Some(tenure) = after.tenure.as_ref().filter(|tenure| tenure.id == after.nonce) else {
+            return Ok(false);
+        };
+        self.count += 1;
+        let order = self.count;
+        let Some(tale) = self.tales.get_mut(key) else {
+            let tale = Tale { highest: after.fence, order, lately: vec![(after.fence, order)] };
+            self.tales.insert(key.clone(), tale);
+            return Ok(true);
+        };
+        let highest = tale.highest;
+        tale.highest = highest.max(after.fence);
+        tale.order = order;
+        if tale.lately.len() >= 32 {
+            tale.lately.remove(0);
+        }
+        tale.lately.push((after.fence, order));
+        if after.fence <= highest {
+            return Err(format!(
+                "{} begins a tenure of {key} with fence {}, and there was one with {highest}",
+                tenure.holder, after.fence
+            ));
+        }
+        Ok(true)
+    }
+
+    /// The place of the tenure of `key` with this fence among all tenures.
+    pub(crate) fn order(&self, key: &Key, fence: Fence) -> u64 {
+        let tale = self.tales.get(key);
+        let found = tale.and_then(|tale| tale.lately.iter().rev().find(|(known, _)| *known == fence));
+        found.map_or(0, |(_, order)| *order)
+    }
+}

@@ -1,0 +1,35 @@
+//! S6, the body ends before the lease, on the machine's level: what a user could not end is left to expire, so nothing
+//! vacates it, nor the session that it rides on, before a full ttl has passed.
+//!
+//! Source: DESIGN.md section 2; client-go issue 728 (released while the body runs).
+
+use crate::node::Node;
+use tenure_core::op::Write;
+use tenure_core::{Fence, Key, Tick};
+
+/// A lease that a user let lapse.
+#[derive(Debug, Clone)]
+pub(crate) struct Lapse {
+    pub(crate) key: Key,
+    pub(crate) fence: Fence,
+    pub(crate) until: Tick,
+    pub(crate) rides: bool,
+}
+
+/// A process sends a write.
+pub(crate) fn sent(node: &Node, lapses: &[Lapse], now: Tick, write: &Write) -> Result<(), String> {
+    if write.record.tenure.is_some() {
+        return Ok(());
+    }
+    for lapse in lapses.iter().filter(|lapse| now < lapse.until) {
+        let itself = write.key == lapse.key && write.record.fence == lapse.fence;
+        let session = lapse.rides && node.session_deadline.is_some() && write.key == node.session;
+        if itself || session {
+            return Err(format!(
+                "node {} vacates {} although {} {} was left to expire",
+                node.index, write.key, lapse.key, lapse.fence
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,326 @@
+//! The network between nodes and store, and the driver's part: calls that take too long are reported as such.
+
+use crate::clock::{MILLI, True};
+use crate::fault::Fault;
+use crate::invariants::s4::Claim;
+use crate::invariants::{self, Rule};
+use crate::node::{Beat, Input, Stage};
+use crate::registers::Landed;
+use crate::trace::{Story, describe};
+use crate::world::{What, World};
+use tenure_core::op::{Answer, Op, OpId, Outcome, Request};
+use tenure_core::{ErrorKind, Key, Nonce, Now, StoreError, Tick, Token};
+
+/// A request on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Envelope {
+    node: usize,
+    life: u32,
+    id: OpId,
+    op: Op,
+    sent: Tick,
+    /// When the node's driver gives up waiting.
+    gives_up: True,
+    /// A second copy, or one that was given up: its answer goes nowhere.
+    stray: bool,
+    /// Answers to it pass, whatever else is said.
+    stumbles: bool,
+}
+
+/// An answer on its way, or the driver's own word that there is none.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    node: usize,
+    life: u32,
+    id: OpId,
+    key: Key,
+    claim: Option<Nonce>,
+    result: Result<Answer, StoreError>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Parcel {
+    Request(Box<Envelope>),
+    Reply(Box<Reply>),
+    /// A lease that became plain data, on its way to another node.
+    Token(usize, Box<Token>),
+}
+
+/// All that is on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Parcels {
+    slots: Vec<Option<Parcel>>,
+    free: Vec<u32>,
+}
+
+impl Parcels {
+    fn put(&mut self, parcel: Parcel) -> u32 {
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = Some(parcel);
+                slot
+            }
+            None => {
+                self.slots.push(Some(parcel));
+                (self.slots.len() - 1) as u32
+            }
+        }
+    }
+
+    pub(crate) fn token(&mut self, to: usize, token: Token) -> What {
+        What::Parcel(self.put(Parcel::Token(to, Box::new(token))))
+    }
+
+    pub(crate) fn take(&mut self, slot: u32) -> Option<Parcel> {
+        self.free.push(slot);
+        self.slots[slot as usize].take()
+    }
+}
+
+fn key_of(op: &Op) -> &Key {
+    match op {
+        Op::Read(key) => key,
+        Op::Write(write) => &write.key,
+    }
+}
+
+/// The tenure that a write begins, if it is a claim.
+fn claim_of(op: &Op) -> Option<Nonce> {
+    let Op::Write(write) = op else { return None };
+    write.record.tenure.as_ref().map(|tenure| tenure.id).filter(|id| *id == write.record.nonce)
+}
+
+impl World {
+    fn post(&mut self, t: True, parcel: Parcel) {
+        let slot = self.parcels.put(parcel);
+        self.at(t, What::Parcel(slot));
+    }
+
+    /// Whether a fault of calls befalls this one.
+    pub(crate) fn befalls(&mut self, fault: Fault) -> bool {
+        if self.healed.is_some() || self.setup.without.has(fault) {
+            return false;
+        }
+        let Some((_, probability)) = self.scenario.calls.iter().find(|(kind, _)| *kind == fault) else {
+            return false;
+        };
+        let befalls = self.dice.chance(*probability);
+        if befalls {
+            self.tally.faults[fault as usize] += 1;
+        }
+        befalls
+    }
+
+    /// A node's driver starts a call.
+    pub(crate) fn send(&mut self, index: usize, now: Now, request: Request) {
+        let Request { id, op, timeout, urgent } = request;
+        self.check_sent(index, now, &op);
+        let node = &self.nodes[index];
+        let gives_up = node.clock.when(now.held.after(timeout)).max(self.t);
+        let life = node.life;
+        let passes = node.requests_pass;
+        let mut envelope = Envelope { node: index, life, id, op, sent: now.held, gives_up, stray: false, stumbles: false };
+        let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
+        if self.scenario.stumbles && self.healed.is_some() {
+            // Slow, and one renewal in a row may fail: that must not cost anyone a lease.
+            arrives += self.dice.below(self.per_mille(110));
+            envelope.stumbles = urgent && !self.nodes[index].stumbled && self.dice.chance(0.3);
+            if urgent {
+                self.nodes[index].stumbled = envelope.stumbles;
+            }
+        }
+        let mut lost = !passes;
+        if self.healed.is_none() {
+            if self.befalls(Fault::RequestLost) {
+                lost = true;
+            } else if self.befalls(Fault::Slow) {
+                arrives += self.dice.below(self.per_mille(500));
+            } else if self.befalls(Fault::Zombie) {
+                arrives += self.dice.below(self.per_mille(8000));
+            }
+            if self.befalls(Fault::Duplicated) {
+                let again = self.t + self.dice.below(self.per_mille(3000));
+                let copy = Envelope { stray: true, ..envelope.clone() };
+                self.post(again, Parcel::Request(Box::new(copy)));
+            }
+        }
+        if lost || arrives >= gives_up {
+            self.give_up(&envelope, gives_up);
+            envelope.stray = true;
+        }
+        if !lost {
+            self.post(arrives, Parcel::Request(Box::new(envelope)));
+        }
+    }
+
+    /// Nothing will have come by then: the driver says so itself.
+    fn give_up(&mut self, envelope: &Envelope, t: True) {
+        let error = match envelope.op {
+            Op::Read(_) => self.errors.unavailable.clone(),
+            Op::Write(_) => self.errors.unknown.clone(),
+        };
+        self.post_reply(t, envelope, claim_of(&envelope.op), Err(error));
+    }
+
+    fn post_reply(
+        &mut self,
+        t: True,
+        envelope: &Envelope,
+        claim: Option<Nonce>,
+        result: Result<Answer, StoreError>,
+    ) {
+        let Envelope { node, life, id, .. } = *envelope;
+        let key = key_of(&envelope.op).clone();
+        self.post(t, Parcel::Reply(Box::new(Reply { node, life, id, key, claim, result })));
+    }
+
+    /// A request reaches the store.
+    pub(crate) fn arrive(&mut self, envelope: Envelope) {
+        if self.store_down {
+            if !envelope.stray {
+                self.give_up(&envelope, envelope.gives_up);
+            }
+            return;
+        }
+        let claim = claim_of(&envelope.op);
+        let refused = self.throttled || self.befalls(Fault::Refused);
+        let result = if refused {
+            Err(self.errors.refused.clone())
+        } else {
+            self.trace.tell(self.t, || Story::Store(format!("n{} {}", envelope.node, describe(&envelope.op))));
+            // The key and the sender are needed after the operation has been used up.
+            let Envelope { node, life, sent, .. } = envelope;
+            let (result, landed) = self.store.perform(self.t, envelope.op.clone());
+            match landed {
+                Some((key, landed)) => self.landed(node, life, sent, &key, landed),
+                None => self.trace.fold(u64::MAX),
+            }
+            result
+        };
+        if envelope.stray {
+            return;
+        }
+        let mut answers = self.t + self.dice.between(MILLI / 10, MILLI);
+        let lost = envelope.stumbles || !self.nodes[envelope.node].answers_pass || self.befalls(Fault::AnswerLost);
+        if self.befalls(Fault::Slow) {
+            answers += self.dice.below(self.per_mille(400));
+        }
+        if lost || answers >= envelope.gives_up {
+            self.give_up(&envelope, envelope.gives_up);
+        } else {
+            self.post_reply(answers, &envelope, claim, result);
+        }
+    }
+
+    /// An answer reaches its node.
+    pub(crate) fn reply(&mut self, reply: Reply) {
+        let Reply { node: index, life, id, key, claim, result } = reply;
+        if self.nodes[index].life != life {
+            return;
+        }
+        let known = result.is_ok();
+        let refused = result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Unknown);
+        for sent in &mut self.claims[index] {
+            let looked = known && self.keys[sent.key] == key;
+            sent.settled |= looked || (refused && claim == Some(sent.id));
+        }
+        self.deliver(index, Input::Answer(id, result));
+    }
+
+    /// What a process sends is looked at before it goes anywhere.
+    fn check_sent(&mut self, index: usize, now: Now, op: &Op) {
+        let Op::Write(write) = op else { return };
+        let node = &self.nodes[index];
+        let found = invariants::s3::sent(node, now.held, write);
+        self.checks.check(self.t, Rule::S3, found);
+        let found = invariants::s6::sent(node, &self.lapses[index], now.held, write);
+        self.checks.check(self.t, Rule::S6, found);
+        let found = invariants::c1::sent(node, &self.keys, write);
+        self.checks.check(self.t, Rule::C1, found);
+        let Some(tenure) = &write.record.tenure else { return };
+        if tenure.id == write.record.nonce
+            && tenure.ride.is_none()
+            && let Some(key) = self.keys.iter().position(|key| *key == write.key)
+        {
+            let claims = &mut self.claims[index];
+            if claims.len() >= 16 {
+                claims.remove(0);
+            }
+            let patience = tenure.ttl.duration();
+            claims.push(Claim { id: tenure.id, key, sent: now.held, patience, settled: false });
+        }
+    }
+
+    /// A write took effect.
+    fn landed(&mut self, index: usize, life: u32, sent: Tick, key: &Key, landed: Landed) {
+        let Landed { before, after } = landed;
+        let (t, before) = (self.t, before.as_ref());
+        self.trace.fold(after.nonce.0 as u64 ^ after.fence.0);
+        let begins = self.checks.tenures.landed(key, before, &after);
+        let is_new = matches!(begins, Ok(true));
+        self.checks.check(t, Rule::S2, begins.map(|_| ()));
+        let found = invariants::s3::landed(key, before, &after);
+        self.checks.check(t, Rule::S3, found);
+        let ours = self.keys.iter().position(|known| known == key);
+        if is_new && let Some(key) = ours {
+            self.tenure_landed(key);
+        }
+        let node = &mut self.nodes[index];
+        if let Some(tenure) = after.tenure.as_ref().filter(|_| node.life == life) {
+            let beats = tenure.ride.is_none();
+            if beats {
+                node.note_beat(Beat { key: key.clone(), fence: after.fence, sent, ttl: tenure.ttl });
+            }
+        }
+        self.check_mail(index, life, key, before, &after);
+        if let (Some(key), None) = (ours, &after.tenure) {
+            self.given_up(key);
+        }
+        self.hint(key, ours);
+    }
+
+    fn check_mail(
+        &mut self,
+        index: usize,
+        life: u32,
+        key: &Key,
+        before: Option<&tenure_core::Record>,
+        after: &tenure_core::Record,
+    ) {
+        let Some(at) = self.mailed.iter().position(|(mailed, _)| mailed == key) else { return };
+        let (_, written) = self.mailed.swap_remove(at);
+        let node = &self.nodes[index];
+        let renewed = match (before.and_then(|record| record.tenure.as_ref()), &after.tenure) {
+            (Some(old), Some(new)) => old.id == new.id && new.mail.is_empty(),
+            _ => false,
+        };
+        if let Some(before) = before.filter(|_| renewed && node.life == life) {
+            let found = invariants::mail::told(node, &self.keys, before, written);
+            self.checks.check(self.t, Rule::Mail, found);
+        }
+    }
+
+    /// Tells those who wait that a key has changed.
+    pub(crate) fn hint(&mut self, _key: &Key, ours: Option<usize>) {
+        let (true, Some(key)) = (self.spec.push, ours) else { return };
+        for index in 0..self.nodes.len() {
+            let node = &self.nodes[index];
+            let waits = |view: &crate::node::View| view.key == key && view.stage == Stage::Wanted;
+            if !node.views.iter().any(waits) {
+                continue;
+            }
+            let life = node.life;
+            let passes = node.answers_pass && !self.store_down;
+            if passes && !self.befalls(Fault::HintLost) {
+                let delay = self.dice.between(MILLI / 10, MILLI);
+                self.at(self.t + delay, What::Hint(index as u8, life, key as u8));
+            }
+        }
+    }
+
+    /// What a conditional write came to, for those who write without a process.
+    pub(crate) fn write_as_admin(&mut self, write: tenure_core::op::Write) -> bool {
+        let (result, _) = self.store.perform(self.t, Op::Write(Box::new(write)));
+        matches!(result, Ok(Answer::Write(Outcome::Won { .. })))
+    }
+}

@@ -1,0 +1,172 @@
+//! One machine of a world: its clocks, the process on it, and what the users of that process believe.
+
+use crate::clock::{NodeClock, True};
+use std::collections::VecDeque;
+use tenure_core::op::{Answer, OpId, Step};
+use tenure_core::{Ask, Fence, Holder, Key, LeaseId, Notice, Now, StoreError, Tick, Ttl};
+
+/// What a user knows of one lease.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    pub(crate) id: LeaseId,
+    /// Which of the world's keys.
+    pub(crate) key: usize,
+    pub(crate) rides: bool,
+    pub(crate) task: usize,
+    pub(crate) stage: Stage,
+    /// When its last command was given.
+    pub(crate) asked_at: True,
+    /// It waits as long as it takes.
+    pub(crate) waits: bool,
+    /// It only tries.
+    pub(crate) tries: bool,
+    pub(crate) updating: bool,
+}
+
+/// How far a lease is, as its user knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Wanted,
+    Held(Belief),
+    /// Given up, or being made a token: nobody believes in it.
+    Ending(Option<Belief>),
+    /// A token is being used.
+    Token,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Belief {
+    pub(crate) fence: Fence,
+    /// The end of belief, for one that beats for itself; zero while suspended.
+    pub(crate) until: Tick,
+    /// The last end of belief that was told.
+    pub(crate) deadline: Tick,
+    /// The place of this tenure among those of all keys, in the order in which the store made them.
+    pub(crate) order: u64,
+    /// Since when it is held.
+    pub(crate) since: True,
+}
+
+/// What a user is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Idle,
+    Waiting(LeaseId),
+    Holding { lease: LeaseId, ends: True },
+    /// Between a check and its effect.
+    Busy { lease: LeaseId, ends: True },
+    Ending,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) doing: Doing,
+    /// Only the newest of a task's appointments counts.
+    pub(crate) turn: u32,
+}
+
+/// What reaches a process from outside.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Answer(OpId, Result<Answer, StoreError>),
+    Wake,
+    Hint(Option<Key>),
+    User(usize, u32),
+    Token(Box<tenure_core::Token>),
+    Stop,
+}
+
+/// A write of a lease of this process's own that took effect: what belief may be built on.
+#[derive(Debug, Clone)]
+pub(crate) struct Beat {
+    pub(crate) key: Key,
+    pub(crate) fence: Fence,
+    pub(crate) sent: Tick,
+    pub(crate) ttl: Ttl,
+}
+
+/// What a process must not write any more.
+#[derive(Debug, Clone)]
+pub(crate) struct Closed {
+    pub(crate) key: Key,
+    pub(crate) fence: Fence,
+    /// It may be vacated from then on, and not be renewed.
+    pub(crate) vacate_from: Tick,
+}
+
+pub(crate) struct Node {
+    pub(crate) index: usize,
+    /// Counts processes on this node.
+    pub(crate) life: u32,
+    pub(crate) holder: Option<Holder>,
+    pub(crate) session: Key,
+    pub(crate) clock: NodeClock,
+    /// The process, or the whole machine, stands still.
+    pub(crate) paused: bool,
+    pub(crate) pause_turn: u32,
+    pub(crate) inbox: VecDeque<Input>,
+    /// A step that was taken before a pause and shows after it.
+    pub(crate) held_back: Option<(Now, Step<Notice>)>,
+    pub(crate) views: Vec<View>,
+    pub(crate) session_until: Tick,
+    pub(crate) session_deadline: Option<Tick>,
+    pub(crate) wake_at: Option<Tick>,
+    /// The true time of the next wake-up in the queue.
+    pub(crate) scheduled: True,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) requests_pass: bool,
+    pub(crate) answers_pass: bool,
+    pub(crate) link_turn: u32,
+    pub(crate) beats: Vec<Beat>,
+    pub(crate) closed: Vec<Closed>,
+    /// Letters that users were told of, newest last.
+    pub(crate) asked: Vec<(usize, Ask, True)>,
+    pub(crate) stopping: bool,
+    /// The last renewal was made to fail: the next one will not be.
+    pub(crate) stumbled: bool,
+}
+
+impl Node {
+    /// Whether the user of `view` would be told, right now, that it is held.
+    pub(crate) fn believes(&self, view: &View, t: True) -> bool {
+        let Stage::Held(belief) = view.stage else { return false };
+        let until = if view.rides { self.session_until } else { belief.until };
+        self.clock.held(t) < until
+    }
+
+    pub(crate) fn view(&mut self, id: LeaseId) -> Option<&mut View> {
+        self.views.iter_mut().find(|view| view.id == id)
+    }
+
+    pub(crate) fn forget(&mut self, id: LeaseId) -> Option<View> {
+        let at = self.views.iter().position(|view| view.id == id)?;
+        Some(self.views.swap_remove(at))
+    }
+
+    /// Whether the process runs and can be expected to act.
+    pub(crate) fn acts(&self) -> bool {
+        self.holder.is_some() && !self.paused
+    }
+
+    pub(crate) fn note_beat(&mut self, beat: Beat) {
+        match self.beats.iter_mut().find(|b| b.key == beat.key && b.fence == beat.fence) {
+            Some(known) => {
+                known.sent = known.sent.max(beat.sent);
+                known.ttl = known.ttl.max(beat.ttl);
+            }
+            None => {
+                if self.beats.len() >= 32 {
+                    self.beats.remove(0);
+                }
+                self.beats.push(beat);
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self, closed: Closed) {
+        if self.closed.len() >= 16 {
+            self.closed.remove(0);
+        }
+        self.closed.push(closed);
+    }
+}

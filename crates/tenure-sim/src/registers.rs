@@ -1,0 +1,165 @@
+//! The store of a world: registers that keep exactly the contract of `tenure_store::Store`, and, where a scenario asks for
+//! it, a failover that breaks it by losing the last writes.
+
+use crate::clock::{MILLI, True};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use tenure_core::op::{Answer, Expect, Op, Outcome, Write};
+use tenure_core::{Key, Record, StoreError, Stored, Version};
+
+/// What a world's store can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreSpec {
+    /// Whether it tells records' ages.
+    pub age: bool,
+    /// Whether it hints at changes.
+    pub push: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    record: Record,
+    /// By the store's clock.
+    written: u64,
+}
+
+/// A write that a failover may undo.
+#[derive(Debug)]
+struct Undo {
+    at: True,
+    key: Key,
+    before: Option<Entry>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Registers {
+    spec: StoreSpec,
+    entries: BTreeMap<Key, Entry>,
+    /// How far the store's clock is ahead of where it began, by jumps.
+    clock_offset: i64,
+    /// Writes of the last moments, if a failover may lose them.
+    journal: Option<VecDeque<Undo>>,
+}
+
+/// A write that took effect.
+#[derive(Debug)]
+pub(crate) struct Landed {
+    pub(crate) before: Option<Record>,
+    pub(crate) after: Record,
+}
+
+/// A failover loses at most the writes of this long.
+const LAG: True = 400 * MILLI;
+
+impl Registers {
+    pub(crate) fn new(spec: StoreSpec, may_fail_over: bool) -> Self {
+        Registers {
+            spec,
+            entries: BTreeMap::new(),
+            clock_offset: 1 << 40,
+            journal: may_fail_over.then(VecDeque::new),
+        }
+    }
+
+    fn clock(&self, t: True) -> u64 {
+        (t as i64 + self.clock_offset).max(0) as u64
+    }
+
+    pub(crate) fn jump_clock(&mut self, by: i64) {
+        self.clock_offset += by;
+    }
+
+    fn stored(&self, entry: &Entry, t: True) -> Stored {
+        let age_ms = self.clock(t).saturating_sub(entry.written) / MILLI;
+        Stored {
+            record: entry.record.clone(),
+            version: entry.record.nonce.into(),
+            age: self.spec.age.then(|| Duration::from_millis(age_ms)),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Record> {
+        self.entries.get(key).map(|entry| &entry.record)
+    }
+
+    pub(crate) fn stored_at(&self, key: &Key, t: True) -> Option<Stored> {
+        self.entries.get(key).map(|entry| self.stored(entry, t))
+    }
+
+    /// Performs one operation at this instant.
+    pub(crate) fn perform(&mut self, t: True, op: Op) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
+        match op {
+            Op::Read(key) => {
+                let current = self.entries.get(&key).map(|entry| self.stored(entry, t));
+                (Ok(Answer::Read(current)), None)
+            }
+            Op::Write(write) => self.write(t, *write),
+        }
+    }
+
+    fn write(&mut self, t: True, write: Write) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
+        let Write { key, expect, mut record } = write;
+        let standing = self.entries.get(&key);
+        let holds = match (expect, standing) {
+            (Expect::Absent, standing) => standing.is_none(),
+            (Expect::Vacant, standing) => standing.is_none_or(|entry| entry.record.tenure.is_none()),
+            (Expect::Unchanged(version), standing) => {
+                standing.is_some_and(|entry| Version::from(entry.record.nonce) == version)
+            }
+        };
+        if !holds {
+            let current = standing.map(|entry| self.stored(entry, t));
+            return (Ok(Answer::Write(Outcome::Lost(current))), None);
+        }
+        if let (Expect::Vacant, Some(entry)) = (expect, standing) {
+            match entry.record.fence.next(record.fence) {
+                Ok(fence) => record.fence = fence,
+                Err(error) => return (Err(error), None),
+            }
+        }
+        let outcome = Outcome::Won { version: record.nonce.into(), fence: record.fence };
+        let after = record.clone();
+        let before = self.put(t, key.clone(), Some(record));
+        (Ok(Answer::Write(outcome)), Some((key, Landed { before, after })))
+    }
+
+    fn put(&mut self, t: True, key: Key, record: Option<Record>) -> Option<Record> {
+        let written = self.clock(t);
+        let before = match record {
+            Some(record) => self.entries.insert(key.clone(), Entry { record, written }),
+            None => self.entries.remove(&key),
+        };
+        if let Some(journal) = &mut self.journal {
+            while journal.front().is_some_and(|undo| undo.at + LAG < t) {
+                journal.pop_front();
+            }
+            journal.push_back(Undo { at: t, key, before: before.clone() });
+        }
+        before.map(|entry| entry.record)
+    }
+
+    /// Removes a record, as `gc` does.
+    pub(crate) fn remove(&mut self, t: True, key: &Key) {
+        self.put(t, key.clone(), None);
+    }
+
+    /// A replica that lags by `lag` takes over: what was acknowledged since then is gone. Answers how much.
+    pub(crate) fn fail_over(&mut self, t: True, lag: True) -> u64 {
+        let Some(journal) = &mut self.journal else { return 0 };
+        let mut lost = 0;
+        while journal.back().is_some_and(|undo| undo.at + lag.min(LAG) >= t) {
+            let Some(undo) = journal.pop_back() else { break };
+            match undo.before {
+                Some(entry) => self.entries.insert(undo.key, entry),
+                None => self.entries.remove(&undo.key),
+            };
+            lost += 1;
+        }
+        lost
+    }
+
+    /// The keys that have a record.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&Key, &Record)> {
+        self.entries.iter().map(|(key, entry)| (key, &entry.record))
+    }
+}

@@ -1,0 +1,278 @@
+//! Scenarios as data: what a world is like, what goes wrong in it, and what is excused.
+
+use crate::fault::Fault;
+use crate::invariants::Rule;
+use crate::registers::StoreSpec;
+
+/// How users behave: spans in thousandths of a ttl, shares in percent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Users {
+    /// How many tasks a node has.
+    pub tasks: usize,
+    /// The mean time between leases of a task.
+    pub think: u64,
+    /// The mean time that a lease is held.
+    pub hold: u64,
+    /// The share of leases that ride on the session.
+    pub riding: u64,
+    /// The share of attempts that only try.
+    pub trying: u64,
+    /// The share of leases that become tokens and go elsewhere.
+    pub tokens: u64,
+    /// The mean time between letters to someone.
+    pub mail: u64,
+    /// The mean time between rounds of `gc`; zero for none.
+    pub gc: u64,
+    /// The mean time between two uses of a held lease.
+    pub use_every: u64,
+}
+
+/// A world to run in.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// Where it was published, for what befell others.
+    pub source: &'static str,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// How many keys they want.
+    pub keys: usize,
+    /// The ttl of leases and sessions.
+    pub ttl_ms: u64,
+    /// The clocks' rates lie within ± this many millionths.
+    pub rate: u64,
+    /// The wall clocks are off by up to this much.
+    pub wall_off_ms: u64,
+    /// What the store can do; None: any, by the seed.
+    pub store: Option<StoreSpec>,
+    /// How users behave.
+    pub users: Users,
+    /// The mean number of faults of a kind that befall the world in 100 ttls.
+    pub faults: &'static [(Fault, f64)],
+    /// The probability that a fault befalls a call.
+    pub calls: &'static [(Fault, f64)],
+    /// How long faults go on before everything is healed, in ttls.
+    pub chaos: u64,
+    /// How long it then stays healed, in ttls.
+    pub calm: u64,
+    /// How often that is repeated in one world.
+    pub rounds: u64,
+    /// In the calm, holders are killed and must be followed within L1's bound.
+    pub deaths: bool,
+    /// In the calm, calls take up to ttl/8 and single renewals fail: that must cost nobody a lease.
+    pub stumbles: bool,
+    /// What does not hold here, by design.
+    pub excused: &'static [Rule],
+}
+
+const USERS: Users = Users {
+    tasks: 2,
+    think: 6000,
+    hold: 4000,
+    riding: 50,
+    trying: 25,
+    tokens: 8,
+    mail: 12_000,
+    gc: 40_000,
+    use_every: 1500,
+};
+
+/// The world of the published figure: three nodes, one key, the usual faults.
+const USUAL: Scenario = Scenario {
+    name: "usual",
+    about: "three nodes, one key, the usual faults",
+    source: "shared/FAULTS.md section 2, rows 1 to 3, 5, 6, 8 to 11, 15",
+    nodes: 3,
+    keys: 1,
+    ttl_ms: 10_000,
+    rate: 100_000,
+    wall_off_ms: 3_600_000,
+    store: None,
+    users: USERS,
+    faults: &[
+        (Fault::Pause, 4.0),
+        (Fault::Crash, 3.0),
+        (Fault::Suspend, 2.0),
+        (Fault::Rate, 4.0),
+        (Fault::WallJump, 2.0),
+        (Fault::Cut, 3.0),
+        (Fault::CutAnswers, 2.0),
+        (Fault::CutRequests, 1.0),
+        (Fault::Flap, 1.0),
+        (Fault::StoreDown, 1.0),
+        (Fault::Throttle, 1.0),
+        (Fault::SpuriousWake, 10.0),
+        (Fault::SpuriousHint, 10.0),
+    ],
+    calls: &[
+        (Fault::RequestLost, 0.03),
+        (Fault::AnswerLost, 0.04),
+        (Fault::Slow, 0.04),
+        (Fault::Zombie, 0.03),
+        (Fault::Refused, 0.02),
+        (Fault::HintLost, 0.1),
+        (Fault::PauseMidStep, 0.01),
+        (Fault::PauseBeforeEffect, 0.1),
+    ],
+    chaos: 60,
+    calm: 14,
+    rounds: 3,
+    deaths: true,
+    stumbles: false,
+    excused: &[],
+};
+
+/// All scenarios, those of peers' published bugs included.
+#[must_use]
+pub fn all() -> Vec<Scenario> {
+    vec![
+        USUAL,
+        Scenario {
+            name: "storm",
+            about: "four nodes, two keys, faults all the time, short work",
+            users: Users { tasks: 3, think: 1500, hold: 1500, mail: 4000, gc: 8000, use_every: 500, ..USERS },
+            nodes: 4,
+            keys: 2,
+            faults: &[
+                (Fault::Pause, 15.0),
+                (Fault::Crash, 12.0),
+                (Fault::Suspend, 6.0),
+                (Fault::Rate, 10.0),
+                (Fault::WallJump, 6.0),
+                (Fault::Cut, 8.0),
+                (Fault::CutAnswers, 8.0),
+                (Fault::CutRequests, 4.0),
+                (Fault::Flap, 4.0),
+                (Fault::StoreDown, 2.0),
+                (Fault::Throttle, 2.0),
+                (Fault::SpuriousWake, 40.0),
+                (Fault::SpuriousHint, 40.0),
+            ],
+            calls: &[
+                (Fault::RequestLost, 0.08),
+                (Fault::AnswerLost, 0.12),
+                (Fault::Slow, 0.1),
+                (Fault::Zombie, 0.1),
+                (Fault::Duplicated, 0.05),
+                (Fault::Refused, 0.05),
+                (Fault::HintLost, 0.2),
+                (Fault::PauseMidStep, 0.03),
+                (Fault::PauseBeforeEffect, 0.2),
+            ],
+            ..USUAL
+        },
+        Scenario {
+            name: "riding",
+            about: "all leases ride on sessions, which die, are fenced and begin again",
+            keys: 3,
+            users: Users { tasks: 4, riding: 100, think: 2000, hold: 3000, ..USERS },
+            ..USUAL
+        },
+        Scenario {
+            name: "tokens",
+            about: "leases become plain data and go from node to node",
+            users: Users { tokens: 60, think: 2000, hold: 1500, ..USERS },
+            ..USUAL
+        },
+        Scenario {
+            name: "calm",
+            about: "nothing goes wrong but deaths: liveness bounds, cost and mail",
+            source: "DESIGN.md L1, L3, L4, C1",
+            faults: &[],
+            calls: &[],
+            users: Users { tasks: 3, riding: 60, mail: 3000, think: 3000, hold: 3000, ..USERS },
+            wall_off_ms: 40,
+            chaos: 2,
+            calm: 60,
+            rounds: 1,
+            ..USUAL
+        },
+        Scenario {
+            name: "kept",
+            about: "answers take up to ttl/8 and single renewals fail: nobody loses a lease by that",
+            source: "DESIGN.md L4; KCL issue 1729",
+            faults: &[],
+            calls: &[],
+            stumbles: true,
+            deaths: false,
+            users: Users { tasks: 2, think: 3000, hold: 6000, mail: 6000, ..USERS },
+            chaos: 1,
+            calm: 80,
+            rounds: 1,
+            ..USUAL
+        },
+        Scenario {
+            name: "store-clock",
+            about: "the store's clock jumps by up to an hour; wall clocks are right",
+            source: "shared/FAULTS.md row 7",
+            store: Some(StoreSpec { age: true, push: false }),
+            wall_off_ms: 0,
+            faults: &[
+                (Fault::StoreClock, 40.0),
+                (Fault::Crash, 6.0),
+                (Fault::Pause, 6.0),
+                (Fault::Cut, 6.0),
+                (Fault::Rate, 4.0),
+            ],
+            ..USUAL
+        },
+        Scenario {
+            name: "wall",
+            about: "wall clocks jump by an hour and by ten years; the store tells ages",
+            source: "shared/FAULTS.md row 6",
+            store: Some(StoreSpec { age: true, push: false }),
+            users: Users { gc: 0, ..USERS },
+            faults: &[
+                (Fault::WallJump, 30.0),
+                (Fault::WallDecade, 10.0),
+                (Fault::Crash, 6.0),
+                (Fault::Pause, 6.0),
+                (Fault::Cut, 6.0),
+                (Fault::Rate, 4.0),
+            ],
+            ..USUAL
+        },
+        Scenario {
+            name: "suspend",
+            about: "machines are suspended for many ttls",
+            source: "shared/FAULTS.md row 3",
+            faults: &[(Fault::Suspend, 60.0), (Fault::Pause, 10.0), (Fault::Rate, 4.0)],
+            ..USUAL
+        },
+        Scenario {
+            name: "failover",
+            about: "the store loses acknowledged writes: only fences hold",
+            source: "DESIGN.md S2; shared/FAULTS.md row 12",
+            wall_off_ms: 0,
+            users: Users { gc: 0, ..USERS },
+            faults: &[(Fault::Failover, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            excused: &[Rule::S1, Rule::S3, Rule::S4, Rule::Mail],
+            ..USUAL
+        },
+        Scenario {
+            name: "hidden",
+            about: "virtual machines are paused and none of their clocks tells: only fences hold",
+            source: "shared/FAULTS.md row 4",
+            faults: &[(Fault::Hidden, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            excused: &[Rule::S1],
+            ..USUAL
+        },
+        Scenario {
+            name: "beyond-rho",
+            about: "clock rates off by 50 %: only fences hold",
+            source: "shared/FAULTS.md row 5",
+            rate: 500_000,
+            excused: &[Rule::S1, Rule::L1, Rule::L3],
+            ..USUAL
+        },
+    ]
+}
+
+/// The scenario of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<Scenario> {
+    all().into_iter().find(|scenario| scenario.name == name)
+}
