@@ -129,7 +129,9 @@ pub async fn listed_records_are_those_that_are_read<S: Subject>(subject: &S) {
     }
     fill(&one, &scribe, ["a", "b"]).await;
     won(write(&other, scribe.absent(&scribe.key("c"), scribe.vacant(9))).await);
-    for listed in other.list_all("").await.unwrap() {
+    let all = other.list_all("").await.unwrap();
+    assert_eq!(names(&all), ["a", "b", "c"], "held or vacant, all are listed");
+    for listed in all {
         let stored = listed.stored.unwrap();
         let (record, version) = super::read(&one, &listed.key).await.unwrap();
         assert_eq!((stored.record, stored.version), (record, version));
