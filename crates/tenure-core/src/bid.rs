@@ -314,7 +314,8 @@ impl Bid {
         if self.abandoned {
             return Some(BidEnd::Dropped);
         }
-        if ctx.retired == Some(tenure.id) {
+        if self.goal.key == *ctx.session_key && ctx.nonces.made(tenure.id) {
+            // A session of this very process that it does not believe in any more, or never did: no need to wait.
             return self.take(ctx, seen);
         }
         self.occupant = Occupant::of(&seen.record);
@@ -437,8 +438,8 @@ impl Bid {
         None
     }
 
-    /// After two ttls behind a live session, asks it once whether it knows about this claim: a claim that landed long after
-    /// its process gave it up would otherwise stand as long as that process lives. Nobody waits for the answer.
+    /// Every two ttls behind a live session, asks it whether it knows about this claim: a claim that landed long after its
+    /// process gave it up would otherwise stand as long as that process lives. Nobody waits for the answer.
     fn knock(&mut self, ctx: &mut Ctx<'_>, tenure: &Tenure, ride: &Ride, mut session: Stored) {
         let patience = tenure.ttl.duration() * 2;
         if !ctx.vigils.doubts(ctx.now, &self.goal.key, tenure.id, patience) {
@@ -465,6 +466,9 @@ impl Bid {
 
     /// Claims the key over the record that was seen, vacant or of a dead holder, with a higher fence.
     fn take(&mut self, ctx: &mut Ctx<'_>, seen: Stored) -> Option<BidEnd> {
+        if self.abandoned {
+            return Some(BidEnd::Dropped);
+        }
         let fence = match seen.record.fence.next(Fence::floor(ctx.now.wall)) {
             Ok(_) if ctx.rules.bugs.has(Bug::FenceResetAtTakeover) => Fence(1),
             Ok(_) if ctx.rules.bugs.has(Bug::FenceNotRaised) => seen.record.fence,

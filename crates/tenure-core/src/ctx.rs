@@ -42,8 +42,6 @@ pub(crate) struct Ctx<'a> {
     pub(crate) session_key: &'a Key,
     /// The fence of the session while it is up.
     pub(crate) session: Option<Ride>,
-    /// The session's last tenure, if this process has stopped believing in it.
-    pub(crate) retired: Option<Nonce>,
     /// Whether a tenure is held, or being given up, by a lease of this process.
     pub(crate) is_ours: &'a dyn Fn(Nonce) -> bool,
 }

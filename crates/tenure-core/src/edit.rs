@@ -40,6 +40,8 @@ pub(crate) enum Change {
     Vacate,
     /// Write the tenure again: a beat, with the metadata and the ride that the edit names.
     Amend,
+    /// As `Amend`, under a new tenure id: so whoever else has a copy of the token has nothing any more.
+    Adopt,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -98,8 +100,8 @@ impl Edit {
         let token = &self.token;
         let tenure = match self.change {
             Change::Vacate => None,
-            Change::Amend => Some(Tenure {
-                id: token.id,
+            Change::Amend | Change::Adopt => Some(Tenure {
+                id: if self.change == Change::Adopt { nonce } else { token.id },
                 beat: nonce,
                 holder: token.holder.clone(),
                 ttl: token.ttl,
@@ -135,8 +137,7 @@ impl Edit {
         let (_, attempt) = self.in_flight.take_if(|(op, _)| *op == id)?;
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
-                self.token.version = version;
-                Some(EditEnd::Done { sent: attempt.sent })
+                Some(self.done(version, attempt))
             }
             Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current),
             Ok(Answer::Read(_)) => None,
@@ -155,13 +156,13 @@ impl Edit {
 
     fn refused(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>) -> Option<EditEnd> {
         let Some(current) = current else { return Some(EditEnd::NotOurs(None)) };
-        let last_own = match (&self.change, current.tenure(self.token.id)) {
-            (Change::Amend, Some(tenure)) => tenure.beat,
+        // Mail changes the record's nonce, but not its beat.
+        let last_own = match (self.change, &current.record.tenure) {
+            (Change::Amend | Change::Adopt, Some(tenure)) => tenure.beat,
             _ => current.record.nonce,
         };
-        if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == last_own) {
-            self.token.version = current.version;
-            return Some(EditEnd::Done { sent: attempt.sent });
+        if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == last_own).copied() {
+            return Some(self.done(current.version, attempt));
         }
         let unconditional = ctx.rules.bugs.has(Bug::ReleaseUnconditional) && self.change == Change::Vacate;
         if current.tenure(self.token.id).is_none() && !unconditional {
@@ -171,5 +172,13 @@ impl Edit {
         self.token.version = current.version;
         self.send(ctx);
         None
+    }
+
+    fn done(&mut self, version: Version, attempt: Attempt) -> EditEnd {
+        self.token.version = version;
+        if self.change == Change::Adopt {
+            self.token.id = attempt.nonce;
+        }
+        EditEnd::Done { sent: attempt.sent }
     }
 }

@@ -68,6 +68,12 @@ impl Nonces {
         Nonce((u128::from(self.instance) << 64) | u128::from(self.count))
     }
 
+    /// Whether `nonce` was drawn here.
+    #[must_use]
+    pub fn made(&self, nonce: Nonce) -> bool {
+        (nonce.0 >> 64) as u64 == self.instance
+    }
+
     /// A number from 0 to 255 that differs between processes and over time, for spreading out polls and retries.
     #[must_use]
     pub fn jitter(&self) -> u8 {

@@ -139,13 +139,7 @@ impl Hold {
             }
             return;
         }
-        if self.time_was_hidden(ctx.now) && !self.suspended {
-            self.suspended = true;
-            self.renew_at = ctx.now.held;
-            // A renewal under way was sent before the gap: it proves nothing about the time since.
-            self.in_flight = None;
-            out.push(Held::Suspended);
-        }
+        self.mind_hidden_time(ctx.now, out);
         if ctx.now.held >= self.renew_at {
             self.renew(ctx);
         }
@@ -162,9 +156,15 @@ impl Hold {
         }
     }
 
-    fn time_was_hidden(&mut self, now: Now) -> bool {
+    fn mind_hidden_time(&mut self, now: Now, out: &mut Vec<Held>) {
         let (wall, held) = std::mem::replace(&mut self.mark, (now.wall, now.held));
-        now.wall.since(wall) > now.held.since(held) + TRIPWIRE
+        if now.wall.since(wall) > now.held.since(held) + TRIPWIRE && !self.suspended {
+            self.suspended = true;
+            self.renew_at = now.held;
+            // A renewal under way was sent before the gap: it proves nothing about the time since.
+            self.in_flight = None;
+            out.push(Held::Suspended);
+        }
     }
 
     fn renew(&mut self, ctx: &mut Ctx<'_>) {
@@ -202,6 +202,7 @@ impl Hold {
         result: Result<Answer, StoreError>,
         out: &mut Vec<Held>,
     ) {
+        self.mind_hidden_time(ctx.now, out);
         let Some(Flight { attempt, fresh, .. }) = self.in_flight.take_if(|flight| flight.op == id) else {
             return;
         };

@@ -60,11 +60,13 @@ pub enum Command {
     Lapse(LeaseId),
     /// Write other metadata under the lease. Answered by `Updated`, or by the lease's loss.
     Update(LeaseId, Metadata),
-    /// Turn the lease into plain data that lasts for a ttl. Answered by `Detached`, or by the lease's loss.
+    /// Turn the lease into plain data that lasts for a ttl: from this command on, nobody here believes in it. Answered by
+    /// `Detached`, or by the lease's loss.
     Detach(LeaseId, Ttl),
     /// Prolong a tenure that is plain data, as plain data. Answered by `Detached`, `NotOurs` or `Failed`.
     Refresh(LeaseId, Box<Token>),
-    /// Go on holding a tenure that was plain data. Answered by `Acquired`, `NotOurs` or `Failed`.
+    /// Go on holding a tenure that was plain data, under the same fence. Of all copies of a token, one can be adopted; the
+    /// others are void from then on. Answered by `Acquired`, `NotOurs` or `Failed`.
     Adopt(LeaseId, Box<Token>),
     /// Give up a tenure that is plain data. Answered by `Released`.
     Return(LeaseId, Box<Token>),
@@ -166,13 +168,14 @@ impl Machine for Holder {
     type Notice = Notice;
 
     fn step(&mut self, now: Now, event: Event<Command>) -> Step<Notice> {
+        // Deadlines first: whatever else came, a lease whose time is over is over.
+        self.wake_due(now);
         match event {
             Event::Command(command) => self.command(now, command),
             Event::Answer(op, result) => self.answer(now, op, result),
             Event::Changed(key) => self.changed(now, key.as_ref()),
             Event::Wake => {}
         }
-        self.wake_due(now);
         if self.stopping {
             self.go_on_stopping(now);
         }
@@ -241,7 +244,6 @@ impl Holder {
             part,
             session_key: &desk.identity.session,
             session: session.ride(&desk.identity.session),
-            retired: session.retired(),
             is_ours: &is_ours,
         };
         f(&mut ctx)
@@ -319,7 +321,8 @@ impl Holder {
 
     fn stop(&mut self, now: Now) {
         self.stopping = true;
-        let all: Vec<LeaseId> = self.leases.keys().copied().collect();
+        let all = self.leases.iter().filter(|(_, lease)| !lease.is_lapsing());
+        let all: Vec<LeaseId> = all.map(|(id, _)| *id).collect();
         for id in all {
             self.release(now, id, None);
         }

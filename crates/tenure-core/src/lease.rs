@@ -98,7 +98,9 @@ impl Lease {
             Lease::Riding(rider) | Lease::Lapsing(rider) => (rider.cap < Tick::NEVER).then_some(rider.cap),
             Lease::Beating(hold) => Some(hold.wake_at()),
             Lease::Editing(editing) => {
-                let cap = editing.rider.as_ref().map(|rider| rider.cap).filter(|cap| *cap < Tick::NEVER);
+                let believed = editing.purpose == Purpose::Update && editing.then_release.is_none();
+                let rider = editing.rider.as_ref().filter(|_| believed);
+                let cap = rider.map(|rider| rider.cap).filter(|cap| *cap < Tick::NEVER);
                 editing.edit.wake_at().into_iter().chain(cap).min()
             }
         }
@@ -179,10 +181,11 @@ impl Holder {
             Lease::Beating(mut hold) => {
                 let mut out = Vec::new();
                 self.lend(now, part, |ctx| hold.wake(ctx, &mut out));
-                self.after_hold(now, id, hold, out);
+                self.after_hold(id, hold, out);
             }
             Lease::Editing(mut editing) => {
-                if let Some(rider) = editing.rider.take_if(|rider| now.held >= rider.cap) {
+                let believed = editing.purpose == Purpose::Update && editing.then_release.is_none();
+                if let Some(rider) = editing.rider.take_if(|rider| believed && now.held >= rider.cap) {
                     // The change that is under way may or may not land; the claim is looked up again when it is vacated.
                     self.tell(Notice::Lost(id, Loss::Revoked));
                     return self.lapse_revoked(now, id, rider);
@@ -214,7 +217,7 @@ impl Holder {
             Some(Lease::Beating(mut hold)) => {
                 let mut out = Vec::new();
                 self.lend(now, part, |ctx| hold.answer(ctx, op, result, &mut out));
-                self.after_hold(now, id, hold, out);
+                self.after_hold(id, hold, out);
             }
             Some(Lease::Editing(mut editing)) => {
                 let end = self.lend(now, part, |ctx| editing.edit.answer(ctx, op, result));
@@ -228,7 +231,7 @@ impl Holder {
         }
     }
 
-    fn after_hold(&mut self, now: Now, id: LeaseId, hold: Box<Hold>, out: Vec<Held>) {
+    fn after_hold(&mut self, id: LeaseId, hold: Box<Hold>, out: Vec<Held>) {
         for held in out {
             match held {
                 Held::Extended(until) => self.tell(Notice::Valid(id, until)),
@@ -252,7 +255,7 @@ impl Holder {
 
     fn after_edit(&mut self, now: Now, id: LeaseId, editing: Editing, end: EditEnd) {
         let Editing { edit, purpose, rider, then_release } = editing;
-        let token = edit.token;
+        let mut token = edit.token;
         self.drop_lease(id);
         match (purpose, end) {
             (Purpose::Update, EditEnd::Done { .. }) => {
@@ -263,8 +266,26 @@ impl Holder {
                     self.put(id, Lease::Riding(rider));
                 }
             }
+            (Purpose::Detach, EditEnd::Done { .. }) if then_release.is_some() => {
+                if let Some(Some(metadata)) = then_release {
+                    token.metadata = metadata;
+                }
+                let until = now.held.after(token.ttl.duration());
+                return self.edit(now, id, token, Change::Vacate, until, Purpose::Release, None);
+            }
             (Purpose::Detach | Purpose::Refresh, EditEnd::Done { .. }) => {
                 self.tell(Notice::Detached(id, Box::new(token)));
+            }
+            (Purpose::Adopt, EditEnd::Done { sent })
+                if now.held >= sent.after(self.desk.rules.drift.belief(token.ttl)) =>
+            {
+                // The answer came too late to be believed in: once more.
+                let until = now.held.after(token.ttl.duration());
+                self.edit(now, id, token, Change::Adopt, until, Purpose::Adopt, None);
+                if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
+                    editing.then_release = then_release;
+                }
+                return;
             }
             (Purpose::Adopt, EditEnd::Done { sent }) => {
                 let (key, ttl, since) = (token.key, token.ttl, token.since);
@@ -286,9 +307,15 @@ impl Holder {
             (Purpose::Vacate, _) => {}
             (Purpose::Update | Purpose::Detach, EditEnd::NotOurs(by)) => {
                 self.tell(Notice::Lost(id, Loss::Taken(by)));
-                return;
             }
-            (Purpose::Update | Purpose::Detach, EditEnd::GaveUp(error)) => {
+            (Purpose::Detach, EditEnd::GaveUp(error)) => {
+                // The record shows the lease or the token. The one rides on, and must be vacated; the other expires.
+                self.tell(Notice::Lost(id, Loss::Unreachable(error)));
+                if rider.is_some() {
+                    self.tie_up(now, token.key);
+                }
+            }
+            (Purpose::Update, EditEnd::GaveUp(error)) => {
                 // It is still held. The record shows the old metadata or the new.
                 if let Some(rider) = rider {
                     self.put(id, Lease::Riding(rider));
@@ -390,9 +417,9 @@ impl Holder {
     pub(crate) fn detach(&mut self, now: Now, id: LeaseId, ttl: Ttl) {
         match self.leases.remove(&id) {
             Some(Lease::Riding(rider)) => {
+                // Until it is known that the record does not ride any more, nothing else would ever free the key.
                 let token = Token { ttl, ..self.token_of_rider(&rider) };
-                let until = self.session.valid_until();
-                self.edit(now, id, token, Change::Amend, until, Purpose::Detach, Some(rider));
+                self.edit(now, id, token, Change::Amend, Tick::NEVER, Purpose::Detach, Some(rider));
             }
             Some(Lease::Beating(hold)) => {
                 let token = Token { ttl, ..self.token_of(&hold) };
@@ -410,6 +437,7 @@ impl Holder {
     pub(crate) fn use_token(&mut self, now: Now, id: LeaseId, mut token: Token, purpose: Purpose) {
         let change = match purpose {
             Purpose::Release => Change::Vacate,
+            Purpose::Adopt => Change::Adopt,
             _ => Change::Amend,
         };
         if purpose == Purpose::Adopt {
@@ -435,6 +463,15 @@ impl Holder {
                     self.put(id, Lease::Lapsing(rider));
                 }
             }
+            // A claim that may have landed, or a change that gives the key up anyway: neither can be let go of.
+            Some(Lease::Bidding(mut bid)) => {
+                let end = bid.abandon();
+                return self.after_bid(now, id, *bid, end, true);
+            }
+            Some(Lease::Editing(editing)) if editing.edit.ride.is_some() => {
+                return self.put(id, Lease::Editing(editing));
+            }
+            Some(lease @ (Lease::Abandoned(_) | Lease::Lapsing(_))) => return self.put(id, lease),
             _ => self.drop_lease(id),
         }
         self.tell(Notice::Released(id, false));
@@ -479,7 +516,12 @@ impl Holder {
             Lease::Riding(_) => self.tell(Notice::Lost(id, loss.clone())),
             Lease::Lapsing(_) => self.lapsing -= 1,
             Lease::Editing(editing) => match editing.purpose {
-                Purpose::Update | Purpose::Detach => self.tell(Notice::Lost(id, loss.clone())),
+                Purpose::Update | Purpose::Detach => {
+                    self.tell(Notice::Lost(id, loss.clone()));
+                    if editing.then_release.is_some() {
+                        self.tell(Notice::Released(id, false));
+                    }
+                }
                 Purpose::Release => self.tell(Notice::Released(id, false)),
                 _ => {}
             },

@@ -93,7 +93,8 @@ pub enum Event<C> {
     Wake,
 }
 
-/// What a machine wants after an event. `N` is the notices that it gives to its users.
+/// What a machine wants after an event. `N` is the notices that it gives to its users, before any of the operations is
+/// started: an operation may free what a notice ends the belief in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Step<N> {
     /// Operations to start; their order is free.

@@ -24,7 +24,7 @@ pub struct Record {
 /// One holder's claim on a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tenure {
-    /// The nonce of the write that began this tenure. It never changes, so it *is* the tenure.
+    /// The nonce of the write that began this tenure, or that took it over as plain data. It *is* the tenure.
     pub id: Nonce,
     /// The nonce of the holder's own last write. Others' mail changes the record but not this, so mail prolongs nothing.
     pub beat: Nonce,

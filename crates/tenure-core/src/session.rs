@@ -8,7 +8,6 @@ use crate::bugs::Bug;
 use crate::ctx::Part;
 use crate::edit::{Change, Edit, Token};
 use crate::error::StoreError;
-use crate::fence::Nonce;
 use crate::hold::{Held, Hold, Loss};
 use crate::holder::{Holder, LeaseId, Notice};
 use crate::key::Key;
@@ -31,14 +30,12 @@ pub(crate) enum State {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     pub(crate) state: State,
-    /// The tenure that was last lost: its end is certain, so the next one need not wait for it.
-    retired: Option<Nonce>,
     failures: u32,
 }
 
 impl Default for Session {
     fn default() -> Self {
-        Session { state: State::Down, retired: None, failures: 0 }
+        Session { state: State::Down, failures: 0 }
     }
 }
 
@@ -49,10 +46,6 @@ impl Session {
             State::Up(hold) => Some(Ride { session: key.clone(), fence: hold.fence }),
             _ => None,
         }
-    }
-
-    pub(crate) fn retired(&self) -> Option<Nonce> {
-        self.retired
     }
 
     /// Until when the session, and what rides on it, is believed.
@@ -202,7 +195,7 @@ impl Holder {
 
     fn after_beat(&mut self, now: Now, hold: Box<Hold>, out: Vec<Held>) {
         self.set_wake(Part::Session, Some(hold.wake_at()));
-        let (id, key) = (hold.id, hold.key.clone());
+        let key = hold.key.clone();
         self.session.state = State::Up(hold);
         for held in out {
             match held {
@@ -212,7 +205,6 @@ impl Holder {
                 Held::Updated => {}
                 Held::Lost(loss) => {
                     self.session.state = State::Down;
-                    self.session.retired = Some(id);
                     self.desk.vigils.end(&key);
                     self.set_wake(Part::Session, None);
                     self.session_lost(now, &loss);

@@ -59,8 +59,8 @@ struct Vigil {
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Vigils {
     kept: BTreeMap<Key, Vigil>,
-    /// Riding claims that stood in our way: which, since when, and whether their session was asked about them.
-    doubts: BTreeMap<Key, (Nonce, Tick, bool)>,
+    /// Riding claims that stand in our way: which, and since when, or since when their session was last asked about them.
+    doubts: BTreeMap<Key, (Nonce, Tick)>,
 }
 
 impl Vigils {
@@ -120,17 +120,17 @@ impl Vigils {
         now_waited
     }
 
-    /// Whether to ask the session behind `key`'s riding claim about it: true once for each claim, after `patience`.
+    /// Whether to ask the session behind `key`'s riding claim about it: true each time that `patience` has passed, as the
+    /// question itself may be lost.
     pub(crate) fn doubts(&mut self, now: Now, key: &Key, claim: Nonce, patience: Duration) -> bool {
         if !self.doubts.contains_key(key) && self.doubts.len() >= Self::MOST {
             self.doubts.pop_first();
         }
-        let doubt = self.doubts.entry(key.clone()).or_insert((claim, now.held, false));
-        if doubt.0 != claim {
-            *doubt = (claim, now.held, false);
+        let doubt = self.doubts.entry(key.clone()).or_insert((claim, now.held));
+        let due = doubt.0 == claim && now.held.since(doubt.1) >= patience;
+        if due || doubt.0 != claim {
+            *doubt = (claim, now.held);
         }
-        let due = !doubt.2 && now.held.since(doubt.1) >= patience;
-        doubt.2 |= due;
         due
     }
 

@@ -33,6 +33,13 @@ impl Tenures {
         let Some(tenure) = after.tenure.as_ref().filter(|tenure| tenure.id == after.nonce) else {
             return Ok(false);
         };
+        if let Some(standing) = before.and_then(|record| record.tenure.as_ref())
+            && (standing.since, before.map(|record| record.fence)) == (tenure.since, Some(after.fence))
+            && standing.ride.is_none()
+        {
+            // Plain data became a lease again: the same tenure under another id.
+            return Ok(false);
+        }
         self.count += 1;
         let order = self.count;
         let Some(tale) = self.tales.get_mut(key) else {
