@@ -50,8 +50,8 @@ pub use tenure_core::{
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
 pub use tenure_store::{
-    AnyStore, Capabilities, Expect, Expiry, Listed, MemoryStore, Outcome, PrefixedStore, Store, StoreExt,
-    Write, codec,
+    AnyStore, Capabilities, Changes, Expect, Expiry, Listed, MemoryStore, Outcome, PrefixedStore, Store,
+    StoreExt, Write, codec,
 };
 pub use token::LeaseToken;
 

@@ -1,0 +1,71 @@
+//! `tenure work` against `xargs`: 20,000 units of `true` with two processes of four slots, on one SQLite file.
+//! The goal is 1.3 × the time of `xargs -P 8` on the same list, in the same run.
+//!
+//! `TENURE_UNITS` sets how many units (20,000). Needs the release build of the command line, which it makes.
+#![allow(missing_docs, reason = "a program")]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tenure_bench::{percentile, stopwatch};
+
+const ROUNDS: usize = 3;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let units: u32 =
+        std::env::var("TENURE_UNITS").ok().and_then(|units| units.parse().ok()).unwrap_or(20_000);
+    let tenure = build()?;
+    let dir = tempfile::tempdir()?;
+    let list = dir.path().join("units");
+    std::fs::write(&list, (0..units).map(|n| format!("{n}\n")).collect::<String>())?;
+    println!("{units} units of `true`, {ROUNDS} rounds in turn, median");
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        theirs.push(xargs(&list)?);
+        ours.push(work(&tenure, &list, &dir.path().join(format!("{round}.db")))?);
+    }
+    let (ours, theirs) = (percentile(&mut ours, 50), percentile(&mut theirs, 50));
+    println!("{:>34} {:>10} {:>10}", "", "seconds", "ratio");
+    println!("{:>34} {:>10.2} {:>10.2}", "xargs -P 8 -n 1 true", theirs.as_secs_f64(), 1.0);
+    let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
+    println!("{:>34} {:>10.2} {ratio:>10.2}", "2 × tenure work --parallel 4", ours.as_secs_f64());
+    Ok(())
+}
+
+fn build() -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let status = Command::new(cargo).args(["build", "--quiet", "--release", "-p", "tenure-cli"]).status()?;
+    if !status.success() {
+        return Err("the command line could not be built".into());
+    }
+    // This program is target/release/deps/work-…; the command line is two folders up.
+    let exe = std::env::current_exe()?;
+    let release = exe.parent().and_then(Path::parent).ok_or("no target directory")?;
+    Ok(release.join("tenure"))
+}
+
+fn xargs(list: &Path) -> Result<Duration, Box<dyn std::error::Error>> {
+    let elapsed = stopwatch();
+    let status =
+        Command::new("xargs").args(["-P", "8", "-n", "1", "true"]).stdin(File::open(list)?).status()?;
+    if status.success() { Ok(elapsed()) } else { Err("xargs failed".into()) }
+}
+
+fn work(tenure: &Path, list: &Path, db: &Path) -> Result<Duration, Box<dyn std::error::Error>> {
+    let start = || -> std::io::Result<Child> {
+        Command::new(tenure)
+            .arg("--store")
+            .arg(format!("sqlite:{}", db.display()))
+            .args(["work", "--name", "bench", "--parallel", "4", "--from"])
+            .arg(list)
+            .args(["--", "true"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+    };
+    let elapsed = stopwatch();
+    let (mut one, mut two) = (start()?, start()?);
+    let done = one.wait()?.success() & two.wait()?.success();
+    if done { Ok(elapsed()) } else { Err("tenure work failed".into()) }
+}

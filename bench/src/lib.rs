@@ -1,0 +1,47 @@
+//! What the benches share: a stopwatch, percentiles, and what the kernel says of this process.
+//!
+//! Figures are for people to read and compare within one run; nothing here asserts a speed.
+#![allow(clippy::disallowed_methods, reason = "benches measure real time")]
+
+use std::time::{Duration, Instant};
+
+/// How long `work` takes, and what it returns.
+pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let value = work();
+    (value, start.elapsed())
+}
+
+/// A stopwatch that runs.
+#[must_use]
+pub fn stopwatch() -> impl Fn() -> Duration {
+    let start = Instant::now();
+    move || start.elapsed()
+}
+
+/// The value that `percent` of the sorted `values` do not exceed.
+#[must_use]
+pub fn percentile(values: &mut [Duration], percent: usize) -> Duration {
+    values.sort_unstable();
+    let at = (values.len() * percent).div_ceil(100).clamp(1, values.len().max(1));
+    values.get(at - 1).copied().unwrap_or_default()
+}
+
+/// The memory that this process really uses, in bytes.
+#[must_use]
+pub fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * 4096
+}
+
+/// The processor time that this process has used.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    // Fields 14 and 15 of proc(5): user and system time in ticks of 10 ms; the name was field 2.
+    let ticks: u64 =
+        after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
