@@ -9,6 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tenure_core::StoreError;
 
+/// The smallest database has one page of this size.
+const LEAST_PAGE: u64 = 512;
+
 /// Where the file is, whatever links lead there.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -35,9 +38,15 @@ impl Place {
                     "{at} has several hard links, under which SQLite can't keep it whole; keep one name"
                 ));
             }
+            // SQLite takes a file of one byte for an empty one, and would write over it.
+            Ok(found) if (1..LEAST_PAGE).contains(&found.len()) => {
+                return Err(StoreError::foreign(format!(
+                    "{at} is not an SQLite database; name another file"
+                )));
+            }
             Ok(_) => true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if path.symlink_metadata().is_ok() {
+                if path.is_symlink() {
                     return bad(format!("{at} is a symbolic link to nothing; remove it or make its target"));
                 }
                 if !config.create {

@@ -111,7 +111,16 @@ fn connect(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreErro
     Ok(connection)
 }
 
+/// Whose the file is at one instant: another process may be making its tables just now.
 fn owner(place: &Place, connection: &Connection) -> Result<Owner, StoreError> {
+    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    connection.execute_batch("BEGIN").map_err(failed)?;
+    let owner = owner_within(place, connection);
+    connection.execute_batch("ROLLBACK").map_err(failed)?;
+    owner
+}
+
+fn owner_within(place: &Place, connection: &Connection) -> Result<Owner, StoreError> {
     let failed = |error: rusqlite::Error| undone(&place.path, &error);
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
     let ours = number(
@@ -150,7 +159,7 @@ fn use_wal(place: &Place, connection: &Connection) -> Result<(), StoreError> {
 /// Makes the tables, unless another process was quicker.
 fn create(place: &Place, connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let made = match owner(place, connection) {
+    let made = match owner_within(place, connection) {
         Ok(Owner::Nobody) => connection
             .execute_batch(TABLES)
             .and_then(|()| connection.pragma_update(None, "application_id", APPLICATION_ID)),

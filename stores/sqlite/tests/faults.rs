@@ -1,0 +1,261 @@
+//! What goes wrong while a store is in use: nothing is half-written, the caller is told what to do, and all goes on
+//! afterwards.
+//!
+//! Plan: a full disk; a writer that never ends; a side lock that is never given back; a file that is removed; rows changed
+//! by hand; triggers; ages across a restart of the machine.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::{SmallDisk, key, open, wins};
+use tenure_core::op::Outcome;
+use tenure_core::{ErrorKind, Metadata, Record, Value};
+use tenure_sqlite::{BootClock, BootTime, SqliteConfig, SqliteStore};
+use tenure_store::{Store, StoreExt};
+use tenure_testkit::Scribe;
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_and_passes() {
+    let disk = SmallDisk::mount("1m");
+    let path = disk.path("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    let kept = scribe.held(1);
+    assert!(wins(&store, scribe.absent(&key("kept"), kept.clone())).await);
+    disk.fill();
+    let fat: Metadata = [("fat".to_owned(), Value::Bytes(vec![1; 3000]))].into();
+    let mut written = Vec::new();
+    let mut refused = 0;
+    for n in 0..1000 {
+        let name = key(&format!("n/{n:04}"));
+        let record = Record { metadata: fat.clone(), ..scribe.held(n) };
+        match store.write(scribe.absent(&name, record)).await {
+            Ok(Outcome::Won { .. }) => written.push(name),
+            Ok(lost) => panic!("{lost:?}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                let text = error.to_string();
+                assert!(text.contains("disk is full") && text.contains(path.to_str().unwrap()), "{text}");
+                refused += 1;
+                if refused == 20 {
+                    break;
+                }
+            }
+        }
+    }
+    assert_eq!(refused, 20, "the disk never filled up");
+    // Reads go on, and what is there is what was answered, no more and no less.
+    assert_eq!(store.read(&key("kept")).await.unwrap().unwrap().record, kept);
+    let listed: Vec<_> = store.list_all("n/").await.unwrap().into_iter().map(|listed| listed.key).collect();
+    assert_eq!(listed, written);
+    disk.free();
+    assert!(wins(&store, scribe.absent(&key("after"), scribe.held(1))).await);
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    let verdict: String = hand.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+#[tokio::test]
+async fn a_writer_that_never_ends_is_reported_as_busy() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let config = SqliteConfig::new(&path).busy_timeout(Duration::from_millis(40));
+    let (store, scribe) = (SqliteStore::open(config).unwrap(), Scribe::new());
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.write(scribe.absent(&key("a"), scribe.held(1))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("busy") && error.to_string().contains("leases.db"), "{error}");
+    assert_eq!(store.read(&key("a")).await.unwrap(), None, "reads don't wait for writers");
+    other.execute_batch("COMMIT").unwrap();
+    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
+}
+
+#[tokio::test]
+async fn a_side_lock_that_is_never_given_back_costs_fairness_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let config = SqliteConfig::new(&path).busy_timeout(Duration::from_millis(40));
+    let (store, scribe) = (SqliteStore::open(config).unwrap(), Scribe::new());
+    let side = std::fs::File::options().write(true).open(directory.path().join("leases.db-lock")).unwrap();
+    side.lock().unwrap();
+    for n in 0..20 {
+        assert!(wins(&store, scribe.absent(&key(&n.to_string()), scribe.held(1))).await);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_removed_or_replaced_is_not_written_any_more() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
+    for suffix in ["", "-wal", "-shm", "-lock"] {
+        std::fs::remove_file(directory.path().join(format!("leases.db{suffix}"))).unwrap();
+    }
+    for round in ["removed", "replaced"] {
+        let answers = [
+            store.write(scribe.absent(&key("b"), scribe.held(1))).await.map(drop),
+            store.read(&key("a")).await.map(drop),
+            store.list("", None, 1).await.map(drop),
+        ];
+        for answer in answers {
+            let error = answer.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{round}: {error}");
+            assert!(error.to_string().contains("was removed or replaced"), "{error}");
+        }
+        drop(open(&path));
+    }
+}
+
+#[tokio::test]
+async fn rows_changed_by_hand_are_foreign_and_never_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    let changes = [
+        "fence = fence - 1",
+        "fence = fence + 1",
+        "version = randomblob(16)",
+        "tenure = NULL",
+        "tenure = randomblob(16)",
+        "ride_key = 'session'",
+        "ride_fence = 1",
+        "record = x''",
+        "record = x'5402'",
+        "record = zeroblob(100000)",
+        "boot = x'00'",
+    ];
+    for change in changes {
+        let name = key(change);
+        assert!(wins(&store, scribe.absent(&name, scribe.held(5))).await);
+        let changed =
+            hand.execute(&format!("UPDATE tenure_record SET {change} WHERE key = ?1"), [change]).unwrap();
+        assert_eq!(changed, 1);
+        let error = store.read(&name).await.expect_err(change);
+        assert_eq!(error.kind(), ErrorKind::Foreign, "{change}: {error}");
+        assert!(error.to_string().contains(change), "the key is not named: {error}");
+        for write in [scribe.absent(&name, scribe.held(9)), scribe.if_vacant(&name, scribe.held(9))] {
+            assert_eq!(store.write(write).await.expect_err(change).kind(), ErrorKind::Foreign);
+        }
+    }
+    let listed = store.list_all("").await.unwrap();
+    assert_eq!(listed.len(), changes.len());
+    assert!(listed.iter().all(|listed| listed.stored.is_err()));
+}
+
+#[tokio::test]
+async fn a_row_whose_key_is_no_key_is_reported_and_most_are_impossible() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    assert!(wins(&store, scribe.absent(&key("b"), scribe.held(5))).await);
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    for impossible in ["''", "NULL", "x'61'", "hex(zeroblob(257))"] {
+        let error = hand.execute_batch(&format!("UPDATE tenure_record SET key = {impossible}")).unwrap_err();
+        assert!(
+            error.to_string().contains("constraint failed") || error.to_string().contains("cannot store"),
+            "{error}"
+        );
+    }
+    hand.execute_batch("UPDATE tenure_record SET key = CAST(x'62ff' AS TEXT)").unwrap();
+    let error = store.list_all("").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
+    assert!(error.to_string().contains("b\\xff") && error.to_string().contains("delete that row"), "{error}");
+}
+
+#[tokio::test]
+async fn a_trigger_that_refuses_one_key_does_not_fail_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Arc::new(Scribe::new()));
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    hand.execute_batch(
+        "CREATE TRIGGER mine BEFORE INSERT ON tenure_record WHEN new.key = 'cursed'
+         BEGIN SELECT RAISE(ABORT, 'no'); END",
+    )
+    .unwrap();
+    // With the lock taken, all of them queue up and share one transaction.
+    hand.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let names = ["a", "cursed", "b"];
+    let writes: Vec<_> = names
+        .map(|name| {
+            let (store, write) = (store.clone(), scribe.absent(&key(name), scribe.held(1)));
+            tokio::spawn(async move { store.write(write).await })
+        })
+        .into();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    hand.execute_batch("COMMIT").unwrap();
+    for (name, write) in names.into_iter().zip(writes) {
+        match (name, write.await.unwrap()) {
+            ("cursed", answer) => assert_eq!(answer.unwrap_err().kind(), ErrorKind::Foreign),
+            (_, answer) => assert!(matches!(answer, Ok(Outcome::Won { .. })), "{name}: {answer:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_batch_with_a_damaged_record_writes_nothing_of_it_and_all_of_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    assert!(wins(&store, scribe.absent(&key("damaged"), scribe.vacant(5))).await);
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    hand.execute_batch("UPDATE tenure_record SET record = x'00'").unwrap();
+    let batch = |first: &str| {
+        vec![scribe.absent(&key(first), scribe.held(1)), scribe.if_vacant(&key("damaged"), scribe.held(1))]
+    };
+    let alone = scribe.absent(&key("alone"), scribe.held(1));
+    let (batch, alone) = tokio::join!(store.write_many(batch("a")), store.write(alone));
+    assert_eq!(batch.unwrap_err().kind(), ErrorKind::Foreign);
+    assert!(matches!(alone, Ok(Outcome::Won { .. })), "{alone:?}");
+    assert_eq!(store.read(&key("a")).await.unwrap(), None);
+}
+
+/// A machine that can be restarted.
+struct Machine(Mutex<BootTime>);
+
+impl Machine {
+    fn set(&self, boot: u128, millis: u64) {
+        *self.0.lock().unwrap() = BootTime { boot, elapsed: Duration::from_millis(millis) };
+    }
+}
+
+impl BootClock for Machine {
+    fn now(&self) -> Option<BootTime> {
+        Some(*self.0.lock().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn an_age_across_a_restart_of_the_machine_counts_from_the_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let machine = Arc::new(Machine(Mutex::new(BootTime { boot: 1, elapsed: Duration::from_secs(5000) })));
+    let config = SqliteConfig::new(directory.path().join("leases.db")).boot_clock(machine.clone());
+    let (store, scribe) = (SqliteStore::open(config).unwrap(), Scribe::new());
+    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
+    let mut ages = Vec::new();
+    for (boot, millis) in [(1, 5_000_000), (1, 5_000_250), (1, 4_000_000), (2, 0), (2, 1234)] {
+        machine.set(boot, millis);
+        ages.push(store.read(&key("a")).await.unwrap().unwrap().age.unwrap().as_millis());
+    }
+    assert_eq!(ages, [0, 250, 0, 0, 1234]);
+}
+
+#[tokio::test]
+async fn a_write_that_nobody_waits_for_any_more_may_be_left_undone_but_not_half_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    hand.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let writes = (0..10).map(|n| scribe.absent(&key(&format!("batch/{n}")), scribe.held(1))).collect();
+    let dropped = tokio::time::timeout(Duration::from_millis(20), store.write_many(writes)).await;
+    assert!(dropped.is_err());
+    hand.execute_batch("COMMIT").unwrap();
+    // The answer to a later write comes after whatever became of the earlier one.
+    assert!(wins(&store, scribe.absent(&key("later"), scribe.held(1))).await);
+    let count = store.list_all("batch/").await.unwrap().len();
+    assert!(count == 0 || count == 10, "{count} of a batch of 10");
+}

@@ -1,0 +1,95 @@
+//! The guard: true while the tenure stands, false from the moment when it doesn't, in the caller's own transaction.
+//!
+//! Plan: a lease that beats for itself, through release and takeover; one that rides, through the end of its session; both
+//! ways of writing the predicate; keys that try to break out of it.
+
+mod support;
+
+use rusqlite::{Connection, params};
+use std::path::Path;
+use support::{key, open, wins};
+use tenure_core::{Fence, Key, Record, Ride};
+use tenure_sqlite::{SqlGuard, SqliteStore};
+use tenure_testkit::Scribe;
+
+fn application(path: &Path) -> Connection {
+    let application = Connection::open(path).unwrap();
+    application
+        .execute_batch("CREATE TABLE account (balance INTEGER); INSERT INTO account VALUES (1)")
+        .unwrap();
+    application
+}
+
+/// How many rows a guarded write changes, which must be the same for both forms of the predicate.
+fn changed(application: &Connection, guard: &SqlGuard) -> usize {
+    let plain = format!("UPDATE account SET balance = balance + 1 WHERE {}", guard.sql());
+    let bound = format!("UPDATE account SET balance = ?1 WHERE {}", guard.predicate(2));
+    let values = guard.params();
+    let counts = [
+        application.execute(&plain, []).unwrap(),
+        application.execute(&bound, params![7, values.key, values.tenure, values.fence]).unwrap(),
+    ];
+    assert_eq!(counts[0], counts[1]);
+    counts[0]
+}
+
+fn guard(store: &SqliteStore, key: &Key, record: &Record) -> SqlGuard {
+    store.guard(key, record.tenure.as_ref().unwrap().id, record.fence)
+}
+
+#[tokio::test]
+async fn a_guarded_write_changes_nothing_after_the_loss() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    let application = application(&path);
+    let name = key("it's \"quoted\"\u{0}); DROP TABLE account; --");
+    let first = scribe.held(5);
+    let guarded = guard(&store, &name, &first);
+    assert_eq!(changed(&application, &guarded), 0, "before the tenure");
+    assert!(wins(&store, scribe.absent(&name, first.clone())).await);
+    assert_eq!(changed(&application, &guarded), 1, "while it is held");
+
+    // A renewal changes the version, and nothing about the tenure.
+    let mut renewed = Record { nonce: scribe.nonce(), ..first.clone() };
+    renewed.tenure.as_mut().unwrap().beat = renewed.nonce;
+    assert!(wins(&store, scribe.unchanged(&name, first.nonce.into(), renewed.clone())).await);
+    assert_eq!(changed(&application, &guarded), 1, "after a renewal");
+    let tenure = first.tenure.as_ref().unwrap().id;
+    assert_eq!(changed(&application, &store.guard(&name, tenure, Fence(6))), 0, "another fence");
+    assert_eq!(changed(&application, &store.guard(&key("other"), tenure, Fence(5))), 0, "another key");
+
+    let vacant = scribe.vacant(5);
+    assert!(wins(&store, scribe.unchanged(&name, renewed.nonce.into(), vacant)).await);
+    assert_eq!(changed(&application, &guarded), 0, "after the release");
+    let second = scribe.held(1);
+    assert!(wins(&store, scribe.if_vacant(&name, second.clone())).await);
+    assert_eq!(changed(&application, &guarded), 0, "after a takeover");
+    assert_eq!(changed(&application, &guard(&store, &name, &Record { fence: Fence(6), ..second })), 1);
+}
+
+#[tokio::test]
+async fn a_riding_lease_ends_with_its_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    let application = application(&path);
+    let (session, name) = (key("session"), key("a"));
+    let mut riding = scribe.held(5);
+    riding.tenure.as_mut().unwrap().ride = Some(Ride { session: session.clone(), fence: Fence(70) });
+    let guarded = guard(&store, &name, &riding);
+    assert!(wins(&store, scribe.absent(&name, riding)).await);
+    assert_eq!(changed(&application, &guarded), 0, "a session that isn't there");
+
+    let beating = scribe.held(70);
+    assert!(wins(&store, scribe.absent(&session, beating.clone())).await);
+    assert_eq!(changed(&application, &guarded), 1, "while the session stands");
+    let bumped = scribe.held(71);
+    assert!(wins(&store, scribe.unchanged(&session, beating.nonce.into(), bumped.clone())).await);
+    assert_eq!(changed(&application, &guarded), 0, "a session that was fenced");
+    let back = scribe.held(70);
+    assert!(wins(&store, scribe.unchanged(&session, bumped.nonce.into(), back.clone())).await);
+    assert_eq!(changed(&application, &guarded), 1);
+    assert!(wins(&store, scribe.unchanged(&session, back.nonce.into(), scribe.vacant(70))).await);
+    assert_eq!(changed(&application, &guarded), 0, "a session that was left");
+}

@@ -1,0 +1,190 @@
+//! Opening files that can't be used: each has its own error, of the right kind, that names the path and a remedy, and
+//! leaves what it found as it was. And opening files that can.
+//!
+//! Plan: what is no file; what is read-only; what belongs to others; what several make at once; links.
+
+mod support;
+
+use std::path::Path;
+use support::{Immutable, SmallDisk, key, open, wins};
+use tenure_core::{ErrorKind, StoreError};
+use tenure_sqlite::{SqliteConfig, SqliteStore};
+use tenure_store::Store;
+use tenure_testkit::Scribe;
+
+fn refusal(config: SqliteConfig) -> StoreError {
+    SqliteStore::open(config).map(|store| format!("{store:?}")).expect_err("it should be refused")
+}
+
+#[track_caller]
+fn assert_refused(path: &Path, kind: ErrorKind, text: &str) {
+    let error = refusal(SqliteConfig::new(path));
+    assert_eq!(error.kind(), kind, "{error}");
+    let said = error.to_string();
+    assert!(said.contains(text) && said.contains(path.to_str().unwrap()), "{said}");
+}
+
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_no_file_is_refused_by_path() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_refused(directory.path(), ErrorKind::Invalid, "is a directory");
+    assert_refused(&directory.path().join("no/leases.db"), ErrorKind::Invalid, "mkdir -p");
+    let plain = directory.path().join("plain");
+    std::fs::write(&plain, "x").unwrap();
+    assert_refused(&plain.join("leases.db"), ErrorKind::Invalid, "check the path");
+    assert_refused(Path::new("/dev/null"), ErrorKind::Invalid, "not a regular file");
+    let dangling = directory.path().join("dangling");
+    std::os::unix::fs::symlink(directory.path().join("nowhere"), &dangling).unwrap();
+    assert_refused(&dangling, ErrorKind::Invalid, "symbolic link to nothing");
+    let missing = SqliteConfig::new(directory.path().join("missing.db")).create(false);
+    let error = refusal(missing).to_string();
+    assert!(error.contains("missing.db does not exist"), "{error}");
+    assert_eq!(names_in(directory.path()), ["dangling", "plain"], "something was left behind");
+}
+
+#[test]
+fn what_is_read_only_is_refused_by_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    drop(open(&path));
+    {
+        let _immutable = Immutable::new(&path);
+        assert_refused(&path, ErrorKind::Invalid, "the file is read-only");
+    }
+    {
+        let _immutable = Immutable::new(directory.path());
+        let error = refusal(SqliteConfig::new(&path));
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains("the directory is read-only"), "{error}");
+        assert!(error.to_string().contains(directory.path().to_str().unwrap()), "{error}");
+    }
+    drop(open(&path));
+}
+
+#[test]
+fn a_read_only_filesystem_is_refused_by_path() {
+    let disk = SmallDisk::mount("1m");
+    let path = disk.path("leases.db");
+    support::must_run("mount", &["-o", "remount,ro", disk.path("").to_str().unwrap()]);
+    let error = refusal(SqliteConfig::new(&path));
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("read-only"), "{error}");
+}
+
+#[test]
+fn a_full_disk_is_named_when_opening() {
+    let disk = SmallDisk::mount("256k");
+    disk.fill();
+    assert_refused(&disk.path("leases.db"), ErrorKind::Unavailable, "disk is full");
+    disk.free();
+    drop(open(&disk.path("leases.db")));
+}
+
+#[test]
+fn a_file_that_is_not_sqlite_is_foreign_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notes.txt");
+    for content in ["x".to_owned(), "A text, and no database.\n".repeat(1000)] {
+        std::fs::write(&path, &content).unwrap();
+        assert_refused(&path, ErrorKind::Foreign, "is not an SQLite database");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        assert_eq!(names_in(directory.path()), ["notes.txt"]);
+    }
+}
+
+#[test]
+fn an_empty_file_becomes_a_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(open(&path).id(), open(&path).id());
+}
+
+#[tokio::test]
+async fn another_application_s_file_is_foreign_unless_it_is_shared() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    let app = rusqlite::Connection::open(&path).unwrap();
+    app.execute_batch(
+        "PRAGMA application_id = 7; PRAGMA user_version = 99; CREATE TABLE account (id INTEGER)",
+    )
+    .unwrap();
+    assert_refused(&path, ErrorKind::Foreign, "another application (application_id 0x7)");
+    let tables = "SELECT count(*) FROM sqlite_schema";
+    let count = |sql: &str| app.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count(tables), 1, "a refused file was changed");
+    assert_eq!(names_in(directory.path()), ["app.db"]);
+
+    let shared = SqliteStore::open(SqliteConfig::new(&path).within_application(true)).unwrap();
+    let scribe = Scribe::new();
+    assert!(wins(&shared, scribe.absent(&key("a"), scribe.held(1))).await);
+    assert_eq!(count(tables), 3);
+    assert_eq!((count("PRAGMA application_id"), count("PRAGMA user_version")), (7, 99));
+    // Once the tables are there, it needs no permission any more.
+    assert_eq!(open(&path).id(), shared.id());
+}
+
+#[test]
+fn a_marked_but_empty_file_of_another_application_is_foreign() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, mark) in [("one.db", "application_id"), ("two.db", "user_version")] {
+        let path = directory.path().join(name);
+        rusqlite::Connection::open(&path).unwrap().execute_batch(&format!("PRAGMA {mark} = 7")).unwrap();
+        assert_refused(&path, ErrorKind::Foreign, "another application");
+    }
+}
+
+#[test]
+fn tables_of_a_newer_version_are_foreign() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    drop(open(&path));
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    hand.execute_batch("UPDATE tenure_meta SET value = 2 WHERE name = 'schema'").unwrap();
+    assert_refused(&path, ErrorKind::Foreign, "version 2, this program knows up to 1; upgrade it");
+}
+
+#[test]
+fn a_new_file_that_many_open_at_once_is_made_once() {
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..10 {
+        let path = directory.path().join(format!("{round}.db"));
+        let ids: Vec<String> = std::thread::scope(|scope| {
+            let opening: Vec<_> = (0..8).map(|_| scope.spawn(|| open(&path).id())).collect();
+            opening.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    }
+}
+
+#[tokio::test]
+async fn symbolic_links_lead_to_one_store_and_hard_links_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (soft, hard) = (directory.path().join("soft.db"), directory.path().join("hard.db"));
+    let store = open(&path);
+    std::os::unix::fs::symlink(&path, &soft).unwrap();
+    assert_eq!(open(&soft).id(), store.id());
+    assert!(
+        !names_in(directory.path()).iter().any(|name| name.starts_with("soft.db-")),
+        "a second side file"
+    );
+    std::fs::hard_link(&path, &hard).unwrap();
+    assert_refused(&hard, ErrorKind::Invalid, "several hard links");
+}
+
+#[test]
+fn two_files_have_two_ids() {
+    let directory = tempfile::tempdir().unwrap();
+    let id = |name: &str| open(&directory.path().join(name)).id();
+    assert_ne!(id("a.db"), id("b.db"));
+    assert!(id("a.db").starts_with("sqlite:"));
+}

@@ -1,0 +1,298 @@
+//! Several processes on one file.
+//!
+//! Plan: locks and counts by four processes; a waiter in this process that is woken by another; processes killed at random
+//! instants. The other processes are this test program again, told by an environment variable what to do. Each says on its
+//! standard output what it was answered, one line each, and only afterwards.
+//!
+//! `TENURE_KILLS=200 cargo test -p tenure-sqlite --test processes` kills as often as that.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use support::{key, open, wins};
+use tenure_core::op::Outcome;
+use tenure_core::{Fence, Nonce, Record, Version};
+use tenure_sqlite::SqliteStore;
+use tenure_store::{Store, StoreExt};
+use tenure_testkit::Scribe;
+
+const ROLE: &str = "TENURE_SQLITE_TEST_ROLE";
+const FILE: &str = "TENURE_SQLITE_TEST_FILE";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Another process, and what it says.
+struct Peer {
+    process: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Peer {
+    /// Starts this program again, within the test of this name, in a role.
+    fn start(test: &str, role: &str, file: &Path) -> Peer {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(ROLE, role).env(FILE, file);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = process.stdout.take().unwrap();
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // The test harness has things to say, too.
+                if let Some(said) = line.split_once("say ").map(|(_, said)| said.to_owned()) {
+                    let _ = sender.send(said);
+                }
+            }
+        });
+        let input = process.stdin.take().unwrap();
+        Peer { process, input, lines }
+    }
+
+    fn hear(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line from the other process")
+    }
+
+    /// Everything that it says until it ends.
+    fn hear_out(mut self) -> Vec<String> {
+        drop(self.input);
+        let lines = self.lines.iter().collect();
+        assert!(self.process.wait().unwrap().success(), "the other process failed");
+        lines
+    }
+
+    /// Kills it, and everything that it has said until then.
+    fn kill(mut self) -> Vec<String> {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let mut lines = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => lines.push(line),
+                Err(RecvTimeoutError::Disconnected) => return lines,
+                Err(RecvTimeoutError::Timeout) => panic!("the output of a dead process does not end"),
+            }
+        }
+    }
+}
+
+fn say(line: &str) {
+    // In one piece, so that a kill leaves a whole line or nothing.
+    std::io::stdout().write_all(format!("say {line}\n").as_bytes()).unwrap();
+    std::io::stdout().flush().unwrap();
+}
+
+/// What this process is to do, when a test has started it.
+fn role() -> Option<(String, PathBuf)> {
+    let role = std::env::var(ROLE).ok()?;
+    Some((role, std::env::var_os(FILE).expect("a file to work on").into()))
+}
+
+/// A record whose nonce no other process uses.
+fn sign(record: Record) -> Record {
+    let nonce = Nonce((u128::from(std::process::id()) << 64) | (record.nonce.0 & u128::from(u64::MAX)));
+    let tenure = record.tenure.map(|tenure| tenure_core::Tenure { id: nonce, beat: nonce, ..tenure });
+    Record { nonce, tenure, ..record }
+}
+
+async fn increment(store: &SqliteStore, scribe: &Scribe, name: &str) {
+    let name = key(name);
+    let mut standing = store.read(&name).await.unwrap().map(|stored| (stored.record, stored.version));
+    loop {
+        let write = match standing {
+            None => scribe.absent(&name, sign(scribe.vacant(1))),
+            Some((record, version)) => {
+                scribe.unchanged(&name, version, sign(scribe.vacant(record.fence.0 + 1)))
+            }
+        };
+        match store.write(write).await.unwrap() {
+            Outcome::Won { .. } => return,
+            Outcome::Lost(lost) => standing = lost.map(|stored| (stored.record, stored.version)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn four_processes_share_a_lock_and_a_count() {
+    const EACH: usize = 100;
+    if let Some((_, file)) = role() {
+        let (store, scribe) = (open(&file), Scribe::new());
+        let (lock, inside) = (key("lock"), key("inside"));
+        for _ in 0..EACH {
+            increment(&store, &scribe, "count").await;
+            // Holds the lock, writes what nobody else may write meanwhile, and lets go.
+            let (version, fence) = loop {
+                if let Outcome::Won { version, fence } =
+                    store.write(scribe.if_vacant(&lock, sign(scribe.held(1)))).await.unwrap()
+                {
+                    break (version, fence);
+                }
+            };
+            let mine = sign(scribe.held(fence.0));
+            let before = store.read(&inside).await.unwrap();
+            let entered = match &before {
+                None => scribe.absent(&inside, mine.clone()),
+                Some(stored) => {
+                    assert_eq!(stored.record.tenure, None, "two processes hold the lock");
+                    scribe.unchanged(&inside, stored.version, mine.clone())
+                }
+            };
+            assert!(wins(&store, entered).await, "two processes hold the lock");
+            let left = scribe.unchanged(&inside, mine.nonce.into(), sign(scribe.vacant(fence.0)));
+            assert!(wins(&store, left).await, "two processes hold the lock");
+            assert!(wins(&store, scribe.unchanged(&lock, version, sign(scribe.vacant(fence.0)))).await);
+            say(&fence.to_string());
+        }
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leases.db");
+    let peers: Vec<Peer> =
+        (0..4).map(|_| Peer::start("four_processes_share_a_lock_and_a_count", "share", &file)).collect();
+    let mut fences = BTreeSet::new();
+    for peer in peers {
+        let heard: Vec<u64> = peer.hear_out().iter().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(heard.len(), EACH);
+        assert!(heard.is_sorted(), "fences went back");
+        fences.extend(heard);
+    }
+    assert_eq!(fences.len(), 4 * EACH, "a fence was given twice");
+    let count = open(&file).read(&key("count")).await.unwrap().unwrap().record.fence;
+    assert_eq!(count, Fence(4 * EACH as u64), "increments were lost");
+}
+
+#[tokio::test]
+async fn a_waiter_is_woken_by_another_process() {
+    if let Some((_, file)) = role() {
+        let (store, scribe) = (open(&file), Scribe::new());
+        for line in std::io::stdin().lines() {
+            let version = Version(line.unwrap().parse().unwrap());
+            assert!(wins(&store, scribe.unchanged(&key("a"), version, sign(scribe.vacant(5)))).await);
+        }
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leases.db");
+    let (store, scribe) = (open(&file), Scribe::new());
+    let mut changes = store.changed("").unwrap();
+    let mut peer = Peer::start("a_waiter_is_woken_by_another_process", "vacate", &file);
+    for _ in 0..5 {
+        let record = scribe.held(1);
+        assert!(wins(&store, scribe.if_vacant(&key("a"), record.clone())).await);
+        while changes.try_recv().is_ok() {}
+        writeln!(peer.input, "{}", record.nonce.0).unwrap();
+        loop {
+            let hint = tokio::time::timeout(PATIENCE, changes.recv()).await;
+            hint.expect("a hint within a minute").expect("the hints go on");
+            // A hint may be one of before, that was late.
+            if store.read(&key("a")).await.unwrap().unwrap().record.tenure.is_none() {
+                break;
+            }
+        }
+    }
+    peer.hear_out();
+}
+
+/// What a process does until it is killed: writes of each kind, each said once it was answered.
+async fn work_until_killed(name: &str, file: &Path) {
+    let (store, scribe) = (open(file), Scribe::new());
+    let pair = [key(&format!("pair/{name}/a")), key(&format!("pair/{name}/b"))];
+    for n in 1.. {
+        let single = scribe.absent(&key(&format!("single/{name}/{n:06}")), sign(scribe.held(n)));
+        assert!(wins(&store, single).await);
+        say(&format!("single {n}"));
+        let mut batch = Vec::new();
+        for side in &pair {
+            let record = sign(scribe.vacant(n));
+            batch.push(match store.read(side).await.unwrap() {
+                None => scribe.absent(side, record),
+                Some(stored) => scribe.unchanged(side, stored.version, record),
+            });
+        }
+        let outcomes = store.write_many(batch).await.unwrap();
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Won { .. })), "{outcomes:?}");
+        say(&format!("pair {n}"));
+        increment(&store, &scribe, "count").await;
+        say("count");
+    }
+}
+
+#[tokio::test]
+async fn killed_processes_lose_nothing_and_hold_nobody_up() {
+    const TEST: &str = "killed_processes_lose_nothing_and_hold_nobody_up";
+    if let Some((name, file)) = role() {
+        return work_until_killed(&name, &file).await;
+    }
+    let kills: u64 =
+        std::env::var("TENURE_KILLS").map_or(15, |kills| kills.parse().expect("TENURE_KILLS is a number"));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leases.db");
+    let mut peers: BTreeMap<String, Peer> = BTreeMap::new();
+    let mut counted = 0;
+    for kill in 0..kills {
+        for n in 0..3 {
+            let name = format!("{:05}", kill + n);
+            peers.entry(name.clone()).or_insert_with(|| Peer::start(TEST, &name, &file));
+        }
+        let (name, victim) = peers.pop_first().unwrap();
+        // Once it is at work, at an instant that differs each time.
+        let mut heard = vec![victim.hear()];
+        let mixed = kill.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        std::thread::sleep(Duration::from_micros(mixed % 20_000));
+        heard.extend(victim.kill());
+        counted += heard.iter().filter(|line| *line == "count").count() as u64;
+        check_after_kill(&file, &name, &heard).await;
+        // The others go on: what they say from now on was written after the kill.
+        for (_, peer) in &peers {
+            counted += peer.lines.try_iter().filter(|line| line == "count").count() as u64;
+            counted += u64::from(peer.hear() == "count");
+        }
+    }
+    for (name, peer) in peers {
+        let heard = peer.kill();
+        counted += heard.iter().filter(|line| *line == "count").count() as u64;
+        check_after_kill(&file, &name, &[]).await;
+    }
+    let count = open(&file).read(&key("count")).await.unwrap().map_or(0, |stored| stored.record.fence.0);
+    let most = counted + kills + 2;
+    assert!(count >= counted && count <= most, "{counted} were answered, {count} are there");
+    println!("{kills} kills, {count} increments");
+}
+
+/// The file is whole, and has all that `name` was answered and nothing half done.
+async fn check_after_kill(file: &Path, name: &str, heard: &[String]) {
+    let verdict: String = {
+        let hand = rusqlite::Connection::open(file).unwrap();
+        hand.busy_timeout(PATIENCE).unwrap();
+        hand.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(verdict, "ok");
+    let store = open(file);
+    let last = |kind: &str| -> u64 {
+        let numbers = heard.iter().filter_map(|line| line.strip_prefix(kind)?.trim().parse().ok());
+        numbers.max().unwrap_or(0)
+    };
+    let singles = store.list_all(&format!("single/{name}/")).await.unwrap();
+    for (n, listed) in (1..).zip(&singles) {
+        let stored = listed.stored.as_ref().expect("no half record");
+        assert_eq!(
+            (listed.key.as_str(), stored.record.fence.0),
+            (format!("single/{name}/{n:06}").as_str(), n)
+        );
+    }
+    let count = singles.len() as u64;
+    assert!(count >= last("single"), "{} were answered, {count} are there", last("single"));
+    if !heard.is_empty() {
+        assert!(count <= last("single") + 1, "{} were answered, {count} are there", last("single"));
+    }
+    let mut pair = Vec::new();
+    for side in ["a", "b"] {
+        let stored = store.read(&key(&format!("pair/{name}/{side}"))).await.unwrap();
+        pair.push(stored.map_or(0, |stored| stored.record.fence.0));
+    }
+    assert_eq!(pair[0], pair[1], "half of a batch was written");
+    assert!(pair[0] >= last("pair"), "{} pairs were answered, {pair:?} are there", last("pair"));
+}
