@@ -1,5 +1,7 @@
 //! Bad input is told by name, before any I/O.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 mod common;
 
 use common::{TTL, World};

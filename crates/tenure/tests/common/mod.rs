@@ -1,5 +1,6 @@
 //! A world in simulated time: the runtime's clock is paused and jumps to the next timer, and everything else follows it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test helper")]
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
 
 use std::sync::Arc;
@@ -9,13 +10,13 @@ use tenure_core::Now;
 use tenure_store::{FaultyStore, MeteredStore};
 use tokio::time::Instant;
 
-pub const TTL: Duration = Duration::from_secs(10);
+pub(crate) const TTL: Duration = Duration::from_secs(10);
 
 /// The paused runtime's time, the same for holders and waiters.
-pub struct PausedClock(Instant);
+pub(crate) struct PausedClock(Instant);
 
 impl PausedClock {
-    pub fn start() -> Arc<PausedClock> {
+    pub(crate) fn start() -> Arc<PausedClock> {
         Arc::new(PausedClock(Instant::now()))
     }
 }
@@ -27,31 +28,31 @@ impl Clock for PausedClock {
     }
 }
 
-pub type TestStore = MeteredStore<FaultyStore<MemoryStore>>;
+pub(crate) type TestStore = MeteredStore<FaultyStore<MemoryStore>>;
 
 /// One store, shared by many processes, each with its own line to it that can be cut and metered.
-pub struct World {
-    pub clock: Arc<PausedClock>,
-    pub memory: MemoryStore,
+pub(crate) struct World {
+    pub(crate) clock: Arc<PausedClock>,
+    pub(crate) memory: MemoryStore,
 }
 
 impl World {
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         let clock = PausedClock::start();
         World { memory: MemoryStore::new("test", clock.clone()), clock }
     }
 
     /// A process's own line to the store: faults, then meter, then the settings of its leases.
-    pub fn line(&self) -> (FaultyStore<MemoryStore>, TestStore) {
+    pub(crate) fn line(&self) -> (FaultyStore<MemoryStore>, TestStore) {
         let faulty = FaultyStore::new(self.memory.clone());
         (faulty.clone(), MeteredStore::new(faulty))
     }
 
-    pub fn builder(&self, store: &TestStore) -> LeasesBuilder {
+    pub(crate) fn builder(&self, store: &TestStore) -> LeasesBuilder {
         Leases::builder(AnyStore::new(store.clone())).clock(self.clock.clone()).session_ttl(TTL)
     }
 
-    pub fn process(&self) -> Process {
+    pub(crate) fn process(&self) -> Process {
         let (faults, store) = self.line();
         let leases = self.builder(&store).start().unwrap();
         Process { leases, faults, store }
@@ -59,21 +60,21 @@ impl World {
 }
 
 /// A process: its leases and its line to the store.
-pub struct Process {
-    pub leases: Leases,
-    pub faults: FaultyStore<MemoryStore>,
-    pub store: TestStore,
+pub(crate) struct Process {
+    pub(crate) leases: Leases,
+    pub(crate) faults: FaultyStore<MemoryStore>,
+    pub(crate) store: TestStore,
 }
 
 /// Lets everything that is ready run, without time passing.
-pub async fn settle() {
+pub(crate) async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
 }
 
 /// How long something took in simulated time.
-pub async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
+pub(crate) async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
     let start = Instant::now();
     let value = what.await;
     (value, start.elapsed())
