@@ -1,6 +1,12 @@
 //! The conformance suite on SQLite: each check has a file of its own, and its handles share nothing but that file, as those
 //! of several processes do. Once as it comes, once without wake-ups, once without a clock, and behind a prefix.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;

@@ -4,6 +4,12 @@
 //! Plan: a full disk; a writer that never ends; a side lock that is never given back; a file that is removed; rows changed
 //! by hand; triggers; ages across a restart of the machine.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
 mod support;
 
 use std::sync::{Arc, Mutex};

@@ -3,6 +3,12 @@
 //! Plan: a lease that beats for itself, through release and takeover; one that rides, through the end of its session; both
 //! ways of writing the predicate; keys that try to break out of it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
 mod support;
 
 use rusqlite::{Connection, params};

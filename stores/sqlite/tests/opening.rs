@@ -3,6 +3,12 @@
 //!
 //! Plan: what is no file; what is read-only; what belongs to others; what several make at once; links.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
 mod support;
 
 use std::path::Path;
