@@ -1,3 +1,110 @@
-//! Under construction.
+//! The `tenure` command: leases for people and scripts.
 
-fn main() {}
+mod args;
+mod belief;
+mod exit;
+mod keeper;
+mod meant;
+mod ops;
+mod process;
+mod run;
+mod say;
+mod signals;
+mod stores;
+mod terminal;
+mod text;
+mod view;
+mod watchdog;
+mod work;
+
+use args::{Args, Verb};
+use clap::{CommandFactory, Parser};
+use exit::Failure;
+use std::process::ExitCode;
+use stores::Url;
+
+fn main() -> ExitCode {
+    let typed: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some((verb, rest)) = typed.split_first()
+        && verb == watchdog::VERB
+    {
+        let known = watchdog::main(rest).is_some();
+        return ExitCode::from(if known { exit::OK } else { exit::USAGE });
+    }
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // It has nowhere else to go if this can't be written.
+            let _unread = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+        }
+    };
+    ExitCode::from(match perform(args) {
+        Ok(code) => code,
+        Err(failure) => {
+            if !failure.text.is_empty() {
+                say::note(&failure.text);
+            }
+            failure.code
+        }
+    })
+}
+
+fn perform(args: Args) -> Result<u8, Failure> {
+    match args.verb {
+        Verb::Completions(completions) => {
+            let mut script = Vec::new();
+            clap_complete::generate(completions.shell, &mut Args::command(), "tenure", &mut script);
+            say::print(&String::from_utf8_lossy(&script))?;
+            Ok(exit::OK)
+        }
+        Verb::Man(man) => manual(man.verb.as_deref()),
+        verb => {
+            let url = Url::parse(&args.store)?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+            let result = runtime.block_on(on_store(&url, verb));
+            // What still hangs in a blocking call must not keep the process.
+            runtime.shutdown_background();
+            result
+        }
+    }
+}
+
+async fn on_store(url: &Url, verb: Verb) -> Result<u8, Failure> {
+    match verb {
+        Verb::Run(typed) => run::run(url, typed.meant()?).await,
+        Verb::Work(typed) => {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            work::work(url, typed.meant(cores)?).await
+        }
+        Verb::Ls(typed) => ops::ls(url, &typed).await,
+        Verb::Show(typed) => ops::show(url, &typed).await,
+        Verb::Release(typed) => ops::release(url, &typed).await,
+        Verb::Revoke(typed) => ops::revoke(url, &typed).await,
+        Verb::Gc(typed) => ops::gc(url, &typed).await,
+        Verb::Doctor(typed) => ops::doctor(url, &typed).await,
+        Verb::Completions(_) | Verb::Man(_) => Ok(exit::OK),
+    }
+}
+
+fn manual(verb: Option<&str>) -> Result<u8, Failure> {
+    let mut command = Args::command();
+    command.build();
+    let page = match verb {
+        None => clap_mangen::Man::new(command),
+        Some(verb) => {
+            let found = command.find_subcommand(verb).filter(|_| verb != "help").cloned();
+            let Some(found) = found else {
+                return Err(Failure::usage(format!("tenure has no verb \"{}\"", text::escaped(verb))));
+            };
+            let name = format!("tenure-{verb}");
+            clap_mangen::Man::new(found.display_name(name.clone())).title(name)
+        }
+    };
+    let mut roff = Vec::new();
+    page.render(&mut roff).map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    say::print(&String::from_utf8_lossy(&roff))?;
+    Ok(exit::OK)
+}

@@ -1,0 +1,224 @@
+//! What is typed: the command line as clap sees it. What it means is worked out once, in `meant`.
+
+use crate::exit;
+use crate::text::span;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Leases on a store you already have: run a command under a lock, share units of work between machines.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, after_help = exit::HELP, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    /// Where the leases are kept: sqlite:PATH (shared by the processes of one host) or memory:
+    #[arg(long, short, global = true, env = "TENURE_STORE", hide_env_values = true, value_name = "URL")]
+    #[arg(default_value = "sqlite:leases.db")]
+    pub(crate) store: String,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Run(Run),
+    Work(Work),
+    Ls(Ls),
+    Show(Show),
+    Release(Release),
+    Revoke(Revoke),
+    Gc(Gc),
+    Doctor(Doctor),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// Run a command while holding a lease.
+///
+/// CMD runs in its own process group. If the lease is about to be lost the group gets TERM and then KILL, all of it
+/// before anyone else can have the lease, also when tenure itself is killed or stopped meanwhile. What CMD leaves running
+/// in its group when it ends is ended, too; use setsid(1) to leave something running on purpose.
+///
+/// CMD finds in its environment: TENURE_KEY; TENURE_FENCE, a number that grows with each holder of KEY, for resources that
+/// can refuse an older one; TENURE_DEADLINE, until when the lease was good when CMD started, in milliseconds since 1970
+/// (an estimate: it is prolonged while CMD runs).
+///
+/// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one does so at once.
+#[derive(Debug, Parser)]
+pub(crate) struct Run {
+    /// The name of the lease: 1 to 512 bytes of UTF-8
+    pub(crate) key: OsString,
+    /// Don't wait: exit with status 75 if another holds the lease
+    #[arg(long = "try", conflicts_with = "wait")]
+    pub(crate) try_only: bool,
+    /// Wait this long at most, then exit with status 75 [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) wait: Option<Duration>,
+    /// How long the lease outlives a holder that dies
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) ttl: Duration,
+    /// Between TERM and KILL when CMD is stopped. When the lease is being lost there is less: an eighth of the ttl at most
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) grace: Duration,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Share units of work with other processes: a distributed xargs.
+///
+/// CMD is run once for each unit, by whichever process of the job takes it. `{}` in CMD's arguments stands for the unit; if
+/// there is none, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is never run again,
+/// also not by a later `work` with the same name. Any number of processes may share a job, and any may be killed at any time:
+/// its units are taken over once its ttl has passed. A process ends when every unit of the job is done or failed.
+///
+/// Units are the UNIT arguments, the lines of FILE, or else of standard input; empty lines are skipped, and what is
+/// given twice is run once. With a terminal or nothing as standard input, or with --join, those registered already are worked on.
+///
+/// Outputs of CMD pass through as they come: those of units that run at the same time may be mixed, though what is written at
+/// once to a pipe or with O_APPEND to a file (a line, mostly) stays in one piece. CMD's standard input is empty. CMD finds
+/// TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
+///
+/// The first INT, TERM or HUP stops the running commands and hands their units back, unharmed; a second one does so at once.
+#[derive(Debug, Parser)]
+pub(crate) struct Work {
+    /// The units
+    #[arg(value_name = "UNIT")]
+    pub(crate) units: Vec<OsString>,
+    /// Read units from FILE, one per line; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["units", "join"])]
+    pub(crate) from: Option<PathBuf>,
+    /// Units read from FILE or standard input end with a NUL, not with a newline
+    #[arg(long, short = '0')]
+    pub(crate) null: bool,
+    /// Read no units: work on those that are registered
+    #[arg(long, conflicts_with = "units")]
+    pub(crate) join: bool,
+    /// The job's name: processes with the same name share its units [default: from CMD and its arguments]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<OsString>,
+    /// How many units to run at a time [default: one per core]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) parallel: Option<usize>,
+    /// How often a unit that fails is tried again before it counts as failed
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) retries: u32,
+    /// The pause before a failed unit is tried again; it doubles each time, up to 5m
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "1s")]
+    pub(crate) backoff: Duration,
+    /// Try units again that an earlier run recorded as failed
+    #[arg(long)]
+    pub(crate) retry_failed: bool,
+    /// How long the units of a process that dies stay its own
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) ttl: Duration,
+    /// Between TERM and KILL when commands are stopped. When the lease is being lost there is less: an eighth of the ttl at most
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) grace: Duration,
+    /// Print the summary as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// List leases.
+#[derive(Debug, Parser)]
+pub(crate) struct Ls {
+    /// Only keys that begin with this
+    #[arg(default_value = "")]
+    pub(crate) prefix: OsString,
+    /// Also records that nobody holds
+    #[arg(long, short)]
+    pub(crate) all: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show one record in full.
+#[derive(Debug, Parser)]
+pub(crate) struct Show {
+    /// The lease's key
+    pub(crate) key: OsString,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Take a lease from its holder by force.
+///
+/// The holder finds out at its next renewal only, and another may hold the lease before that: `revoke` asks the holder to stop,
+/// and is to be preferred while the holder lives. The fence is kept, so the next holder's is higher.
+#[derive(Debug, Parser)]
+pub(crate) struct Release {
+    /// The lease's key
+    pub(crate) key: OsString,
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Tell a lease's holder to stop and give it up.
+///
+/// The holder reads it at its next renewal, within a third of the ttl.
+#[derive(Debug, Parser)]
+pub(crate) struct Revoke {
+    /// The lease's key
+    pub(crate) key: OsString,
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Remove records that nobody has held for a long time.
+///
+/// A record goes when the store's clock and the wall clock both say that it is old enough. Units of a job go only once all of its
+/// units are done or failed; after that the job's units, given again, are run again.
+#[derive(Debug, Parser)]
+pub(crate) struct Gc {
+    /// Only records beginning with this
+    #[arg(default_value = "")]
+    pub(crate) prefix: OsString,
+    /// How long a record must have been left alone
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "1d")]
+    pub(crate) older_than: Duration,
+    /// Say what would be removed, and remove nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Check the store and its records, and say what can't be promised.
+#[derive(Debug, Parser)]
+pub(crate) struct Doctor {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print a completion script for a shell.
+#[derive(Debug, Parser)]
+pub(crate) struct Completions {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the manual page, of tenure or of one of its verbs.
+#[derive(Debug, Parser)]
+pub(crate) struct Man {
+    /// Which verb
+    pub(crate) verb: Option<String>,
+}

@@ -1,0 +1,119 @@
+//! Exit codes, in one place. `run` passes its command's own status on, so tenure's own codes keep away from the usual
+//! ones: they are those of sysexits(3), which commands rarely use.
+
+use std::fmt;
+use tenure::{AcquireError, ErrorKind, InvalidInput, LeaseError, StoreError};
+
+/// The verb did what was asked.
+pub(crate) const OK: u8 = 0;
+/// `work`: some units failed. `doctor`: a check failed.
+pub(crate) const SOME_FAILED: u8 = 1;
+/// The command line, or something that it names, is wrong.
+pub(crate) const USAGE: u8 = 64;
+/// A record is damaged, or was not written by tenure.
+pub(crate) const DAMAGED: u8 = 65;
+/// There is no such record, or nobody holds it.
+pub(crate) const ABSENT: u8 = 66;
+/// The store can't be reached, opened or written.
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// tenure itself failed.
+pub(crate) const INTERNAL: u8 = 70;
+/// Another holds the key.
+pub(crate) const HELD: u8 = 75;
+/// The lease was lost, or withdrawn, while the command ran.
+pub(crate) const LOST: u8 = 76;
+/// The command can't be executed.
+pub(crate) const CANNOT_EXECUTE: u8 = 126;
+/// The command isn't found.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// Plus its number: ended by that signal.
+pub(crate) const SIGNAL: u8 = 128;
+
+/// For `--help` and the man page.
+pub(crate) const HELP: &str = "\
+Exit codes:
+    0  done
+    1  work: some units failed; doctor: a check failed
+   64  bad usage, or bad input: the message names it
+   65  a record is damaged, or isn't tenure's; it is left as it is
+   66  no such record, or nobody holds it
+   69  the store can't be reached, opened or written
+   70  tenure itself failed
+   75  held by another (run --try, or --wait is over)
+   76  the lease was lost or withdrawn while CMD ran; CMD was stopped
+  126  CMD can't be executed
+  127  CMD isn't found
+128+N  ended by signal N (130: interrupted)
+Any other status is that of the CMD of `run`, which is passed on.";
+
+/// Why a verb ends without having done what was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    /// What is said on standard error; nothing if it is empty.
+    pub(crate) text: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, text: impl Into<String>) -> Failure {
+        Failure { code, text: text.into() }
+    }
+
+    pub(crate) fn usage(text: impl Into<String>) -> Failure {
+        Failure::new(USAGE, text)
+    }
+
+    /// All has been said already.
+    pub(crate) fn silent(code: u8) -> Failure {
+        Failure::new(code, String::new())
+    }
+
+    pub(crate) fn by_signal(signal: i32) -> Failure {
+        Failure::silent(SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(0)))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<InvalidInput> for Failure {
+    fn from(error: InvalidInput) -> Self {
+        Failure::usage(error.to_string())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let code = match error.kind() {
+            ErrorKind::Invalid | ErrorKind::Unsupported => USAGE,
+            ErrorKind::Foreign => DAMAGED,
+            _ => UNAVAILABLE,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<AcquireError> for Failure {
+    fn from(error: AcquireError) -> Self {
+        match error {
+            AcquireError::Store(error) => error.into(),
+            AcquireError::Held(_) => Failure::new(HELD, error.to_string()),
+            AcquireError::Absent => Failure::new(ABSENT, error.to_string()),
+            error => Failure::new(INTERNAL, error.to_string()),
+        }
+    }
+}
+
+impl From<LeaseError> for Failure {
+    fn from(error: LeaseError) -> Self {
+        match error {
+            LeaseError::Store(error) => error.into(),
+            LeaseError::Lost(_) | LeaseError::NotOurs(_) => Failure::new(LOST, error.to_string()),
+            LeaseError::NotHeld => Failure::new(ABSENT, error.to_string()),
+            error => Failure::new(INTERNAL, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What is meant: the command line, checked, in the terms of the program. Nothing here does I/O.
+
+use crate::args;
+use crate::exit::Failure;
+use crate::work::unit::JobName;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+use tenure::{Key, Ttl};
+
+/// How long to wait for a key that another holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    Try,
+    Within(Duration),
+    Forever,
+}
+
+/// `run`.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) key: Key,
+    pub(crate) patience: Patience,
+    pub(crate) ttl: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) command: Template,
+}
+
+impl args::Run {
+    pub(crate) fn meant(self) -> Result<Run, Failure> {
+        let patience = match (self.try_only, self.wait) {
+            (true, _) => Patience::Try,
+            (false, Some(wait)) => Patience::Within(wait),
+            (false, None) => Patience::Forever,
+        };
+        Ok(Run {
+            key: key(&self.key)?,
+            patience,
+            ttl: ttl(self.ttl)?,
+            grace: self.grace,
+            command: Template::new(self.command)?,
+        })
+    }
+}
+
+/// Where units come from.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Arguments(Vec<OsString>),
+    File(std::path::PathBuf),
+    /// Standard input, unless that is a terminal.
+    Input,
+    /// They are registered already.
+    Join,
+}
+
+/// `work`.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) name: JobName,
+    pub(crate) source: Source,
+    pub(crate) separator: u8,
+    pub(crate) slots: usize,
+    pub(crate) retries: u32,
+    pub(crate) backoff: Duration,
+    pub(crate) retry_failed: bool,
+    pub(crate) ttl: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) json: bool,
+    pub(crate) command: Template,
+}
+
+impl args::Work {
+    pub(crate) fn meant(self, cores: usize) -> Result<Work, Failure> {
+        /// More than any machine runs, and few enough for its threads.
+        const MOST_SLOTS: usize = 4096;
+        let command = Template::new(self.command)?;
+        let name = match &self.name {
+            Some(name) => JobName::new(name)?,
+            None => JobName::of_command(&command)?,
+        };
+        let slots = self.parallel.unwrap_or(cores);
+        if slots == 0 || slots > MOST_SLOTS {
+            return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));
+        }
+        let source = match (self.units.is_empty(), self.from) {
+            (false, _) => Source::Arguments(self.units),
+            (true, Some(path)) if path.as_os_str() == "-" => Source::Input,
+            (true, Some(path)) => Source::File(path),
+            (true, None) if self.join => Source::Join,
+            (true, None) => Source::Input,
+        };
+        if self.null && matches!(source, Source::Arguments(_) | Source::Join) {
+            return Err(Failure::usage(
+                "--null is for units from a file or standard input; there are none to read",
+            ));
+        }
+        Ok(Work {
+            name,
+            source,
+            separator: if self.null { 0 } else { b'\n' },
+            slots,
+            retries: self.retries,
+            backoff: self.backoff,
+            retry_failed: self.retry_failed,
+            ttl: ttl(self.ttl)?,
+            grace: self.grace,
+            json: self.json,
+            command,
+        })
+    }
+}
+
+/// A key as typed.
+pub(crate) fn key(text: &OsStr) -> Result<Key, Failure> {
+    Ok(Key::from_bytes(text.as_bytes())?)
+}
+
+/// What keys begin with, as typed.
+pub(crate) fn prefix(text: &OsStr) -> Result<String, Failure> {
+    if text.is_empty() { Ok(String::new()) } else { Ok(key(text)?.as_str().to_owned()) }
+}
+
+fn ttl(span: Duration) -> Result<Duration, Failure> {
+    Ok(Ttl::new(span)?.duration())
+}
+
+/// A command with its arguments, in which `{}` stands for a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+}
+
+impl Template {
+    fn new(command: Vec<OsString>) -> Result<Template, Failure> {
+        let mut words = command.into_iter();
+        match words.next() {
+            Some(program) if !program.is_empty() => Ok(Template { program, arguments: words.collect() }),
+            Some(_) => Err(Failure::usage("the name of the command is empty")),
+            None => Err(Failure::usage("no command is given; write it after --")),
+        }
+    }
+
+    /// The arguments for `unit`: put in wherever `{}` stands, or appended if it stands nowhere.
+    pub(crate) fn fill(&self, unit: &str) -> Vec<OsString> {
+        let mut found = false;
+        let mut filled: Vec<OsString> = Vec::with_capacity(self.arguments.len() + 1);
+        for argument in &self.arguments {
+            let bytes = argument.as_bytes();
+            if bytes.windows(2).any(|pair| pair == b"{}") {
+                found = true;
+                filled.push(OsString::from_vec(replace(bytes, unit.as_bytes())));
+            } else {
+                filled.push(argument.clone());
+            }
+        }
+        if !found {
+            filled.push(unit.into());
+        }
+        filled
+    }
+}
+
+fn replace(text: &[u8], with: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + with.len());
+    let mut rest = text;
+    while let Some(at) = rest.windows(2).position(|pair| pair == b"{}") {
+        let (before, after) = rest.split_at(at);
+        out.extend_from_slice(before);
+        out.extend_from_slice(with);
+        rest = after.get(2..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(words: &[&str], unit: &str) -> Vec<String> {
+        let template = Template::new(words.iter().map(Into::into).collect()).unwrap();
+        template.fill(unit).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_unit_goes_where_the_braces_are_or_to_the_end() {
+        assert_eq!(fill(&["wc", "-w"], "a b"), ["-w", "a b"]);
+        assert_eq!(fill(&["cp", "{}", "out/{}.{}"], "x"), ["x", "out/x.x"]);
+        assert_eq!(
+            fill(&["echo", "{", "}"], "{}"),
+            ["{", "}", "{}"],
+            "what is put in is not looked at again"
+        );
+        assert_eq!(fill(&["echo", "{}"], "{}"), ["{}"]);
+    }
+}

@@ -1,0 +1,310 @@
+//! `doctor`: checks the store and its records, and says what can't be promised.
+
+use super::seize::nonces;
+use crate::args;
+use crate::exit::{self, Failure};
+use crate::process::boottime;
+use crate::say;
+use crate::stores::{Missing, Url};
+use crate::text::{brief, count, date};
+use crate::view::{Sessions, State, View};
+use serde_json::json;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::{
+    Clock, Expect, Expiry, Fence, Key, Leases, Metadata, Outcome, Record, Store, StoreError, StoreExt, Wall,
+    Write,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Grade {
+    Ok,
+    Warn,
+    Fail,
+}
+
+#[derive(Debug)]
+struct Check {
+    grade: Grade,
+    what: &'static str,
+    detail: String,
+}
+
+#[derive(Debug, Default)]
+struct Findings(Vec<Check>);
+
+impl Findings {
+    fn add(&mut self, grade: Grade, what: &'static str, detail: impl Into<String>) {
+        self.0.push(Check { grade, what, detail: detail.into() });
+    }
+}
+
+/// What no check can make better.
+const LIMITS: [&str; 4] = [
+    "One holder at a time holds only while clock rates stay within 10 % and no time is hidden from a process, as a paused or \
+     cloned virtual machine hides it. Fences hold always: let the protected resource refuse lower ones.",
+    "Processes that leave their session (setsid) are not stopped when a lease is lost.",
+    "Whoever can write to the store can do anything to its leases.",
+    "`tenure release` overrides a live holder: two may then be at work until the old one's next renewal.",
+];
+
+pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failure> {
+    let mut findings = Findings::default();
+    if let Some(path) = url.path() {
+        check_file(path, &mut findings);
+    }
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let store = url.open(Missing::Refuse, Arc::clone(&clock)).await?;
+    let leases = Leases::builder(store).clock(clock).start()?;
+    check_clock(&leases, &mut findings);
+    check_capabilities(&leases, &mut findings);
+    check_writes(&leases, &mut findings).await;
+    check_records(&leases, &mut findings).await?;
+    report(url, &findings, typed.json)?;
+    let worst = findings.0.iter().map(|check| check.grade).max();
+    Ok(if worst == Some(Grade::Fail) { exit::SOME_FAILED } else { exit::OK })
+}
+
+fn report(url: &Url, findings: &Findings, as_json: bool) -> Result<(), Failure> {
+    let name = |grade| match grade {
+        Grade::Ok => "ok",
+        Grade::Warn => "warn",
+        Grade::Fail => "fail",
+    };
+    if as_json {
+        let checks: Vec<_> = findings
+            .0
+            .iter()
+            .map(|check| json!({"grade": name(check.grade), "check": check.what, "detail": check.detail}))
+            .collect();
+        return say::json(&json!({"store": url.shown(), "checks": checks, "not_promised": LIMITS}));
+    }
+    let mut text = format!("{}\n", url.shown());
+    for check in &findings.0 {
+        let code = match check.grade {
+            Grade::Ok => "32",
+            Grade::Warn => "33",
+            Grade::Fail => "31",
+        };
+        let grade = say::coloured(&format!("{:4}", name(check.grade)), code, &std::io::stdout());
+        text.push_str(&format!("  {grade}  {:12} {}\n", check.what, check.detail));
+    }
+    text.push_str("What can't be promised:\n");
+    for limit in LIMITS {
+        text.push_str(&format!("  - {limit}\n"));
+    }
+    say::print(&text)
+}
+
+/// What the file system says about a store's file.
+fn check_file(path: &Path, findings: &mut Findings) {
+    let Ok(file) = std::fs::metadata(path) else { return };
+    let (size, mode) = (file.len(), file.mode() & 0o777);
+    findings.add(Grade::Ok, "file", format!("{size} bytes, mode {mode:03o}, owner {}", file.uid()));
+    if mode & 0o002 != 0 {
+        findings.add(
+            Grade::Warn,
+            "permissions",
+            "everyone on this host can write to the file, and so take any lease: chmod o-w",
+        );
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Ok(parent) = std::fs::metadata(directory)
+        && parent.mode() & 0o1002 == 0o0002
+    {
+        findings.add(
+            Grade::Warn,
+            "permissions",
+            "everyone on this host can replace the file, its directory being open to all",
+        );
+    }
+    match nix::sys::statvfs::statvfs(directory) {
+        Ok(fs) => {
+            let free = fs.blocks_available() * fs.fragment_size();
+            let grade = if free < 16 << 20 { Grade::Warn } else { Grade::Ok };
+            findings.add(grade, "space", format!("{} MiB free", free >> 20));
+        }
+        Err(error) => findings.add(Grade::Warn, "space", error.to_string()),
+    }
+    check_filesystem(directory, findings);
+    // Bytes 18 and 19 of the header are 2 in WAL mode (https://www.sqlite.org/fileformat.html, 1.3.3).
+    let header = std::fs::File::open(path).and_then(|mut file| {
+        let mut header = [0; 20];
+        std::io::Read::read_exact(&mut file, &mut header).map(|()| header)
+    });
+    match header {
+        Ok([.., 2, 2]) => findings.add(Grade::Ok, "journal", "write-ahead log"),
+        Ok(_) => findings.add(Grade::Warn, "journal", "not in write-ahead mode; it is put in it when opened"),
+        Err(error) => findings.add(Grade::Warn, "journal", format!("its header can't be read: {error}")),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn check_filesystem(directory: &Path, findings: &mut Findings) {
+    use nix::sys::statfs;
+    let Ok(fs) = statfs::statfs(directory) else { return };
+    match fs.filesystem_type() {
+        statfs::TMPFS_MAGIC => {
+            findings.add(
+                Grade::Warn,
+                "file system",
+                "tmpfs: the store is gone after a reboot, and its fences start over by the clock",
+            );
+        }
+        statfs::NFS_SUPER_MAGIC
+        | statfs::SMB_SUPER_MAGIC
+        | statfs::FUSE_SUPER_MAGIC
+        | statfs::CODA_SUPER_MAGIC => {
+            findings.add(
+                Grade::Fail,
+                "file system",
+                "a network or user-space file system: SQLite's locks don't work between hosts there",
+            );
+        }
+        kind => findings.add(Grade::Ok, "file system", format!("local (type {:x})", kind.0)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_filesystem(_directory: &Path, findings: &mut Findings) {
+    findings.add(Grade::Warn, "file system", "its kind can't be told on this system: it must be a local one");
+}
+
+fn check_clock(leases: &Leases, findings: &mut Findings) {
+    /// The first days of 2024 and of 2100.
+    const SANE: std::ops::Range<u64> = 1_704_067_200_000..4_102_444_800_000;
+    let now = leases.clock().now().wall;
+    if SANE.contains(&now.0) {
+        findings.add(Grade::Ok, "clock", date(now));
+    } else {
+        let text =
+            format!("it is hardly {}: fences of deleted records could be repeated; set the clock", date(now));
+        findings.add(Grade::Fail, "clock", text);
+    }
+}
+
+fn check_capabilities(leases: &Leases, findings: &mut Findings) {
+    let can = leases.store().capabilities();
+    match can.expiry {
+        Expiry::AttestedAge => {
+            findings.add(Grade::Ok, "takeover", "at first sight: the store tells the age of records")
+        }
+        Expiry::ObservedSilence => {
+            findings.add(
+                Grade::Warn,
+                "takeover",
+                "slower: the store can't tell the age of records here, so silence is observed for a full ttl",
+            );
+        }
+        other => findings.add(Grade::Warn, "takeover", format!("{other:?}")),
+    }
+    if can.watch {
+        findings.add(Grade::Ok, "wake-ups", "waiters are woken when a lease is released");
+    } else {
+        findings.add(Grade::Warn, "wake-ups", "none: waiters look once in a while");
+    }
+    findings.add(Grade::Ok, "least ttl", brief(can.least_ttl));
+}
+
+/// Writes, reads and removes a record of our own, some times.
+async fn check_writes(leases: &Leases, findings: &mut Findings) {
+    const TIMES: usize = 5;
+    let mut spans = Vec::new();
+    for n in 0..TIMES {
+        let key = Key::new(format!("doctor/{}/{n}", leases.holder().as_str()));
+        let key = match key {
+            Ok(key) => key,
+            Err(error) => return findings.add(Grade::Fail, "write", error.to_string()),
+        };
+        let began = boottime();
+        let probed = probe(leases, &key).await;
+        match probed {
+            Ok(write) => spans.push(write),
+            Err(error) => return findings.add(Grade::Fail, "write", error.to_string()),
+        }
+        if boottime().saturating_sub(began) > Duration::from_secs(2) {
+            break;
+        }
+    }
+    spans.sort();
+    let median = spans.get(spans.len() / 2).copied().unwrap_or_default();
+    let grade = if median > Duration::from_millis(250) { Grade::Warn } else { Grade::Ok };
+    let text = format!("written, read back and removed; a write takes {:.1} ms", median.as_secs_f64() * 1e3);
+    findings.add(grade, "write", text);
+}
+
+async fn probe(leases: &Leases, key: &Key) -> Result<Duration, StoreError> {
+    let store = leases.store();
+    let stamp = leases.clock().now().wall;
+    let record = Record {
+        fence: Fence::floor(stamp),
+        nonce: nonces(leases).draw(),
+        stamp,
+        tenure: None,
+        metadata: Metadata::new(),
+    };
+    let began = boottime();
+    let write = Write { key: key.clone(), expect: Expect::Absent, record: record.clone() };
+    let Outcome::Won { version, .. } = store.write(write).await? else {
+        return Err(StoreError::foreign(format!("{key}, a name made up for this, is taken")));
+    };
+    let took = boottime().saturating_sub(began);
+    let read = store.read(key).await?;
+    let elapsed = boottime().saturating_sub(began);
+    if !store.remove(key, version).await? {
+        return Err(StoreError::foreign(format!("{key} has changed under our hands")));
+    }
+    match read {
+        Some(stored) if stored.record == record && stored.age.is_none_or(|age| age <= elapsed) => Ok(took),
+        Some(_) => Err(StoreError::foreign("what was read back is not what was written")),
+        None => Err(StoreError::foreign("what was written was not there")),
+    }
+}
+
+async fn check_records(leases: &Leases, findings: &mut Findings) -> Result<(), Failure> {
+    /// More than any clock that is kept by NTP is off.
+    const AHEAD: Duration = Duration::from_secs(60);
+    let store = leases.store();
+    let listing = store.list_all("").await?;
+    let now = leases.clock().now().wall;
+    let newest = listing
+        .iter()
+        .filter_map(|listed| listed.stored.as_ref().ok())
+        .map(|stored| stored.record.stamp)
+        .max();
+    if let Some(stamp) = newest.filter(|stamp| Wall(stamp.0).since(now) > AHEAD) {
+        let by = brief(stamp.since(now));
+        findings.add(
+            Grade::Warn,
+            "clocks",
+            format!("a record was written by a clock that is {by} ahead of this one"),
+        );
+    }
+    let mut sessions = Sessions::of(&listing);
+    let (mut states, mut damaged) = ([0; 4], Vec::new());
+    for listed in listing {
+        let view = View::of(store, &mut sessions, listed, now).await;
+        if let Some(n) = states.get_mut(view.state as usize) {
+            *n += 1;
+        }
+        if let (State::Damaged, Err(problem)) = (view.state, &view.stored) {
+            damaged.push(format!("{}: {problem}", view.key));
+        }
+    }
+    let [held, vacant, expired, bad] = states;
+    findings.add(
+        Grade::Ok,
+        "records",
+        format!("{held} held, {vacant} vacant, {expired} expired, {bad} damaged"),
+    );
+    const SHOWN: usize = 20;
+    for text in damaged.iter().take(SHOWN) {
+        findings.add(Grade::Fail, "damaged", text);
+    }
+    if damaged.len() > SHOWN {
+        findings.add(Grade::Fail, "damaged", format!("and {} more", count(damaged.len() - SHOWN, "record")));
+    }
+    Ok(())
+}

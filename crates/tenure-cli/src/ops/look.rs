@@ -1,0 +1,116 @@
+//! `ls` and `show`.
+
+use crate::args;
+use crate::exit::{self, Failure};
+use crate::meant;
+use crate::say;
+use crate::stores::Url;
+use crate::text::{brief, count, date, escaped, table};
+use crate::view::{Sessions, State, View, fields};
+use crate::work::unit::JobName;
+use serde_json::json;
+use tenure::{Key, Listed, Store, StoreExt};
+
+pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
+    let prefix = meant::prefix(&typed.prefix)?;
+    let leases = super::open(url).await?;
+    let store = leases.store();
+    let listing = store.list_all(&prefix).await?;
+    let now = leases.clock().now().wall;
+    let mut sessions = Sessions::of(&listing);
+    let (mut views, mut hidden) = (Vec::new(), 0);
+    for listed in listing {
+        let view = View::of(store, &mut sessions, listed, now).await;
+        if view.state == State::Vacant && !typed.all {
+            hidden += 1;
+        } else {
+            views.push(view);
+        }
+    }
+    if typed.json {
+        let leases: Vec<_> = views.iter().map(View::json).collect();
+        say::json(&json!({"store": url.shown(), "leases": leases, "vacant_not_listed": hidden}))?;
+        return Ok(exit::OK);
+    }
+    if !views.is_empty() {
+        let rows: Vec<Vec<String>> = views.iter().map(View::row).collect();
+        say::print(&table(&View::heading(), &rows))?;
+    }
+    for view in &views {
+        if let Err(problem) = &view.stored {
+            say::note(format!("{}: {problem}", view.key));
+        }
+    }
+    if hidden > 0 {
+        let more = if views.is_empty() { "nothing is held; " } else { "" };
+        say::note(format!("{more}{} that nobody holds: see them with --all", count(hidden, "record")));
+    } else if views.is_empty() {
+        say::note("nothing is held");
+    }
+    Ok(exit::OK)
+}
+
+pub(crate) async fn show(url: &Url, typed: &args::Show) -> Result<u8, Failure> {
+    let key = meant::key(&typed.key)?;
+    let leases = super::open(url).await?;
+    let view = view(&leases, &key).await?;
+    if typed.json {
+        say::json(&view.json())?;
+    } else {
+        say::print(&page(&view))?;
+    }
+    match view.stored {
+        Err(_) => Err(Failure::silent(exit::DAMAGED)),
+        Ok(_) => Ok(exit::OK),
+    }
+}
+
+/// One record, or the failure that there is none.
+pub(super) async fn view(leases: &tenure::Leases, key: &Key) -> Result<View, Failure> {
+    let store = leases.store();
+    let stored = match store.read(key).await {
+        Ok(None) => return Err(Failure::new(exit::ABSENT, format!("there is no record of {key}"))),
+        Ok(Some(stored)) => Ok(stored),
+        Err(error) if error.kind() == tenure::ErrorKind::Foreign => Err(error),
+        Err(error) => return Err(error.into()),
+    };
+    let now = leases.clock().now().wall;
+    Ok(View::of(store, &mut Sessions::default(), Listed { key: key.clone(), stored }, now).await)
+}
+
+fn page(view: &View) -> String {
+    let mut lines = vec![("key", view.key.to_string()), ("state", view.state.name().to_owned())];
+    match &view.stored {
+        Err(problem) => lines.push(("problem", escaped(problem))),
+        Ok(stored) => {
+            lines.push(("fence", stored.record.fence.to_string()));
+            if let Some(tenure) = &stored.record.tenure {
+                lines.push(("holder", tenure.holder.to_string()));
+                lines.push(("since", date(tenure.since)));
+                lines.push(("ttl", brief(tenure.ttl.duration())));
+                if let Some(left) = view.left {
+                    lines.push(("left", format!("about {}", brief(left))));
+                }
+                if let Some(ride) = &tenure.ride {
+                    lines.push(("session", format!("{} (fence {})", ride.session, ride.fence)));
+                }
+                for letter in &tenure.mail {
+                    lines.push(("mail", format!("{:?} {}", letter.ask, letter.key)));
+                }
+            }
+            let age = stored.age.map_or_else(String::new, |age| format!(", {} ago", brief(age)));
+            lines.push(("written", format!("{}{age}", date(stored.record.stamp))));
+            if let Some((job, unit)) = JobName::of_key(&view.key) {
+                lines.push(("job", escaped(job)));
+                lines.push(("unit", escaped(unit)));
+            }
+            if let serde_json::Value::Object(fields) = fields(&stored.record.metadata) {
+                for (name, value) in fields {
+                    // JSON escapes control characters, but not all that steer a terminal.
+                    lines.push(("field", format!("{} = {}", escaped(&name), escaped(&value.to_string()))));
+                }
+            }
+        }
+    }
+    lines.into_iter().map(|(name, value)| format!("{name:8} {value}\n")).collect()
+}

@@ -1,0 +1,23 @@
+//! The operator's verbs: to look at a store and to put it right.
+
+mod doctor;
+mod gc;
+mod look;
+mod seize;
+
+pub(crate) use doctor::doctor;
+pub(crate) use gc::gc;
+pub(crate) use look::{ls, show};
+pub(crate) use seize::{release, revoke};
+
+use crate::exit::Failure;
+use crate::stores::{Missing, Url};
+use std::sync::Arc;
+use tenure::{Clock, Leases};
+
+/// Leases on a store that is there already.
+async fn open(url: &Url) -> Result<Leases, Failure> {
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let store = url.open(Missing::Refuse, Arc::clone(&clock)).await?;
+    Ok(Leases::builder(store).clock(clock).start()?)
+}

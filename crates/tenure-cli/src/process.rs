@@ -1,0 +1,153 @@
+//! Commands: each in a process group of its own, so that all of it can be stopped, and kept from being reaped while its
+//! number is still in use.
+
+use crate::exit::{self, Failure};
+use crate::keeper::Keeper;
+use crate::text::escaped;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Time since boot, suspended or not; on systems without it, the monotonic clock.
+pub(crate) fn boottime() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
+    clock_gettime(CLOCK).map(Duration::from).unwrap_or_default()
+}
+
+/// Signals a whole group. That it is gone already is no failure.
+pub(crate) fn signal_group(group: i32, signal: Signal) {
+    // 0 and 1 would be our own group and everything.
+    if group > 1 {
+        let _gone = killpg(Pid::from_raw(group), signal);
+    }
+}
+
+/// The means to stop a command from another thread. It holds nothing while the group's number may belong to another.
+#[derive(Debug, Default)]
+pub(crate) struct Leash(Mutex<Option<i32>>);
+
+impl Leash {
+    /// Signals the group if it exists.
+    pub(crate) fn signal(&self, signal: Signal) {
+        // Held while signalling, so that the group can't be reaped in between.
+        let group = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = *group {
+            signal_group(group, signal);
+        }
+    }
+
+    fn set(&self, group: Option<i32>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = group;
+    }
+}
+
+/// A running command.
+pub(crate) struct Running {
+    child: Child,
+    group: i32,
+    keeper: Arc<Keeper>,
+    leash: Arc<Leash>,
+}
+
+impl Running {
+    /// Starts `command` in a group of its own, on the leash and watched.
+    pub(crate) fn start(
+        mut command: Command,
+        keeper: Arc<Keeper>,
+        leash: Arc<Leash>,
+    ) -> std::io::Result<Running> {
+        let child = command.process_group(0).spawn()?;
+        let group = i32::try_from(child.id()).unwrap_or(0);
+        leash.set(Some(group));
+        keeper.watch(group);
+        Ok(Running { child, group, keeper, leash })
+    }
+
+    pub(crate) fn group(&self) -> i32 {
+        self.group
+    }
+
+    /// Waits until the command has ended, and then stops what it has left running in its group. `stopped` is told when the
+    /// command has been stopped by a signal, as a terminal does.
+    pub(crate) fn attend(mut self, grace: Duration, stopped: impl Fn(Signal)) -> std::io::Result<ExitStatus> {
+        let id = || Id::Pid(Pid::from_raw(self.group));
+        loop {
+            match waitid(id(), WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT) {
+                Ok(WaitStatus::Stopped(_, signal)) => {
+                    // Take the news off the queue, or it is told again at once.
+                    let _seen = waitid(id(), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
+                    stopped(signal);
+                }
+                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => break,
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // Not reaped yet, so the number is still its own: now let go of it, then reap.
+        self.leash.set(None);
+        self.keeper.forget(self.group);
+        let status = self.child.wait()?;
+        self.stop_leftovers(grace);
+        Ok(status)
+    }
+
+    fn stop_leftovers(&self, grace: Duration) {
+        const STEP: Duration = Duration::from_millis(5);
+        let remains = || killpg(Pid::from_raw(self.group), None).is_ok();
+        // As long as the group has a member, its number can't be given to another.
+        if !remains() {
+            return;
+        }
+        self.leash.set(Some(self.group));
+        self.keeper.watch(self.group);
+        for (signal, patience) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, Duration::from_secs(2))] {
+            signal_group(self.group, signal);
+            let end = boottime() + patience;
+            while remains() && boottime() < end {
+                std::thread::sleep(STEP);
+            }
+        }
+        self.leash.set(None);
+        self.keeper.forget(self.group);
+    }
+}
+
+/// A command's status as the shell tells it: its own, or 128 and the number of the signal that ended it.
+pub(crate) fn shell_status(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+/// Whether there is such a program at all, told before anything else is done.
+pub(crate) fn find(program: &OsStr) -> Result<(), Failure> {
+    let missing = || not_started(program, &std::io::ErrorKind::NotFound.into());
+    if program.as_bytes().contains(&b'/') {
+        return if Path::new(program).exists() { Ok(()) } else { Err(missing()) };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let found = std::env::split_paths(&path).any(|directory| directory.join(program).exists());
+    if found { Ok(()) } else { Err(missing()) }
+}
+
+/// A command that could not be started, in the shell's terms.
+pub(crate) fn not_started(program: &OsStr, error: &std::io::Error) -> Failure {
+    let program = escaped(&program.to_string_lossy());
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::new(exit::NOT_FOUND, format!("{program}: command not found"))
+        }
+        _ => Failure::new(exit::CANNOT_EXECUTE, format!("{program}: can't be executed: {error}")),
+    }
+}

@@ -1,0 +1,172 @@
+//! Texts in and out: spans of time, dates, names that must not steer a terminal, tables.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+use tenure::Wall;
+
+/// A span of time as typed: `500ms`, `30s`, `5m`, `2h`, `1d`, or a bare number of seconds.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let millis = match unit {
+        "ms" => 1.0,
+        "s" | "" => 1e3,
+        "m" | "min" => 60e3,
+        "h" => 3600e3,
+        "d" => 86_400e3,
+        _ => {
+            return Err(format!("\"{}\" is no unit of time; use ms, s, m, h or d, as in 30s", escaped(unit)));
+        }
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "not a span of time; write it as in 500ms, 30s, 5m, 2h or 1d".to_owned())?;
+    let millis = (number * millis).round();
+    if millis > 1e15 {
+        return Err("longer than any span of time that makes sense here".to_owned());
+    }
+    Ok(Duration::from_millis(millis as u64))
+}
+
+/// A span of time for people: the largest unit, with one decimal where that says something.
+pub(crate) fn brief(span: Duration) -> String {
+    let secs = span.as_secs_f64();
+    match secs {
+        s if s < 0.9995 => format!("{:.0}ms", s * 1e3),
+        s if s < 99.95 => trimmed(s, "s"),
+        s if s < 5_970.0 => trimmed(s / 60.0, "m"),
+        s if s < 172_800.0 => trimmed(s / 3600.0, "h"),
+        s => trimmed(s / 86_400.0, "d"),
+    }
+}
+
+fn trimmed(number: f64, unit: &str) -> String {
+    let text = format!("{number:.1}");
+    format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// A wall-clock reading as a date in UTC, in the form of RFC 3339.
+pub(crate) fn date(wall: Wall) -> String {
+    let secs = wall.0 / 1000;
+    let days = (secs / 86_400).min(2_932_896); // the end of the year 9999
+    let (year, month, day) = civil(days as i64);
+    let of_day = secs % 86_400;
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day of a day since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms").
+fn civil(days: i64) -> (i64, i64, i64) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    (yoe + era * 400 + i64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
+/// `text` with control characters, also the invisible ones that reorder text, escaped.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let steers = c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        if steers {
+            let _infallible = write!(out, "{}", c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Rows under a heading, in columns; the last column is not padded.
+pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = heading.iter().map(|title| title.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut out = String::new();
+    let heading: Vec<String> = heading.iter().map(|title| (*title).to_owned()).collect();
+    for row in std::iter::once(&heading).chain(rows) {
+        let mut line = String::new();
+        for (width, cell) in widths.iter().zip(row) {
+            let _infallible = write!(line, "{cell:width$}  ");
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// `n thing` or `n things`.
+pub(crate) fn count(n: usize, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_as_typed() {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("1.5s", 1500),
+            ("5m", 300_000),
+            ("1d", 86_400_000),
+            ("0", 0),
+            ("7", 7000),
+        ] {
+            assert_eq!(span(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for bad in ["", "s", "10x", "-1s", "1s2", "1e9", "..s", "999999999999999999d"] {
+            assert!(span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn spans_are_told_briefly() {
+        for (millis, text) in [
+            (5, "5ms"),
+            (1000, "1s"),
+            (1500, "1.5s"),
+            (90_000, "90s"),
+            (600_000, "10m"),
+            (86_400_000, "24h"),
+            (864_000_000, "10d"),
+        ] {
+            assert_eq!(brief(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn dates_are_right_around_leap_days() {
+        for (secs, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_200, "2024-03-01T00:00:00Z"),
+            (4_102_444_800, "2100-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(date(Wall(secs * 1000)), text);
+        }
+        assert!(date(Wall(u64::MAX)).starts_with("9999-"));
+    }
+
+    #[test]
+    fn nothing_that_steers_a_terminal_gets_through() {
+        assert_eq!(escaped("a\u{1b}[2J\r\n\u{202e}é"), "a\\u{1b}[2J\\r\\n\\u{202e}é");
+    }
+
+    #[test]
+    fn a_table_is_aligned_and_not_padded_at_the_end() {
+        let rows = [vec!["é".to_owned(), "x".to_owned()], vec!["long".to_owned(), String::new()]];
+        assert_eq!(table(&["A", "B"], &rows), "A     B\né     x\nlong\n");
+    }
+}

@@ -1,0 +1,202 @@
+//! Records as people and programs are shown them.
+
+use crate::text::{brief, date};
+use serde_json::{Map, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tenure::{Key, Listed, Metadata, Record, Ride, Store, Stored, Ttl, Value, Wall};
+
+/// What a record says about its key now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    /// Held, as far as can be told from outside.
+    Held,
+    /// Nobody holds it.
+    Vacant,
+    /// Its holder has not been heard of for longer than the ttl: it may be taken.
+    Expired,
+    /// It can't be read.
+    Damaged,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Held => "held",
+            State::Vacant => "vacant",
+            State::Expired => "expired",
+            State::Damaged => "damaged",
+        }
+    }
+}
+
+/// One record, judged.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) key: Key,
+    pub(crate) state: State,
+    /// How much longer it is held if nothing is renewed; an estimate.
+    pub(crate) left: Option<Duration>,
+    pub(crate) stored: Result<Stored, String>,
+}
+
+/// Sessions, as they are needed to judge what rides on them. Each is read once.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(BTreeMap<Key, Option<Stored>>);
+
+impl Sessions {
+    /// Takes those that a listing has shown.
+    pub(crate) fn of(listing: &[Listed]) -> Sessions {
+        let sessions = listing.iter().filter(|listed| is_session(&listed.key));
+        Sessions(sessions.map(|listed| (listed.key.clone(), listed.stored.clone().ok())).collect())
+    }
+
+    async fn get(&mut self, store: &impl Store, key: &Key) -> Option<&Stored> {
+        if !self.0.contains_key(key) {
+            // One that can't be read says nothing, like one that isn't there.
+            let session = store.read(key).await.ok().flatten();
+            self.0.insert(key.clone(), session);
+        }
+        self.0.get(key).and_then(Option::as_ref)
+    }
+}
+
+/// Whether a key is that of a process's session.
+pub(crate) fn is_session(key: &Key) -> bool {
+    key.as_str().starts_with("session/")
+}
+
+impl View {
+    pub(crate) async fn of(store: &impl Store, sessions: &mut Sessions, listed: Listed, now: Wall) -> View {
+        let Listed { key, stored } = listed;
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => {
+                return View { key, state: State::Damaged, left: None, stored: Err(error.to_string()) };
+            }
+        };
+        let (state, left) = match &stored.record.tenure {
+            None => (State::Vacant, None),
+            Some(tenure) => match &tenure.ride {
+                None => judged(left(&stored, tenure.ttl, now)),
+                Some(ride) => judged(left_of_ride(store, sessions, ride, now).await),
+            },
+        };
+        View { key, state, left, stored: Ok(stored) }
+    }
+
+    pub(crate) fn heading() -> [&'static str; 7] {
+        ["KEY", "STATE", "FENCE", "HOLDER", "SINCE", "LEFT", "ON SESSION"]
+    }
+
+    pub(crate) fn row(&self) -> Vec<String> {
+        let dash = || "-".to_owned();
+        let record = self.stored.as_ref().ok().map(|stored| &stored.record);
+        let tenure = record.and_then(|record| record.tenure.as_ref());
+        vec![
+            self.key.to_string(),
+            self.state.name().to_owned(),
+            record.map_or_else(dash, |record| record.fence.to_string()),
+            tenure.map_or_else(dash, |tenure| tenure.holder.to_string()),
+            tenure.map_or_else(dash, |tenure| date(tenure.since)),
+            self.left.map_or_else(dash, brief),
+            tenure.and_then(|tenure| tenure.ride.as_ref()).map_or_else(dash, |_| "yes".to_owned()),
+        ]
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let mut view = Map::new();
+        view.insert("key".into(), self.key.as_str().into());
+        view.insert("state".into(), self.state.name().into());
+        match &self.stored {
+            Err(problem) => {
+                view.insert("problem".into(), problem.as_str().into());
+            }
+            Ok(stored) => self.describe(stored, &mut view),
+        }
+        view.into()
+    }
+
+    fn describe(&self, stored: &Stored, view: &mut Map<String, serde_json::Value>) {
+        let Record { fence, stamp, tenure, metadata, .. } = &stored.record;
+        view.insert("fence".into(), fence.0.into());
+        view.insert("written".into(), date(*stamp).into());
+        view.insert("age_ms".into(), json!(stored.age.map(millis)));
+        if let Some(tenure) = tenure {
+            view.insert("holder".into(), tenure.holder.as_str().into());
+            view.insert("since".into(), date(tenure.since).into());
+            view.insert("ttl_ms".into(), tenure.ttl.millis().into());
+            view.insert("left_ms".into(), json!(self.left.map(millis)));
+            let session =
+                tenure.ride.as_ref().map(|ride| json!({"key": ride.session.as_str(), "fence": ride.fence.0}));
+            view.insert("session".into(), json!(session));
+            view.insert("mail".into(), tenure.mail.len().into());
+        }
+        view.insert("metadata".into(), fields(metadata));
+    }
+}
+
+fn judged(left: Duration) -> (State, Option<Duration>) {
+    if left.is_zero() { (State::Expired, None) } else { (State::Held, Some(left)) }
+}
+
+/// How much of the ttl is left, by the store's clock if it tells, else by the wall clocks.
+fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
+    let age = stored.age.unwrap_or_else(|| now.since(stored.record.stamp));
+    ttl.duration().saturating_sub(age)
+}
+
+async fn left_of_ride(store: &impl Store, sessions: &mut Sessions, ride: &Ride, now: Wall) -> Duration {
+    let Some(session) = sessions.get(store, &ride.session).await else { return Duration::ZERO };
+    match &session.record.tenure {
+        Some(tenure) if session.record.fence == ride.fence => left(session, tenure.ttl, now),
+        _ => Duration::ZERO,
+    }
+}
+
+/// Whole milliseconds, as JSON has them.
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Metadata as JSON. What JSON has no kind for is told by a list, or by the hexadecimal digits of bytes.
+pub(crate) fn fields(metadata: &Metadata) -> serde_json::Value {
+    metadata.iter().map(|(name, field)| (name.clone(), value(field))).collect::<Map<_, _>>().into()
+}
+
+fn value(field: &Value) -> serde_json::Value {
+    let number = |number: &tenure::Number| {
+        // A number that JSON readers would round stays a text.
+        let text = number.as_str();
+        text.parse::<i64>().map_or_else(|_| json!(text), |whole| json!(whole))
+    };
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match field {
+        Value::Bool(truth) => json!(truth),
+        Value::Number(digits) => number(digits),
+        Value::Text(text) => json!(text),
+        Value::Bytes(bytes) => json!(hex(bytes)),
+        Value::List(values) => values.iter().map(value).collect(),
+        Value::Map(map) => fields(map),
+        Value::TextSet(texts) => json!(texts),
+        Value::NumberSet(numbers) => numbers.iter().map(number).collect(),
+        Value::BytesSet(all) => all.iter().map(|bytes| hex(bytes)).collect(),
+        _ => serde_json::Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_becomes_json_of_the_nearest_kind() {
+        let metadata = Metadata::from([
+            ("n".to_owned(), Value::from(7)),
+            ("f".to_owned(), Value::Number(tenure::Number::new("0.10").unwrap())),
+            ("b".to_owned(), Value::Bytes(vec![0, 255])),
+            ("l".to_owned(), Value::List(vec![Value::Null, true.into()])),
+        ]);
+        assert_eq!(fields(&metadata), json!({"n": 7, "f": "0.10", "b": "00ff", "l": [null, true]}));
+    }
+}

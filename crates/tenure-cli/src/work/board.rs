@@ -1,0 +1,369 @@
+//! The board: this process's picture of all units of the job. It may be out of date; only a claim tells for certain.
+
+use super::unit::{Status, Unit};
+use std::collections::{BTreeMap, VecDeque};
+use tenure::{Key, Listed, Stored};
+
+/// Where a unit stands, as far as is known here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Local {
+    /// To be run by someone.
+    Open,
+    /// Claimed by this process, or about to be.
+    Ours,
+    Done,
+    Failed,
+    /// Its record is damaged, or is no unit's. It is left alone.
+    Damaged,
+    /// Its record was removed.
+    Gone,
+}
+
+/// A unit that may be had.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) key: Key,
+    pub(crate) seen: Box<Stored>,
+    /// Someone holds it, dead perhaps: the attempt is a probe.
+    pub(crate) probe: bool,
+}
+
+/// How many units are where.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) open: usize,
+    pub(crate) ours: usize,
+    pub(crate) done: usize,
+    pub(crate) failed: usize,
+    pub(crate) damaged: usize,
+    pub(crate) gone: usize,
+}
+
+impl Counts {
+    pub(crate) fn total(self) -> usize {
+        self.open + self.ours + self.done + self.failed + self.damaged
+    }
+
+    /// Units that need nothing more.
+    pub(crate) fn settled(self) -> usize {
+        self.done + self.failed + self.damaged
+    }
+
+    fn of(&mut self, local: Local) -> &mut usize {
+        match local {
+            Local::Open => &mut self.open,
+            Local::Ours => &mut self.ours,
+            Local::Done => &mut self.done,
+            Local::Failed => &mut self.failed,
+            Local::Damaged => &mut self.damaged,
+            Local::Gone => &mut self.gone,
+        }
+    }
+}
+
+/// All units, in the order of their keys.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    units: Vec<(Key, Local)>,
+    counts: Counts,
+    /// When the first unit that waits for its next attempt is due, in Unix milliseconds.
+    pub(crate) next_due: Option<u64>,
+    /// Units that one page holds.
+    page: usize,
+    /// Pages to look at in this round.
+    todo: VecDeque<usize>,
+    pub(crate) candidates: VecDeque<Candidate>,
+    /// One unit for each session that holds others: who holds one of a dead session's units can have them all.
+    probes: BTreeMap<Key, Candidate>,
+    /// Units seen on the store that were not known before.
+    news: Vec<(Key, Local)>,
+}
+
+/// What is known beside a record about whether to take it now.
+pub(crate) struct Terms<'a> {
+    /// Unix milliseconds.
+    pub(crate) now: u64,
+    /// A unit that failed here waits half as long again, so that another process may try it first.
+    pub(crate) worker: &'a str,
+}
+
+impl Board {
+    /// The board of the units that a full listing shows, and of those `added` to them.
+    pub(crate) fn new(listing: &[Listed], added: &[Key]) -> Board {
+        let listed = listing.iter().map(|listed| (listed.key.clone(), local(&listed.stored)));
+        let added = added.iter().map(|key| (key.clone(), Local::Open));
+        let mut board = Board { news: listed.chain(added).collect(), ..Board::default() };
+        board.merge();
+        board
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn find(&self, key: &Key) -> Option<usize> {
+        self.units.binary_search_by(|(other, _)| other.cmp(key)).ok()
+    }
+
+    pub(crate) fn keys(&self, of: Local) -> impl Iterator<Item = &Key> {
+        self.units.iter().filter(move |(_, local)| *local == of).map(|(key, _)| key)
+    }
+
+    pub(crate) fn set(&mut self, key: &Key, to: Local) {
+        let index = self.find(key);
+        if let Some((_, local)) = index.and_then(|index| self.units.get_mut(index)) {
+            *self.counts.of(*local) -= 1;
+            *self.counts.of(to) += 1;
+            *local = to;
+        }
+    }
+
+    /// Takes up units that were seen for the first time; false if there were none.
+    pub(crate) fn merge(&mut self) -> bool {
+        if self.news.is_empty() {
+            return false;
+        }
+        self.units.append(&mut self.news);
+        self.units.sort_by(|a, b| a.0.cmp(&b.0));
+        self.units.dedup_by(|a, b| a.0 == b.0);
+        self.counts = Counts::default();
+        for (_, local) in &self.units {
+            *self.counts.of(*local) += 1;
+        }
+        // Few enough pages to be cheap, enough of them for many processes to keep out of each other's way.
+        self.page = (self.units.len() / 64).clamp(16, 256);
+        true
+    }
+
+    /// Begins a round: every page with an open unit, in an order that differs between processes.
+    pub(crate) fn begin_round(&mut self, mut seed: u64) {
+        self.next_due = None;
+        self.probes.clear();
+        let mut pages: Vec<usize> = self
+            .units
+            .chunks(self.page.max(1))
+            .enumerate()
+            .filter(|(_, units)| units.iter().any(|(_, local)| *local == Local::Open))
+            .map(|(page, _)| page)
+            .collect();
+        for n in (1..pages.len()).rev() {
+            // Knuth's linear congruential generator for 64 bits; only the spread matters.
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let other = usize::try_from((seed >> 33) % (n as u64 + 1)).unwrap_or(0);
+            pages.swap(n, other);
+        }
+        self.todo = pages.into();
+    }
+
+    /// The next page of this round: after which key to list, and how many records.
+    pub(crate) fn next_page(&mut self) -> Option<(Option<Key>, usize)> {
+        let page = self.todo.pop_front()?;
+        let after = (page * self.page)
+            .checked_sub(1)
+            .and_then(|before| self.units.get(before))
+            .map(|(key, _)| key.clone());
+        Some((after, self.page))
+    }
+
+    pub(crate) fn is_round_over(&self) -> bool {
+        self.todo.is_empty()
+    }
+
+    /// The next unit that stands for those which one holder has.
+    pub(crate) fn next_probe(&mut self) -> Option<Candidate> {
+        self.probes.pop_first().map(|(_, candidate)| candidate)
+    }
+
+    /// Takes in a page of records: what is free becomes a candidate. `spread` makes processes begin at different places.
+    pub(crate) fn take_in(&mut self, listing: Vec<Listed>, terms: &Terms<'_>, spread: u64) {
+        let before = self.candidates.len();
+        for listed in listing {
+            let open = self.note(&listed);
+            if let (true, Ok(stored)) = (open, listed.stored) {
+                self.sort(listed.key, stored, terms);
+            }
+        }
+        if let Some(new) = self.candidates.make_contiguous().get_mut(before..) {
+            new.rotate_left(usize::try_from(spread % (new.len() as u64).max(1)).unwrap_or(0));
+        }
+    }
+
+    /// Takes in where units stand, and nothing more. True if there are some that were not known.
+    pub(crate) fn refresh(&mut self, listing: &[Listed]) -> bool {
+        for listed in listing {
+            self.note(listed);
+        }
+        !self.news.is_empty()
+    }
+
+    /// True if the unit is open and not ours.
+    fn note(&mut self, listed: &Listed) -> bool {
+        let now_is = local(&listed.stored);
+        let Some(index) = self.find(&listed.key) else {
+            self.news.push((listed.key.clone(), now_is));
+            return false;
+        };
+        match self.units.get_mut(index) {
+            Some((_, was)) if *was != Local::Ours => {
+                *self.counts.of(*was) -= 1;
+                *self.counts.of(now_is) += 1;
+                *was = now_is;
+                now_is == Local::Open
+            }
+            _ => false,
+        }
+    }
+
+    fn sort(&mut self, key: Key, seen: Stored, terms: &Terms<'_>) {
+        let Some(unit) = Unit::of(&seen.record.metadata) else { return };
+        let failed_here = unit.worker.as_deref() == Some(terms.worker);
+        let wait = unit.not_before.saturating_sub(seen.record.stamp.0);
+        let due = unit.not_before + if failed_here { wait / 2 } else { 0 };
+        // No clock decides for ever: who waits for longer than was asked for has a clock that is off.
+        if due > terms.now && due - terms.now <= wait * 2 {
+            self.next_due = Some(self.next_due.map_or(due, |other| other.min(due)));
+            return;
+        }
+        let holder = seen.record.tenure.as_ref();
+        let holder = holder
+            .map(|tenure| tenure.ride.as_ref().map_or_else(|| key.clone(), |ride| ride.session.clone()));
+        let candidate = Candidate { key, probe: holder.is_some(), seen: Box::new(seen) };
+        match holder {
+            None => self.candidates.push_back(candidate),
+            Some(holder) => {
+                self.probes.entry(holder).or_insert(candidate);
+            }
+        }
+    }
+
+    /// Forgets what is left of the present page: another process is at work there. It is looked at again in the next round.
+    pub(crate) fn drop_page(&mut self) {
+        self.candidates.clear();
+    }
+
+    /// Forgets everything that was found: it is found again in the next round.
+    pub(crate) fn drop_candidates(&mut self) {
+        self.candidates.clear();
+        self.todo.clear();
+    }
+}
+
+fn local(stored: &Result<Stored, tenure::StoreError>) -> Local {
+    let Ok(stored) = stored else { return Local::Damaged };
+    match Unit::of(&stored.record.metadata).map(|unit| unit.status) {
+        Some(Status::Pending) => Local::Open,
+        Some(Status::Done) => Local::Done,
+        Some(Status::Failed) => Local::Failed,
+        None => Local::Damaged,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure::{Fence, HolderId, Metadata, Record, Ride, StoreError, Tenure, Ttl, Version, Wall};
+
+    fn listed(name: &str, metadata: Metadata, session: Option<&str>) -> Listed {
+        let tenure = session.map(|session| Tenure {
+            id: Default::default(),
+            beat: Default::default(),
+            holder: HolderId::new("h").unwrap(),
+            ttl: Ttl::MIN,
+            since: Wall(0),
+            ride: Some(Ride { session: Key::new(session).unwrap(), fence: Fence(1) }),
+            mail: vec![],
+        });
+        let record =
+            Record { fence: Fence(1), nonce: Default::default(), stamp: Wall(1000), tenure, metadata };
+        let stored = Stored { record, version: Version(1), age: None };
+        Listed { key: Key::new(format!("work/j/{name}")).unwrap(), stored: Ok(stored) }
+    }
+
+    fn with(mut metadata: Metadata, name: &str, value: impl Into<tenure::Value>) -> Metadata {
+        metadata.insert(name.into(), value.into());
+        metadata
+    }
+
+    fn terms(now: u64) -> Terms<'static> {
+        Terms { now, worker: "me" }
+    }
+
+    fn names<'a>(candidates: impl IntoIterator<Item = &'a Candidate>) -> Vec<&'a str> {
+        candidates.into_iter().map(|candidate| candidate.key.as_str().trim_start_matches("work/j/")).collect()
+    }
+
+    #[test]
+    fn free_units_are_candidates_and_each_session_gets_one_probe() {
+        let page = || {
+            vec![
+                listed("a", Unit::fresh(), None),
+                listed("b", Unit::fresh(), Some("session/1")),
+                listed("c", Unit::fresh(), Some("session/1")),
+                listed("d", Unit::fresh(), Some("session/2")),
+                listed("e", with(Unit::fresh(), "status", "done"), None),
+                listed("f", Metadata::new(), None),
+                Listed { key: Key::new("work/j/g").unwrap(), stored: Err(StoreError::foreign("x")) },
+            ]
+        };
+        let mut board = Board::new(&page(), &[]);
+        assert_eq!(board.counts(), Counts { open: 4, done: 1, damaged: 2, ..Counts::default() });
+        board.begin_round(7);
+        assert_eq!(board.next_page(), Some((None, 16)));
+        assert!(board.is_round_over());
+        board.take_in(page(), &terms(5000), 3);
+        assert_eq!(names(&board.candidates), ["a"]);
+        let probed: Vec<Candidate> = std::iter::from_fn(|| board.next_probe()).collect();
+        assert_eq!(names(&probed), ["b", "d"]);
+    }
+
+    #[test]
+    fn a_unit_waits_for_its_time_and_longer_where_it_failed() {
+        let failed = |worker: &str| with(with(Unit::fresh(), "not_before", 3000), "worker", worker);
+        for (worker, now, taken) in [
+            ("me", 2999, false),
+            ("me", 3500, false),
+            ("me", 4000, true),
+            ("other", 2999, false),
+            ("other", 3000, true),
+        ] {
+            let mut board = Board::new(&[listed("a", failed(worker), None)], &[]);
+            board.take_in(vec![listed("a", failed(worker), None)], &terms(now), 0);
+            assert_eq!(board.candidates.len(), usize::from(taken), "{worker} {now}");
+            assert_eq!(board.next_due.is_some(), !taken);
+        }
+        // A clock that is a year off does not keep a unit for a year.
+        let odd = with(Unit::fresh(), "not_before", 3000);
+        let mut board = Board::new(&[listed("a", odd.clone(), None)], &[]);
+        let mut page = vec![listed("a", odd, None)];
+        if let Ok(stored) = &mut page[0].stored {
+            stored.record.stamp = Wall(2000)
+        }
+        board.take_in(page, &terms(0), 0);
+        assert_eq!(board.candidates.len(), 1);
+    }
+
+    #[test]
+    fn what_is_ours_is_not_offered_again_and_news_wait_for_the_merge() {
+        let b = Key::new("work/j/b").unwrap();
+        let mut board = Board::new(&[], std::slice::from_ref(&b));
+        board.set(&b, Local::Ours);
+        board.take_in(vec![listed("a", Unit::fresh(), None), listed("b", Unit::fresh(), None)], &terms(0), 0);
+        assert!(board.candidates.is_empty());
+        assert_eq!(board.counts().total(), 1);
+        assert!(board.merge());
+        assert_eq!((board.counts().total(), board.counts().ours), (2, 1));
+    }
+
+    #[test]
+    fn processes_go_through_the_pages_in_different_orders() {
+        let all: Vec<Listed> = (0..2000).map(|n| listed(&format!("{n:04}"), Unit::fresh(), None)).collect();
+        let mut board = Board::new(&all, &[]);
+        let mut order = |seed| {
+            board.begin_round(seed);
+            std::iter::from_fn(|| board.next_page()).map(|(after, _)| after).collect::<Vec<_>>()
+        };
+        let (one, other) = (order(1), order(2));
+        assert_eq!(one.len(), 65);
+        assert_ne!(one, other);
+    }
+}

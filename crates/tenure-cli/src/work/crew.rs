@@ -1,0 +1,629 @@
+//! The crew: takes units, has them run, records what became of them, until every unit of the job is settled.
+//!
+//! One task does all of this; claims, listings and records are under way beside it and come back as events. Units are claimed
+//! ahead of the slots, as many as it takes for no slot to wait for the store, and no more: what one process has claimed,
+//! others can't run.
+
+use super::board::{Board, Candidate, Local, Terms};
+use super::progress::Progress;
+use super::slots::{Ended, Setup, Slots, Task, Why};
+use super::summary::{self, Tally};
+use super::unit::{JobName, Ran, Status, Unit};
+use crate::belief::{Outlook, outlook};
+use crate::exit::{self, Failure};
+use crate::keeper::{Keeper, asked_now};
+use crate::meant;
+use crate::process::{boottime, not_started, shell_status};
+use crate::say;
+use crate::signals::{self, Signals};
+use crate::text::{brief, count};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError, Leases, Listed, Store, StoreError, StoreExt};
+use tokio::sync::mpsc;
+
+/// What comes back to the crew.
+enum Event {
+    Claimed { key: Key, probe: bool, took: Duration, result: Result<Guard, AcquireError> },
+    Ended { key: Key, guard: Option<Guard>, ended: Ended },
+    Recorded { key: Key, to: Local, result: Result<bool, LeaseError> },
+    Page(Result<Vec<Listed>, StoreError>),
+    Audit { result: Result<Vec<Listed>, StoreError>, took: Duration },
+}
+
+pub(crate) struct Crew {
+    plan: meant::Work,
+    leases: Leases,
+    keeper: Arc<Keeper>,
+    slots: Arc<Slots>,
+    board: Board,
+    sender: mpsc::UnboundedSender<Event>,
+    events: mpsc::UnboundedReceiver<Event>,
+    host: String,
+    seed: u64,
+    began: Duration,
+    tally: Tally,
+    progress: Progress,
+    /// Claims that are not answered yet.
+    claiming: usize,
+    /// Tasks that are with the slots.
+    in_slots: usize,
+    /// Results that are being written.
+    recording: usize,
+    is_fetching: bool,
+    is_auditing: bool,
+    /// Units may have been added: list them all.
+    audit_due: bool,
+    /// Nothing open is left, and a listing after that showed nothing new.
+    is_settled: bool,
+    next_audit: Duration,
+    next_round: Duration,
+    gap: Duration,
+    won_in_round: usize,
+    /// Running averages, in seconds: of a claim, and of a run.
+    claim_secs: f64,
+    run_secs: Option<f64>,
+    /// Since when nothing has worked, and what was said last.
+    trouble: Option<(Duration, String)>,
+    stop: Option<Stop>,
+}
+
+/// Why the crew stops before the job is settled.
+enum Stop {
+    Signal(i32),
+    Failure(Failure),
+}
+
+/// The shortest pause between two rounds.
+const SHORT: Duration = Duration::from_millis(10);
+/// Results under way that hold up further claims.
+const MOST_RECORDING: usize = 1024;
+
+impl Crew {
+    pub(crate) fn new(
+        plan: meant::Work,
+        leases: Leases,
+        keeper: Arc<Keeper>,
+        board: Board,
+    ) -> Result<Crew, Failure> {
+        let (sender, events) = mpsc::unbounded_channel();
+        let setup = Setup {
+            command: plan.command.clone(),
+            keeper: Arc::clone(&keeper),
+            clock: Arc::clone(leases.clock()),
+            grace: plan.grace.min(keeper.lead().term),
+        };
+        let ended = {
+            let sender = sender.clone();
+            move |key, guard, ended| {
+                let _over = sender.send(Event::Ended { key, guard, ended });
+            }
+        };
+        let slots = Slots::start(plan.slots, setup, ended).map_err(|error| {
+            Failure::new(exit::INTERNAL, format!("{}: {error}", count(plan.slots, "slot")))
+        })?;
+        let now = boottime();
+        Ok(Crew {
+            seed: super::register::instance(&leases),
+            plan,
+            leases,
+            keeper,
+            slots,
+            board,
+            sender,
+            events,
+            host: tenure::clock::host_name(),
+            began: now,
+            tally: Tally::default(),
+            progress: Progress::new(),
+            claiming: 0,
+            in_slots: 0,
+            recording: 0,
+            is_fetching: false,
+            is_auditing: false,
+            audit_due: false,
+            is_settled: false,
+            next_audit: now + Duration::from_secs(1),
+            next_round: now,
+            gap: SHORT,
+            won_in_round: 0,
+            claim_secs: 0.003,
+            run_secs: None,
+            trouble: None,
+            stop: None,
+        })
+    }
+
+    /// Works until every unit is settled, or until told to stop.
+    pub(crate) async fn work(&mut self, signals: &mut Signals) -> Result<u8, Failure> {
+        loop {
+            self.pump();
+            if self.is_over() {
+                break;
+            }
+            let pause = self.pause();
+            tokio::select! {
+                biased;
+                signal = signals.next() => self.on_signal(signal)?,
+                event = self.events.recv() => if let Some(event) = event {
+                    self.on(event);
+                    while let Ok(event) = self.events.try_recv() {
+                        self.on(event);
+                    }
+                },
+                () = tokio::time::sleep(pause) => {}
+            }
+            self.look_after();
+        }
+        self.conclude()
+    }
+
+    /// Gives everything back, and says goodbye to the watchdog if nothing can be running.
+    pub(crate) async fn leave(self, signals: &mut Signals, result: &Result<u8, Failure>) {
+        self.progress.end();
+        if self.in_slots == 0 {
+            self.keeper.dismiss();
+        } else if result.is_err() {
+            // At once was asked for: the watchdog does the rest, and what is left in the store expires.
+            return;
+        }
+        tokio::select! {
+            () = self.leases.stop() => {}
+            () = tokio::time::sleep(self.plan.ttl) => {}
+            _ = signals.next() => {}
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let busy = self.claiming + self.in_slots + self.recording > 0;
+        !busy && (self.stop.is_some() || self.is_settled)
+    }
+
+    fn conclude(&mut self) -> Result<u8, Failure> {
+        self.progress.end();
+        let took = boottime().saturating_sub(self.began);
+        summary::print(&self.plan.name, &self.board, &self.tally, took, self.plan.json);
+        match self.stop.take() {
+            Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
+            Some(Stop::Failure(failure)) => Err(failure),
+            None if self.board.counts().failed + self.board.counts().damaged > 0 => Ok(exit::SOME_FAILED),
+            None => Ok(exit::OK),
+        }
+    }
+
+    /// Claims ahead of the slots: as many units as end while a claim is under way, with some to spare. None if runs are so long
+    /// that waiting for a claim does not matter.
+    fn ahead(&self) -> usize {
+        let Some(run_secs) = self.run_secs else { return 0 };
+        let ended = self.plan.slots as f64 * self.claim_secs / run_secs.max(1e-6);
+        if run_secs > 50.0 * self.claim_secs {
+            0
+        } else {
+            ((3.0 * ended).ceil() as usize).clamp(self.plan.slots, 512)
+        }
+    }
+
+    fn room(&self) -> usize {
+        if self.stop.is_some() || self.recording >= MOST_RECORDING {
+            return 0;
+        }
+        (self.plan.slots + self.ahead()).saturating_sub(self.claiming + self.in_slots)
+    }
+
+    /// Starts whatever can be started.
+    fn pump(&mut self) {
+        if self.stop.is_some() {
+            return;
+        }
+        loop {
+            // The next page is fetched before the last candidate is gone.
+            let few = self.board.candidates.len() < 2 * self.plan.slots.min(64);
+            if !self.is_fetching
+                && few
+                && (self.room() > 0 || self.ahead() > 0)
+                && let Some((after, limit)) = self.board.next_page()
+            {
+                self.fetch(after, limit);
+            }
+            if self.room() == 0 {
+                return;
+            }
+            let page_is_due = self.is_fetching || !self.board.is_round_over();
+            match self.board.candidates.pop_front() {
+                Some(candidate) => self.claim(candidate),
+                None if page_is_due => return,
+                None => match self.board.next_probe() {
+                    Some(candidate) => self.claim(candidate),
+                    None => break,
+                },
+            }
+        }
+        self.next_round();
+    }
+
+    /// The round is over, and there is room for more: begin another, list everything, or find that all is settled.
+    fn next_round(&mut self) {
+        let now = boottime();
+        if self.claiming > 0 || self.is_auditing || now < self.next_round {
+            return;
+        }
+        let counts = self.board.counts();
+        if self.audit_due || counts.open + counts.ours == 0 {
+            self.audit();
+            return;
+        }
+        if counts.open == 0 {
+            // All that is left is ours. Others may add units meanwhile.
+            if now >= self.next_audit {
+                self.audit();
+            }
+            if !self.board.merge() {
+                return;
+            }
+        }
+        if self.won_in_round > 0 {
+            self.gap = SHORT;
+        } else {
+            let longest = (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1));
+            self.gap = (self.gap * 2).min(longest);
+        }
+        self.won_in_round = 0;
+        self.next_round = now + self.gap;
+        if let Some(due) = self.board.next_due {
+            // Sooner if a unit's next attempt is due sooner.
+            let due = now + Duration::from_millis(due.saturating_sub(self.wall()) + 1);
+            self.next_round = self.next_round.min(due.max(now + SHORT));
+        }
+        self.board.merge();
+        self.seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
+        self.board.begin_round(self.seed);
+        if let Some((after, limit)) = self.board.next_page() {
+            self.fetch(after, limit);
+        }
+    }
+
+    fn fetch(&mut self, after: Option<Key>, limit: usize) {
+        self.is_fetching = true;
+        let (store, prefix, sender) =
+            (self.leases.store().clone(), self.plan.name.prefix(), self.sender.clone());
+        tokio::spawn(async move {
+            let page = store.list(&prefix, after.as_ref(), limit).await;
+            let _over = sender.send(Event::Page(page));
+        });
+    }
+
+    fn audit(&mut self) {
+        self.is_auditing = true;
+        self.audit_due = false;
+        let (store, prefix, sender) =
+            (self.leases.store().clone(), self.plan.name.prefix(), self.sender.clone());
+        tokio::spawn(async move {
+            let began = boottime();
+            let result = store.list_all(&prefix).await;
+            let _over = sender.send(Event::Audit { result, took: boottime().saturating_sub(began) });
+        });
+    }
+
+    fn claim(&mut self, candidate: Candidate) {
+        let Candidate { key, seen, probe } = candidate;
+        self.claiming += 1;
+        self.board.set(&key, Local::Ours);
+        let (leases, sender) = (self.leases.clone(), self.sender.clone());
+        tokio::spawn(async move {
+            let began = boottime();
+            let result = leases.lock(key.as_str()).carry(Some(*seen)).try_acquire().await;
+            let took = boottime().saturating_sub(began);
+            let _over = sender.send(Event::Claimed { key, probe, took, result });
+        });
+    }
+
+    fn record(&mut self, key: Key, guard: Guard, to: Local, metadata: tenure::Metadata) {
+        self.recording += 1;
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            let result = guard.release_with(metadata).await;
+            let _over = sender.send(Event::Recorded { key, to, result });
+        });
+    }
+
+    fn on(&mut self, event: Event) {
+        match event {
+            Event::Claimed { key, probe, took, result } => {
+                self.claiming -= 1;
+                self.claim_secs += (took.as_secs_f64() - self.claim_secs) / 16.0;
+                self.on_claimed(key, probe, result);
+            }
+            Event::Ended { key, guard, ended } => {
+                self.in_slots -= 1;
+                self.on_ended(key, guard, ended);
+            }
+            Event::Recorded { key, to, result } => {
+                self.recording -= 1;
+                self.on_recorded(&key, to, result);
+            }
+            Event::Page(page) => {
+                self.is_fetching = false;
+                match page {
+                    Ok(page) => {
+                        self.trouble = None;
+                        let worker = self.leases.holder().as_str();
+                        let terms = Terms { now: self.leases.clock().now().wall.0, worker };
+                        self.board.take_in(page, &terms, self.seed);
+                    }
+                    Err(error) => self.on_trouble(&error),
+                }
+            }
+            Event::Audit { result, took } => self.on_audit(result, took),
+        }
+    }
+
+    fn on_audit(&mut self, result: Result<Vec<Listed>, StoreError>, took: Duration) {
+        self.is_auditing = false;
+        // Looking must not cost more than a twentieth of the time.
+        self.next_audit = boottime() + (took * 20).max(Duration::from_secs(2));
+        match result {
+            Ok(listing) => {
+                self.trouble = None;
+                self.board.refresh(&listing);
+                self.board.merge();
+                let counts = self.board.counts();
+                self.is_settled = counts.open + counts.ours == 0;
+            }
+            Err(error) => {
+                self.audit_due = true;
+                self.on_trouble(&error);
+            }
+        }
+    }
+
+    fn on_claimed(&mut self, key: Key, probe: bool, result: Result<Guard, AcquireError>) {
+        match result {
+            Ok(guard) => {
+                self.trouble = None;
+                self.on_won(key, guard, probe);
+            }
+            Err(AcquireError::Held(_)) => {
+                self.board.set(&key, Local::Open);
+                if !probe {
+                    // Another process is on the same page: leave it to that one.
+                    self.board.drop_page();
+                }
+            }
+            Err(AcquireError::Absent) => self.board.set(&key, Local::Gone),
+            Err(AcquireError::Store(error)) if error.kind() == ErrorKind::Foreign => {
+                say::note(format!("{key}: {error}; it is left as it is, and not run"));
+                self.board.set(&key, Local::Damaged);
+            }
+            Err(AcquireError::Store(error)) => {
+                self.board.set(&key, Local::Open);
+                self.on_trouble(&error);
+            }
+            Err(error) => {
+                self.board.set(&key, Local::Open);
+                self.give_up(error.into());
+            }
+        }
+    }
+
+    /// The record as it was when it was claimed is certain, unlike the board.
+    fn on_won(&mut self, key: Key, guard: Guard, probe: bool) {
+        let now_is = match Unit::of(guard.metadata()) {
+            _ if self.stop.is_some() => Local::Open,
+            Some(unit) if unit.status == Status::Pending => Local::Ours,
+            Some(unit) if unit.status == Status::Done => Local::Done,
+            Some(_) => Local::Failed,
+            None => Local::Damaged,
+        };
+        if now_is != Local::Ours {
+            // Given back as it was.
+            drop(guard);
+            self.board.set(&key, now_is);
+            self.board.drop_page();
+            return;
+        }
+        self.won_in_round += 1;
+        self.tally.taken_over += usize::from(probe);
+        if probe {
+            // What else its holder had is free as well: look again at once.
+            self.next_round = boottime();
+        }
+        let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
+        self.in_slots += 1;
+        self.slots.push(Task { key, unit, guard: Arc::new(guard) });
+    }
+
+    fn on_ended(&mut self, key: Key, guard: Option<Guard>, ended: Ended) {
+        let Some(guard) = guard else {
+            self.hand_back(&key);
+            return;
+        };
+        match ended {
+            Ended::Ran { status, started, finished, took } => {
+                let run_secs = self.run_secs.get_or_insert(took.as_secs_f64());
+                *run_secs += (took.as_secs_f64() - *run_secs) / 16.0;
+                self.on_ran(key, guard, status, started, finished);
+            }
+            Ended::Stopped(Why::Revoked) => {
+                let now = self.wall();
+                self.failed(key, guard, i64::from(exit::LOST), now, now);
+            }
+            Ended::Stopped(Why::Losing) => {
+                say::note(format!(
+                    "{key}: the lease was being lost, and the command was stopped; the unit is run again"
+                ));
+                self.hand_back(&key);
+            }
+            Ended::Stopped(Why::Asked) | Ended::TooLate => self.hand_back(&key),
+            Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
+        }
+    }
+
+    fn hand_back(&mut self, key: &Key) {
+        self.tally.handed_back += 1;
+        self.board.set(key, Local::Open);
+    }
+
+    fn on_ran(&mut self, key: Key, guard: Guard, status: ExitStatus, started: u64, finished: u64) {
+        let exit = i64::from(shell_status(status));
+        if !status.success() {
+            return self.failed(key, guard, exit, started, finished);
+        }
+        let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts);
+        let ran = Ran { exit, host: &self.host, worker: self.leases.holder().as_str(), started, finished };
+        let metadata = Unit::record(guard.metadata().clone(), Status::Done, attempts, None, &ran);
+        self.record(key, guard, Local::Done, metadata);
+    }
+
+    fn failed(&mut self, key: Key, guard: Guard, exit: i64, started: u64, finished: u64) {
+        const LONGEST: Duration = Duration::from_secs(300);
+        self.tally.failures += 1;
+        let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts).saturating_add(1);
+        let ran = Ran { exit, host: &self.host, worker: self.leases.holder().as_str(), started, finished };
+        let is_last = attempts > self.plan.retries;
+        let (status, to, not_before) = if is_last {
+            (Status::Failed, Local::Failed, None)
+        } else {
+            let doubled = self.plan.backoff.saturating_mul(1 << (attempts - 1).min(20));
+            let pause =
+                u64::try_from(doubled.min(LONGEST.max(self.plan.backoff)).as_millis()).unwrap_or(u64::MAX);
+            (Status::Pending, Local::Open, Some(self.wall().saturating_add(pause)))
+        };
+        let metadata = Unit::record(guard.metadata().clone(), status, attempts, not_before, &ran);
+        self.record(key, guard, to, metadata);
+    }
+
+    fn on_not_started(&mut self, key: Key, guard: Guard, error: &std::io::Error) {
+        let program = &self.plan.command.program;
+        match error.kind() {
+            std::io::ErrorKind::ArgumentListTooLong => {
+                let now = self.wall();
+                self.failed(key, guard, i64::from(exit::CANNOT_EXECUTE), now, now);
+            }
+            std::io::ErrorKind::OutOfMemory | std::io::ErrorKind::WouldBlock => {
+                // This machine's want of processes or memory is not the unit's fault.
+                let failure = not_started(program, error);
+                self.hand_back(&key);
+                self.on_trouble(&StoreError::unavailable(failure.text));
+            }
+            _ => {
+                let failure = not_started(program, error);
+                self.hand_back(&key);
+                self.give_up(failure);
+            }
+        }
+    }
+
+    fn on_recorded(&mut self, key: &Key, to: Local, result: Result<bool, LeaseError>) {
+        match result {
+            Ok(true) => {
+                self.tally.done += usize::from(to == Local::Done);
+                self.board.set(key, to);
+            }
+            Ok(false) => {
+                say::note(format!(
+                    "{key}: the lease was lost before the result could be recorded; the unit is run again"
+                ));
+                self.hand_back(key);
+            }
+            Err(error) => {
+                say::note(format!("{key}: the result could not be recorded: {error}"));
+                self.hand_back(key);
+            }
+        }
+    }
+
+    /// Something did not work that may work later.
+    fn on_trouble(&mut self, error: &StoreError) {
+        let now = boottime();
+        let text = error.to_string();
+        self.board.drop_candidates();
+        self.next_round = now + (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1));
+        let patience = (self.plan.ttl * 6).max(Duration::from_secs(60));
+        match &self.trouble {
+            None => say::note(format!("{text}; trying on")),
+            Some((since, _)) if now.saturating_sub(*since) > patience && self.in_slots == 0 => {
+                let failure =
+                    Failure::new(exit::UNAVAILABLE, format!("{text}; given up after {}", brief(patience)));
+                self.give_up(failure);
+                return;
+            }
+            Some((_, last)) if *last != text => say::note(format!("{text}; trying on")),
+            Some(_) => {}
+        }
+        let since = self.trouble.take().map_or(now, |(since, _)| since);
+        self.trouble = Some((since, text));
+        if !error.is_passing() {
+            self.give_up(error.clone().into());
+        }
+    }
+
+    fn give_up(&mut self, failure: Failure) {
+        self.begin_stop(Stop::Failure(failure));
+    }
+
+    fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
+        if let Some(Stop::Signal(_)) = self.stop {
+            for active in self.slots.active() {
+                active.stop(Why::Asked, Duration::ZERO);
+                active.go_on_stopping(true);
+            }
+            return Err(Failure::by_signal(signal));
+        }
+        let running = count(self.slots.active().len(), "running command");
+        say::note(format!("{}: stopping {running}; once more to stop at once", signals::name(signal)));
+        self.begin_stop(Stop::Signal(signal));
+        Ok(())
+    }
+
+    fn begin_stop(&mut self, stop: Stop) {
+        if self.stop.is_some() && !matches!(stop, Stop::Signal(_)) {
+            return;
+        }
+        self.stop = Some(stop);
+        self.board.drop_candidates();
+        for task in self.slots.close() {
+            self.in_slots -= 1;
+            self.board.set(&task.key, Local::Open);
+        }
+    }
+
+    /// Sees to the running commands and to the deadline that the watchdog goes by.
+    fn look_after(&mut self) {
+        let asked_at = asked_now();
+        let left = self.leases.session_remaining();
+        if !left.is_zero() {
+            self.keeper.prolong(asked_at, left);
+        }
+        let lead = self.keeper.lead();
+        for active in self.slots.active() {
+            if self.stop.is_some() {
+                active.stop(Why::Asked, self.plan.grace);
+            }
+            match outlook(&active.guard, lead, &active.dark) {
+                Outlook::Good => {}
+                Outlook::Revoked(within) => active.stop(Why::Revoked, within.min(self.plan.grace)),
+                Outlook::Losing(within) => active.stop(Why::Losing, within),
+                Outlook::Lost => active.stop(Why::Losing, Duration::ZERO),
+            }
+            active.go_on_stopping(false);
+        }
+        self.progress.show(self.board.counts(), self.in_slots);
+        if self.progress.is_shown() && !self.is_auditing && boottime() >= self.next_audit {
+            self.audit();
+        }
+    }
+
+    /// How long nothing needs to be looked at if nothing happens.
+    fn pause(&self) -> Duration {
+        let now = boottime();
+        let slow = (self.plan.ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(100));
+        let stopping = self.slots.active().iter().any(|active| active.is_stopping());
+        let pause = if stopping { Duration::from_millis(5) } else { slow };
+        if self.next_round > now { pause.min(self.next_round - now) } else { pause }
+    }
+
+    fn wall(&self) -> u64 {
+        self.leases.clock().now().wall.0
+    }
+}

@@ -1,0 +1,106 @@
+//! Registering units: each is a record of its own, made once, whoever gives it and how often.
+
+use super::board::{Board, Local};
+use super::unit::{Fnv, Status, Unit};
+use crate::exit::Failure;
+use crate::meant;
+use crate::say;
+use crate::text::count;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tenure::{Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, StoreError, StoreExt, Write};
+use tenure_core::Nonces;
+
+/// The job as it was found, and what was added.
+pub(crate) struct Registered {
+    pub(crate) board: Board,
+    pub(crate) created: usize,
+}
+
+/// Makes the records that are missing.
+pub(crate) async fn register(
+    leases: &Leases,
+    plan: &meant::Work,
+    keys: Vec<Key>,
+) -> Result<Registered, Failure> {
+    let store = leases.store();
+    let prefix = plan.name.prefix();
+    let mut listing = patiently(async || store.list_all(&prefix).await).await?;
+    let mut nonces = Nonces::new(instance(leases));
+    if plan.retry_failed {
+        let resets: Vec<Write> =
+            listing.iter().filter_map(|listed| reset(leases, &mut nonces, listed)).collect();
+        if !resets.is_empty() {
+            let n = won(&patiently(async || store.write_all(resets.clone()).await).await?);
+            say::note(format!("{} to be tried again", count(n, "failed unit")));
+            listing = patiently(async || store.list_all(&prefix).await).await?;
+        }
+    }
+    let known: BTreeSet<&Key> = listing.iter().map(|listed| &listed.key).collect();
+    let missing: Vec<Key> = keys.into_iter().filter(|key| !known.contains(key)).collect();
+    let writes: Vec<Write> = missing
+        .iter()
+        .map(|key| Write {
+            key: key.clone(),
+            expect: Expect::Absent,
+            record: vacant(leases, &mut nonces, Fence::default(), Unit::fresh()),
+        })
+        .collect();
+    // Repeating a batch is harmless: what it has made already is not absent any more.
+    let outcomes = patiently(async || store.write_all(writes.clone()).await).await?;
+    let mut board = Board::new(&listing, &missing);
+    for (key, outcome) in missing.iter().zip(&outcomes) {
+        if let Outcome::Lost(Some(stored)) = outcome
+            && Unit::of(&stored.record.metadata).is_none()
+        {
+            board.set(key, Local::Damaged);
+        }
+    }
+    for listed in listing.iter().filter(|listed| listed.stored.is_err()) {
+        if let Err(error) = &listed.stored {
+            say::note(format!("{}: {error}; it is left as it is, and not run", listed.key));
+        }
+    }
+    Ok(Registered { board, created: won(&outcomes) })
+}
+
+fn won(outcomes: &[Outcome]) -> usize {
+    outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Won { .. })).count()
+}
+
+/// A number for this process's own writes, from the random part of its name.
+pub(crate) fn instance(leases: &Leases) -> u64 {
+    let mut digest = Fnv::default();
+    digest.update(b"tenure-cli ");
+    digest.update(leases.holder().as_str().as_bytes());
+    digest.finish()
+}
+
+pub(crate) fn vacant(leases: &Leases, nonces: &mut Nonces, fence: Fence, metadata: Metadata) -> Record {
+    Record { fence, nonce: nonces.draw(), stamp: leases.clock().now().wall, tenure: None, metadata }
+}
+
+fn reset(leases: &Leases, nonces: &mut Nonces, listed: &Listed) -> Option<Write> {
+    let stored = listed.stored.as_ref().ok()?;
+    let is_failed = Unit::of(&stored.record.metadata)?.status == Status::Failed;
+    if !is_failed || stored.record.tenure.is_some() {
+        return None;
+    }
+    let metadata = Unit::reset(stored.record.metadata.clone());
+    let record = vacant(leases, nonces, stored.record.fence, metadata);
+    Some(Write { key: listed.key.clone(), expect: Expect::Unchanged(stored.version), record })
+}
+
+/// Repeats a call while its failure may pass, for some seconds.
+pub(crate) async fn patiently<T>(
+    mut call: impl AsyncFnMut() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    const PAUSES_MS: [u64; 5] = [50, 100, 200, 400, 800];
+    for pause in PAUSES_MS {
+        match call().await {
+            Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_millis(pause)).await,
+            result => return result,
+        }
+    }
+    call().await
+}

@@ -1,0 +1,233 @@
+//! Jobs and units by name, and what a unit's record says about it.
+
+use crate::exit::Failure;
+use crate::meant::Template;
+use crate::text::escaped;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use tenure::{Key, Metadata, Value};
+
+/// What the keys of all jobs begin with.
+pub(crate) const ROOT: &str = "work/";
+
+/// The name of a job: 1 to 128 bytes without a slash.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct JobName(String);
+
+impl JobName {
+    const MAX_BYTES: usize = 128;
+
+    pub(crate) fn new(text: &OsStr) -> Result<JobName, Failure> {
+        let Some(name) = text.to_str() else {
+            return Err(Failure::usage(format!(
+                "the job's name \"{}\" is not UTF-8 text",
+                text.as_bytes().escape_ascii()
+            )));
+        };
+        let shown: String = escaped(name).chars().take(40).collect();
+        if name.is_empty() || name.len() > Self::MAX_BYTES {
+            let (is, most) = (name.len(), Self::MAX_BYTES);
+            return Err(Failure::usage(format!(
+                "the job's name \"{shown}\" has {is} bytes; allowed are 1 to {most}"
+            )));
+        }
+        if name.contains('/') {
+            return Err(Failure::usage(format!(
+                "the job's name \"{shown}\" has a slash, which ends a job's name in keys"
+            )));
+        }
+        Ok(JobName(name.to_owned()))
+    }
+
+    /// The same name wherever the same command is given: what it is called, and a digest of it with its arguments.
+    pub(crate) fn of_command(template: &Template) -> Result<JobName, Failure> {
+        let mut digest = Fnv::default();
+        for word in std::iter::once(&template.program).chain(&template.arguments) {
+            digest.update(word.as_bytes());
+            digest.update(&[0]);
+        }
+        let base = std::path::Path::new(&template.program).file_name().unwrap_or_default().to_string_lossy();
+        let base: String =
+            base.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).take(40).collect();
+        JobName::new(OsStr::new(&format!("{base}-{:08x}", digest.finish() & 0xffff_ffff)))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What the keys of its units begin with.
+    pub(crate) fn prefix(&self) -> String {
+        format!("{ROOT}{}/", self.0)
+    }
+
+    /// The job and the unit that a key names, if it names any.
+    pub(crate) fn of_key(key: &Key) -> Option<(&str, &str)> {
+        key.as_str().strip_prefix(ROOT)?.split_once('/')
+    }
+}
+
+/// FNV-1a with 64 bits (Fowler, Noll, Vo): the same on every machine and in every version.
+#[derive(Debug)]
+pub(crate) struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    pub(crate) fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Where a unit stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Status {
+    /// To be run, again perhaps.
+    Pending,
+    /// Run with success. Never run again.
+    Done,
+    /// Given up after too many attempts.
+    Failed,
+}
+
+/// What a unit's record says, beside fields that we don't know and keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) status: Status,
+    /// How often it has failed.
+    pub(crate) attempts: u32,
+    /// Not to be run before this, in Unix milliseconds.
+    pub(crate) not_before: u64,
+    /// Who ran it last.
+    pub(crate) worker: Option<String>,
+}
+
+/// What is known at the end of one run of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ran<'a> {
+    pub(crate) exit: i64,
+    pub(crate) host: &'a str,
+    pub(crate) worker: &'a str,
+    /// Both in Unix milliseconds.
+    pub(crate) started: u64,
+    pub(crate) finished: u64,
+}
+
+impl Unit {
+    /// Reads a record's metadata; none if it is no unit's.
+    pub(crate) fn of(metadata: &Metadata) -> Option<Unit> {
+        let status = match metadata.get("status")?.as_text()? {
+            "pending" => Status::Pending,
+            "done" => Status::Done,
+            "failed" => Status::Failed,
+            _ => return None,
+        };
+        let number = |name| {
+            metadata.get(name).and_then(Value::as_i64).and_then(|n: i64| u64::try_from(n).ok()).unwrap_or(0)
+        };
+        Some(Unit {
+            status,
+            attempts: u32::try_from(number("attempts")).unwrap_or(u32::MAX),
+            not_before: number("not_before"),
+            worker: metadata.get("worker").and_then(Value::as_text).map(str::to_owned),
+        })
+    }
+
+    /// The metadata of a unit that was never run.
+    pub(crate) fn fresh() -> Metadata {
+        Metadata::from([("status".to_owned(), Value::from("pending"))])
+    }
+
+    /// The metadata to record for a run that left the unit `status`.
+    pub(crate) fn record(
+        mut metadata: Metadata,
+        status: Status,
+        attempts: u32,
+        not_before: Option<u64>,
+        ran: &Ran<'_>,
+    ) -> Metadata {
+        let status = match status {
+            Status::Pending => "pending",
+            Status::Done => "done",
+            Status::Failed => "failed",
+        };
+        metadata.insert("status".to_owned(), status.into());
+        metadata.insert("attempts".to_owned(), i64::from(attempts).into());
+        metadata.insert("exit".to_owned(), ran.exit.into());
+        metadata.insert("host".to_owned(), ran.host.into());
+        metadata.insert("worker".to_owned(), ran.worker.into());
+        metadata.insert("started".to_owned(), whole(ran.started).into());
+        metadata.insert("finished".to_owned(), whole(ran.finished).into());
+        match not_before {
+            Some(at) => metadata.insert("not_before".to_owned(), whole(at).into()),
+            None => metadata.remove("not_before"),
+        };
+        metadata
+    }
+
+    /// The metadata of a failed unit that is to be tried again from the start.
+    pub(crate) fn reset(mut metadata: Metadata) -> Metadata {
+        metadata.insert("status".to_owned(), "pending".into());
+        metadata.insert("attempts".to_owned(), 0.into());
+        metadata.remove("not_before");
+        metadata
+    }
+}
+
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(words: &[&str]) -> Template {
+        Template { program: words[0].into(), arguments: words[1..].iter().map(Into::into).collect() }
+    }
+
+    #[test]
+    fn a_jobs_name_follows_from_its_command() {
+        let name = |words: &[&str]| JobName::of_command(&template(words)).unwrap().as_str().to_owned();
+        assert_eq!(name(&["/usr/bin/wc", "-w"]), name(&["/usr/bin/wc", "-w"]));
+        assert!(name(&["/usr/bin/wc", "-w"]).starts_with("wc-"));
+        assert_ne!(name(&["wc", "-w"]), name(&["wc", "-l"]));
+        assert_ne!(name(&["a", "bc"]), name(&["a", "b", "c"]));
+        assert!(name(&["/"]).starts_with('-'));
+    }
+
+    #[test]
+    fn names_that_would_mix_up_jobs_are_refused() {
+        for bad in ["", "a/b", &"x".repeat(129)] {
+            assert!(JobName::new(OsStr::new(bad)).is_err(), "{bad}");
+        }
+        assert!(JobName::new(OsStr::from_bytes(b"\xff")).is_err());
+        let key = Key::new("work/job/a/b").unwrap();
+        assert_eq!(JobName::of_key(&key), Some(("job", "a/b")));
+    }
+
+    #[test]
+    fn a_units_record_tells_what_was_written() {
+        let ran = Ran { exit: 3, host: "h", worker: "w", started: 5, finished: 9 };
+        let metadata = Unit::record(Unit::fresh(), Status::Pending, 2, Some(77), &ran);
+        let unit = Unit::of(&metadata).unwrap();
+        assert_eq!(
+            unit,
+            Unit { status: Status::Pending, attempts: 2, not_before: 77, worker: Some("w".into()) }
+        );
+        let reset = Unit::of(&Unit::reset(metadata)).unwrap();
+        assert_eq!((reset.status, reset.attempts, reset.not_before), (Status::Pending, 0, 0));
+        assert_eq!(Unit::of(&Metadata::new()), None);
+        assert_eq!(Unit::of(&[("status".to_owned(), Value::from("odd"))].into()), None);
+    }
+}
