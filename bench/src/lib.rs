@@ -13,7 +13,6 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 /// A stopwatch that runs.
-#[must_use]
 pub fn stopwatch() -> impl Fn() -> Duration {
     let start = Instant::now();
     move || start.elapsed()

@@ -105,7 +105,9 @@ pub(crate) struct Bid {
     occupant: Option<Occupant>,
     last_error: Option<StoreError>,
     abandoned: bool,
-    /// When a bid that only tries gives up resolving.
+    /// The key is said to have changed while an operation was under way, which may have seen it before that.
+    hinted: bool,
+    /// Until then, and beyond the user's patience, it is worth finding out what became of unresolved claims.
     resolve_by: Tick,
 }
 
@@ -120,7 +122,8 @@ impl Bid {
             occupant: None,
             last_error: None,
             abandoned: false,
-            resolve_by: Tick::NEVER,
+            hinted: false,
+            resolve_by: Tick(0),
         };
         let end = match &mut bid.goal.carry {
             Carry::Replace(_) => bid.claim_vacant(ctx),
@@ -173,7 +176,10 @@ impl Bid {
 
     /// Time has passed, or the key is said to have changed.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, changed: bool) -> Option<BidEnd> {
-        let State::Waiting { until } = self.state else { return None };
+        let State::Waiting { until } = self.state else {
+            self.hinted |= changed;
+            return None;
+        };
         if self.patience_is_over(ctx) && !self.is_stray() && !self.abandoned {
             return Some(self.give_up());
         }
@@ -181,11 +187,12 @@ impl Bid {
     }
 
     fn patience_is_over(&self, ctx: &Ctx<'_>) -> bool {
-        match self.goal.patience {
-            Patience::Try => ctx.now.held >= self.resolve_by,
-            Patience::Until(end) => ctx.now.held >= end,
-            Patience::Forever => false,
-        }
+        let end = match self.goal.patience {
+            Patience::Try => Tick(0),
+            Patience::Until(end) => end,
+            Patience::Forever => Tick::NEVER,
+        };
+        ctx.now.held >= if self.is_stray() { end.max(self.resolve_by) } else { end }
     }
 
     fn give_up(&mut self) -> BidEnd {
@@ -268,9 +275,7 @@ impl Bid {
             }
             if !ctx.rules.bugs.has(Bug::UnknownIsFailure) {
                 self.unresolved.push(attempt);
-            }
-            if self.goal.patience == Patience::Try && self.resolve_by == Tick::NEVER {
-                self.resolve_by = ctx.now.held.after(self.goal.ttl.duration());
+                self.resolve_by = attempt.sent.after(self.goal.ttl.duration());
             }
         }
         self.pause(ctx, error)
@@ -286,8 +291,7 @@ impl Bid {
                 return Some(BidEnd::Dropped);
             }
         } else {
-            let only_tries = self.goal.patience == Patience::Try && !self.is_stray();
-            if only_tries || self.patience_is_over(ctx) || !error.is_passing() {
+            if self.patience_is_over(ctx) || !error.is_passing() {
                 return Some(BidEnd::Failed(error));
             }
         }
@@ -297,6 +301,7 @@ impl Bid {
     }
 
     fn look(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {
+        self.hinted = false;
         self.state = State::Looking { op: ctx.read(&self.goal.key, self.goal.ttl) };
         None
     }
@@ -431,6 +436,9 @@ impl Bid {
                 ctx.vigils.end(key);
             }
             return Some(BidEnd::Held(self.occupant.take()));
+        }
+        if self.hinted {
+            return self.look(ctx);
         }
         let poll = ctx.jittered(tenure.ttl.part(4).min(ctx.rules.poll));
         let next = until.min(poll).max(ctx.now.held.after(std::time::Duration::from_micros(100)));

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Which part of a holder an operation or a wake-up belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Part {
-    /// The session.
+    /// The session; it comes before all that rides on it.
     Session,
     /// A lease, by its id.
     Lease(u64),

@@ -136,9 +136,7 @@ impl Edit {
     ) -> Option<EditEnd> {
         let (_, attempt) = self.in_flight.take_if(|(op, _)| *op == id)?;
         match result {
-            Ok(Answer::Write(Outcome::Won { version, .. })) => {
-                Some(self.done(version, attempt))
-            }
+            Ok(Answer::Write(Outcome::Won { version, .. })) => Some(self.done(version, attempt)),
             Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current),
             Ok(Answer::Read(_)) => None,
             Err(error) => {

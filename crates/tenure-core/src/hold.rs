@@ -258,6 +258,7 @@ impl Hold {
         self.version = current.version;
         let landed = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.beat).copied();
         self.unresolved.clear();
+        self.failures = 0;
         self.last_error = None;
         if let Some(attempt) = landed.filter(|_| !self.suspended) {
             self.extend(ctx, attempt.sent, out);

@@ -17,6 +17,7 @@ use crate::metadata::Metadata;
 use crate::op::{Answer, Event, Machine, OpId, Request, Step};
 use crate::record::{Ask, Occupant};
 use crate::session::Session;
+use crate::table::Table;
 use crate::time::{Now, Tick, Ttl};
 use crate::vigil::{Rules, Vigils};
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,7 +151,7 @@ pub(crate) struct Desk {
 pub struct Holder {
     pub(crate) desk: Desk,
     pub(crate) session: Session,
-    pub(crate) leases: BTreeMap<LeaseId, Lease>,
+    pub(crate) leases: Table<Lease>,
     pub(crate) loose: BTreeMap<Key, Loose>,
     /// Leases that wait for the session to be up.
     pub(crate) queued: BTreeSet<LeaseId>,
@@ -205,7 +206,7 @@ impl Holder {
         Holder {
             desk,
             session: Session::default(),
-            leases: BTreeMap::new(),
+            leases: Table::default(),
             loose: BTreeMap::new(),
             queued: BTreeSet::new(),
             bidding: BTreeSet::new(),
@@ -266,8 +267,13 @@ impl Holder {
 
     fn wake_due(&mut self, now: Now) {
         // Each part is woken at most once for a step, so that none that asks for the present tick can keep us here.
-        let due: Vec<Part> =
+        if self.timers.first().is_none_or(|(at, _)| *at > now.held) {
+            return;
+        }
+        let mut due: Vec<Part> =
             self.timers.iter().take_while(|(at, _)| *at <= now.held).map(|(_, part)| part.clone()).collect();
+        // The session first: if its time is over, so is that of all that rides on it, and nothing is written for it.
+        due.sort_unstable();
         for part in due {
             match part {
                 Part::Session => self.wake_session(now),
@@ -322,14 +328,14 @@ impl Holder {
     fn stop(&mut self, now: Now) {
         self.stopping = true;
         let all = self.leases.iter().filter(|(_, lease)| !lease.is_lapsing());
-        let all: Vec<LeaseId> = all.map(|(id, _)| *id).collect();
+        let all: Vec<LeaseId> = all.map(|(id, _)| id).collect();
         for id in all {
             self.release(now, id, None);
         }
     }
 
     fn go_on_stopping(&mut self, now: Now) {
-        if self.leases.values().all(Lease::is_lapsing) {
+        if self.leases.len() == self.lapsing as usize {
             self.leave_session(now);
         }
     }

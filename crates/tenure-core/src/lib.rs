@@ -21,6 +21,7 @@ mod metadata;
 pub mod op;
 mod record;
 mod session;
+mod table;
 pub mod time;
 mod vigil;
 
@@ -34,5 +35,6 @@ pub use holder::{Beat, Command, Holder, Identity, LeaseId, Notice, Want};
 pub use key::{HolderId, Key};
 pub use metadata::{Metadata, Number, Value};
 pub use record::{Ask, Letter, MAILBOX, Occupant, Record, Ride, Stored, Tenure};
+pub use table::Table;
 pub use time::{Clock, Drift, Now, Tick, Ttl, Wall};
 pub use vigil::Rules;

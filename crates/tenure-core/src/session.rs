@@ -221,7 +221,7 @@ impl Holder {
         }
         self.loose.clear();
         let riding: Vec<LeaseId> =
-            self.leases.iter().filter(|(_, lease)| lease.rides()).map(|(id, _)| *id).collect();
+            self.leases.iter().filter(|(_, lease)| lease.rides()).map(|(id, _)| id).collect();
         for id in riding {
             let Some(lease) = self.leases.remove(&id) else { continue };
             self.set_wake(Part::Lease(id.0), None);
@@ -231,7 +231,7 @@ impl Holder {
 
     fn sort_mail(&mut self, now: Now, letters: Vec<Letter>) {
         for letter in letters {
-            let rider = self.leases.iter().find(|(_, lease)| lease.rides_for(&letter.key)).map(|(id, _)| *id);
+            let rider = self.leases.iter().find(|(_, lease)| lease.rides_for(&letter.key)).map(|(id, _)| id);
             match (rider, letter.ask) {
                 (Some(_), Ask::Confirm) => {}
                 (Some(id), Ask::Revoke) => {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::{Ask, Loss, Tick};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,6 @@ impl Belief {
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) belief: Belief,
-    pub(crate) wake: Notify,
     news: Mutex<Option<Box<News>>>,
 }
 
@@ -55,6 +54,7 @@ struct News {
     asks: VecDeque<Ask>,
     revoked: bool,
     cancel: Option<CancellationToken>,
+    wake: Arc<Notify>,
 }
 
 /// More unread requests than this are not kept; they all say the same.
@@ -73,7 +73,7 @@ impl Cell {
         if let Some(cancel) = &news.cancel {
             cancel.cancel();
         }
-        self.wake.notify_waiters();
+        news.wake.notify_waiters();
     }
 
     pub(crate) fn asked(&self, ask: Ask) {
@@ -86,7 +86,12 @@ impl Cell {
         if let Some(cancel) = news.cancel.as_ref().filter(|_| news.revoked) {
             cancel.cancel();
         }
-        self.wake.notify_waiters();
+        news.wake.notify_waiters();
+    }
+
+    /// Notified of each piece of news. Made when someone listens: there may be a million leases that nobody asks about.
+    pub(crate) fn wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.news().get_or_insert_default().wake)
     }
 
     pub(crate) fn loss(&self) -> Option<Loss> {

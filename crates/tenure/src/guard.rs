@@ -90,8 +90,9 @@ impl Guard {
     /// # Cancel safety
     /// May be dropped and called again.
     pub async fn lost(&self) -> Loss {
+        let wake = self.cell.wake();
         loop {
-            let woken = self.cell.wake.notified();
+            let woken = wake.notified();
             if let Some(loss) = self.cell.loss() {
                 return loss;
             }
@@ -117,8 +118,9 @@ impl Guard {
     /// # Cancel safety
     /// A request is taken only when the future completes.
     pub async fn asked(&self) -> Ask {
+        let wake = self.cell.wake();
         loop {
-            let woken = self.cell.wake.notified();
+            let woken = wake.notified();
             if let Some(ask) = self.cell.next_ask() {
                 return ask;
             }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{
     Clock, Command, Drift, Holder, HolderId, Identity, InvalidInput, Key, LeaseId, Loss, Metadata, Nonce,
-    Nonces, Notice, Rules, StoreError, Tick, Token, Ttl,
+    Nonces, Notice, Rules, StoreError, Table, Tick, Token, Ttl,
 };
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -45,7 +45,7 @@ pub(crate) struct Inner {
 /// Who waits for what.
 #[derive(Default)]
 struct Users {
-    cells: BTreeMap<LeaseId, Arc<Cell>>,
+    cells: Table<Arc<Cell>>,
     replies: BTreeMap<LeaseId, (Asked, oneshot::Sender<Reply>)>,
     stopped: Vec<oneshot::Sender<()>>,
     over: bool,
@@ -492,7 +492,7 @@ impl Inner {
             Notice::Stopped => {
                 users.over = true;
                 users.replies.clear();
-                for cell in std::mem::take(&mut users.cells).into_values() {
+                for cell in std::mem::take(&mut users.cells).values() {
                     cell.lost(Loss::Released);
                 }
                 for stopped in std::mem::take(&mut users.stopped) {
