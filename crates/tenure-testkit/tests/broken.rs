@@ -4,6 +4,8 @@
 //! Every check is run against every flaw, on a runtime whose time is simulated, so that checks which wait for something
 //! that never comes don't really wait.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking, also in what they share")]
+
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -232,10 +234,10 @@ impl Store for Broken {
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         let key = self.key(key);
-        if self.flaw == Flaw::ReadsFromACache {
-            if let Some(cached) = self.cache.lock().unwrap().get(&key) {
-                return Ok(Some(cached.clone()));
-            }
+        if self.flaw == Flaw::ReadsFromACache
+            && let Some(cached) = self.cache.lock().unwrap().get(&key)
+        {
+            return Ok(Some(cached.clone()));
         }
         let stored = self.store.read(&key).await?.map(|stored| self.age(&key, stored, true));
         if let Some(stored) = &stored {

@@ -1,7 +1,8 @@
 //! Acquire-and-release pairs per second on one SQLite file, from 1, 4 and 16 processes with one handle each, and from 16
 //! tasks of one process, against bare SQLite transactions that write a row of the same size, in the same run.
 //!
-//! `cargo bench -p tenure-sqlite --bench pairs` prints the table; `TENURE_BENCH_MS` says for how long each cell runs. A pair
+//! `cargo bench -p tenure-sqlite --bench pairs` prints the table; `TENURE_BENCH_MS` says for how long each of a cell's
+//! rounds runs. A pair
 //! is two transactions, so what is compared is writes with transactions: 1.00 would be for free.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
@@ -24,6 +25,8 @@ use tenure_testkit::Scribe;
 const ROLE: &str = "TENURE_BENCH_ROLE";
 /// About what a row of a lease has, columns and record together.
 const ROW_BYTES: usize = 150;
+/// How many times each cell is measured.
+const ROUNDS: u32 = 6;
 
 /// What one process, or several together, did.
 #[derive(Default)]
@@ -41,6 +44,11 @@ impl Tally {
         done
     }
 
+    fn add(&mut self, other: Tally) {
+        self.writes += other.writes;
+        self.latencies.extend(other.latencies);
+    }
+
     fn count(&mut self, start: Instant) {
         self.writes += 1;
         self.latencies.push(u64::try_from(start.elapsed().as_micros()).unwrap());
@@ -55,13 +63,14 @@ impl Tally {
 fn main() {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let millis =
-        std::env::var("TENURE_BENCH_MS").map_or(if is_bench { 3000 } else { 50 }, |ms| ms.parse().unwrap());
+        std::env::var("TENURE_BENCH_MS").map_or(if is_bench { 500 } else { 10 }, |ms| ms.parse().unwrap());
     let span = Duration::from_millis(millis);
+    let whole = span * ROUNDS;
     if let Ok(role) = std::env::var(ROLE) {
         return work(&role, span);
     }
     let cores = std::thread::available_parallelism().unwrap();
-    println!("{cores} cores, {span:?} a cell; latencies are of single writes, in µs\n");
+    println!("{cores} cores, {whole:?} a cell; latencies are of single writes, in µs\n");
     println!(
         "| who | pairs/s | writes/s | p50 | p99 | max | bare transactions/s | p99 | max | writes : bare |"
     );
@@ -72,9 +81,13 @@ fn main() {
         ("16 processes", "process", 16),
         ("16 tasks in 1 process", "tasks", 1),
     ] {
-        let mut tenure = measure(kind, processes);
-        let mut bare = measure("bare", processes);
-        let rate = |tally: &Tally| tally.writes as f64 / span.as_secs_f64();
+        // By turns, so that what else the machine does falls on both.
+        let (mut tenure, mut bare) = (Tally::default(), Tally::default());
+        for _ in 0..ROUNDS {
+            tenure.add(measure(kind, processes));
+            bare.add(measure("bare", processes));
+        }
+        let rate = |tally: &Tally| tally.writes as f64 / whole.as_secs_f64();
         println!(
             "| {who} | {:.0} | {:.0} | {} | {} | {} | {:.0} | {} | {} | {:.2} |",
             rate(&tenure) / 2.0,
