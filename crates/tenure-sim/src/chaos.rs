@@ -61,6 +61,8 @@ impl World {
             Fault::Failover => {
                 let lag = self.dice.below(400 * MILLI);
                 let lost = self.store.fail_over(self.t, lag);
+                // What is on its way to the old primary never reaches the new one.
+                self.store_term += 1;
                 self.trace.tell(self.t, || Story::Store(format!("{lost} writes are lost")));
             }
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
@@ -189,7 +191,8 @@ impl World {
         self.tally.faults[Fault::Crash as usize] += 1;
         self.trace.tell(self.t, || Story::Fault(Some(index), "dies in the calm".to_owned()));
         // A walls' disagreement takes the second witness away, and hints are of keys, not of sessions.
-        let agree = self.scenario.wall_off_ms <= 100;
+        let jumps = self.scenario.faults.iter().any(|(fault, _)| *fault == Fault::StoreClock);
+        let agree = self.scenario.wall_off_ms <= 100 && !jumps;
         for (key, rides) in held {
             if !self.has_eager_waiter(key, Some(index)) {
                 continue;

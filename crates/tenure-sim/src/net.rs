@@ -21,6 +21,8 @@ pub(crate) struct Envelope {
     sent: Tick,
     /// When the node's driver gives up waiting.
     gives_up: True,
+    /// The store that it was sent to, where failovers put others in its place.
+    term: u32,
     /// A second copy, or one that was given up: its answer goes nowhere.
     stray: bool,
     /// Answers to it pass, whatever else is said.
@@ -119,14 +121,21 @@ impl World {
         let gives_up = node.clock.when(now.held.after(timeout)).max(self.t);
         let life = node.life;
         let passes = node.requests_pass;
-        let mut envelope = Envelope { node: index, life, id, op, sent: now.held, gives_up, stray: false, stumbles: false };
+        let mut envelope = Envelope { node: index, life, id, op, sent: now.held, gives_up, term: self.store_term, stray: false, stumbles: false };
         let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
         if self.scenario.stumbles && self.healed.is_some() {
             // Slow, and one renewal in a row may fail: that must not cost anyone a lease.
             arrives += self.dice.below(self.per_mille(110));
-            envelope.stumbles = urgent && !self.nodes[index].stumbled && self.dice.chance(0.3);
-            if urgent {
-                self.nodes[index].stumbled = envelope.stumbles;
+            let node = &mut self.nodes[index];
+            let key = key_of(&envelope.op);
+            let stumbled = node.stumbled.iter().position(|stumbled| stumbled == key);
+            match stumbled {
+                Some(at) if urgent => drop(node.stumbled.swap_remove(at)),
+                None if urgent && self.dice.chance(0.3) => {
+                    node.stumbled.push(key.clone());
+                    envelope.stumbles = true;
+                }
+                _ => {}
             }
         }
         let mut lost = !passes;
@@ -176,7 +185,7 @@ impl World {
 
     /// A request reaches the store.
     pub(crate) fn arrive(&mut self, envelope: Envelope) {
-        if self.store_down {
+        if self.store_down || envelope.term != self.store_term {
             if !envelope.stray {
                 self.give_up(&envelope, envelope.gives_up);
             }
@@ -273,6 +282,9 @@ impl World {
             }
         }
         self.check_mail(index, life, key, before, &after);
+        if after.tenure.as_ref().is_some_and(|tenure| !tenure.mail.is_empty()) {
+            self.mail_landed();
+        }
         if let (Some(key), None) = (ours, &after.tenure) {
             self.given_up(key);
         }

@@ -122,8 +122,8 @@ pub(crate) struct Node {
     /// Letters that users were told of, newest last.
     pub(crate) asked: Vec<(usize, Ask, True)>,
     pub(crate) stopping: bool,
-    /// The last renewal was made to fail: the next one will not be.
-    pub(crate) stumbled: bool,
+    /// Records whose last renewal was made to fail: the next one will not be.
+    pub(crate) stumbled: Vec<Key>,
 }
 
 impl Node {

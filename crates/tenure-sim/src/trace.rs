@@ -8,7 +8,7 @@ use tenure_core::op::{Expect, Op, Step};
 use tenure_core::{Notice, Tick};
 
 /// Lines kept of a timeline.
-const KEPT: usize = 400;
+const KEPT: usize = 40000;
 
 /// One line of a timeline.
 pub(crate) enum Story {

@@ -192,7 +192,7 @@ impl World {
             let until = now.after(self.ttl.duration());
             let (key, fence) = (self.keys[key].clone(), belief.fence);
             let vacate_from = if rides { until } else { Tick::NEVER };
-            node.close(Closed { key: key.clone(), fence, vacate_from });
+            let closed = Closed { key: key.clone(), fence, vacate_from };
             self.lapses[index].push(Lapse { key, fence, until, rides });
             if self.lapses[index].len() > 16 {
                 self.lapses[index].remove(0);
@@ -202,6 +202,7 @@ impl World {
             }
             self.set_doing(index, task, Doing::Ending);
             self.command(index, Command::Lapse(lease));
+            self.nodes[index].close(closed);
         } else {
             let metadata = self.dice.chance(0.1).then(Metadata::new);
             self.give_up_lease(index, lease, metadata);
@@ -229,6 +230,8 @@ impl World {
         // A guest takes the place of a task that has nothing to do, so that it has turns.
         let idle = self.nodes[index].tasks.iter().position(|task| task.doing == Doing::Idle);
         let task = idle.unwrap_or(GUEST);
+        // Who uses a token does not go on with what was lost, even if that was the same tenure.
+        self.nodes[index].closed.retain(|closed| closed.fence != token.fence || closed.key != token.key);
         self.nodes[index].views.push(View { task, ..view });
         self.set_doing(index, task, Doing::Ending);
         let command = match self.dice.below(10) {
@@ -336,7 +339,7 @@ impl World {
                 self.next_use(index, task, self.t);
             }
             _ => {
-                let (key, rides) = (view.key, view.rides);
+                let (key, rides) = (view.key, view.rides || view.stage != Stage::Wanted);
                 let alone = self.nodes[index].views.iter().filter(|view| view.key == key).count() == 1;
                 if alone && !rides {
                     let found = invariants::s4::resolved(index, &self.claims[index], key, now.held);
@@ -349,6 +352,9 @@ impl World {
 
     fn finished(&mut self, index: usize, lease: LeaseId) {
         if let Some(view) = self.nodes[index].forget(lease) {
+            if !self.nodes[index].views.iter().any(|other| other.key == view.key) {
+                self.claims[index].retain(|claim| claim.key != view.key);
+            }
             self.think(index, view.task);
         }
     }
@@ -465,10 +471,16 @@ impl World {
         stored.record.nonce = self.admin.draw();
         self.trace.tell(self.t, || Story::Store(format!("someone writes {ask:?} about k{index} to {to}")));
         let write = Write { key: to.clone(), expect: Expect::Unchanged(stored.version), record: stored.record };
+        self.mail_landed();
         if self.write_as_admin(write) && !self.mailed.iter().any(|(mailed, _)| *mailed == to) {
             self.mailed.push((to.clone(), self.t));
         }
         self.hint(&to, self.keys.iter().position(|key| *key == to));
+    }
+
+    pub(crate) fn mail_landed(&mut self) {
+        let bound = self.per_mille(1400) + self.slowness();
+        self.checks.takeovers.age_is_lost(bound);
     }
 
     /// `gc` of vacant records, by whoever's clock is right.

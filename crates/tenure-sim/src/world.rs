@@ -77,6 +77,8 @@ pub(crate) struct World {
     pub(crate) store: Registers,
     pub(crate) parcels: Parcels,
     pub(crate) errors: Errors,
+    /// Counts failovers.
+    pub(crate) store_term: u32,
     /// The store answers nothing, or only errors.
     pub(crate) store_down: bool,
     pub(crate) throttled: bool,
@@ -130,6 +132,7 @@ impl World {
                 unknown: StoreError::unknown("no answer to a write"),
                 refused: StoreError::unavailable("the store refuses"),
             },
+            store_term: 0,
             store_down: false,
             throttled: false,
             healed: None,
@@ -200,7 +203,7 @@ impl World {
             closed: Vec::new(),
             asked: Vec::new(),
             stopping: false,
-            stumbled: false,
+            stumbled: Vec::new(),
         }
     }
 

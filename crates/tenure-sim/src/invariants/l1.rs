@@ -29,6 +29,13 @@ impl Takeovers {
         self.open.entry(key).or_insert(vacancy);
     }
 
+    /// Mail was written to someone who may be dead: the record's age begins anew, so only silence counts.
+    pub(crate) fn age_is_lost(&mut self, bound: True) {
+        for vacancy in self.open.values_mut().filter(|vacancy| vacancy.by_death) {
+            vacancy.bound = vacancy.bound.max(bound);
+        }
+    }
+
     /// Nobody waits any more, or it starts over.
     pub(crate) fn cancel(&mut self, key: usize) {
         self.open.remove(&key);
