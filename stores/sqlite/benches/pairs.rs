@@ -2,8 +2,7 @@
 //! tasks of one process, against bare SQLite transactions that write a row of the same size, in the same run.
 //!
 //! `cargo bench -p tenure-sqlite --bench pairs` prints the table; `TENURE_BENCH_MS` says for how long each of a cell's
-//! rounds runs. A pair
-//! is two transactions, so what is compared is writes with transactions: 1.00 would be for free.
+//! rounds runs. A pair is two transactions, so what is compared is writes with transactions: 1.00 would be for free.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(
