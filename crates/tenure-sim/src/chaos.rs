@@ -63,6 +63,9 @@ impl World {
                 let lost = self.store.fail_over(self.t, lag);
                 // What is on its way to the old primary never reaches the new one.
                 self.store_term += 1;
+                self.store_down = true;
+                let span = 10 * MILLI + self.dice.below(self.per_mille(50));
+                self.at(self.t + span, What::StoreUp);
                 self.trace.tell(self.t, || Story::Store(format!("{lost} writes are lost")));
             }
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
@@ -194,13 +197,11 @@ impl World {
         let jumps = self.scenario.faults.iter().any(|(fault, _)| *fault == Fault::StoreClock);
         let agree = self.scenario.wall_off_ms <= 100 && !jumps;
         for (key, rides) in held {
-            if !self.has_eager_waiter(key, Some(index)) {
-                continue;
-            }
+            let Some(waiter) = self.eager_waiter(key, Some(index)) else { continue };
             let quick = (self.spec.age && agree) || (self.spec.push && !rides);
             let bound = self.per_mille(if quick { 1150 } else { 1400 }) + self.slowness();
             self.checks.takeovers.cancel(key);
-            self.checks.takeovers.begin(key, Vacancy { since: self.t, bound, by_death: true });
+            self.checks.takeovers.begin(key, Vacancy { since: self.t, bound, by_death: true, waiter });
         }
         self.kill(index);
     }

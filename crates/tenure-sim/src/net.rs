@@ -128,11 +128,12 @@ impl World {
             arrives += self.dice.below(self.per_mille(110));
             let node = &mut self.nodes[index];
             let key = key_of(&envelope.op);
-            let stumbled = node.stumbled.iter().position(|stumbled| stumbled == key);
+            let stumbled = node.stumbled.iter().position(|(stumbled, _)| stumbled == key);
             match stumbled {
-                Some(at) if urgent => drop(node.stumbled.swap_remove(at)),
+                Some(at) if urgent && node.stumbled[at].1 == 0 => drop(node.stumbled.swap_remove(at)),
+                Some(at) if urgent => node.stumbled[at].1 -= 1,
                 None if urgent && self.dice.chance(0.3) => {
-                    node.stumbled.push(key.clone());
+                    node.stumbled.push((key.clone(), 1));
                     envelope.stumbles = true;
                 }
                 _ => {}
@@ -249,6 +250,7 @@ impl World {
         let Some(tenure) = &write.record.tenure else { return };
         if tenure.id == write.record.nonce
             && tenure.ride.is_none()
+            && !node.uses_token(&write.key, write.record.fence)
             && let Some(key) = self.keys.iter().position(|key| *key == write.key)
         {
             let claims = &mut self.claims[index];

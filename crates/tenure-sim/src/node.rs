@@ -119,11 +119,13 @@ pub(crate) struct Node {
     pub(crate) link_turn: u32,
     pub(crate) beats: Vec<Beat>,
     pub(crate) closed: Vec<Closed>,
+    /// Tokens that were used here: what is written for them is not written for what was lost.
+    pub(crate) tokens: Vec<(Key, Fence)>,
     /// Letters that users were told of, newest last.
     pub(crate) asked: Vec<(usize, Ask, True)>,
     pub(crate) stopping: bool,
-    /// Records whose last renewal was made to fail: the next one will not be.
-    pub(crate) stumbled: Vec<Key>,
+    /// Records whose last renewal was made to fail: the next two will not be.
+    pub(crate) stumbled: Vec<(Key, u8)>,
 }
 
 impl Node {
@@ -161,6 +163,10 @@ impl Node {
                 self.beats.push(beat);
             }
         }
+    }
+
+    pub(crate) fn uses_token(&self, key: &Key, fence: Fence) -> bool {
+        self.tokens.iter().any(|(known, with)| known == key && *with == fence)
     }
 
     pub(crate) fn close(&mut self, closed: Closed) {

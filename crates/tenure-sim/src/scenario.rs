@@ -198,7 +198,7 @@ pub fn all() -> Vec<Scenario> {
             calls: &[],
             stumbles: true,
             deaths: false,
-            users: Users { tasks: 2, think: 3000, hold: 6000, mail: 6000, ..USERS },
+            users: Users { tasks: 2, think: 3000, hold: 6000, mail: 6000, tokens: 0, ..USERS },
             chaos: 1,
             calm: 80,
             rounds: 1,

@@ -201,6 +201,7 @@ impl World {
             link_turn: 0,
             beats: Vec::new(),
             closed: Vec::new(),
+            tokens: Vec::new(),
             asked: Vec::new(),
             stopping: false,
             stumbled: Vec::new(),
@@ -246,12 +247,14 @@ impl World {
         node.session_deadline = None;
         node.beats.clear();
         node.closed.clear();
+        node.tokens.clear();
         node.asked.clear();
         node.paused = false;
         node.pause_turn += 1;
         node.clock.set_pace(self.t, Pace::Running);
         self.claims[index].clear();
         self.lapses[index].clear();
+        self.checks.takeovers.waiters_died(index);
     }
 
     pub(crate) fn at(&mut self, t: True, what: What) {
@@ -406,6 +409,9 @@ impl World {
     pub(crate) fn tenure_landed(&mut self, key: usize) {
         if self.healed.is_some() {
             self.free_since[key] = None;
+            let (t, ttl) = (self.t, self.ttl_ns());
+            let found = self.checks.takeovers.held(key, t, ttl);
+            self.checks.check(t, Rule::L1, found);
         }
     }
 
@@ -421,6 +427,10 @@ impl World {
         }
         node.scheduled = True::MAX;
         let Some(at) = node.wake_at else { return };
+        if node.paused {
+            // Whoever lets it go on looks at its wake-up again.
+            return;
+        }
         if node.clock.held(self.t) < at {
             return self.schedule_wake(index);
         }

@@ -7,6 +7,7 @@
 
 use crate::clock::{SECOND, True};
 use std::collections::BTreeMap;
+use tenure_core::LeaseId;
 
 /// A holder that died, or a key that was given up, while others waited.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +15,8 @@ pub(crate) struct Vacancy {
     pub(crate) since: True,
     pub(crate) bound: True,
     pub(crate) by_death: bool,
+    /// On which node, and as which lease, someone waited for it before.
+    pub(crate) waiter: (usize, LeaseId),
 }
 
 /// Keys that wait for their next holder.
@@ -39,6 +42,15 @@ impl Takeovers {
     /// Nobody waits any more, or it starts over.
     pub(crate) fn cancel(&mut self, key: usize) {
         self.open.remove(&key);
+    }
+
+    /// Who waited does not any more, so nothing is promised.
+    pub(crate) fn waiter_left(&mut self, lease: LeaseId) {
+        self.open.retain(|_, vacancy| vacancy.waiter.1 != lease);
+    }
+
+    pub(crate) fn waiters_died(&mut self, node: usize) {
+        self.open.retain(|_, vacancy| vacancy.waiter.0 != node);
     }
 
     pub(crate) fn clear(&mut self) {

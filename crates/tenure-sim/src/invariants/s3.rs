@@ -30,6 +30,9 @@ pub(crate) fn landed(key: &Key, before: Option<&Record>, after: &Record) -> Resu
 /// A process sends a write.
 pub(crate) fn sent(node: &Node, now: Tick, write: &Write) -> Result<(), String> {
     let record = &write.record;
+    if node.uses_token(&write.key, record.fence) {
+        return Ok(());
+    }
     for closed in node.closed.iter().filter(|c| c.fence == record.fence && c.key == write.key) {
         let renews = record.tenure.as_ref().is_some_and(|tenure| tenure.id != record.nonce);
         if renews {

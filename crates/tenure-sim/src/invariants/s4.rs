@@ -25,6 +25,18 @@ pub(crate) fn founded(node: &Node, key: &Key, fence: Fence, until: Tick) -> Resu
     Ok(())
 }
 
+/// Users were told to believe in the session until `until`.
+pub(crate) fn session_founded(node: &Node, until: Tick) -> Result<(), String> {
+    let beats = node.beats.iter().filter(|beat| beat.key == node.session);
+    match beats.map(|beat| beat.sent.after(Drift::default().belief(beat.ttl))).max() {
+        Some(allowed) if until <= allowed => Ok(()),
+        allowed => Err(format!(
+            "node {} believes in its session until {}, and its last write that took effect allows {allowed:?}",
+            node.index, until.0
+        )),
+    }
+}
+
 /// A user was told that it did not get what it wanted. Then every claim of that attempt was looked for, or is old.
 pub(crate) fn resolved(node: usize, claims: &[Claim], key: usize, now: Tick) -> Result<(), String> {
     match claims.iter().find(|c| c.key == key && !c.settled && now.since(c.sent) < c.patience) {

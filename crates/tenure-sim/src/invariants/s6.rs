@@ -13,17 +13,18 @@ pub(crate) struct Lapse {
     pub(crate) key: Key,
     pub(crate) fence: Fence,
     pub(crate) until: Tick,
-    pub(crate) rides: bool,
+    /// The fence of the session that it rode on.
+    pub(crate) session: Option<Fence>,
 }
 
 /// A process sends a write.
 pub(crate) fn sent(node: &Node, lapses: &[Lapse], now: Tick, write: &Write) -> Result<(), String> {
-    if write.record.tenure.is_some() {
+    if write.record.tenure.is_some() || node.uses_token(&write.key, write.record.fence) {
         return Ok(());
     }
     for lapse in lapses.iter().filter(|lapse| now < lapse.until) {
         let itself = write.key == lapse.key && write.record.fence == lapse.fence;
-        let session = lapse.rides && node.session_deadline.is_some() && write.key == node.session;
+        let session = lapse.session == Some(write.record.fence) && write.key == node.session;
         if itself || session {
             return Err(format!(
                 "node {} vacates {} although {} {} was left to expire",
