@@ -34,6 +34,31 @@ pub(crate) fn signal_group(group: i32, signal: Signal) {
     }
 }
 
+/// Whether anything runs in a group. What is dead and waits for a parent to notice, which some containers' first process
+/// never does, does not count.
+pub(crate) fn is_group_alive(group: i32) -> bool {
+    if group <= 1 || killpg(Pid::from_raw(group), None).is_err() {
+        return false;
+    }
+    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
+    let mut known = false;
+    for process in processes
+        .flatten()
+        .filter(|process| process.file_name().as_bytes().first().is_some_and(u8::is_ascii_digit))
+    {
+        // After the name, which may hold anything: state, parent, group (proc(5)).
+        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let (state, of) = (fields.next(), fields.nth(1).and_then(|of| of.parse::<i32>().ok()));
+        known |= of.is_some();
+        if of == Some(group) && !matches!(state, Some("Z" | "X")) {
+            return true;
+        }
+    }
+    // Without a /proc that tells, the group must be taken for alive.
+    !known
+}
+
 /// The means to stop a command from another thread. It holds nothing while the group's number may belong to another.
 #[derive(Debug, Default)]
 pub(crate) struct Leash(Mutex<Option<i32>>);
@@ -105,7 +130,7 @@ impl Running {
 
     fn stop_leftovers(&self, grace: Duration) {
         const STEP: Duration = Duration::from_millis(5);
-        let remains = || killpg(Pid::from_raw(self.group), None).is_ok();
+        let remains = || is_group_alive(self.group);
         // As long as the group has a member, its number can't be given to another.
         if !remains() {
             return;

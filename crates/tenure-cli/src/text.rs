@@ -8,6 +8,9 @@ use tenure::Wall;
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "not a span of time; write it as in 500ms, 30s, 5m, 2h or 1d".to_owned())?;
     let millis = match unit {
         "ms" => 1.0,
         "s" | "" => 1e3,
@@ -18,9 +21,6 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
             return Err(format!("\"{}\" is no unit of time; use ms, s, m, h or d, as in 30s", escaped(unit)));
         }
     };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| "not a span of time; write it as in 500ms, 30s, 5m, 2h or 1d".to_owned())?;
     let millis = (number * millis).round();
     if millis > 1e15 {
         return Err("longer than any span of time that makes sense here".to_owned());

@@ -9,7 +9,7 @@
 //!
 //! Groups that were not registered yet when tenure was killed are found by a mark in their environment.
 
-use crate::process::{boottime, signal_group};
+use crate::process::{boottime, is_group_alive, signal_group};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid, getsid};
@@ -182,8 +182,10 @@ impl Dog {
         let kill_at = self.doomed.as_ref().map_or(now, |doomed| doomed.kill_at);
         loop {
             let left = kill_at.saturating_sub(boottime());
-            let alive =
-                self.doomed.as_ref().is_some_and(|doomed| doomed.groups.iter().any(|group| is_alive(*group)));
+            let alive = self
+                .doomed
+                .as_ref()
+                .is_some_and(|doomed| doomed.groups.iter().any(|group| is_group_alive(*group)));
             if left.is_zero() || !alive {
                 break;
             }
@@ -234,10 +236,6 @@ fn readable(input: &impl AsFd, within: Option<Duration>) -> bool {
     };
     let mut fds = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
     poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
-}
-
-fn is_alive(group: i32) -> bool {
-    group > 1 && nix::sys::signal::killpg(Pid::from_raw(group), None).is_ok()
 }
 
 #[cfg(test)]

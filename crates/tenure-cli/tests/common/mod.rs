@@ -1,0 +1,164 @@
+//! What the tests of the binary share: a directory with a store of its own, commands in it, and conditions to wait for.
+#![allow(dead_code, reason = "each test file uses a part of this")]
+#![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Longer than anything here takes on a busy machine.
+pub const LONG: Duration = Duration::from_secs(60);
+
+pub struct Bench {
+    dir: TempDir,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        Bench { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.path("leases.db")
+    }
+
+    /// `tenure` in this bench's directory, with its default store there, and nothing on standard input.
+    pub fn tenure(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        command.args(arguments).current_dir(self.dir.path()).env_remove("TENURE_STORE").stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.tenure(arguments).output().unwrap())
+    }
+
+    /// Starts it in the background; its output is thrown away.
+    pub fn start(&self, arguments: &[&str]) -> Process {
+        let mut command = self.tenure(arguments);
+        Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// The number that a command has written into a file.
+    pub fn number(&self, name: &str) -> Option<i32> {
+        self.read(name).strip_suffix('\n')?.trim().parse().ok()
+    }
+
+    pub fn await_number(&self, name: &str) -> i32 {
+        wait_for(name, || self.number(name))
+    }
+
+    /// One record as `show --json` tells it.
+    pub fn show(&self, key: &str) -> serde_json::Value {
+        let ran = self.run(&["show", key, "--json"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.json()
+    }
+
+    pub fn state(&self, key: &str) -> String {
+        self.show(key)["state"].as_str().unwrap().to_owned()
+    }
+
+    /// Runs SQL on the store's file.
+    pub fn sql(&self, sql: &str) {
+        rusqlite::Connection::open(self.store()).unwrap().execute_batch(sql).unwrap();
+    }
+}
+
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    pub fn of(output: Output) -> Ran {
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// A process that is killed at the end of its test if it is still there.
+pub struct Process(Child);
+
+impl From<Child> for Process {
+    fn from(child: Child) -> Process {
+        Process(child)
+    }
+}
+
+impl Process {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+
+    /// Its exit code, when it ends; -1 if a signal ended it.
+    pub fn wait(&mut self) -> i32 {
+        wait_for("the process to end", || self.0.try_wait().unwrap()).code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _over = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// Polls until there is something.
+pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LONG;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < end, "waited too long for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    wait_for(what, || condition().then_some(()));
+}
+
+/// Whether a process is there and not merely waiting to be reaped.
+pub fn is_alive(pid: i32) -> bool {
+    let stat =
+        std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Now, in Unix milliseconds, as commands write it with `date +%s%3N`.
+pub fn now_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_millis()).unwrap()
+}

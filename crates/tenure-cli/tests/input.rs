@@ -1,0 +1,160 @@
+//! Bad input, each named with its remedy, with the documented exit code, and with nothing changed.
+//!
+//! Plan: the command line as such; keys; ttls; stores by URL and by path; units; jobs.
+
+mod common;
+
+use common::Bench;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+#[track_caller]
+fn refused(bench: &Bench, arguments: &[&str], code: i32, text: &str) {
+    let ran = bench.run(arguments);
+    assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");
+    assert!(ran.err.contains(text), "{arguments:?}: {ran:?}");
+    assert_eq!(ran.out, "");
+}
+
+#[test]
+fn the_command_line_itself() {
+    let bench = Bench::new();
+    refused(&bench, &["fly"], 64, "unrecognized subcommand");
+    refused(&bench, &["run", "k"], 64, "CMD");
+    refused(&bench, &["run", "k", "--", ""], 64, "name of the command is empty");
+    refused(&bench, &["run", "k", "--ttl", "soon", "--", "true"], 64, "span of time");
+    refused(&bench, &["run", "k", "--ttl", "5x", "--", "true"], 64, "no unit of time");
+    refused(&bench, &["run", "k", "--try", "--wait", "1s", "--", "true"], 64, "cannot be used with");
+    refused(&bench, &["work", "u", "--parallel", "0", "--", "true"], 64, "--parallel 0");
+    refused(&bench, &["work", "u", "-0", "--", "true"], 64, "--null");
+    refused(&bench, &["work", "u", "--from", "f", "--", "true"], 64, "cannot be used with");
+    refused(&bench, &["man", "fly"], 64, "no verb \"fly\"");
+    assert!(!bench.store().exists(), "nothing was touched");
+}
+
+#[test]
+fn keys() {
+    let bench = Bench::new();
+    refused(&bench, &["run", "", "--", "true"], 64, "a key can't be empty");
+    refused(&bench, &["run", &"x".repeat(513), "--", "true"], 64, "513 bytes; the limit is 512");
+    refused(&bench, &["show", &"x".repeat(513)], 64, "the limit is 512");
+    let mut command = bench.tenure(&["run"]);
+    let output = command.arg(OsStr::from_bytes(b"a\xff\x1b[31m")).args(["--", "true"]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    assert!(error.contains("not UTF-8") && error.contains("\\xff") && !error.contains('\u{1b}'), "{error}");
+    assert!(!bench.store().exists());
+    assert_eq!(bench.run(&["run", &"x".repeat(512), "--", "true"]).code, 0);
+}
+
+#[test]
+fn ttls() {
+    let bench = Bench::new();
+    for ttl in ["0", "0s", "9ms", "86401s", "2d"] {
+        refused(&bench, &["run", "k", "--ttl", ttl, "--", "true"], 64, "10 ms to 1 day");
+        refused(&bench, &["work", "u", "--ttl", ttl, "--", "true"], 64, "10 ms to 1 day");
+    }
+    assert!(!bench.store().exists());
+    refused(&bench, &["run", "k", "--ttl", "50ms", "--", "true"], 64, "below this store's minimum");
+    refused(&bench, &["work", "u", "--ttl", "50ms", "--", "true"], 64, "below this store's minimum");
+    assert_eq!(bench.run(&["run", "k", "--ttl", "1d", "--", "true"]).code, 0);
+}
+
+#[test]
+fn stores() {
+    let bench = Bench::new();
+    refused(&bench, &["ls", "--store", "leases.db"], 64, "sqlite:leases.db");
+    refused(&bench, &["ls", "--store", "sqlite:"], 64, "names no file");
+    refused(&bench, &["ls", "--store", "memory:x"], 64, "nothing after the colon");
+    refused(&bench, &["ls", "--store", ""], 64, "not a URL");
+    let ran = bench.run(&["ls", "--store", "mongodb://user:hunter2@host/db"]);
+    assert_eq!(ran.code, 64);
+    assert!(
+        ran.err.contains("mongodb:") && ran.err.contains("sqlite:PATH") && !ran.err.contains("hunter2"),
+        "{ran:?}"
+    );
+    let ran = common::Ran::of(bench.tenure(&["--help"]).env("TENURE_STORE", "x://hunter2").output().unwrap());
+    assert!(!ran.out.contains("hunter2"), "help does not tell what is in the environment");
+}
+
+#[test]
+fn store_paths() {
+    let bench = Bench::new();
+    for verb in [
+        ["ls"].as_slice(),
+        &["show", "k"],
+        &["release", "k", "--yes"],
+        &["revoke", "k", "--yes"],
+        &["gc", "--yes"],
+        &["doctor"],
+    ] {
+        refused(&bench, verb, 69, "there is no store at leases.db");
+    }
+    assert!(!bench.store().exists(), "looking makes nothing");
+    std::fs::create_dir(bench.path("directory")).unwrap();
+    bench.write("text", "this is no database, whatever it may be called, and is long enough to be taken for one at first sight");
+    for path in ["directory", "text", "no/such/place.db"] {
+        let url = format!("sqlite:{path}");
+        let ran = bench.run(&["run", "k", "--store", &url, "--", "touch", "ran"]);
+        assert!([64, 65, 69].contains(&ran.code), "{ran:?}");
+        assert!(ran.err.contains(path), "{ran:?}");
+    }
+    assert!(!bench.path("ran").exists());
+    assert!(bench.read("text").starts_with("this is no database"), "nothing foreign is overwritten");
+}
+
+#[test]
+fn damaged_records() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    bench.sql("UPDATE tenure_record SET record = x'54ff00'");
+    refused(&bench, &["run", "k", "--", "touch", "ran"], 65, "k: ");
+    refused(&bench, &["release", "k", "--yes"], 65, "k: ");
+    refused(&bench, &["revoke", "k", "--yes"], 65, "k: ");
+    let listing = bench.run(&["ls", "--json"]);
+    assert_eq!((listing.code, &listing.json()["leases"][0]["state"]), (0, &"damaged".into()));
+    let doctor = bench.run(&["doctor", "--json"]);
+    assert_eq!(doctor.code, 1, "{doctor:?}");
+    assert!(doctor.out.contains("damaged"));
+    assert_eq!(bench.run(&["gc", "--older-than", "0s", "--yes"]).code, 0);
+    assert_eq!(bench.run(&["ls", "--json"]).json()["leases"][0]["state"], "damaged", "left as it is");
+    assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn units() {
+    let bench = Bench::new();
+    refused(&bench, &["work", "", "--", "true"], 64, "argument 1: a unit can't be empty");
+    refused(&bench, &["work", "--from", "nowhere", "--", "true"], 64, "can't be read from nowhere");
+    bench.write("bad", b"fine\n\xff\xfe\n");
+    refused(
+        &bench,
+        &["work", "--from", "bad", "--", "true"],
+        64,
+        "line 2 of bad: the unit \"\\xff\\xfe\" is not UTF-8",
+    );
+    bench.write("long", format!("fine\n{}\n", "x".repeat(600)));
+    refused(
+        &bench,
+        &["work", "--name", "j", "--from", "long", "--", "true"],
+        64,
+        "line 2 of long: the unit \"xxxx",
+    );
+    refused(
+        &bench,
+        &["work", "--name", "j", "--from", "long", "--", "true"],
+        64,
+        "has 600 bytes; with the job's name \"j\" the limit is 505",
+    );
+    bench.write("nul", b"a\0b\n");
+    refused(&bench, &["work", "--from", "nul", "--", "true"], 64, "NUL");
+    assert!(!bench.store().exists(), "a list with a bad unit registers nothing");
+}
+
+#[test]
+fn jobs() {
+    let bench = Bench::new();
+    refused(&bench, &["work", "--name", "a/b", "u", "--", "true"], 64, "slash");
+    refused(&bench, &["work", "--name", "", "u", "--", "true"], 64, "allowed are 1 to 128");
+    refused(&bench, &["work", "--name", &"x".repeat(129), "u", "--", "true"], 64, "129 bytes");
+}

@@ -1,0 +1,239 @@
+//! The operator's verbs, by the real binary on real files.
+//!
+//! Plan: ls and show of every state, as table and JSON, with names that would steer a terminal; release and revoke, and what
+//! they refuse; gc: what goes, what stays, what is only said; doctor; completions and manual pages; output that nobody reads.
+
+mod common;
+
+use common::{Bench, wait_until};
+use nix::sys::signal::Signal;
+use std::process::Stdio;
+
+const STAYS: &str = "echo $$ > pid; sleep 1000 & wait";
+
+#[test]
+fn ls_tells_what_is_held_and_by_whom() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "free", "--", "true"]).code, 0);
+    let _run = bench.start(&["run", "taken", "--ttl", "60s", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    let ran = bench.run(&["ls"]);
+    assert!(ran.out.starts_with("KEY") && ran.out.contains("taken  held"), "{ran:?}");
+    assert!(!ran.out.contains("free") && ran.err.contains("1 record that nobody holds"), "{ran:?}");
+    let listing = bench.run(&["ls", "--json", "--all"]).json();
+    let [free, taken] = &listing["leases"].as_array().unwrap()[..] else { panic!("{listing}") };
+    assert_eq!((&free["key"], &free["state"]), (&"free".into(), &"vacant".into()));
+    assert_eq!(
+        (&taken["key"], &taken["state"], &taken["ttl_ms"]),
+        (&"taken".into(), &"held".into(), &60_000.into())
+    );
+    let left = taken["left_ms"].as_u64().unwrap();
+    assert!(left > 30_000 && left <= 60_000, "{left}");
+    assert!(taken["fence"].as_u64().unwrap() > 0 && taken["since"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(bench.run(&["ls", "--json", "tak"]).json()["leases"].as_array().unwrap().len(), 1);
+    assert_eq!(bench.run(&["ls", "--json", "nothing"]).json()["leases"], serde_json::json!([]));
+}
+
+#[test]
+fn units_are_shown_with_the_session_that_they_ride_on() {
+    let bench = Bench::new();
+    let mut work = bench.start(&["work", "--name", "j", "--ttl", "60s", "u", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    let unit = bench.show("work/j/u");
+    assert_eq!(unit["state"], "held");
+    let session = unit["session"]["key"].as_str().unwrap();
+    assert!(session.starts_with("session/"));
+    let session = bench.show(session);
+    assert_eq!((&session["state"], &session["fence"]), (&"held".into(), &unit["session"]["fence"]));
+    assert_eq!(session["metadata"]["work"], "j");
+    work.signal(Signal::SIGTERM);
+    work.wait();
+    assert_eq!(bench.state("work/j/u"), "vacant");
+}
+
+#[test]
+fn a_dead_holders_lease_is_shown_as_expired() {
+    let bench = Bench::new();
+    let run = bench.start(&["run", "k", "--ttl", "300ms", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    run.signal(Signal::SIGKILL);
+    wait_until("the lease to expire", || bench.state("k") == "expired");
+    let ran = bench.run(&["revoke", "k", "--yes"]);
+    assert_eq!((ran.code, ran.err.contains("dead")), (66, true), "{ran:?}");
+    let ran = bench.run(&["release", "k", "--yes", "--json"]);
+    assert_eq!((ran.code, &ran.json()["released"]), (0, &true.into()));
+    assert_eq!(bench.state("k"), "vacant");
+}
+
+#[test]
+fn names_cannot_steer_the_terminal() {
+    let bench = Bench::new();
+    let key = "evil\u{1b}]0;x\u{7}\n\u{202e}";
+    assert_eq!(bench.run(&["run", key, "--", "true"]).code, 0);
+    for arguments in [["ls", "--all"].as_slice(), &["show", key], &["ls", "--all", "--json"]] {
+        let ran = bench.run(arguments);
+        assert_eq!(ran.code, 0);
+        let is_clean = ran.out.chars().all(|c| c == '\n' || !c.is_control());
+        assert!(is_clean && ran.out.contains("evil"), "{ran:?}");
+    }
+    assert_eq!(bench.run(&["ls", "--all"]).out.lines().count(), 2, "one line for one record");
+}
+
+#[test]
+fn what_is_not_there_or_not_held_is_said() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    for verb in ["show", "release", "revoke"] {
+        let more: &[&str] = if verb == "show" { &[] } else { &["--yes"] };
+        let ran = bench.run(&[&[verb, "other"], more].concat());
+        assert_eq!((ran.code, ran.err.contains("no record of other")), (66, true), "{ran:?}");
+    }
+    for verb in ["release", "revoke"] {
+        let ran = bench.run(&[verb, "k", "--yes"]);
+        assert_eq!((ran.code, ran.err.contains("nobody holds k")), (66, true), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_can_hurt_needs_a_yes() {
+    let bench = Bench::new();
+    let mut run = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    for verb in ["release", "revoke"] {
+        let ran = bench.run(&[verb, "k"]);
+        assert_eq!((ran.code, ran.err.contains("--yes")), (64, true), "{ran:?}");
+    }
+    assert_eq!(bench.state("k"), "held");
+    assert!(run.is_running());
+}
+
+#[test]
+fn gc_removes_what_is_old_and_vacant_and_nothing_else() {
+    let bench = Bench::new();
+    let mut run = bench.start(&["run", "held", "--ttl", "60s", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    assert_eq!(bench.run(&["run", "vacant", "--", "true"]).code, 0);
+    assert_eq!(bench.run(&["work", "--name", "finished", "a", "--", "true"]).code, 0);
+    let ran = bench.run(&[
+        "work",
+        "--name",
+        "unfinished",
+        "--retries",
+        "5",
+        "--backoff",
+        "1h",
+        "a",
+        "b",
+        "--",
+        "sh",
+        "-c",
+        "[ {} = a ] && kill -INT $PPID",
+    ]);
+    assert_eq!(ran.code, 130, "{ran:?}");
+    let keys = || {
+        let listing = bench.run(&["ls", "--all", "--json"]).json();
+        let keys = listing["leases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|lease| lease["key"].as_str().unwrap().to_owned());
+        keys.filter(|key| !key.starts_with("session/")).collect::<Vec<_>>()
+    };
+    let before = keys();
+    assert_eq!(before, ["held", "vacant", "work/finished/a", "work/unfinished/a", "work/unfinished/b"]);
+    assert_eq!(bench.run(&["gc", "--yes"]).code, 0);
+    assert_eq!(keys(), before, "nothing is a day old");
+    let ran = bench.run(&["gc", "--older-than", "0s", "--dry-run"]);
+    assert!(
+        ran.out.contains("vacant\n")
+            && ran.out.contains("work/finished/a\n")
+            && !ran.out.contains("unfinished"),
+        "{ran:?}"
+    );
+    assert_eq!(keys(), before, "that was a dry run");
+    let ran = bench.run(&["gc", "--older-than", "0s"]);
+    assert_eq!((ran.code, ran.err.contains("--yes")), (64, true), "{ran:?}");
+    let ran = bench.run(&["gc", "--older-than", "0s", "--yes", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.json()["kept_for_unfinished_jobs"], 2, "{ran:?}");
+    assert_eq!(keys(), ["held", "work/unfinished/a", "work/unfinished/b"]);
+    assert!(run.is_running());
+}
+
+#[test]
+fn fences_grow_past_a_removal() {
+    let bench = Bench::new();
+    let fence = || {
+        bench.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE"]).out.trim().parse::<u64>().unwrap()
+    };
+    let before = fence();
+    assert_eq!(bench.run(&["gc", "--older-than", "0s", "--yes"]).code, 0);
+    assert_eq!(bench.run(&["show", "k"]).code, 66);
+    assert!(fence() > before);
+}
+
+#[test]
+fn doctor_finds_a_healthy_store_healthy_and_leaves_nothing() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    let ran = bench.run(&["doctor", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let report = ran.json();
+    let grade = |check: &str| {
+        let checks = report["checks"].as_array().unwrap();
+        checks
+            .iter()
+            .find(|found| found["check"] == check)
+            .map(|found| found["grade"].as_str().unwrap().to_owned())
+    };
+    for check in ["file", "clock", "write", "records", "journal"] {
+        assert_eq!(grade(check).as_deref(), Some("ok"), "{check}: {ran:?}");
+    }
+    assert!(report["not_promised"].as_array().unwrap().len() >= 3);
+    assert_eq!(
+        bench.run(&["ls", "--all", "--json"]).json()["leases"].as_array().unwrap().len(),
+        1,
+        "its probes are gone"
+    );
+    std::fs::set_permissions(bench.store(), std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let ran = bench.run(&["doctor"]);
+    assert!(
+        ran.out.contains("warn") && ran.out.contains("chmod o-w") && !ran.out.contains('\u{1b}'),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn completions_and_manual_pages_are_printed() {
+    let bench = Bench::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = bench.run(&["completions", shell]);
+        assert!(ran.code == 0 && ran.out.contains("tenure") && ran.out.contains("doctor"), "{shell}");
+        assert!(!ran.out.contains("__watchdog"));
+    }
+    let page = bench.run(&["man"]).out;
+    assert!(
+        page.contains(".TH tenure 1") && page.contains("Exit codes") && page.contains("sqlite:PATH"),
+        "{page}"
+    );
+    let page = bench.run(&["man", "run"]).out;
+    assert!(page.contains(".TH tenure\\-run 1") || page.contains(".TH tenure-run 1"), "{page}");
+    assert!(page.contains("TENURE_FENCE"));
+    let help = bench.run(&["--help"]);
+    assert!(help.code == 0 && help.out.contains("held by another"), "{help:?}");
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_failure() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    let mut child = bench
+        .tenure(&["ls", "--all", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ran = common::Ran::of(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}

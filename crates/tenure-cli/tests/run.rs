@@ -1,0 +1,228 @@
+//! `tenure run`, by the real binary on real files.
+//!
+//! Plan: the command's status, environment, arguments and standard input and output; what happens when the key is held
+//! (--try, --wait, waiting); fences grow; signals to tenure, one and two; what a command leaves behind; withdrawal and release by
+//! force while it runs; a store that goes away while it runs. What happens when tenure itself is killed or stopped is in
+//! `watchdog.rs`.
+
+mod common;
+
+use common::{Bench, is_alive, now_ms, wait_until};
+use nix::sys::signal::Signal;
+use std::io::Write;
+use std::process::Stdio;
+
+/// Writes its process id, then those of a child, and stays.
+const STAYS: &str = "sleep 1000 & echo $! > child; echo $$ > pid; wait";
+/// The same, deaf to TERM.
+const STUBBORN: &str = "trap '' TERM; (trap '' TERM; while :; do sleep 0.1; done) & echo $! > child; echo $$ > pid; while :; do sleep 0.1; done";
+
+#[test]
+fn the_commands_status_is_passed_on() {
+    let bench = Bench::new();
+    for (script, code) in
+        [("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -9 $$", 137), ("kill -TERM $$", 143)]
+    {
+        let ran = bench.run(&["run", "k", "--", "sh", "-c", script]);
+        assert_eq!(ran.code, code, "{script}: {ran:?}");
+        assert_eq!(ran.err, "", "{script}");
+    }
+    assert_eq!(bench.state("k"), "vacant");
+}
+
+#[test]
+fn a_command_that_cannot_be_run_says_why() {
+    let bench = Bench::new();
+    let ran = bench.run(&["run", "k", "--", "no-such-command-anywhere"]);
+    assert_eq!(
+        (ran.code, ran.err.contains("no-such-command-anywhere: command not found")),
+        (127, true),
+        "{ran:?}"
+    );
+    bench.write("plain", "not a program");
+    let ran = bench.run(&["run", "k", "--", "./plain"]);
+    assert_eq!((ran.code, ran.err.contains("can't be executed")), (126, true), "{ran:?}");
+    assert_eq!(bench.state("k"), "vacant", "what was acquired is handed back");
+    let ran = bench.run(&["run", "k", "--", "./missing"]);
+    assert_eq!(ran.code, 127);
+}
+
+#[test]
+fn the_command_knows_its_key_fence_and_deadline() {
+    let bench = Bench::new();
+    let before = now_ms();
+    let ran = bench.run(&[
+        "run",
+        "a key",
+        "--ttl",
+        "20s",
+        "--",
+        "sh",
+        "-c",
+        "echo \"$TENURE_KEY|$TENURE_FENCE|$TENURE_DEADLINE\"",
+    ]);
+    let parts: Vec<&str> = ran.out.trim().split('|').collect();
+    assert_eq!(parts[0], "a key");
+    assert_eq!(parts[1].parse::<u64>().unwrap(), bench.show("a key")["fence"].as_u64().unwrap());
+    let deadline: i64 = parts[2].parse().unwrap();
+    assert!(deadline > before + 10_000 && deadline < now_ms() + 20_000, "{deadline}");
+}
+
+#[test]
+fn fences_grow_from_one_run_to_the_next() {
+    let bench = Bench::new();
+    let fences: Vec<u64> = (0..5)
+        .map(|_| bench.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE"]).out.trim().parse().unwrap())
+        .collect();
+    assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
+}
+
+#[test]
+fn standard_input_and_output_are_the_commands_own() {
+    let bench = Bench::new();
+    let mut command = bench.tenure(&["run", "k", "--", "tr", "a-z", "A-Z"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"through and through\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"THROUGH AND THROUGH\n");
+}
+
+#[test]
+fn a_held_key_is_refused_waited_for_or_had_in_the_end() {
+    let bench = Bench::new();
+    let mut holder = bench.start(&["run", "k", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    for arguments in
+        [["run", "k", "--try", "--", "true"].as_slice(), &["run", "k", "--wait", "50ms", "--", "true"]]
+    {
+        let ran = bench.run(arguments);
+        assert_eq!(ran.code, 75, "{ran:?}");
+        assert!(ran.err.contains("k is held by ") && ran.err.contains("fence"), "{ran:?}");
+    }
+    let mut patient = bench.start(&["run", "k", "--wait", "50s", "--", "true"]);
+    let mut endless = bench.start(&["run", "k", "--", "true"]);
+    holder.signal(Signal::SIGTERM);
+    assert_eq!(holder.wait(), 143);
+    assert_eq!((patient.wait(), endless.wait()), (0, 0));
+}
+
+#[test]
+fn who_waits_can_be_interrupted_and_leaves_nothing() {
+    let bench = Bench::new();
+    let _holder = bench.start(&["run", "k", "--", "sh", "-c", STAYS]);
+    let fence = {
+        bench.await_number("pid");
+        bench.show("k")["fence"].clone()
+    };
+    let mut waiter = bench.start(&["run", "k", "--", "touch", "ran"]);
+    // It must have come as far as handling signals; that it stands in line can't be seen from outside.
+    wait_until("the waiter to handle signals", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", waiter.id())).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 2 != 0)
+    });
+    waiter.signal(Signal::SIGINT);
+    assert_eq!(waiter.wait(), 130);
+    assert_eq!(bench.show("k")["fence"], fence);
+    assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn the_first_signal_stops_all_of_the_command_and_hands_the_lease_back() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let bench = Bench::new();
+        let mut run = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", STAYS]);
+        let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+        run.signal(signal);
+        assert_eq!(run.wait(), code);
+        assert!(!is_alive(pid) && !is_alive(child), "the group is dead before the lease is given back");
+        assert_eq!(bench.state("k"), "vacant");
+        assert_eq!(bench.run(&["run", "k", "--try", "--", "true"]).code, 0);
+    }
+}
+
+#[test]
+fn a_command_that_ignores_term_is_killed_after_its_grace() {
+    let bench = Bench::new();
+    let mut run = bench.start(&["run", "k", "--ttl", "60s", "--grace", "100ms", "--", "sh", "-c", STUBBORN]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.wait(), 143);
+    assert!(!is_alive(pid) && !is_alive(child));
+    assert_eq!(bench.state("k"), "vacant");
+}
+
+#[test]
+fn the_second_signal_does_not_wait_for_the_grace() {
+    let bench = Bench::new();
+    let mut run = bench.start(&[
+        "run",
+        "k",
+        "--ttl",
+        "60s",
+        "--grace",
+        "1h",
+        "--",
+        "sh",
+        "-c",
+        &STUBBORN.replace("trap '' TERM;", "trap 'touch told' TERM;"),
+    ]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    run.signal(Signal::SIGTERM);
+    wait_until("the first signal to be passed on", || bench.path("told").exists());
+    assert!(run.is_running());
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.wait(), 143);
+    wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
+    assert_eq!(bench.state("k"), "held", "nothing was waited for, so it is left to expire");
+}
+
+#[test]
+fn what_a_command_leaves_running_in_its_group_ends_with_it() {
+    let bench = Bench::new();
+    let ran = bench.run(&["run", "k", "--", "sh", "-c", "sleep 1000 & echo $! > child; exit 5"]);
+    assert_eq!(ran.code, 5);
+    assert!(!is_alive(bench.await_number("child")));
+    let ran = bench.run(&["run", "k", "--", "sh", "-c", "setsid sh -c 'echo $$ > daemon; exec sleep 1000' > /dev/null 2>&1 & while [ ! -s daemon ]; do sleep 0.01; done"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let daemon = bench.await_number("daemon");
+    assert!(is_alive(daemon), "what has begun a session of its own was meant to stay");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn a_withdrawn_lease_stops_the_command() {
+    let bench = Bench::new();
+    let mut run = bench.start(&["run", "k", "--ttl", "1s", "--", "sh", "-c", STAYS]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    assert_eq!(bench.run(&["revoke", "k", "--yes"]).code, 0);
+    assert_eq!(run.wait(), 76);
+    assert!(!is_alive(pid) && !is_alive(child));
+    wait_until("the key to be free", || bench.state("k") == "vacant");
+}
+
+#[test]
+fn a_lease_taken_by_force_stops_the_command_at_the_next_renewal() {
+    let bench = Bench::new();
+    let mut run = bench.start(&["run", "k", "--ttl", "1s", "--", "sh", "-c", STUBBORN]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    assert_eq!(bench.run(&["release", "k", "--yes"]).code, 0);
+    assert_eq!(bench.run(&["run", "k", "--try", "--", "true"]).code, 0, "it is free at once");
+    assert_eq!(run.wait(), 76);
+    assert!(!is_alive(pid) && !is_alive(child));
+}
+
+#[test]
+fn a_store_that_goes_away_stops_the_command_before_the_deadline() {
+    let bench = Bench::new();
+    // Each tick of the command is written with its time; the last of them must lie before the end of the ttl.
+    let script = "trap '' TERM; echo $$ > pid; while :; do date +%s%3N >> ticks; sleep 0.01; done";
+    let mut command = bench.tenure(&["run", "k", "--ttl", "2s", "--", "sh", "-c", script]);
+    let mut run = common::Process::from(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    bench.await_number("pid");
+    let lost_at = now_ms();
+    std::fs::rename(bench.store(), bench.path("elsewhere")).unwrap();
+    assert_eq!(run.wait(), 76);
+    let last: i64 = bench.read("ticks").lines().last().unwrap().parse().unwrap();
+    assert!(last < lost_at + 2000, "it ran for {} ms after the store was gone", last - lost_at);
+}

@@ -1,0 +1,120 @@
+//! What tenure has started does not outlive its lease, also when tenure itself can't see to that.
+//!
+//! Plan: tenure killed with SIGKILL, `run` and `work`, with commands that listen to TERM and such that don't; tenure stopped with
+//! SIGSTOP for longer than the ttl, and then continued; the watchdog itself killed. Each command writes the time again and again:
+//! the last time written must lie within the ttl.
+
+mod common;
+
+use common::{Bench, is_alive, now_ms, wait_for, wait_until};
+use nix::sys::signal::Signal;
+
+/// Deaf to TERM; ticks until it is killed.
+const TICKS: &str = "trap '' TERM; (trap '' TERM; while :; do date +%s%3N >> ticks; sleep 0.01; done) & echo $! > child; echo $$ > pid; while :; do sleep 0.1; done";
+/// Says so when it is told to stop, and stops.
+const OBEYS: &str = "trap 'echo told > told; exit' TERM; echo $$ > pid; while :; do sleep 0.01; done";
+
+fn last_tick(bench: &Bench) -> i64 {
+    bench.read("ticks").lines().filter_map(|line| line.parse().ok()).next_back().unwrap()
+}
+
+#[test]
+fn a_command_dies_when_tenure_is_killed() {
+    let bench = Bench::new();
+    let mut run = bench.start(&["run", "k", "--ttl", "2s", "--", "sh", "-c", TICKS]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let killed_at = now_ms();
+    run.signal(Signal::SIGKILL);
+    run.wait();
+    wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
+    assert!(last_tick(&bench) < killed_at + 2000);
+    assert_eq!(
+        bench.run(&["run", "k", "--wait", "30s", "--", "true"]).code,
+        0,
+        "others have it after the ttl"
+    );
+}
+
+#[test]
+fn a_command_is_told_before_it_is_killed() {
+    let bench = Bench::new();
+    let run = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", OBEYS]);
+    let pid = bench.await_number("pid");
+    run.signal(Signal::SIGKILL);
+    wait_until("the command to end", || !is_alive(pid));
+    assert_eq!(bench.read("told"), "told\n");
+}
+
+#[test]
+fn a_command_dies_before_the_deadline_when_tenure_is_stopped() {
+    let bench = Bench::new();
+    let mut run = bench.start(&["run", "k", "--ttl", "2s", "--", "sh", "-c", TICKS]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let stopped_at = now_ms();
+    run.signal(Signal::SIGSTOP);
+    assert_eq!(bench.run(&["run", "k", "--wait", "30s", "--", "date", "+%s%3N"]).code, 0);
+    let taken_at = now_ms();
+    assert!(!is_alive(pid) && !is_alive(child), "nothing runs when another has the lease");
+    let last = last_tick(&bench);
+    assert!(last < stopped_at + 2000 && last < taken_at, "{stopped_at} {last} {taken_at}");
+    run.signal(Signal::SIGCONT);
+    assert_eq!(run.wait(), 76, "it finds out that it has lost the lease");
+}
+
+#[test]
+fn the_commands_of_work_die_with_it_and_their_units_are_taken_over() {
+    let bench = Bench::new();
+    let script = format!("if mkdir first; then {TICKS}; fi");
+    let start = ["work", "--name", "j", "--ttl", "1s", "u", "--", "sh", "-c", &script];
+    let run = bench.start(&start);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let killed_at = now_ms();
+    run.signal(Signal::SIGKILL);
+    let ran =
+        bench.run(&["work", "--name", "j", "--ttl", "1s", "--join", "--json", "--", "sh", "-c", &script]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.json()["here"]["taken_over"], 1, "{ran:?}");
+    assert!(!is_alive(pid) && !is_alive(child));
+    assert!(last_tick(&bench) < killed_at + 1000);
+}
+
+#[test]
+fn work_that_was_stopped_too_long_goes_on_afterwards() {
+    let bench = Bench::new();
+    let script = format!("if mkdir first; then {TICKS}; fi");
+    let mut run = bench.start(&["work", "--name", "j", "--ttl", "1s", "u", "--", "sh", "-c", &script]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let stopped_at = now_ms();
+    run.signal(Signal::SIGSTOP);
+    wait_until("the watchdog to kill the group", || !is_alive(pid) && !is_alive(child));
+    assert!(last_tick(&bench) < stopped_at + 1000);
+    run.signal(Signal::SIGCONT);
+    assert_eq!(run.wait(), 0, "the unit is run again, and the job is finished");
+}
+
+#[test]
+fn a_watchdog_that_dies_is_replaced() {
+    let bench = Bench::new();
+    let script = format!("if mkdir first; then while [ ! -e go ]; do sleep 0.01; done; else {TICKS}; fi");
+    let run =
+        bench.start(&["work", "--name", "j", "-p", "1", "--ttl", "2s", "a", "b", "--", "sh", "-c", &script]);
+    let dog = wait_for("the watchdog", || watchdog_of(run.id()));
+    wait_until("the first command", || bench.path("first").exists());
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(dog), Signal::SIGKILL).unwrap();
+    bench.write("go", "");
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    wait_until("another watchdog", || watchdog_of(run.id()).is_some_and(|other| other != dog));
+    run.signal(Signal::SIGKILL);
+    wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
+}
+
+fn watchdog_of(parent: u32) -> Option<i32> {
+    std::fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let of: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+        let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let is_dog = words.split(|byte| *byte == 0).any(|word| word == b"__watchdog");
+        (of == parent && is_dog && is_alive(pid)).then_some(pid)
+    })
+}
