@@ -471,7 +471,11 @@ impl Holder {
             Some(Lease::Editing(editing)) if editing.edit.ride.is_some() => {
                 return self.put(id, Lease::Editing(editing));
             }
-            Some(lease @ (Lease::Abandoned(_) | Lease::Lapsing(_))) => return self.put(id, lease),
+            Some(lease @ Lease::Abandoned(_)) => return self.put(id, lease),
+            Some(Lease::Lapsing(mut rider)) => {
+                rider.cap = rider.cap.max(now.held.after(self.desk.identity.ttl.duration()));
+                self.put(id, Lease::Lapsing(rider));
+            }
             _ => self.drop_lease(id),
         }
         self.tell(Notice::Released(id, false));

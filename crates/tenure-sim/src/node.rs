@@ -90,6 +90,8 @@ pub(crate) struct Beat {
 pub(crate) struct Closed {
     pub(crate) key: Key,
     pub(crate) fence: Fence,
+    /// Steps that were taken later than this count.
+    pub(crate) since: Tick,
     /// It may be vacated from then on, and not be renewed.
     pub(crate) vacate_from: Tick,
 }

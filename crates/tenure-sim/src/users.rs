@@ -193,7 +193,7 @@ impl World {
             let until = now.after(self.ttl.duration());
             let (key, fence) = (self.keys[key].clone(), belief.fence);
             let vacate_from = if rides { until } else { Tick::NEVER };
-            let closed = Closed { key: key.clone(), fence, vacate_from };
+            let closed = Closed { key: key.clone(), fence, since: now, vacate_from };
             let session = node.holder.as_ref().and_then(|holder| holder.session_fence());
             let session = session.filter(|_| rides);
             self.lapses[index].push(Lapse { key, fence, until, session });
@@ -259,7 +259,7 @@ impl World {
             Notice::Valid(lease, until) => self.valid(index, lease, until),
             Notice::SessionValid(until) => self.session_valid(index, until),
             Notice::Asked(lease, ask) => self.asked(index, lease, ask),
-            Notice::Lost(lease, loss) => self.lost(index, lease, &loss),
+            Notice::Lost(lease, loss) => self.lost(index, now, lease, &loss),
             Notice::Updated(lease) => {
                 if let Some(view) = self.nodes[index].view(lease) {
                     view.updating = false;
@@ -361,7 +361,7 @@ impl World {
         }
     }
 
-    fn lost(&mut self, index: usize, lease: LeaseId, loss: &Loss) {
+    fn lost(&mut self, index: usize, now: Now, lease: LeaseId, loss: &Loss) {
         let Some(view) = self.nodes[index].view(lease) else { return };
         let key = view.key;
         let belief = match view.stage {
@@ -372,7 +372,7 @@ impl World {
             let withdrawn = *loss == Loss::Revoked;
             let vacate_from = if withdrawn { Tick(0) } else { Tick::NEVER };
             let key = self.keys[key].clone();
-            self.nodes[index].close(Closed { key, fence: belief.fence, vacate_from });
+            self.nodes[index].close(Closed { key, fence: belief.fence, since: Tick(now.held.0.saturating_sub(1)), vacate_from });
         }
         let settled = self.healed.is_some_and(|healed| self.t > healed + self.per_mille(2000));
         if settled && belief.is_some_and(|belief| self.healed.is_some_and(|healed| belief.since > healed)) {

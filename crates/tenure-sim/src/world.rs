@@ -422,7 +422,7 @@ impl World {
 
     fn wake(&mut self, index: usize, life: u32) {
         let node = &mut self.nodes[index];
-        if node.life != life {
+        if node.life != life || node.scheduled != self.t {
             return;
         }
         node.scheduled = True::MAX;

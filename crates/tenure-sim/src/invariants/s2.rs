@@ -35,7 +35,6 @@ impl Tenures {
         };
         if let Some(standing) = before.and_then(|record| record.tenure.as_ref())
             && (standing.since, before.map(|record| record.fence)) == (tenure.since, Some(after.fence))
-            && standing.ride.is_none()
         {
             // Plain data became a lease again: the same tenure under another id.
             return Ok(false);

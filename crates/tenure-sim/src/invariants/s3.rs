@@ -33,7 +33,7 @@ pub(crate) fn sent(node: &Node, now: Tick, write: &Write) -> Result<(), String> 
     if node.uses_token(&write.key, record.fence) {
         return Ok(());
     }
-    for closed in node.closed.iter().filter(|c| c.fence == record.fence && c.key == write.key) {
+    for closed in node.closed.iter().filter(|c| c.fence == record.fence && c.key == write.key && now > c.since) {
         let renews = record.tenure.as_ref().is_some_and(|tenure| tenure.id != record.nonce);
         if renews {
             return Err(format!("node {} renews {} {} after its loss", node.index, write.key, closed.fence));
