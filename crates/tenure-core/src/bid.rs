@@ -11,7 +11,7 @@ use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::op::{Answer, Expect, OpId, Outcome, Write};
 use crate::record::{Ask, Letter, MAILBOX, Occupant, Record, Ride, Stored, Tenure};
-use crate::time::{Tick, Ttl};
+use crate::time::{Tick, Ttl, Wall};
 use crate::vigil::Verdict;
 
 /// How long to wait for a key that someone holds.
@@ -52,6 +52,8 @@ pub(crate) struct Won {
     pub(crate) version: Version,
     /// When the write that won was sent, or before.
     pub(crate) sent: Tick,
+    /// What the record says about when the tenure began.
+    pub(crate) since: Wall,
     pub(crate) metadata: Metadata,
 }
 
@@ -72,6 +74,7 @@ enum State {
     Claiming {
         op: OpId,
         attempt: Attempt,
+        since: Wall,
         metadata: Metadata,
     },
     /// Reading the key.
@@ -212,11 +215,11 @@ impl Bid {
         let wait = State::Waiting { until: ctx.now.held };
         match (std::mem::replace(&mut self.state, wait), result) {
             (
-                State::Claiming { op, attempt, metadata },
+                State::Claiming { op, attempt, since, metadata },
                 Ok(Answer::Write(Outcome::Won { version, fence })),
             ) if op == id => {
                 let sent = if ctx.rules.bugs.has(Bug::ValidFromAnswer) { ctx.now.held } else { attempt.sent };
-                self.won(ctx, Won { id: attempt.nonce, fence, version, sent, metadata })
+                self.won(ctx, Won { id: attempt.nonce, fence, version, sent, since, metadata })
             }
             (State::Claiming { op, .. }, Ok(Answer::Write(Outcome::Lost(current)))) if op == id => {
                 self.settled();
@@ -225,7 +228,7 @@ impl Bid {
                     current => self.assess(ctx, current),
                 }
             }
-            (State::Claiming { op, attempt, metadata }, Err(error)) if op == id => {
+            (State::Claiming { op, attempt, metadata, .. }, Err(error)) if op == id => {
                 self.claim_failed(ctx, attempt, metadata, error)
             }
             (State::Looking { op }, Ok(Answer::Read(current))) if op == id => {
@@ -270,8 +273,8 @@ impl Bid {
             if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
                 let version = attempt.nonce.into();
                 let fence = Fence::floor(ctx.now.wall);
-                return self
-                    .won(ctx, Won { id: attempt.nonce, fence, version, sent: attempt.sent, metadata });
+                let (sent, since) = (attempt.sent, ctx.now.wall);
+                return self.won(ctx, Won { id: attempt.nonce, fence, version, sent, since, metadata });
             }
             if !ctx.rules.bugs.has(Bug::UnknownIsFailure) {
                 self.unresolved.push(attempt);
@@ -311,9 +314,14 @@ impl Bid {
         let Some(seen) = current else { return self.assess_absent(ctx) };
         let Some(tenure) = &seen.record.tenure else { return self.assess_vacant(ctx, seen) };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.id).copied() {
-            let (fence, version) = (seen.record.fence, seen.version);
-            let won =
-                Won { id: attempt.nonce, fence, version, sent: attempt.sent, metadata: seen.record.metadata };
+            let won = Won {
+                id: attempt.nonce,
+                fence: seen.record.fence,
+                version: seen.version,
+                sent: attempt.sent,
+                since: tenure.since,
+                metadata: seen.record.metadata,
+            };
             return self.won(ctx, won);
         }
         if self.abandoned {
@@ -510,8 +518,8 @@ impl Bid {
         let record =
             Record { fence, nonce, stamp: ctx.now.wall, tenure: Some(tenure), metadata: metadata.clone() };
         let write = Write { key: self.goal.key.clone(), expect, record };
-        let attempt = Attempt { nonce, sent: ctx.now.held };
-        self.state = State::Claiming { op: ctx.write(write, self.goal.ttl), attempt, metadata };
+        let (attempt, since) = (Attempt { nonce, sent: ctx.now.held }, ctx.now.wall);
+        self.state = State::Claiming { op: ctx.write(write, self.goal.ttl), attempt, since, metadata };
         None
     }
 

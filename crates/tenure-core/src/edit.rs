@@ -163,7 +163,9 @@ impl Edit {
             return Some(self.done(current.version, attempt));
         }
         let unconditional = ctx.rules.bugs.has(Bug::ReleaseUnconditional) && self.change == Change::Vacate;
-        if current.tenure(self.token.id).is_none() && !unconditional {
+        // A repeated claim can land once more, with the same nonce and a higher fence: that is not this tenure.
+        let ours = current.tenure(self.token.id).is_some() && current.record.fence == self.token.fence;
+        if !ours && !unconditional {
             return Some(EditEnd::NotOurs(Occupant::of(&current.record)));
         }
         // Still ours, but something else was written: mail, or another process with the same token.

@@ -85,7 +85,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    pub(crate) fn new(key: Key, ttl: Ttl, since: Wall, won: Won, ctx: &Ctx<'_>) -> Hold {
+    pub(crate) fn new(key: Key, ttl: Ttl, won: Won, ctx: &Ctx<'_>) -> Hold {
         let deadline = won.sent.after(belief(ctx, ttl));
         Hold {
             key,
@@ -93,7 +93,7 @@ impl Hold {
             fence: won.fence,
             version: won.version,
             ttl,
-            since,
+            since: won.since,
             metadata: won.metadata,
             deadline,
             renew_at: renew_at(ctx, won.sent, ttl),
@@ -246,7 +246,8 @@ impl Hold {
     /// lease is gone.
     fn refused(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>, out: &mut Vec<Held>) {
         let Some(current) = current else { return out.push(Held::Lost(Loss::Deleted)) };
-        let Some(tenure) = current.tenure(self.id) else {
+        // A repeated claim can land once more, with the same nonce and a higher fence: that is not this tenure.
+        let Some(tenure) = current.tenure(self.id).filter(|_| current.record.fence == self.fence) else {
             if ctx.rules.bugs.has(Bug::LostIsStillMine) {
                 self.version = current.version;
                 return self.renew(ctx);

@@ -401,10 +401,10 @@ impl Holder {
                 let goal = bid.goal();
                 let (fence, metadata) = (won.fence, won.metadata.clone());
                 let lease = if goal.ride.is_some() {
-                    Lease::riding(goal.key.clone(), now.wall, won)
+                    Lease::riding(goal.key.clone(), won)
                 } else {
                     let (key, ttl) = (goal.key.clone(), goal.ttl);
-                    let hold = self.lend(now, part.clone(), |ctx| Hold::new(key, ttl, now.wall, won, ctx));
+                    let hold = self.lend(now, part.clone(), |ctx| Hold::new(key, ttl, won, ctx));
                     Lease::Beating(Box::new(hold))
                 };
                 let until = lease.valid_until();

@@ -71,14 +71,14 @@ pub(crate) enum Lease {
 }
 
 impl Lease {
-    pub(crate) fn riding(key: Key, since: Wall, won: Won) -> Lease {
+    pub(crate) fn riding(key: Key, won: Won) -> Lease {
         let metadata = (!won.metadata.is_empty()).then(|| Box::new(won.metadata));
         Lease::Riding(Rider {
             key,
             id: won.id,
             version: won.version,
             fence: won.fence,
-            since,
+            since: won.since,
             metadata,
             cap: Tick::NEVER,
         })
@@ -288,16 +288,17 @@ impl Holder {
                 return;
             }
             (Purpose::Adopt, EditEnd::Done { sent }) => {
-                let (key, ttl, since) = (token.key, token.ttl, token.since);
+                let (key, ttl) = (token.key, token.ttl);
                 let won = Won {
                     id: token.id,
                     fence: token.fence,
                     version: token.version,
                     sent,
+                    since: token.since,
                     metadata: token.metadata,
                 };
                 let metadata = won.metadata.clone();
-                let hold = self.lend(now, Part::Lease(id.0), |ctx| Hold::new(key, ttl, since, won, ctx));
+                let hold = self.lend(now, Part::Lease(id.0), |ctx| Hold::new(key, ttl, won, ctx));
                 let (fence, until) = (hold.fence, hold.valid_until());
                 self.put(id, Lease::Beating(Box::new(hold)));
                 self.tell(Notice::Acquired { lease: id, fence, until, metadata });

@@ -140,7 +140,7 @@ impl Holder {
         let (key, ttl) = (bid.key().clone(), bid.goal().ttl);
         match end {
             BidEnd::Won(won) => {
-                let hold = self.lend(now, Part::Session, |ctx| Hold::new(key, ttl, now.wall, won, ctx));
+                let hold = self.lend(now, Part::Session, |ctx| Hold::new(key, ttl, won, ctx));
                 self.session.failures = 0;
                 self.set_wake(Part::Session, Some(hold.wake_at()));
                 self.tell(Notice::SessionValid(hold.valid_until()));
