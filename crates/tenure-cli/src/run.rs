@@ -8,7 +8,7 @@ use crate::process::{self, Leash, Running, boottime, shell_status};
 use crate::say;
 use crate::signals::{self, Signals};
 use crate::stores::{Missing, Url};
-use crate::terminal::{self, Lent};
+use crate::terminal::{self, Terminal};
 use crate::text::date;
 use crate::watchdog::Lead;
 use nix::sys::signal::Signal;
@@ -16,6 +16,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::{AcquireError, Clock, Guard, Leases};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 /// Why a command was stopped.
@@ -121,6 +122,9 @@ async fn attend(
         }
     };
     let (dark, mut stop) = (Dark::default(), None::<Stopping>);
+    // After `fg` in a shell, the command wants the terminal that it could not have before.
+    let mut resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))
+        .map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let slow = (plan.ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(250));
     let status = loop {
         let pause = if stop.is_some() { Duration::from_millis(5) } else { slow };
@@ -138,6 +142,7 @@ async fn attend(
                     Stopping::begin(&mut stop, Why::Signal(signal), plan.grace, &leash);
                 }
             },
+            Some(()) = resumed.recv(), if !ended.terminal.is_lent() => ended.terminal.lend(),
             () = tokio::time::sleep(pause) => {}
         }
         let asked_at = asked_now();
@@ -159,7 +164,7 @@ async fn attend(
             return Err(Failure::new(exit::LOST, text));
         }
     };
-    drop(ended.terminal);
+    ended.terminal.take_back();
     let status = status.map_err(|_| Failure::new(exit::INTERNAL, "the command's thread has ended"))?;
     keeper.dismiss();
     conclude(guard, plan, status, stop).await
@@ -167,7 +172,7 @@ async fn attend(
 
 struct Started {
     status: oneshot::Receiver<std::io::Result<ExitStatus>>,
-    terminal: Option<Lent>,
+    terminal: Arc<Terminal>,
 }
 
 fn start(
@@ -192,13 +197,14 @@ fn start(
     if !guard.is_held() {
         leash.signal(Signal::SIGKILL);
     }
-    let terminal = Lent::to(running.group());
-    let lent = terminal.is_some();
+    let terminal = Arc::new(Terminal::of(running.group()));
+    terminal.lend();
     let (sender, status) = oneshot::channel();
-    let (grace, leash) = (plan.grace.min(keeper.lead().term), Arc::clone(leash));
+    let (grace, leash, lender) =
+        (plan.grace.min(keeper.lead().term), Arc::clone(leash), Arc::clone(&terminal));
     let attend = move || {
         let status = running.attend(grace, |signal| {
-            if lent && terminal::is_suspension(signal) {
+            if lender.is_lent() && terminal::is_suspension(signal) {
                 // A lease can't wait for someone to come back from lunch.
                 leash.signal(Signal::SIGCONT);
             }

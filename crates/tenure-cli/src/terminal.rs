@@ -3,29 +3,43 @@
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The terminal, lent to a command; it comes back when this is dropped.
-pub(crate) struct Lent {
+/// The terminal, to be lent to one command's group.
+#[derive(Debug)]
+pub(crate) struct Terminal {
     own: Pid,
+    group: i32,
+    lent: AtomicBool,
 }
 
-impl Lent {
-    /// Makes `group` the terminal's foreground group, if we are that now.
-    pub(crate) fn to(group: i32) -> Option<Lent> {
-        let stdin = std::io::stdin();
-        let own = getpgrp();
-        if !stdin.is_terminal() || tcgetpgrp(&stdin).ok()? != own {
-            return None;
-        }
-        tcsetpgrp(&stdin, Pid::from_raw(group)).ok()?;
-        // It may have read, and have been stopped, before it was in the foreground.
-        crate::process::signal_group(group, Signal::SIGCONT);
-        Some(Lent { own })
+impl Terminal {
+    pub(crate) fn of(group: i32) -> Terminal {
+        Terminal { own: getpgrp(), group, lent: AtomicBool::new(false) }
     }
-}
 
-impl Drop for Lent {
-    fn drop(&mut self) {
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::SeqCst)
+    }
+
+    /// Makes the command's group the foreground group, if we are that now.
+    pub(crate) fn lend(&self) {
+        let stdin = std::io::stdin();
+        if !stdin.is_terminal() || tcgetpgrp(&stdin) != Ok(self.own) {
+            return;
+        }
+        if tcsetpgrp(&stdin, Pid::from_raw(self.group)).is_ok() {
+            self.lent.store(true, Ordering::SeqCst);
+            // It may have read, and have been stopped, before it was in the foreground.
+            crate::process::signal_group(self.group, Signal::SIGCONT);
+        }
+    }
+
+    /// Makes us the foreground group again.
+    pub(crate) fn take_back(&self) {
+        if !self.lent.swap(false, Ordering::SeqCst) {
+            return;
+        }
         // From the background this is only allowed to those who block TTOU.
         let mut ttou = SigSet::empty();
         ttou.add(Signal::SIGTTOU);
@@ -33,6 +47,12 @@ impl Drop for Lent {
             let _gone = tcsetpgrp(std::io::stdin(), self.own);
             let _restored = before.thread_set_mask();
         }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.take_back();
     }
 }
 

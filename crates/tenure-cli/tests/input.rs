@@ -1,6 +1,7 @@
 //! Bad input, each named with its remedy, with the documented exit code, and with nothing changed.
 //!
 //! Plan: the command line as such; keys; ttls; stores by URL and by path; units; jobs.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
 

@@ -7,6 +7,7 @@
 //! do not overlap: all of a run's lines come before the first of the next.
 //!
 //! TENURE_KILLS sets the number of kills in all (20 by default). The seed is printed, and set by TENURE_SEED.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are killed at real times")]
 
 mod common;
@@ -16,7 +17,7 @@ use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-const UNITS: usize = 60;
+const UNITS: usize = 90;
 const KILLS_A_ROUND: usize = 10;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).

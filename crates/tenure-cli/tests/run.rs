@@ -2,15 +2,16 @@
 //!
 //! Plan: the command's status, environment, arguments and standard input and output; what happens when the key is held
 //! (--try, --wait, waiting); fences grow; signals to tenure, one and two; what a command leaves behind; withdrawal and release by
-//! force while it runs; a store that goes away while it runs. What happens when tenure itself is killed or stopped is in
+//! force while it runs; a store that goes away while it runs; a terminal. What happens when tenure itself is killed or stopped is in
 //! `watchdog.rs`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
 
 use common::{Bench, is_alive, now_ms, wait_until};
 use nix::sys::signal::Signal;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Writes its process id, then those of a child, and stays.
 const STAYS: &str = "sleep 1000 & echo $! > child; echo $$ > pid; wait";
@@ -225,4 +226,51 @@ fn a_store_that_goes_away_stops_the_command_before_the_deadline() {
     assert_eq!(run.wait(), 76);
     let last: i64 = bench.read("ticks").lines().last().unwrap().parse().unwrap();
     assert!(last < lost_at + 2000, "it ran for {} ms after the store was gone", last - lost_at);
+}
+
+/// Runs a shell command on a terminal of its own, types into it, and returns what the terminal shows.
+fn on_a_terminal(bench: &Bench, command: &str, typed: &[u8]) -> String {
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", command, "/dev/null"])
+        .current_dir(bench.path("."))
+        .env("TENURE", env!("CARGO_BIN_EXE_tenure"));
+    let mut child =
+        script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut keyboard = child.stdin.take().unwrap();
+    wait_until("the command to be ready", || bench.path("ready").exists());
+    keyboard.write_all(typed).unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(keyboard);
+    format!("{} status {}", String::from_utf8_lossy(&output.stdout), output.status.code().unwrap())
+}
+
+#[test]
+fn a_command_can_read_the_terminal_and_the_shell_has_it_back_afterwards() {
+    let bench = Bench::new();
+    let command = "$TENURE run k -- sh -c 'touch ready; read x; echo got $x'; echo tenure ended with $?; read y; echo shell got $y";
+    let shown = on_a_terminal(&bench, command, b"one\ntwo\n");
+    assert!(
+        shown.contains("got one") && shown.contains("tenure ended with 0") && shown.contains("shell got two"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_terminals_interrupt_goes_to_the_command() {
+    let bench = Bench::new();
+    let shown = on_a_terminal(
+        &bench,
+        "$TENURE run k -- sh -c 'trap \"echo cleaning up; exit 9\" INT; touch ready; while :; do sleep 0.01; done'",
+        b"\x03",
+    );
+    assert!(shown.contains("cleaning up") && shown.ends_with("status 9"), "{shown}");
+}
+
+#[test]
+fn a_command_is_not_suspended_since_its_lease_goes_on() {
+    let bench = Bench::new();
+    let shown =
+        on_a_terminal(&bench, "$TENURE run k -- sh -c 'touch ready; read x; echo got $x'", b"\x1aafter\n");
+    assert!(shown.contains("got after") && shown.ends_with("status 0"), "{shown}");
 }

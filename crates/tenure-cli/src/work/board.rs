@@ -2,7 +2,7 @@
 
 use super::unit::{Status, Unit};
 use std::collections::{BTreeMap, VecDeque};
-use tenure::{Key, Listed, Stored};
+use tenure::{Fence, Key, Listed, Ride, Stored};
 
 /// Where a unit stands, as far as is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum Local {
 pub(crate) struct Candidate {
     pub(crate) key: Key,
     pub(crate) seen: Box<Stored>,
-    /// Someone holds it, dead perhaps: the attempt is a probe.
+    /// Someone holds it, who may be dead: the attempt is a probe.
     pub(crate) probe: bool,
 }
 
@@ -75,6 +75,8 @@ pub(crate) struct Board {
     pub(crate) candidates: VecDeque<Candidate>,
     /// One unit for each session that holds others: who holds one of a dead session's units can have them all.
     probes: BTreeMap<Key, Candidate>,
+    /// Sessions that a probe has found to be dead, by their fence: what rides on them is free.
+    dead: BTreeMap<Key, Fence>,
     /// Units seen on the store that were not known before.
     news: Vec<(Key, Local)>,
 }
@@ -174,6 +176,11 @@ impl Board {
         self.probes.pop_first().map(|(_, candidate)| candidate)
     }
 
+    /// A unit that rode on `ride` was had, so the session is dead.
+    pub(crate) fn bury(&mut self, ride: Ride) {
+        self.dead.insert(ride.session, ride.fence);
+    }
+
     /// Takes in a page of records: what is free becomes a candidate. `spread` makes processes begin at different places.
     pub(crate) fn take_in(&mut self, listing: Vec<Listed>, terms: &Terms<'_>, spread: u64) {
         let before = self.candidates.len();
@@ -224,6 +231,11 @@ impl Board {
             self.next_due = Some(self.next_due.map_or(due, |other| other.min(due)));
             return;
         }
+        let ride = seen.record.tenure.as_ref().and_then(|tenure| tenure.ride.as_ref());
+        if ride.is_some_and(|ride| self.dead.get(&ride.session) >= Some(&ride.fence)) {
+            self.candidates.push_back(Candidate { key, probe: true, seen: Box::new(seen) });
+            return;
+        }
         let holder = seen.record.tenure.as_ref();
         let holder = holder
             .map(|tenure| tenure.ride.as_ref().map_or_else(|| key.clone(), |ride| ride.session.clone()));
@@ -261,7 +273,7 @@ fn local(stored: &Result<Stored, tenure::StoreError>) -> Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::{Fence, HolderId, Metadata, Record, Ride, StoreError, Tenure, Ttl, Version, Wall};
+    use tenure::{HolderId, Metadata, Record, StoreError, Tenure, Ttl, Version, Wall};
 
     fn listed(name: &str, metadata: Metadata, session: Option<&str>) -> Listed {
         let tenure = session.map(|session| Tenure {
@@ -314,6 +326,10 @@ mod tests {
         assert_eq!(names(&board.candidates), ["a"]);
         let probed: Vec<Candidate> = std::iter::from_fn(|| board.next_probe()).collect();
         assert_eq!(names(&probed), ["b", "d"]);
+        board.candidates.clear();
+        board.bury(Ride { session: Key::new("session/1").unwrap(), fence: Fence(1) });
+        board.take_in(page(), &terms(5000), 0);
+        assert_eq!(names(&board.candidates), ["a", "b", "c"], "what a dead session held is free");
     }
 
     #[test]

@@ -20,16 +20,38 @@ use crate::text::{brief, count};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError, Leases, Listed, Store, StoreError, StoreExt};
+use tenure::{
+    AcquireError, ErrorKind, Guard, Key, LeaseError, Leases, Listed, Ride, Store, StoreError, StoreExt,
+};
 use tokio::sync::mpsc;
 
 /// What comes back to the crew.
 enum Event {
-    Claimed { key: Key, probe: bool, took: Duration, result: Result<Guard, AcquireError> },
-    Ended { key: Key, guard: Option<Guard>, ended: Ended },
-    Recorded { key: Key, to: Local, result: Result<bool, LeaseError> },
-    Page(Result<Vec<Listed>, StoreError>),
-    Audit { result: Result<Vec<Listed>, StoreError>, took: Duration },
+    /// `from`: the holder that it was taken from, if it was a probe, by the session that it rode on.
+    Claimed {
+        key: Key,
+        from: Option<Option<Ride>>,
+        took: Duration,
+        result: Result<Guard, AcquireError>,
+    },
+    Ended {
+        key: Key,
+        guard: Option<Guard>,
+        ended: Ended,
+    },
+    Recorded {
+        key: Key,
+        to: Local,
+        result: Result<bool, LeaseError>,
+    },
+    Page {
+        page: Result<Vec<Listed>, StoreError>,
+        took: Duration,
+    },
+    Audit {
+        result: Result<Vec<Listed>, StoreError>,
+        took: Duration,
+    },
 }
 
 pub(crate) struct Crew {
@@ -58,6 +80,9 @@ pub(crate) struct Crew {
     /// Nothing open is left, and a listing after that showed nothing new.
     is_settled: bool,
     next_audit: Duration,
+    looked_after: Duration,
+    /// What the listings of this round have taken.
+    fetching_took: Duration,
     next_round: Duration,
     gap: Duration,
     won_in_round: usize,
@@ -125,6 +150,8 @@ impl Crew {
             audit_due: false,
             is_settled: false,
             next_audit: now + Duration::from_secs(1),
+            looked_after: Duration::ZERO,
+            fetching_took: Duration::ZERO,
             next_round: now,
             gap: SHORT,
             won_in_round: 0,
@@ -266,9 +293,11 @@ impl Crew {
             self.gap = SHORT;
         } else {
             let longest = (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1));
-            self.gap = (self.gap * 2).min(longest);
+            // Looking in vain must not cost more than a fifth of the time.
+            self.gap = (self.gap * 2).min(longest).max(self.fetching_took * 5);
         }
         self.won_in_round = 0;
+        self.fetching_took = Duration::ZERO;
         self.next_round = now + self.gap;
         if let Some(due) = self.board.next_due {
             // Sooner if a unit's next attempt is due sooner.
@@ -288,8 +317,9 @@ impl Crew {
         let (store, prefix, sender) =
             (self.leases.store().clone(), self.plan.name.prefix(), self.sender.clone());
         tokio::spawn(async move {
+            let began = boottime();
             let page = store.list(&prefix, after.as_ref(), limit).await;
-            let _over = sender.send(Event::Page(page));
+            let _over = sender.send(Event::Page { page, took: boottime().saturating_sub(began) });
         });
     }
 
@@ -309,12 +339,13 @@ impl Crew {
         let Candidate { key, seen, probe } = candidate;
         self.claiming += 1;
         self.board.set(&key, Local::Ours);
+        let from = seen.record.tenure.as_ref().filter(|_| probe).map(|tenure| tenure.ride.clone());
         let (leases, sender) = (self.leases.clone(), self.sender.clone());
         tokio::spawn(async move {
             let began = boottime();
             let result = leases.lock(key.as_str()).carry(Some(*seen)).try_acquire().await;
             let took = boottime().saturating_sub(began);
-            let _over = sender.send(Event::Claimed { key, probe, took, result });
+            let _over = sender.send(Event::Claimed { key, from, took, result });
         });
     }
 
@@ -329,10 +360,10 @@ impl Crew {
 
     fn on(&mut self, event: Event) {
         match event {
-            Event::Claimed { key, probe, took, result } => {
+            Event::Claimed { key, from, took, result } => {
                 self.claiming -= 1;
                 self.claim_secs += (took.as_secs_f64() - self.claim_secs) / 16.0;
-                self.on_claimed(key, probe, result);
+                self.on_claimed(key, from, result);
             }
             Event::Ended { key, guard, ended } => {
                 self.in_slots -= 1;
@@ -342,8 +373,9 @@ impl Crew {
                 self.recording -= 1;
                 self.on_recorded(&key, to, result);
             }
-            Event::Page(page) => {
+            Event::Page { page, took } => {
                 self.is_fetching = false;
+                self.fetching_took += took;
                 match page {
                     Ok(page) => {
                         self.trouble = None;
@@ -377,15 +409,15 @@ impl Crew {
         }
     }
 
-    fn on_claimed(&mut self, key: Key, probe: bool, result: Result<Guard, AcquireError>) {
+    fn on_claimed(&mut self, key: Key, from: Option<Option<Ride>>, result: Result<Guard, AcquireError>) {
         match result {
             Ok(guard) => {
                 self.trouble = None;
-                self.on_won(key, guard, probe);
+                self.on_won(key, guard, from);
             }
             Err(AcquireError::Held(_)) => {
                 self.board.set(&key, Local::Open);
-                if !probe {
+                if from.is_none() {
                     // Another process is on the same page: leave it to that one.
                     self.board.drop_page();
                 }
@@ -407,7 +439,7 @@ impl Crew {
     }
 
     /// The record as it was when it was claimed is certain, unlike the board.
-    fn on_won(&mut self, key: Key, guard: Guard, probe: bool) {
+    fn on_won(&mut self, key: Key, guard: Guard, from: Option<Option<Ride>>) {
         let now_is = match Unit::of(guard.metadata()) {
             _ if self.stop.is_some() => Local::Open,
             Some(unit) if unit.status == Status::Pending => Local::Ours,
@@ -423,10 +455,13 @@ impl Crew {
             return;
         }
         self.won_in_round += 1;
-        self.tally.taken_over += usize::from(probe);
-        if probe {
-            // What else its holder had is free as well: look again at once.
-            self.next_round = boottime();
+        if let Some(ride) = from {
+            self.tally.taken_over += 1;
+            if let Some(ride) = ride {
+                // What else its holder had is free as well: look again at once.
+                self.board.bury(ride);
+                self.next_round = boottime();
+            }
         }
         let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
         self.in_slots += 1;
@@ -527,8 +562,9 @@ impl Crew {
                 self.hand_back(key);
             }
             Err(error) => {
-                say::note(format!("{key}: the result could not be recorded: {error}"));
-                self.hand_back(key);
+                // Its fields are too large for another: it would be run for ever.
+                say::note(format!("{key}: the result can't be recorded: {error}"));
+                self.board.set(key, Local::Damaged);
             }
         }
     }
@@ -590,7 +626,12 @@ impl Crew {
 
     /// Sees to the running commands and to the deadline that the watchdog goes by.
     fn look_after(&mut self) {
+        const OFTEN: Duration = Duration::from_millis(4);
         let asked_at = asked_now();
+        if asked_at < self.looked_after + OFTEN {
+            return;
+        }
+        self.looked_after = asked_at;
         let left = self.leases.session_remaining();
         if !left.is_zero() {
             self.keeper.prolong(asked_at, left);

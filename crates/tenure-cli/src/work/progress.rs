@@ -13,8 +13,8 @@ impl Progress {
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(10));
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let bars = if plain { "{bar:30}" } else { "{bar:30.green}" };
-        let template = format!("{bars} {{pos}}/{{len}} settled, {{msg}} ({{per_sec}}, {{eta}} left)");
+        let bars = if plain { "{bar:20}" } else { "{bar:20.green}" };
+        let template = format!("{bars} {{pos}}/{{len}} settled, {{per_sec}}, {{eta}} left, {{wide_msg}}");
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
