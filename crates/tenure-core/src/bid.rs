@@ -180,7 +180,7 @@ impl Bid {
     /// Time has passed, or the key is said to have changed.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, changed: bool) -> Option<BidEnd> {
         let State::Waiting { until } = self.state else {
-            self.hinted |= changed;
+            self.hinted |= changed && !ctx.rules.bugs.has(Bug::HintWhileLooking);
             return None;
         };
         if self.patience_is_over(ctx) && !self.is_stray() && !self.abandoned {
@@ -327,7 +327,8 @@ impl Bid {
         if self.abandoned {
             return Some(BidEnd::Dropped);
         }
-        if self.goal.key == *ctx.session_key && ctx.nonces.made(tenure.id) {
+        let own_session = self.goal.key == *ctx.session_key && ctx.nonces.made(tenure.id);
+        if own_session && !ctx.rules.bugs.has(Bug::OwnSessionForeign) {
             // A session of this very process that it does not believe in any more, or never did: no need to wait.
             return self.take(ctx, seen);
         }
@@ -477,7 +478,9 @@ impl Bid {
             Carry::Replace(metadata) => metadata.clone(),
             Carry::Keep(_) => Metadata::new(),
         };
-        self.claim(ctx, Expect::Vacant, Fence::floor(ctx.now.wall), metadata)
+        let forgets = ctx.rules.bugs.has(Bug::FenceForgetsClock);
+        let floor = if forgets { Fence(1) } else { Fence::floor(ctx.now.wall) };
+        self.claim(ctx, Expect::Vacant, floor, metadata)
     }
 
     /// Claims the key over the record that was seen, vacant or of a dead holder, with a higher fence.
@@ -485,7 +488,9 @@ impl Bid {
         if self.abandoned {
             return Some(BidEnd::Dropped);
         }
-        let fence = match seen.record.fence.next(Fence::floor(ctx.now.wall)) {
+        let floor = Fence::floor(ctx.now.wall);
+        let fence = match seen.record.fence.next(floor) {
+            Ok(_) if ctx.rules.bugs.has(Bug::FenceForgetsClock) => Fence(seen.record.fence.0 + 1),
             Ok(_) if ctx.rules.bugs.has(Bug::FenceResetAtTakeover) => Fence(1),
             Ok(_) if ctx.rules.bugs.has(Bug::FenceNotRaised) => seen.record.fence,
             Ok(fence) => fence,

@@ -2,6 +2,8 @@
 //!
 //! Without the feature `bugs`, which no release build has, [`Bugs`] has no size and [`Bugs::has`] is always false.
 
+use std::fmt;
+
 /// A mistake that a lease protocol can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -9,32 +11,40 @@
 pub enum Bug {
     NoDriftMargin,
     ValidFromAnswer,
+    PatienceTooShort,
     ReleaseUnconditional,
+    UnknownReleaseIsDone,
+    LostIsStillMine,
     RenewAfterExpiry,
+    LossNotTold,
     UnknownIsFailure,
     UnknownIsSuccess,
-    SessionNotFenced,
-    VigilNotRestarted,
-    VigilFromBeforeRead,
-    MailProlongs,
-    MailLost,
-    OneWitness,
-    AgeIgnoresRide,
-    FenceNotRaised,
-    FenceResetAtTakeover,
-    LossNotTold,
-    WaiterCountsSuspend,
-    HolderMissesSuspend,
-    RiderOutlivesSession,
     StaleWinBelieved,
     TakeWithoutCondition,
-    ZombieForgotten,
-    ReleaseGivesUp,
-    RenewTooLate,
-    TryForgetsVigil,
-    WallDecides,
+    SessionNotFenced,
+    AgeIgnoresRide,
+    RiderOutlivesSession,
+    RidersBeforeSession,
     RenewEachRider,
-    LostIsStillMine,
+    QueueForgotten,
+    OwnSessionForeign,
+    VigilNotRestarted,
+    MailProlongs,
+    MailLost,
+    TryForgetsVigil,
+    HintWhileLooking,
+    WallDecides,
+    OneWitness,
+    WaiterCountsSuspend,
+    HolderMissesSuspend,
+    FenceNotRaised,
+    FenceResetAtTakeover,
+    FenceForgetsClock,
+    ZombieForgotten,
+    AdoptKeepsId,
+    LapseVacates,
+    StopVacatesSession,
+    RenewTooLate,
 }
 
 impl Bug {
@@ -42,33 +52,96 @@ impl Bug {
     pub const ALL: &'static [Bug] = &[
         Bug::NoDriftMargin,
         Bug::ValidFromAnswer,
+        Bug::PatienceTooShort,
         Bug::ReleaseUnconditional,
+        Bug::UnknownReleaseIsDone,
+        Bug::LostIsStillMine,
         Bug::RenewAfterExpiry,
+        Bug::LossNotTold,
         Bug::UnknownIsFailure,
         Bug::UnknownIsSuccess,
-        Bug::SessionNotFenced,
-        Bug::VigilNotRestarted,
-        Bug::VigilFromBeforeRead,
-        Bug::MailProlongs,
-        Bug::MailLost,
-        Bug::OneWitness,
-        Bug::AgeIgnoresRide,
-        Bug::FenceNotRaised,
-        Bug::FenceResetAtTakeover,
-        Bug::LossNotTold,
-        Bug::WaiterCountsSuspend,
-        Bug::HolderMissesSuspend,
-        Bug::RiderOutlivesSession,
         Bug::StaleWinBelieved,
         Bug::TakeWithoutCondition,
-        Bug::ZombieForgotten,
-        Bug::ReleaseGivesUp,
-        Bug::RenewTooLate,
-        Bug::TryForgetsVigil,
-        Bug::WallDecides,
+        Bug::SessionNotFenced,
+        Bug::AgeIgnoresRide,
+        Bug::RiderOutlivesSession,
+        Bug::RidersBeforeSession,
         Bug::RenewEachRider,
-        Bug::LostIsStillMine,
+        Bug::QueueForgotten,
+        Bug::OwnSessionForeign,
+        Bug::VigilNotRestarted,
+        Bug::MailProlongs,
+        Bug::MailLost,
+        Bug::TryForgetsVigil,
+        Bug::HintWhileLooking,
+        Bug::WallDecides,
+        Bug::OneWitness,
+        Bug::WaiterCountsSuspend,
+        Bug::HolderMissesSuspend,
+        Bug::FenceNotRaised,
+        Bug::FenceResetAtTakeover,
+        Bug::FenceForgetsClock,
+        Bug::ZombieForgotten,
+        Bug::AdoptKeepsId,
+        Bug::LapseVacates,
+        Bug::StopVacatesSession,
+        Bug::RenewTooLate,
     ];
+
+    /// What goes wrong.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Bug::NoDriftMargin => "a holder believes for the full ttl, with no margin for clocks that drift",
+            Bug::ValidFromAnswer => "validity is counted from the answer, not from before the write was sent",
+            Bug::PatienceTooShort => "a waiter takes a key after eight tenths of a ttl of silence",
+            Bug::ReleaseUnconditional => "a release vacates whatever tenure stands there",
+            Bug::UnknownReleaseIsDone => "a release whose answer was lost is told as done",
+            Bug::LostIsStillMine => "a renewal that was refused is sent again over whoever stands there",
+            Bug::RenewAfterExpiry => "a holder goes on renewing when its time is over",
+            Bug::LossNotTold => "a deadline passes and nobody is told",
+            Bug::UnknownIsFailure => "a write whose answer was lost is taken for one that failed",
+            Bug::UnknownIsSuccess => "a write whose answer was lost is taken for one that took effect",
+            Bug::StaleWinBelieved => "a claim whose answer came after its validity is told as acquired",
+            Bug::TakeWithoutCondition => "a key is claimed over a holder that was never judged",
+            Bug::SessionNotFenced => "leases are taken from a session that was not fenced before",
+            Bug::AgeIgnoresRide => "a riding lease is judged by its own age, though its session beats for it",
+            Bug::RiderOutlivesSession => "the session is lost and what rode on it is not",
+            Bug::RidersBeforeSession => "when time is over, what rides on a session is looked after before the session itself",
+            Bug::RenewEachRider => "every lease that rides is renewed too",
+            Bug::QueueForgotten => "attempts that waited on a lost session are dropped without a word",
+            Bug::OwnSessionForeign => "a process takes an old session of its own for another's",
+            Bug::VigilNotRestarted => "patience is not started anew when the holder beats",
+            Bug::MailProlongs => "mail to a dead holder counts as a beat of his",
+            Bug::MailLost => "a holder empties its mailbox without looking",
+            Bug::TryForgetsVigil => "an attempt that only tries forgets what it saw, so it never sees a ttl of silence",
+            Bug::HintWhileLooking => "a hint that comes while the key is being read is dropped",
+            Bug::WallDecides => "the wall clock alone tells that a holder is dead",
+            Bug::OneWitness => "the store's clock alone tells that a holder is dead",
+            Bug::WaiterCountsSuspend => "a waiter counts time by the clock that may leap after a suspend",
+            Bug::HolderMissesSuspend => "a holder counts time by the clock that stops in suspend",
+            Bug::FenceNotRaised => "a takeover keeps the fence of the dead",
+            Bug::FenceResetAtTakeover => "a takeover starts fences from one",
+            Bug::FenceForgetsClock => "fences of new records start from one, so they repeat after a deletion",
+            Bug::ZombieForgotten => "claims that land after their process gave them up are left to stand",
+            Bug::AdoptKeepsId => "a token stays valid after it was adopted, so copies of it can be adopted too",
+            Bug::LapseVacates => "a lease that was to be left to expire is vacated at once",
+            Bug::StopVacatesSession => "a stop vacates the session although something on it was left to expire",
+            Bug::RenewTooLate => "renewals begin at four fifths of the ttl",
+        }
+    }
+
+    /// The bug of this name, as its `Display` writes it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Bug> {
+        Bug::ALL.iter().copied().find(|bug| bug.to_string() == name)
+    }
+}
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{self:?}"))
+    }
 }
 
 /// The bugs that are switched on.

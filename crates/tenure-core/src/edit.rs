@@ -101,7 +101,7 @@ impl Edit {
         let tenure = match self.change {
             Change::Vacate => None,
             Change::Amend | Change::Adopt => Some(Tenure {
-                id: if self.change == Change::Adopt { nonce } else { token.id },
+                id: if self.renames(ctx) { nonce } else { token.id },
                 beat: nonce,
                 holder: token.holder.clone(),
                 ttl: token.ttl,
@@ -136,7 +136,7 @@ impl Edit {
     ) -> Option<EditEnd> {
         let (_, attempt) = self.in_flight.take_if(|(op, _)| *op == id)?;
         match result {
-            Ok(Answer::Write(Outcome::Won { version, .. })) => Some(self.done(version, attempt)),
+            Ok(Answer::Write(Outcome::Won { version, .. })) => Some(self.done(ctx, version, attempt)),
             Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current),
             Ok(Answer::Read(_)) => None,
             Err(error) => {
@@ -145,8 +145,10 @@ impl Edit {
                 }
                 self.failures += 1;
                 self.retry_at = ctx.retry_at(self.token.ttl, self.failures);
-                let gives_up = ctx.rules.bugs.has(Bug::ReleaseGivesUp) && self.change == Change::Vacate;
-                let over = gives_up || !error.is_passing() || self.retry_at > self.until;
+                if ctx.rules.bugs.has(Bug::UnknownReleaseIsDone) && self.change == Change::Vacate {
+                    return Some(EditEnd::Done { sent: attempt.sent });
+                }
+                let over = !error.is_passing() || self.retry_at > self.until;
                 over.then_some(EditEnd::GaveUp(error))
             }
         }
@@ -160,7 +162,7 @@ impl Edit {
             _ => current.record.nonce,
         };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == last_own).copied() {
-            return Some(self.done(current.version, attempt));
+            return Some(self.done(ctx, current.version, attempt));
         }
         let unconditional = ctx.rules.bugs.has(Bug::ReleaseUnconditional) && self.change == Change::Vacate;
         // A repeated claim can land once more, with the same nonce and a higher fence: that is not this tenure.
@@ -170,13 +172,21 @@ impl Edit {
         }
         // Still ours, but something else was written: mail, or another process with the same token.
         self.token.version = current.version;
+        if unconditional {
+            self.token.fence = current.record.fence;
+        }
         self.send(ctx);
         None
     }
 
-    fn done(&mut self, version: Version, attempt: Attempt) -> EditEnd {
+    /// Whether the tenure gets a new id by this.
+    fn renames(&self, ctx: &Ctx<'_>) -> bool {
+        self.change == Change::Adopt && !ctx.rules.bugs.has(Bug::AdoptKeepsId)
+    }
+
+    fn done(&mut self, ctx: &Ctx<'_>, version: Version, attempt: Attempt) -> EditEnd {
         self.token.version = version;
-        if self.change == Change::Adopt {
+        if self.renames(ctx) {
             self.token.id = attempt.nonce;
         }
         EditEnd::Done { sent: attempt.sent }

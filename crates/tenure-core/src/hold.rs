@@ -249,7 +249,7 @@ impl Hold {
         // A repeated claim can land once more, with the same nonce and a higher fence: that is not this tenure.
         let Some(tenure) = current.tenure(self.id).filter(|_| current.record.fence == self.fence) else {
             if ctx.rules.bugs.has(Bug::LostIsStillMine) {
-                self.version = current.version;
+                (self.version, self.fence) = (current.version, current.record.fence);
                 return self.renew(ctx);
             }
             let released = current.record.tenure.is_none() && current.record.fence == self.fence;

@@ -168,7 +168,10 @@ impl Machine for Holder {
     type Command = Command;
     type Notice = Notice;
 
-    fn step(&mut self, now: Now, event: Event<Command>) -> Step<Notice> {
+    fn step(&mut self, mut now: Now, event: Event<Command>) -> Step<Notice> {
+        if self.desk.rules.bugs.has(Bug::HolderMissesSuspend) {
+            now.held = now.waited;
+        }
         // Deadlines first: whatever else came, a lease whose time is over is over.
         self.wake_due(now);
         match event {
@@ -274,6 +277,9 @@ impl Holder {
             self.timers.iter().take_while(|(at, _)| *at <= now.held).map(|(_, part)| part.clone()).collect();
         // The session first: if its time is over, so is that of all that rides on it, and nothing is written for it.
         due.sort_unstable();
+        if self.desk.rules.bugs.has(Bug::RidersBeforeSession) {
+            due.reverse();
+        }
         for part in due {
             match part {
                 Part::Session => self.wake_session(now),
@@ -393,7 +399,7 @@ impl Holder {
         };
         self.bidding.remove(&id);
         self.set_wake(part.clone(), None);
-        if bid.is_stray() && bid.goal().ride.is_some() && !self.desk.rules.bugs.has(Bug::ZombieForgotten) {
+        if bid.is_stray() && bid.goal().ride.is_some() {
             self.tie_up(now, bid.key().clone());
         }
         match end {

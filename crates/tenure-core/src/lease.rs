@@ -451,6 +451,9 @@ impl Holder {
     /// Gives a lease up without touching its record before a ttl has passed.
     pub(crate) fn lapse(&mut self, now: Now, id: LeaseId) {
         match self.leases.remove(&id) {
+            Some(Lease::Riding(rider)) if self.desk.rules.bugs.has(Bug::LapseVacates) => {
+                return self.vacate(now, id, rider, None, Purpose::Release);
+            }
             Some(Lease::Riding(mut rider)) => {
                 rider.cap = now.held.after(self.desk.identity.ttl.duration());
                 self.lapsing += 1;
@@ -508,9 +511,22 @@ impl Holder {
         }
     }
 
+    /// One of the bugs on purpose: what the session is there to save.
+    pub(crate) fn renew_each_rider(&mut self, now: Now) {
+        let riders: Vec<LeaseId> =
+            self.leases.iter().filter(|(_, lease)| matches!(lease, Lease::Riding(_))).map(|(id, _)| id).collect();
+        for id in riders {
+            if let Some(Lease::Riding(rider)) = self.leases.remove(&id) {
+                let token = self.token_of_rider(&rider);
+                self.edit(now, id, token, Change::Amend, Tick::NEVER, Purpose::Update, Some(rider));
+            }
+        }
+    }
+
     /// The session is lost, and `lease`, taken out already, rode on it.
     pub(crate) fn end_with_session(&mut self, now: Now, id: LeaseId, lease: Lease, loss: &Loss) {
         match lease {
+            Lease::Bidding(_) if self.desk.rules.bugs.has(Bug::QueueForgotten) => {}
             Lease::Bidding(bid) => {
                 // What it claimed so far is dead with the old session, whether it landed or not.
                 let goal = bid.goal().clone();

@@ -3,6 +3,7 @@
 //! A claim that beats for itself dies by itself. One that rides lives as long as the session, so it must be looked for:
 //! after a write whose outcome stayed unknown, and when someone asks the session about a key that it doesn't hold.
 
+use crate::bugs::Bug;
 use crate::ctx::Part;
 use crate::edit::{Change, Edit, Token};
 use crate::error::StoreError;
@@ -25,6 +26,9 @@ pub(crate) struct Loose {
 impl Holder {
     /// Looks after `key` now and then for some time.
     pub(crate) fn tie_up(&mut self, now: Now, key: Key) {
+        if self.desk.rules.bugs.has(Bug::ZombieForgotten) {
+            return;
+        }
         let gap = self.desk.identity.ttl.part(2);
         let loose = Loose { gap, next: now.held, reading: None, edit: None };
         let entry = self.loose.entry(key.clone()).or_insert(loose);

@@ -199,7 +199,12 @@ impl Holder {
         self.session.state = State::Up(hold);
         for held in out {
             match held {
-                Held::Extended(until) => self.tell(Notice::SessionValid(until)),
+                Held::Extended(until) => {
+                    self.tell(Notice::SessionValid(until));
+                    if self.desk.rules.bugs.has(Bug::RenewEachRider) {
+                        self.renew_each_rider(now);
+                    }
+                }
                 Held::Suspended => self.tell(Notice::SessionValid(Tick(0))),
                 Held::Mail(letters) => self.sort_mail(now, letters),
                 Held::Updated => {}
@@ -249,7 +254,7 @@ impl Holder {
     pub(crate) fn leave_session(&mut self, now: Now) {
         match std::mem::replace(&mut self.session.state, State::Gone) {
             State::Down | State::Bidding(_) => self.session_gone(),
-            State::Up(hold) if self.lapsing > 0 => {
+            State::Up(hold) if self.lapsing > 0 && !self.desk.rules.bugs.has(Bug::StopVacatesSession) => {
                 // Something that rides on it could not be ended for certain: let it all expire together.
                 drop(hold);
                 self.session_gone();

@@ -85,10 +85,11 @@ impl Vigils {
         let beat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.beat };
         let since = self.since(now, key, record, beat, rules.bugs);
         let watched = if rules.bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
-        if watched.since(since) >= ttl {
+        let patience = if rules.bugs.has(Bug::PatienceTooShort) { ttl * 4 / 5 } else { ttl };
+        if watched.since(since) >= patience {
             return Verdict::Silent;
         }
-        let mut until = now.held.after(ttl.saturating_sub(watched.since(since)));
+        let mut until = now.held.after(patience.saturating_sub(watched.since(since)));
         let by_wall = now.wall.since(record.stamp);
         if rules.bugs.has(Bug::WallDecides) && by_wall > ttl {
             return Verdict::Silent;

@@ -95,6 +95,10 @@ impl World {
             return;
         }
         self.nodes[index].clock.set_pace(self.t, pace);
+        if pace == Pace::Suspended && self.dice.chance(0.4) {
+            let leap = self.dice.below(self.per_mille(3000));
+            self.nodes[index].clock.leap(self.t, leap);
+        }
         self.pause(index, span);
     }
 

@@ -1,7 +1,7 @@
 //! A node's clocks, as functions of true time.
 //!
 //! True time is in nanoseconds since the world began. A node's elapsed time runs at its own rate; the waiter's line stops
-//! in suspend, both stop while time is hidden, and the wall clock is true time plus whatever it was set off by.
+//! in suspend, after which the holder's line may have leapt (the hardware's clock is none too good), both stop while time is hidden, and the wall clock is true time plus whatever it was set off by.
 
 use tenure_core::{Now, Tick, Wall};
 
@@ -39,9 +39,9 @@ pub(crate) struct NodeClock {
 
 impl NodeClock {
     /// Clocks that begin anywhere.
-    pub(crate) fn new(at: True, held: u64, waited: u64, rate_per_million: u64, wall_offset_ms: i64) -> Self {
+    pub(crate) fn new(at: True, held: u64, rate_per_million: u64, wall_offset_ms: i64) -> Self {
         let mut clock =
-            NodeClock { at, held, waited, rate: ONE, pace: Pace::Running, wall_offset_ms };
+            NodeClock { at, held, waited: held, rate: ONE, pace: Pace::Running, wall_offset_ms };
         clock.set_rate(at, rate_per_million);
         clock
     }
@@ -76,6 +76,12 @@ impl NodeClock {
         self.pace = pace;
     }
 
+    /// The clock that counts suspends has counted this one wrongly.
+    pub(crate) fn leap(&mut self, t: True, by: u64) {
+        self.settle(t);
+        self.held += by;
+    }
+
     /// Sets the rate, within what 20 bits can tell apart, never beyond what was asked for.
     pub(crate) fn set_rate(&mut self, t: True, per_million: u64) {
         self.settle(t);
@@ -98,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_node_clock_runs_at_its_rate_and_stops_as_it_should() {
-        let mut clock = NodeClock::new(0, 100, 200, 1_100_000, 5);
+        let mut clock = NodeClock::new(0, 100, 1_100_000, 5);
         assert!(clock.held(SECOND).0 <= 100 + 1_100_000_000 && clock.held(SECOND).0 >= 100 + 1_099_998_000);
         clock.set_pace(SECOND, Pace::Suspended);
         let frozen = clock.read(SECOND).waited;
@@ -112,7 +118,7 @@ mod tests {
     #[test]
     fn a_wake_up_is_never_early_by_the_nodes_own_clock() {
         for rate in [900_000, 999_999, 1_000_000, 1_050_001, 1_100_000] {
-            let clock = NodeClock::new(7, 13, 0, rate, 0);
+            let clock = NodeClock::new(7, 13, rate, 0);
             for tick in [13, 14, 1_000, 123_456_789, 9_999_999_999] {
                 assert!(clock.held(clock.when(Tick(tick))).0 >= tick);
             }

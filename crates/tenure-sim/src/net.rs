@@ -9,7 +9,7 @@ use crate::registers::Landed;
 use crate::trace::{Story, describe};
 use crate::world::{What, World};
 use tenure_core::op::{Answer, Op, OpId, Outcome, Request};
-use tenure_core::{ErrorKind, Key, Nonce, Now, StoreError, Tick, Token};
+use tenure_core::{ErrorKind, HolderId, Key, Nonce, Now, StoreError, Tick, Token};
 
 /// A request on its way.
 #[derive(Debug, Clone)]
@@ -270,7 +270,9 @@ impl World {
         let begins = self.checks.tenures.landed(key, before, &after);
         let is_new = matches!(begins, Ok(true));
         self.checks.check(t, Rule::S2, begins.map(|_| ()));
-        let found = invariants::s3::landed(key, before, &after);
+        let by = self.sender(index, life);
+        let token = self.nodes[index].uses_token(key, after.fence);
+        let found = invariants::s3::landed(key, before, &after, &by, token);
         self.checks.check(t, Rule::S3, found);
         let ours = self.keys.iter().position(|known| known == key);
         if is_new && let Some(key) = ours {
@@ -291,6 +293,15 @@ impl World {
             self.given_up(key);
         }
         self.hint(key, ours);
+    }
+
+    /// Who sent a write: the process that runs, or one that ran there before.
+    fn sender(&self, index: usize, life: u32) -> HolderId {
+        let node = &self.nodes[index];
+        if node.life == life {
+            return node.who.clone();
+        }
+        HolderId::new(format!("n{index}.{life}")).unwrap_or_else(|_| node.who.clone())
     }
 
     fn check_mail(

@@ -3,7 +3,7 @@
 use crate::clock::{NodeClock, True};
 use std::collections::VecDeque;
 use tenure_core::op::{Answer, OpId, Step};
-use tenure_core::{Ask, Fence, Holder, Key, LeaseId, Notice, Now, StoreError, Tick, Ttl};
+use tenure_core::{Ask, Fence, Holder, HolderId, Key, LeaseId, Notice, Now, StoreError, Tick, Ttl};
 
 /// What a user knows of one lease.
 #[derive(Debug, Clone)]
@@ -102,6 +102,7 @@ pub(crate) struct Node {
     pub(crate) life: u32,
     pub(crate) holder: Option<Holder>,
     pub(crate) session: Key,
+    pub(crate) who: HolderId,
     pub(crate) clock: NodeClock,
     /// The process, or the whole machine, stands still.
     pub(crate) paused: bool,

@@ -191,6 +191,18 @@ pub fn all() -> Vec<Scenario> {
             ..USUAL
         },
         Scenario {
+            name: "tries",
+            about: "everyone only tries, again and again: a dead holder's key is taken all the same",
+            source: "Amazon DynamoDB lock client issue 44; dynamolock issue 84",
+            faults: &[],
+            calls: &[],
+            users: Users { tasks: 1, trying: 100, think: 250, hold: 1500, mail: 0, tokens: 0, ..USERS },
+            chaos: 1,
+            calm: 60,
+            rounds: 1,
+            ..USUAL
+        },
+        Scenario {
             name: "kept",
             about: "answers take up to ttl/8 and single renewals fail: nobody loses a lease by that",
             source: "DESIGN.md L4; KCL issue 1729",
@@ -250,7 +262,16 @@ pub fn all() -> Vec<Scenario> {
             wall_off_ms: 0,
             users: Users { gc: 0, ..USERS },
             faults: &[(Fault::Failover, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
-            excused: &[Rule::S1, Rule::S3, Rule::S4, Rule::Mail],
+            // The clock that a claim is made by is read after the failover: neither the network nor a stopped process holds
+            // an older claim back.
+            calls: &[
+                (Fault::RequestLost, 0.03),
+                (Fault::AnswerLost, 0.04),
+                (Fault::Refused, 0.02),
+                (Fault::HintLost, 0.1),
+                (Fault::PauseBeforeEffect, 0.1),
+            ],
+            excused: &[Rule::S1, Rule::S3, Rule::S4, Rule::Mail, Rule::Answered],
             ..USUAL
         },
         Scenario {

@@ -252,7 +252,13 @@ impl World {
     pub(crate) fn told(&mut self, index: usize, now: Now, notice: Notice) {
         match notice {
             Notice::Acquired { lease, fence, until, .. } => self.acquired(index, lease, fence, until),
-            Notice::Held(lease, _) | Notice::Failed(lease, _) => self.not_had(index, now, lease),
+            Notice::Held(lease, _) => self.not_had(index, now, lease),
+            Notice::Failed(lease, error) => {
+                let found = invariants::answered::not_blamed(index, &error);
+                self.checks.check(self.t, Rule::Answered, found);
+                self.not_had(index, now, lease);
+            }
+            Notice::Released(lease, true) => self.released(index, lease),
             Notice::Absent(lease) | Notice::NotOurs(lease, _) | Notice::Released(lease, _) => {
                 self.finished(index, lease);
             }
@@ -349,6 +355,17 @@ impl World {
                 self.finished(index, lease);
             }
         }
+    }
+
+    fn released(&mut self, index: usize, lease: LeaseId) {
+        let node = &self.nodes[index];
+        let view = node.views.iter().find(|view| view.id == lease);
+        if let Some(View { key, stage: Stage::Ending(Some(belief)), .. }) = view {
+            let key = &self.keys[*key];
+            let found = invariants::answered::given_up(node, key, belief.fence, self.store.get(key));
+            self.checks.check(self.t, Rule::Answered, found);
+        }
+        self.finished(index, lease);
     }
 
     fn finished(&mut self, index: usize, lease: LeaseId) {

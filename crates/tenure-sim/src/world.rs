@@ -179,13 +179,13 @@ impl World {
         let off = self.scenario.wall_off_ms;
         let offset = self.dice.between(0, 2 * off) as i64 - off as i64;
         let held = self.dice.below(1000 * SECOND);
-        let waited = self.dice.below(1000 * SECOND);
         Node {
             index,
             life: 0,
             holder: None,
             session: self.keys[0].clone(),
-            clock: NodeClock::new(self.t, held, waited, rate, offset),
+            who: HolderId::new("nobody").unwrap_or_else(|_| unreachable!("short and not empty")),
+            clock: NodeClock::new(self.t, held, rate, offset),
             paused: false,
             pause_turn: 0,
             inbox: Default::default(),
@@ -216,7 +216,7 @@ impl World {
         let session = Key::new(format!("session/{who}"));
         let (Ok(holder), Ok(session)) = (HolderId::new(&who), session) else { return };
         let identity =
-            Identity { holder, session: session.clone(), ttl: self.ttl, about: Metadata::new(), instance };
+            Identity { holder: holder.clone(), session: session.clone(), ttl: self.ttl, about: Metadata::new(), instance };
         let rules =
             Rules { bugs: self.setup.bugs, poll: self.ttl.duration(), ..Rules::default() };
         let tasks = self.scenario.users.tasks;
@@ -226,6 +226,7 @@ impl World {
         node.life = life;
         node.holder = Some(Holder::new(identity, rules));
         node.session = session;
+        node.who = holder;
         node.tasks = vec![Task { doing: Doing::Idle, turn: 0 }; tasks];
         node.wake_at = None;
         node.scheduled = True::MAX;
@@ -379,10 +380,17 @@ impl World {
         let Some(healed) = self.healed else { return };
         let (t, ttl) = (self.t, self.ttl_ns());
         for key in 0..self.keys.len() {
+            if t > healed + ttl * 3 / 2 && self.scenario.rate <= 100_000 {
+                // Whatever was excused before: once nothing goes wrong, whoever was deposed has found out.
+                let found = invariants::s1::one_holder(&self.nodes, key, t);
+                self.checks.must(t, Rule::S1, found);
+            }
             let held = self.is_believed(key);
             let waited_for = self.nodes.iter().any(|node| {
                 node.acts() && node.views.iter().any(|view| view.key == key && view.waits && view.stage == Stage::Wanted)
             });
+            // Where all only try, over and over, someone always wants it.
+            let waited_for = waited_for || self.scenario.users.trying == 100;
             if held || !waited_for {
                 self.free_since[key] = None;
                 if !waited_for {

@@ -65,7 +65,8 @@ impl State {
             (Expect::Absent, standing) => standing.is_none(),
             (Expect::Vacant, standing) => standing.is_none_or(|entry| entry.record.tenure.is_none()),
             (Expect::Unchanged(version), standing) => {
-                standing.is_some_and(|entry| Version::from(entry.record.nonce) == version)
+                let same = |entry: &Entry| Version::from(entry.record.nonce) == version;
+                standing.is_some_and(|entry| same(entry) && record.fence >= entry.record.fence)
             }
         };
         if !holds {

@@ -219,7 +219,8 @@ impl<'c> Pen<'c> {
                 standing.as_ref().is_none_or(|standing| standing.record.tenure.is_none())
             }
             (Expect::Unchanged(version), standing) => {
-                standing.as_ref().is_some_and(|standing| standing.version() == *version)
+                let same = |s: &Standing| s.version() == *version && record.fence >= s.record.fence;
+                standing.as_ref().is_some_and(same)
             }
         };
         if !holds {

@@ -106,6 +106,13 @@ pub(crate) struct Invariants {
 }
 
 impl Invariants {
+    /// Reports what a check found that is never excused.
+    pub(crate) fn must(&mut self, at: True, rule: Rule, found: Result<(), String>) {
+        if let (Err(text), None) = (found, &self.broken) {
+            self.broken = Some(Violation { rule, at, text });
+        }
+    }
+
     /// Reports what a check found.
     pub(crate) fn check(&mut self, at: True, rule: Rule, found: Result<(), String>) {
         if let Err(text) = found

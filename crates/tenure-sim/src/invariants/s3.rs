@@ -6,10 +6,16 @@
 
 use crate::node::Node;
 use tenure_core::op::Write;
-use tenure_core::{Key, Record, Tick};
+use tenure_core::{HolderId, Key, Record, Tick};
 
-/// A write took effect.
-pub(crate) fn landed(key: &Key, before: Option<&Record>, after: &Record) -> Result<(), String> {
+/// A write of `by` took effect. `token`: it used a token of this tenure.
+pub(crate) fn landed(
+    key: &Key,
+    before: Option<&Record>,
+    after: &Record,
+    by: &HolderId,
+    token: bool,
+) -> Result<(), String> {
     let Some(standing) = before.and_then(|record| record.tenure.as_ref().map(|tenure| (record.fence, tenure)))
     else {
         let begins = after.tenure.as_ref().is_none_or(|tenure| tenure.id == after.nonce);
@@ -22,8 +28,11 @@ pub(crate) fn landed(key: &Key, before: Option<&Record>, after: &Record) -> Resu
             Err(format!("{} renewed its tenure of {key} over that of {}", tenure.holder, standing.holder))
         }
         // With a higher fence, it was a dead session that was fenced.
-        None if after.fence >= fence => Ok(()),
-        None => Err(format!("fence {} of {key} was released over the tenure of {}", after.fence, standing.holder)),
+        None if after.fence > fence => Ok(()),
+        None if after.fence == fence && (standing.holder == *by || token) => Ok(()),
+        None => {
+            Err(format!("{by} released fence {} of {key} over the tenure of {}", after.fence, standing.holder))
+        }
     }
 }
 
