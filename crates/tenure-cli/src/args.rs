@@ -29,6 +29,7 @@ pub(crate) enum Verb {
     Revoke(Revoke),
     Gc(Gc),
     Doctor(Doctor),
+    Sim(Sim),
     Completions(Completions),
     Man(Man),
 }
@@ -204,6 +205,44 @@ pub(crate) struct Gc {
 /// Check the store and its records, and say what can't be promised.
 #[derive(Debug, Parser)]
 pub(crate) struct Doctor {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Run tenure's machines in a simulated world where everything goes wrong that can, and check every promise.
+///
+/// The same seed is the same history. When a promise is broken, the history is shortened, and its last events are printed with
+/// a line that runs it again.
+#[derive(Debug, Parser)]
+pub(crate) struct Sim {
+    /// The first world's seed; the next ones count up from it
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How much time to simulate, at least
+    #[arg(long, default_value_t = 1000.0)]
+    pub(crate) hours: f64,
+    /// The most worlds; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) worlds: u64,
+    /// The kind of world; all of them by turns otherwise
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scenario: Option<String>,
+    /// Kinds of faults that do not happen
+    #[arg(long, value_name = "FAULT", value_delimiter = ',')]
+    pub(crate) without: Vec<String>,
+    /// How many nodes take part; 0 for as many as the scenario has
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) nodes: usize,
+    /// Switch a bug on, to see it caught; only in a build with the feature `bugs`
+    #[arg(long, value_name = "BUG", value_delimiter = ',')]
+    pub(crate) bug: Vec<String>,
+    /// Do not shorten the history of a broken promise
+    #[arg(long)]
+    pub(crate) no_shrink: bool,
+    /// List scenarios, faults and bugs, and simulate nothing
+    #[arg(long)]
+    pub(crate) list: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,7 +6,7 @@ use tenure::{AcquireError, ErrorKind, InvalidInput, LeaseError, StoreError};
 
 /// The verb did what was asked.
 pub(crate) const OK: u8 = 0;
-/// `work`: some units failed. `doctor`: a check failed.
+/// `work`: some units failed. `doctor`: a check failed. `sim`: a promise was broken.
 pub(crate) const SOME_FAILED: u8 = 1;
 /// The command line, or something that it names, is wrong.
 pub(crate) const USAGE: u8 = 64;
@@ -33,7 +33,7 @@ pub(crate) const SIGNAL: u8 = 128;
 pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
-    1  work: some units failed; doctor: a check failed
+    1  work: some units failed; doctor: a check failed; sim: a promise was broken
    64  bad usage, or bad input: the message names it
    65  a record is damaged, or isn't tenure's; it is left as it is
    66  no such record, or nobody holds it

@@ -10,6 +10,7 @@ mod process;
 mod run;
 mod say;
 mod signals;
+mod sim;
 mod stores;
 mod terminal;
 mod text;
@@ -59,6 +60,7 @@ fn perform(args: Args) -> Result<u8, Failure> {
             say::print(&String::from_utf8_lossy(&script))?;
             Ok(exit::OK)
         }
+        Verb::Sim(typed) => sim::sim(&typed),
         Verb::Man(man) => manual(man.verb.as_deref()),
         verb => {
             let url = Url::parse(&args.store)?;
@@ -85,7 +87,7 @@ async fn on_store(url: &Url, verb: Verb) -> Result<u8, Failure> {
         Verb::Revoke(typed) => ops::revoke(url, &typed).await,
         Verb::Gc(typed) => ops::gc(url, &typed).await,
         Verb::Doctor(typed) => ops::doctor(url, &typed).await,
-        Verb::Completions(_) | Verb::Man(_) => Ok(exit::OK),
+        Verb::Completions(_) | Verb::Man(_) | Verb::Sim(_) => Ok(exit::OK),
     }
 }
 

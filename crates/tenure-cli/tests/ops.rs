@@ -1,7 +1,7 @@
 //! The operator's verbs, by the real binary on real files.
 //!
 //! Plan: ls and show of every state, as table and JSON, with names that would steer a terminal; release and revoke, and what
-//! they refuse; gc: what goes, what stays, what is only said; doctor; completions and manual pages; output that nobody reads.
+//! they refuse; gc: what goes, what stays, what is only said; doctor; sim; completions and manual pages; output that nobody reads.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -202,6 +202,30 @@ fn doctor_finds_a_healthy_store_healthy_and_leaves_nothing() {
         ran.out.contains("warn") && ran.out.contains("chmod o-w") && !ran.out.contains('\u{1b}'),
         "{ran:?}"
     );
+}
+
+#[test]
+fn sim_keeps_every_promise_and_repeats_itself() {
+    let bench = Bench::new();
+    let run = || {
+        let ran = bench.run(&["sim", "--seed", "7", "--hours", "1", "--json"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.json()
+    };
+    let (one, other) = (run(), run());
+    assert!(one["simulated_seconds"].as_f64().unwrap() >= 3600.0 && one["tenures"].as_u64().unwrap() > 0);
+    assert_eq!((&one["history"], &one["broken"]), (&other["history"], &serde_json::Value::Null));
+    assert!(bench.run(&["sim", "--list"]).out.contains("scenarios:"));
+    for (arguments, text) in [
+        (["sim", "--scenario", "nowhere"], "nowhere"),
+        (["sim", "--without", "gravity"], "no fault \"gravity\""),
+        (["sim", "--bug", "Heisen"], "no bug \"Heisen\""),
+        (["sim", "--hours", "NaN"], "--hours NaN"),
+    ] {
+        let ran = bench.run(&arguments);
+        assert!(ran.code == 64 && ran.err.contains(text), "{ran:?}");
+    }
+    assert!(!bench.store().exists(), "no store is needed");
 }
 
 #[test]
