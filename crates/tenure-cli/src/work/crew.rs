@@ -4,25 +4,23 @@
 //! ahead of the slots, as many as it takes for no slot to wait for the store, and no more: what one process has claimed,
 //! others can't run.
 
+mod ending;
+mod results;
+
 use super::board::{Board, Candidate, Local, Terms};
 use super::progress::Progress;
-use super::slots::{Ended, Setup, Slots, Task, Why};
+use super::slots::{Ended, Setup, Slots, Why};
 use super::summary::{self, Tally};
-use super::unit::{JobName, Ran, Status, Unit};
 use crate::belief::{Outlook, outlook};
 use crate::exit::{self, Failure};
 use crate::keeper::{Keeper, asked_now};
 use crate::meant;
-use crate::process::{boottime, not_started, shell_status};
-use crate::say;
-use crate::signals::{self, Signals};
-use crate::text::{brief, count};
-use std::process::ExitStatus;
+use crate::process::boottime;
+use crate::signals::Signals;
+use crate::text::count;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{
-    AcquireError, ErrorKind, Guard, Key, LeaseError, Leases, Listed, Ride, Store, StoreError, StoreExt,
-};
+use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Ride, Store, StoreError, StoreExt};
 use tokio::sync::mpsc;
 
 /// What comes back to the crew.
@@ -406,221 +404,6 @@ impl Crew {
                 self.audit_due = true;
                 self.on_trouble(&error);
             }
-        }
-    }
-
-    fn on_claimed(&mut self, key: Key, from: Option<Option<Ride>>, result: Result<Guard, AcquireError>) {
-        match result {
-            Ok(guard) => {
-                self.trouble = None;
-                self.on_won(key, guard, from);
-            }
-            Err(AcquireError::Held(_)) => {
-                self.board.set(&key, Local::Open);
-                if from.is_none() {
-                    // Another process is on the same page: leave it to that one.
-                    self.board.drop_page();
-                }
-            }
-            Err(AcquireError::Absent) => self.board.set(&key, Local::Gone),
-            Err(AcquireError::Store(error)) if error.kind() == ErrorKind::Foreign => {
-                say::note(format!("{key}: {error}; it is left as it is, and not run"));
-                self.board.set(&key, Local::Damaged);
-            }
-            Err(AcquireError::Store(error)) => {
-                self.board.set(&key, Local::Open);
-                self.on_trouble(&error);
-            }
-            Err(error) => {
-                self.board.set(&key, Local::Open);
-                self.give_up(error.into());
-            }
-        }
-    }
-
-    /// The record as it was when it was claimed is certain, unlike the board.
-    fn on_won(&mut self, key: Key, guard: Guard, from: Option<Option<Ride>>) {
-        let now_is = match Unit::of(guard.metadata()) {
-            _ if self.stop.is_some() => Local::Open,
-            Some(unit) if unit.status == Status::Pending => Local::Ours,
-            Some(unit) if unit.status == Status::Done => Local::Done,
-            Some(_) => Local::Failed,
-            None => Local::Damaged,
-        };
-        if now_is != Local::Ours {
-            // Given back as it was.
-            drop(guard);
-            self.board.set(&key, now_is);
-            self.board.drop_page();
-            return;
-        }
-        self.won_in_round += 1;
-        if let Some(ride) = from {
-            self.tally.taken_over += 1;
-            if let Some(ride) = ride {
-                // What else its holder had is free as well: look again at once.
-                self.board.bury(ride);
-                self.next_round = boottime();
-            }
-        }
-        let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
-        self.in_slots += 1;
-        self.slots.push(Task { key, unit, guard: Arc::new(guard) });
-    }
-
-    fn on_ended(&mut self, key: Key, guard: Option<Guard>, ended: Ended) {
-        let Some(guard) = guard else {
-            self.hand_back(&key);
-            return;
-        };
-        match ended {
-            Ended::Ran { status, started, finished, took } => {
-                let run_secs = self.run_secs.get_or_insert(took.as_secs_f64());
-                *run_secs += (took.as_secs_f64() - *run_secs) / 16.0;
-                self.on_ran(key, guard, status, started, finished);
-            }
-            Ended::Stopped(Why::Revoked) => {
-                let now = self.wall();
-                self.failed(key, guard, i64::from(exit::LOST), now, now);
-            }
-            Ended::Stopped(Why::Losing) => {
-                say::note(format!(
-                    "{key}: the lease was being lost, and the command was stopped; the unit is run again"
-                ));
-                self.hand_back(&key);
-            }
-            Ended::Stopped(Why::Asked) | Ended::TooLate => self.hand_back(&key),
-            Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
-        }
-    }
-
-    fn hand_back(&mut self, key: &Key) {
-        self.tally.handed_back += 1;
-        self.board.set(key, Local::Open);
-    }
-
-    fn on_ran(&mut self, key: Key, guard: Guard, status: ExitStatus, started: u64, finished: u64) {
-        let exit = i64::from(shell_status(status));
-        if !status.success() {
-            return self.failed(key, guard, exit, started, finished);
-        }
-        let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts);
-        let ran = Ran { exit, host: &self.host, worker: self.leases.holder().as_str(), started, finished };
-        let metadata = Unit::record(guard.metadata().clone(), Status::Done, attempts, None, &ran);
-        self.record(key, guard, Local::Done, metadata);
-    }
-
-    fn failed(&mut self, key: Key, guard: Guard, exit: i64, started: u64, finished: u64) {
-        const LONGEST: Duration = Duration::from_secs(300);
-        self.tally.failures += 1;
-        let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts).saturating_add(1);
-        let ran = Ran { exit, host: &self.host, worker: self.leases.holder().as_str(), started, finished };
-        let is_last = attempts > self.plan.retries;
-        let (status, to, not_before) = if is_last {
-            (Status::Failed, Local::Failed, None)
-        } else {
-            let doubled = self.plan.backoff.saturating_mul(1 << (attempts - 1).min(20));
-            let pause =
-                u64::try_from(doubled.min(LONGEST.max(self.plan.backoff)).as_millis()).unwrap_or(u64::MAX);
-            (Status::Pending, Local::Open, Some(self.wall().saturating_add(pause)))
-        };
-        let metadata = Unit::record(guard.metadata().clone(), status, attempts, not_before, &ran);
-        self.record(key, guard, to, metadata);
-    }
-
-    fn on_not_started(&mut self, key: Key, guard: Guard, error: &std::io::Error) {
-        let program = &self.plan.command.program;
-        match error.kind() {
-            std::io::ErrorKind::ArgumentListTooLong => {
-                let now = self.wall();
-                self.failed(key, guard, i64::from(exit::CANNOT_EXECUTE), now, now);
-            }
-            std::io::ErrorKind::OutOfMemory | std::io::ErrorKind::WouldBlock => {
-                // This machine's want of processes or memory is not the unit's fault.
-                let failure = not_started(program, error);
-                self.hand_back(&key);
-                self.on_trouble(&StoreError::unavailable(failure.text));
-            }
-            _ => {
-                let failure = not_started(program, error);
-                self.hand_back(&key);
-                self.give_up(failure);
-            }
-        }
-    }
-
-    fn on_recorded(&mut self, key: &Key, to: Local, result: Result<bool, LeaseError>) {
-        match result {
-            Ok(true) => {
-                self.tally.done += usize::from(to == Local::Done);
-                self.board.set(key, to);
-            }
-            Ok(false) => {
-                say::note(format!(
-                    "{key}: the lease was lost before the result could be recorded; the unit is run again"
-                ));
-                self.hand_back(key);
-            }
-            Err(error) => {
-                // Its fields are too large for another: it would be run for ever.
-                say::note(format!("{key}: the result can't be recorded: {error}"));
-                self.board.set(key, Local::Damaged);
-            }
-        }
-    }
-
-    /// Something did not work that may work later.
-    fn on_trouble(&mut self, error: &StoreError) {
-        let now = boottime();
-        let text = error.to_string();
-        self.board.drop_candidates();
-        self.next_round = now + (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1));
-        let patience = (self.plan.ttl * 6).max(Duration::from_secs(60));
-        match &self.trouble {
-            None => say::note(format!("{text}; trying on")),
-            Some((since, _)) if now.saturating_sub(*since) > patience && self.in_slots == 0 => {
-                let failure =
-                    Failure::new(exit::UNAVAILABLE, format!("{text}; given up after {}", brief(patience)));
-                self.give_up(failure);
-                return;
-            }
-            Some((_, last)) if *last != text => say::note(format!("{text}; trying on")),
-            Some(_) => {}
-        }
-        let since = self.trouble.take().map_or(now, |(since, _)| since);
-        self.trouble = Some((since, text));
-        if !error.is_passing() {
-            self.give_up(error.clone().into());
-        }
-    }
-
-    fn give_up(&mut self, failure: Failure) {
-        self.begin_stop(Stop::Failure(failure));
-    }
-
-    fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
-        if let Some(Stop::Signal(_)) = self.stop {
-            for active in self.slots.active() {
-                active.stop(Why::Asked, Duration::ZERO);
-                active.go_on_stopping(true);
-            }
-            return Err(Failure::by_signal(signal));
-        }
-        let running = count(self.slots.active().len(), "running command");
-        say::note(format!("{}: stopping {running}; once more to stop at once", signals::name(signal)));
-        self.begin_stop(Stop::Signal(signal));
-        Ok(())
-    }
-
-    fn begin_stop(&mut self, stop: Stop) {
-        if self.stop.is_some() && !matches!(stop, Stop::Signal(_)) {
-            return;
-        }
-        self.stop = Some(stop);
-        self.board.drop_candidates();
-        for task in self.slots.close() {
-            self.in_slots -= 1;
-            self.board.set(&task.key, Local::Open);
         }
     }
 
