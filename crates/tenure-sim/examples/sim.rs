@@ -1,20 +1,33 @@
-//! Runs the simulator for some hours: `cargo run --release -p tenure-sim --example sim -- [scenario|all] [hours] [seed]`.
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "an example that measures real time")]
+//! The simulator as a program of its own: `cargo run --release -p tenure-sim --example sim -- --scenario usual --hours 1000`.
+#![allow(clippy::disallowed_methods, reason = "it tells how fast it was")]
 
-fn main() {
-    let mut args = std::env::args().skip(1);
-    let scenario = args.next().filter(|name| name != "all");
-    let hours = args.next().map_or(1000.0, |text| text.parse().unwrap());
-    let seed = args.next().map_or(1, |text| text.parse().unwrap());
-    let options = tenure_sim::Options { scenario, hours, seed, ..tenure_sim::Options::default() };
+use std::process::ExitCode;
+use tenure_sim::Asked;
+
+fn main() -> ExitCode {
+    let options = match tenure_sim::parse(std::env::args().skip(1)) {
+        Ok(Asked::Run(options)) => options,
+        Ok(Asked::Text(text)) => {
+            println!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
     let began = std::time::Instant::now();
-    let report = tenure_sim::run(&options).unwrap();
-    let took = began.elapsed().as_secs_f64();
-    println!("{report}");
-    println!(
-        "{:.2} s real, {:.0} simulated seconds a second, {:.0} events a second",
-        took,
-        report.seconds() / took,
-        report.events as f64 / took
-    );
+    match tenure_sim::run(&options) {
+        Ok(report) => {
+            let took = began.elapsed().as_secs_f64();
+            println!("{report}");
+            let (seconds, events) = (report.seconds() / took, report.events as f64 / took);
+            println!("{took:.2} s of real time: {seconds:.0} simulated seconds a second, {events:.0} events a second");
+            ExitCode::from(u8::from(report.failure.is_some()))
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
 }

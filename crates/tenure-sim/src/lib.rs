@@ -10,6 +10,7 @@
 //! assert!(report.failure.is_none(), "{report}");
 //! ```
 
+mod args;
 mod chaos;
 mod clock;
 mod dice;
@@ -25,6 +26,7 @@ mod trace;
 mod users;
 mod world;
 
+pub use args::{Asked, USAGE, parse};
 pub use fault::{Fault, Faults};
 pub use invariants::{Rule, Violation};
 pub use registers::StoreSpec;

@@ -25,8 +25,18 @@ pub(crate) struct Envelope {
     term: u32,
     /// A second copy, or one that was given up: its answer goes nowhere.
     stray: bool,
-    /// Answers to it pass, whatever else is said.
+    /// Its answer is lost, however well everything else goes.
     stumbles: bool,
+    /// It was sent for a token that came from elsewhere.
+    token: bool,
+}
+
+/// Where a write came from.
+struct Sender {
+    node: usize,
+    life: u32,
+    sent: Tick,
+    token: bool,
 }
 
 /// An answer on its way, or the driver's own word that there is none.
@@ -121,7 +131,11 @@ impl World {
         let gives_up = node.clock.when(now.held.after(timeout)).max(self.t);
         let life = node.life;
         let passes = node.requests_pass;
-        let mut envelope = Envelope { node: index, life, id, op, sent: now.held, gives_up, term: self.store_term, stray: false, stumbles: false };
+        let token = match &op {
+            Op::Write(write) => node.uses_token(&write.key, write.record.fence),
+            Op::Read(_) => false,
+        };
+        let mut envelope = Envelope { node: index, life, id, op, sent: now.held, gives_up, term: self.store_term, stray: false, stumbles: false, token };
         let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
         if self.scenario.stumbles && self.healed.is_some() {
             // Slow, and one renewal in a row may fail: that must not cost anyone a lease.
@@ -199,10 +213,10 @@ impl World {
         } else {
             self.trace.tell(self.t, || Story::Store(format!("n{} {}", envelope.node, describe(&envelope.op))));
             // The key and the sender are needed after the operation has been used up.
-            let Envelope { node, life, sent, .. } = envelope;
+            let from = Sender { node: envelope.node, life: envelope.life, sent: envelope.sent, token: envelope.token };
             let (result, landed) = self.store.perform(self.t, envelope.op.clone());
             match landed {
-                Some((key, landed)) => self.landed(node, life, sent, &key, landed),
+                Some((key, landed)) => self.landed(from, &key, landed),
                 None => self.trace.fold(u64::MAX),
             }
             result
@@ -263,7 +277,8 @@ impl World {
     }
 
     /// A write took effect.
-    fn landed(&mut self, index: usize, life: u32, sent: Tick, key: &Key, landed: Landed) {
+    fn landed(&mut self, from: Sender, key: &Key, landed: Landed) {
+        let Sender { node: index, life, sent, token } = from;
         let Landed { before, after } = landed;
         let (t, before) = (self.t, before.as_ref());
         self.trace.fold(after.nonce.0 as u64 ^ after.fence.0);
@@ -271,7 +286,6 @@ impl World {
         let is_new = matches!(begins, Ok(true));
         self.checks.check(t, Rule::S2, begins.map(|_| ()));
         let by = self.sender(index, life);
-        let token = self.nodes[index].uses_token(key, after.fence);
         let found = invariants::s3::landed(key, before, &after, &by, token);
         self.checks.check(t, Rule::S3, found);
         let ours = self.keys.iter().position(|known| known == key);

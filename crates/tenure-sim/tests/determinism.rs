@@ -1,0 +1,45 @@
+//! Determinism. Plan: the same seed gives the same history, whole reports included; another seed gives another one; the
+//! line that replays a world replays it.
+
+use tenure_sim::{Asked, Options, parse, run, scenario};
+
+fn report(seed: u64, scenario: Option<&str>, worlds: u64) -> String {
+    let scenario = scenario.map(str::to_owned);
+    let options = Options { seed, worlds, hours: 1e9, scenario, ..Options::default() };
+    run(&options).unwrap().to_string()
+}
+
+#[test]
+fn the_same_seed_is_the_same_history() {
+    let worlds = scenario::all().len() as u64;
+    assert_eq!(report(42, None, worlds), report(42, None, worlds));
+}
+
+#[test]
+fn another_seed_is_another_history() {
+    for scenario in scenario::all() {
+        let (one, other) = (report(1, Some(scenario.name), 1), report(2, Some(scenario.name), 1));
+        assert_ne!(one, other, "{}", scenario.name);
+    }
+}
+
+#[test]
+fn worlds_in_one_run_are_those_that_run_alone() {
+    let both = run(&Options { seed: 5, worlds: 2, hours: 1e9, scenario: Some("usual".into()), ..Options::default() }).unwrap();
+    let alone = |seed: u64| {
+        let line = format!("--scenario usual --seed {seed} --worlds 1");
+        let Ok(Asked::Run(options)) = parse(line.split(' ')) else { panic!("{line}") };
+        run(&options).unwrap()
+    };
+    let (first, second) = (alone(5), alone(6));
+    assert_eq!(both.events, first.events + second.events);
+    assert_eq!(both.tenures, first.tenures + second.tenures);
+    assert_eq!(both.hash, first.hash.rotate_left(7).wrapping_add(second.hash));
+}
+
+#[test]
+fn an_unknown_scenario_is_named_with_those_there_are() {
+    let options = Options { scenario: Some("peace".into()), ..Options::default() };
+    let error = run(&options).unwrap_err().to_string();
+    assert!(error.contains("\"peace\"") && error.contains("storm"), "{error}");
+}
