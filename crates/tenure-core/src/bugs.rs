@@ -107,14 +107,18 @@ impl Bug {
             Bug::SessionNotFenced => "leases are taken from a session that was not fenced before",
             Bug::AgeIgnoresRide => "a riding lease is judged by its own age, though its session beats for it",
             Bug::RiderOutlivesSession => "the session is lost and what rode on it is not",
-            Bug::RidersBeforeSession => "when time is over, what rides on a session is looked after before the session itself",
+            Bug::RidersBeforeSession => {
+                "when time is over, what rides on a session is looked after before the session itself"
+            }
             Bug::RenewEachRider => "every lease that rides is renewed too",
             Bug::QueueForgotten => "attempts that waited on a lost session are dropped without a word",
             Bug::OwnSessionForeign => "a process takes an old session of its own for another's",
             Bug::VigilNotRestarted => "patience is not started anew when the holder beats",
             Bug::MailProlongs => "mail to a dead holder counts as a beat of his",
             Bug::MailLost => "a holder empties its mailbox without looking",
-            Bug::TryForgetsVigil => "an attempt that only tries forgets what it saw, so it never sees a ttl of silence",
+            Bug::TryForgetsVigil => {
+                "an attempt that only tries forgets what it saw, so it never sees a ttl of silence"
+            }
             Bug::HintWhileLooking => "a hint that comes while the key is being read is dropped",
             Bug::WallDecides => "the wall clock alone tells that a holder is dead",
             Bug::OneWitness => "the store's clock alone tells that a holder is dead",
@@ -124,9 +128,13 @@ impl Bug {
             Bug::FenceResetAtTakeover => "a takeover starts fences from one",
             Bug::FenceForgetsClock => "fences of new records start from one, so they repeat after a deletion",
             Bug::ZombieForgotten => "claims that land after their process gave them up are left to stand",
-            Bug::AdoptKeepsId => "a token stays valid after it was adopted, so copies of it can be adopted too",
+            Bug::AdoptKeepsId => {
+                "a token stays valid after it was adopted, so copies of it can be adopted too"
+            }
             Bug::LapseVacates => "a lease that was to be left to expire is vacated at once",
-            Bug::StopVacatesSession => "a stop vacates the session although something on it was left to expire",
+            Bug::StopVacatesSession => {
+                "a stop vacates the session although something on it was left to expire"
+            }
             Bug::RenewTooLate => "renewals begin at four fifths of the ttl",
         }
     }

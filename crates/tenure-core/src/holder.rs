@@ -268,6 +268,12 @@ impl Holder {
         }
     }
 
+    /// Nothing is left to be woken for.
+    pub(crate) fn rest(&mut self) {
+        self.timers.clear();
+        self.wakes.clear();
+    }
+
     fn wake_due(&mut self, now: Now) {
         // Each part is woken at most once for a step, so that none that asks for the present tick can keep us here.
         if self.timers.first().is_none_or(|(at, _)| *at > now.held) {

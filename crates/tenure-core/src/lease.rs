@@ -513,8 +513,12 @@ impl Holder {
 
     /// One of the bugs on purpose: what the session is there to save.
     pub(crate) fn renew_each_rider(&mut self, now: Now) {
-        let riders: Vec<LeaseId> =
-            self.leases.iter().filter(|(_, lease)| matches!(lease, Lease::Riding(_))).map(|(id, _)| id).collect();
+        let riders: Vec<LeaseId> = self
+            .leases
+            .iter()
+            .filter(|(_, lease)| matches!(lease, Lease::Riding(_)))
+            .map(|(id, _)| id)
+            .collect();
         for id in riders {
             if let Some(Lease::Riding(rider)) = self.leases.remove(&id) {
                 let token = self.token_of_rider(&rider);

@@ -283,7 +283,7 @@ impl Holder {
     fn session_gone(&mut self) {
         self.session.state = State::Gone;
         self.loose.clear();
-        self.set_wake(Part::Session, None);
+        self.rest();
         self.tell(Notice::SessionValid(Tick(0)));
         self.tell(Notice::Stopped);
     }

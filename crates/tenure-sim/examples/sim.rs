@@ -22,7 +22,9 @@ fn main() -> ExitCode {
             let took = began.elapsed().as_secs_f64();
             println!("{report}");
             let (seconds, events) = (report.seconds() / took, report.events as f64 / took);
-            println!("{took:.2} s of real time: {seconds:.0} simulated seconds a second, {events:.0} events a second");
+            println!(
+                "{took:.2} s of real time: {seconds:.0} simulated seconds a second, {events:.0} events a second"
+            );
             ExitCode::from(u8::from(report.failure.is_some()))
         }
         Err(error) => {

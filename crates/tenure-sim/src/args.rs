@@ -77,7 +77,9 @@ fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, InvalidInpu
 fn faults(text: &str) -> Result<Faults, InvalidInput> {
     text.split(',').try_fold(Faults::default(), |set, name| match Fault::named(name) {
         Some(fault) => Ok(set.with(fault)),
-        None => Err(InvalidInput::new(format!("there is no fault {name:?}; `tenure sim --list` has them all"))),
+        None => {
+            Err(InvalidInput::new(format!("there is no fault {name:?}; `tenure sim --list` has them all")))
+        }
     })
 }
 
@@ -132,9 +134,12 @@ mod tests {
 
     #[test]
     fn a_replay_line_is_understood() {
-        let got = options("--scenario storm --seed 7 --worlds=1 --without cut,slow --nodes 2 --no-shrink").unwrap();
+        let got =
+            options("--scenario storm --seed 7 --worlds=1 --without cut,slow --nodes 2 --no-shrink").unwrap();
         assert_eq!((got.scenario.as_deref(), got.seed, got.worlds, got.nodes), (Some("storm"), 7, 1, 2));
-        assert!(got.without.has(Fault::Cut) && got.without.has(Fault::Slow) && !got.without.has(Fault::Crash));
+        assert!(
+            got.without.has(Fault::Cut) && got.without.has(Fault::Slow) && !got.without.has(Fault::Crash)
+        );
         assert!(!got.shrink && got.hours == f64::MAX);
     }
 

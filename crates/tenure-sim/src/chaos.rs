@@ -27,7 +27,8 @@ impl World {
         let index = self.dice.index(self.nodes.len());
         self.tally.faults[fault as usize] += 1;
         self.trace.fold(fault as u64);
-        let of_node = !matches!(fault, Fault::StoreDown | Fault::Throttle | Fault::StoreClock | Fault::Failover);
+        let of_node =
+            !matches!(fault, Fault::StoreDown | Fault::Throttle | Fault::StoreClock | Fault::Failover);
         self.trace.tell(self.t, || Story::Fault(of_node.then_some(index), fault.about().to_owned()));
         match fault {
             Fault::Pause => {

@@ -40,8 +40,7 @@ pub(crate) struct NodeClock {
 impl NodeClock {
     /// Clocks that begin anywhere.
     pub(crate) fn new(at: True, held: u64, rate_per_million: u64, wall_offset_ms: i64) -> Self {
-        let mut clock =
-            NodeClock { at, held, waited: held, rate: ONE, pace: Pace::Running, wall_offset_ms };
+        let mut clock = NodeClock { at, held, waited: held, rate: ONE, pace: Pace::Running, wall_offset_ms };
         clock.set_rate(at, rate_per_million);
         clock
     }

@@ -135,7 +135,18 @@ impl World {
             Op::Write(write) => node.uses_token(&write.key, write.record.fence),
             Op::Read(_) => false,
         };
-        let mut envelope = Envelope { node: index, life, id, op, sent: now.held, gives_up, term: self.store_term, stray: false, stumbles: false, token };
+        let mut envelope = Envelope {
+            node: index,
+            life,
+            id,
+            op,
+            sent: now.held,
+            gives_up,
+            term: self.store_term,
+            stray: false,
+            stumbles: false,
+            token,
+        };
         let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
         if self.scenario.stumbles && self.healed.is_some() {
             // Slow, and one renewal in a row may fail: that must not cost anyone a lease.
@@ -211,9 +222,15 @@ impl World {
         let result = if refused {
             Err(self.errors.refused.clone())
         } else {
-            self.trace.tell(self.t, || Story::Store(format!("n{} {}", envelope.node, describe(&envelope.op))));
+            self.trace
+                .tell(self.t, || Story::Store(format!("n{} {}", envelope.node, describe(&envelope.op))));
             // The key and the sender are needed after the operation has been used up.
-            let from = Sender { node: envelope.node, life: envelope.life, sent: envelope.sent, token: envelope.token };
+            let from = Sender {
+                node: envelope.node,
+                life: envelope.life,
+                sent: envelope.sent,
+                token: envelope.token,
+            };
             let (result, landed) = self.store.perform(self.t, envelope.op.clone());
             match landed {
                 Some((key, landed)) => self.landed(from, &key, landed),
@@ -225,7 +242,8 @@ impl World {
             return;
         }
         let mut answers = self.t + self.dice.between(MILLI / 10, MILLI);
-        let lost = envelope.stumbles || !self.nodes[envelope.node].answers_pass || self.befalls(Fault::AnswerLost);
+        let lost =
+            envelope.stumbles || !self.nodes[envelope.node].answers_pass || self.befalls(Fault::AnswerLost);
         if self.befalls(Fault::Slow) {
             answers += self.dice.below(self.per_mille(400));
         }

@@ -52,9 +52,15 @@ pub(crate) struct Belief {
 pub(crate) enum Doing {
     Idle,
     Waiting(LeaseId),
-    Holding { lease: LeaseId, ends: True },
+    Holding {
+        lease: LeaseId,
+        ends: True,
+    },
     /// Between a check and its effect.
-    Busy { lease: LeaseId, ends: True },
+    Busy {
+        lease: LeaseId,
+        ends: True,
+    },
     Ending,
 }
 
@@ -154,18 +160,16 @@ impl Node {
     }
 
     pub(crate) fn note_beat(&mut self, beat: Beat) {
-        match self.beats.iter_mut().find(|b| b.key == beat.key && b.fence == beat.fence) {
-            Some(known) => {
-                known.sent = known.sent.max(beat.sent);
-                known.ttl = known.ttl.max(beat.ttl);
-            }
-            None => {
-                if self.beats.len() >= 32 {
-                    self.beats.remove(0);
-                }
-                self.beats.push(beat);
-            }
+        let known = self.beats.iter().position(|known| known.key == beat.key && known.fence == beat.fence);
+        let beat = match known.map(|at| self.beats.remove(at)) {
+            Some(known) => Beat { sent: known.sent.max(beat.sent), ttl: known.ttl.max(beat.ttl), ..beat },
+            None => beat,
+        };
+        // Those that beat no more go first.
+        if self.beats.len() >= 32 {
+            self.beats.remove(0);
         }
+        self.beats.push(beat);
     }
 
     pub(crate) fn uses_token(&self, key: &Key, fence: Fence) -> bool {

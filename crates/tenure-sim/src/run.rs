@@ -135,7 +135,8 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
         let world = case.run();
         report.add(&world, &mut faults);
         if let Some(violation) = world.checks.broken {
-            report.failure = Some(crate::shrink::explain(case, violation, world.tally.events, options.shrink));
+            report.failure =
+                Some(crate::shrink::explain(case, violation, world.tally.events, options.shrink));
             break;
         }
     }
@@ -191,7 +192,9 @@ impl fmt::Display for Report {
         writeln!(f, "tenures    {:>14}", self.tenures)?;
         writeln!(f, "resource   {:>14} writes accepted, {} refused", self.resource.0, self.resource.1)?;
         write!(f, "takeovers  {:>14}", self.takeovers.len())?;
-        if let (Some(p50), Some(p99), Some(max)) = (self.takeover(0.5), self.takeover(0.99), self.takeover(1.0)) {
+        if let (Some(p50), Some(p99), Some(max)) =
+            (self.takeover(0.5), self.takeover(0.99), self.takeover(1.0))
+        {
             write!(f, " from the dead: p50 {p50:.2}, p99 {p99:.2}, max {max:.2} ttl")?;
         }
         writeln!(f)?;

@@ -4,6 +4,8 @@ use crate::fault::Fault;
 use crate::invariants::Rule;
 use crate::registers::StoreSpec;
 
+mod peers;
+
 /// How users behave: spans in thousandths of a ttl, shares in percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Users {
@@ -83,7 +85,7 @@ const USERS: Users = Users {
 /// The world of the published figure: three nodes, one key, the usual faults.
 const USUAL: Scenario = Scenario {
     name: "usual",
-    about: "three nodes, one key, the usual faults",
+    about: "three nodes, one key, leases that beat for themselves, the usual faults",
     source: "shared/FAULTS.md section 2, rows 1 to 3, 5, 6, 8 to 11, 15",
     nodes: 3,
     keys: 1,
@@ -91,7 +93,7 @@ const USUAL: Scenario = Scenario {
     rate: 100_000,
     wall_off_ms: 3_600_000,
     store: None,
-    users: USERS,
+    users: Users { tasks: 1, think: 10_000, hold: 5000, riding: 0, use_every: 4000, ..USERS },
     faults: &[
         (Fault::Pause, 4.0),
         (Fault::Crash, 3.0),
@@ -128,6 +130,13 @@ const USUAL: Scenario = Scenario {
 /// All scenarios, those of peers' published bugs included.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
+    let mut all = own();
+    all.extend(peers::all());
+    all
+}
+
+/// Those that this project thought of.
+fn own() -> Vec<Scenario> {
     vec![
         USUAL,
         Scenario {
@@ -191,18 +200,6 @@ pub fn all() -> Vec<Scenario> {
             ..USUAL
         },
         Scenario {
-            name: "tries",
-            about: "everyone only tries, again and again: a dead holder's key is taken all the same",
-            source: "Amazon DynamoDB lock client issue 44; dynamolock issue 84",
-            faults: &[],
-            calls: &[],
-            users: Users { tasks: 1, trying: 100, think: 250, hold: 1500, mail: 0, tokens: 0, ..USERS },
-            chaos: 1,
-            calm: 60,
-            rounds: 1,
-            ..USUAL
-        },
-        Scenario {
             name: "kept",
             about: "answers take up to ttl/8 and single renewals fail: nobody loses a lease by that",
             source: "DESIGN.md L4; KCL issue 1729",
@@ -230,6 +227,7 @@ pub fn all() -> Vec<Scenario> {
                 (Fault::Cut, 6.0),
                 (Fault::Rate, 4.0),
             ],
+            users: USERS,
             ..USUAL
         },
         Scenario {
@@ -253,6 +251,7 @@ pub fn all() -> Vec<Scenario> {
             about: "machines are suspended for many ttls",
             source: "shared/FAULTS.md row 3",
             faults: &[(Fault::Suspend, 60.0), (Fault::Pause, 10.0), (Fault::Rate, 4.0)],
+            users: USERS,
             ..USUAL
         },
         Scenario {
@@ -280,6 +279,7 @@ pub fn all() -> Vec<Scenario> {
             source: "shared/FAULTS.md row 4",
             faults: &[(Fault::Hidden, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
             excused: &[Rule::S1],
+            users: USERS,
             ..USUAL
         },
         Scenario {
@@ -288,6 +288,7 @@ pub fn all() -> Vec<Scenario> {
             source: "shared/FAULTS.md row 5",
             rate: 500_000,
             excused: &[Rule::S1, Rule::L1, Rule::L3, Rule::L4],
+            users: USERS,
             ..USUAL
         },
     ]

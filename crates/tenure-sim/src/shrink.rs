@@ -64,8 +64,7 @@ pub(crate) fn explain(case: Case, violation: Violation, events: u64, shrink: boo
 
 fn fewer_faults(best: &mut Best, rule: Rule) {
     let scenario = &best.case.scenario;
-    let kinds: Vec<Fault> =
-        scenario.faults.iter().chain(scenario.calls).map(|(fault, _)| *fault).collect();
+    let kinds: Vec<Fault> = scenario.faults.iter().chain(scenario.calls).map(|(fault, _)| *fault).collect();
     for fault in kinds {
         if !best.case.setup.without.has(fault) {
             let mut case = best.case.clone();

@@ -113,7 +113,8 @@ pub(crate) fn describe(op: &Op) -> String {
         Some(tenure) if tenure.id == record.nonce => format!("claim for {}", tenure.holder),
         Some(tenure) => format!("renew for {}", tenure.holder),
     };
-    let _infallible = write!(text, "{what} {} fence {} nonce …{:x}", write.key, record.fence, record.nonce.0 as u64);
+    let _infallible =
+        write!(text, "{what} {} fence {} nonce …{:x}", write.key, record.fence, record.nonce.0 as u64);
     if let Some(ride) = record.tenure.as_ref().and_then(|tenure| tenure.ride.as_ref()) {
         let _infallible = write!(text, " riding {} {}", ride.session, ride.fence);
     }

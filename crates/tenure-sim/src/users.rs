@@ -11,7 +11,7 @@ use crate::world::{What, World};
 use tenure_core::op::{Expect, Write};
 use tenure_core::{
     Ask, Beat, Carry, Command, Fence, LeaseId, Letter, Loss, MAILBOX, Metadata, Notice, Now, Patience, Tick,
-    Token, Ttl, Value, Want, Wall,
+    Token, Ttl, Value, Wall, Want,
 };
 
 /// The task of leases that came as tokens: it has no turns of its own.
@@ -37,7 +37,9 @@ impl World {
     /// A task's turn has come.
     pub(crate) fn user(&mut self, index: usize, task: usize, turn: u32) {
         let node = &self.nodes[index];
-        let Some(slot) = node.tasks.get(task).filter(|slot| slot.turn == turn && !node.stopping) else { return };
+        let Some(slot) = node.tasks.get(task).filter(|slot| slot.turn == turn && !node.stopping) else {
+            return;
+        };
         match slot.doing {
             Doing::Idle => self.want(index, task),
             Doing::Waiting(lease) => self.give_up_lease(index, lease, None),
@@ -116,7 +118,15 @@ impl World {
     }
 
     /// Checks, and then writes to the resource, which may take long.
-    fn use_resource(&mut self, index: usize, task: usize, lease: LeaseId, key: usize, belief: Belief, ends: True) {
+    fn use_resource(
+        &mut self,
+        index: usize,
+        task: usize,
+        lease: LeaseId,
+        key: usize,
+        belief: Belief,
+        ends: True,
+    ) {
         let delay = if self.befalls(Fault::PauseBeforeEffect) {
             self.dice.below(self.per_mille(4000))
         } else {
@@ -177,7 +187,15 @@ impl World {
         self.command(index, Command::Release(lease, metadata));
     }
 
-    fn end_lease(&mut self, index: usize, task: usize, lease: LeaseId, key: usize, rides: bool, belief: Belief) {
+    fn end_lease(
+        &mut self,
+        index: usize,
+        task: usize,
+        lease: LeaseId,
+        key: usize,
+        rides: bool,
+        belief: Belief,
+    ) {
         let dice = self.dice.below(100);
         if dice < self.scenario.users.tokens {
             let ttl = if self.dice.chance(0.3) { Ttl::clamped(self.ttl.millis() / 2) } else { self.ttl };
@@ -389,7 +407,12 @@ impl World {
             let withdrawn = *loss == Loss::Revoked;
             let vacate_from = if withdrawn { Tick(0) } else { Tick::NEVER };
             let key = self.keys[key].clone();
-            self.nodes[index].close(Closed { key, fence: belief.fence, since: Tick(now.held.0.saturating_sub(1)), vacate_from });
+            self.nodes[index].close(Closed {
+                key,
+                fence: belief.fence,
+                since: Tick(now.held.0.saturating_sub(1)),
+                vacate_from,
+            });
         }
         let settled = self.healed.is_some_and(|healed| self.t > healed + self.per_mille(2000));
         if settled && belief.is_some_and(|belief| self.healed.is_some_and(|healed| belief.since > healed)) {
@@ -397,7 +420,8 @@ impl World {
             self.checks.check(self.t, Rule::L4, found);
         }
         // Whoever gives a lease up is told twice: of the loss, and that it is given up.
-        let ending = self.nodes[index].view(lease).is_some_and(|view| matches!(view.stage, Stage::Ending(None)));
+        let ending =
+            self.nodes[index].view(lease).is_some_and(|view| matches!(view.stage, Stage::Ending(None)));
         if !ending {
             self.finished(index, lease);
         }
@@ -489,7 +513,8 @@ impl World {
         tenure.mail.push(Letter { key, ask });
         stored.record.nonce = self.admin.draw();
         self.trace.tell(self.t, || Story::Store(format!("someone writes {ask:?} about k{index} to {to}")));
-        let write = Write { key: to.clone(), expect: Expect::Unchanged(stored.version), record: stored.record };
+        let write =
+            Write { key: to.clone(), expect: Expect::Unchanged(stored.version), record: stored.record };
         self.mail_landed();
         if self.write_as_admin(write) && !self.mailed.iter().any(|(mailed, _)| *mailed == to) {
             self.mailed.push((to.clone(), self.t));
@@ -524,7 +549,11 @@ impl World {
     /// A key was given up. If someone waits for it, it goes to them soon.
     pub(crate) fn given_up(&mut self, key: usize) {
         let Some(waiter) = self.eager_waiter(key, None) else { return };
-        let bound = if self.spec.push { self.per_mille(60) } else { self.per_mille(250) * 10 / 9 + self.per_mille(60) };
+        let bound = if self.spec.push {
+            self.per_mille(60)
+        } else {
+            self.per_mille(250) * 10 / 9 + self.per_mille(60)
+        };
         let vacancy = Vacancy { since: self.t, bound: bound + self.slowness(), by_death: false, waiter };
         self.checks.takeovers.begin(key, vacancy);
     }
@@ -543,7 +572,8 @@ impl World {
             view.key == key && view.waits && view.stage == Stage::Wanted && asked && up
         };
         let nodes = self.nodes.iter().filter(|node| node.acts() && Some(node.index) != but);
-        nodes.flat_map(|node| node.views.iter().map(move |view| (node, view)))
+        nodes
+            .flat_map(|node| node.views.iter().map(move |view| (node, view)))
             .find(|(node, view)| eager(node, view))
             .map(|(node, view)| (node.index, view.id))
     }

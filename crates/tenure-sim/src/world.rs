@@ -15,8 +15,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tenure_core::op::{Event, Machine, Step};
 use tenure_core::{
-    Bugs, Command, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonces, Notice, Now, Rules, StoreError, Tick,
-    Ttl,
+    Bugs, Command, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonces, Notice, Now, Rules,
+    StoreError, Tick, Ttl,
 };
 
 /// What is due.
@@ -28,7 +28,15 @@ pub(crate) enum What {
     User(u8, u32, u8, u32),
     Hint(u8, u32, u8),
     /// A user's write reaches the resource.
-    Effect { node: u8, life: u32, task: u8, turn: u32, key: u8, fence: u64, order: u64 },
+    Effect {
+        node: u8,
+        life: u32,
+        task: u8,
+        turn: u32,
+        key: u8,
+        fence: u64,
+        order: u64,
+    },
     Resume(u8, u32),
     Restart(u8, u32),
     HealLink(u8, u32),
@@ -116,7 +124,8 @@ impl World {
         let spec = scenario.store.unwrap_or(any);
         let nodes = if setup.nodes == 0 { scenario.nodes } else { setup.nodes.min(scenario.nodes) };
         let may_fail_over = scenario.faults.iter().any(|(fault, _)| *fault == Fault::Failover);
-        let name = |n: usize| Key::new(format!("k{n}")).unwrap_or_else(|_| unreachable!("short and not empty"));
+        let name =
+            |n: usize| Key::new(format!("k{n}")).unwrap_or_else(|_| unreachable!("short and not empty"));
         let mut world = World {
             t: 0,
             seq: 0,
@@ -217,10 +226,14 @@ impl World {
         let who = format!("n{index}.{life}");
         let session = Key::new(format!("session/{who}"));
         let (Ok(holder), Ok(session)) = (HolderId::new(&who), session) else { return };
-        let identity =
-            Identity { holder: holder.clone(), session: session.clone(), ttl: self.ttl, about: Metadata::new(), instance };
-        let rules =
-            Rules { bugs: self.setup.bugs, poll: self.ttl.duration(), ..Rules::default() };
+        let identity = Identity {
+            holder: holder.clone(),
+            session: session.clone(),
+            ttl: self.ttl,
+            about: Metadata::new(),
+            instance,
+        };
+        let rules = Rules { bugs: self.setup.bugs, poll: self.ttl.duration(), ..Rules::default() };
         let tasks = self.scenario.users.tasks;
         self.claims[index].clear();
         self.lapses[index].clear();
@@ -390,7 +403,11 @@ impl World {
             }
             let held = self.is_believed(key);
             let waited_for = self.nodes.iter().any(|node| {
-                node.acts() && node.views.iter().any(|view| view.key == key && view.waits && view.stage == Stage::Wanted)
+                node.acts()
+                    && node
+                        .views
+                        .iter()
+                        .any(|view| view.key == key && view.waits && view.stage == Stage::Wanted)
             });
             // Where all only try, over and over, someone always wants it.
             let waited_for = waited_for || self.scenario.users.trying == 100;
@@ -427,7 +444,8 @@ impl World {
     }
 
     pub(crate) fn is_believed(&self, key: usize) -> bool {
-        let believes = |node: &Node| node.views.iter().any(|view| view.key == key && node.believes(view, self.t));
+        let believes =
+            |node: &Node| node.views.iter().any(|view| view.key == key && node.believes(view, self.t));
         self.nodes.iter().any(believes)
     }
 

@@ -13,12 +13,20 @@ const WORLDS: u64 = 4000;
 #[test]
 fn every_bug_on_purpose_is_caught() {
     assert!(Bug::ALL.len() >= 25, "{}", Bug::ALL.len());
-    println!("{:<22} {:<14} {:<9} {:>6} {:>8} {:>9}  replay", "bug", "scenario", "broken", "seed", "worlds", "ms");
+    println!(
+        "{:<22} {:<14} {:<9} {:>6} {:>8} {:>9}  replay",
+        "bug", "scenario", "broken", "seed", "worlds", "ms"
+    );
     let mut survivors = Vec::new();
     for bug in Bug::ALL {
         let began = Instant::now();
-        let options =
-            Options { bugs: Bugs::default().with(*bug), worlds: WORLDS, hours: 1e9, shrink: false, ..Options::default() };
+        let options = Options {
+            bugs: Bugs::default().with(*bug),
+            worlds: WORLDS,
+            hours: 1e9,
+            shrink: false,
+            ..Options::default()
+        };
         let report = run(&options).unwrap();
         let took = began.elapsed().as_millis();
         match report.failure {
@@ -38,5 +46,9 @@ fn every_bug_on_purpose_is_caught() {
             }
         }
     }
-    assert!(survivors.is_empty(), "not caught in {WORLDS} worlds of {} scenarios: {survivors:?}", scenario::all().len());
+    assert!(
+        survivors.is_empty(),
+        "not caught in {WORLDS} worlds of {} scenarios: {survivors:?}",
+        scenario::all().len()
+    );
 }

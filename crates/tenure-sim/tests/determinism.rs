@@ -25,7 +25,14 @@ fn another_seed_is_another_history() {
 
 #[test]
 fn worlds_in_one_run_are_those_that_run_alone() {
-    let both = run(&Options { seed: 5, worlds: 2, hours: 1e9, scenario: Some("usual".into()), ..Options::default() }).unwrap();
+    let both = run(&Options {
+        seed: 5,
+        worlds: 2,
+        hours: 1e9,
+        scenario: Some("usual".into()),
+        ..Options::default()
+    })
+    .unwrap();
     let alone = |seed: u64| {
         let line = format!("--scenario usual --seed {seed} --worlds 1");
         let Ok(Asked::Run(options)) = parse(line.split(' ')) else { panic!("{line}") };

@@ -8,7 +8,12 @@ use crate::node::{Node, Stage, View};
 use tenure_core::{ErrorKind, Fence, Key, Record, StoreError};
 
 /// A user was told that it gave a lease up: then the record does not show it any more.
-pub(crate) fn given_up(node: &Node, key: &Key, fence: Fence, standing: Option<&Record>) -> Result<(), String> {
+pub(crate) fn given_up(
+    node: &Node,
+    key: &Key,
+    fence: Fence,
+    standing: Option<&Record>,
+) -> Result<(), String> {
     match standing {
         Some(record) if record.fence == fence && record.tenure.is_some() && !node.uses_token(key, fence) => {
             Err(format!("node {} was told that it gave up {key} {fence}, which stands", node.index))

@@ -16,7 +16,10 @@ pub(crate) fn told(node: &Node, keys: &[Key], before: &Record, written: True) ->
             view.key == key && matches!(view.stage, Stage::Held(belief) if belief.since < written)
         };
         if node.views.iter().any(|view| held_then(&view))
-            && !node.asked.iter().any(|(asked, ask, at)| *asked == key && *ask == letter.ask && *at >= written)
+            && !node
+                .asked
+                .iter()
+                .any(|(asked, ask, at)| *asked == key && *ask == letter.ask && *at >= written)
         {
             return Err(format!("node {} emptied its mailbox without telling of {letter:?}", node.index));
         }

@@ -12,7 +12,8 @@ pub(crate) fn one_holder(nodes: &[Node], key: usize, t: True) -> Result<(), Stri
     let mut first: Option<(usize, String)> = None;
     for node in nodes {
         for view in node.views.iter().filter(|view| view.key == key && node.believes(view, t)) {
-            let who = || format!("node {} life {} lease {} ({:?})", node.index, node.life, view.id.0, view.stage);
+            let who =
+                || format!("node {} life {} lease {} ({:?})", node.index, node.life, view.id.0, view.stage);
             match &first {
                 Some((_, other)) => return Err(format!("k{key} is held by {other} and by {}", who())),
                 None => first = Some((node.index, who())),

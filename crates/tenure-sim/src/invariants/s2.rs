@@ -24,11 +24,30 @@ pub(crate) struct Tenures {
 
 impl Tenures {
     /// A write took effect. True if it began a tenure.
-    pub(crate) fn landed(&mut self, key: &Key, before: Option<&Record>, after: &Record) -> Result<bool, String> {
+    pub(crate) fn landed(
+        &mut self,
+        key: &Key,
+        before: Option<&Record>,
+        after: &Record,
+    ) -> Result<bool, String> {
         if let Some(before) = before
             && after.fence < before.fence
         {
-            return Err(format!("a write to {key} lowers the fence from {} to {}", before.fence, after.fence));
+            return Err(format!(
+                "a write to {key} lowers the fence from {} to {}",
+                before.fence, after.fence
+            ));
+        }
+        // A renewal keeps its fence: whoever compares it would otherwise take the holder for another.
+        let same =
+            |record: &&Record| record.tenure.as_ref().map(|t| t.id) == after.tenure.as_ref().map(|t| t.id);
+        if let Some(before) = before.filter(|_| after.tenure.is_some()).filter(same)
+            && after.fence != before.fence
+        {
+            return Err(format!(
+                "a renewal of {key} changes its fence from {} to {}",
+                before.fence, after.fence
+            ));
         }
         let Some(tenure) = after.tenure.as_ref().filter(|tenure| tenure.id == after.nonce) else {
             return Ok(false);

@@ -16,7 +16,8 @@ pub(crate) fn landed(
     by: &HolderId,
     token: bool,
 ) -> Result<(), String> {
-    let Some(standing) = before.and_then(|record| record.tenure.as_ref().map(|tenure| (record.fence, tenure)))
+    let Some(standing) =
+        before.and_then(|record| record.tenure.as_ref().map(|tenure| (record.fence, tenure)))
     else {
         let begins = after.tenure.as_ref().is_none_or(|tenure| tenure.id == after.nonce);
         return if begins { Ok(()) } else { Err(format!("a tenure of {key} that was over was renewed")) };
@@ -30,9 +31,10 @@ pub(crate) fn landed(
         // With a higher fence, it was a dead session that was fenced.
         None if after.fence > fence => Ok(()),
         None if after.fence == fence && (standing.holder == *by || token) => Ok(()),
-        None => {
-            Err(format!("{by} released fence {} of {key} over the tenure of {}", after.fence, standing.holder))
-        }
+        None => Err(format!(
+            "{by} released fence {} of {key} over the tenure of {}",
+            after.fence, standing.holder
+        )),
     }
 }
 
@@ -42,7 +44,9 @@ pub(crate) fn sent(node: &Node, now: Tick, write: &Write) -> Result<(), String> 
     if node.uses_token(&write.key, record.fence) {
         return Ok(());
     }
-    for closed in node.closed.iter().filter(|c| c.fence == record.fence && c.key == write.key && now > c.since) {
+    for closed in
+        node.closed.iter().filter(|c| c.fence == record.fence && c.key == write.key && now > c.since)
+    {
         let renews = record.tenure.as_ref().is_some_and(|tenure| tenure.id != record.nonce);
         if renews {
             return Err(format!("node {} renews {} {} after its loss", node.index, write.key, closed.fence));

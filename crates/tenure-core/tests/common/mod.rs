@@ -1,0 +1,173 @@
+//! A process at a table: steps with whole outputs, and short words for what they consist of.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::time::Duration;
+use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
+use tenure_core::{
+    Beat, Carry, Command, Fence, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now,
+    Patience, Record, Ride, Rules, StoreError, Stored, Tenure, Tick, Ttl, Version, Wall, Want,
+};
+
+pub const TTL: Duration = Duration::from_secs(10);
+/// How long a holder believes after it sent the write that won: ttl · 0.9 / 1.1, in nanoseconds.
+pub const BELIEF: u64 = 8_181_818_181;
+/// The wall clock at the beginning, in milliseconds.
+pub const WALL: u64 = 1_700_000_000_000;
+/// The lease that most tests are about.
+pub const LEASE: LeaseId = LeaseId(1);
+
+pub fn ttl() -> Ttl {
+    Ttl::new(TTL).unwrap()
+}
+
+pub fn key(name: &str) -> Key {
+    Key::new(name).unwrap()
+}
+
+/// All clocks after so many milliseconds.
+pub fn now(ms: u64) -> Now {
+    Now { held: tick(ms), waited: tick(ms), wall: Wall(WALL + ms) }
+}
+
+pub fn tick(ms: u64) -> Tick {
+    Tick(ms * 1_000_000)
+}
+
+/// The end of belief in what was sent after so many milliseconds.
+pub fn until(sent_ms: u64) -> Tick {
+    Tick(sent_ms * 1_000_000 + BELIEF)
+}
+
+/// When what was sent then is to be renewed.
+pub fn renewal(sent_ms: u64) -> Option<Tick> {
+    Some(tick(sent_ms).after(TTL / 3))
+}
+
+/// The `n`-th nonce of the process `a`.
+pub fn nonce(n: u128) -> Nonce {
+    Nonce((0xa << 64) | n)
+}
+
+/// The process `a`, with the session key `session/a`.
+pub fn holder() -> Holder {
+    let identity = Identity {
+        holder: HolderId::new("a").unwrap(),
+        session: key("session/a"),
+        ttl: ttl(),
+        about: Metadata::new(),
+        instance: 0xa,
+    };
+    Holder::new(identity, Rules { poll: TTL, ..Rules::default() })
+}
+
+pub fn acquire(name: &str, beat: Beat, patience: Patience) -> Event<Command> {
+    let want = Want { key: key(name), beat, carry: Carry::Replace(Metadata::new()), patience };
+    Event::Command(Command::Acquire(LEASE, want))
+}
+
+pub fn own() -> Beat {
+    Beat::Own(ttl())
+}
+
+pub fn won(op: u64, version: Nonce, fence: u64) -> Event<Command> {
+    let outcome = Outcome::Won { version: version.into(), fence: Fence(fence) };
+    Event::Answer(OpId(op), Ok(Answer::Write(outcome)))
+}
+
+pub fn lost(op: u64, current: Option<Record>) -> Event<Command> {
+    Event::Answer(OpId(op), Ok(Answer::Write(Outcome::Lost(current.map(stored)))))
+}
+
+pub fn seen(op: u64, current: Option<Record>) -> Event<Command> {
+    Event::Answer(OpId(op), Ok(Answer::Read(current.map(stored))))
+}
+
+pub fn unknown(op: u64) -> Event<Command> {
+    Event::Answer(OpId(op), Err(StoreError::unknown("cut")))
+}
+
+pub fn stored(record: Record) -> Stored {
+    Stored { version: record.nonce.into(), age: None, record }
+}
+
+/// A record that `holder` holds since `since_ms`, by the write `beat`.
+pub fn held(holder: &str, id: Nonce, beat: Nonce, fence: u64, since_ms: u64, stamp_ms: u64) -> Record {
+    let tenure = Tenure {
+        id,
+        beat,
+        holder: HolderId::new(holder).unwrap(),
+        ttl: ttl(),
+        since: Wall(WALL + since_ms),
+        ride: None,
+        mail: vec![],
+    };
+    Record {
+        fence: Fence(fence),
+        nonce: beat,
+        stamp: Wall(WALL + stamp_ms),
+        tenure: Some(tenure),
+        metadata: Metadata::new(),
+    }
+}
+
+/// The same, riding on a session.
+pub fn riding(record: Record, session: &str, fence: u64) -> Record {
+    let ride = Some(Ride { session: key(session), fence: Fence(fence) });
+    let tenure = record.tenure.map(|tenure| Tenure { ride, ..tenure });
+    Record { tenure, ..record }
+}
+
+pub fn vacant(nonce: Nonce, fence: u64, stamp_ms: u64) -> Record {
+    let stamp = Wall(WALL + stamp_ms);
+    Record { fence: Fence(fence), nonce, stamp, tenure: None, metadata: Metadata::new() }
+}
+
+/// What `a` claims with its `n`-th nonce.
+pub fn claim(n: u128, fence: u64, ms: u64) -> Record {
+    held("a", nonce(n), nonce(n), fence, ms, ms)
+}
+
+pub fn write(op: u64, name: &str, expect: Expect, record: Record) -> Request {
+    let write = Write { key: key(name), expect, record };
+    let timeout = Duration::from_millis(2500);
+    Request { id: OpId(op), op: Op::Write(Box::new(write)), timeout, urgent: false }
+}
+
+/// A renewal, which goes ahead of the queue and is given up after a sixth of the ttl.
+pub fn renew(op: u64, name: &str, version: Nonce, record: Record) -> Request {
+    let timeout = TTL / 6;
+    Request { timeout, urgent: true, ..write(op, name, unchanged(version), record) }
+}
+
+pub fn read(op: u64, name: &str) -> Request {
+    Request { id: OpId(op), op: Op::Read(key(name)), timeout: Duration::from_millis(2500), urgent: false }
+}
+
+pub fn unchanged(version: Nonce) -> Expect {
+    Expect::Unchanged(Version::from(version))
+}
+
+pub fn acquired(lease: LeaseId, fence: u64, until: Tick) -> Notice {
+    Notice::Acquired { lease, fence: Fence(fence), until, metadata: Metadata::new() }
+}
+
+pub fn step(requests: Vec<Request>, notices: Vec<Notice>, wake_at: Option<Tick>) -> Step<Notice> {
+    Step { requests, notices, wake_at }
+}
+
+/// A holder that has acquired `k` for itself at 0 ms with fence 7, by its first operation and nonce.
+pub fn holding() -> Holder {
+    let mut a = holder();
+    a.step(now(0), acquire("k", own(), Patience::Try));
+    a.step(now(5), won(1, nonce(1), 7));
+    a
+}
+
+/// A holder that has begun its session (fence 3, sent at 0 ms) and acquired `k` on it (fence 7).
+pub fn holding_on_session() -> Holder {
+    let mut a = holder();
+    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(5), won(1, nonce(1), 3));
+    a.step(now(10), won(2, nonce(2), 7));
+    a
+}

@@ -1,0 +1,164 @@
+//! Giving up, and passing on. Plan: a release is one conditional write; lost answers are resolved; the deposed change
+//! nothing; what must expire is not written; a stop ends with the session; plain data goes to one process only.
+
+mod common;
+
+use common::*;
+use std::time::Duration;
+use tenure_core::op::{Event, Machine, Op};
+use tenure_core::{Command, Fence, LeaseId, Nonce, Notice, Occupant, Tick, Token, Ttl, Version, Wall};
+
+fn release() -> Event<Command> {
+    Event::Command(Command::Release(LEASE, None))
+}
+
+#[test]
+fn a_release_is_one_write_that_keeps_the_fence() {
+    let mut a = holding();
+    let sends = a.step(now(1_000), release());
+    assert_eq!(
+        sends,
+        step(vec![write(2, "k", unchanged(nonce(1)), vacant(nonce(2), 7, 1_000))], vec![], None)
+    );
+    assert_eq!(
+        a.step(now(1_005), won(2, nonce(2), 7)),
+        step(vec![], vec![Notice::Released(LEASE, true)], None)
+    );
+    assert_eq!(a.leases(), 0);
+}
+
+#[test]
+fn a_release_whose_answer_was_lost_is_looked_for() {
+    let mut a = holding();
+    a.step(now(1_000), release());
+    assert!(a.step(now(3_500), unknown(2)).notices.is_empty());
+    let again = a.step(now(3_700), Event::Wake);
+    assert_eq!(again.requests, vec![write(3, "k", unchanged(nonce(1)), vacant(nonce(3), 7, 3_700))]);
+    let landed = a.step(now(3_705), lost(3, Some(vacant(nonce(2), 7, 1_000))));
+    assert_eq!(landed, step(vec![], vec![Notice::Released(LEASE, true)], None));
+}
+
+#[test]
+fn s3_a_release_after_a_takeover_changes_nothing() {
+    let mut a = holding();
+    a.step(now(1_000), release());
+    let other = held("b", Nonce(50), Nonce(50), 8, 900, 900);
+    assert_eq!(
+        a.step(now(1_005), lost(2, Some(other))),
+        step(vec![], vec![Notice::Released(LEASE, false)], None)
+    );
+}
+
+#[test]
+fn s6_what_could_not_be_ended_is_left_to_expire() {
+    let mut a = holding();
+    let told = a.step(now(1_000), Event::Command(Command::Lapse(LEASE)));
+    assert_eq!(told, step(vec![], vec![Notice::Released(LEASE, false)], None), "neither vacated nor renewed");
+    let mut a = holding_on_session();
+    let told = a.step(now(1_000), Event::Command(Command::Lapse(LEASE)));
+    assert_eq!(told, step(vec![], vec![Notice::Released(LEASE, false)], renewal(0)));
+    // The session lives on, so after a full ttl the key is vacated.
+    for (op, ms) in [(3, 3_334), (4, 6_700), (5, 10_100)] {
+        a.step(now(ms), Event::Wake);
+        a.step(now(ms + 5), won(op, nonce(u128::from(op)), 3));
+    }
+    let vacates = a.step(now(11_000), Event::Wake);
+    assert_eq!(vacates.requests, vec![write(6, "k", unchanged(nonce(2)), vacant(nonce(6), 7, 11_000))]);
+}
+
+#[test]
+fn s6_a_stop_leaves_the_session_to_expire_with_what_lapses_on_it() {
+    let mut a = holding_on_session();
+    a.step(now(1_000), Event::Command(Command::Lapse(LEASE)));
+    let told = a.step(now(1_001), Event::Command(Command::Stop));
+    assert_eq!(told, step(vec![], vec![Notice::SessionValid(Tick(0)), Notice::Stopped], None));
+}
+
+#[test]
+fn a_stop_gives_up_the_leases_first_and_the_session_last() {
+    let mut a = holding_on_session();
+    let first = a.step(now(1_000), Event::Command(Command::Stop));
+    assert_eq!(first.requests, vec![write(3, "k", unchanged(nonce(2)), vacant(nonce(3), 7, 1_000))]);
+    assert!(first.notices.is_empty());
+    let second = a.step(now(1_005), won(3, nonce(3), 7));
+    let told = vec![Notice::Released(LEASE, true), Notice::SessionValid(Tick(0))];
+    let session = write(4, "session/a", unchanged(nonce(1)), vacant(nonce(4), 3, 1_005));
+    assert_eq!(second, step(vec![session], told, None));
+    let third = a.step(now(1_010), won(4, nonce(4), 3));
+    assert_eq!(third, step(vec![], vec![Notice::SessionValid(Tick(0)), Notice::Stopped], None));
+}
+
+/// The token that `a` makes of its lease at 1 s, and `a` itself.
+fn detached() -> (tenure_core::Holder, Token) {
+    let mut a = holding();
+    let ttl = Ttl::new(Duration::from_secs(20)).unwrap();
+    let sends = a.step(now(1_000), Event::Command(Command::Detach(LEASE, ttl)));
+    let Op::Write(write) = &sends.requests[0].op else { panic!("{sends:?}") };
+    assert_eq!((sends.requests.len(), write.expect), (1, unchanged(nonce(1))));
+    assert_eq!(
+        write.record.tenure.as_ref().map(|t| (t.id, t.ttl, t.ride.is_none())),
+        Some((nonce(1), ttl, true))
+    );
+    let mut told = a.step(now(1_005), won(2, nonce(2), 7)).notices;
+    let (Some(Notice::Detached(LEASE, token)), true) = (told.pop(), told.is_empty()) else {
+        panic!("{told:?}")
+    };
+    (a, *token)
+}
+
+#[test]
+fn a_lease_becomes_plain_data() {
+    let (a, token) = detached();
+    assert_eq!(a.leases(), 0);
+    let expected = Token {
+        key: key("k"),
+        fence: Fence(7),
+        id: nonce(1),
+        version: Version::from(nonce(2)),
+        holder: tenure_core::HolderId::new("a").unwrap(),
+        ttl: Ttl::new(Duration::from_secs(20)).unwrap(),
+        since: Wall(WALL),
+        metadata: Default::default(),
+    };
+    assert_eq!(token, expected);
+}
+
+#[test]
+fn of_all_copies_of_a_token_one_is_adopted_and_the_others_are_void() {
+    let (mut a, token) = detached();
+    let (one, other) = (LeaseId(2), LeaseId(3));
+    let adopts = a.step(now(2_000), Event::Command(Command::Adopt(one, Box::new(token.clone()))));
+    let Op::Write(write) = &adopts.requests[0].op else { panic!("{adopts:?}") };
+    assert_eq!(write.record.tenure.as_ref().map(|t| t.id), Some(nonce(3)), "under a new tenure id");
+    assert_eq!((write.record.fence, write.expect), (Fence(7), unchanged(nonce(2))), "with its fence");
+    let adopted = write.record.clone();
+    let told = a.step(now(2_005), won(3, nonce(3), 7)).notices;
+    let believed = tick(2_000).after(tenure_core::Drift::default().belief(token.ttl));
+    assert_eq!(told, vec![acquired(one, 7, believed)]);
+    for command in [
+        Command::Adopt(other, Box::new(token.clone())),
+        Command::Refresh(other, Box::new(token.clone())),
+        Command::Return(other, Box::new(token)),
+    ] {
+        let returns = matches!(command, Command::Return(..));
+        let mut b = a.clone();
+        let sends = b.step(now(2_100), Event::Command(command));
+        let told = b.step(now(2_105), lost(sends.requests[0].id.0, Some(adopted.clone())));
+        let void = if returns {
+            Notice::Released(other, false)
+        } else {
+            Notice::NotOurs(other, Occupant::of(&adopted))
+        };
+        assert_eq!((told.requests, told.notices), (vec![], vec![void]));
+    }
+}
+
+#[test]
+fn a_release_while_a_lease_becomes_plain_data_gives_it_up() {
+    let mut a = holding_on_session();
+    a.step(now(1_000), Event::Command(Command::Detach(LEASE, ttl())));
+    assert!(a.step(now(1_001), release()).requests.is_empty());
+    let vacates = a.step(now(1_005), won(3, nonce(3), 7));
+    assert_eq!(vacates.requests, vec![write(4, "k", unchanged(nonce(3)), vacant(nonce(4), 7, 1_005))]);
+    assert_eq!(a.step(now(1_010), won(4, nonce(4), 7)).notices, vec![Notice::Released(LEASE, true)]);
+}

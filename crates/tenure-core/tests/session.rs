@@ -1,0 +1,120 @@
+//! The session and what rides on it. Plan: begun with the first lease that wants it; one renewal for all; lost with all; the
+//! next tenure at once over the process's own old one; a dead session is fenced before its leases are taken; letters to a
+//! session; a question about a claim that nobody has.
+
+mod common;
+
+use common::*;
+use tenure_core::op::{Event, Expect, Machine};
+use tenure_core::{Ask, Beat, Fence, Letter, Loss, Nonce, Notice, Patience, Tick};
+
+fn session(n: u128, fence: u64, ms: u64) -> tenure_core::Record {
+    held("a", nonce(1), nonce(n), fence, 0, ms)
+}
+
+#[test]
+fn the_first_lease_that_wants_it_begins_it_and_rides() {
+    let mut a = holder();
+    let begins = a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    assert_eq!(begins, step(vec![write(1, "session/a", Expect::Vacant, claim(1, WALL, 0))], vec![], None));
+    let up = a.step(now(5), won(1, nonce(1), 3));
+    let rides = riding(claim(2, WALL + 5, 5), "session/a", 3);
+    let told = vec![Notice::SessionValid(until(0))];
+    assert_eq!(up, step(vec![write(2, "k", Expect::Vacant, rides)], told, renewal(0)));
+    assert_eq!(a.session_fence(), Some(Fence(3)));
+    let held = a.step(now(10), won(2, nonce(2), 7));
+    assert_eq!(held, step(vec![], vec![acquired(LEASE, 7, Tick::NEVER)], renewal(0)));
+}
+
+#[test]
+fn c1_one_renewal_keeps_all_that_rides() {
+    let mut a = holding_on_session();
+    let sends = a.step(now(3_334), Event::Wake);
+    assert_eq!(sends.requests, vec![renew(3, "session/a", nonce(1), session(3, 3, 3_334))]);
+    let done = a.step(now(3_340), won(3, nonce(3), 3));
+    assert_eq!(done, step(vec![], vec![Notice::SessionValid(until(3_334))], renewal(3_334)));
+}
+
+#[test]
+fn s5_with_the_session_all_that_rode_on_it_is_lost_before_anything_is_written() {
+    let mut a = holding_on_session();
+    let over = a.step(now(8_182), Event::Wake);
+    let told = vec![Notice::SessionValid(Tick(0)), Notice::Lost(LEASE, Loss::Expired)];
+    assert_eq!(over, step(vec![], told, None));
+    assert_eq!((a.leases(), a.session_fence()), (0, None));
+}
+
+#[test]
+fn its_own_old_session_is_taken_over_at_once() {
+    let mut a = holding_on_session();
+    a.step(now(8_182), Event::Wake);
+    let begins = a.step(now(8_200), acquire("k", Beat::Session, Patience::Forever));
+    assert_eq!(begins.requests, vec![write(3, "session/a", Expect::Vacant, claim(3, WALL + 8_200, 8_200))]);
+    let takes = a.step(now(8_205), lost(3, Some(session(1, 3, 0))));
+    let record = claim(4, WALL + 8_205, 8_205);
+    assert_eq!(takes, step(vec![write(4, "session/a", unchanged(nonce(1)), record)], vec![], None));
+}
+
+#[test]
+fn a_dead_session_is_fenced_before_what_rode_on_it_is_taken() {
+    let mut a = holder();
+    let rider = riding(held("b", Nonce(70), Nonce(70), 7, 0, 0), "session/b", 5);
+    let dead = held("b", Nonce(60), Nonce(61), 5, 0, 0);
+    a.step(now(0), acquire("k", own(), Patience::Forever));
+    let asks = a.step(now(5), lost(1, Some(rider.clone())));
+    assert_eq!(asks, step(vec![read(2, "session/b")], vec![], None));
+    assert!(a.step(now(10), seen(2, Some(dead.clone()))).requests.is_empty(), "it may live");
+    a.step(now(10_005), Event::Wake);
+    a.step(now(10_006), seen(3, Some(rider.clone())));
+    let fences = a.step(now(10_010), seen(4, Some(dead.clone())));
+    let record = tenure_core::Record { metadata: dead.metadata, ..vacant(nonce(2), WALL + 10_010, 10_010) };
+    assert_eq!(fences, step(vec![write(5, "session/b", unchanged(Nonce(61)), record)], vec![], None));
+    let takes = a.step(now(10_015), won(5, nonce(2), WALL + 10_010));
+    let record = claim(3, WALL + 10_015, 10_015);
+    assert_eq!(takes, step(vec![write(6, "k", unchanged(Nonce(70)), record)], vec![], None));
+}
+
+#[test]
+fn what_rides_on_a_fenced_or_vacant_session_is_free() {
+    let rider = riding(held("b", Nonce(70), Nonce(70), 7, 0, 0), "session/b", 5);
+    for session in [held("b", Nonce(60), Nonce(61), 6, 0, 0), vacant(Nonce(62), 5, 0)] {
+        let mut a = holder();
+        a.step(now(0), acquire("k", own(), Patience::Try));
+        a.step(now(5), lost(1, Some(rider.clone())));
+        let takes = a.step(now(10), seen(2, Some(session)));
+        let record = claim(2, WALL + 10, 10);
+        assert_eq!(takes, step(vec![write(3, "k", unchanged(Nonce(70)), record)], vec![], None));
+    }
+}
+
+#[test]
+fn a_letter_to_the_session_reaches_the_lease_that_it_is_about() {
+    let mut a = holding_on_session();
+    a.step(now(3_334), Event::Wake);
+    let mut record = session(1, 3, 0);
+    record.nonce = Nonce(90);
+    if let Some(tenure) = &mut record.tenure {
+        tenure.mail = vec![Letter { key: key("k"), ask: Ask::HandOver }];
+    }
+    let told = a.step(now(3_340), lost(3, Some(record)));
+    let next = renew(4, "session/a", Nonce(90), session(4, 3, 3_340));
+    assert_eq!(told, step(vec![next], vec![Notice::Asked(LEASE, Ask::HandOver)], Some(until(0))));
+}
+
+#[test]
+fn asked_about_a_claim_that_it_does_not_have_it_vacates_it() {
+    let mut a = holding_on_session();
+    a.step(now(3_334), Event::Wake);
+    let mut record = session(1, 3, 0);
+    record.nonce = Nonce(90);
+    if let Some(tenure) = &mut record.tenure {
+        tenure.mail = vec![Letter { key: key("stray"), ask: Ask::Confirm }];
+    }
+    a.step(now(3_340), lost(3, Some(record)));
+    let looks = a.step(now(3_341), Event::Wake);
+    assert_eq!(looks.requests, vec![read(5, "stray")]);
+    let stray = riding(held("a", nonce(99), nonce(99), 4, 0, 0), "session/a", 3);
+    let vacates = a.step(now(3_345), seen(5, Some(stray)));
+    assert_eq!(vacates.requests, vec![write(6, "stray", unchanged(nonce(99)), vacant(nonce(5), 4, 3_345))]);
+    assert!(vacates.notices.is_empty());
+}
