@@ -160,6 +160,12 @@ pub struct Bugs {
 }
 
 impl Bugs {
+    /// No bug at all.
+    pub const NONE: Bugs = Bugs {
+        #[cfg(feature = "bugs")]
+        on: 0,
+    };
+
     /// Switches `bug` on.
     #[cfg(feature = "bugs")]
     #[must_use]

@@ -131,15 +131,11 @@ impl World {
         self.schedule_wake(index);
     }
 
+    /// The wall clock is wrong anew, by at most so much.
     fn jump_wall(&mut self, index: usize, most_ms: u64) {
-        let by = self.dice.below(2 * most_ms) as i64 - most_ms as i64;
-        if self.dice.chance(0.3) {
-            let off = self.scenario.wall_off_ms;
-            let offset = self.dice.between(0, 2 * off) as i64 - off as i64;
-            self.nodes[index].clock.set_wall_offset(offset);
-        } else {
-            self.nodes[index].clock.jump_wall(by);
-        }
+        let off = if self.dice.chance(0.3) { self.scenario.wall_off_ms } else { most_ms };
+        let offset = self.dice.between(0, 2 * off) as i64 - off as i64;
+        self.nodes[index].clock.set_wall_offset(offset);
     }
 
     fn cut(&mut self, index: usize, requests_pass: bool, answers_pass: bool, per_mille: u64) {

@@ -88,10 +88,6 @@ impl NodeClock {
         self.rate = if per_million >= 1_000_000 { scaled / 1_000_000 } else { scaled.div_ceil(1_000_000) };
     }
 
-    pub(crate) fn jump_wall(&mut self, by_ms: i64) {
-        self.wall_offset_ms += by_ms;
-    }
-
     pub(crate) fn set_wall_offset(&mut self, ms: i64) {
         self.wall_offset_ms = ms;
     }

@@ -73,6 +73,7 @@ pub(crate) struct Task {
 
 /// What reaches a process from outside.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "most are answers")]
 pub(crate) enum Input {
     Answer(OpId, Result<Answer, StoreError>),
     Wake,

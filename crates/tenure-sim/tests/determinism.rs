@@ -1,6 +1,8 @@
 //! Determinism. Plan: the same seed gives the same history, whole reports included; another seed gives another one; the
 //! line that replays a world replays it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use tenure_sim::{Asked, Options, parse, run, scenario};
 
 fn report(seed: u64, scenario: Option<&str>, worlds: u64) -> String {

@@ -1,6 +1,8 @@
 //! The promises. Plan: every scenario, own ones and those of peers' published bugs, runs for many worlds and no promise is
 //! broken; together they make up the share of each CI run, whose figures are asserted.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use tenure_sim::{Options, Report, run, scenario};
 
 fn kept(scenario: Option<&str>, seconds: f64, seed: u64) -> Report {

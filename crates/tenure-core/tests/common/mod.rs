@@ -1,5 +1,10 @@
 //! A process at a table: steps with whole outputs, and short words for what they consist of.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "each test file uses its part, and a test may fail"
+)]
 
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
