@@ -10,7 +10,7 @@ use crate::fence::{Fence, Nonce, Version};
 use crate::key::{HolderId, Key};
 use crate::metadata::Metadata;
 use crate::op::{Answer, Expect, OpId, Outcome, Write};
-use crate::record::{Occupant, Record, Ride, Stored, Tenure};
+use crate::record::{Letter, Occupant, Record, Ride, Stored, Tenure};
 use crate::time::{Tick, Ttl, Wall};
 
 /// A tenure as plain data: enough to refresh it, to release it, or to go on holding it, from any process.
@@ -59,6 +59,8 @@ pub(crate) enum EditEnd {
 pub(crate) struct Edit {
     pub(crate) token: Token,
     pub(crate) ride: Option<Ride>,
+    /// Letters that were found in the record. They stay there, unless it is adopted by whom they are told to.
+    pub(crate) mail: Vec<Letter>,
     change: Change,
     in_flight: Option<(OpId, Attempt)>,
     /// Writes that may have landed: all that were sent but for those that were refused.
@@ -80,6 +82,7 @@ impl Edit {
         let mut edit = Edit {
             token,
             ride,
+            mail: Vec::new(),
             change,
             in_flight: None,
             unresolved: Vec::new(),
@@ -107,7 +110,7 @@ impl Edit {
                 ttl: token.ttl,
                 since: token.since,
                 ride: self.ride.clone(),
-                mail: Vec::new(),
+                mail: if self.change == Change::Adopt { Vec::new() } else { self.mail.clone() },
             }),
         };
         let record = Record {
@@ -172,6 +175,7 @@ impl Edit {
         }
         // Still ours, but something else was written: mail, or another process with the same token.
         self.token.version = current.version;
+        self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
         if unconditional {
             self.token.fence = current.record.fence;
         }

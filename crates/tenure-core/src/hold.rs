@@ -265,13 +265,17 @@ impl Hold {
             self.extend(ctx, attempt.sent, out);
         }
         if !tenure.mail.is_empty() && !ctx.rules.bugs.has(Bug::MailLost) {
-            self.revoked |= tenure.mail.iter().any(|l| l.ask == Ask::Revoke && l.key == self.key);
+            self.open_mail(&tenure.mail);
             out.push(Held::Mail(tenure.mail.clone()));
         }
         // Once more over what stands there now, which also empties the mailbox.
         if ctx.now.held < self.deadline {
             self.renew(ctx);
         }
+    }
+
+    pub(crate) fn open_mail(&mut self, letters: &[Letter]) {
+        self.revoked |= letters.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == self.key);
     }
 
     fn failed(&mut self, ctx: &mut Ctx<'_>, attempt: Attempt, error: StoreError, out: &mut Vec<Held>) {

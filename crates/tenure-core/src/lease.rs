@@ -11,7 +11,7 @@ use crate::holder::{Holder, LeaseId, Notice};
 use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::op::{Answer, OpId};
-use crate::record::Ask;
+use crate::record::{Ask, Letter};
 use crate::time::{Now, Tick, Ttl, Wall};
 
 /// A held lease that rides on the session. There may be a million of these.
@@ -238,9 +238,7 @@ impl Holder {
                 Held::Suspended => self.tell(Notice::Valid(id, Tick(0))),
                 Held::Updated => self.tell(Notice::Updated(id)),
                 Held::Mail(letters) => {
-                    for letter in letters.iter().filter(|letter| letter.ask != Ask::Confirm) {
-                        self.tell(Notice::Asked(id, letter.ask));
-                    }
+                    self.tell_mail(id, &letters);
                 }
                 Held::Lost(loss) => {
                     self.drop_lease(id);
@@ -253,9 +251,15 @@ impl Holder {
         self.put(id, Lease::Beating(hold));
     }
 
+    fn tell_mail(&mut self, id: LeaseId, letters: &[Letter]) {
+        for letter in letters.iter().filter(|letter| letter.ask != Ask::Confirm) {
+            self.tell(Notice::Asked(id, letter.ask));
+        }
+    }
+
     fn after_edit(&mut self, now: Now, id: LeaseId, editing: Editing, end: EditEnd) {
         let Editing { edit, purpose, rider, then_release } = editing;
-        let mut token = edit.token;
+        let Edit { mut token, mail, .. } = edit;
         self.drop_lease(id);
         match (purpose, end) {
             (Purpose::Update, EditEnd::Done { .. }) => {
@@ -284,6 +288,7 @@ impl Holder {
                 self.edit(now, id, token, Change::Adopt, until, Purpose::Adopt, None);
                 if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
                     editing.then_release = then_release;
+                    editing.edit.mail = mail;
                 }
                 return;
             }
@@ -298,10 +303,12 @@ impl Holder {
                     metadata: token.metadata,
                 };
                 let metadata = won.metadata.clone();
-                let hold = self.lend(now, Part::Lease(id.0), |ctx| Hold::new(key, ttl, won, ctx));
+                let mut hold = self.lend(now, Part::Lease(id.0), |ctx| Hold::new(key, ttl, won, ctx));
+                hold.open_mail(&mail);
                 let (fence, until) = (hold.fence, hold.valid_until());
                 self.put(id, Lease::Beating(Box::new(hold)));
                 self.tell(Notice::Acquired { lease: id, fence, until, metadata });
+                self.tell_mail(id, &mail);
             }
             (Purpose::Release, EditEnd::Done { .. }) => self.tell(Notice::Released(id, true)),
             (Purpose::Release, _) => self.tell(Notice::Released(id, false)),

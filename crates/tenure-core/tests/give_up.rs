@@ -1,12 +1,16 @@
 //! Giving up, and passing on. Plan: a release is one conditional write; lost answers are resolved; the deposed change
 //! nothing; what must expire is not written; a stop ends with the session; plain data goes to one process only.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 mod common;
 
 use common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Machine, Op};
-use tenure_core::{Command, Fence, LeaseId, Nonce, Notice, Occupant, Tick, Token, Ttl, Version, Wall};
+use tenure_core::{
+    Ask, Command, Fence, LeaseId, Letter, Nonce, Notice, Occupant, Tick, Token, Ttl, Version, Wall,
+};
 
 fn release() -> Event<Command> {
     Event::Command(Command::Release(LEASE, None))
@@ -151,6 +155,31 @@ fn of_all_copies_of_a_token_one_is_adopted_and_the_others_are_void() {
         };
         assert_eq!((told.requests, told.notices), (vec![], vec![void]));
     }
+}
+
+#[test]
+fn mail_to_plain_data_waits_for_whoever_adopts_it() {
+    let (a, token) = detached();
+    let letter = Letter { key: key("k"), ask: Ask::HandOver };
+    let mut record = held("a", nonce(1), nonce(2), 7, 0, 1_000);
+    record.nonce = Nonce(60);
+    if let Some(tenure) = &mut record.tenure {
+        tenure.mail.push(letter.clone());
+    }
+    let mail_of = |sends: &tenure_core::op::Step<Notice>| match &sends.requests[0].op {
+        Op::Write(write) => write.record.tenure.as_ref().map(|tenure| tenure.mail.clone()),
+        Op::Read(_) => None,
+    };
+    let mut refreshes = a.clone();
+    let refresh = Command::Refresh(LeaseId(2), Box::new(token.clone()));
+    refreshes.step(now(2_000), Event::Command(refresh));
+    assert_eq!(mail_of(&refreshes.step(now(2_005), lost(3, Some(record.clone())))), Some(vec![letter]));
+    let mut adopts = a;
+    adopts.step(now(2_000), Event::Command(Command::Adopt(LeaseId(2), Box::new(token.clone()))));
+    assert_eq!(mail_of(&adopts.step(now(2_005), lost(3, Some(record)))), Some(vec![]));
+    let told = adopts.step(now(2_010), won(4, nonce(4), 7)).notices;
+    let believed = tick(2_005).after(tenure_core::Drift::default().belief(token.ttl));
+    assert_eq!(told, vec![acquired(LeaseId(2), 7, believed), Notice::Asked(LeaseId(2), Ask::HandOver)]);
 }
 
 #[test]
