@@ -100,7 +100,7 @@ mod counting {
             self.writes.fetch_add(1, Ordering::SeqCst);
             let rides = write.record.tenure.as_ref().is_some_and(|tenure| tenure.ride.is_some());
             if rides && write.expect == Expect::Vacant {
-                return Ok(Outcome::Won { version: write.record.nonce.into(), fence: write.record.fence });
+                return Ok(Outcome::Won { version: write.record.version(), fence: write.record.fence });
             }
             self.store.write(write).await
         }

@@ -271,8 +271,8 @@ impl Bid {
     ) -> Option<BidEnd> {
         if error.kind() == ErrorKind::Unknown {
             if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
-                let version = attempt.nonce.into();
                 let fence = Fence::floor(ctx.now.wall);
+                let version = Version::of(attempt.nonce, fence);
                 let (sent, since) = (attempt.sent, ctx.now.wall);
                 return self.won(ctx, Won { id: attempt.nonce, fence, version, sent, since, metadata });
             }

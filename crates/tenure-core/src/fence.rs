@@ -87,14 +87,19 @@ impl Nonces {
 
 /// What a store compares to tell whether a record has changed. Opaque: only equality means anything.
 ///
-/// The native layout uses the record's own nonce: unlike a counter, it can't repeat after a deletion or in a restored
-/// copy.
+/// The native layout uses [`crate::Record::version`]: unlike a counter, it can't repeat after a deletion or in a restored copy.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u128);
 
-impl From<Nonce> for Version {
-    fn from(nonce: Nonce) -> Self {
-        Version(nonce.0)
+impl Version {
+    /// The version that the write with this nonce made, if it was written with this fence.
+    ///
+    /// A network may repeat a claim, and the repetition land after the end of the first: then the nonce is the same, but
+    /// the store has raised the fence, so this is another version.
+    #[must_use]
+    pub fn of(nonce: Nonce, fence: Fence) -> Version {
+        // The high half of a nonce is random, so no other process's nonce becomes the same by this.
+        Version(nonce.0 ^ (u128::from(fence.0) << 64))
     }
 }
 

@@ -282,7 +282,7 @@ impl Hold {
         self.failures += 1;
         if error.kind() == ErrorKind::Unknown {
             if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
-                return self.renewed(ctx, attempt.nonce.into(), attempt.sent, out);
+                return self.renewed(ctx, Version::of(attempt.nonce, self.fence), attempt.sent, out);
             }
             if !ctx.rules.bugs.has(Bug::UnknownIsFailure) {
                 self.unresolved.push(attempt);

@@ -21,6 +21,14 @@ pub struct Record {
     pub metadata: Metadata,
 }
 
+impl Record {
+    /// Names the write that made this record: what the native layout compares.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        Version::of(self.nonce, self.fence)
+    }
+}
+
 /// One holder's claim on a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tenure {

@@ -118,7 +118,7 @@ fn a_lease_becomes_plain_data() {
         key: key("k"),
         fence: Fence(7),
         id: nonce(1),
-        version: Version::from(nonce(2)),
+        version: Version(nonce(2).0),
         holder: tenure_core::HolderId::new("a").unwrap(),
         ttl: Ttl::new(Duration::from_secs(20)).unwrap(),
         since: Wall(WALL),

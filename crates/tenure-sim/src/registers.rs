@@ -5,7 +5,7 @@ use crate::clock::{MILLI, True};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tenure_core::op::{Answer, Expect, Op, Outcome, Write};
-use tenure_core::{Key, Record, StoreError, Stored, Version};
+use tenure_core::{Key, Record, StoreError, Stored};
 
 /// What a world's store can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Registers {
         let age_ms = self.clock(t).saturating_sub(entry.written) / MILLI;
         Stored {
             record: entry.record.clone(),
-            version: entry.record.nonce.into(),
+            version: entry.record.version(),
             age: self.spec.age.then(|| Duration::from_millis(age_ms)),
         }
     }
@@ -104,9 +104,7 @@ impl Registers {
             (Expect::Absent, standing) => standing.is_none(),
             (Expect::Vacant, standing) => standing.is_none_or(|entry| entry.record.tenure.is_none()),
             (Expect::Unchanged(version), standing) => {
-                // No write lowers a fence, whatever version it has seen.
-                let same = |entry: &Entry| Version::from(entry.record.nonce) == version;
-                standing.is_some_and(|entry| same(entry) && record.fence >= entry.record.fence)
+                standing.is_some_and(|entry| entry.record.version() == version)
             }
         };
         if !holds {
@@ -119,7 +117,7 @@ impl Registers {
                 Err(error) => return (Err(error), None),
             }
         }
-        let outcome = Outcome::Won { version: record.nonce.into(), fence: record.fence };
+        let outcome = Outcome::Won { version: record.version(), fence: record.fence };
         let after = record.clone();
         let before = self.put(t, key.clone(), Some(record));
         (Ok(Answer::Write(outcome)), Some((key, Landed { before, after })))

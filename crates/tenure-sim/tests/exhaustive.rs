@@ -11,7 +11,7 @@ use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
 use tenure_core::{
     Beat, Bugs, Carry, Command, Fence, Holder, HolderId, Identity, Key, LeaseId, Metadata, Notice, Now,
-    Patience, Record, Rules, StoreError, Stored, Tick, Ttl, Version, Wall, Want,
+    Patience, Record, Rules, StoreError, Stored, Tick, Ttl, Wall, Want,
 };
 
 const TTL_MS: u64 = 30;
@@ -80,7 +80,7 @@ fn now(unit: u64) -> Now {
 }
 
 fn stored(record: &Record) -> Stored {
-    Stored { record: record.clone(), version: record.nonce.into(), age: None }
+    Stored { record: record.clone(), version: record.version(), age: None }
 }
 
 impl State {
@@ -128,9 +128,7 @@ impl State {
         let holds = match write.expect {
             Expect::Absent => standing.is_none(),
             Expect::Vacant => standing.is_none_or(|record| record.tenure.is_none()),
-            Expect::Unchanged(version) => standing.is_some_and(|record| {
-                Version::from(record.nonce) == version && write.record.fence >= record.fence
-            }),
+            Expect::Unchanged(version) => standing.is_some_and(|record| record.version() == version),
         };
         if !holds {
             return Answer::Write(Outcome::Lost(standing.map(stored)));
@@ -145,7 +143,7 @@ impl State {
                 self.broken = Some("S2");
             }
         }
-        let (version, fence) = (record.nonce.into(), record.fence);
+        let (version, fence) = (record.version(), record.fence);
         self.store.insert(write.key, record);
         Answer::Write(Outcome::Won { version, fence })
     }

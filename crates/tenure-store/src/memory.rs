@@ -49,7 +49,7 @@ impl MemoryStore {
 impl Entry {
     fn stored(&self, now: Tick) -> Stored {
         let record = self.record.clone();
-        Stored { version: record.nonce.into(), age: Some(floor_to_millis(now.since(self.written))), record }
+        Stored { version: record.version(), age: Some(floor_to_millis(now.since(self.written))), record }
     }
 }
 
@@ -65,8 +65,7 @@ impl State {
             (Expect::Absent, standing) => standing.is_none(),
             (Expect::Vacant, standing) => standing.is_none_or(|entry| entry.record.tenure.is_none()),
             (Expect::Unchanged(version), standing) => {
-                let same = |entry: &Entry| Version::from(entry.record.nonce) == version;
-                standing.is_some_and(|entry| same(entry) && record.fence >= entry.record.fence)
+                standing.is_some_and(|entry| entry.record.version() == version)
             }
         };
         if !holds {
@@ -75,7 +74,7 @@ impl State {
         if let (Expect::Vacant, Some(entry)) = (expect, standing) {
             record.fence = entry.record.fence.next(record.fence)?;
         }
-        let (version, fence): (Version, Fence) = (record.nonce.into(), record.fence);
+        let (version, fence): (Version, Fence) = (record.version(), record.fence);
         self.records.insert(key.clone(), Entry { record, written: now });
         self.watchers.retain(|(prefix, watcher)| {
             // A full queue already holds a hint that this watcher has not acted on.
@@ -134,8 +133,7 @@ impl Store for MemoryStore {
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         let mut state = self.lock();
-        let unchanged =
-            state.records.get(key).is_some_and(|entry| Version::from(entry.record.nonce) == version);
+        let unchanged = state.records.get(key).is_some_and(|entry| entry.record.version() == version);
         if unchanged {
             state.records.remove(key);
         }

@@ -26,9 +26,8 @@ pub struct Listed {
 ///   answers [`Outcome::Lost`] with the record that stands there. Losing is not an error.
 /// - With [`Expect::Vacant`](tenure_core::op::Expect::Vacant) the stored fence is the higher of the record's own and one
 ///   more than that of the vacant record written over. In all other cases it is the record's own.
-/// - No write lowers a fence: one that would is refused as [`Outcome::Lost`]. A write that a network repeats can bring an old
-///   version back, under a higher fence.
-/// - A version names one write: no two writes of a key, also across deletion, have the same.
+/// - A version names one write: no two writes of a key, also across deletion, have the same; not even one that a network
+///   repeats, which is why the native layout's is [`Record::version`](tenure_core::Record::version) and not the nonce alone.
 /// - [`ErrorKind::Unavailable`](tenure_core::ErrorKind::Unavailable) is answered only when it is certain that the call did
 ///   not and will not take effect. Whoever isn't certain answers `Unknown`.
 /// - A record that can't be understood is answered with `Foreign` and never written over or removed.

@@ -21,7 +21,7 @@ pub(crate) struct Standing {
 
 impl Standing {
     pub(crate) fn version(&self) -> Version {
-        self.record.nonce.into()
+        self.record.version()
     }
 
     pub(crate) fn stored(self, now: Option<BootTime>) -> Stored {

@@ -219,8 +219,7 @@ impl<'c> Pen<'c> {
                 standing.as_ref().is_none_or(|standing| standing.record.tenure.is_none())
             }
             (Expect::Unchanged(version), standing) => {
-                let same = |s: &Standing| s.version() == *version && record.fence >= s.record.fence;
-                standing.as_ref().is_some_and(same)
+                standing.as_ref().is_some_and(|standing| standing.version() == *version)
             }
         };
         if !holds {
@@ -237,7 +236,7 @@ impl<'c> Pen<'c> {
             writing.put(key, &record, &codec::encode(&record)?, now)?;
         }
         *is_news |= is_worth_telling(standing.as_ref(), record);
-        Ok(Outcome::Won { version: record.nonce.into(), fence })
+        Ok(Outcome::Won { version: Version::of(record.nonce, fence), fence })
     }
 
     fn remove(&mut self, key: &Key, version: Version) -> Result<Done, RowError> {

@@ -59,14 +59,14 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
     // A renewal changes the version, and nothing about the tenure.
     let mut renewed = Record { nonce: scribe.nonce(), ..first.clone() };
     renewed.tenure.as_mut().unwrap().beat = renewed.nonce;
-    assert!(wins(&store, scribe.unchanged(&name, first.nonce.into(), renewed.clone())).await);
+    assert!(wins(&store, scribe.unchanged(&name, first.version(), renewed.clone())).await);
     assert_eq!(changed(&application, &guarded), 1, "after a renewal");
     let tenure = first.tenure.as_ref().unwrap().id;
     assert_eq!(changed(&application, &store.guard(&name, tenure, Fence(6))), 0, "another fence");
     assert_eq!(changed(&application, &store.guard(&key("other"), tenure, Fence(5))), 0, "another key");
 
     let vacant = scribe.vacant(5);
-    assert!(wins(&store, scribe.unchanged(&name, renewed.nonce.into(), vacant)).await);
+    assert!(wins(&store, scribe.unchanged(&name, renewed.version(), vacant)).await);
     assert_eq!(changed(&application, &guarded), 0, "after the release");
     let second = scribe.held(1);
     assert!(wins(&store, scribe.if_vacant(&name, second.clone())).await);
@@ -91,11 +91,11 @@ async fn a_riding_lease_ends_with_its_session() {
     assert!(wins(&store, scribe.absent(&session, beating.clone())).await);
     assert_eq!(changed(&application, &guarded), 1, "while the session stands");
     let bumped = scribe.held(71);
-    assert!(wins(&store, scribe.unchanged(&session, beating.nonce.into(), bumped.clone())).await);
+    assert!(wins(&store, scribe.unchanged(&session, beating.version(), bumped.clone())).await);
     assert_eq!(changed(&application, &guarded), 0, "a session that was fenced");
     let back = scribe.held(70);
-    assert!(wins(&store, scribe.unchanged(&session, bumped.nonce.into(), back.clone())).await);
+    assert!(wins(&store, scribe.unchanged(&session, bumped.version(), back.clone())).await);
     assert_eq!(changed(&application, &guarded), 1);
-    assert!(wins(&store, scribe.unchanged(&session, back.nonce.into(), scribe.vacant(70))).await);
+    assert!(wins(&store, scribe.unchanged(&session, back.version(), scribe.vacant(70))).await);
     assert_eq!(changed(&application, &guarded), 0, "a session that was left");
 }

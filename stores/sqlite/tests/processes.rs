@@ -145,7 +145,7 @@ async fn four_processes_share_a_lock_and_a_count() {
                 }
             };
             assert!(wins(&store, entered).await, "two processes hold the lock");
-            let left = scribe.unchanged(&inside, mine.nonce.into(), sign(scribe.vacant(fence.0)));
+            let left = scribe.unchanged(&inside, mine.version(), sign(scribe.vacant(fence.0)));
             assert!(wins(&store, left).await, "two processes hold the lock");
             assert!(wins(&store, scribe.unchanged(&lock, version, sign(scribe.vacant(fence.0)))).await);
             say(&fence.to_string());
@@ -184,10 +184,10 @@ async fn a_waiter_is_woken_by_another_process() {
     let mut changes = store.changed("").unwrap();
     let mut peer = Peer::start("a_waiter_is_woken_by_another_process", "vacate", &file);
     for _ in 0..5 {
-        let record = scribe.held(1);
-        assert!(wins(&store, scribe.if_vacant(&key("a"), record.clone())).await);
+        let outcome = store.write(scribe.if_vacant(&key("a"), scribe.held(1))).await.unwrap();
+        let Outcome::Won { version, .. } = outcome else { panic!("someone else holds it") };
         while changes.try_recv().is_ok() {}
-        writeln!(peer.input, "{}", record.nonce.0).unwrap();
+        writeln!(peer.input, "{}", version.0).unwrap();
         loop {
             let hint = tokio::time::timeout(PATIENCE, changes.recv()).await;
             hint.expect("a hint within a minute").expect("the hints go on");

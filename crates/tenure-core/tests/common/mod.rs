@@ -75,7 +75,7 @@ pub fn own() -> Beat {
 }
 
 pub fn won(op: u64, version: Nonce, fence: u64) -> Event<Command> {
-    let outcome = Outcome::Won { version: version.into(), fence: Fence(fence) };
+    let outcome = Outcome::Won { version: Version(version.0), fence: Fence(fence) };
     Event::Answer(OpId(op), Ok(Answer::Write(outcome)))
 }
 
@@ -92,7 +92,7 @@ pub fn unknown(op: u64) -> Event<Command> {
 }
 
 pub fn stored(record: Record) -> Stored {
-    Stored { version: record.nonce.into(), age: None, record }
+    Stored { version: Version(record.nonce.0), age: None, record }
 }
 
 /// A record that `holder` holds since `since_ms`, by the write `beat`.
@@ -149,7 +149,7 @@ pub fn read(op: u64, name: &str) -> Request {
 }
 
 pub fn unchanged(version: Nonce) -> Expect {
-    Expect::Unchanged(Version::from(version))
+    Expect::Unchanged(Version(version.0))
 }
 
 pub fn acquired(lease: LeaseId, fence: u64, until: Tick) -> Notice {

@@ -47,7 +47,7 @@ pub async fn one_key_twice_is_written_in_order<S: Subject>(subject: &S) {
     let (first, second, third) = (scribe.held(5), scribe.vacant(6), scribe.held(2));
     let writes = vec![
         scribe.absent(&key, first.clone()),
-        scribe.unchanged(&key, first.nonce.into(), second.clone()),
+        scribe.unchanged(&key, first.version(), second.clone()),
         scribe.if_vacant(&key, third.clone()),
     ];
     let outcomes = store.write_many(writes).await.unwrap();
