@@ -1,0 +1,33 @@
+//! Worlds that once broke a promise. Plan: each runs again, for ever. What it showed is said beside it; a scenario that has
+//! changed since makes another history of the same seed, which does no harm.
+
+use tenure_sim::{Options, run};
+
+/// Scenario, seed, and what the simulator found there.
+const FOUND: &[(&str, u64, &str)] = &[
+    ("calm", 134_631, "S1: two copies of one token were both adopted"),
+    ("calm", 249, "L1: a hint that came while the key was being read was lost"),
+    ("usual", 7, "S4: an attempt gave up on a claim that it had never looked for"),
+    ("riding", 23, "S3: a rider's record was written in the step that lost its session"),
+    ("calm", 638, "Answered: a lapse of a withdrawn lease was never answered"),
+    ("storm", 72, "S2: a repeated claim, and a release that then lowered the fence"),
+    ("storm", 500_010_781, "S2: a repeated claim, and a takeover of the first with the fence of the second"),
+    ("hidden", 1_013_914, "Mail: a refresh emptied the mailbox of a token"),
+    ("failover", 443, "S2: the beginning of a tenure changed with its first renewal"),
+];
+
+#[test]
+fn what_was_broken_once_is_not_broken_again() {
+    for (scenario, seed, found) in FOUND {
+        let options = Options {
+            scenario: Some((*scenario).into()),
+            seed: *seed,
+            worlds: 1,
+            hours: 1e9,
+            ..Options::default()
+        };
+        let report = run(&options).unwrap();
+        assert!(report.failure.is_none(), "{found}\n{report}");
+        assert!(report.tenures > 0);
+    }
+}
