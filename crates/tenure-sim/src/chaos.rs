@@ -3,7 +3,7 @@
 use crate::clock::{MILLI, Pace, SECOND, True};
 use crate::fault::Fault;
 use crate::invariants::l1::Vacancy;
-use crate::node::{Input, Stage};
+use crate::node::{Input, Node, Stage};
 use crate::trace::Story;
 use crate::world::{What, World};
 
@@ -198,6 +198,13 @@ impl World {
         let jumps = self.scenario.faults.iter().any(|(fault, _)| *fault == Fault::StoreClock);
         let agree = self.scenario.wall_off_ms <= 100 && !jumps;
         for (key, rides) in held {
+            // After a failover that lost its claim, another may hold it too: then nothing became free.
+            let others = self.nodes.iter().filter(|other| other.index != index);
+            let believed =
+                |other: &Node| other.views.iter().any(|view| view.key == key && other.believes(view, self.t));
+            if others.into_iter().any(believed) {
+                continue;
+            }
             let Some(waiter) = self.eager_waiter(key, Some(index)) else { continue };
             let quick = (self.spec.age && agree) || (self.spec.push && !rides);
             let bound = self.per_mille(if quick { 1150 } else { 1400 }) + self.slowness();

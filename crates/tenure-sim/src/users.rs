@@ -356,13 +356,8 @@ impl World {
         let Some(view) = self.nodes[index].view(lease) else { return };
         match view.stage {
             Stage::Held(_) => view.updating = false,
-            Stage::Ending(Some(belief)) => {
-                // A lease that could not be made a token is still held.
-                view.stage = Stage::Held(belief);
-                let task = view.task;
-                self.set_doing(index, task, Doing::Holding { lease, ends: self.t });
-                self.next_use(index, task, self.t);
-            }
+            // What was asked before it was given up; that it is given up will be told too.
+            Stage::Ending(_) => view.updating = false,
             _ => {
                 let (key, rides) = (view.key, view.rides || view.stage != Stage::Wanted);
                 let alone = self.nodes[index].views.iter().filter(|view| view.key == key).count() == 1;
