@@ -2,8 +2,9 @@
 
 use crate::belief::Cell;
 use crate::error::LeaseError;
-use crate::leases::{Leases, Reply, unexpected};
+use crate::leases::Leases;
 use crate::token::LeaseToken;
+use crate::users::{Reply, unexpected};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, Tick, Ttl};

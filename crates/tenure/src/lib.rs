@@ -29,6 +29,7 @@
 
 mod belief;
 pub mod body;
+mod builder;
 pub mod clock;
 mod driver;
 mod error;
@@ -37,11 +38,13 @@ mod leases;
 mod lock;
 mod mail;
 mod token;
+mod users;
 
 pub use body::Held;
+pub use builder::LeasesBuilder;
 pub use error::{AcquireError, BodyError, LeaseError};
 pub use guard::Guard;
-pub use leases::{Leases, LeasesBuilder};
+pub use leases::Leases;
 pub use lock::Lock;
 pub use tenure_core::{
     Ask, Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Number, Occupant,

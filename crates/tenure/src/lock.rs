@@ -1,8 +1,10 @@
 //! Asking for one key.
 
+use crate::builder::checked_ttl;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
-use crate::leases::{Leases, Reply, checked_ttl, end_of};
+use crate::leases::{Leases, end_of};
+use crate::users::Reply;
 use std::time::Duration;
 use tenure_core::{Beat, Carry, Command, Key, LeaseId, Metadata, Patience, StoreError, Stored, Want};
 use tenure_store::Store;

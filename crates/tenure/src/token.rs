@@ -2,7 +2,8 @@
 
 use crate::error::LeaseError;
 use crate::guard::Guard;
-use crate::leases::{Leases, Reply, unexpected};
+use crate::leases::Leases;
+use crate::users::{Reply, unexpected};
 use serde::{Deserialize, Serialize};
 use tenure_core::{
     Command, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, StoreError, Token, Ttl, Version, Wall,

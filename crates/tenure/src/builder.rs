@@ -1,0 +1,174 @@
+//! The settings of [`Leases`], and their start.
+
+use crate::belief::Belief;
+use crate::clock;
+use crate::driver::Driver;
+use crate::leases::{Inner, Leases};
+use crate::users::Notices;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tenure_core::{
+    Clock, Command, Drift, Holder, HolderId, Identity, InvalidInput, Key, Metadata, Nonces, Rules, Ttl,
+};
+use tenure_store::{AnyStore, Store};
+use tokio::sync::{mpsc, watch};
+
+/// Settings of [`Leases`], each with a default.
+#[derive(Clone)]
+pub struct LeasesBuilder {
+    store: AnyStore,
+    clock: Option<Arc<dyn Clock>>,
+    holder: Option<HolderId>,
+    instance: Option<u64>,
+    session_prefix: String,
+    session_ttl: Duration,
+    about: Metadata,
+    rules: Rules,
+}
+
+impl LeasesBuilder {
+    pub(crate) fn new(store: AnyStore) -> LeasesBuilder {
+        LeasesBuilder {
+            store,
+            clock: None,
+            holder: None,
+            instance: None,
+            session_prefix: "session/".to_owned(),
+            session_ttl: Duration::from_secs(10),
+            about: Metadata::new(),
+            rules: Rules::default(),
+        }
+    }
+
+    /// The session's ttl, which is also that of all leases that ride on it; 10 s by default. A dead process's leases can
+    /// be taken over after this time; the process renews once in a third of it.
+    #[must_use]
+    pub fn session_ttl(mut self, ttl: Duration) -> Self {
+        self.session_ttl = ttl;
+        self
+    }
+
+    /// This process's name as others see it. It must differ for each start, so the default, host name, process id and
+    /// random bits, is a good choice.
+    #[must_use]
+    pub fn holder(mut self, holder: HolderId) -> Self {
+        self.holder = Some(holder);
+        self
+    }
+
+    /// What the session's key begins with; `session/` by default. The holder's id follows.
+    #[must_use]
+    pub fn session_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.session_prefix = prefix.into();
+        self
+    }
+
+    /// Metadata of the session's record, for people: where this process runs and what it is.
+    #[must_use]
+    pub fn about(mut self, metadata: Metadata) -> Self {
+        self.about = metadata;
+        self
+    }
+
+    /// How far the clocks' rates may be off; 10 % by default.
+    #[must_use]
+    pub fn drift(mut self, drift: Drift) -> Self {
+        self.rules.drift = drift;
+        self
+    }
+
+    /// Whether a dead holder's lease may be taken at first sight where two witnesses, the store's clock and the wall
+    /// clocks, agree that its time is over. On by default.
+    #[must_use]
+    pub fn first_sight(mut self, on: bool) -> Self {
+        self.rules.first_sight = on;
+        self
+    }
+
+    /// The longest time between two looks at a key that is waited for; 1 s by default.
+    #[must_use]
+    pub fn poll(mut self, longest: Duration) -> Self {
+        self.rules.poll = longest;
+        self
+    }
+
+    /// Another clock than the machine's, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Other random bits than the machine's, for tests. Two processes must never have the same.
+    #[must_use]
+    pub fn instance(mut self, instance: u64) -> Self {
+        self.instance = Some(instance);
+        self
+    }
+
+    /// Starts the background task. Nothing is written yet: the session begins with the first lease that rides on it.
+    ///
+    /// # Errors
+    /// When a setting is out of range for this store. There is no I/O.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(self) -> Result<Leases, InvalidInput> {
+        let session_ttl = checked_ttl(&self.store, self.session_ttl)?;
+        if self.rules.poll < Duration::from_millis(1) {
+            return Err(InvalidInput::new(
+                "a poll interval under 1 ms would only burn time; choose a longer one",
+            ));
+        }
+        let holder = match self.holder {
+            Some(holder) => holder,
+            None => HolderId::new(clock::holder_name())?,
+        };
+        let session_key = Key::new(format!("{}{}", self.session_prefix, holder.as_str()))?;
+        let clock = self.clock.unwrap_or_else(|| clock::system());
+        let instance = self.instance.unwrap_or_else(clock::instance);
+        let identity = Identity {
+            holder: holder.clone(),
+            session: session_key.clone(),
+            ttl: session_ttl,
+            about: self.about,
+            instance,
+        };
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (listen, listening) = watch::channel(false);
+        let inner = Arc::new(Inner {
+            store: self.store.clone(),
+            clock: Arc::clone(&clock),
+            session_ttl,
+            session: Belief::default(),
+            listen,
+            holder,
+            session_key,
+            commands,
+            last_id: AtomicU64::new(0),
+            nonces: Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINE)),
+            users: Mutex::default(),
+        });
+        // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
+        let sink = Notices { inner: Arc::downgrade(&inner) };
+        let machine = Holder::new(identity, self.rules);
+        let driver =
+            Driver { machine, store: self.store, clock, commands: receiver, listen: listening, sink };
+        tokio::spawn(driver.run(|| Command::Stop));
+        Ok(Leases { inner })
+    }
+}
+
+/// Tells this handle's own nonces from its machine's.
+const OUTSIDE_MACHINE: u64 = 0x6d61_696c_6d61_696c;
+
+pub(crate) fn checked_ttl(store: &AnyStore, ttl: Duration) -> Result<Ttl, InvalidInput> {
+    let least = store.capabilities().least_ttl;
+    if ttl < least {
+        return Err(InvalidInput::new(format!(
+            "a ttl of {ttl:?} is below this store's minimum of {least:?}"
+        )));
+    }
+    Ttl::new(ttl)
+}

@@ -1,0 +1,171 @@
+//! Who waits for what, and the sink of the machine's notices that tells them.
+
+use crate::belief::Cell;
+use crate::driver::Sink;
+use crate::error::{AcquireError, LeaseError};
+use crate::leases::Inner;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
+use tenure_core::{Command, Fence, Holder, LeaseId, Loss, Metadata, Notice, StoreError, Table, Token};
+use tokio::sync::oneshot;
+
+/// Who waits for what.
+#[derive(Default)]
+pub(crate) struct Users {
+    pub(crate) cells: Table<Arc<Cell>>,
+    pub(crate) replies: BTreeMap<LeaseId, (Asked, oneshot::Sender<Reply>)>,
+    pub(crate) stopped: Vec<oneshot::Sender<()>>,
+    pub(crate) over: bool,
+}
+
+/// What was asked of the machine about a lease. A later question takes the place of one whose asker has gone away, and
+/// must not get the earlier one's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Acquire,
+    Update,
+    Release,
+    Token,
+}
+
+impl Asked {
+    pub(crate) fn of(command: &Command) -> Asked {
+        match command {
+            Command::Update(..) => Asked::Update,
+            Command::Release(..) | Command::Lapse(_) | Command::Return(..) => Asked::Release,
+            Command::Detach(..) | Command::Refresh(..) => Asked::Token,
+            _ => Asked::Acquire,
+        }
+    }
+
+    fn is_answered_by(self, reply: &Reply) -> bool {
+        match reply {
+            Reply::Acquired { .. } => self == Asked::Acquire,
+            Reply::Updated => self == Asked::Update,
+            Reply::Token(_) => self == Asked::Token,
+            Reply::Released(_) => self == Asked::Release,
+            Reply::Refused(_) => self != Asked::Release,
+            Reply::Gone(_) => true,
+        }
+    }
+}
+
+/// The answer to a command.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Acquired { fence: Fence, metadata: Metadata, cell: Arc<Cell> },
+    Refused(AcquireError),
+    Updated,
+    Released(bool),
+    Token(Box<Token>),
+    Gone(LeaseError),
+}
+
+pub(crate) struct Notices {
+    pub(crate) inner: Weak<Inner>,
+}
+
+impl Sink<Holder> for Notices {
+    fn tell(&mut self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
+        let Some(inner) = self.inner.upgrade() else {
+            return if notice == Notice::Stopped {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            };
+        };
+        inner.take(notice, commands)
+    }
+}
+
+impl Inner {
+    fn take(&self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
+        let mut users = self.users();
+        match notice {
+            Notice::Acquired { lease, fence, until, metadata } => {
+                let cell = Arc::<Cell>::default();
+                cell.belief.set(until);
+                users.cells.insert(lease, Arc::clone(&cell));
+                let reply = Reply::Acquired { fence, metadata, cell };
+                if !users.answer(lease, reply) {
+                    // Whoever asked has gone away.
+                    users.cells.remove(&lease);
+                    commands.push(Command::Release(lease, None));
+                }
+            }
+            Notice::Held(lease, by) => {
+                users.answer(lease, Reply::Refused(AcquireError::Held(by)));
+            }
+            Notice::Absent(lease) => {
+                users.answer(lease, Reply::Refused(AcquireError::Absent));
+            }
+            Notice::Failed(lease, error) => {
+                users.answer(lease, Reply::Refused(AcquireError::Store(error)));
+            }
+            Notice::Valid(lease, until) => {
+                if let Some(cell) = users.cells.get(&lease) {
+                    cell.belief.set(until);
+                }
+            }
+            Notice::SessionValid(until) => self.session.set(until),
+            Notice::Asked(lease, ask) => {
+                if let Some(cell) = users.cells.get(&lease) {
+                    cell.asked(ask);
+                }
+            }
+            Notice::Lost(lease, loss) => {
+                tracing::warn!(lease = lease.0, reason = %crate::error::describe(&loss), "lease lost");
+                if let Some(cell) = users.cells.remove(&lease) {
+                    cell.lost(loss.clone());
+                }
+                users.answer(lease, Reply::Gone(LeaseError::Lost(loss)));
+            }
+            Notice::Updated(lease) => {
+                users.answer(lease, Reply::Updated);
+            }
+            Notice::Released(lease, ours) => {
+                users.cells.remove(&lease);
+                users.answer(lease, Reply::Released(ours));
+            }
+            Notice::Detached(lease, token) => {
+                users.cells.remove(&lease);
+                users.answer(lease, Reply::Token(token));
+            }
+            Notice::NotOurs(lease, by) => {
+                users.answer(lease, Reply::Gone(LeaseError::NotOurs(by)));
+            }
+            Notice::Stopped => {
+                users.over = true;
+                users.replies.clear();
+                for cell in std::mem::take(&mut users.cells).values() {
+                    cell.lost(Loss::Released);
+                }
+                for stopped in std::mem::take(&mut users.stopped) {
+                    let _ = stopped.send(());
+                }
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Users {
+    fn answer(&mut self, lease: LeaseId, reply: Reply) -> bool {
+        let fits = self.replies.get(&lease).is_some_and(|(asked, _)| asked.is_answered_by(&reply));
+        fits && self.replies.remove(&lease).is_some_and(|(_, sender)| sender.send(reply).is_ok())
+    }
+}
+
+/// A reply that makes no sense to what was asked, or none because the driver is gone.
+pub(crate) fn unexpected(reply: Option<Reply>) -> LeaseError {
+    match reply {
+        None => LeaseError::Stopped,
+        Some(Reply::Gone(error)) => error,
+        Some(Reply::Refused(AcquireError::Store(error))) => LeaseError::Store(error),
+        Some(other) => {
+            LeaseError::Store(StoreError::invalid(format!("two things were asked at a time: {other:?}")))
+        }
+    }
+}
