@@ -107,6 +107,9 @@ mod counting {
         async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
             self.store.write_many(writes).await
         }
+        async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+            self.store.read_many(keys).await
+        }
         async fn list(
             &self,
             prefix: &str,

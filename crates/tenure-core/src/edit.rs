@@ -141,7 +141,7 @@ impl Edit {
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => Some(self.done(ctx, version, attempt)),
             Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current),
-            Ok(Answer::Read(_)) => None,
+            Ok(Answer::Read(_) | Answer::Listed(_)) => None,
             Err(error) => {
                 if error.kind() == ErrorKind::Unknown {
                     self.unresolved.push(attempt);

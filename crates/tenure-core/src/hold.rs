@@ -218,7 +218,7 @@ impl Hold {
                 }
             }
             Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current, out),
-            Ok(Answer::Read(_)) => {}
+            Ok(Answer::Read(_) | Answer::Listed(_)) => {}
             Err(error) => self.failed(ctx, attempt, error, out),
         }
         // An answer may have taken longer than the lease.

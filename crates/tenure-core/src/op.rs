@@ -49,8 +49,29 @@ pub enum Outcome {
 pub enum Op {
     /// Read one record.
     Read(Key),
+    /// Read several records in one request. Which of them are missing shows by their absence from the answer.
+    ReadMany(Vec<Key>),
+    /// Read a page of the records whose keys begin with a prefix: up to `limit`, in the order of their keys, those after
+    /// `after` only. Fewer than `limit` mean the end.
+    List {
+        /// What their keys begin with.
+        prefix: String,
+        /// Where the page before this one ended.
+        after: Option<Key>,
+        /// The most records in a page.
+        limit: usize,
+    },
     /// Write one record.
     Write(Box<Write>),
+}
+
+/// One record among several. A record that can't be read is there with the reason, not hidden.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Listed {
+    /// Its key.
+    pub key: Key,
+    /// The record, or why it can't be read.
+    pub stored: Result<Stored, StoreError>,
 }
 
 /// Pairs an operation with its answer.
@@ -75,6 +96,8 @@ pub struct Request {
 pub enum Answer {
     /// To a read: the record, if there is one.
     Read(Option<Stored>),
+    /// To a read of several, or a page of a listing: those that exist.
+    Listed(Vec<Listed>),
     /// To a write.
     Write(Outcome),
 }

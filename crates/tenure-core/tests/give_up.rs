@@ -168,7 +168,7 @@ fn mail_to_plain_data_waits_for_whoever_adopts_it() {
     }
     let mail_of = |sends: &tenure_core::op::Step<Notice>| match &sends.requests[0].op {
         Op::Write(write) => write.record.tenure.as_ref().map(|tenure| tenure.mail.clone()),
-        Op::Read(_) => None,
+        _ => None,
     };
     let mut refreshes = a.clone();
     let refresh = Command::Refresh(LeaseId(2), Box::new(token.clone()));

@@ -45,7 +45,7 @@ pub(crate) struct Reply {
     node: usize,
     life: u32,
     id: OpId,
-    key: Key,
+    key: Option<Key>,
     claim: Option<Nonce>,
     result: Result<Answer, StoreError>,
 }
@@ -89,10 +89,12 @@ impl Parcels {
     }
 }
 
-fn key_of(op: &Op) -> &Key {
+/// The one key that it is about, if it is about one.
+fn key_of(op: &Op) -> Option<&Key> {
     match op {
-        Op::Read(key) => key,
-        Op::Write(write) => &write.key,
+        Op::Read(key) => Some(key),
+        Op::ReadMany(_) | Op::List { .. } => None,
+        Op::Write(write) => Some(&write.key),
     }
 }
 
@@ -133,7 +135,7 @@ impl World {
         let passes = node.requests_pass;
         let token = match &op {
             Op::Write(write) => node.uses_token(&write.key, write.record.fence),
-            Op::Read(_) => false,
+            Op::Read(_) | Op::ReadMany(_) | Op::List { .. } => false,
         };
         let mut envelope = Envelope {
             node: index,
@@ -153,12 +155,12 @@ impl World {
             arrives += self.dice.below(self.per_mille(110));
             let node = &mut self.nodes[index];
             let key = key_of(&envelope.op);
-            let stumbled = node.stumbled.iter().position(|(stumbled, _)| stumbled == key);
+            let stumbled = node.stumbled.iter().position(|(stumbled, _)| Some(stumbled) == key);
             match stumbled {
                 Some(at) if urgent && node.stumbled[at].1 == 0 => drop(node.stumbled.swap_remove(at)),
                 Some(at) if urgent => node.stumbled[at].1 -= 1,
                 None if urgent && self.dice.chance(0.3) => {
-                    node.stumbled.push((key.clone(), 1));
+                    node.stumbled.extend(key.map(|key| (key.clone(), 1)));
                     envelope.stumbles = true;
                 }
                 _ => {}
@@ -191,7 +193,7 @@ impl World {
     /// Nothing will have come by then: the driver says so itself.
     fn give_up(&mut self, envelope: &Envelope, t: True) {
         let error = match envelope.op {
-            Op::Read(_) => self.errors.unavailable.clone(),
+            Op::Read(_) | Op::ReadMany(_) | Op::List { .. } => self.errors.unavailable.clone(),
             Op::Write(_) => self.errors.unknown.clone(),
         };
         self.post_reply(t, envelope, claim_of(&envelope.op), Err(error));
@@ -205,7 +207,7 @@ impl World {
         result: Result<Answer, StoreError>,
     ) {
         let Envelope { node, life, id, .. } = *envelope;
-        let key = key_of(&envelope.op).clone();
+        let key = key_of(&envelope.op).cloned();
         self.post(t, Parcel::Reply(Box::new(Reply { node, life, id, key, claim, result })));
     }
 
@@ -263,7 +265,7 @@ impl World {
         let known = result.is_ok();
         let refused = result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Unknown);
         for sent in &mut self.claims[index] {
-            let looked = known && self.keys[sent.key] == key;
+            let looked = known && key.as_ref() == Some(&self.keys[sent.key]);
             sent.settled |= looked || (refused && claim == Some(sent.id));
         }
         self.deliver(index, Input::Answer(id, result));

@@ -3,8 +3,9 @@
 
 use crate::clock::{MILLI, True};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
-use tenure_core::op::{Answer, Expect, Op, Outcome, Write};
+use tenure_core::op::{Answer, Expect, Listed, Op, Outcome, Write};
 use tenure_core::{Key, Record, StoreError, Stored};
 
 /// What a world's store can do.
@@ -92,6 +93,23 @@ impl Registers {
             Op::Read(key) => {
                 let current = self.entries.get(&key).map(|entry| self.stored(entry, t));
                 (Ok(Answer::Read(current)), None)
+            }
+            Op::ReadMany(keys) => {
+                let found = keys.into_iter().filter_map(|key| {
+                    let stored = self.stored(self.entries.get(&key)?, t);
+                    Some(Listed { key, stored: Ok(stored) })
+                });
+                (Ok(Answer::Listed(found.collect())), None)
+            }
+            Op::List { prefix, after, limit } => {
+                let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+                let following = self.entries.range::<Key, _>((from, Bound::Unbounded));
+                let page = following
+                    .skip_while(|(key, _)| *key.as_str() < *prefix)
+                    .take_while(|(key, _)| key.as_str().starts_with(&prefix))
+                    .take(limit)
+                    .map(|(key, entry)| Listed { key: key.clone(), stored: Ok(self.stored(entry, t)) });
+                (Ok(Answer::Listed(page.collect())), None)
             }
             Op::Write(write) => self.write(t, *write),
         }

@@ -20,8 +20,8 @@ pub use faulty::{Fault, FaultyStore};
 pub use memory::MemoryStore;
 pub use metered::{Counts, MeteredStore};
 pub use prefixed::PrefixedStore;
-pub use store::{Changes, Listed, Store, StoreExt};
-pub use tenure_core::op::{Expect, Outcome, Write};
+pub use store::{Changes, Store, StoreExt};
+pub use tenure_core::op::{Expect, Listed, Outcome, Write};
 pub use tenure_core::{
     ErrorKind, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Record, Ride, StoreError, Stored, Tenure,
     Ttl, Version, Wall,

@@ -2,12 +2,12 @@
 
 use crate::capability::Capabilities;
 use crate::codec;
-use crate::store::{Changes, Listed, Store};
+use crate::store::{Changes, Store};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::op::{Expect, Outcome, Write};
+use tenure_core::op::{Expect, Listed, Outcome, Write};
 use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Tick, Version};
 use tokio::sync::mpsc;
 
@@ -97,6 +97,13 @@ impl Store for MemoryStore {
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         let now = self.inner.clock.now().held;
         Ok(self.lock().records.get(key).map(|entry| entry.stored(now)))
+    }
+
+    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+        let now = self.inner.clock.now().held;
+        let state = self.lock();
+        let found = keys.iter().filter_map(|key| state.records.get_key_value(key));
+        Ok(found.map(|(key, entry)| Listed { key: key.clone(), stored: Ok(entry.stored(now)) }).collect())
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {

@@ -1,16 +1,16 @@
 //! A store that counts what is asked of it.
 
 use crate::capability::Capabilities;
-use crate::store::{Changes, Listed, Store};
+use crate::store::{Changes, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tenure_core::op::{Outcome, Write};
+use tenure_core::op::{Listed, Outcome, Write};
 use tenure_core::{Key, StoreError, Stored, Version};
 
 /// How many calls were made so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Single reads.
+    /// Reads of one record, or of several in one request.
     pub reads: u64,
     /// Single writes, won or lost.
     pub writes: u64,
@@ -86,6 +86,10 @@ impl<S: Store> Store for MeteredStore<S> {
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.meters.reads.fetch_add(1, Ordering::SeqCst);
         self.store.read(key).await
+    }
+    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+        self.meters.reads.fetch_add(1, Ordering::SeqCst);
+        self.store.read_many(keys).await
     }
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         self.meters.writes.fetch_add(1, Ordering::SeqCst);

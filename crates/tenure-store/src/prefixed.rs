@@ -1,8 +1,8 @@
 //! A store within a store: every key gets a prefix.
 
 use crate::capability::Capabilities;
-use crate::store::{Changes, Listed, Store};
-use tenure_core::op::{Outcome, Write};
+use crate::store::{Changes, Store};
+use tenure_core::op::{Listed, Outcome, Write};
 use tenure_core::{InvalidInput, Key, StoreError, Stored, Version};
 
 /// The part of a store whose keys begin with a prefix, which its users don't see.
@@ -32,6 +32,13 @@ impl<S: Store> PrefixedStore<S> {
     fn outer(&self, key: &Key) -> Result<Key, StoreError> {
         Ok(Key::new(format!("{}{}", self.prefix, key.as_str()))?)
     }
+
+    fn inner(&self, mut found: Vec<Listed>) -> Result<Vec<Listed>, StoreError> {
+        for listed in &mut found {
+            listed.key = Key::new(listed.key.as_str().get(self.prefix.len()..).unwrap_or_default())?;
+        }
+        Ok(found)
+    }
 }
 
 impl<S: Store> Store for PrefixedStore<S> {
@@ -44,6 +51,10 @@ impl<S: Store> Store for PrefixedStore<S> {
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.store.read(&self.outer(key)?).await
     }
+    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+        let outer = keys.iter().map(|key| self.outer(key)).collect::<Result<Vec<_>, _>>()?;
+        self.inner(self.store.read_many(&outer).await?)
+    }
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         self.store.write(Write { key: self.outer(&write.key)?, ..write }).await
     }
@@ -55,11 +66,7 @@ impl<S: Store> Store for PrefixedStore<S> {
     }
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
         let after = after.map(|key| self.outer(key)).transpose()?;
-        let mut page = self.store.list(&format!("{}{prefix}", self.prefix), after.as_ref(), limit).await?;
-        for listed in &mut page {
-            listed.key = Key::new(listed.key.as_str().get(self.prefix.len()..).unwrap_or_default())?;
-        }
-        Ok(page)
+        self.inner(self.store.list(&format!("{}{prefix}", self.prefix), after.as_ref(), limit).await?)
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.store.remove(&self.outer(key)?, version).await

@@ -2,20 +2,11 @@
 
 use crate::capability::Capabilities;
 use std::future::Future;
-use tenure_core::op::{Outcome, Write};
+use tenure_core::op::{Listed, Outcome, Write};
 use tenure_core::{Key, StoreError, Stored, Version};
 
 /// Hints that a key, or (None) any key, may have changed.
 pub type Changes = tokio::sync::mpsc::Receiver<Option<Key>>;
-
-/// One record of a listing. A record that can't be read is listed with the reason, not hidden.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// Its key.
-    pub key: Key,
-    /// The record, or why it can't be read.
-    pub stored: Result<Stored, StoreError>,
-}
 
 /// A linearizable set of registers with compare-and-set.
 ///
@@ -42,6 +33,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads one record.
     fn read(&self, key: &Key) -> impl Future<Output = Result<Option<Stored>, StoreError>> + Send;
+
+    /// Reads several records in one request, each as by [`Self::read`] but without any common instant. Those that don't
+    /// exist are left out; one that can't be read comes with the reason. Their order is free.
+    fn read_many(&self, keys: &[Key]) -> impl Future<Output = Result<Vec<Listed>, StoreError>> + Send;
 
     /// Writes one record on a condition.
     fn write(&self, write: Write) -> impl Future<Output = Result<Outcome, StoreError>> + Send;

@@ -42,6 +42,7 @@ enum Flaw {
     FoldsCase,
     TrimsKeys,
     ReadsFromACache,
+    ReadsTheFirstOfMany,
     ListsTheFirstPageOnly,
     ListsTheLastKeyTwice,
     ListsBackwards,
@@ -319,6 +320,14 @@ impl Store for Broken {
         Ok(outcomes)
     }
 
+    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+        let mut found = self.store.read_many(keys).await?;
+        if self.flaw == Flaw::ReadsTheFirstOfMany {
+            found.truncate(1);
+        }
+        Ok(found)
+    }
+
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
         if self.flaw == Flaw::ListsTheFirstPageOnly && after.is_some() {
             return Ok(Vec::new());
@@ -441,6 +450,7 @@ flaws! {
     case: FoldsCase => "any_text_is_a_key",
     spaces: TrimsKeys => "any_text_is_a_key",
     cache: ReadsFromACache => "a_write_is_seen_at_once_by_other_handles",
+    first_of_many: ReadsTheFirstOfMany => "several_are_read_at_once",
     first_page: ListsTheFirstPageOnly => "pages_are_complete_and_do_not_overlap",
     last_key_twice: ListsTheLastKeyTwice => "pages_are_complete_and_do_not_overlap",
     backwards: ListsBackwards => "keys_come_in_byte_order",

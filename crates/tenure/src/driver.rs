@@ -155,16 +155,18 @@ impl Flights {
 }
 
 async fn perform(store: &AnyStore, op: Op, timeout: Duration) -> Result<Answer, StoreError> {
-    let (writes, call) = match &op {
-        Op::Read(key) => {
-            (false, tokio::time::timeout(timeout, async { store.read(key).await.map(Answer::Read) }).await)
-        }
-        Op::Write(write) => {
-            let write = (**write).clone();
-            (true, tokio::time::timeout(timeout, async { store.write(write).await.map(Answer::Write) }).await)
+    let writes = matches!(op, Op::Write(_));
+    let call = async {
+        match op {
+            Op::Read(key) => store.read(&key).await.map(Answer::Read),
+            Op::ReadMany(keys) => store.read_many(&keys).await.map(Answer::Listed),
+            Op::List { prefix, after, limit } => {
+                store.list(&prefix, after.as_ref(), limit).await.map(Answer::Listed)
+            }
+            Op::Write(write) => store.write(*write).await.map(Answer::Write),
         }
     };
-    match call {
+    match tokio::time::timeout(timeout, call).await {
         Ok(result) => result,
         Err(_) if writes => Err(StoreError::unknown(format!("no answer to a write within {timeout:?}"))),
         Err(_) => Err(StoreError::unavailable(format!("no answer to a read within {timeout:?}"))),

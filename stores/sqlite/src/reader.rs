@@ -19,6 +19,10 @@ pub(crate) enum Query {
         key: Key,
         reply: oneshot::Sender<Result<Option<Stored>, StoreError>>,
     },
+    ReadMany {
+        keys: Vec<Key>,
+        reply: oneshot::Sender<Result<Vec<Listed>, StoreError>>,
+    },
     List {
         prefix: String,
         after: Option<Key>,
@@ -42,11 +46,24 @@ impl Reader {
             // Those who have gone away are not answered, which is why failures to send are ignored.
             match query {
                 Query::Read { reply, .. } if reply.is_closed() => {}
-                Query::List { reply, .. } if reply.is_closed() => {}
+                Query::ReadMany { reply, .. } | Query::List { reply, .. } if reply.is_closed() => {}
                 Query::Read { key, reply } => {
                     let _ = reply.send(self.ask(&mut statements, |reading| {
                         let standing = reading.read(&key)?;
                         Ok(standing.map(|standing| standing.stored(self.clock.now())))
+                    }));
+                }
+                Query::ReadMany { keys, reply } => {
+                    let _ = reply.send(self.ask(&mut statements, |reading| {
+                        let now = self.clock.now();
+                        let read = |key: Key| match reading.read(&key) {
+                            Ok(standing) => {
+                                Ok(standing.map(|standing| Listed { key, stored: Ok(standing.stored(now)) }))
+                            }
+                            Err(RowError::Record(error)) => Ok(Some(Listed { key, stored: Err(error) })),
+                            Err(error) => Err(error),
+                        };
+                        keys.into_iter().map(read).filter_map(Result::transpose).collect()
                     }));
                 }
                 Query::List { prefix, after, limit, reply } => {

@@ -11,9 +11,9 @@ use std::fmt;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure_core::op::{Outcome, Write};
+use tenure_core::op::{Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Nonce, StoreError, Stored, Version};
-use tenure_store::{Capabilities, Changes, Expiry, Listed, Store};
+use tenure_store::{Capabilities, Changes, Expiry, Store};
 use tokio::sync::oneshot;
 
 /// Records in one SQLite file. Clones share their connections and threads, which end with the last of them.
@@ -130,6 +130,11 @@ impl Store for SqliteStore {
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Query::Read { key: key.clone(), reply }, answer).await
+    }
+
+    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Query::ReadMany { keys: keys.to_vec(), reply }, answer).await
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {

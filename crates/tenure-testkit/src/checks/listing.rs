@@ -43,6 +43,21 @@ pub async fn keys_come_in_byte_order<S: Subject>(subject: &S) {
     assert_eq!(names(&store.list_all("").await.unwrap()), keys);
 }
 
+/// Several records in one request: all of those that exist, each as it stands, and nothing else.
+pub async fn several_are_read_at_once<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    fill(&store, &scribe, (0..30).map(|n| format!("many/{n}"))).await;
+    let wanted: Vec<Key> = (0..40).step_by(3).map(|n| scribe.key(&format!("many/{n}"))).collect();
+    let mut found = store.read_many(&wanted).await.unwrap();
+    found.sort_by_key(|listed| wanted.iter().position(|key| *key == listed.key));
+    assert_eq!(found.len(), 10, "{:?}", names(&found));
+    for (listed, key) in found.iter().zip(&wanted) {
+        let (many, one) = (listed.stored.as_ref().unwrap(), store.read(key).await.unwrap().unwrap());
+        assert_eq!((&listed.key, &many.record, many.version), (key, &one.record, one.version));
+    }
+    assert_eq!(store.read_many(&[]).await.unwrap(), []);
+}
+
 /// Page after page, every key comes exactly once, and a page that is not full is the last.
 pub async fn pages_are_complete_and_do_not_overlap<S: Subject>(subject: &S) {
     let (store, scribe) = (subject.store().await, Scribe::new());
