@@ -3,120 +3,25 @@
 //! This is the machine behind the library's `Leases`. It sorts events to its parts and turns what they end with into
 //! notices; the parts are in `bid` (getting), `hold` (keeping), `edit` (changing and giving up), `session` and `loose`.
 
-use crate::bid::{Bid, BidEnd, Carry, Goal, Patience};
+use crate::bid::{Bid, BidEnd, Goal, Patience};
 use crate::bugs::Bug;
+use crate::command::{Beat, Command, LeaseId, Want};
 use crate::ctx::{Ctx, Part};
 use crate::edit::{Edit, Token};
 use crate::error::StoreError;
 use crate::fence::{Fence, Nonce, Nonces};
-use crate::hold::{Hold, Loss};
+use crate::hold::Hold;
 use crate::key::{HolderId, Key};
 use crate::lease::Lease;
 use crate::loose::Loose;
 use crate::metadata::Metadata;
+use crate::notice::Notice;
 use crate::op::{Answer, Event, Machine, OpId, Request, Step};
-use crate::record::{Ask, Occupant};
 use crate::session::Session;
 use crate::table::Table;
 use crate::time::{Now, Tick, Ttl};
 use crate::vigil::{Rules, Vigils};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Names a lease between a process's machine and its users. Chosen by the user, never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LeaseId(pub u64);
-
-/// How a lease is kept alive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Beat {
-    /// By its own renewals, with this ttl.
-    Own(Ttl),
-    /// By its process's session.
-    Session,
-}
-
-/// What a user wants.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Want {
-    /// Which key.
-    pub key: Key,
-    /// How it is kept alive.
-    pub beat: Beat,
-    /// What becomes of its metadata.
-    pub carry: Carry,
-    /// How long to wait.
-    pub patience: Patience,
-}
-
-/// What users ask of a [`Holder`].
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Command {
-    /// Get a lease. Answered by `Acquired`, `Held`, `Absent` or `Failed`.
-    Acquire(LeaseId, Want),
-    /// Give up a lease, or the attempt to get it; with other metadata in the same write, if given. Answered by
-    /// `Released`.
-    Release(LeaseId, Option<Metadata>),
-    /// Stop believing, but leave the record to expire: what was done under the lease could not be ended for certain.
-    /// Answered by `Released`.
-    Lapse(LeaseId),
-    /// Write other metadata under the lease. Answered by `Updated`, or by the lease's loss.
-    Update(LeaseId, Metadata),
-    /// Turn the lease into plain data that lasts for a ttl: from this command on, nobody here believes in it. Answered by
-    /// `Detached`, or by the lease's loss.
-    Detach(LeaseId, Ttl),
-    /// Prolong a tenure that is plain data, as plain data. Answered by `Detached`, `NotOurs` or `Failed`.
-    Refresh(LeaseId, Box<Token>),
-    /// Go on holding a tenure that was plain data, under the same fence. Of all copies of a token, one can be adopted; the
-    /// others are void from then on. Answered by `Acquired`, `NotOurs` or `Failed`.
-    Adopt(LeaseId, Box<Token>),
-    /// Give up a tenure that is plain data. Answered by `Released`.
-    Return(LeaseId, Box<Token>),
-    /// Begin the session now rather than with the first lease that rides on it.
-    Start,
-    /// Give up everything. Answered by `Stopped`.
-    Stop,
-}
-
-/// What a [`Holder`] tells its users.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Notice {
-    /// The lease is held. `until`: how long to believe, for one that beats for itself; one that rides is believed while
-    /// the session is.
-    Acquired {
-        /// Which.
-        lease: LeaseId,
-        /// Its fence.
-        fence: Fence,
-        /// The end of belief, or [`Tick::NEVER`] for a lease that rides.
-        until: Tick,
-        /// The metadata that it carries.
-        metadata: Metadata,
-    },
-    /// Patience is over and another holds the key.
-    Held(LeaseId, Option<Occupant>),
-    /// The record that was to be carried on does not exist.
-    Absent(LeaseId),
-    /// It could not be had.
-    Failed(LeaseId, StoreError),
-    /// A lease that beats for itself is believed until then; not at all, for now, at tick 0.
-    Valid(LeaseId, Tick),
-    /// The session, and all that rides on it, is believed until then; not at all, for now, at tick 0.
-    SessionValid(Tick),
-    /// Someone asks something of the lease's holder.
-    Asked(LeaseId, Ask),
-    /// The lease is gone.
-    Lost(LeaseId, Loss),
-    /// The metadata is written.
-    Updated(LeaseId),
-    /// The lease is given up. False: it was not ours any more, or is left to expire.
-    Released(LeaseId, bool),
-    /// The tenure as plain data.
-    Detached(LeaseId, Box<Token>),
-    /// The tenure that a token stands for is over.
-    NotOurs(LeaseId, Option<Occupant>),
-    /// Everything is given up.
-    Stopped,
-}
 
 /// Who a holder is and what it goes by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -8,6 +8,7 @@
 
 mod bid;
 mod bugs;
+mod command;
 mod ctx;
 mod edit;
 pub mod error;
@@ -18,6 +19,7 @@ mod key;
 mod lease;
 mod loose;
 mod metadata;
+mod notice;
 pub mod op;
 mod record;
 mod session;
@@ -27,13 +29,15 @@ mod vigil;
 
 pub use bid::{Carry, Patience};
 pub use bugs::{Bug, Bugs};
+pub use command::{Beat, Command, LeaseId, Want};
 pub use edit::Token;
 pub use error::{ErrorKind, InvalidInput, StoreError};
 pub use fence::{Fence, Nonce, Nonces, Version};
 pub use hold::Loss;
-pub use holder::{Beat, Command, Holder, Identity, LeaseId, Notice, Want};
+pub use holder::{Holder, Identity};
 pub use key::{HolderId, Key};
 pub use metadata::{Metadata, Number, Value};
+pub use notice::Notice;
 pub use record::{Ask, Letter, MAILBOX, Occupant, Record, Ride, Stored, Tenure};
 pub use table::Table;
 pub use time::{Clock, Drift, Now, Tick, Ttl, Wall};

@@ -5,13 +5,15 @@
 
 use crate::bid::{Bid, BidEnd, Carry, Goal, Patience};
 use crate::bugs::Bug;
+use crate::command::LeaseId;
 use crate::ctx::Part;
 use crate::edit::{Change, Edit, Token};
 use crate::error::StoreError;
 use crate::hold::{Held, Hold, Loss};
-use crate::holder::{Holder, LeaseId, Notice};
+use crate::holder::Holder;
 use crate::key::Key;
 use crate::lease::Lease;
+use crate::notice::Notice;
 use crate::op::{Answer, OpId};
 use crate::record::{Ask, Letter, Ride};
 use crate::time::{Now, Tick};

@@ -1,23 +1,22 @@
 //! The world: nodes, a network, a store, and the queue of what happens next.
 
-use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
+mod phase;
+mod process;
+
+use crate::clock::{MILLI, True};
 use crate::dice::Dice;
 use crate::fault::{Fault, Faults};
 use crate::invariants::s4::Claim;
 use crate::invariants::s6::Lapse;
-use crate::invariants::{self, Invariants, Rule};
+use crate::invariants::{Invariants, Rule};
 use crate::net::{Parcel, Parcels};
-use crate::node::{Doing, Input, Node, Stage, Task};
+use crate::node::{Input, Node};
 use crate::registers::{Registers, StoreSpec};
 use crate::scenario::Scenario;
-use crate::trace::{Story, Trace};
+use crate::trace::Trace;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tenure_core::op::{Event, Machine, Step};
-use tenure_core::{
-    Bugs, Command, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonces, Notice, Now, Rules,
-    StoreError, Tick, Ttl,
-};
+use tenure_core::{Bugs, Key, LeaseId, Nonces, StoreError, Ttl};
 
 /// What is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -185,94 +184,6 @@ impl World {
         self.ttl.millis() * MILLI
     }
 
-    fn bare_node(&mut self, index: usize) -> Node {
-        let rate = self.dice.between(1_000_000 - self.scenario.rate, 1_000_000 + self.scenario.rate);
-        let off = self.scenario.wall_off_ms;
-        let offset = self.dice.between(0, 2 * off) as i64 - off as i64;
-        let held = self.dice.below(1000 * SECOND);
-        Node {
-            index,
-            life: 0,
-            holder: None,
-            session: self.keys[0].clone(),
-            who: HolderId::new("nobody").unwrap_or_else(|_| unreachable!("short and not empty")),
-            clock: NodeClock::new(self.t, held, rate, offset),
-            paused: false,
-            pause_turn: 0,
-            inbox: Default::default(),
-            held_back: None,
-            views: Vec::new(),
-            session_until: Tick(0),
-            session_deadline: None,
-            wake_at: None,
-            scheduled: True::MAX,
-            tasks: Vec::new(),
-            requests_pass: true,
-            answers_pass: true,
-            link_turn: 0,
-            beats: Vec::new(),
-            closed: Vec::new(),
-            tokens: Vec::new(),
-            asked: Vec::new(),
-            stopping: false,
-            stumbled: Vec::new(),
-        }
-    }
-
-    /// Starts a process: a new holder id, a new session key, a new instance.
-    pub(crate) fn boot(&mut self, index: usize) {
-        let instance = self.dice.bits();
-        let life = self.nodes[index].life + 1;
-        let who = format!("n{index}.{life}");
-        let session = Key::new(format!("session/{who}"));
-        let (Ok(holder), Ok(session)) = (HolderId::new(&who), session) else { return };
-        let identity = Identity {
-            holder: holder.clone(),
-            session: session.clone(),
-            ttl: self.ttl,
-            about: Metadata::new(),
-            instance,
-        };
-        let rules = Rules { bugs: self.setup.bugs, poll: self.ttl.duration(), ..Rules::default() };
-        let tasks = self.scenario.users.tasks;
-        self.claims[index].clear();
-        self.lapses[index].clear();
-        let node = &mut self.nodes[index];
-        node.life = life;
-        node.holder = Some(Holder::new(identity, rules));
-        node.session = session;
-        node.who = holder;
-        node.tasks = vec![Task { doing: Doing::Idle, turn: 0 }; tasks];
-        node.wake_at = None;
-        node.scheduled = True::MAX;
-        node.stopping = false;
-        for task in 0..tasks {
-            self.think(index, task);
-        }
-    }
-
-    /// The process is gone, and with it all that anyone on it believed.
-    pub(crate) fn end_process(&mut self, index: usize) {
-        let node = &mut self.nodes[index];
-        node.life += 1;
-        node.holder = None;
-        node.views.clear();
-        node.inbox.clear();
-        node.held_back = None;
-        node.session_until = Tick(0);
-        node.session_deadline = None;
-        node.beats.clear();
-        node.closed.clear();
-        node.tokens.clear();
-        node.asked.clear();
-        node.paused = false;
-        node.pause_turn += 1;
-        node.clock.set_pace(self.t, Pace::Running);
-        self.claims[index].clear();
-        self.lapses[index].clear();
-        self.checks.takeovers.waiters_died(index);
-    }
-
     pub(crate) fn at(&mut self, t: True, what: What) {
         self.seq += 1;
         self.queue.push(Reverse((t.max(self.t), self.seq, what)));
@@ -341,228 +252,6 @@ impl World {
             What::Death => self.death(),
             What::Look => self.look(),
             What::Phase => self.turn_phase(),
-        }
-    }
-
-    fn begin_chaos(&mut self) {
-        self.healed = None;
-        self.checks.takeovers.clear();
-        for kind in 0..self.scenario.faults.len() {
-            self.schedule_strike(kind);
-        }
-        self.at(self.t + self.per_mille(self.scenario.chaos * 1000), What::Phase);
-    }
-
-    fn turn_phase(&mut self) {
-        if self.healed.is_none() {
-            self.heal();
-            self.healed = Some(self.t);
-            self.free_since.fill(None);
-            self.at(self.t + self.per_mille(self.scenario.calm * 1000), What::Phase);
-            self.at(self.t + self.per_mille(100), What::Look);
-            if self.scenario.deaths {
-                self.later(self.per_mille(3000), What::Death);
-            }
-            return;
-        }
-        self.rounds_left -= 1;
-        if self.rounds_left == 0 {
-            self.over = true;
-        } else {
-            self.begin_chaos();
-        }
-    }
-
-    /// Everything works from now on; only what is under way already may still arrive late.
-    fn heal(&mut self) {
-        (self.store_down, self.throttled) = (false, false);
-        for index in 0..self.nodes.len() {
-            let node = &mut self.nodes[index];
-            node.requests_pass = true;
-            node.answers_pass = true;
-            node.link_turn += 1;
-            if node.paused {
-                self.resume(index);
-            }
-            if self.nodes[index].holder.is_none() {
-                self.boot(index);
-            }
-        }
-    }
-
-    /// In the calm: does everything go on as it should?
-    fn look(&mut self) {
-        let Some(healed) = self.healed else { return };
-        let (t, ttl) = (self.t, self.ttl_ns());
-        for key in 0..self.keys.len() {
-            if t > healed + ttl * 3 / 2 && self.scenario.rate <= 100_000 && !self.may_fail_over {
-                // Whatever was excused before: once nothing goes wrong, whoever was deposed has found out. (Except after a
-                // failover, which may have lost the claim of a lease that rides on a session that was not lost.)
-                let found = invariants::s1::one_holder(&self.nodes, key, t);
-                self.checks.must(t, Rule::S1, found);
-            }
-            let held = self.is_believed(key);
-            let waited_for = self.nodes.iter().any(|node| {
-                node.acts()
-                    && node
-                        .views
-                        .iter()
-                        .any(|view| view.key == key && view.waits && view.stage == Stage::Wanted)
-            });
-            // Where all only try, over and over, someone always wants it.
-            let waited_for = waited_for || self.scenario.users.trying == 100;
-            if held || !waited_for {
-                self.free_since[key] = None;
-                if !waited_for {
-                    self.checks.takeovers.cancel(key);
-                }
-                continue;
-            }
-            let since = *self.free_since[key].get_or_insert(t);
-            let found = invariants::l3::not_free_for_long(key, since, t, ttl);
-            self.checks.check(t, Rule::L3, found);
-        }
-        for node in self.nodes.iter().filter(|node| node.acts()) {
-            for view in &node.views {
-                let found = invariants::answered::in_time(node, view, healed, t, ttl);
-                self.checks.check(t, Rule::Answered, found);
-            }
-        }
-        let found = self.checks.takeovers.look(t);
-        self.checks.check(t, Rule::L1, found);
-        self.at(t + self.per_mille(250), What::Look);
-    }
-
-    /// A claim took effect late: whoever waits has to find out about it anew.
-    pub(crate) fn tenure_landed(&mut self, key: usize) {
-        if self.healed.is_some() {
-            self.free_since[key] = None;
-            let (t, ttl) = (self.t, self.ttl_ns());
-            let found = self.checks.takeovers.held(key, t, ttl);
-            self.checks.check(t, Rule::L1, found);
-        }
-    }
-
-    pub(crate) fn is_believed(&self, key: usize) -> bool {
-        let believes =
-            |node: &Node| node.views.iter().any(|view| view.key == key && node.believes(view, self.t));
-        self.nodes.iter().any(believes)
-    }
-
-    fn wake(&mut self, index: usize, life: u32) {
-        let node = &mut self.nodes[index];
-        if node.life != life || node.scheduled != self.t {
-            return;
-        }
-        node.scheduled = True::MAX;
-        let Some(at) = node.wake_at else { return };
-        if node.paused {
-            // Whoever lets it go on looks at its wake-up again.
-            return;
-        }
-        if node.clock.held(self.t) < at {
-            return self.schedule_wake(index);
-        }
-        self.deliver(index, Input::Wake);
-    }
-
-    /// Puts the next wake-up into the queue, unless one that is early enough is there.
-    pub(crate) fn schedule_wake(&mut self, index: usize) {
-        let node = &mut self.nodes[index];
-        let (Some(at), true) = (node.wake_at, node.holder.is_some()) else { return };
-        // Timers are a little late.
-        let due = node.clock.when(at).max(self.t) + self.dice.below(MILLI / 4);
-        if due < node.scheduled {
-            node.scheduled = due;
-            let life = node.life;
-            self.at(due, What::Wake(index as u8, life));
-        }
-    }
-
-    /// Hands something to a process, or keeps it until the process runs again.
-    pub(crate) fn deliver(&mut self, index: usize, input: Input) {
-        let node = &mut self.nodes[index];
-        if node.holder.is_none() {
-            return;
-        }
-        if node.paused {
-            node.inbox.push_back(input);
-            return;
-        }
-        match input {
-            Input::Answer(op, result) => self.step(index, Event::Answer(op, result)),
-            Input::Wake => self.step(index, Event::Wake),
-            Input::Hint(key) => self.step(index, Event::Changed(key)),
-            Input::User(task, turn) => self.user(index, task, turn),
-            Input::Token(token) => self.token_came(index, *token),
-            Input::Stop => self.stop_process(index),
-        }
-    }
-
-    pub(crate) fn command(&mut self, index: usize, command: Command) {
-        self.trace.tell(self.t, || Story::Command(index, format!("{command:?}")));
-        self.step(index, Event::Command(command));
-    }
-
-    fn step(&mut self, index: usize, event: Event<Command>) {
-        let node = &mut self.nodes[index];
-        let Some(holder) = &mut node.holder else { return };
-        let now = node.clock.read(self.t);
-        self.tally.steps += 1;
-        let step = holder.step(now, event);
-        if self.healed.is_none() && self.befalls(Fault::PauseMidStep) {
-            self.nodes[index].held_back = Some((now, step));
-            let span = self.dice.span(self.per_mille(600));
-            self.pause(index, span);
-            return;
-        }
-        self.act(index, now, step);
-    }
-
-    /// Does what a machine said: tells its users first, so that nothing is given up that someone still believes in.
-    pub(crate) fn act(&mut self, index: usize, now: Now, step: Step<Notice>) {
-        self.trace.step(index, &step);
-        let life = self.nodes[index].life;
-        for notice in step.notices {
-            self.told(index, now, notice);
-        }
-        if self.nodes[index].life != life {
-            return;
-        }
-        for request in step.requests {
-            self.send(index, now, request);
-        }
-        let node = &mut self.nodes[index];
-        node.wake_at = step.wake_at;
-        let found = invariants::s5::told_in_time(node, now.held, step.wake_at);
-        self.checks.check(self.t, Rule::S5, found);
-        self.schedule_wake(index);
-    }
-
-    /// Lets a process go on.
-    pub(crate) fn resume(&mut self, index: usize) {
-        let node = &mut self.nodes[index];
-        if !node.paused {
-            return;
-        }
-        node.paused = false;
-        node.pause_turn += 1;
-        node.clock.set_pace(self.t, Pace::Running);
-        node.scheduled = True::MAX;
-        if let Some((now, step)) = node.held_back.take() {
-            self.act(index, now, step);
-        }
-        // What came meanwhile is taken in turn, unless the process stops again.
-        for _ in 0..1000 {
-            let node = &mut self.nodes[index];
-            if node.paused {
-                break;
-            }
-            let Some(input) = node.inbox.pop_front() else { break };
-            self.deliver(index, input);
-        }
-        if !self.nodes[index].paused {
-            self.schedule_wake(index);
         }
     }
 

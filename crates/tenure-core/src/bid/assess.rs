@@ -1,0 +1,162 @@
+//! What does the key's record show, and what follows?
+
+use super::{Bid, BidEnd, Carry, Patience, State, Won};
+use crate::bugs::Bug;
+use crate::ctx::Ctx;
+use crate::op::{Expect, Write};
+use crate::record::{Ask, Letter, MAILBOX, Occupant, Ride, Stored, Tenure};
+use crate::time::Tick;
+use crate::vigil::Verdict;
+
+impl Bid {
+    /// The heart of it: what does the key's record show, and what follows?
+    pub(super) fn assess(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>) -> Option<BidEnd> {
+        let Some(seen) = current else { return self.assess_absent(ctx) };
+        let Some(tenure) = &seen.record.tenure else { return self.assess_vacant(ctx, seen) };
+        if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.id).copied() {
+            let won = Won {
+                id: attempt.nonce,
+                fence: seen.record.fence,
+                version: seen.version,
+                sent: attempt.sent,
+                since: tenure.since,
+                metadata: seen.record.metadata,
+            };
+            return self.won(ctx, won);
+        }
+        if self.abandoned {
+            return Some(BidEnd::Dropped);
+        }
+        let own_session = self.goal.key == *ctx.session_key && ctx.nonces.made(tenure.id);
+        if own_session && !ctx.rules.bugs.has(Bug::OwnSessionForeign) {
+            // A session of this very process that it does not believe in any more, or never did: no need to wait.
+            return self.take(ctx, seen);
+        }
+        self.occupant = Occupant::of(&seen.record);
+        match &tenure.ride {
+            None => match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules, true) {
+                Verdict::Silent => self.take(ctx, seen),
+                Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
+            },
+            Some(ride) if ride.session == *ctx.session_key => {
+                // Our own process's session: no need to ask the store whether it lives.
+                let live = ctx.session.as_ref().is_some_and(|session| session.fence == ride.fence);
+                if live && (ctx.is_ours)(tenure.id) {
+                    self.held_by_another(ctx, tenure, Tick::NEVER, None)
+                } else {
+                    self.take(ctx, seen)
+                }
+            }
+            Some(_) if ctx.rules.bugs.has(Bug::AgeIgnoresRide) => {
+                match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules, true) {
+                    Verdict::Silent => self.take(ctx, seen),
+                    Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
+                }
+            }
+            Some(ride) => {
+                let op = ctx.read(&ride.session.clone(), self.goal.ttl);
+                self.state = State::Asking { op, seen: Box::new(seen) };
+                None
+            }
+        }
+    }
+
+    fn assess_absent(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {
+        if self.abandoned {
+            return Some(BidEnd::Dropped);
+        }
+        match self.goal.carry {
+            Carry::Replace(_) => self.claim_vacant(ctx),
+            Carry::Keep(_) => Some(BidEnd::Absent),
+        }
+    }
+
+    pub(super) fn assess_vacant(&mut self, ctx: &mut Ctx<'_>, seen: Stored) -> Option<BidEnd> {
+        if self.abandoned {
+            return Some(BidEnd::Dropped);
+        }
+        match self.goal.carry {
+            Carry::Replace(_) => self.claim_vacant(ctx),
+            Carry::Keep(_) => self.take(ctx, seen),
+        }
+    }
+
+    /// `seen` rides on `session`: is that alive?
+    pub(super) fn judge_session(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        seen: Stored,
+        session: Option<Stored>,
+    ) -> Option<BidEnd> {
+        let Some(tenure) = &seen.record.tenure else { return self.assess_vacant(ctx, seen) };
+        let Some(ride) = &tenure.ride else { return self.look(ctx) };
+        let Some(session) = session else {
+            // Deleted: by `gc` long after its end, or by a hand while its process still believes. Wait as for any claim;
+            // the age of `seen` says nothing about the session's last beat.
+            return match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules, false) {
+                Verdict::Silent => self.take(ctx, seen),
+                Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
+            };
+        };
+        let beating = match &session.record.tenure {
+            Some(beating) if session.record.fence == ride.fence => beating,
+            _ => return self.take(ctx, seen),
+        };
+        match ctx.vigils.judge(ctx.now, &ride.session, &session, beating, ctx.rules, true) {
+            Verdict::Silent if ctx.rules.bugs.has(Bug::SessionNotFenced) => self.take(ctx, seen),
+            Verdict::Silent => self.fence_session(ctx, ride.session.clone(), session, seen),
+            Verdict::Live { until } => {
+                self.held_by_another(ctx, tenure, until, Some((ride, session.clone())))
+            }
+        }
+    }
+
+    fn held_by_another(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tenure: &Tenure,
+        until: Tick,
+        session: Option<(&Ride, Stored)>,
+    ) -> Option<BidEnd> {
+        let patient = match self.goal.patience {
+            Patience::Try => false,
+            Patience::Until(end) => ctx.now.held < end,
+            Patience::Forever => true,
+        };
+        if let Some((ride, session)) = session {
+            self.knock(ctx, tenure, ride, session);
+        }
+        if !patient {
+            if ctx.rules.bugs.has(Bug::TryForgetsVigil) {
+                let key = tenure.ride.as_ref().map_or(&self.goal.key, |ride| &ride.session);
+                ctx.vigils.end(key);
+            }
+            return Some(BidEnd::Held(self.occupant.take()));
+        }
+        if self.hinted {
+            return self.look(ctx);
+        }
+        let poll = ctx.jittered(tenure.ttl.part(4).min(ctx.rules.poll));
+        let next = until.min(poll).max(ctx.now.held.after(std::time::Duration::from_micros(100)));
+        self.state = State::Waiting { until: next };
+        None
+    }
+
+    /// Every two ttls behind a live session, asks it whether it knows about this claim: a claim that landed long after its
+    /// process gave it up would otherwise stand as long as that process lives. Nobody waits for the answer.
+    fn knock(&mut self, ctx: &mut Ctx<'_>, tenure: &Tenure, ride: &Ride, mut session: Stored) {
+        let patience = tenure.ttl.duration() * 2;
+        if !ctx.vigils.doubts(ctx.now, &self.goal.key, tenure.id, patience) {
+            return;
+        }
+        let Some(beating) = &mut session.record.tenure else { return };
+        if beating.mail.len() >= MAILBOX || beating.mail.iter().any(|letter| letter.key == self.goal.key) {
+            return;
+        }
+        beating.mail.push(Letter { key: self.goal.key.clone(), ask: Ask::Confirm });
+        session.record.nonce = ctx.nonces.draw();
+        let expect = Expect::Unchanged(session.version);
+        let write = Write { key: ride.session.clone(), expect, record: session.record };
+        let _unawaited = ctx.write(write, self.goal.ttl);
+    }
+}

@@ -1,0 +1,128 @@
+//! The writes of a bid: the claim of the key, and before it, where need be, the end of a dead session.
+
+use super::{Bid, BidEnd, Carry, State, Won};
+use crate::bugs::Bug;
+use crate::ctx::{Attempt, Ctx};
+use crate::error::{ErrorKind, StoreError};
+use crate::fence::{Fence, Version};
+use crate::key::Key;
+use crate::metadata::Metadata;
+use crate::op::{Expect, Write};
+use crate::record::{Record, Stored, Tenure};
+
+impl Bid {
+    pub(super) fn claim_failed(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        attempt: Attempt,
+        metadata: Metadata,
+        error: StoreError,
+    ) -> Option<BidEnd> {
+        if error.kind() == ErrorKind::Unknown {
+            if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
+                let fence = Fence::floor(ctx.now.wall);
+                let version = Version::of(attempt.nonce, fence);
+                let (sent, since) = (attempt.sent, ctx.now.wall);
+                return self.won(ctx, Won { id: attempt.nonce, fence, version, sent, since, metadata });
+            }
+            if !ctx.rules.bugs.has(Bug::UnknownIsFailure) {
+                self.unresolved.push(attempt);
+                self.resolve_by = attempt.sent.after(self.goal.ttl.duration());
+            }
+        }
+        self.pause(ctx, error)
+    }
+
+    pub(super) fn fence_session(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        key: Key,
+        session: Stored,
+        seen: Stored,
+    ) -> Option<BidEnd> {
+        let fence = match session.record.fence.next(Fence::floor(ctx.now.wall)) {
+            Ok(fence) => fence,
+            Err(error) => return self.pause(ctx, error),
+        };
+        let record =
+            Record { fence, nonce: ctx.nonces.draw(), stamp: ctx.now.wall, tenure: None, ..session.record };
+        let write = Write { key, expect: Expect::Unchanged(session.version), record };
+        self.state = State::Fencing { op: ctx.write(write, self.goal.ttl), seen: Box::new(seen) };
+        None
+    }
+
+    pub(super) fn claim_vacant(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {
+        let metadata = match &self.goal.carry {
+            Carry::Replace(metadata) => metadata.clone(),
+            Carry::Keep(_) => Metadata::new(),
+        };
+        let forgets = ctx.rules.bugs.has(Bug::FenceForgetsClock);
+        let floor = if forgets { Fence(1) } else { Fence::floor(ctx.now.wall) };
+        self.claim(ctx, Expect::Vacant, floor, metadata)
+    }
+
+    /// Claims the key over the record that was seen, vacant or of a dead holder, with a higher fence.
+    pub(super) fn take(&mut self, ctx: &mut Ctx<'_>, seen: Stored) -> Option<BidEnd> {
+        if self.abandoned {
+            return Some(BidEnd::Dropped);
+        }
+        let floor = Fence::floor(ctx.now.wall);
+        let fence = match seen.record.fence.next(floor) {
+            Ok(_) if ctx.rules.bugs.has(Bug::FenceForgetsClock) => Fence(seen.record.fence.0 + 1),
+            Ok(_) if ctx.rules.bugs.has(Bug::FenceResetAtTakeover) => Fence(1),
+            Ok(_) if ctx.rules.bugs.has(Bug::FenceNotRaised) => seen.record.fence,
+            Ok(fence) => fence,
+            Err(error) => return self.pause(ctx, error),
+        };
+        let metadata = match &self.goal.carry {
+            Carry::Replace(metadata) => metadata.clone(),
+            Carry::Keep(_) => seen.record.metadata,
+        };
+        self.claim(ctx, Expect::Unchanged(seen.version), fence, metadata)
+    }
+
+    fn claim(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        expect: Expect,
+        fence: Fence,
+        metadata: Metadata,
+    ) -> Option<BidEnd> {
+        let nonce = ctx.nonces.draw();
+        let tenure = Tenure {
+            id: nonce,
+            beat: nonce,
+            holder: ctx.holder.clone(),
+            ttl: self.goal.ttl,
+            since: ctx.now.wall,
+            ride: self.goal.ride.clone(),
+            mail: Vec::new(),
+        };
+        let record =
+            Record { fence, nonce, stamp: ctx.now.wall, tenure: Some(tenure), metadata: metadata.clone() };
+        let write = Write { key: self.goal.key.clone(), expect, record };
+        let (attempt, since) = (Attempt { nonce, sent: ctx.now.held }, ctx.now.wall);
+        self.state = State::Claiming { op: ctx.write(write, self.goal.ttl), attempt, since, metadata };
+        None
+    }
+
+    pub(super) fn won(&mut self, ctx: &mut Ctx<'_>, won: Won) -> Option<BidEnd> {
+        ctx.vigils.end(&self.goal.key);
+        let valid_until = won.sent.after(ctx.rules.drift.belief(self.goal.ttl));
+        let stale = self.goal.ride.is_none() && ctx.now.held >= valid_until;
+        if stale && !self.abandoned && !ctx.rules.bugs.has(Bug::StaleWinBelieved) {
+            // The answer came too late to be believed in. Nobody ever did, so it can be claimed anew at once.
+            self.unresolved.clear();
+            return self.claim_over(ctx, &won);
+        }
+        Some(BidEnd::Won(won))
+    }
+
+    fn claim_over(&mut self, ctx: &mut Ctx<'_>, won: &Won) -> Option<BidEnd> {
+        let fence = match won.fence.next(Fence::floor(ctx.now.wall)) {
+            Ok(fence) => fence,
+            Err(error) => return self.pause(ctx, error),
+        };
+        self.claim(ctx, Expect::Unchanged(won.version), fence, won.metadata.clone())
+    }
+}

@@ -1,0 +1,62 @@
+//! What users ask of a holder.
+
+use crate::bid::{Carry, Patience};
+use crate::edit::Token;
+use crate::key::Key;
+use crate::metadata::Metadata;
+use crate::time::Ttl;
+
+/// Names a lease between a process's machine and its users. Chosen by the user, never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(pub u64);
+
+/// How a lease is kept alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Beat {
+    /// By its own renewals, with this ttl.
+    Own(Ttl),
+    /// By its process's session.
+    Session,
+}
+
+/// What a user wants.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Want {
+    /// Which key.
+    pub key: Key,
+    /// How it is kept alive.
+    pub beat: Beat,
+    /// What becomes of its metadata.
+    pub carry: Carry,
+    /// How long to wait.
+    pub patience: Patience,
+}
+
+/// What users ask of a [`Holder`](crate::Holder).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Command {
+    /// Get a lease. Answered by `Acquired`, `Held`, `Absent` or `Failed`.
+    Acquire(LeaseId, Want),
+    /// Give up a lease, or the attempt to get it; with other metadata in the same write, if given. Answered by
+    /// `Released`.
+    Release(LeaseId, Option<Metadata>),
+    /// Stop believing, but leave the record to expire: what was done under the lease could not be ended for certain.
+    /// Answered by `Released`.
+    Lapse(LeaseId),
+    /// Write other metadata under the lease. Answered by `Updated`, or by the lease's loss.
+    Update(LeaseId, Metadata),
+    /// Turn the lease into plain data that lasts for a ttl: from this command on, nobody here believes in it. Answered by
+    /// `Detached`, or by the lease's loss.
+    Detach(LeaseId, Ttl),
+    /// Prolong a tenure that is plain data, as plain data. Answered by `Detached`, `NotOurs` or `Failed`.
+    Refresh(LeaseId, Box<Token>),
+    /// Go on holding a tenure that was plain data, under the same fence. Of all copies of a token, one can be adopted; the
+    /// others are void from then on. Answered by `Acquired`, `NotOurs` or `Failed`.
+    Adopt(LeaseId, Box<Token>),
+    /// Give up a tenure that is plain data. Answered by `Released`.
+    Return(LeaseId, Box<Token>),
+    /// Begin the session now rather than with the first lease that rides on it.
+    Start,
+    /// Give up everything. Answered by `Stopped`.
+    Stop,
+}

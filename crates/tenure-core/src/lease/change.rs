@@ -1,0 +1,209 @@
+//! Changes of a lease's record on the strength of its tenure: other metadata, from lease to plain data and back.
+
+use super::{Editing, Lease, Purpose, Rider};
+use crate::bid::Won;
+use crate::command::LeaseId;
+use crate::ctx::Part;
+use crate::edit::{Change, Edit, EditEnd, Token};
+use crate::error::StoreError;
+use crate::hold::{Hold, Loss};
+use crate::holder::Holder;
+use crate::metadata::Metadata;
+use crate::notice::Notice;
+use crate::time::{Now, Tick, Ttl};
+
+impl Holder {
+    #[allow(clippy::too_many_arguments, reason = "each is one plain fact of the edit")]
+    pub(super) fn edit(
+        &mut self,
+        now: Now,
+        id: LeaseId,
+        token: Token,
+        change: Change,
+        until: Tick,
+        purpose: Purpose,
+        rider: Option<Rider>,
+    ) {
+        let rides = rider.is_some() && purpose == Purpose::Update;
+        let edit = self.start_edit(now, Part::Lease(id.0), token, change, until, rides);
+        self.put(id, Lease::Editing(Box::new(Editing { edit, purpose, rider, then_release: None })));
+    }
+
+    pub(crate) fn update(&mut self, now: Now, id: LeaseId, metadata: Metadata) {
+        match self.leases.remove(&id) {
+            Some(Lease::Riding(rider)) => {
+                let token = Token { metadata, ..self.token_of_rider(&rider) };
+                let until = self.session.valid_until();
+                self.edit(now, id, token, Change::Amend, until, Purpose::Update, Some(rider));
+            }
+            Some(Lease::Beating(mut hold)) => {
+                self.lend(now, Part::Lease(id.0), |ctx| hold.update(ctx, metadata));
+                self.put(id, Lease::Beating(hold));
+            }
+            Some(lease) => {
+                self.put(id, lease);
+                let error = StoreError::invalid("the lease is being changed already; wait for that to end");
+                self.tell(Notice::Failed(id, error));
+            }
+            None => self.tell(Notice::Lost(id, Loss::Released)),
+        }
+    }
+
+    pub(crate) fn detach(&mut self, now: Now, id: LeaseId, ttl: Ttl) {
+        match self.leases.remove(&id) {
+            Some(Lease::Riding(rider)) => {
+                // Until it is known that the record does not ride any more, nothing else would ever free the key.
+                let token = Token { ttl, ..self.token_of_rider(&rider) };
+                self.edit(now, id, token, Change::Amend, Tick::NEVER, Purpose::Detach, Some(rider));
+            }
+            Some(Lease::Beating(hold)) => {
+                let token = Token { ttl, ..self.token_of(&hold) };
+                self.edit(now, id, token, Change::Amend, hold.deadline, Purpose::Detach, None);
+            }
+            Some(lease) => {
+                self.put(id, lease);
+                let error = StoreError::invalid("the lease is being changed already; wait for that to end");
+                self.tell(Notice::Failed(id, error));
+            }
+            None => self.tell(Notice::Lost(id, Loss::Released)),
+        }
+    }
+
+    pub(crate) fn use_token(&mut self, now: Now, id: LeaseId, mut token: Token, purpose: Purpose) {
+        let change = match purpose {
+            Purpose::Release => Change::Vacate,
+            Purpose::Adopt => Change::Adopt,
+            _ => Change::Amend,
+        };
+        if purpose == Purpose::Adopt {
+            token.holder = self.desk.identity.holder.clone();
+        }
+        let until = now.held.after(token.ttl.duration());
+        self.edit(now, id, token, change, until, purpose, None);
+    }
+
+    /// One of the bugs on purpose: what the session is there to save.
+    pub(crate) fn renew_each_rider(&mut self, now: Now) {
+        let riders: Vec<LeaseId> = self
+            .leases
+            .iter()
+            .filter(|(_, lease)| matches!(lease, Lease::Riding(_)))
+            .map(|(id, _)| id)
+            .collect();
+        for id in riders {
+            if let Some(Lease::Riding(rider)) = self.leases.remove(&id) {
+                let token = self.token_of_rider(&rider);
+                self.edit(now, id, token, Change::Amend, Tick::NEVER, Purpose::Update, Some(rider));
+            }
+        }
+    }
+
+    pub(super) fn after_edit(&mut self, now: Now, id: LeaseId, editing: Editing, end: EditEnd) {
+        let Editing { edit, purpose, rider, then_release } = editing;
+        let Edit { mut token, mail, .. } = edit;
+        self.drop_lease(id);
+        match (purpose, end) {
+            (Purpose::Update, EditEnd::Done { .. }) => {
+                self.tell(Notice::Updated(id));
+                if let Some(mut rider) = rider {
+                    rider.version = token.version;
+                    rider.metadata = (!token.metadata.is_empty()).then(|| Box::new(token.metadata));
+                    self.put(id, Lease::Riding(rider));
+                }
+            }
+            (Purpose::Detach, EditEnd::Done { .. }) if then_release.is_some() => {
+                if let Some(Some(metadata)) = then_release {
+                    token.metadata = metadata;
+                }
+                let until = now.held.after(token.ttl.duration());
+                return self.edit(now, id, token, Change::Vacate, until, Purpose::Release, None);
+            }
+            (Purpose::Detach | Purpose::Refresh, EditEnd::Done { .. }) => {
+                self.tell(Notice::Detached(id, Box::new(token)));
+            }
+            (Purpose::Adopt, EditEnd::Done { sent })
+                if now.held >= sent.after(self.desk.rules.drift.belief(token.ttl)) =>
+            {
+                // The answer came too late to be believed in: once more.
+                let until = now.held.after(token.ttl.duration());
+                self.edit(now, id, token, Change::Adopt, until, Purpose::Adopt, None);
+                if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
+                    editing.then_release = then_release;
+                    editing.edit.mail = mail;
+                }
+                return;
+            }
+            (Purpose::Adopt, EditEnd::Done { sent }) => {
+                let (key, ttl) = (token.key, token.ttl);
+                let won = Won {
+                    id: token.id,
+                    fence: token.fence,
+                    version: token.version,
+                    sent,
+                    since: token.since,
+                    metadata: token.metadata,
+                };
+                let metadata = won.metadata.clone();
+                let mut hold = self.lend(now, Part::Lease(id.0), |ctx| Hold::new(key, ttl, won, ctx));
+                hold.open_mail(&mail);
+                let (fence, until) = (hold.fence, hold.valid_until());
+                self.put(id, Lease::Beating(Box::new(hold)));
+                self.tell(Notice::Acquired { lease: id, fence, until, metadata });
+                self.tell_mail(id, &mail);
+            }
+            (Purpose::Release, EditEnd::Done { .. }) => self.tell(Notice::Released(id, true)),
+            (Purpose::Release, _) => self.tell(Notice::Released(id, false)),
+            (Purpose::Vacate, _) => {}
+            (Purpose::Update | Purpose::Detach, EditEnd::NotOurs(by)) => {
+                self.tell(Notice::Lost(id, Loss::Taken(by)));
+            }
+            (Purpose::Detach, EditEnd::GaveUp(error)) => {
+                // The record shows the lease or the token. The one rides on, and must be vacated; the other expires.
+                self.tell(Notice::Lost(id, Loss::Unreachable(error)));
+                if rider.is_some() {
+                    self.tie_up(now, token.key);
+                }
+            }
+            (Purpose::Update, EditEnd::GaveUp(error)) => {
+                // It is still held. The record shows the old metadata or the new.
+                if let Some(rider) = rider {
+                    self.put(id, Lease::Riding(rider));
+                }
+                self.tell(Notice::Failed(id, error));
+            }
+            (Purpose::Refresh | Purpose::Adopt, EditEnd::NotOurs(by)) => self.tell(Notice::NotOurs(id, by)),
+            (Purpose::Refresh | Purpose::Adopt, EditEnd::GaveUp(error)) => {
+                self.tell(Notice::Failed(id, error));
+            }
+        }
+        if let Some(metadata) = then_release {
+            self.release(now, id, metadata);
+        }
+    }
+
+    pub(super) fn token_of_rider(&self, rider: &Rider) -> Token {
+        Token {
+            key: rider.key.clone(),
+            fence: rider.fence,
+            id: rider.id,
+            version: rider.version,
+            holder: self.desk.identity.holder.clone(),
+            ttl: self.desk.identity.ttl,
+            since: rider.since,
+            metadata: rider.metadata.as_deref().cloned().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn token_of(&self, hold: &Hold) -> Token {
+        Token {
+            key: hold.key.clone(),
+            fence: hold.fence,
+            id: hold.id,
+            version: hold.version,
+            holder: self.desk.identity.holder.clone(),
+            ttl: hold.ttl,
+            since: hold.since,
+            metadata: hold.metadata.clone(),
+        }
+    }
+}

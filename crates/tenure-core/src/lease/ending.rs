@@ -1,0 +1,157 @@
+//! The ends of a lease: given up, left to expire, withdrawn, or lost with its session.
+
+use super::{Lease, Purpose, Rider};
+use crate::bid::Goal;
+use crate::bugs::Bug;
+use crate::command::LeaseId;
+use crate::edit::Change;
+use crate::hold::Loss;
+use crate::holder::Holder;
+use crate::metadata::Metadata;
+use crate::notice::Notice;
+use crate::time::{Now, Tick};
+
+impl Holder {
+    pub(crate) fn release(&mut self, now: Now, id: LeaseId, metadata: Option<Metadata>) {
+        let Some(lease) = self.leases.remove(&id) else { return self.tell(Notice::Released(id, false)) };
+        match lease {
+            Lease::Queued(_) => {
+                self.drop_lease(id);
+                self.tell(Notice::Released(id, false));
+            }
+            Lease::Bidding(mut bid) | Lease::Abandoned(mut bid) => {
+                let end = bid.abandon();
+                self.after_bid(now, id, *bid, end, true);
+            }
+            Lease::Riding(rider) => self.vacate(now, id, rider, metadata, Purpose::Release),
+            Lease::Beating(hold) => {
+                let until = now.held.after(hold.ttl.duration());
+                let mut token = self.token_of(&hold);
+                if let Some(metadata) = metadata {
+                    token.metadata = metadata;
+                }
+                self.edit(now, id, token, Change::Vacate, until, Purpose::Release, None);
+            }
+            Lease::Editing(mut editing) => {
+                match editing.purpose {
+                    Purpose::Update | Purpose::Detach | Purpose::Adopt => {
+                        editing.then_release = Some(metadata);
+                    }
+                    Purpose::Vacate => editing.purpose = Purpose::Release,
+                    Purpose::Release | Purpose::Refresh => {}
+                }
+                self.put(id, Lease::Editing(editing));
+            }
+            lease @ Lease::Lapsing(_) => self.put(id, lease),
+        }
+    }
+
+    pub(super) fn vacate(
+        &mut self,
+        now: Now,
+        id: LeaseId,
+        rider: Rider,
+        metadata: Option<Metadata>,
+        purpose: Purpose,
+    ) {
+        let mut token = self.token_of_rider(&rider);
+        if let Some(metadata) = metadata {
+            token.metadata = metadata;
+        }
+        // As long as the session lives, nothing else would ever free the key.
+        self.edit(now, id, token, Change::Vacate, Tick::NEVER, purpose, None);
+        if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
+            editing.edit.ride = self.session.ride(&self.desk.identity.session);
+        }
+    }
+
+    /// Gives a lease up without touching its record before a ttl has passed.
+    pub(crate) fn lapse(&mut self, now: Now, id: LeaseId) {
+        match self.leases.remove(&id) {
+            Some(Lease::Riding(rider)) if self.desk.rules.bugs.has(Bug::LapseVacates) => {
+                return self.vacate(now, id, rider, None, Purpose::Release);
+            }
+            Some(Lease::Riding(mut rider)) => {
+                rider.cap = now.held.after(self.desk.identity.ttl.duration());
+                self.lapsing += 1;
+                self.put(id, Lease::Lapsing(rider));
+            }
+            Some(Lease::Editing(mut editing)) if editing.rider.is_some() => {
+                // The change goes on; whoever changed it still has it, so it can be vacated after a ttl only.
+                if let Some(mut rider) = editing.rider.take() {
+                    rider.cap = now.held.after(self.desk.identity.ttl.duration());
+                    self.lapsing += 1;
+                    self.put(id, Lease::Lapsing(rider));
+                }
+            }
+            // A claim that may have landed, or a change that gives the key up anyway: neither can be let go of.
+            Some(Lease::Bidding(mut bid)) => {
+                let end = bid.abandon();
+                return self.after_bid(now, id, *bid, end, true);
+            }
+            Some(Lease::Editing(editing)) if editing.edit.ride.is_some() => {
+                return self.put(id, Lease::Editing(editing));
+            }
+            Some(lease @ Lease::Abandoned(_)) => return self.put(id, lease),
+            Some(Lease::Lapsing(mut rider)) => {
+                rider.cap = rider.cap.max(now.held.after(self.desk.identity.ttl.duration()));
+                self.put(id, Lease::Lapsing(rider));
+            }
+            _ => self.drop_lease(id),
+        }
+        self.tell(Notice::Released(id, false));
+    }
+
+    /// A withdrawn lease that was not given up in time: whoever acted under it may not have ended, so it is vacated no sooner
+    /// than one that had beaten for itself would have expired.
+    pub(super) fn lapse_revoked(&mut self, now: Now, id: LeaseId, mut rider: Rider) {
+        let ttl = self.desk.identity.ttl;
+        rider.cap = now.held.after(ttl.duration().saturating_sub(self.desk.rules.drift.belief(ttl)));
+        self.lapsing += 1;
+        self.put(id, Lease::Lapsing(rider));
+    }
+
+    /// The holder of a riding lease is asked to stop: it has until the session's present deadline.
+    pub(crate) fn revoke_rider(&mut self, _now: Now, id: LeaseId) {
+        let until = self.session.valid_until();
+        if let Some(mut lease) = self.leases.remove(&id) {
+            match &mut lease {
+                Lease::Riding(rider) => rider.cap = rider.cap.min(until),
+                Lease::Editing(editing) => {
+                    if let Some(rider) = &mut editing.rider {
+                        rider.cap = rider.cap.min(until);
+                    }
+                }
+                _ => {}
+            }
+            self.put(id, lease);
+        }
+    }
+
+    /// The session is lost, and `lease`, taken out already, rode on it.
+    pub(crate) fn end_with_session(&mut self, now: Now, id: LeaseId, lease: Lease, loss: &Loss) {
+        match lease {
+            Lease::Bidding(_) if self.desk.rules.bugs.has(Bug::QueueForgotten) => {}
+            Lease::Bidding(bid) => {
+                // What it claimed so far is dead with the old session, whether it landed or not.
+                let goal = bid.goal().clone();
+                self.queue(now, id, Goal { ride: None, ..goal });
+            }
+            Lease::Abandoned(_) => self.tell(Notice::Released(id, false)),
+            Lease::Riding(_) if self.desk.rules.bugs.has(Bug::RiderOutlivesSession) => {}
+            Lease::Riding(_) => self.tell(Notice::Lost(id, loss.clone())),
+            Lease::Lapsing(_) => self.lapsing -= 1,
+            Lease::Editing(editing) => match editing.purpose {
+                Purpose::Update | Purpose::Detach => {
+                    self.tell(Notice::Lost(id, loss.clone()));
+                    if editing.then_release.is_some() {
+                        self.tell(Notice::Released(id, false));
+                    }
+                }
+                Purpose::Release => self.tell(Notice::Released(id, false)),
+                _ => {}
+            },
+            lease @ (Lease::Queued(_) | Lease::Beating(_)) => self.put(id, lease),
+        }
+    }
+}

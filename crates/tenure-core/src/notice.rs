@@ -1,0 +1,51 @@
+//! What a holder tells its users.
+
+use crate::command::LeaseId;
+use crate::edit::Token;
+use crate::error::StoreError;
+use crate::fence::Fence;
+use crate::hold::Loss;
+use crate::metadata::Metadata;
+use crate::record::{Ask, Occupant};
+use crate::time::Tick;
+
+/// What a [`Holder`](crate::Holder) tells its users.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Notice {
+    /// The lease is held. `until`: how long to believe, for one that beats for itself; one that rides is believed while
+    /// the session is.
+    Acquired {
+        /// Which.
+        lease: LeaseId,
+        /// Its fence.
+        fence: Fence,
+        /// The end of belief, or [`Tick::NEVER`] for a lease that rides.
+        until: Tick,
+        /// The metadata that it carries.
+        metadata: Metadata,
+    },
+    /// Patience is over and another holds the key.
+    Held(LeaseId, Option<Occupant>),
+    /// The record that was to be carried on does not exist.
+    Absent(LeaseId),
+    /// It could not be had.
+    Failed(LeaseId, StoreError),
+    /// A lease that beats for itself is believed until then; not at all, for now, at tick 0.
+    Valid(LeaseId, Tick),
+    /// The session, and all that rides on it, is believed until then; not at all, for now, at tick 0.
+    SessionValid(Tick),
+    /// Someone asks something of the lease's holder.
+    Asked(LeaseId, Ask),
+    /// The lease is gone.
+    Lost(LeaseId, Loss),
+    /// The metadata is written.
+    Updated(LeaseId),
+    /// The lease is given up. False: it was not ours any more, or is left to expire.
+    Released(LeaseId, bool),
+    /// The tenure as plain data.
+    Detached(LeaseId, Box<Token>),
+    /// The tenure that a token stands for is over.
+    NotOurs(LeaseId, Option<Occupant>),
+    /// Everything is given up.
+    Stopped,
+}

@@ -1,0 +1,68 @@
+//! Those who hold nothing: they write letters to holders, and collect old records.
+
+use crate::clock::MILLI;
+use crate::trace::Story;
+use crate::world::{What, World};
+use tenure_core::op::{Expect, Write};
+use tenure_core::{Ask, Letter, MAILBOX, Wall};
+
+impl World {
+    /// Someone writes to whoever holds a key.
+    pub(crate) fn letter(&mut self) {
+        self.later(self.per_mille(self.scenario.users.mail), What::Letter);
+        let index = self.dice.index(self.keys.len());
+        let key = self.keys[index].clone();
+        let ask = if self.dice.chance(0.6) { Ask::HandOver } else { Ask::Revoke };
+        let Some(stored) = self.store.stored_at(&key, self.t) else { return };
+        let Some(tenure) = &stored.record.tenure else { return };
+        let to = match &tenure.ride {
+            None => key.clone(),
+            Some(ride) => {
+                let alive = self.store.get(&ride.session).filter(|record| record.fence == ride.fence);
+                if alive.is_none() {
+                    return;
+                }
+                ride.session.clone()
+            }
+        };
+        let Some(mut stored) = self.store.stored_at(&to, self.t) else { return };
+        let Some(tenure) = &mut stored.record.tenure else { return };
+        if tenure.mail.len() >= MAILBOX {
+            return;
+        }
+        tenure.mail.push(Letter { key, ask });
+        stored.record.nonce = self.admin.draw();
+        self.trace.tell(self.t, || Story::Store(format!("someone writes {ask:?} about k{index} to {to}")));
+        let write =
+            Write { key: to.clone(), expect: Expect::Unchanged(stored.version), record: stored.record };
+        self.mail_landed();
+        if self.write_as_admin(write) && !self.mailed.iter().any(|(mailed, _)| *mailed == to) {
+            self.mailed.push((to.clone(), self.t));
+        }
+        self.hint(&to, self.keys.iter().position(|key| *key == to));
+    }
+
+    pub(crate) fn mail_landed(&mut self) {
+        let bound = self.per_mille(1400) + self.slowness();
+        self.checks.takeovers.age_is_lost(bound);
+    }
+
+    /// `gc` of vacant records, by whoever's clock is right.
+    pub(crate) fn collect(&mut self) {
+        self.later(self.per_mille(self.scenario.users.gc), What::Collect);
+        // Longer than any clock is behind and any claim is under way, so that no later claim has a lower clock.
+        let retention = self.scenario.wall_off_ms * 2 + self.ttl.millis() * 10;
+        let wall = Wall(crate::clock::WALL_AT_START + self.t / MILLI);
+        let old: Vec<_> = self
+            .store
+            .keys()
+            .filter(|(_, record)| record.tenure.is_none())
+            .filter(|(_, record)| record.stamp.0.max(record.fence.0) + retention < wall.0)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in old {
+            self.trace.tell(self.t, || Story::Store(format!("gc removes {key}")));
+            self.store.remove(self.t, &key);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What users hear of their leases, and what they and the invariants make of it.
+
+use crate::clock::MILLI;
+use crate::invariants::{self, Rule};
+use crate::node::{Belief, Closed, Doing, Stage, View};
+use crate::world::{What, World};
+use tenure_core::{Ask, Fence, LeaseId, Loss, Notice, Now, Tick, Token};
+
+impl World {
+    /// A machine tells its users something.
+    pub(crate) fn told(&mut self, index: usize, now: Now, notice: Notice) {
+        match notice {
+            Notice::Acquired { lease, fence, until, .. } => self.acquired(index, lease, fence, until),
+            Notice::Held(lease, _) => self.not_had(index, now, lease),
+            Notice::Failed(lease, error) => {
+                let found = invariants::answered::not_blamed(index, &error);
+                self.checks.check(self.t, Rule::Answered, found);
+                self.not_had(index, now, lease);
+            }
+            Notice::Released(lease, true) => self.released(index, lease),
+            Notice::Absent(lease) | Notice::NotOurs(lease, _) | Notice::Released(lease, _) => {
+                self.finished(index, lease);
+            }
+            Notice::Valid(lease, until) => self.valid(index, lease, until),
+            Notice::SessionValid(until) => self.session_valid(index, until),
+            Notice::Asked(lease, ask) => self.asked(index, lease, ask),
+            Notice::Lost(lease, loss) => self.lost(index, now, lease, &loss),
+            Notice::Updated(lease) => {
+                if let Some(view) = self.nodes[index].view(lease) {
+                    view.updating = false;
+                }
+            }
+            Notice::Detached(lease, token) => self.detached(index, lease, *token),
+            Notice::Stopped => self.stopped(index),
+        }
+    }
+
+    fn acquired(&mut self, index: usize, lease: LeaseId, fence: Fence, until: Tick) {
+        let t = self.t;
+        let Some(view) = self.nodes[index].view(lease) else { return };
+        let (key, rides, task) = (view.key, view.rides, view.task);
+        if !matches!(view.stage, Stage::Wanted | Stage::Token) {
+            return;
+        }
+        let order = self.checks.tenures.order(&self.keys[key], fence);
+        view.stage = Stage::Held(Belief { fence, until, deadline: until, order, since: t });
+        let ends = t + self.dice.span(self.per_mille(self.scenario.users.hold));
+        self.set_doing(index, task, Doing::Holding { lease, ends });
+        self.next_use(index, task, ends);
+        if !rides {
+            let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until);
+            self.checks.check(t, Rule::S4, found);
+        }
+        let found = invariants::s1::one_holder(&self.nodes, key, t);
+        self.checks.check(t, Rule::S1, found);
+    }
+
+    fn valid(&mut self, index: usize, lease: LeaseId, until: Tick) {
+        let t = self.t;
+        let Some(view) = self.nodes[index].view(lease) else { return };
+        let key = view.key;
+        let Stage::Held(belief) = &mut view.stage else { return };
+        belief.until = until;
+        if until == Tick(0) {
+            return;
+        }
+        belief.deadline = until;
+        let fence = belief.fence;
+        let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until);
+        self.checks.check(t, Rule::S4, found);
+        let found = invariants::s1::one_holder(&self.nodes, key, t);
+        self.checks.check(t, Rule::S1, found);
+    }
+
+    fn session_valid(&mut self, index: usize, until: Tick) {
+        let t = self.t;
+        let node = &mut self.nodes[index];
+        node.session_until = until;
+        if until == Tick(0) {
+            return;
+        }
+        node.session_deadline = Some(until);
+        let node = &self.nodes[index];
+        let found = invariants::s4::session_founded(node, until);
+        self.checks.check(t, Rule::S4, found);
+        for key in 0..self.keys.len() {
+            let rides = |view: &View| view.key == key && view.rides && matches!(view.stage, Stage::Held(_));
+            if self.nodes[index].views.iter().any(rides) {
+                let found = invariants::s1::one_holder(&self.nodes, key, t);
+                self.checks.check(t, Rule::S1, found);
+            }
+        }
+    }
+
+    /// It could not be had; or, if it is held, could not be changed.
+    fn not_had(&mut self, index: usize, now: Now, lease: LeaseId) {
+        let Some(view) = self.nodes[index].view(lease) else { return };
+        match view.stage {
+            Stage::Held(_) => view.updating = false,
+            // What was asked before it was given up; that it is given up will be told too.
+            Stage::Ending(_) => view.updating = false,
+            _ => {
+                let (key, rides) = (view.key, view.rides || view.stage != Stage::Wanted);
+                let alone = self.nodes[index].views.iter().filter(|view| view.key == key).count() == 1;
+                if alone && !rides {
+                    let found = invariants::s4::resolved(index, &self.claims[index], key, now.held);
+                    self.checks.check(self.t, Rule::S4, found);
+                }
+                self.finished(index, lease);
+            }
+        }
+    }
+
+    fn released(&mut self, index: usize, lease: LeaseId) {
+        let node = &self.nodes[index];
+        let view = node.views.iter().find(|view| view.id == lease);
+        if let Some(View { key, stage: Stage::Ending(Some(belief)), .. }) = view {
+            let key = &self.keys[*key];
+            let found = invariants::answered::given_up(node, key, belief.fence, self.store.get(key));
+            self.checks.check(self.t, Rule::Answered, found);
+        }
+        self.finished(index, lease);
+    }
+
+    fn finished(&mut self, index: usize, lease: LeaseId) {
+        self.checks.takeovers.waiter_left(lease);
+        if let Some(view) = self.nodes[index].forget(lease) {
+            if !self.nodes[index].views.iter().any(|other| other.key == view.key) {
+                self.claims[index].retain(|claim| claim.key != view.key);
+            }
+            self.think(index, view.task);
+        }
+    }
+
+    fn lost(&mut self, index: usize, now: Now, lease: LeaseId, loss: &Loss) {
+        let Some(view) = self.nodes[index].view(lease) else { return };
+        let key = view.key;
+        let belief = match view.stage {
+            Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief),
+            _ => None,
+        };
+        if let Some(belief) = belief {
+            let withdrawn = *loss == Loss::Revoked;
+            let vacate_from = if withdrawn { Tick(0) } else { Tick::NEVER };
+            let key = self.keys[key].clone();
+            self.nodes[index].close(Closed {
+                key,
+                fence: belief.fence,
+                since: Tick(now.held.0.saturating_sub(1)),
+                vacate_from,
+            });
+        }
+        let settled = self.healed.is_some_and(|healed| self.t > healed + self.per_mille(2000));
+        if settled && belief.is_some_and(|belief| self.healed.is_some_and(|healed| belief.since > healed)) {
+            let found = invariants::l4::not_lost(index, key, loss);
+            self.checks.check(self.t, Rule::L4, found);
+        }
+        // Whoever gives a lease up is told twice: of the loss, and that it is given up.
+        let ending =
+            self.nodes[index].view(lease).is_some_and(|view| matches!(view.stage, Stage::Ending(None)));
+        if !ending {
+            self.finished(index, lease);
+        }
+    }
+
+    fn asked(&mut self, index: usize, lease: LeaseId, ask: Ask) {
+        let t = self.t;
+        let node = &mut self.nodes[index];
+        let Some(view) = node.views.iter().find(|view| view.id == lease) else { return };
+        let (key, task) = (view.key, view.task);
+        if node.asked.len() >= 32 {
+            node.asked.remove(0);
+        }
+        node.asked.push((key, ask, t));
+        // Half of all users do what they are asked for.
+        if self.dice.chance(0.5)
+            && let Some(slot) = self.nodes[index].tasks.get_mut(task)
+            && let Doing::Holding { lease, .. } = slot.doing
+        {
+            slot.doing = Doing::Holding { lease, ends: t };
+            self.appoint(index, task, t + MILLI);
+        }
+    }
+
+    fn detached(&mut self, index: usize, lease: LeaseId, token: Token) {
+        self.finished(index, lease);
+        if self.dice.chance(0.1) {
+            return;
+        }
+        let to = self.dice.index(self.nodes.len());
+        if self.dice.chance(0.15) {
+            // Plain data can be copied: two processes may use one token.
+            let other = self.dice.index(self.nodes.len());
+            self.deliver_token(other, token.clone());
+        }
+        self.deliver_token(to, token);
+    }
+
+    fn stopped(&mut self, index: usize) {
+        self.end_process(index);
+        let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(1000)));
+        self.at(self.t + span, What::Restart(index as u8, life));
+    }
+}

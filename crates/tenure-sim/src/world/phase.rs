@@ -1,0 +1,112 @@
+//! Chaos and calm by turns: faults go on for a while, everything is healed, and then everything must go on as it should.
+
+use super::{What, World};
+use crate::invariants::{self, Rule};
+use crate::node::{Node, Stage};
+
+impl World {
+    pub(super) fn begin_chaos(&mut self) {
+        self.healed = None;
+        self.checks.takeovers.clear();
+        for kind in 0..self.scenario.faults.len() {
+            self.schedule_strike(kind);
+        }
+        self.at(self.t + self.per_mille(self.scenario.chaos * 1000), What::Phase);
+    }
+
+    pub(super) fn turn_phase(&mut self) {
+        if self.healed.is_none() {
+            self.heal();
+            self.healed = Some(self.t);
+            self.free_since.fill(None);
+            self.at(self.t + self.per_mille(self.scenario.calm * 1000), What::Phase);
+            self.at(self.t + self.per_mille(100), What::Look);
+            if self.scenario.deaths {
+                self.later(self.per_mille(3000), What::Death);
+            }
+            return;
+        }
+        self.rounds_left -= 1;
+        if self.rounds_left == 0 {
+            self.over = true;
+        } else {
+            self.begin_chaos();
+        }
+    }
+
+    /// Everything works from now on; only what is under way already may still arrive late.
+    fn heal(&mut self) {
+        (self.store_down, self.throttled) = (false, false);
+        for index in 0..self.nodes.len() {
+            let node = &mut self.nodes[index];
+            node.requests_pass = true;
+            node.answers_pass = true;
+            node.link_turn += 1;
+            if node.paused {
+                self.resume(index);
+            }
+            if self.nodes[index].holder.is_none() {
+                self.boot(index);
+            }
+        }
+    }
+
+    /// In the calm: does everything go on as it should?
+    pub(super) fn look(&mut self) {
+        let Some(healed) = self.healed else { return };
+        let (t, ttl) = (self.t, self.ttl_ns());
+        for key in 0..self.keys.len() {
+            if t > healed + ttl * 3 / 2 && self.scenario.rate <= 100_000 && !self.may_fail_over {
+                // Whatever was excused before: once nothing goes wrong, whoever was deposed has found out. (Except after a
+                // failover, which may have lost the claim of a lease that rides on a session that was not lost.)
+                let found = invariants::s1::one_holder(&self.nodes, key, t);
+                self.checks.must(t, Rule::S1, found);
+            }
+            let held = self.is_believed(key);
+            let waited_for = self.nodes.iter().any(|node| {
+                node.acts()
+                    && node
+                        .views
+                        .iter()
+                        .any(|view| view.key == key && view.waits && view.stage == Stage::Wanted)
+            });
+            // Where all only try, over and over, someone always wants it.
+            let waited_for = waited_for || self.scenario.users.trying == 100;
+            if held || !waited_for {
+                self.free_since[key] = None;
+                if !waited_for {
+                    self.checks.takeovers.cancel(key);
+                }
+                continue;
+            }
+            let since = *self.free_since[key].get_or_insert(t);
+            let found = invariants::l3::not_free_for_long(key, since, t, ttl);
+            self.checks.check(t, Rule::L3, found);
+        }
+        for node in self.nodes.iter().filter(|node| node.acts()) {
+            for view in &node.views {
+                let found = invariants::answered::in_time(node, view, healed, t, ttl);
+                self.checks.check(t, Rule::Answered, found);
+            }
+        }
+        let found = self.checks.takeovers.look(t);
+        self.checks.check(t, Rule::L1, found);
+        self.at(t + self.per_mille(250), What::Look);
+    }
+
+    /// A claim took effect late: whoever waits has to find out about it anew.
+    pub(crate) fn tenure_landed(&mut self, key: usize) {
+        if self.healed.is_some() {
+            self.free_since[key] = None;
+            let (t, ttl) = (self.t, self.ttl_ns());
+            let found = self.checks.takeovers.held(key, t, ttl);
+            self.checks.check(t, Rule::L1, found);
+        }
+    }
+
+    pub(crate) fn is_believed(&self, key: usize) -> bool {
+        let believes =
+            |node: &Node| node.views.iter().any(|view| view.key == key && node.believes(view, self.t));
+        self.nodes.iter().any(believes)
+    }
+}
