@@ -21,6 +21,7 @@ mod loose;
 mod metadata;
 mod notice;
 pub mod op;
+pub mod range;
 mod record;
 mod session;
 mod table;

@@ -3,6 +3,7 @@
     dead_code,
     unreachable_pub,
     clippy::unwrap_used,
+    clippy::panic,
     reason = "each test file uses its part, and a test may fail"
 )]
 
@@ -175,4 +176,19 @@ pub fn holding_on_session() -> Holder {
     a.step(now(5), won(1, nonce(1), 3));
     a.step(now(10), won(2, nonce(2), 7));
     a
+}
+
+/// The lines of a file of golden data in `shared/vectors`, beside the repository.
+pub fn vectors(name: &str) -> Vec<serde_json::Value> {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let beside = here.ancestors().map(|dir| dir.join("shared/vectors"));
+    let mut rooms = beside.chain([std::path::PathBuf::from("/work/shared/vectors")]);
+    let Some(room) = rooms.find(|room| room.join(name).is_file()) else {
+        panic!(
+            "{name} is in no directory shared/vectors above {}, nor in /work/shared/vectors",
+            here.display()
+        );
+    };
+    let text = std::fs::read_to_string(room.join(name)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -1,0 +1,108 @@
+//! A place in a key space.
+
+use crate::error::InvalidInput;
+use num_bigint::BigUint;
+use std::fmt;
+
+/// A place in a key space: an unsigned integer of any width.
+#[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Point(pub(super) BigUint);
+
+impl Point {
+    /// The number whose bytes, the highest first, these are: a key as most programs store it.
+    #[must_use]
+    pub fn from_be_bytes(bytes: &[u8]) -> Point {
+        Point(BigUint::from_bytes_be(bytes))
+    }
+
+    /// The bytes of this number, the highest first, without leading zeros; none for 0.
+    #[must_use]
+    pub fn to_be_bytes(&self) -> Vec<u8> {
+        if self.0.bits() == 0 { Vec::new() } else { self.0.to_bytes_be() }
+    }
+
+    /// The number that these hexadecimal digits show, in upper or lower case and with any number of leading zeros.
+    ///
+    /// # Errors
+    /// When there is no digit, or anything that isn't one.
+    pub fn from_hex(text: &str) -> Result<Point, InvalidInput> {
+        let digits = text.strip_prefix('+').unwrap_or(text);
+        let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = if plain { BigUint::parse_bytes(digits.as_bytes(), 16) } else { None };
+        number.map(Point).ok_or_else(|| {
+            let shown: String = text.chars().take(80).collect();
+            InvalidInput::new(format!(
+                "{shown:?} is not a hexadecimal number; write digits 0 to 9 and a to f only"
+            ))
+        })
+    }
+
+    /// The number as hexadecimal digits, padded with zeros to at least `digits` of them.
+    #[must_use]
+    pub fn to_hex(&self, digits: usize) -> String {
+        format!("{:0>digits$}", self.to_string())
+    }
+
+    /// The place after this one.
+    #[must_use]
+    pub fn next(&self) -> Point {
+        Point(&self.0 + 1u8)
+    }
+
+    /// How many bits it takes.
+    #[must_use]
+    pub fn bits(&self) -> u64 {
+        self.0.bits()
+    }
+}
+
+/// Lower-case hexadecimal digits without padding.
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_str_radix(16))
+    }
+}
+
+impl From<u64> for Point {
+    fn from(number: u64) -> Point {
+        Point(number.into())
+    }
+}
+
+impl From<u128> for Point {
+    fn from(number: u128) -> Point {
+        Point(number.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn text_and_bytes_survive_a_round_trip() {
+        proptest!(|(bytes in prop::collection::vec(any::<u8>(), 0..40), pad in 0usize..90)| {
+            let point = Point::from_be_bytes(&bytes);
+            prop_assert_eq!(&Point::from_be_bytes(&point.to_be_bytes()), &point);
+            let text = point.to_hex(pad);
+            prop_assert!(text.len() >= pad);
+            prop_assert_eq!(&Point::from_hex(&text.to_uppercase()).unwrap(), &point);
+        });
+    }
+
+    #[test]
+    fn what_is_no_number_is_named() {
+        for bad in ["", "+", "++1", "-1", " 1", "1 ", "0xf", "1_0", "g", "é"] {
+            let error = Point::from_hex(bad).unwrap_err().to_string();
+            assert!(error.contains(&format!("{bad:?}")), "{error}");
+        }
+        assert!(Point::from_hex(&"z".repeat(10_000)).unwrap_err().to_string().len() < 300);
+    }
+
+    #[test]
+    fn zero_has_no_bytes_and_one_digit() {
+        assert_eq!((Point::default().to_be_bytes(), Point::default().to_string()), (vec![], "0".to_owned()));
+        assert_eq!(Point::from(255u64).next().to_string(), "100");
+    }
+}
