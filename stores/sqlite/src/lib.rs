@@ -45,13 +45,15 @@
 //!
 //! ```no_run
 //! # fn example(store: &tenure_sqlite::SqliteStore, app: &rusqlite::Connection, key: &tenure_core::Key,
-//! #     tenure: tenure_core::Nonce, fence: tenure_core::Fence) -> rusqlite::Result<()> {
-//! let guard = store.guard(key, tenure, fence);
+//! #     fence: tenure_core::Fence) -> rusqlite::Result<()> {
+//! let guard = store.guard(key, fence); // of a `tenure::Guard`: `lease.key()`, `lease.fence()`
 //! let changed = app.execute(&format!("UPDATE account SET balance = 0 WHERE id = 7 AND {}", guard.sql()), [])?;
 //! assert_eq!(changed, 1, "the lease is lost");
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The example `guarded_write` of the crate `tenure` shows a write being refused after the loss.
 
 mod boot;
 mod config;

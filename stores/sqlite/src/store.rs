@@ -12,7 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::op::{Listed, Outcome, Write};
-use tenure_core::{Fence, Key, Nonce, StoreError, Stored, Version};
+use tenure_core::{Fence, Key, StoreError, Stored, Version};
 use tenure_store::{Capabilities, Changes, Expiry, Store};
 use tokio::sync::oneshot;
 
@@ -63,15 +63,19 @@ impl SqliteStore {
         Ok(SqliteStore { inner: Arc::new(inner) })
     }
 
-    /// A condition for the caller's own transactions in the same file: true only while the record of `key` shows the
-    /// tenure `tenure` with the fence `fence` and, if that tenure rides a session, the session's record shows the
-    /// fence that it rode on, and a tenure.
+    /// A condition for the caller's own transactions in the same file: true only while the record of `key` shows a tenure
+    /// with the fence `fence` and, if that tenure rides a session, the session's record shows the fence that it rode on,
+    /// and a tenure. A fence is that of one tenure alone, so key and fence say which is meant.
     ///
     /// A write with this condition can't land after the loss of the lease, however late it is, and whatever the clocks
     /// did. See the crate's documentation for an example.
+    ///
+    /// `key` is the key as it is in this file. A lease that was acquired through a `PrefixedStore` has its prefix there
+    /// before the key; and if it rides on a session, the condition is never true, because the session's key in the record
+    /// lacks the prefix: give such a lease a ttl of its own.
     #[must_use]
-    pub fn guard(&self, key: &Key, tenure: Nonce, fence: Fence) -> SqlGuard {
-        SqlGuard::new(key.clone(), tenure, fence)
+    pub fn guard(&self, key: &Key, fence: Fence) -> SqlGuard {
+        SqlGuard::new(key.clone(), fence)
     }
 
     async fn ask<T>(

@@ -1,7 +1,7 @@
 //! The guard: true while the tenure stands, false from the moment when it doesn't, in the caller's own transaction.
 //!
-//! Plan: a lease that beats for itself, through release and takeover; one that rides, through the end of its session; both
-//! ways of writing the predicate; keys that try to break out of it.
+//! Plan: a lease that beats for itself, through release and takeover; one that rides, through the end of its session; one
+//! below a prefix, which must not be taken for another; both ways of writing the predicate; keys that try to break out of it.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,6 +16,7 @@ use std::path::Path;
 use support::{key, open, wins};
 use tenure_core::{Fence, Key, Record, Ride};
 use tenure_sqlite::{SqlGuard, SqliteStore};
+use tenure_store::PrefixedStore;
 use tenure_testkit::Scribe;
 
 fn application(path: &Path) -> Connection {
@@ -33,14 +34,14 @@ fn changed(application: &Connection, guard: &SqlGuard) -> usize {
     let values = guard.params();
     let counts = [
         application.execute(&plain, []).unwrap(),
-        application.execute(&bound, params![7, values.key, values.tenure, values.fence]).unwrap(),
+        application.execute(&bound, params![7, values.key, values.fence]).unwrap(),
     ];
     assert_eq!(counts[0], counts[1]);
     counts[0]
 }
 
 fn guard(store: &SqliteStore, key: &Key, record: &Record) -> SqlGuard {
-    store.guard(key, record.tenure.as_ref().unwrap().id, record.fence)
+    store.guard(key, record.fence)
 }
 
 #[tokio::test]
@@ -61,9 +62,8 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
     renewed.tenure.as_mut().unwrap().beat = renewed.nonce;
     assert!(wins(&store, scribe.unchanged(&name, first.version(), renewed.clone())).await);
     assert_eq!(changed(&application, &guarded), 1, "after a renewal");
-    let tenure = first.tenure.as_ref().unwrap().id;
-    assert_eq!(changed(&application, &store.guard(&name, tenure, Fence(6))), 0, "another fence");
-    assert_eq!(changed(&application, &store.guard(&key("other"), tenure, Fence(5))), 0, "another key");
+    assert_eq!(changed(&application, &store.guard(&name, Fence(6))), 0, "another fence");
+    assert_eq!(changed(&application, &store.guard(&key("other"), Fence(5))), 0, "another key");
 
     let vacant = scribe.vacant(5);
     assert!(wins(&store, scribe.unchanged(&name, renewed.version(), vacant)).await);
@@ -98,4 +98,23 @@ async fn a_riding_lease_ends_with_its_session() {
     assert_eq!(changed(&application, &guarded), 1);
     assert!(wins(&store, scribe.unchanged(&session, back.version(), scribe.vacant(70))).await);
     assert_eq!(changed(&application, &guarded), 0, "a session that was left");
+}
+
+#[tokio::test]
+async fn below_a_prefix_a_guard_takes_the_whole_key_and_fails_closed_for_riders() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, scribe) = (open(&path), Scribe::new());
+    let below = PrefixedStore::new(store.clone(), "team/").unwrap();
+    let application = application(&path);
+    let (own, rider, session) = (key("own"), key("rider"), key("session"));
+    assert!(wins(&below, scribe.absent(&own, scribe.held(5))).await);
+    assert!(wins(&below, scribe.absent(&session, scribe.held(70))).await);
+    let mut riding = scribe.held(5);
+    riding.tenure.as_mut().unwrap().ride = Some(Ride { session, fence: Fence(70) });
+    assert!(wins(&below, scribe.absent(&rider, riding)).await);
+
+    assert_eq!(changed(&application, &store.guard(&own, Fence(5))), 0, "without its prefix");
+    assert_eq!(changed(&application, &store.guard(&key("team/own"), Fence(5))), 1);
+    assert_eq!(changed(&application, &store.guard(&key("team/rider"), Fence(5))), 0);
 }

@@ -2,8 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking, also in what they share")]
 
+use std::fs::Permissions;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tenure_core::Key;
 use tenure_sqlite::{SqliteConfig, SqliteStore};
 use tenure_store::{Outcome, Store};
@@ -17,16 +18,39 @@ pub(crate) fn key(text: &str) -> Key {
 }
 
 /// Whether a write won. Anything but an answer fails the test.
-pub(crate) async fn wins(store: &SqliteStore, write: tenure_store::Write) -> bool {
+pub(crate) async fn wins(store: &impl Store, write: tenure_store::Write) -> bool {
     matches!(store.write(write).await.unwrap(), Outcome::Won { .. })
 }
 
-/// Runs a program that must succeed: these tests need root, and say so loudly where they don't have it.
+/// Runs a program that must succeed.
 pub(crate) fn must_run(program: &str, arguments: &[&str]) {
     let output =
         Command::new(program).args(arguments).output().unwrap_or_else(|error| panic!("{program}: {error}"));
     let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?} failed (is this root?): {complaint}");
+    assert!(output.status.success(), "{program} {arguments:?} failed: {complaint}");
+}
+
+/// Whether this process may mount filesystems. If not, the test of this name has been run, and passed, in a namespace of
+/// its own where it may: there is nothing left to do here.
+///
+/// Where neither is allowed, as in a container without rights, the test fails and says so.
+pub(crate) fn may_mount(test: &str) -> bool {
+    const INSIDE: &str = "TENURE_TEST_NAMESPACE";
+    let is_root = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
+    if std::env::var_os(INSIDE).is_some() || is_root.unwrap().success() {
+        return true;
+    }
+    let again = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount"])
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let (said, complaint) = (String::from_utf8_lossy(&again.stdout), String::from_utf8_lossy(&again.stderr));
+    let passed = again.status.success() && said.contains("1 passed");
+    assert!(passed, "this test needs root or a user namespace: {said}{complaint}");
+    false
 }
 
 /// A small filesystem in memory, until dropped.
@@ -65,18 +89,33 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A file or directory that nobody can change, until dropped.
-pub(crate) struct Immutable<'a>(&'a Path);
+/// A file or directory that this process can't change, until dropped.
+pub(crate) struct Immutable<'a> {
+    path: &'a Path,
+    before: Permissions,
+    /// Permissions don't bind root.
+    is_root: bool,
+}
 
 impl<'a> Immutable<'a> {
     pub(crate) fn new(path: &'a Path) -> Self {
-        must_run("chattr", &["+i", path.to_str().unwrap()]);
-        Immutable(path)
+        let before = std::fs::metadata(path).unwrap().permissions();
+        let mut after = before.clone();
+        after.set_readonly(true);
+        std::fs::set_permissions(path, after).unwrap();
+        let is_root = Command::new("test").arg("-w").arg(path).status().unwrap().success();
+        if is_root {
+            must_run("chattr", &["+i", path.to_str().unwrap()]);
+        }
+        Immutable { path, before, is_root }
     }
 }
 
 impl Drop for Immutable<'_> {
     fn drop(&mut self) {
-        must_run("chattr", &["-i", self.0.to_str().unwrap()]);
+        if self.is_root {
+            must_run("chattr", &["-i", self.path.to_str().unwrap()]);
+        }
+        std::fs::set_permissions(self.path, self.before.clone()).unwrap();
     }
 }
