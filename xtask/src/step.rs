@@ -37,7 +37,8 @@ impl Step {
         Step::command(name, command)
     }
 
-    fn command(name: impl Into<String>, command: Command) -> Step {
+    /// Runs a program.
+    pub(crate) fn command(name: impl Into<String>, command: Command) -> Step {
         Step { name: name.into(), work: Work::Command(command), limit: LIMIT }
     }
 

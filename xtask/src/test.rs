@@ -2,11 +2,15 @@
 
 use crate::step::{Step, cargo};
 use crate::workspace::{Kind, Package, Target, packages};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 /// An example shows something to a person, who would not wait longer either.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
+
+/// Where the scripts are, from the workspace's root.
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 
 /// What each must be without, because its users compile it: protocol bugs are for the simulator only.
 const SHIPPED: &str = "tenure-cli";
@@ -25,6 +29,7 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
     let targets = || packages.iter().flat_map(|package| &package.targets);
     steps.extend(targets().filter(|t| t.kind == Kind::Test && !t.needs.is_empty()).flat_map(needy_test));
     steps.extend(targets().filter(|t| t.kind == Kind::Example).map(example));
+    steps.extend(scripts()?.iter().map(|path| script(path)));
     steps.push(
         Step::cargo("documentation", &["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
     );
@@ -65,6 +70,22 @@ fn example(example: &Target) -> Step {
         args.extend(["--features", &needs]);
     }
     Step::cargo(format!("example {name}"), &args).within(EXAMPLE_LIMIT)
+}
+
+/// The examples that are not a program of a crate but a script over the command line.
+fn scripts() -> Result<Vec<PathBuf>, String> {
+    let error = |error| format!("{EXAMPLES}: {error}");
+    let entries =
+        std::fs::read_dir(EXAMPLES).map_err(error)?.collect::<Result<Vec<_>, _>>().map_err(error)?;
+    let mut scripts: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    scripts.retain(|path| path.extension().is_some_and(|extension| extension == "sh"));
+    scripts.sort();
+    Ok(scripts)
+}
+
+fn script(path: &Path) -> Step {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    Step::command(format!("example {name}"), Command::new(path)).within(EXAMPLE_LIMIT)
 }
 
 /// What the later steps call. The toolchain's own parts are installed where they are missing.
@@ -117,8 +138,8 @@ fn bugs_in(which: &[&str]) -> Result<Option<String>, String> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: the commands for a crate by itself, for a test that `--workspace` leaves out, and for an example; protocol
-    //! bugs are noticed where they are, and only there.
+    //! Plan: the commands for a crate by itself, for a test that `--workspace` leaves out, and for an example; the
+    //! scripts; protocol bugs are noticed where they are, and only there.
     use super::*;
 
     fn target(kind: Kind, needs: &[&str]) -> Target {
@@ -160,6 +181,12 @@ mod tests {
         let shown = |needs: &[&str]| example(&target(Kind::Example, needs)).to_string();
         assert_eq!(shown(&[]), "example t: cargo run --quiet --package p --example t");
         assert_eq!(shown(&["x", "y"]), "example t: cargo run --quiet --package p --example t --features x,y");
+    }
+
+    #[test]
+    fn scripts_are_examples_too() {
+        let names: Vec<String> = scripts().unwrap().iter().map(|path| script(path).to_string()).collect();
+        assert_eq!(names, ["example word-counts: word-counts.sh"]);
     }
 
     #[test]

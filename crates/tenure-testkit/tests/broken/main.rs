@@ -1,0 +1,99 @@
+//! The suite is sharp: a store with any one of these flaws fails the check that is named for it, and no check fails on the
+//! store without a flaw.
+//!
+//! Every check is run against every flaw, on a runtime whose time is simulated, so that checks which wait for something
+//! that never comes don't really wait.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking, also in what they share")]
+
+mod store;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use store::{Broken, Flaw};
+use tenure_testkit::{Clones, ManualClock, checks};
+
+/// The names of the checks that fail on a store with `flaw`.
+fn failing(flaw: Flaw) -> Vec<&'static str> {
+    let checks = checks::all::<Clones<Broken>>();
+    let fails = |check: &checks::Check<Clones<Broken>>| {
+        let clock = Arc::new(ManualClock::new());
+        let subject = Clones::new(Broken::new(flaw, clock.clone()), clock);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on((check.run)(&subject)))).is_err()
+    };
+    checks.iter().filter(|check| fails(check)).map(|check| check.name).collect()
+}
+
+#[test]
+fn no_check_fails_on_a_sound_store() {
+    assert_eq!(failing(Flaw::None), [""; 0]);
+}
+
+macro_rules! flaws {
+    ($($test:ident: $flaw:ident => $check:literal,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                let failing = failing(Flaw::$flaw);
+                assert!(failing.contains(&$check), "{:?} passes {}; it fails {failing:?}", Flaw::$flaw, $check);
+            }
+        )*
+    };
+}
+
+flaws! {
+    ignored_conditions: IgnoresConditions => "absent_wins_only_where_there_is_nothing",
+    ignored_versions: IgnoresVersions => "unchanged_wins_on_the_very_version_only",
+    half_versions: ComparesHalfOfVersions => "unchanged_wins_on_the_very_version_only",
+    resurrection: NoticesAnyChangeButDeletion => "a_stale_version_never_wins_again",
+    vacant_for_absent: TakesVacantForAbsent => "absent_wins_only_where_there_is_nothing",
+    held_for_vacant: TakesHeldForVacant => "vacant_wins_where_no_tenure_stands",
+    writing_after_losing: WritesAfterLosing => "vacant_wins_where_no_tenure_stands",
+    losing_without_record: LosesWithoutRecord => "absent_wins_only_where_there_is_nothing",
+    losing_with_stale_record: LosesWithStaleRecord => "unchanged_wins_on_the_very_version_only",
+    compare_then_write: ComparesThenWrites => "one_contender_wins_a_vacant_key",
+    compare_then_write_counts: ComparesThenWrites => "no_increment_is_lost",
+    fence_reset: ResetsFences => "vacant_over_a_vacant_record_raises_the_fence",
+    fence_reset_over_tenures: ResetsFences => "a_fence_outlives_many_tenures",
+    fence_without_floor: IgnoresFloors => "vacant_over_a_vacant_record_raises_the_fence",
+    fence_answered_wrongly: AnswersWithTheFloor => "vacant_over_a_vacant_record_raises_the_fence",
+    fence_raised_always: RaisesFencesAlways => "only_vacant_raises_the_fence",
+    fence_wrapped: WrapsFencesAround => "used_up_fences_are_refused_and_nothing_is_written",
+    fence_too_high: AcceptsHugeFences => "a_fence_beyond_the_highest_is_refused",
+    large_metadata: AcceptsLargeMetadata => "oversized_metadata_is_refused_and_nothing_written",
+    much_mail: AcceptsMuchMail => "too_much_mail_is_refused_and_nothing_written",
+    nulls: ForgetsNulls => "every_kind_of_metadata_comes_back_intact",
+    nul_characters: CutsTextAtNul => "any_text_is_a_key",
+    case: FoldsCase => "any_text_is_a_key",
+    spaces: TrimsKeys => "any_text_is_a_key",
+    cache: ReadsFromACache => "a_write_is_seen_at_once_by_other_handles",
+    first_of_many: ReadsTheFirstOfMany => "several_are_read_at_once",
+    first_page: ListsTheFirstPageOnly => "pages_are_complete_and_do_not_overlap",
+    last_key_twice: ListsTheLastKeyTwice => "pages_are_complete_and_do_not_overlap",
+    backwards: ListsBackwards => "keys_come_in_byte_order",
+    patterns: ListsWithPatterns => "a_prefix_is_taken_literally",
+    vacant_hidden: ListsWithoutVacant => "listed_records_are_those_that_are_read",
+    short_pages: ShortensPages => "pages_are_complete_and_do_not_overlap",
+    reversed_outcomes: ReversesOutcomes => "outcomes_are_in_the_order_of_the_writes",
+    stopped_batch: StopsBatchesAtLosses => "outcomes_are_in_the_order_of_the_writes",
+    batch_judged_first: JudgesBatchesFirst => "one_key_twice_is_written_in_order",
+    any_batch: TakesAnyBatch => "a_batch_over_the_limit_is_refused",
+    small_batches: RefusesLargeBatches => "a_batch_of_the_greatest_size_is_written",
+    removed_unconditionally: RemovesUnconditionally => "only_the_unchanged_is_removed",
+    removed_nothing: RemovesNothing => "only_the_unchanged_is_removed",
+    ages_too_high: TellsAgesTooHigh => "an_age_is_never_over_the_truth_and_grows",
+    no_ages: TellsNoAges => "an_age_is_never_over_the_truth_and_grows",
+    ages_of_keys: TellsAgesOfKeys => "a_write_makes_the_record_young_again",
+    ages_in_reads_only: TellsAgesInReadsOnly => "an_age_is_told_with_every_answer",
+    ages_denied: TellsAgesThatItDenies => "an_age_is_told_with_every_answer",
+    no_hints: HintsNothing => "a_vacated_key_is_hinted_to_other_handles",
+    no_mail_hints: HintsNothing => "mail_is_hinted_to_other_handles",
+    one_hint: HintsOnce => "a_vacated_key_is_hinted_to_other_handles",
+    watch_denied: WatchesButDeniesIt => "a_watch_capability_that_is_off_is_refused",
+    watch_promised: PromisesToWatch => "a_watch_capability_that_is_off_is_refused",
+    list_denied: ListsButDeniesIt => "a_list_capability_that_is_off_is_refused",
+    id_per_handle: HasAnIdForEachHandle => "handles_agree_on_the_store_s_id",
+    no_batches: TakesNoBatches => "they_make_sense",
+}
