@@ -5,6 +5,7 @@
 
 mod assess;
 mod claim;
+mod follow;
 
 use crate::bugs::Bug;
 use crate::ctx::{Attempt, Ctx};
@@ -15,6 +16,8 @@ use crate::metadata::Metadata;
 use crate::op::{Answer, OpId, Outcome};
 use crate::record::{Occupant, Ride, Stored};
 use crate::time::{Tick, Ttl, Wall};
+use follow::Sight;
+use std::time::Duration;
 
 /// How long to wait for a key that someone holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +28,18 @@ pub enum Patience {
     Until(Tick),
     /// For ever.
     Forever,
+    /// For ever, and be told who holds it whenever that changes.
+    Follow {
+        /// The longest time between two looks at it.
+        every: Duration,
+        /// How much longer to wait once it is free, so that those who come first can have it.
+        after: Duration,
+    },
+    /// For ever, only to be told who holds it whenever that changes: it is never claimed.
+    Watch {
+        /// The longest time between two looks at it.
+        every: Duration,
+    },
 }
 
 /// What becomes of the metadata that the key's record carries when it is claimed.
@@ -114,11 +129,14 @@ pub(crate) struct Bid {
     hinted: bool,
     /// Until then, and beyond the user's patience, it is worth finding out what became of unresolved claims.
     resolve_by: Tick,
+    /// Of a bid that follows.
+    sight: Option<Box<Sight>>,
 }
 
 impl Bid {
     /// Sends the first operation: a claim, in the uncontended case the only one.
     pub(crate) fn start(goal: Goal, ctx: &mut Ctx<'_>) -> (Bid, Option<BidEnd>) {
+        let sight = Sight::of(goal.patience);
         let mut bid = Bid {
             goal,
             state: State::Waiting { until: ctx.now.held },
@@ -129,7 +147,12 @@ impl Bid {
             abandoned: false,
             hinted: false,
             resolve_by: Tick(0),
+            sight,
         };
+        if bid.looks_first() {
+            let end = bid.look(ctx);
+            return (bid, end);
+        }
         let end = match &mut bid.goal.carry {
             Carry::Replace(_) => bid.claim_vacant(ctx),
             Carry::Keep(seen) => match seen.take() {
@@ -195,7 +218,7 @@ impl Bid {
         let end = match self.goal.patience {
             Patience::Try => Tick(0),
             Patience::Until(end) => end,
-            Patience::Forever => Tick::NEVER,
+            Patience::Forever | Patience::Follow { .. } | Patience::Watch { .. } => Tick::NEVER,
         };
         ctx.now.held >= if self.is_stray() { end.max(self.resolve_by) } else { end }
     }

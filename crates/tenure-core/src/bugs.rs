@@ -45,6 +45,12 @@ pub enum Bug {
     LapseVacates,
     StopVacatesSession,
     RenewTooLate,
+    StaleLeadership,
+    ErrorsOutlastDeadline,
+    ResignedStillLeads,
+    LostStillLeads,
+    CooldownIgnored,
+    BodyOutlivesTerm,
 }
 
 impl Bug {
@@ -136,6 +142,14 @@ impl Bug {
                 "a stop vacates the session although something on it was left to expire"
             }
             Bug::RenewTooLate => "renewals begin at four fifths of the ttl",
+            Bug::StaleLeadership => "a candidate says that it leads without looking at its deadline",
+            Bug::ErrorsOutlastDeadline => {
+                "a leader counts failed renewals, and leads on past its deadline until they are enough"
+            }
+            Bug::ResignedStillLeads => "a leader that has resigned says that it leads until its deadline",
+            Bug::LostStillLeads => "a deposed leader goes on as if nothing was",
+            Bug::CooldownIgnored => "a leader that has stepped down bids again at once",
+            Bug::BodyOutlivesTerm => "the key is given up while what runs under it still runs",
         }
     }
 

@@ -70,8 +70,13 @@ impl Ctx<'_> {
 
     /// A tick between ¾ `span` and `span` from now.
     pub(crate) fn jittered(&self, span: Duration) -> Tick {
+        self.now.held.after(self.jitter(span))
+    }
+
+    /// Between ¾ `span` and `span`.
+    pub(crate) fn jitter(&self, span: Duration) -> Duration {
         let share = 768 + u32::from(self.nonces.jitter());
-        self.now.held.after(span.saturating_mul(share) / 1024)
+        span.saturating_mul(share) / 1024
     }
 
     /// When to try again after the `failures`-th failure in a row: from ttl/64 it doubles up to ttl/4.

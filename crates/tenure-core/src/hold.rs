@@ -290,6 +290,10 @@ impl Hold {
         }
         self.last_error = Some(error);
         self.renew_at = ctx.retry_at(self.ttl, self.failures);
+        if let Some(every) = ctx.rules.renew {
+            // Whoever counts failed renewals means those at the rate; one more is no use long after the store is back.
+            self.renew_at = self.renew_at.min(ctx.jittered(every / 4));
+        }
     }
 }
 
@@ -298,5 +302,6 @@ fn belief(ctx: &Ctx<'_>, ttl: Ttl) -> Duration {
 }
 
 fn renew_at(ctx: &Ctx<'_>, sent: Tick, ttl: Ttl) -> Tick {
-    sent.after(if ctx.rules.bugs.has(Bug::RenewTooLate) { ttl.part(5) * 4 } else { ttl.part(3) })
+    let rule = ctx.rules.renew.map_or(ttl.part(3), |every| ctx.jitter(every).min(ttl.part(3)));
+    sent.after(if ctx.rules.bugs.has(Bug::RenewTooLate) { ttl.part(5) * 4 } else { rule })
 }

@@ -295,13 +295,16 @@ impl Holder {
         &mut self,
         now: Now,
         id: LeaseId,
-        bid: Bid,
+        mut bid: Bid,
         end: Option<BidEnd>,
         abandoned: bool,
     ) {
         let part = Part::Lease(id.0);
         let Some(end) = end else {
             self.set_wake(part, bid.wake_at());
+            if let Some(seen) = bid.take_news() {
+                self.tell(Notice::Seen(id, seen.map(Box::new)));
+            }
             let lease =
                 if abandoned { Lease::Abandoned(Box::new(bid)) } else { Lease::Bidding(Box::new(bid)) };
             self.leases.insert(id, lease);

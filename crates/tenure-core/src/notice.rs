@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::hold::Loss;
 use crate::metadata::Metadata;
-use crate::record::{Ask, Occupant};
+use crate::record::{Ask, Occupant, Sighting};
 use crate::time::Tick;
 
 /// What a [`Holder`](crate::Holder) tells its users.
@@ -26,6 +26,8 @@ pub enum Notice {
     },
     /// Patience is over and another holds the key.
     Held(LeaseId, Option<Occupant>),
+    /// To who follows or watches a key: it has another holder now, or none.
+    Seen(LeaseId, Option<Box<Sighting>>),
     /// The record that was to be carried on does not exist.
     Absent(LeaseId),
     /// It could not be had.
@@ -48,4 +50,26 @@ pub enum Notice {
     NotOurs(LeaseId, Option<Occupant>),
     /// Everything is given up.
     Stopped,
+}
+
+impl Notice {
+    /// Which lease it is about; none if it is about the session or all.
+    #[must_use]
+    pub fn lease(&self) -> Option<LeaseId> {
+        match self {
+            Notice::Acquired { lease, .. }
+            | Notice::Held(lease, _)
+            | Notice::Seen(lease, _)
+            | Notice::Absent(lease)
+            | Notice::Failed(lease, _)
+            | Notice::Valid(lease, _)
+            | Notice::Asked(lease, _)
+            | Notice::Lost(lease, _)
+            | Notice::Updated(lease)
+            | Notice::Released(lease, _)
+            | Notice::Detached(lease, _)
+            | Notice::NotOurs(lease, _) => Some(*lease),
+            Notice::SessionValid(_) | Notice::Stopped => None,
+        }
+    }
 }

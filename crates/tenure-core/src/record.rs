@@ -122,3 +122,20 @@ impl Occupant {
         })
     }
 }
+
+/// Who holds a key and what its record says, as told to those who follow it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Sighting {
+    /// Who.
+    pub occupant: Occupant,
+    /// What the record carries.
+    pub metadata: Metadata,
+}
+
+impl Sighting {
+    /// Who holds `record`, if anyone does.
+    #[must_use]
+    pub fn of(record: &Record) -> Option<Sighting> {
+        Some(Sighting { occupant: Occupant::of(record)?, metadata: record.metadata.clone() })
+    }
+}

@@ -177,7 +177,7 @@ impl Holder {
                 Some(Lease::Queued(goal)) => match goal.patience {
                     Patience::Try => false,
                     Patience::Until(end) => now.held < end,
-                    Patience::Forever => true,
+                    Patience::Forever | Patience::Follow { .. } | Patience::Watch { .. } => true,
                 },
                 _ => continue,
             };

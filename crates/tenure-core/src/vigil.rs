@@ -22,6 +22,9 @@ pub struct Rules {
     pub first_sight: bool,
     /// The longest time between two looks at a key that is waited for.
     pub poll: Duration,
+    /// How often a lease that beats for itself, a session for one, is renewed: a third of its ttl if this is not said,
+    /// or longer. Somewhat more often at random, so that not all renew at once.
+    pub renew: Option<Duration>,
     /// Bugs on purpose.
     pub bugs: Bugs,
 }
@@ -32,6 +35,7 @@ impl Default for Rules {
             drift: Drift::default(),
             first_sight: true,
             poll: Duration::from_secs(1),
+            renew: None,
             bugs: Bugs::default(),
         }
     }

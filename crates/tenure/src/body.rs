@@ -11,7 +11,7 @@ use crate::leases::Leases;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Fence, Key, Loss};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 /// What a body knows about the lease that it runs under.
@@ -26,6 +26,18 @@ pub struct Held {
 }
 
 impl Held {
+    /// What a body that runs under `guard` knows; `stop` tells it to end.
+    pub(crate) fn under(guard: &Guard, stop: CancellationToken) -> Held {
+        Held {
+            key: guard.key().clone(),
+            fence: guard.fence(),
+            stop,
+            leases: guard.leases().clone(),
+            cell: Arc::clone(guard.cell()),
+            rides: guard.rides(),
+        }
+    }
+
     /// The key.
     #[must_use]
     pub fn key(&self) -> &Key {
@@ -69,14 +81,7 @@ where
 {
     let grace = grace.unwrap_or_else(|| guard.ttl().part(8));
     let stop = CancellationToken::new();
-    let held = Held {
-        key: guard.key().clone(),
-        fence: guard.fence(),
-        stop: stop.clone(),
-        leases: guard.leases().clone(),
-        cell: Arc::clone(guard.cell()),
-        rides: guard.rides(),
-    };
+    let held = Held::under(&guard, stop.clone());
     let task = tokio::spawn(body(held));
     // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
     let caller = CancellationToken::new();
@@ -91,40 +96,67 @@ where
 
 async fn watch<T: Send + 'static>(
     guard: Guard,
-    mut task: JoinHandle<T>,
+    task: JoinHandle<T>,
     grace: Duration,
     stop: CancellationToken,
     caller_gone: CancellationToken,
 ) -> Result<T, BodyError<T>> {
-    let why = tokio::select! {
-        biased;
-        done = &mut task => return finish(guard, done).await,
-        why = must_stop(&guard, grace) => Some(why),
-        () = caller_gone.cancelled() => None,
+    let told = async {
+        caller_gone.cancelled().await;
+        None
     };
-    stop.cancel();
-    let mut value = tokio::time::timeout(grace.min(guard.remaining().max(MOMENT)), &mut task).await.ok();
-    if value.is_none() {
-        task.abort();
-        value = tokio::time::timeout(guard.remaining().max(MOMENT), &mut task).await.ok();
-    }
-    match value {
-        Some(done) => {
+    match supervise(&guard, task, grace, stop, told).await {
+        Ending::Done(done) => finish(guard, done).await,
+        Ending::Stopped { why, joined: Some(done) } => {
             guard.release().await;
-            let why = why.unwrap_or(Loss::Released);
-            Err(BodyError::Interrupted { why, value: done.ok() })
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
-        None => {
+        Ending::Stopped { why, joined: None } => {
             guard.lapse().await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
         }
     }
 }
 
+/// How a body came to its end.
+pub(crate) enum Ending<T> {
+    /// By itself.
+    Done(Result<T, JoinError>),
+    /// It was told to stop, because of the lease if there is a reason.
+    Stopped {
+        why: Option<Loss>,
+        /// What it ended with; none if it could not be ended.
+        joined: Option<Result<T, JoinError>>,
+    },
+}
+
+/// Lets a body run while it may: until its lease is about to end, or `told` to stop.
+pub(crate) async fn supervise<T: Send + 'static>(
+    guard: &Guard,
+    mut task: JoinHandle<T>,
+    grace: Duration,
+    stop: CancellationToken,
+    told: impl Future<Output = Option<Loss>>,
+) -> Ending<T> {
+    let why = tokio::select! {
+        biased;
+        done = &mut task => return Ending::Done(done),
+        why = must_stop(guard, grace) => Some(why),
+        why = told => why,
+    };
+    stop.cancel();
+    let mut joined = tokio::time::timeout(grace.min(guard.remaining().max(MOMENT)), &mut task).await.ok();
+    if joined.is_none() {
+        task.abort();
+        joined = tokio::time::timeout(guard.remaining().max(MOMENT), &mut task).await.ok();
+    }
+    Ending::Stopped { why, joined }
+}
+
 /// An aborted task needs a moment to be joined, also when nothing of the lease is left.
 const MOMENT: Duration = Duration::from_millis(50);
 
-async fn finish<T>(guard: Guard, done: Result<T, tokio::task::JoinError>) -> Result<T, BodyError<T>> {
+async fn finish<T>(guard: Guard, done: Result<T, JoinError>) -> Result<T, BodyError<T>> {
     let held = guard.is_held();
     let loss = guard.cell().loss();
     guard.release().await;

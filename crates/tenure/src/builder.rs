@@ -93,6 +93,14 @@ impl LeasesBuilder {
         self
     }
 
+    /// How often the session, and each lease that beats for itself, is renewed: at most, and by default, once in a
+    /// third of the ttl. Somewhat more often at random, if this is set, so that not all processes renew at once.
+    #[must_use]
+    pub fn renew_every(mut self, rate: Duration) -> Self {
+        self.rules.renew = Some(rate);
+        self
+    }
+
     /// Another clock than the machine's, for tests.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -121,6 +129,13 @@ impl LeasesBuilder {
                 "a poll interval under 1 ms would only burn time; choose a longer one",
             ));
         }
+        let renew_every = self.rules.renew.unwrap_or(session_ttl.part(3));
+        if renew_every < Duration::from_millis(1) || renew_every > session_ttl.part(3) {
+            return Err(InvalidInput::new(format!(
+                "a renewal every {renew_every:?} is outside 1 ms to a third of the session's ttl, {:?}; choose one within",
+                session_ttl.part(3)
+            )));
+        }
         let holder = match self.holder {
             Some(holder) => holder,
             None => HolderId::new(clock::holder_name())?,
@@ -141,6 +156,7 @@ impl LeasesBuilder {
             store: self.store.clone(),
             clock: Arc::clone(&clock),
             session_ttl,
+            renew_every,
             session: Belief::default(),
             listen,
             holder,

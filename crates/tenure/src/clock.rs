@@ -60,6 +60,11 @@ pub(crate) fn instance() -> u64 {
     high.rotate_left(32) ^ low
 }
 
+/// A new UUID, as text.
+pub(crate) fn uuid() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
 /// A name for this process instance that no other start has: the host's name, the process id, and random bits.
 pub(crate) fn holder_name() -> String {
     format!("{}-{}-{}", host_name(), std::process::id(), uuid::Uuid::new_v4().simple())

@@ -94,7 +94,7 @@ async fn next_hint(hints: &mut Option<Changes>) -> Option<Option<tenure_core::Ke
     }
 }
 
-async fn sleep_until(clock: &dyn Clock, wake_at: Option<Tick>) {
+pub(crate) async fn sleep_until(clock: &dyn Clock, wake_at: Option<Tick>) {
     /// The runtime's timer stops while the machine is suspended, so a long sleep is cut: what is due is late by no more.
     const LONGEST: Duration = Duration::from_secs(30);
     match wake_at {

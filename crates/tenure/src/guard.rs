@@ -42,6 +42,19 @@ impl Guard {
         Guard { leases, id, key, fence, ttl, rides, metadata, cell, spent: false }
     }
 
+    /// A guard for a lease that someone else gives up: dropping it does nothing.
+    pub(crate) fn borrowed(
+        leases: Leases,
+        id: LeaseId,
+        key: Key,
+        fence: Fence,
+        ttl: Ttl,
+        rides: bool,
+        cell: Arc<Cell>,
+    ) -> Guard {
+        Guard { leases, id, key, fence, ttl, rides, metadata: Metadata::new(), cell, spent: true }
+    }
+
     /// The key.
     #[must_use]
     pub fn key(&self) -> &Key {

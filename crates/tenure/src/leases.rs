@@ -5,7 +5,7 @@ use crate::builder::LeasesBuilder;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::lock::Lock;
-use crate::users::{Asked, Reply, Users};
+use crate::users::{Asked, News, Reply, Users};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub(crate) struct Inner {
     pub(crate) store: AnyStore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) session_ttl: Ttl,
+    /// How often the session is renewed, at the least.
+    pub(crate) renew_every: Duration,
     pub(crate) session: Belief,
     pub(crate) listen: watch::Sender<bool>,
     pub(crate) holder: HolderId,
@@ -197,6 +199,21 @@ impl Inner {
         }
         self.send(command);
         reply
+    }
+
+    /// From now on, all that is told of `lease` goes to `listener`.
+    pub(crate) fn listen_to(&self, lease: LeaseId, listener: mpsc::UnboundedSender<News>) {
+        let mut users = self.users();
+        // After a stop nothing is told any more: the sender is dropped, and with it the wait ends.
+        if !users.over {
+            users.listeners.insert(lease, listener);
+        }
+    }
+
+    pub(crate) fn stop_listening(&self, lease: Option<LeaseId>) {
+        if let Some(lease) = lease {
+            self.users().listeners.remove(&lease);
+        }
     }
 
     pub(crate) fn forget(&self, id: LeaseId) {

@@ -16,12 +16,13 @@
 //! # What is promised
 //! At no instant do two holders both believe that they hold a key, as long as clock *rates* stay within ±10 % and no elapsed
 //! time is hidden from a process (a cloned or paused virtual machine hides it). That is all that any lease can give.
-//! What holds whatever the clocks do is the [fence](Guard::fence): a resource that refuses fences lower than the highest it has
-//! seen never accepts a write of a deposed holder. Where correctness matters, check fences.
+//! What holds whatever the clocks do is the [fence](Guard::fence): a resource that refuses fences lower than the
+//! highest it has seen never accepts a write of a deposed holder. Where correctness matters, check fences.
 //!
 //! # Where to go on
 //! [`Leases`] gets leases, [`Guard`] is one that is held, [`Lock::with_lease`] runs a body that ends before its lease does,
-//! [`LeaseToken`] passes one on to another process as plain data.
+//! [`LeaseToken`] passes one on to another process as plain data, and a [`Candidate`] leads a key whenever it can
+//! ([`election`]).
 //!
 //! # Cost
 //! A lease rides on its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
@@ -32,6 +33,7 @@ pub mod body;
 mod builder;
 pub mod clock;
 mod driver;
+pub mod election;
 mod error;
 mod guard;
 mod leases;
@@ -42,6 +44,7 @@ mod users;
 
 pub use body::Held;
 pub use builder::LeasesBuilder;
+pub use election::{Candidate, CandidateBuilder, Observer};
 pub use error::{AcquireError, BodyError, LeaseError};
 pub use guard::Guard;
 pub use leases::Leases;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use tenure_core::{Command, Fence, Holder, LeaseId, Loss, Metadata, Notice, StoreError, Table, Token};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 /// Who waits for what.
 #[derive(Default)]
@@ -16,7 +16,17 @@ pub(crate) struct Users {
     pub(crate) cells: Table<Arc<Cell>>,
     pub(crate) replies: BTreeMap<LeaseId, (Asked, oneshot::Sender<Reply>)>,
     pub(crate) stopped: Vec<oneshot::Sender<()>>,
+    /// Those who hear all that is told of a lease, in place of a reply.
+    pub(crate) listeners: BTreeMap<LeaseId, mpsc::UnboundedSender<News>>,
     pub(crate) over: bool,
+}
+
+/// What is told of a lease, for those who listen.
+#[derive(Debug)]
+pub(crate) struct News {
+    pub(crate) notice: Notice,
+    /// Of a lease that was acquired.
+    pub(crate) cell: Option<Arc<Cell>>,
 }
 
 /// What was asked of the machine about a lease. A later question takes the place of one whose asker has gone away, and
@@ -82,11 +92,22 @@ impl Sink<Holder> for Notices {
 impl Inner {
     fn take(&self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
         let mut users = self.users();
+        if !matches!(notice, Notice::Acquired { .. }) {
+            users.pass_on(&notice);
+        }
         match notice {
             Notice::Acquired { lease, fence, until, metadata } => {
                 let cell = Arc::<Cell>::default();
                 cell.belief.set(until);
                 users.cells.insert(lease, Arc::clone(&cell));
+                if let Some(listener) = users.listeners.get(&lease) {
+                    let notice = Notice::Acquired { lease, fence, until, metadata };
+                    if listener.send(News { notice, cell: Some(cell) }).is_err() {
+                        users.cells.remove(&lease);
+                        commands.push(Command::Release(lease, None));
+                    }
+                    return ControlFlow::Continue(());
+                }
                 let reply = Reply::Acquired { fence, metadata, cell };
                 if !users.answer(lease, reply) {
                     // Whoever asked has gone away.
@@ -97,6 +118,8 @@ impl Inner {
             Notice::Held(lease, by) => {
                 users.answer(lease, Reply::Refused(AcquireError::Held(by)));
             }
+            // Only told to those who listen.
+            Notice::Seen(..) => {}
             Notice::Absent(lease) => {
                 users.answer(lease, Reply::Refused(AcquireError::Absent));
             }
@@ -138,6 +161,7 @@ impl Inner {
             Notice::Stopped => {
                 users.over = true;
                 users.replies.clear();
+                users.listeners.clear();
                 for cell in std::mem::take(&mut users.cells).values() {
                     cell.lost(Loss::Released);
                 }
@@ -152,6 +176,24 @@ impl Inner {
 }
 
 impl Users {
+    /// Tells those who listen to its lease, or all if it is about all.
+    fn pass_on(&self, notice: &Notice) {
+        let news = || News { notice: notice.clone(), cell: None };
+        match notice.lease() {
+            Some(lease) => {
+                if let Some(listener) = self.listeners.get(&lease) {
+                    // Whoever has gone away gave its lease up.
+                    let _ = listener.send(news());
+                }
+            }
+            None => {
+                for listener in self.listeners.values() {
+                    let _ = listener.send(news());
+                }
+            }
+        }
+    }
+
     fn answer(&mut self, lease: LeaseId, reply: Reply) -> bool {
         let fits = self.replies.get(&lease).is_some_and(|(asked, _)| asked.is_answered_by(&reply));
         fits && self.replies.remove(&lease).is_some_and(|(_, sender)| sender.send(reply).is_ok())

@@ -33,6 +33,7 @@ impl Bid {
             return self.take(ctx, seen);
         }
         self.occupant = Occupant::of(&seen.record);
+        self.note(&seen.record);
         match &tenure.ride {
             None => match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules, true) {
                 Verdict::Silent => self.take(ctx, seen),
@@ -121,9 +122,9 @@ impl Bid {
         let patient = match self.goal.patience {
             Patience::Try => false,
             Patience::Until(end) => ctx.now.held < end,
-            Patience::Forever => true,
+            Patience::Forever | Patience::Follow { .. } | Patience::Watch { .. } => true,
         };
-        if let Some((ride, session)) = session {
+        if let Some((ride, session)) = session.filter(|_| !self.only_looks()) {
             self.knock(ctx, tenure, ride, session);
         }
         if !patient {
@@ -133,10 +134,11 @@ impl Bid {
             }
             return Some(BidEnd::Held(self.occupant.take()));
         }
+        self.sighted();
         if self.hinted {
             return self.look(ctx);
         }
-        let poll = ctx.jittered(tenure.ttl.part(4).min(ctx.rules.poll));
+        let poll = ctx.jittered(self.poll(ctx, tenure.ttl));
         let next = until.min(poll).max(ctx.now.held.after(std::time::Duration::from_micros(100)));
         self.state = State::Waiting { until: next };
         None

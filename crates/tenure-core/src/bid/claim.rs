@@ -40,6 +40,9 @@ impl Bid {
         session: Stored,
         seen: Stored,
     ) -> Option<BidEnd> {
+        if self.stands_aside(ctx) {
+            return None;
+        }
         let fence = match session.record.fence.next(Fence::floor(ctx.now.wall)) {
             Ok(fence) => fence,
             Err(error) => return self.pause(ctx, error),
@@ -52,6 +55,9 @@ impl Bid {
     }
 
     pub(super) fn claim_vacant(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {
+        if self.stands_aside(ctx) {
+            return None;
+        }
         let metadata = match &self.goal.carry {
             Carry::Replace(metadata) => metadata.clone(),
             Carry::Keep(_) => Metadata::new(),
@@ -65,6 +71,9 @@ impl Bid {
     pub(super) fn take(&mut self, ctx: &mut Ctx<'_>, seen: Stored) -> Option<BidEnd> {
         if self.abandoned {
             return Some(BidEnd::Dropped);
+        }
+        if self.stands_aside(ctx) {
+            return None;
         }
         let floor = Fence::floor(ctx.now.wall);
         let fence = match seen.record.fence.next(floor) {

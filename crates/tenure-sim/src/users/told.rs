@@ -30,6 +30,8 @@ impl World {
                     view.updating = false;
                 }
             }
+            // Only elections follow keys; they have a world of their own.
+            Notice::Seen(..) => {}
             Notice::Detached(lease, token) => self.detached(index, lease, *token),
             Notice::Stopped => self.stopped(index),
         }

@@ -1,0 +1,98 @@
+//! Bodies that run while a candidate leads.
+
+use crate::body::{Ending, Held, supervise};
+use crate::error::BodyError;
+use crate::guard::Guard;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::Loss;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// What a candidate's users want of its task.
+pub(super) enum Wish {
+    Resign(oneshot::Sender<bool>),
+    Stop,
+    /// To run a body under the present leadership; none if there is none.
+    Body(oneshot::Sender<Option<Permit>>),
+    BodyEnded {
+        joined: bool,
+    },
+}
+
+/// A leadership as bodies see it.
+pub(super) struct Tenancy {
+    /// It gives nothing up when it is dropped: that is the candidate's to do.
+    pub(super) guard: Guard,
+    /// Cancelled when bodies must end, because the candidate steps down.
+    pub(super) stop: CancellationToken,
+}
+
+/// The right to run a body. The candidate does not give the key up before it is back.
+pub(super) struct Permit {
+    pub(super) tenancy: Arc<Tenancy>,
+    pub(super) wishes: mpsc::UnboundedSender<Wish>,
+    joined: bool,
+}
+
+impl Permit {
+    pub(super) fn new(tenancy: Arc<Tenancy>, wishes: mpsc::UnboundedSender<Wish>) -> Permit {
+        Permit { tenancy, wishes, joined: true }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        // The candidate's task outlives every permit but after a stop of the runtime.
+        let _ = self.wishes.send(Wish::BodyEnded { joined: self.joined });
+    }
+}
+
+pub(super) async fn run<T, F, Fut>(permit: Permit, grace: Duration, body: F) -> Result<T, BodyError<T>>
+where
+    F: FnOnce(Held) -> Fut,
+    Fut: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let stop = CancellationToken::new();
+    let held = Held::under(&permit.tenancy.guard, stop.clone());
+    let task = tokio::spawn(body(held));
+    // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
+    let caller = CancellationToken::new();
+    let gone = caller.clone();
+    let watch = tokio::spawn(async move { watch(permit, task, grace, stop, gone).await });
+    let _present = caller.drop_guard();
+    match watch.await {
+        Ok(result) => result,
+        Err(error) => Err(BodyError::Panicked(error.to_string())),
+    }
+}
+
+async fn watch<T: Send + 'static>(
+    mut permit: Permit,
+    task: tokio::task::JoinHandle<T>,
+    grace: Duration,
+    stop: CancellationToken,
+    caller_gone: CancellationToken,
+) -> Result<T, BodyError<T>> {
+    let tenancy = Arc::clone(&permit.tenancy);
+    let told = async {
+        tokio::select! {
+            () = tenancy.stop.cancelled() => Some(Loss::Released),
+            () = caller_gone.cancelled() => None,
+        }
+    };
+    match supervise(&tenancy.guard, task, grace, stop, told).await {
+        Ending::Done(Ok(value)) if tenancy.guard.is_held() => Ok(value),
+        Ending::Done(Ok(value)) => {
+            let why = tenancy.guard.cell().loss().unwrap_or(Loss::Expired);
+            Err(BodyError::Interrupted { why, value: Some(value) })
+        }
+        Ending::Done(Err(error)) => Err(BodyError::Panicked(error.to_string())),
+        Ending::Stopped { why, joined } => {
+            permit.joined = joined.is_some();
+            let value = joined.and_then(Result::ok);
+            Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value })
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Settings of a candidate, checked together before anything is done.
+
+use super::candidate::{Candidate, Observer};
+use super::runner;
+use crate::builder::checked_ttl;
+use crate::clock;
+use crate::leases::Leases;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::election::Terms;
+use tenure_core::{Bugs, Clock, Drift, HolderId, InvalidInput, Key, Metadata};
+use tenure_store::AnyStore;
+
+/// Settings of a [`Candidate`], each with a default.
+#[derive(Clone)]
+#[must_use = "nothing happens until it is started"]
+pub struct CandidateBuilder {
+    base: Base,
+    key: String,
+    id: Option<String>,
+    ttl: Option<Duration>,
+    follow: Option<Duration>,
+    hold: Option<Duration>,
+    errors: Option<u32>,
+    cooldown: Option<Duration>,
+    rank: u32,
+    labels: Metadata,
+    grace: Option<Duration>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+/// What a candidate keeps its leadership on.
+#[derive(Clone)]
+enum Base {
+    /// A store: it has leases of its own, and beats for itself.
+    Store(AnyStore),
+    /// Leases, on whose session it rides.
+    Leases(Leases),
+}
+
+/// The key that is led unless another is named.
+const KEY: &str = "default";
+/// The ttl of a candidate that beats for itself.
+const TTL: Duration = Duration::from_secs(10);
+
+impl CandidateBuilder {
+    pub(super) fn on_store(store: AnyStore) -> CandidateBuilder {
+        CandidateBuilder::new(Base::Store(store))
+    }
+
+    pub(super) fn on_leases(leases: Leases) -> CandidateBuilder {
+        CandidateBuilder::new(Base::Leases(leases))
+    }
+
+    fn new(base: Base) -> CandidateBuilder {
+        CandidateBuilder {
+            base,
+            key: KEY.to_owned(),
+            id: None,
+            ttl: None,
+            follow: None,
+            hold: None,
+            errors: None,
+            cooldown: None,
+            rank: 0,
+            labels: Metadata::new(),
+            grace: None,
+            clock: None,
+        }
+    }
+
+    /// What to lead; `default` by default.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = key.into();
+        self
+    }
+
+    /// This candidate's name as others see it; a new UUID by default. It should differ for each start, so that the log
+    /// of one is not taken for that of another.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// How long a leader that has died still counts as one; 10 s by default. All other times are in proportion to it unless
+    /// they are set.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How often to look at who leads, at least: a fifth of the ttl, 2 s, by default; somewhat more often at random. A
+    /// store that pushes changes is heard at once.
+    pub fn follow_every(mut self, rate: Duration) -> Self {
+        self.follow = Some(rate);
+        self
+    }
+
+    /// How often a leader renews: a fifth of the ttl, 2 s, by default; somewhat more often at random.
+    pub fn hold_every(mut self, rate: Duration) -> Self {
+        self.hold = Some(rate);
+        self
+    }
+
+    /// When so many renewals in a row, one each [`CandidateBuilder::hold_every`], have failed, the leader steps down;
+    /// 3 by default. What was meant to be tried once more is tried sooner, so short trouble is no reason. At the
+    /// deadline its leadership is over in any case.
+    pub fn errors(mut self, in_a_row: u32) -> Self {
+        self.errors = Some(in_a_row);
+        self
+    }
+
+    /// How long to stand back after stepping down, so that others get their turn; twice the follow rate by default.
+    pub fn cooldown(mut self, cooldown: Duration) -> Self {
+        self.cooldown = Some(cooldown);
+        self
+    }
+
+    /// The place in the order of preference, 0 (the default) to 8: each place waits a quarter of the follow rate
+    /// longer before it takes a key that is free, so that of those who wait the most preferred leads. A leader is not
+    /// deposed by a more preferred candidate that comes later.
+    pub fn preference(mut self, rank: u32) -> Self {
+        self.rank = rank;
+        self
+    }
+
+    /// What others see of the leader: where to reach it, for example.
+    pub fn labels(mut self, labels: Metadata) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// How long a body that [`Candidate::run_while_leader`] runs may take to end once it is told to: an eighth of the ttl by
+    /// default.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Another clock than the machine's, for tests.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Starts to follow the key in the background, and to lead it when that is possible.
+    ///
+    /// # Errors
+    /// When settings are out of range or don't fit together: the text says which, why, and what to choose. There is no
+    /// I/O.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(self) -> Result<Candidate, InvalidInput> {
+        let plan = self.plan()?;
+        Ok(Candidate::started(runner::start(plan, false)))
+    }
+
+    /// Starts to look at who leads, and never leads.
+    ///
+    /// # Errors
+    /// As [`CandidateBuilder::start`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn observe(self) -> Result<Observer, InvalidInput> {
+        let plan = self.plan()?;
+        Ok(Observer::started(runner::start(plan, true)))
+    }
+
+    fn plan(self) -> Result<Plan, InvalidInput> {
+        let key = Key::new(&self.key)?;
+        let mut terms = match &self.base {
+            Base::Store(store) => Terms::of(key, checked_ttl(store, self.ttl.unwrap_or(TTL))?),
+            Base::Leases(leases) => {
+                self.refuse_what_the_session_decides()?;
+                let ttl = leases.inner.session_ttl;
+                let hold = leases.inner.renew_every;
+                // The session renews as it does: so many as fit, and no more than usual.
+                let drift = Drift::default().belief(ttl).as_nanos().saturating_sub(1);
+                let fit = drift / hold.as_nanos().max(1);
+                let errors = u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, 3);
+                Terms { rides: true, hold, errors, ..Terms::of(key, ttl) }
+            }
+        };
+        terms.follow = self.follow.unwrap_or(terms.follow);
+        terms.hold = self.hold.unwrap_or(terms.hold);
+        terms.errors = self.errors.unwrap_or(terms.errors);
+        terms.cooldown = self.cooldown.unwrap_or(terms.follow * 2);
+        terms.rank = self.rank;
+        terms.labels = self.labels;
+        terms.check()?;
+        tenure_store::codec::check_metadata(&terms.labels)
+            .map_err(|error| InvalidInput::new(error.to_string()))?;
+        let grace = checked_grace(self.grace, &terms)?;
+        let (leases, owned) = match self.base {
+            Base::Leases(leases) => (leases, false),
+            Base::Store(store) => {
+                let id = HolderId::new(self.id.unwrap_or_else(clock::uuid))?;
+                let leases = Leases::builder(store)
+                    .holder(id)
+                    .session_ttl(terms.ttl.duration())
+                    .renew_every(terms.hold)
+                    .poll(terms.follow);
+                let leases = match self.clock {
+                    Some(clock) => leases.clock(clock),
+                    None => leases,
+                };
+                (leases.start()?, true)
+            }
+        };
+        Ok(Plan { leases, owned, terms, grace })
+    }
+
+    fn refuse_what_the_session_decides(&self) -> Result<(), InvalidInput> {
+        let set = [
+            ("a ttl", self.ttl.is_some(), "session_ttl"),
+            ("a hold rate", self.hold.is_some(), "renew_every"),
+            ("an id", self.id.is_some(), "holder"),
+            ("a clock", self.clock.is_some(), "clock"),
+        ];
+        match set.iter().find(|(_, is_set, _)| *is_set) {
+            None => Ok(()),
+            Some((what, _, setting)) => Err(InvalidInput::new(format!(
+                "{what} of its own for a candidate that rides on a session: set LeasesBuilder::{setting} of its leases, \
+                 or make the candidate by Candidate::new"
+            ))),
+        }
+    }
+}
+
+/// All that a candidate goes by, checked.
+pub(super) struct Plan {
+    pub(super) leases: Leases,
+    /// Made for this candidate, and to be stopped with it.
+    pub(super) owned: bool,
+    pub(super) terms: Terms,
+    pub(super) grace: Duration,
+}
+
+impl Plan {
+    /// Release builds have none.
+    pub(super) fn bugs(&self) -> Bugs {
+        Bugs::default()
+    }
+}
+
+fn checked_grace(grace: Option<Duration>, terms: &Terms) -> Result<Duration, InvalidInput> {
+    let most = terms.belief().saturating_sub(terms.hold * 2);
+    let grace = grace.unwrap_or_else(|| terms.ttl.part(8).min(most));
+    if grace > most {
+        return Err(InvalidInput::new(format!(
+            "a grace period of {grace:?} with a ttl of {:?} and a hold rate of {:?}: one failed renewal would end every \
+             body; choose {most:?} or less, or a longer ttl",
+            terms.ttl.duration(),
+            terms.hold
+        )));
+    }
+    Ok(grace)
+}

@@ -1,0 +1,207 @@
+//! The handle of a candidate, and that of an observer.
+
+use super::bodies::{self, Wish};
+use super::builder::CandidateBuilder;
+use super::runner::Shared;
+use super::status::{Leader, Status};
+use crate::body::Held;
+use crate::error::{AcquireError, BodyError};
+use crate::leases::Leases;
+use std::sync::Arc;
+use tenure_core::election::{Standing, Term};
+use tenure_core::{HolderId, Key};
+use tenure_store::AnyStore;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Wants to lead a key, from its start until it is stopped. Cheap to clone; clones are the same candidate.
+///
+/// When the last clone is dropped it steps down and stops in the background; [`Candidate::stop`] waits for that.
+#[derive(Clone)]
+pub struct Candidate {
+    shared: Arc<Shared>,
+    wishes: mpsc::UnboundedSender<Wish>,
+}
+
+impl Candidate {
+    /// A candidate on `store`, by itself, with settings: it has one record and renews it.
+    #[allow(clippy::new_ret_no_self, reason = "read on to `start`: a candidate is what it makes")]
+    pub fn new(store: AnyStore) -> CandidateBuilder {
+        CandidateBuilder::on_store(store)
+    }
+
+    /// A candidate that rides on the session of `leases`, with settings: any number of these cost no more to hold than one.
+    pub fn on(leases: &Leases) -> CandidateBuilder {
+        CandidateBuilder::on_leases(leases.clone())
+    }
+
+    pub(super) fn started((shared, wishes): (Arc<Shared>, mpsc::UnboundedSender<Wish>)) -> Candidate {
+        Candidate { shared, wishes }
+    }
+
+    /// Whether this candidate leads at this instant. Takes nanoseconds, no I/O; never true past the deadline, whatever the
+    /// store does.
+    ///
+    /// It may end right after. What must not happen twice belongs behind a check of the [fence](Term::fence).
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.shared.is_leader()
+    }
+
+    /// This candidate's leadership, if it has it at this instant. As [`Candidate::is_leader`].
+    #[must_use]
+    pub fn leadership(&self) -> Option<Term> {
+        self.shared.leadership()
+    }
+
+    /// Waits until this candidate leads.
+    ///
+    /// # Errors
+    /// [`AcquireError::Stopped`] when it is stopped.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again.
+    pub async fn elected(&self) -> Result<Term, AcquireError> {
+        let mut changes = self.changes();
+        loop {
+            changes.borrow_and_update();
+            if let Some(term) = self.leadership() {
+                return Ok(term);
+            }
+            let over = changes.borrow().standing == Standing::Stopped;
+            if over || changes.changed().await.is_err() {
+                return Err(AcquireError::Stopped);
+            }
+        }
+    }
+
+    /// Where this candidate stands and who leads, as last heard.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.status.borrow().clone()
+    }
+
+    /// Who leads, as last heard.
+    #[must_use]
+    pub fn leader(&self) -> Option<Leader> {
+        self.status().leader
+    }
+
+    /// A watch of this candidate's standing and of who leads.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<Status> {
+        self.shared.status.subscribe()
+    }
+
+    /// Steps down: bodies end first, then the key is free for others, while this candidate stands back for its
+    /// cooldown. Waits until the key is free, or left to expire; false if it did not lead.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the resignation.
+    pub async fn resign(&self) -> bool {
+        let (done, resigned) = oneshot::channel();
+        self.wish(Wish::Resign(done));
+        resigned.await.unwrap_or(false)
+    }
+
+    /// Steps down for good, and waits until all is given up or left to expire.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the stopping.
+    pub async fn stop(&self) {
+        self.wish(Wish::Stop);
+        self.shared.over.cancelled().await;
+    }
+
+    /// Waits until this candidate leads, and runs `body` while it does: body and leadership end in this order. When
+    /// the leadership is about to be lost or given up, the token of [`Held`] is cancelled; the body has the grace
+    /// period to end; then it is aborted and waited for. Only then is the key given up; one that can't be ended leaves
+    /// it to expire.
+    ///
+    /// When the body returns by itself, the candidate goes on leading.
+    ///
+    /// # Errors
+    /// [`BodyError::Interrupted`] when the leadership ended, or was about to, while the body ran; `Panicked`, after
+    /// which it still leads;
+    /// `Acquire` when the candidate is stopped.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the body is told to stop, and aborted after its grace period, in the background.
+    pub async fn run_while_leader<T, F, Fut>(&self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let permit = loop {
+            self.elected().await?;
+            let (reply, permit) = oneshot::channel();
+            self.wish(Wish::Body(reply));
+            match permit.await {
+                Ok(Some(permit)) => break permit,
+                // It has just ceased to lead.
+                Ok(None) => tokio::task::yield_now().await,
+                Err(_) => return Err(AcquireError::Stopped.into()),
+            }
+        };
+        bodies::run(permit, self.shared.grace, body).await
+    }
+
+    /// What it wants to lead.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.shared.key
+    }
+
+    /// Its name as others see it.
+    #[must_use]
+    pub fn id(&self) -> &HolderId {
+        self.shared.leases.holder()
+    }
+
+    fn wish(&self, wish: Wish) {
+        // After a stop nobody listens, and there is nothing left to do.
+        let _ = self.wishes.send(wish);
+    }
+}
+
+impl std::fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Status { standing, leader } = self.status();
+        f.debug_struct("Candidate")
+            .field("key", self.key())
+            .field("id", self.id())
+            .field("standing", &standing)
+            .field("leader", &leader)
+            .finish()
+    }
+}
+
+/// Looks at who leads a key, and never leads it. Dropping the last clone ends it.
+#[derive(Debug, Clone)]
+pub struct Observer(Candidate);
+
+impl Observer {
+    pub(super) fn started(shared: (Arc<Shared>, mpsc::UnboundedSender<Wish>)) -> Observer {
+        Observer(Candidate::started(shared))
+    }
+
+    /// Who leads, as last heard.
+    #[must_use]
+    pub fn leader(&self) -> Option<Leader> {
+        self.0.leader()
+    }
+
+    /// A watch of who leads.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<Status> {
+        self.0.changes()
+    }
+
+    /// Ends it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the stopping.
+    pub async fn stop(&self) {
+        self.0.stop().await;
+    }
+}

@@ -1,0 +1,146 @@
+//! Locks for scheduled jobs: the same schedule on every node, one run of each job per tick.
+
+use crate::error::AcquireError;
+use crate::guard::Guard;
+use crate::leases::Leases;
+use std::time::Duration;
+use tenure_core::{Fence, Loss, Tick};
+use tokio_util::sync::CancellationToken;
+
+/// Locks jobs by name, as job schedulers expect: taken if free, renewed by itself while the job runs, and kept for a minimum
+/// time.
+///
+/// The minimum is for jobs that are shorter than the nodes' clocks are apart: without it, a node whose tick comes a moment later
+/// would find the lock free again and run the job once more. Choose it longer than clocks differ, shorter than the schedule's
+/// period.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// use tenure::{Leases, election::Locker};
+///
+/// let locker = Locker::new(Leases::new(tenure::memory())?).at_least_for(Duration::from_millis(20));
+/// if let Some(lock) = locker.lock("nightly-report").await? {
+///     println!("running with fence {}", lock.fence());
+///     assert!(locker.lock("nightly-report").await?.is_none(), "another tick finds it taken");
+///     lock.unlock().await;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Locker {
+    leases: Leases,
+    prefix: String,
+    at_least: Duration,
+}
+
+impl Locker {
+    /// A locker whose locks ride on the session of `leases`.
+    #[must_use]
+    pub fn new(leases: Leases) -> Locker {
+        Locker { leases, prefix: "job/".to_owned(), at_least: Duration::ZERO }
+    }
+
+    /// What the locks' keys begin with; `job/` by default. The job's name follows.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Keeps each lock for at least this long from when it was taken, also when the job ends sooner; not at all by default. Should
+    /// the process die meanwhile, its locks end with its session's ttl.
+    #[must_use]
+    pub fn at_least_for(mut self, minimum: Duration) -> Self {
+        self.at_least = minimum;
+        self
+    }
+
+    /// The lock of `job`, if nobody has it.
+    ///
+    /// # Errors
+    /// [`AcquireError::Store`] when the store can't be reached or the name is bad.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, a claim that is under way is followed up and given back in the background.
+    pub async fn lock(&self, job: impl AsRef<str>) -> Result<Option<JobLock>, AcquireError> {
+        let taken_at = self.leases.clock().held();
+        match self.leases.try_acquire(format!("{}{}", self.prefix, job.as_ref())).await {
+            Ok(guard) => {
+                let free_at = taken_at.after(self.at_least);
+                Ok(Some(JobLock { guard: Some(guard), leases: self.leases.clone(), free_at }))
+            }
+            Err(AcquireError::Held(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The lock of one run of a job. Dropping it unlocks it in the background, no sooner than the minimum time is over.
+#[derive(Debug)]
+#[must_use = "dropping a lock unlocks it"]
+pub struct JobLock {
+    guard: Option<Guard>,
+    leases: Leases,
+    free_at: Tick,
+}
+
+impl JobLock {
+    /// The fencing token of this run: send it along with every effect.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.guard.as_ref().map_or(Fence(0), Guard::fence)
+    }
+
+    /// Whether the lock is held at this instant. A few nanoseconds, no I/O.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::is_held)
+    }
+
+    /// Cancelled when the lock is lost, so that the job can end.
+    #[must_use]
+    pub fn cancelled(&self) -> CancellationToken {
+        self.guard.as_ref().map_or_else(CancellationToken::new, Guard::cancelled)
+    }
+
+    /// Waits until the lock is lost, and says why.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again.
+    pub async fn lost(&self) -> Loss {
+        match &self.guard {
+            Some(guard) => guard.lost().await,
+            None => Loss::Released,
+        }
+    }
+
+    /// Ends the run, and waits until the lock is free: at once, or when the minimum time is over.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, the lock is unlocked in the background.
+    pub async fn unlock(mut self) {
+        if let Some(guard) = self.guard.take() {
+            let done = tokio::spawn(free(guard, self.leases.clone(), self.free_at));
+            // It fails only if the runtime is being shut down.
+            let _ = done.await;
+        }
+    }
+}
+
+impl Drop for JobLock {
+    fn drop(&mut self) {
+        if let (Some(guard), Ok(runtime)) = (self.guard.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(free(guard, self.leases.clone(), self.free_at));
+        }
+    }
+}
+
+async fn free(guard: Guard, leases: Leases, at: Tick) {
+    let left = at.since(leases.clock().held());
+    tokio::select! {
+        () = tokio::time::sleep(left) => {}
+        _ = guard.lost() => {}
+    }
+    guard.release().await;
+}

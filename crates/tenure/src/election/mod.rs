@@ -1,0 +1,55 @@
+//! Elections: one leader for a key among all who want to lead it.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tenure::Candidate;
+//!
+//! let candidate = Candidate::new(tenure::memory()).key("reports").start()?;
+//! let term = candidate.elected().await?;
+//! assert!(candidate.is_leader());
+//! // Send the fence along with every effect, and let the resource refuse lower ones.
+//! println!("leading with fence {} for {:?} at least", term.fence, term.valid_for);
+//! candidate.stop().await;
+//! # Ok(()) }
+//! ```
+//!
+//! A [`Candidate`] runs in the background from its start: it follows the key, leads it when it can, and follows again
+//! when it has lost it. [`Candidate::is_leader`] asks no one and takes nanoseconds; it is never true past the
+//! deadline, though every call to the store hangs. Work that must not outlive the leadership goes into
+//! [`Candidate::run_while_leader`].
+//!
+//! Each candidate made by [`Candidate::new`] beats for itself, with one record. Those made by [`Candidate::on`] ride
+//! on the session of a [`crate::Leases`], which renews any number of them with one write.
+//!
+//! # What is logged
+//! Events of `tracing`, with the target `tenure::election` and fields `key`, `id` and, where there is one, `fence`:
+//!
+//! | name | level | when |
+//! |---|---|---|
+//! | `election.started` | debug | the candidate has begun to follow the key |
+//! | `election.elected` | info | it leads |
+//! | `election.step_down` | info | it is about to lead no more; field `cause` |
+//! | `election.ended` | info | it leads no more; field `cause` |
+//! | `election.leader` | info | another leads (field `leader`), or nobody |
+//! | `election.failing` | warn | the key can't be followed for now; field `error` |
+//! | `election.stopped` | debug | the candidate is over |
+//!
+//! # Scheduled jobs
+//! Where every node has the same schedule, either the leader alone runs the jobs (ask [`Candidate::is_leader`] at each
+//! tick), or each job is locked by name ([`Locker`]), so that runs are spread over the nodes.
+
+mod bodies;
+mod builder;
+mod candidate;
+mod locker;
+mod runner;
+mod status;
+
+pub use builder::CandidateBuilder;
+pub use candidate::{Candidate, Observer};
+pub use locker::{JobLock, Locker};
+pub use status::{Leader, Status};
+pub use tenure_core::election::{Standing, Term};
+
+#[doc = include_str!("../../docs/coming-from-less.md")]
+pub mod coming_from_less {}

@@ -1,0 +1,245 @@
+//! The task of a candidate: it steps the machine, gives its commands to the process's leases, and tells its users.
+
+use super::bodies::{Permit, Tenancy, Wish};
+use super::builder::Plan;
+use super::status::{Leader, Status, words};
+use crate::belief::Cell;
+use crate::driver::sleep_until;
+use crate::guard::Guard;
+use crate::leases::Leases;
+use crate::users::News;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tenure_core::election::{Cause, Change, Cue, Election, Standing, Term, Turn};
+use tenure_core::{Command, Fence, Key, LeaseId, Notice, Tick};
+use tenure_store::Store;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+/// What a candidate's task and its handles share.
+pub(super) struct Shared {
+    pub(super) leases: Leases,
+    pub(super) key: Key,
+    pub(super) grace: Duration,
+    pub(super) status: watch::Sender<Status>,
+    /// Cancelled when the task has ended.
+    pub(super) over: CancellationToken,
+    tenancy: RwLock<Option<Arc<Tenancy>>>,
+}
+
+impl Shared {
+    fn tenancy(&self) -> Option<Arc<Tenancy>> {
+        self.tenancy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_tenancy(&self, tenancy: Option<Arc<Tenancy>>) {
+        *self.tenancy.write().unwrap_or_else(PoisonError::into_inner) = tenancy;
+    }
+
+    pub(super) fn is_leader(&self) -> bool {
+        let tenancy = self.tenancy.read().unwrap_or_else(PoisonError::into_inner);
+        tenancy.as_ref().is_some_and(|tenancy| tenancy.guard.is_held())
+    }
+
+    pub(super) fn leadership(&self) -> Option<Term> {
+        let tenancy = self.tenancy.read().unwrap_or_else(PoisonError::into_inner);
+        let guard = &tenancy.as_ref()?.guard;
+        let valid_for = guard.remaining();
+        (!valid_for.is_zero()).then(|| Term { fence: guard.fence(), valid_for })
+    }
+}
+
+/// Starts the task.
+pub(super) fn start(plan: Plan, observes: bool) -> (Arc<Shared>, mpsc::UnboundedSender<Wish>) {
+    let (wishes, wished) = mpsc::unbounded_channel();
+    let (tell, told) = mpsc::unbounded_channel();
+    let standing = if observes { Standing::Observing } else { Standing::Following };
+    let shared = Arc::new(Shared {
+        leases: plan.leases.clone(),
+        key: plan.terms.key.clone(),
+        grace: plan.grace,
+        status: watch::Sender::new(Status { standing, leader: None }),
+        over: CancellationToken::new(),
+        tenancy: RwLock::new(None),
+    });
+    let runner = Runner {
+        machine: Election::new(plan.terms.clone(), plan.bugs()),
+        shared: Arc::clone(&shared),
+        leases: plan.leases,
+        owned: plan.owned,
+        wishes: wishes.downgrade(),
+        wished,
+        tell,
+        told,
+        listening: None,
+        cell: None,
+        resigning: Vec::new(),
+        wake_at: None,
+    };
+    tokio::spawn(runner.run(if observes { Cue::Observe } else { Cue::Start }));
+    (shared, wishes)
+}
+
+struct Runner {
+    machine: Election,
+    shared: Arc<Shared>,
+    leases: Leases,
+    owned: bool,
+    wishes: mpsc::WeakUnboundedSender<Wish>,
+    wished: mpsc::UnboundedReceiver<Wish>,
+    tell: mpsc::UnboundedSender<News>,
+    told: mpsc::UnboundedReceiver<News>,
+    /// The lease whose notices are passed on to us.
+    listening: Option<LeaseId>,
+    /// What the leases' driver and the guard of the lease that was won last share.
+    cell: Option<Arc<Cell>>,
+    resigning: Vec<oneshot::Sender<bool>>,
+    wake_at: Option<Tick>,
+}
+
+impl Runner {
+    async fn run(mut self, first: Cue<'static>) {
+        if self.leases.store().capabilities().watch {
+            self.leases.inner.listen.send_if_modified(|on| !std::mem::replace(on, true));
+        }
+        let (key, id) = (self.shared.key.clone(), self.leases.holder().clone());
+        tracing::debug!(name: "election.started", target: "tenure::election", %key, %id);
+        self.cue(Cue::Told(&Notice::SessionValid(self.leases.inner.session.until())));
+        self.cue(first);
+        while self.machine.standing() != Standing::Stopped {
+            let clock = Arc::clone(&self.leases.inner.clock);
+            tokio::select! {
+                biased;
+                Some(news) = self.told.recv() => self.hear(news),
+                wish = self.wished.recv() => self.grant(wish.unwrap_or(Wish::Stop)),
+                () = sleep_until(&*clock, self.wake_at) => self.cue(Cue::Wake),
+            }
+        }
+        self.leases.inner.stop_listening(self.listening);
+        tracing::debug!(name: "election.stopped", target: "tenure::election", %key, %id);
+        if self.owned {
+            self.leases.stop().await;
+        }
+        self.shared.over.cancel();
+    }
+
+    fn hear(&mut self, news: News) {
+        if news.cell.is_some() {
+            self.cell = news.cell;
+        }
+        self.cue(Cue::Told(&news.notice));
+    }
+
+    fn grant(&mut self, wish: Wish) {
+        match wish {
+            Wish::Resign(done) => {
+                let leads = matches!(self.machine.standing(), Standing::Leading | Standing::SteppingDown);
+                if leads {
+                    self.resigning.push(done);
+                    self.cue(Cue::Resign);
+                }
+            }
+            Wish::Stop => self.cue(Cue::Stop),
+            Wish::Body(reply) => {
+                let tenancy = self.shared.tenancy().filter(|_| self.machine.standing() == Standing::Leading);
+                let permit =
+                    tenancy.zip(self.wishes.upgrade()).map(|(tenancy, wishes)| Permit::new(tenancy, wishes));
+                if permit.is_some() {
+                    self.cue(Cue::BodyBegan);
+                }
+                // If nobody waits for it any more, the permit's drop says that the body has ended.
+                let _ = reply.send(permit);
+            }
+            Wish::BodyEnded { joined } => self.cue(Cue::BodyEnded { joined }),
+        }
+    }
+
+    fn cue(&mut self, cue: Cue<'_>) {
+        let inner = Arc::clone(&self.leases.inner);
+        let Turn { changes, commands, wake_at } =
+            self.machine.step(inner.clock.now(), cue, &mut || inner.next_id());
+        self.wake_at = wake_at;
+        for change in changes {
+            self.change(change);
+        }
+        let standing = self.machine.standing();
+        self.shared
+            .status
+            .send_if_modified(|status| std::mem::replace(&mut status.standing, standing) != standing);
+        for command in commands {
+            if let Command::Acquire(lease, _) = &command {
+                inner.stop_listening(self.listening.replace(*lease));
+                inner.listen_to(*lease, self.tell.clone());
+            }
+            inner.send(command);
+        }
+        if !matches!(standing, Standing::Leading | Standing::SteppingDown) {
+            for done in self.resigning.drain(..) {
+                let _ = done.send(true);
+            }
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        let (key, id) = (&self.shared.key, self.leases.holder());
+        match change {
+            Change::Elected { lease, fence } => {
+                tracing::info!(name: "election.elected", target: "tenure::election", %key, %id, %fence);
+                self.elected(lease, fence);
+            }
+            Change::StepDown(cause) => {
+                let cause = words(&cause);
+                tracing::info!(name: "election.step_down", target: "tenure::election", %key, %id, cause);
+                if let Some(tenancy) = self.shared.tenancy() {
+                    tenancy.stop.cancel();
+                }
+            }
+            Change::Ended(cause) => {
+                let cause = self.ended(&cause);
+                tracing::info!(name: "election.ended", target: "tenure::election", %key, %id, cause);
+            }
+            Change::Leader(sighting) => {
+                let leader = sighting.map(Leader::from);
+                let by = leader.as_ref().map(|leader| leader.id.to_string());
+                tracing::info!(name: "election.leader", target: "tenure::election", %key, %id, leader = by);
+                self.led_by(leader);
+            }
+            Change::Failing(error) => {
+                tracing::warn!(name: "election.failing", target: "tenure::election", %key, %id, %error);
+            }
+            Change::Stopped => self.led_by(None),
+        }
+    }
+
+    fn elected(&mut self, lease: LeaseId, fence: Fence) {
+        let terms = self.machine.terms();
+        let cell = self.cell.take().unwrap_or_default();
+        let (leases, key) = (self.leases.clone(), terms.key.clone());
+        let guard = Guard::borrowed(leases, lease, key, fence, terms.ttl, terms.rides, cell);
+        let leader = Leader {
+            id: self.leases.holder().clone(),
+            fence,
+            since: self.leases.inner.clock.now().wall,
+            labels: terms.labels.clone(),
+        };
+        self.shared.set_tenancy(Some(Arc::new(Tenancy { guard, stop: CancellationToken::new() })));
+        self.led_by(Some(leader));
+    }
+
+    /// Nobody here believes from now on, whoever still has the guard included.
+    fn ended(&self, cause: &Cause) -> String {
+        if let Some(tenancy) = self.shared.tenancy() {
+            tenancy.guard.cell().belief.end();
+        }
+        self.shared.set_tenancy(None);
+        words(cause)
+    }
+
+    fn led_by(&self, leader: Option<Leader>) {
+        self.shared.status.send_if_modified(|status| {
+            let changed = status.leader != leader;
+            status.leader = leader;
+            changed
+        });
+    }
+}

@@ -1,0 +1,217 @@
+//! S6 for leaders: what runs while one leads has ended before the key is given up.
+//!
+//! Plan: a body that returns leaves the leadership alone; one that is told to stop ends first, on resignation, on stop, on loss
+//! and on its caller's going; one that does not listen is aborted in time; one that can't be ended leaves the key to expire;
+//! one that panics is told; several run at a time.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{TTL, World, settle, timed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tenure::election::Standing;
+use tenure::{AnyStore, BodyError, Candidate, CandidateBuilder, Loss};
+use tenure_store::{Fault, FaultyStore};
+
+/// Counts the bodies that are alive.
+#[derive(Clone, Default)]
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn enter(&self) -> Entered {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Entered(self.clone())
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+struct Entered(Alive);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+type Faults = FaultyStore<tenure::MemoryStore>;
+
+fn candidate(world: &World, set: impl FnOnce(CandidateBuilder) -> CandidateBuilder) -> (Candidate, Faults) {
+    let (faults, store) = world.line();
+    let builder = Candidate::new(AnyStore::new(store)).clock(world.clock.clone());
+    (set(builder).start().unwrap(), faults)
+}
+
+/// Two candidates, of which the first leads.
+async fn pair(world: &World) -> (Candidate, Faults, Candidate) {
+    let (first, faults) = candidate(world, |candidate| candidate);
+    first.elected().await.unwrap();
+    let (second, _) = candidate(world, |candidate| candidate);
+    tokio::time::sleep(TTL).await;
+    (first, faults, second)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_body_that_returns_leaves_the_leadership_alone() {
+    let world = World::new();
+    let (first, _) = candidate(&world, |candidate| candidate);
+    for _ in 0..3 {
+        let fence =
+            first.run_while_leader(|held| async move { held.is_held().then(|| held.fence()) }).await.unwrap();
+        assert_eq!(fence, first.leadership().map(|term| term.fence));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_bodies_end_before_a_resignation_is_through() {
+    let world = World::new();
+    let (first, _, second) = pair(&world).await;
+    let alive = Alive::default();
+    let mut running = Vec::new();
+    for _ in 0..3 {
+        let (first, alive) = (first.clone(), alive.clone());
+        running.push(tokio::spawn(async move {
+            let body = move |held: tenure::Held| async move {
+                let _here = alive.enter();
+                held.cancelled().cancelled().await;
+                // Winding up takes a while, and it still leads meanwhile.
+                tokio::time::sleep(Duration::from_millis(800)).await;
+                held.is_held()
+            };
+            first.run_while_leader(body).await
+        }));
+    }
+    settle().await;
+    assert_eq!(alive.count(), 3);
+    let resigning = tokio::spawn({
+        let first = first.clone();
+        async move { first.resign().await }
+    });
+    settle().await;
+    assert_eq!(first.status().standing, Standing::SteppingDown);
+    assert!(first.is_leader() && first.resign().await, "asked twice, it waits as well");
+    assert!(resigning.await.unwrap());
+    assert_eq!(alive.count(), 0);
+    for body in running {
+        let result = body.await.unwrap();
+        assert!(
+            matches!(result, Err(BodyError::Interrupted { why: Loss::Released, value: Some(true) })),
+            "{result:?}"
+        );
+    }
+    second.elected().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_on_loss_bodies_are_over_before_another_leads() {
+    let world = World::new();
+    let (first, faults, second) = pair(&world).await;
+    let alive = Alive::default();
+    let running = tokio::spawn({
+        let (first, alive) = (first.clone(), alive.clone());
+        async move {
+            // It does not listen.
+            let body = move |held: tenure::Held| async move {
+                let _here = alive.enter();
+                while held.is_held() {
+                    tokio::time::sleep(Duration::from_millis(7)).await;
+                }
+                "outlived it"
+            };
+            first.run_while_leader(body).await
+        }
+    });
+    settle().await;
+    faults.always(Fault::Hang);
+    while !second.is_leader() {
+        assert!(!(first.is_leader() && second.is_leader()));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(alive.count(), 0);
+    let result = running.await.unwrap();
+    assert!(matches!(result, Err(BodyError::Interrupted { value: None, .. })), "{result:?}");
+    faults.always(Fault::None);
+    let (_, after) = timed(second.stop()).await;
+    assert!(after < Duration::from_millis(100));
+    first.run_while_leader(|held| async move { assert!(held.is_held()) }).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_stop_waits_for_bodies_and_a_caller_that_goes_ends_its_own() {
+    let world = World::new();
+    let (first, _, second) = pair(&world).await;
+    let alive = Alive::default();
+    let body = |alive: Alive| {
+        move |held: tenure::Held| async move {
+            let _here = alive.enter();
+            held.cancelled().cancelled().await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+    // The caller has no patience: its body ends, and the candidate leads on.
+    let brief = tokio::time::timeout(Duration::from_secs(1), first.run_while_leader(body(alive.clone())));
+    assert!(brief.await.is_err());
+    assert_eq!(alive.count(), 1, "it is winding up");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(alive.count() == 0 && first.is_leader());
+    let running = tokio::spawn({
+        let (first, alive) = (first.clone(), alive.clone());
+        async move { first.run_while_leader(body(alive)).await }
+    });
+    settle().await;
+    let ((), took) = timed(first.stop()).await;
+    assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(1), "{took:?}");
+    assert_eq!(alive.count(), 0);
+    assert!(running.await.unwrap().is_err());
+    second.elected().await.unwrap();
+    let refused = first.run_while_leader(|_| async {}).await;
+    assert!(matches!(refused, Err(BodyError::Acquire(tenure::AcquireError::Stopped))), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_body_that_panics_is_told_and_the_leadership_goes_on() {
+    let world = World::new();
+    let (first, _) = candidate(&world, |candidate| candidate);
+    let result = first.run_while_leader(|_| async { panic!("on purpose") }).await;
+    assert!(matches!(result, Err(BodyError::<()>::Panicked(text)) if text.contains("panic")));
+    assert!(first.is_leader());
+    assert!(first.resign().await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn s6_a_body_that_cannot_be_ended_leaves_the_key_to_expire() {
+    let store = tenure::memory();
+    let ttl = Duration::from_millis(500);
+    let of = |id: &str| Candidate::new(store.clone()).ttl(ttl).grace(Duration::from_millis(20)).id(id);
+    let first = of("first").start().unwrap();
+    first.elected().await.unwrap();
+    let second = of("second").start().unwrap();
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let running = tokio::spawn({
+        let first = first.clone();
+        async move {
+            let body = move |_| async move {
+                // Blocks a whole worker thread until the test says so.
+                let _ = blocked.recv_timeout(Duration::from_secs(20));
+            };
+            first.run_while_leader(body).await
+        }
+    });
+    tokio::time::sleep(ttl / 10).await;
+    let record = |store: AnyStore| async move {
+        tenure::Store::read(&store, &"default".parse().unwrap()).await.unwrap().unwrap()
+    };
+    let resigned = first.resign().await;
+    let result = running.await.unwrap();
+    assert!(matches!(result, Err(BodyError::Interrupted { value: None, .. })), "{result:?}");
+    assert!(resigned && !first.is_leader());
+    let standing = record(store.clone()).await.record;
+    assert!(standing.tenure.is_some(), "not vacated while the body may still act");
+    let term = second.elected().await.unwrap();
+    assert!(term.fence > standing.fence, "taken over once it had expired");
+    release.send(()).unwrap();
+}

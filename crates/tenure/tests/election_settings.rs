@@ -1,0 +1,55 @@
+//! Settings of candidates. Plan: each that is out of range or does not fit the others is refused with a remedy, by `start` and by
+//! `observe`, before any I/O; those at the limits are taken.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{World, settle};
+use std::time::Duration;
+use tenure::{AnyStore, Candidate, Metadata};
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_do_not_fit_are_refused_before_any_io() {
+    let world = World::new();
+    let (_, line) = world.line();
+    let secs = Duration::from_secs;
+    let on_store = || Candidate::new(AnyStore::new(line.clone())).clock(world.clock.clone());
+    let process = world.process();
+    let riding = || Candidate::on(&process.leases);
+    let large = Metadata::from([("x".to_owned(), tenure::Value::Text("x".repeat(5000)))]);
+    let cases = [
+        (on_store().key(""), "a key can't be empty"),
+        (on_store().id("x".repeat(257)), "the limit is 256"),
+        (on_store().ttl(Duration::from_millis(1)), "below this store's minimum"),
+        (on_store().follow_every(secs(3)), "choose 2.5s or less, or a longer ttl"),
+        (on_store().hold_every(secs(4)), "choose 3.333333333s or less, or a longer ttl"),
+        (on_store().hold_every(Duration::ZERO), "choose 1 ms or more"),
+        (on_store().hold_every(secs(3)), "3 errors in a row, one every 3s, take 9s"),
+        (on_store().errors(0), "choose 1 or more"),
+        (on_store().preference(9), "beyond the last, 8"),
+        (on_store().labels(large), "limit of 4096"),
+        (on_store().grace(secs(5)), "one failed renewal would end every body"),
+        (riding().ttl(secs(5)), "LeasesBuilder::session_ttl"),
+        (riding().hold_every(secs(1)), "LeasesBuilder::renew_every"),
+        (riding().id("me"), "LeasesBuilder::holder"),
+        (riding().errors(3), "3 errors in a row, one every 3.333333333s"),
+    ];
+    for (builder, text) in cases {
+        let refused = builder.clone().start().unwrap_err().to_string();
+        assert!(refused.contains(text), "{refused}");
+        assert_eq!(builder.observe().unwrap_err().to_string(), refused);
+    }
+    settle().await;
+    assert_eq!(line.take().round_trips() + process.store.take().round_trips(), 0);
+    // Hold rates that fit are taken, those of sessions too.
+    for ok in [
+        on_store().hold_every(secs(2)).errors(4),
+        on_store().ttl(Duration::from_millis(50)),
+        riding().errors(2),
+    ] {
+        ok.start().unwrap().elected().await.unwrap();
+    }
+    let (_, line) = world.line();
+    let refused = world.builder(&line).renew_every(secs(4)).start().unwrap_err().to_string();
+    assert!(refused.contains("a third of the session's ttl, 3.333333333s"), "{refused}");
+}
