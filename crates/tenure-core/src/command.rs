@@ -1,7 +1,7 @@
 //! What users ask of a holder.
 
 use crate::bid::{Carry, Patience};
-use crate::edit::Token;
+use crate::edit::{Heir, Token};
 use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::time::Ttl;
@@ -40,6 +40,8 @@ pub enum Command {
     /// Give up a lease, or the attempt to get it; with other metadata in the same write, if given. Answered by
     /// `Released`.
     Release(LeaseId, Option<Metadata>),
+    /// Give a held lease to another process, in one write. Answered by `Released`.
+    Pass(LeaseId, Box<Heir>),
     /// Stop believing, but leave the record to expire: what was done under the lease could not be ended for certain.
     /// Answered by `Released`.
     Lapse(LeaseId),
@@ -55,6 +57,9 @@ pub enum Command {
     Adopt(LeaseId, Box<Token>),
     /// Give up a tenure that is plain data. Answered by `Released`.
     Return(LeaseId, Box<Token>),
+    /// Write other metadata into the session's record, now or when it begins. Answered by `Announced` once a session that is
+    /// up shows it.
+    Announce(Metadata),
     /// Begin the session now rather than with the first lease that rides on it.
     Start,
     /// Give up everything. Answered by `Stopped`.

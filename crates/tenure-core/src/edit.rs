@@ -8,7 +8,7 @@ use crate::ctx::{Attempt, Ctx};
 use crate::error::{ErrorKind, StoreError};
 use crate::fence::{Fence, Nonce, Version};
 use crate::key::{HolderId, Key};
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, RESERVED};
 use crate::op::{Answer, Expect, OpId, Outcome, Write};
 use crate::record::{Letter, Occupant, Record, Ride, Stored, Tenure};
 use crate::time::{Tick, Ttl, Wall};
@@ -34,12 +34,25 @@ pub struct Token {
     pub metadata: Metadata,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Who is to have a key next.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Heir {
+    /// Who.
+    pub holder: HolderId,
+    /// The session that its lease is to ride on. If that has ended meanwhile, the key is free for anyone.
+    pub ride: Ride,
+    /// The session's ttl, by which those judge the claim who find the session deleted.
+    pub ttl: Ttl,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
     /// Leave a vacant record that keeps the fence.
     Vacate,
     /// Write the tenure again: a beat, with the metadata and the ride that the edit names.
     Amend,
+    /// Write a new tenure of another process, with a higher fence: so there is no instant without a holder.
+    Pass(Box<Heir>),
     /// As `Amend`, under a new tenure id: so whoever else has a copy of the token has nothing any more.
     Adopt,
 }
@@ -61,6 +74,8 @@ pub(crate) struct Edit {
     pub(crate) ride: Option<Ride>,
     /// Letters that were found in the record. They stay there, unless it is adopted by whom they are told to.
     pub(crate) mail: Vec<Letter>,
+    /// Whether the metadata that stands in the record is to stay: no other was asked for.
+    pub(crate) keeps: bool,
     change: Change,
     in_flight: Option<(OpId, Attempt)>,
     /// Writes that may have landed: all that were sent but for those that were refused.
@@ -83,6 +98,7 @@ impl Edit {
             token,
             ride,
             mail: Vec::new(),
+            keeps: true,
             change,
             in_flight: None,
             unresolved: Vec::new(),
@@ -101,8 +117,23 @@ impl Edit {
     fn send(&mut self, ctx: &mut Ctx<'_>) {
         let nonce = ctx.nonces.draw();
         let token = &self.token;
-        let tenure = match self.change {
+        // A hostile fence that leaves no higher one can't be passed on.
+        let next = token.fence.next(Fence::floor(ctx.now.wall)).ok();
+        let (fence, heir) = match (&self.change, next) {
+            (Change::Pass(heir), Some(next)) => (next, Some(heir)),
+            _ => (token.fence, None),
+        };
+        let tenure = match &self.change {
             Change::Vacate => None,
+            Change::Pass(_) => heir.map(|heir| Tenure {
+                id: nonce,
+                beat: nonce,
+                holder: heir.holder.clone(),
+                ttl: heir.ttl,
+                since: ctx.now.wall,
+                ride: Some(heir.ride.clone()),
+                mail: Vec::new(),
+            }),
             Change::Amend | Change::Adopt => Some(Tenure {
                 id: if self.renames(ctx) { nonce } else { token.id },
                 beat: nonce,
@@ -113,13 +144,7 @@ impl Edit {
                 mail: if self.change == Change::Adopt { Vec::new() } else { self.mail.clone() },
             }),
         };
-        let record = Record {
-            fence: token.fence,
-            nonce,
-            stamp: ctx.now.wall,
-            tenure,
-            metadata: token.metadata.clone(),
-        };
+        let record = Record { fence, nonce, stamp: ctx.now.wall, tenure, metadata: token.metadata.clone() };
         let write = Write { key: token.key.clone(), expect: Expect::Unchanged(token.version), record };
         let attempt = Attempt { nonce, sent: ctx.now.held };
         self.in_flight = Some((ctx.write(write, token.ttl), attempt));
@@ -160,7 +185,7 @@ impl Edit {
     fn refused(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>) -> Option<EditEnd> {
         let Some(current) = current else { return Some(EditEnd::NotOurs(None)) };
         // Mail changes the record's nonce, but not its beat.
-        let last_own = match (self.change, &current.record.tenure) {
+        let last_own = match (&self.change, &current.record.tenure) {
             (Change::Amend | Change::Adopt, Some(tenure)) => tenure.beat,
             _ => current.record.nonce,
         };
@@ -176,6 +201,11 @@ impl Edit {
         // Still ours, but something else was written: mail, or another process with the same token.
         self.token.version = current.version;
         self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
+        if self.keeps {
+            self.token.metadata = current.record.metadata;
+        } else if let Some(shared) = current.record.metadata.get(RESERVED) {
+            self.token.metadata.insert(RESERVED.to_owned(), shared.clone());
+        }
         if unconditional {
             self.token.fence = current.record.fence;
         }

@@ -231,12 +231,14 @@ impl Holder {
             }
             Command::Acquire(id, want) => self.acquire(now, id, want),
             Command::Release(id, metadata) => self.release(now, id, metadata),
+            Command::Pass(id, heir) => self.pass(now, id, *heir),
             Command::Lapse(id) => self.lapse(now, id),
             Command::Update(id, metadata) => self.update(now, id, metadata),
             Command::Detach(id, ttl) => self.detach(now, id, ttl),
             Command::Refresh(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Refresh),
             Command::Adopt(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Adopt),
             Command::Return(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Release),
+            Command::Announce(about) => self.announce(now, about),
             Command::Start => self.want_session(now),
             Command::Stop => self.stop(now),
         }

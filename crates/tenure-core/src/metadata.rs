@@ -3,6 +3,10 @@
 use crate::error::InvalidInput;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The field that others than the holder write too: a holder that writes other metadata keeps what stands there, unless it
+/// knows of it.
+pub const RESERVED: &str = "tenure";
+
 /// Named values, ordered by name.
 pub type Metadata = BTreeMap<String, Value>;
 

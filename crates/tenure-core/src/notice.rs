@@ -48,6 +48,8 @@ pub enum Notice {
     Detached(LeaseId, Box<Token>),
     /// The tenure that a token stands for is over.
     NotOurs(LeaseId, Option<Occupant>),
+    /// The session's record shows the metadata that was to be announced.
+    Announced,
     /// Everything is given up.
     Stopped,
 }

@@ -13,6 +13,7 @@ use crate::hold::{Held, Hold, Loss};
 use crate::holder::Holder;
 use crate::key::Key;
 use crate::lease::Lease;
+use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::op::{Answer, OpId};
 use crate::record::{Ask, Letter, Ride};
@@ -72,6 +73,16 @@ impl Holder {
         };
         let (bid, end) = self.lend(now, Part::Session, |ctx| Bid::start(goal, ctx));
         self.after_session_bid(now, bid, end);
+    }
+
+    /// What the session's record says about this process, from now on.
+    pub(crate) fn announce(&mut self, now: Now, about: Metadata) {
+        self.desk.identity.about = about.clone();
+        if let State::Up(mut hold) = std::mem::replace(&mut self.session.state, State::Down) {
+            self.lend_to_session(now, &mut hold, |hold, ctx| hold.update(ctx, about));
+            self.set_wake(Part::Session, Some(hold.wake_at()));
+            self.session.state = State::Up(hold);
+        }
     }
 
     pub(crate) fn wake_session(&mut self, now: Now) {
@@ -209,7 +220,7 @@ impl Holder {
                 }
                 Held::Suspended => self.tell(Notice::SessionValid(Tick(0))),
                 Held::Mail(letters) => self.sort_mail(now, letters),
-                Held::Updated => {}
+                Held::Updated => self.tell(Notice::Announced),
                 Held::Lost(loss) => {
                     self.session.state = State::Down;
                     self.desk.vigils.end(&key);

@@ -35,6 +35,9 @@ impl Holder {
                 let token = Token { metadata, ..self.token_of_rider(&rider) };
                 let until = self.session.valid_until();
                 self.edit(now, id, token, Change::Amend, until, Purpose::Update, Some(rider));
+                if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
+                    editing.edit.keeps = false;
+                }
             }
             Some(Lease::Beating(mut hold)) => {
                 self.lend(now, Part::Lease(id.0), |ctx| hold.update(ctx, metadata));

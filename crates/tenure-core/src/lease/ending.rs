@@ -4,7 +4,7 @@ use super::{Lease, Purpose, Rider};
 use crate::bid::Goal;
 use crate::bugs::Bug;
 use crate::command::LeaseId;
-use crate::edit::Change;
+use crate::edit::{Change, Heir, Token};
 use crate::hold::Loss;
 use crate::holder::Holder;
 use crate::metadata::Metadata;
@@ -27,10 +27,14 @@ impl Holder {
             Lease::Beating(hold) => {
                 let until = now.held.after(hold.ttl.duration());
                 let mut token = self.token_of(&hold);
+                let keeps = metadata.is_none();
                 if let Some(metadata) = metadata {
                     token.metadata = metadata;
                 }
                 self.edit(now, id, token, Change::Vacate, until, Purpose::Release, None);
+                if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
+                    editing.edit.keeps = keeps;
+                }
             }
             Lease::Editing(mut editing) => {
                 match editing.purpose {
@@ -55,13 +59,42 @@ impl Holder {
         purpose: Purpose,
     ) {
         let mut token = self.token_of_rider(&rider);
+        let keeps = metadata.is_none();
         if let Some(metadata) = metadata {
             token.metadata = metadata;
         }
+        self.part_with(now, id, token, Change::Vacate, purpose, keeps);
+    }
+
+    fn part_with(
+        &mut self,
+        now: Now,
+        id: LeaseId,
+        token: Token,
+        change: Change,
+        purpose: Purpose,
+        keeps: bool,
+    ) {
         // As long as the session lives, nothing else would ever free the key.
-        self.edit(now, id, token, Change::Vacate, Tick::NEVER, purpose, None);
+        self.edit(now, id, token, change, Tick::NEVER, purpose, None);
         if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
             editing.edit.ride = self.session.ride(&self.desk.identity.session);
+            editing.edit.keeps = keeps;
+        }
+    }
+
+    /// Gives a held lease to another process. One that is not held by the session, or is being changed, is given up instead.
+    pub(crate) fn pass(&mut self, now: Now, id: LeaseId, heir: Heir) {
+        match self.leases.remove(&id) {
+            Some(Lease::Riding(rider)) => {
+                let token = self.token_of_rider(&rider);
+                self.part_with(now, id, token, Change::Pass(Box::new(heir)), Purpose::Release, true);
+            }
+            Some(lease) => {
+                self.put(id, lease);
+                self.release(now, id, None);
+            }
+            None => self.tell(Notice::Released(id, false)),
         }
     }
 

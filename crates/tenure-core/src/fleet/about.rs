@@ -1,0 +1,83 @@
+//! What a worker's session says about it.
+
+use super::plan::{Balance, Room};
+use crate::metadata::{Metadata, RESERVED, Value};
+use std::collections::BTreeSet;
+
+/// What a worker tells the others about itself, in its session's record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct About {
+    /// The most units that it takes; `u64::MAX` for any number.
+    pub units: u64,
+    /// The most weight that it takes; `u64::MAX` for any.
+    pub weight: u64,
+    /// What it offers to units with needs.
+    pub labels: BTreeSet<String>,
+    /// What it wants evened out. Where workers differ, what the first of them by name wants holds.
+    pub balance: Balance,
+    /// Whether it is about to go.
+    pub leaving: bool,
+}
+
+impl Default for About {
+    fn default() -> Self {
+        About {
+            units: u64::MAX,
+            weight: u64::MAX,
+            labels: BTreeSet::new(),
+            balance: Balance::Count,
+            leaving: false,
+        }
+    }
+}
+
+impl About {
+    /// What the session's record carries: `fields`, for people, and this.
+    #[must_use]
+    pub fn compose(&self, mut fields: Metadata) -> Metadata {
+        let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
+        let mut own = Metadata::new();
+        if self.units != u64::MAX {
+            own.insert("units".into(), number(self.units));
+        }
+        if self.weight != u64::MAX {
+            own.insert("weight".into(), number(self.weight));
+        }
+        if !self.labels.is_empty() {
+            own.insert("labels".into(), Value::TextSet(self.labels.clone()));
+        }
+        if self.balance == Balance::Weight {
+            own.insert("balance".into(), "weight".into());
+        }
+        if self.leaving {
+            own.insert("leaving".into(), true.into());
+        }
+        fields.insert(RESERVED.to_owned(), Value::Map(own));
+        fields
+    }
+
+    /// What a session's record says. None where it says nothing of the kind: it isn't a worker's.
+    #[must_use]
+    pub fn parse(metadata: &Metadata) -> Option<About> {
+        let Some(Value::Map(own)) = metadata.get(RESERVED) else { return None };
+        let number = |name: &str| match own.get(name) {
+            None => Some(u64::MAX),
+            Some(value) => value.as_i64().and_then(|n| u64::try_from(n).ok()),
+        };
+        let labels = match own.get("labels") {
+            None => BTreeSet::new(),
+            Some(Value::TextSet(labels)) => labels.clone(),
+            Some(_) => return None,
+        };
+        let balance = match own.get("balance").and_then(Value::as_text) {
+            Some("weight") => Balance::Weight,
+            _ => Balance::Count,
+        };
+        let leaving = own.get("leaving") == Some(&Value::Bool(true));
+        Some(About { units: number("units")?, weight: number("weight")?, labels, balance, leaving })
+    }
+
+    pub(crate) fn room(&self) -> Room {
+        Room { units: self.units, weight: self.weight, labels: self.labels.clone(), leaving: self.leaving }
+    }
+}

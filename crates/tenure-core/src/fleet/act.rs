@@ -1,0 +1,381 @@
+//! What the plan means for the units that this worker has or should have: it takes what is free and planned for it, waits for
+//! what another still has, and drains and passes on what is planned for others.
+
+use super::listing::{Owner, Peer, Unit};
+use super::look::Bump;
+use super::plan::Uncovered;
+use super::talk::{FleetNotice, Reason, Summary};
+use super::unit::{Status, UnitSpec};
+use super::worker::{Own, Stage, Worker};
+use crate::bid::{Carry, Patience};
+use crate::command::{Beat, Command, LeaseId, Want};
+use crate::edit::Heir;
+use crate::error::StoreError;
+use crate::fence::Fence;
+use crate::hold::Loss;
+use crate::key::{HolderId, Key};
+use crate::metadata::Metadata;
+use crate::record::{Ride, Stored};
+use crate::time::{Now, Tick};
+use std::collections::BTreeMap;
+
+type Target = Result<Key, Uncovered>;
+
+impl Worker {
+    /// Sets to work on a new plan.
+    pub(super) fn follow_plan(
+        &mut self,
+        now: Now,
+        units: BTreeMap<Key, Unit>,
+        targets: BTreeMap<Key, Target>,
+        mut summary: Summary,
+    ) {
+        self.awaited.clear();
+        self.declined.retain(|_, until| now.held < *until);
+        self.revise_own(&units, &targets);
+        summary.outgoing =
+            self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
+        if summary.outgoing > 0 && self.drain_at.is_none() {
+            // So that nothing lies idle, those who are to have it get the time to make the same plan.
+            self.drain_at = Some(now.held.after(self.ttl.part(16)));
+        }
+        let mut free = Vec::new();
+        for (key, unit) in units {
+            let mine = targets.get(&key).is_some_and(|target| target.as_ref() == Ok(&self.me));
+            match unit.owner {
+                _ if self.own.contains_key(&key) || self.declined.contains_key(&key) => {}
+                Owner::Nobody(stored) if mine => free.push((key, Some(stored))),
+                // Passed on to us, or claimed and forgotten: to be had even if only to be passed on.
+                Owner::Worker(session) if session == self.me => free.push((key, None)),
+                Owner::Worker(_) if mine => drop(self.awaited.insert(key)),
+                _ => {}
+            }
+        }
+        summary.incoming = self.awaited.len() + free.len();
+        self.tell(FleetNotice::Planned(Box::new(summary)));
+        for (key, stored) in free {
+            self.try_unit(now, key, stored);
+        }
+        if !self.awaited.is_empty() {
+            self.look_now(now);
+        }
+    }
+
+    /// Notes who is to have each of the own units, and which of them have to go.
+    fn revise_own(&mut self, units: &BTreeMap<Key, Unit>, targets: &BTreeMap<Key, Target>) {
+        for (key, own) in &mut self.own {
+            let unit = units.get(key);
+            if let Some(unit) = unit {
+                own.spec = unit.spec.clone();
+            }
+            let closed = unit.map_or(Status::Deleted, |unit| unit.spec.status);
+            own.heir = targets.get(key).and_then(|target| target.as_ref().ok()).cloned();
+            own.goes = match (targets.get(key), &own.heir) {
+                _ if closed != Status::Open => Some(Reason::Closed(closed)),
+                (_, Some(session)) if *session == self.me => None,
+                _ if self.leaving => Some(Reason::Leaving),
+                (_, Some(session)) => self.peers.get(session).map(|peer| Reason::Moved(peer.holder.clone())),
+                (Some(Err(why)), None) => Some(Reason::Uncovered(*why)),
+                (_, None) => None,
+            };
+        }
+    }
+
+    /// The drains that are due. The plan they come from must still be the newest: a unit that is passed on by an old one comes
+    /// to somebody who does not expect it.
+    pub(super) fn wake_drains(&mut self, now: Now) {
+        let Some(at) = self.drains_from().filter(|at| now.held >= *at) else { return };
+        if !std::mem::replace(&mut self.drain_due, true) {
+            self.look_now(now);
+        }
+        if self.look.seen_from < at || self.is_behind() || self.listing.is_some() {
+            return;
+        }
+        self.drain_at = None;
+        self.drain_due = false;
+        let goes =
+            |own: &Own| own.goes.clone().filter(|_| own.stage == Stage::Held).map(|why| (own.lease, why));
+        for (lease, reason) in self.own.values().filter_map(goes).collect::<Vec<_>>() {
+            self.drain(now, lease, reason);
+        }
+    }
+
+    /// When the next drains are due. A worker that leaves has told the others before.
+    fn drains_from(&self) -> Option<Tick> {
+        let at = self.drain_at?;
+        if self.leaving { self.leave_from.map(|from| from.max(at)) } else { Some(at) }
+    }
+
+    pub(super) fn drains_at(&self) -> Option<Tick> {
+        // Once they are due, it is a look that is waited for.
+        self.drains_from().filter(|_| !self.drain_due)
+    }
+
+    /// Claims a unit that should be free for this worker, or held by nobody else who lives.
+    pub(super) fn try_unit(&mut self, now: Now, key: Key, seen: Option<Box<Stored>>) {
+        if self.own.contains_key(&key) || self.is_stopping() {
+            return;
+        }
+        self.awaited.remove(&key);
+        let lease = self.new_lease();
+        let own = Own {
+            lease,
+            stage: Stage::Bidding,
+            fence: Fence(0),
+            spec: UnitSpec::default(),
+            fields: Metadata::new(),
+            heir: Some(self.me.clone()),
+            goes: None,
+        };
+        self.own.insert(key.clone(), own);
+        self.units.insert(lease, key.clone());
+        let (beat, carry) = (Beat::Session, Carry::Keep(seen));
+        self.order(now, Command::Acquire(lease, Want { key, beat, carry, patience: Patience::Try }));
+    }
+
+    pub(super) fn saw_awaited(&mut self, now: Now, key: Key, stored: Stored) {
+        let waits = match stored.record.tenure.as_ref().map(|tenure| &tenure.ride) {
+            None => false,
+            Some(None) => true,
+            Some(Some(ride)) => self.peers.get(&ride.session).is_some_and(|peer| peer.fence == ride.fence),
+        };
+        match UnitSpec::parse(stored.record.metadata.clone()) {
+            Ok((spec, _)) if spec.status != Status::Open => drop(self.awaited.remove(&key)),
+            Ok(_) if !waits => self.try_unit(now, key, Some(Box::new(stored))),
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    pub(super) fn acquired(&mut self, now: Now, lease: LeaseId, fence: Fence, metadata: Metadata) {
+        let Some((key, own)) = self.own_of(lease) else { return };
+        let parsed = UnitSpec::parse(metadata);
+        let Ok((spec, fields)) = parsed else { return self.give_away(now, lease) };
+        own.fence = fence;
+        own.spec = spec;
+        own.fields.clone_from(&fields);
+        own.stage = Stage::Held;
+        let stays = own.spec.status == Status::Open && own.heir.is_some() && !self.leaving;
+        let stays = stays && self.heir(lease).is_none();
+        if stays {
+            self.tell(FleetNotice::Assigned { unit: key, lease, fence, fields });
+        } else {
+            // Nothing has been done for it yet, so there is nothing to end.
+            self.give_away(now, lease);
+        }
+    }
+
+    /// Somebody else has it. Whether that is right, time will tell.
+    pub(super) fn missed(&mut self, now: Now, lease: LeaseId) {
+        if let Some(key) = self.forget(lease) {
+            self.awaited.insert(key);
+            self.look.next = self.look.next.min(now.held.after(self.ttl.part(16)));
+            // If it is still somebody else's by then, plans differ, and all have to look again.
+            self.want_bump(now.held.after(self.interval() * 2));
+        }
+    }
+
+    pub(super) fn vanished(&mut self, lease: LeaseId) {
+        self.forget(lease);
+    }
+
+    pub(super) fn failed(&mut self, now: Now, lease: LeaseId, error: StoreError) {
+        let Some((_, own)) = self.own_of(lease) else { return };
+        if own.stage == Stage::Bidding {
+            self.tell(FleetNotice::Trouble(error));
+            self.missed(now, lease);
+        } else {
+            self.tell(FleetNotice::Failed(lease, error));
+        }
+    }
+
+    pub(super) fn lost(&mut self, now: Now, lease: LeaseId, loss: Loss) {
+        let Some((_, own)) = self.own_of(lease) else { return };
+        let was_told = matches!(own.stage, Stage::Held | Stage::Draining);
+        self.forget(lease);
+        if was_told {
+            self.tell(FleetNotice::Lost(lease, loss));
+        } else {
+            self.tell(FleetNotice::Released(lease, false));
+        }
+        self.want_bump(now.held);
+    }
+
+    pub(super) fn released(&mut self, now: Now, lease: LeaseId, ours: bool) {
+        self.forget(lease);
+        self.tell(FleetNotice::Released(lease, ours));
+        if !self.own.values().any(|own| matches!(own.stage, Stage::Draining | Stage::Going))
+            && std::mem::take(&mut self.passed)
+        {
+            // All look once more whether what was passed on has arrived.
+            self.want_bump(now.held.after(self.interval() / 4));
+        }
+    }
+
+    pub(super) fn asked(&mut self, now: Now, lease: LeaseId, reason: Reason) {
+        let Some((_, own)) = self.own_of(lease) else { return };
+        if own.stage == Stage::Held {
+            own.heir = None;
+            self.drain(now, lease, reason);
+        }
+    }
+
+    fn drain(&mut self, now: Now, lease: LeaseId, reason: Reason) {
+        let until = now.held.after(self.options.drain);
+        if let Some((_, own)) = self.own_of(lease) {
+            own.stage = Stage::Draining;
+            self.tell(FleetNotice::Draining(lease, reason, until));
+        }
+    }
+
+    /// What was done for it has ended.
+    pub(super) fn drained(&mut self, now: Now, lease: LeaseId) {
+        let me = self.me.clone();
+        let leaving = self.leaving;
+        let Some((key, own)) = self.own_of(lease) else {
+            return self.tell(FleetNotice::Released(lease, false));
+        };
+        match own.stage {
+            Stage::Draining if own.heir.as_ref() == Some(&me) && !leaving => {
+                // The plan has changed its mind.
+                own.stage = Stage::Held;
+                let (fence, fields) = (own.fence, own.fields.clone());
+                self.tell(FleetNotice::Assigned { unit: key, lease, fence, fields });
+            }
+            Stage::Held | Stage::Draining => self.give_away(now, lease),
+            Stage::Bidding | Stage::Going => {}
+        }
+    }
+
+    /// Passes it to whom it is planned for, or to nobody.
+    fn give_away(&mut self, now: Now, lease: LeaseId) {
+        let heir = self.heir(lease);
+        self.going(lease);
+        match heir {
+            Some(heir) => {
+                self.passed = true;
+                self.order(now, Command::Pass(lease, Box::new(heir)));
+            }
+            None => {
+                self.want_bump(now.held.after(self.interval() / 2));
+                self.order(now, Command::Release(lease, None));
+            }
+        }
+    }
+
+    /// Who else is to have it.
+    fn heir(&self, lease: LeaseId) -> Option<Heir> {
+        let own = self.own.get(self.units.get(&lease)?)?;
+        let session = own.heir.as_ref().filter(|session| **session != self.me)?;
+        self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| heir_of(session, peer))
+    }
+
+    pub(super) fn update(&mut self, now: Now, lease: LeaseId, fields: Metadata) {
+        let Some((_, own)) = self.own_of(lease) else {
+            return self.tell(FleetNotice::Lost(lease, Loss::Released));
+        };
+        match own.spec.compose(fields.clone()) {
+            Ok(metadata) => {
+                own.fields = fields;
+                self.order(now, Command::Update(lease, metadata));
+            }
+            Err(error) => self.tell(FleetNotice::Failed(lease, error.into())),
+        }
+    }
+
+    pub(super) fn finish(&mut self, now: Now, lease: LeaseId, fields: Option<Metadata>) {
+        let Some((_, own)) = self.own_of(lease) else {
+            return self.tell(FleetNotice::Released(lease, false));
+        };
+        own.spec.status = Status::Done;
+        let fields = fields.unwrap_or_else(|| own.fields.clone());
+        match own.spec.compose(fields) {
+            Ok(metadata) => {
+                self.going(lease);
+                self.order(now, Command::Release(lease, Some(metadata)));
+                // Many units may be finished at about the same time: the others need to hear of it once.
+                self.want_bump(now.held.after(self.interval()));
+            }
+            Err(error) => self.tell(FleetNotice::Failed(lease, error.into())),
+        }
+    }
+
+    /// Gives it to whoever else may have it and has least.
+    pub(super) fn decline(&mut self, now: Now, lease: LeaseId) {
+        let Some((key, own)) = self.own_of(lease) else {
+            return self.tell(FleetNotice::Released(lease, false));
+        };
+        let needs = own.spec.needs.clone();
+        let until = now.held.after(self.ttl.duration());
+        self.declined.insert(key.clone(), until);
+        let fits = |peer: &Peer| {
+            let about = &peer.about;
+            !about.leaving && peer.planned < about.units && needs.is_subset(&about.labels)
+        };
+        let others = self.peers.iter().filter(|(_, peer)| fits(peer));
+        let heir =
+            others.min_by_key(|(session, peer)| (peer.planned, *session)).map(|(session, _)| session.clone());
+        if let Some(peer) = heir.as_ref().and_then(|session| self.peers.get_mut(session)) {
+            peer.planned += 1;
+        }
+        if let Some(own) = self.own.get_mut(&key) {
+            own.heir = heir;
+        }
+        self.give_away(now, lease);
+    }
+
+    pub(super) fn hand_to(&mut self, now: Now, lease: LeaseId, to: &HolderId) {
+        let session = self.peers.iter().find(|(_, peer)| peer.holder == *to && !peer.about.leaving);
+        let session = session.map(|(session, _)| session.clone());
+        match (self.own_of(lease), session) {
+            (Some((_, own)), session @ Some(_)) => {
+                own.heir = session;
+                self.give_away(now, lease);
+            }
+            (Some(_), None) => {
+                let text = format!("there is no worker {to} in the fleet; see its roster");
+                self.tell(FleetNotice::Failed(lease, StoreError::invalid(text)));
+            }
+            (None, _) => self.tell(FleetNotice::Released(lease, false)),
+        }
+    }
+
+    pub(super) fn going(&mut self, lease: LeaseId) {
+        if let Some((_, own)) = self.own_of(lease) {
+            own.stage = Stage::Going;
+        }
+    }
+
+    fn own_of(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
+        let key = self.units.get(&lease)?.clone();
+        let own = self.own.get_mut(&key)?;
+        Some((key, own))
+    }
+
+    fn forget(&mut self, lease: LeaseId) -> Option<Key> {
+        let key = self.units.remove(&lease)?;
+        self.own.remove(&key);
+        Some(key)
+    }
+
+    /// A worker that leaves stops when nothing is left.
+    pub(super) fn wake_leaving(&mut self, now: Now) {
+        if self.has_left() && self.leave_from.is_none_or(|at| now.held >= at) {
+            self.stop(now);
+        }
+    }
+
+    /// Whether nothing is left of a worker that leaves, and the others were told.
+    fn has_left(&self) -> bool {
+        let is_told = self.session_fence().is_none() || self.leave_from.is_some();
+        self.leaving && self.own.is_empty() && is_told && matches!(self.bump, Bump::Idle)
+    }
+
+    pub(super) fn leaving_wakes(&self) -> Option<Tick> {
+        self.leave_from.filter(|_| self.has_left())
+    }
+}
+
+fn heir_of(session: &Key, peer: &Peer) -> Heir {
+    let ride = Ride { session: session.clone(), fence: peer.fence };
+    Heir { holder: peer.holder.clone(), ride, ttl: peer.ttl }
+}

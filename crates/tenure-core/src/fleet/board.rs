@@ -1,0 +1,55 @@
+//! The board: one small record that tells all workers of a fleet when to look into it again.
+//!
+//! Its fence is the *generation*: it grows when a worker comes, goes or dies, and when units are added, changed or finished.
+//! Without a push from the store, a worker that suspects another of being dead sets the *alarm*, which keeps the generation but
+//! makes all look more often until it has been decided.
+
+use crate::error::StoreError;
+use crate::fence::{Fence, Nonce};
+use crate::key::Key;
+use crate::metadata::{Metadata, Value};
+use crate::op::{Expect, Write};
+use crate::record::{Record, Stored};
+use crate::time::Wall;
+
+const ALARM: &str = "alarm";
+
+/// The generation that a board shows.
+#[must_use]
+pub fn generation(board: Option<&Stored>) -> Fence {
+    board.map_or(Fence(0), |board| board.record.fence)
+}
+
+/// The write that raises the generation over the one that was seen.
+///
+/// Whoever loses it twice in a row need not repeat it: between the two, somebody else has raised it.
+///
+/// # Errors
+/// `Foreign` when a hostile board leaves no higher generation.
+pub fn bump(board: Key, seen: Option<&Stored>, nonce: Nonce, wall: Wall) -> Result<Write, StoreError> {
+    let fence = generation(seen).next(Fence::floor(wall))?;
+    Ok(write(board, seen, fence, nonce, wall, Metadata::new()))
+}
+
+/// The write that sets the alarm.
+pub(crate) fn alarm(board: Key, seen: &Stored, nonce: Nonce, wall: Wall) -> Write {
+    let alarm = Metadata::from([(ALARM.to_owned(), Value::Bool(true))]);
+    write(board, Some(seen), seen.record.fence, nonce, wall, alarm)
+}
+
+/// Whether the alarm is set.
+pub(crate) fn is_alarmed(board: Option<&Stored>) -> bool {
+    board.is_some_and(|board| board.record.metadata.get(ALARM) == Some(&Value::Bool(true)))
+}
+
+fn write(
+    key: Key,
+    seen: Option<&Stored>,
+    fence: Fence,
+    nonce: Nonce,
+    wall: Wall,
+    metadata: Metadata,
+) -> Write {
+    let expect = seen.map_or(Expect::Absent, |seen| Expect::Unchanged(seen.version));
+    Write { key, expect, record: Record { fence, nonce, stamp: wall, tenure: None, metadata } }
+}

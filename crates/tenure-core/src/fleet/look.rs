@@ -1,0 +1,322 @@
+//! The look: in each third of a ttl one request shows a worker the board, its neighbours in the ring of workers, and, while
+//! units are on their way to it, some of those. So a dead worker is noticed by whoever watches it, and nothing is listed
+//! before the board has changed.
+
+use super::board;
+use super::listing::Peer;
+use super::talk::FleetNotice;
+use super::worker::{Errand, Stage, Worker};
+use crate::error::StoreError;
+use crate::fence::Fence;
+use crate::key::Key;
+use crate::op::{Answer, Expect, Listed, Op, Outcome, Write};
+use crate::record::{Record, Stored};
+use crate::time::{Now, Tick};
+use crate::vigil::Verdict;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How many neighbours are watched where the store doesn't tell ages: so that a run of dead ones is noticed together.
+const NEIGHBOURS: usize = 8;
+/// How many awaited units one look shows.
+const AWAITED: usize = 64;
+
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Look {
+    pub(super) under_way: bool,
+    pub(super) next: Tick,
+    /// When the last look that was answered was sent.
+    pub(super) seen_from: Tick,
+    sent: Tick,
+    /// Something may have changed after the look that is under way had read it.
+    again: bool,
+    /// The neighbours that the look under way is at.
+    neighbours: Vec<Key>,
+    /// The last awaited unit that was looked at.
+    cursor: Option<Key>,
+    /// Whether sessions' ages are told, as far as is known.
+    attested: bool,
+    /// Since when the board shows the alarm.
+    alarmed: Option<Tick>,
+}
+
+impl Look {
+    pub(super) fn wake_at(&self) -> Option<Tick> {
+        (!self.under_way).then_some(self.next)
+    }
+}
+
+/// A board that is to be raised.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Bump {
+    Idle,
+    At(Tick),
+    Sent {
+        write: Box<Write>,
+        /// The generation that made the first attempt fail: a higher one than this does as well as our own.
+        lost_to: Option<Fence>,
+        /// Something more has happened since.
+        again: bool,
+    },
+}
+
+impl Bump {
+    pub(super) fn wake_at(&self) -> Option<Tick> {
+        if let Bump::At(at) = self { Some(*at) } else { None }
+    }
+}
+
+impl Worker {
+    /// A hint from the store.
+    pub(super) fn hint(&mut self, now: Now, key: Option<&Key>) {
+        match key {
+            Some(key) if *key == self.board_key => self.look_now(now),
+            Some(key) if self.awaited.contains(key) => self.try_unit(now, key.clone(), None),
+            Some(_) => {}
+            None => self.look_now(now),
+        }
+    }
+
+    pub(super) fn look_now(&mut self, now: Now) {
+        if self.look.under_way {
+            self.look.again = true;
+        } else {
+            self.look.next = self.look.next.min(now.held);
+        }
+    }
+
+    pub(super) fn wake_look(&mut self, now: Now) {
+        if self.look.under_way || now.held < self.look.next {
+            return;
+        }
+        let mut keys = vec![self.board_key.clone()];
+        let count = if self.look.attested { 1 } else { NEIGHBOURS };
+        self.look.neighbours = self.neighbours(count);
+        keys.extend(self.look.neighbours.iter().cloned());
+        keys.extend(self.next_awaited());
+        self.look.under_way = true;
+        self.look.again = false;
+        self.look.sent = now.held;
+        self.look.next = now.held.after(self.pace(now));
+        self.send(Errand::Look, Op::ReadMany(keys));
+    }
+
+    /// How long until the next look, if nothing happens.
+    fn pace(&self, now: Now) -> Duration {
+        let alarmed = self.look.alarmed.is_some_and(|since| now.held.since(since) < self.ttl.duration() * 2);
+        let moving = !self.awaited.is_empty() || self.own.values().any(|own| own.stage == Stage::Draining);
+        match (alarmed || moving, self.options.push) {
+            (false, _) => self.interval(),
+            (true, true) => self.interval() / 4,
+            (true, false) => self.ttl.part(32),
+        }
+    }
+
+    /// The next of the live workers in the ring. The ring's order is that of a hash, so that those who are likely to die
+    /// together, with names that are alike, don't stand together.
+    fn neighbours(&self, count: usize) -> Vec<Key> {
+        let place = |key: &Key| (mix(key), key.clone());
+        let ring: BTreeMap<_, _> = self.peers.keys().map(|key| (place(key), key)).collect();
+        let me = place(&self.me);
+        let after = ring.range((std::ops::Bound::Excluded(me.clone()), std::ops::Bound::Unbounded));
+        after.chain(ring.range(..me)).map(|(_, key)| (*key).clone()).take(count).collect()
+    }
+
+    fn next_awaited(&mut self) -> Vec<Key> {
+        let after = self.look.cursor.take();
+        let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let mut next: Vec<Key> =
+            self.awaited.range((from, std::ops::Bound::Unbounded)).take(AWAITED).cloned().collect();
+        if next.len() < AWAITED {
+            let rest = AWAITED.min(self.awaited.len()) - next.len();
+            next.extend(self.awaited.iter().take(rest).cloned());
+        }
+        self.look.cursor = next.last().cloned();
+        next
+    }
+
+    pub(super) fn looked(&mut self, now: Now, result: Result<Answer, StoreError>) {
+        self.look.under_way = false;
+        let found = match result {
+            Ok(Answer::Listed(found)) => found,
+            Ok(_) => return,
+            Err(error) => {
+                self.look.next = self.look.next.min(now.held.after(self.ttl.part(16)));
+                return self.tell(FleetNotice::Trouble(error));
+            }
+        };
+        self.look.seen_from = self.look.sent;
+        let mut found: BTreeMap<Key, Result<Stored, StoreError>> =
+            found.into_iter().map(|Listed { key, stored }| (key, stored)).collect();
+        match found.remove(&self.board_key).transpose() {
+            Ok(board) => self.saw_board(now, board),
+            Err(error) => self.tell(FleetNotice::Trouble(error)),
+        }
+        for key in std::mem::take(&mut self.look.neighbours) {
+            self.saw_neighbour(now, &key, found.remove(&key));
+        }
+        for (key, stored) in found {
+            if let (true, Ok(stored)) = (self.awaited.contains(&key), stored) {
+                self.saw_awaited(now, key, stored);
+            }
+        }
+        if self.look.again {
+            self.look_now(now);
+        }
+    }
+
+    pub(super) fn saw_board(&mut self, now: Now, board: Option<Stored>) {
+        let same =
+            self.board.as_ref().map(|board| board.version) == board.as_ref().map(|board| board.version);
+        if !same || !board::is_alarmed(board.as_ref()) {
+            self.look.alarmed = board::is_alarmed(board.as_ref()).then_some(now.held);
+            if self.look.alarmed.is_some() {
+                self.look.next = self.look.next.min(now.held.after(self.pace(now)));
+            }
+        }
+        self.board = board;
+    }
+
+    fn saw_neighbour(&mut self, now: Now, key: &Key, found: Option<Result<Stored, StoreError>>) {
+        let Some(Peer { fence, .. }) = self.peers.get(key) else { return };
+        let stored = match found {
+            Some(Ok(stored)) => stored,
+            // Whoever deletes or damages a session has it counted as gone once the roster is listed again.
+            Some(Err(_)) | None => return self.neighbour_left(now, key),
+        };
+        let tenure = match &stored.record.tenure {
+            Some(tenure) if stored.record.fence == *fence => tenure.clone(),
+            _ => return self.neighbour_left(now, key),
+        };
+        self.look.attested = stored.age.is_some() && self.holder.desk.rules.first_sight;
+        let Worker { holder, .. } = self;
+        let rules = holder.desk.rules.clone();
+        match holder.desk.vigils.judge(now, key, &stored, &tenure, &rules, true) {
+            Verdict::Silent => self.fence_neighbour(now, key.clone(), stored),
+            Verdict::Live { until } => {
+                self.look.next = self.look.next.min(until);
+                let left = until.since(now.held);
+                // A renewal, which is due every third of a ttl, is overdue.
+                if left < tenure.ttl.duration() * 7 / 12 {
+                    self.raise_alarm(now);
+                }
+            }
+        }
+    }
+
+    /// It has stopped, or its session is a new one.
+    fn neighbour_left(&mut self, now: Now, key: &Key) {
+        let leaving = self.peers.remove(key).is_some_and(|peer| peer.about.leaving);
+        if !leaving {
+            self.want_bump(now.held);
+        }
+    }
+
+    /// Its units can be taken once its session can't be renewed any more.
+    fn fence_neighbour(&mut self, now: Now, key: Key, stored: Stored) {
+        self.peers.remove(&key);
+        let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };
+        let record =
+            Record { fence, nonce: self.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
+        let write = Write { key: key.clone(), expect: Expect::Unchanged(stored.version), record };
+        self.send(Errand::Fence(key), Op::Write(Box::new(write)));
+    }
+
+    pub(super) fn fenced(&mut self, now: Now, key: &Key, result: Result<Answer, StoreError>) {
+        if let Err(error) = result {
+            self.tell(FleetNotice::Trouble(error));
+        } else {
+            self.holder.desk.vigils.end(key);
+        }
+        // Won or lost or unknown, the roster shows what it came to.
+        self.want_bump(now.held);
+    }
+
+    /// Without a push, the others would learn of a death only at their next regular look.
+    fn raise_alarm(&mut self, now: Now) {
+        if self.options.push || self.look.alarmed.is_some() {
+            return;
+        }
+        if let Some(board) = &self.board {
+            self.look.alarmed = Some(now.held);
+            let write = board::alarm(self.board_key.clone(), board, self.nonces.draw(), now.wall);
+            self.send(Errand::Alarm, Op::Write(Box::new(write)));
+        }
+    }
+
+    pub(super) fn alarmed(&mut self, now: Now, result: Result<Answer, StoreError>) {
+        match result {
+            Ok(Answer::Write(Outcome::Lost(current))) => self.saw_board(now, current),
+            Ok(_) => self.look_now(now),
+            Err(error) => self.tell(FleetNotice::Trouble(error)),
+        }
+    }
+
+    /// Something has changed that the others should look into.
+    pub(super) fn want_bump(&mut self, at: Tick) {
+        match &mut self.bump {
+            Bump::Idle => self.bump = Bump::At(at),
+            Bump::At(planned) => *planned = (*planned).min(at),
+            Bump::Sent { again, .. } => *again = true,
+        }
+    }
+
+    pub(super) fn wake_bump(&mut self, now: Now) {
+        if matches!(self.bump, Bump::At(at) if now.held >= at) {
+            let seen = self.board.clone();
+            self.send_bump(now, seen.as_ref(), None);
+        }
+    }
+
+    fn send_bump(&mut self, now: Now, seen: Option<&Stored>, lost_to: Option<Fence>) {
+        match board::bump(self.board_key.clone(), seen, self.nonces.draw(), now.wall) {
+            Ok(write) => {
+                let again = matches!(self.bump, Bump::Sent { again: true, .. });
+                self.send(Errand::Bump, Op::Write(Box::new(write.clone())));
+                self.bump = Bump::Sent { write: Box::new(write), lost_to, again };
+            }
+            Err(error) => {
+                self.bump = Bump::Idle;
+                self.tell(FleetNotice::Trouble(error));
+            }
+        }
+    }
+
+    pub(super) fn bumped(&mut self, now: Now, result: Result<Answer, StoreError>) {
+        let Bump::Sent { write, lost_to, again } = &self.bump else { return };
+        let (lost_to, again) = (*lost_to, *again);
+        let retry = now.held.after(self.ttl.part(32));
+        match result {
+            Ok(Answer::Write(Outcome::Won { version, .. })) => {
+                let board = Stored { record: write.record.clone(), version, age: None };
+                self.bump = if again { Bump::At(retry) } else { Bump::Idle };
+                self.saw_board(now, Some(board));
+            }
+            Ok(Answer::Write(Outcome::Lost(current))) => {
+                self.saw_board(now, current.clone());
+                let standing = board::generation(current.as_ref());
+                match lost_to {
+                    // Between the two attempts, and so after what we have to tell, somebody else has raised it.
+                    Some(before) if standing > before => {
+                        self.bump = if again { Bump::At(retry) } else { Bump::Idle };
+                    }
+                    before => self.send_bump(now, current.as_ref(), Some(before.unwrap_or(standing))),
+                }
+            }
+            Ok(_) => self.bump = Bump::Idle,
+            Err(error) => {
+                self.bump = Bump::At(retry);
+                self.tell(FleetNotice::Trouble(error));
+            }
+        }
+    }
+}
+
+/// FNV-1a (Fowler, Noll, Vo 1991), which spreads names well enough for a ring, with a final mix.
+fn mix(key: &Key) -> u64 {
+    let hash = key
+        .as_str()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

@@ -1,0 +1,29 @@
+//! Fleets: units of work, partitioned over the workers of one name.
+//!
+//! Everything is a record below one prefix. A *unit* is a record that exists whether anyone holds it or not, and carries what
+//! the plan needs to know of it. A *worker* is a process's session, which says what room it has; so the sessions are the
+//! roster. The *board* is one small record whose fence grows whenever something about the fleet has changed that the
+//! others should look into: nobody lists anything before that.
+//!
+//! [`Worker`] is the machine of one process in a fleet. It has a [`crate::Holder`] in it, and adds a look at the board and at
+//! its neighbour in every third of a ttl, a listing when the board has changed, the [`plan`], and what follows from it for the
+//! units that this worker has or should have.
+
+mod about;
+mod act;
+mod board;
+mod listing;
+mod look;
+mod names;
+pub mod plan;
+mod talk;
+mod unit;
+mod worker;
+
+pub use about::About;
+pub use board::{bump, generation};
+pub use names::FleetName;
+pub use plan::{Balance, Uncovered};
+pub use talk::{FleetCommand, FleetNotice, Options, Reason, Summary};
+pub use unit::{Status, UnitSpec};
+pub use worker::Worker;

@@ -1,0 +1,93 @@
+//! Where the records of a fleet are.
+
+use crate::error::InvalidInput;
+use crate::key::{HolderId, Key};
+use std::fmt;
+
+/// The name of a fleet: all workers and units of one name belong together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FleetName(String);
+
+impl FleetName {
+    /// The longest name, in bytes.
+    pub const MAX_BYTES: usize = 128;
+
+    /// Checks and takes a name.
+    ///
+    /// # Errors
+    /// When it is empty, longer than 128 bytes, or has a `/` in it.
+    pub fn new(name: impl Into<String>) -> Result<FleetName, InvalidInput> {
+        let name = name.into();
+        if name.is_empty() || name.len() > Self::MAX_BYTES || name.contains('/') {
+            let shown: String = name.chars().take(40).collect();
+            return Err(InvalidInput::new(format!(
+                "a fleet can't be named {shown:?}; a name has 1 to {} bytes and no '/'",
+                Self::MAX_BYTES
+            )));
+        }
+        Ok(FleetName(name))
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What the keys of all of this fleet's records begin with.
+    #[must_use]
+    pub fn prefix(&self) -> String {
+        format!("fleet/{}/", self.0)
+    }
+
+    /// What the keys of its units begin with.
+    #[must_use]
+    pub fn unit_prefix(&self) -> String {
+        format!("fleet/{}/unit/", self.0)
+    }
+
+    /// What the keys of its workers' sessions begin with.
+    #[must_use]
+    pub fn worker_prefix(&self) -> String {
+        format!("fleet/{}/worker/", self.0)
+    }
+
+    /// The key of its board.
+    ///
+    /// # Errors
+    /// Never for a name that was checked.
+    pub fn board(&self) -> Result<Key, InvalidInput> {
+        Key::new(format!("fleet/{}/board", self.0))
+    }
+
+    /// The key of a unit.
+    ///
+    /// # Errors
+    /// When the unit's name is empty or too long.
+    pub fn unit(&self, unit: &str) -> Result<Key, InvalidInput> {
+        if unit.is_empty() {
+            return Err(InvalidInput::new("a unit's name can't be empty"));
+        }
+        Key::new(self.unit_prefix() + unit)
+    }
+
+    /// The key of a worker's session.
+    ///
+    /// # Errors
+    /// When the worker's id is too long for a key.
+    pub fn worker(&self, holder: &HolderId) -> Result<Key, InvalidInput> {
+        Key::new(self.worker_prefix() + holder.as_str())
+    }
+
+    /// The unit's name that a key stands for, if it is one of this fleet's.
+    #[must_use]
+    pub fn unit_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
+        key.as_str().strip_prefix(&self.unit_prefix())
+    }
+}
+
+impl fmt::Display for FleetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_debug())
+    }
+}

@@ -1,0 +1,270 @@
+//! Which worker should own which unit: one pure function, the same answer everywhere, so no leader is needed.
+//!
+//! What a worker has it keeps, unless that is too much or not allowed; what nobody has goes to whoever has least; then
+//! units move from the fullest to the emptiest for as long as that evens them out. So moves are few, and a fleet that is
+//! even is left alone. The order in which planned moves are done does not matter: planning again half-way gives the rest
+//! of the same moves, at least while all units are alike.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is evened out between workers.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Balance {
+    /// How many units each has: within one of each other.
+    #[default]
+    Count,
+    /// How much their units weigh together, as far as single weights allow.
+    Weight,
+}
+
+/// A unit, as far as planning goes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Load {
+    /// What it weighs; 0 counts as 1.
+    pub weight: u64,
+    /// The labels that its worker must have.
+    pub needs: BTreeSet<String>,
+    /// The index of the worker that has it now.
+    pub owner: Option<usize>,
+}
+
+/// A worker, as far as planning goes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Room {
+    /// The most units that it takes.
+    pub units: u64,
+    /// The most weight that it takes.
+    pub weight: u64,
+    /// What it offers.
+    pub labels: BTreeSet<String>,
+    /// Whether it is about to go: it keeps nothing.
+    pub leaving: bool,
+}
+
+/// Why no worker is to own a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Uncovered {
+    /// There is no worker, or all are leaving.
+    NoWorker,
+    /// No worker has the labels that it needs.
+    NoLabels,
+    /// All who could take it are full.
+    NoRoom,
+}
+
+/// For each unit, in the order in which they were given, the index of its worker or the reason why there is none.
+pub type Plan = Vec<Result<usize, Uncovered>>;
+
+/// Plans who should own what. Workers must come in the same order everywhere, and so must units: by name.
+///
+/// 10,000 units over 100 workers take a few milliseconds.
+#[must_use]
+pub fn plan(units: &[Load], workers: &[Room], balance: Balance) -> Plan {
+    let mut table = Planner::new(units, workers, balance);
+    table.settle_owned();
+    // Evening out may make room for what nobody could take before.
+    loop {
+        let left = table.pool.len();
+        table.place_pool();
+        table.even_out();
+        if table.pool.is_empty() || table.pool.len() == left {
+            return table.finish();
+        }
+    }
+}
+
+/// Units that are the same to the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Class {
+    needs: usize,
+    cost: u64,
+    weight: u64,
+}
+
+#[derive(Debug, Default)]
+struct Seat {
+    cost: u64,
+    weight: u64,
+    units: u64,
+    /// What it has, by class; each class in the order of units.
+    has: BTreeMap<Class, BTreeSet<usize>>,
+}
+
+struct Planner<'a> {
+    units: &'a [Load],
+    workers: &'a [Room],
+    classes: Vec<Class>,
+    /// For each set of needs, whether each worker may take it.
+    allowed: Vec<Vec<bool>>,
+    seats: Vec<Seat>,
+    /// Workers that keep something, by what they have.
+    ranks: BTreeSet<(u64, usize)>,
+    pool: Vec<usize>,
+    owners: Plan,
+}
+
+impl<'a> Planner<'a> {
+    fn new(units: &'a [Load], workers: &'a [Room], balance: Balance) -> Self {
+        let mut sets: BTreeMap<&BTreeSet<String>, usize> = BTreeMap::new();
+        let mut allowed: Vec<Vec<bool>> = Vec::new();
+        let classes = units.iter().map(|unit| {
+            let needs = *sets.entry(&unit.needs).or_insert_with(|| {
+                let fits = |worker: &Room| !worker.leaving && unit.needs.is_subset(&worker.labels);
+                allowed.push(workers.iter().map(fits).collect());
+                allowed.len() - 1
+            });
+            let weight = unit.weight.max(1);
+            let cost = if balance == Balance::Count { 1 } else { weight };
+            Class { needs, cost, weight }
+        });
+        let classes = classes.collect();
+        Planner {
+            units,
+            workers,
+            classes,
+            allowed,
+            seats: workers.iter().map(|_| Seat::default()).collect(),
+            ranks: (0..workers.len()).filter(|&at| !workers[at].leaving).map(|at| (0, at)).collect(),
+            pool: Vec::new(),
+            owners: vec![Err(Uncovered::NoWorker); units.len()],
+        }
+    }
+
+    fn has_room(&self, worker: usize, class: Class) -> bool {
+        let (seat, room) = (&self.seats[worker], &self.workers[worker]);
+        seat.units < room.units && seat.weight.saturating_add(class.weight) <= room.weight
+    }
+
+    fn give(&mut self, unit: usize, worker: usize) {
+        let class = self.classes[unit];
+        let seat = &mut self.seats[worker];
+        self.ranks.remove(&(seat.cost, worker));
+        seat.cost = seat.cost.saturating_add(class.cost);
+        seat.weight = seat.weight.saturating_add(class.weight);
+        seat.units += 1;
+        seat.has.entry(class).or_default().insert(unit);
+        self.ranks.insert((seat.cost, worker));
+        self.owners[unit] = Ok(worker);
+    }
+
+    /// Takes from `worker` its first unit of `class`.
+    fn take(&mut self, worker: usize, class: Class) -> Option<usize> {
+        let seat = &mut self.seats[worker];
+        let own = seat.has.get_mut(&class)?;
+        let unit = own.pop_first()?;
+        if own.is_empty() {
+            seat.has.remove(&class);
+        }
+        self.ranks.remove(&(seat.cost, worker));
+        seat.cost = seat.cost.saturating_sub(class.cost);
+        seat.weight = seat.weight.saturating_sub(class.weight);
+        seat.units -= 1;
+        self.ranks.insert((seat.cost, worker));
+        Some(unit)
+    }
+
+    /// What each has and may keep; the rest goes into the pool. What is kept where room is short are the last, since it
+    /// is the first that move.
+    fn settle_owned(&mut self) {
+        for unit in (0..self.units.len()).rev() {
+            let class = self.classes[unit];
+            let may = |&owner: &usize| self.allowed[class.needs].get(owner) == Some(&true);
+            match self.units[unit].owner.filter(may) {
+                Some(owner) if self.has_room(owner, class) => self.give(unit, owner),
+                _ => self.pool.push(unit),
+            }
+        }
+    }
+
+    /// The heaviest first, each to the emptiest that may have it.
+    fn place_pool(&mut self) {
+        let mut pool = std::mem::take(&mut self.pool);
+        pool.sort_by_key(|&unit| (std::cmp::Reverse(self.classes[unit].cost), unit));
+        for unit in pool {
+            let class = self.classes[unit];
+            let allowed = &self.allowed[class.needs];
+            let to = self.ranks.iter().find(|(_, at)| allowed[*at] && self.has_room(*at, class));
+            match to.copied() {
+                Some((_, worker)) => self.give(unit, worker),
+                None => {
+                    self.owners[unit] = Err(self.why_not(class));
+                    self.pool.push(unit);
+                }
+            }
+        }
+    }
+
+    fn why_not(&self, class: Class) -> Uncovered {
+        if self.ranks.is_empty() {
+            Uncovered::NoWorker
+        } else if self.allowed[class.needs].contains(&true) {
+            Uncovered::NoRoom
+        } else {
+            Uncovered::NoLabels
+        }
+    }
+
+    /// Each move makes the sum of squares smaller, so this ends; and with nothing left to even out it does nothing.
+    fn even_out(&mut self) {
+        while let Some((from, to, class)) = self.best_move() {
+            let Some(unit) = self.take(from, class) else { return };
+            self.give(unit, to);
+        }
+    }
+
+    /// From the fullest that has something to give to the emptiest that may have it.
+    fn best_move(&self) -> Option<(usize, usize, Class)> {
+        for &(full, from) in self.ranks.iter().rev() {
+            let mut seen = BTreeSet::new();
+            for &(empty, to) in &self.ranks {
+                let gap = full - empty;
+                if gap < 2 {
+                    break;
+                }
+                if let Some(class) = self.best_class(from, to, gap, &mut seen) {
+                    return Some((from, to, class));
+                }
+            }
+        }
+        None
+    }
+
+    /// The class whose cost comes closest to half the gap, so that few moves close it.
+    fn best_class(&self, from: usize, to: usize, gap: u64, seen: &mut BTreeSet<usize>) -> Option<Class> {
+        // Workers with the same permissions and unlimited room are the same to `from`: only the emptiest is worth a look.
+        let unlimited = self.workers[to].units == u64::MAX && self.workers[to].weight == u64::MAX;
+        let same = self.allowed.iter().all(|allowed| allowed[to]);
+        if unlimited && same && !seen.insert(0) {
+            return None;
+        }
+        let classes = self.seats[from].has.keys();
+        let fits =
+            |class: &&Class| class.cost < gap && self.allowed[class.needs][to] && self.has_room(to, **class);
+        classes
+            .filter(fits)
+            .min_by_key(|class| (gap.abs_diff(class.cost.saturating_mul(2)), **class))
+            .copied()
+    }
+
+    /// Who moves where is settled last, and by order alone: of the units of a class that leave their owners the first go to
+    /// the first workers. So it does not matter which of several moves is done first.
+    fn finish(mut self) -> Plan {
+        let mut moves: BTreeMap<Class, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        for (unit, owner) in self.owners.iter().enumerate() {
+            if let Ok(to) = *owner
+                && self.units[unit].owner != Some(to)
+            {
+                let (who, whither) = moves.entry(self.classes[unit]).or_default();
+                who.push(unit);
+                whither.push(to);
+            }
+        }
+        for (who, mut whither) in moves.into_values() {
+            whither.sort_unstable();
+            for (unit, to) in who.into_iter().zip(whither) {
+                self.owners[unit] = Ok(to);
+            }
+        }
+        self.owners
+    }
+}

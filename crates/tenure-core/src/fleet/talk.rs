@@ -1,0 +1,128 @@
+//! How a worker's machine and its users talk.
+
+use super::about::About;
+use super::names::FleetName;
+use super::plan::Uncovered;
+use super::unit::Status;
+use crate::command::LeaseId;
+use crate::error::StoreError;
+use crate::fence::Fence;
+use crate::hold::Loss;
+use crate::key::{HolderId, Key};
+use crate::metadata::Metadata;
+use crate::time::Tick;
+use std::time::Duration;
+
+/// How a worker takes part.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// In which fleet.
+    pub fleet: FleetName,
+    /// What it offers.
+    pub about: About,
+    /// How long the body of a unit that is to move may take to end.
+    pub drain: Duration,
+    /// Whether the store hints at changes: then nothing is polled for.
+    pub push: bool,
+}
+
+/// What users ask of a [`Worker`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum FleetCommand {
+    /// Take part.
+    Join,
+    /// Write other fields into a unit's record. Answered by `Updated`, `Failed` or the unit's loss.
+    Update(LeaseId, Metadata),
+    /// What was done for a unit has ended: pass it on to where it belongs. Answered by `Released`, or by `Assigned` if it
+    /// belongs here after all.
+    Drained(LeaseId),
+    /// The unit is done, and nobody is to have it again; with other fields, if given. Answered by `Released`.
+    Finish(LeaseId, Option<Metadata>),
+    /// Let another worker have the unit. Answered by `Released`.
+    Decline(LeaseId),
+    /// Let this very worker have the unit. Answered by `Released`, or `Failed` if there is no such worker.
+    HandTo(LeaseId, HolderId),
+    /// What was done for the unit could not be ended for certain: let it expire. Answered by `Released`.
+    Lapse(LeaseId),
+    /// Offer something else from now on.
+    Offer(About),
+    /// Units were added or changed from here: tell the others.
+    Tell,
+    /// Go: pass everything on to the others, then stop. What is held is drained first. Answered by `Stopped`.
+    Leave,
+    /// Go at once: give everything up. Answered by `Stopped`.
+    Stop,
+}
+
+/// Why a unit is to be let go of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It is planned for another worker.
+    Moved(HolderId),
+    /// This worker is leaving.
+    Leaving,
+    /// Somebody asked for it.
+    Asked,
+    /// It was withdrawn: it is lost when the session's present validity ends.
+    Revoked,
+    /// It was finished or deleted by somebody else.
+    Closed(Status),
+    /// No worker can have it any more, this one included.
+    Uncovered(Uncovered),
+}
+
+/// What a plan came to, as this worker sees it.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub struct Summary {
+    /// The board's fence when it was planned.
+    pub generation: Fence,
+    /// Live workers, this one included.
+    pub workers: usize,
+    /// Units with work to do.
+    pub units: usize,
+    /// How many of them are this worker's by the plan.
+    pub planned: usize,
+    /// How many this worker has to pass on.
+    pub outgoing: usize,
+    /// How many this worker waits for.
+    pub incoming: usize,
+    /// Units that nobody can have, with the reason.
+    pub uncovered: Vec<(Key, Uncovered)>,
+    /// Units whose records can't be read, with the reason.
+    pub damaged: Vec<(Key, StoreError)>,
+}
+
+/// What a [`Worker`] tells its users.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum FleetNotice {
+    /// The unit is this worker's, as long as the session is believed in.
+    Assigned {
+        /// Its key.
+        unit: Key,
+        /// Names it in commands.
+        lease: LeaseId,
+        /// Its fence.
+        fence: Fence,
+        /// The users' fields.
+        fields: Metadata,
+    },
+    /// End what is done for the unit, by then at the latest, and say `Drained`.
+    Draining(LeaseId, Reason, Tick),
+    /// The unit is gone.
+    Lost(LeaseId, Loss),
+    /// The fields are written.
+    Updated(LeaseId),
+    /// What was asked for could not be done; the unit is still held.
+    Failed(LeaseId, StoreError),
+    /// The unit is given up. False: it was not ours any more, or is left to expire.
+    Released(LeaseId, bool),
+    /// All that is held is believed until then; not at all, for now, at tick 0.
+    Valid(Tick),
+    /// There is a new plan.
+    Planned(Box<Summary>),
+    /// The store could not be asked about the fleet; it will be asked again.
+    Trouble(StoreError),
+    /// Everything is given up.
+    Stopped,
+}

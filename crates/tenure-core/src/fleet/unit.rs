@@ -1,0 +1,113 @@
+//! What a unit's record says about it, beside the users' fields.
+
+use crate::error::{InvalidInput, StoreError};
+use crate::metadata::{Metadata, RESERVED, Value};
+use std::collections::BTreeSet;
+
+/// Whether there is work to do on a unit.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Status {
+    /// There is: some worker should hold it.
+    #[default]
+    Open,
+    /// It was finished. It stays, and is given to nobody.
+    Done,
+    /// It was deleted. Whoever holds it lets go of it; its record stays, for its fence, until `gc` removes it.
+    Deleted,
+}
+
+/// What the plan needs to know of a unit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitSpec {
+    /// What it weighs in a plan by weight; 1 by default.
+    pub weight: u64,
+    /// The labels that its worker must have.
+    pub needs: BTreeSet<String>,
+    /// Whether there is work to do.
+    pub status: Status,
+}
+
+impl Default for UnitSpec {
+    fn default() -> Self {
+        UnitSpec { weight: 1, needs: BTreeSet::new(), status: Status::Open }
+    }
+}
+
+impl UnitSpec {
+    /// What a unit's record carries: the users' fields and this.
+    ///
+    /// # Errors
+    /// When the users' fields have one named `tenure`, which is this, or the weight is 0 or over 2^53.
+    pub fn compose(&self, mut fields: Metadata) -> Result<Metadata, InvalidInput> {
+        if fields.contains_key(RESERVED) {
+            return Err(InvalidInput::new(format!(
+                "the field {RESERVED:?} is kept for tenure; choose another name"
+            )));
+        }
+        if self.weight == 0 || self.weight > 1 << 53 {
+            return Err(InvalidInput::new(format!("a unit can't weigh {}; choose 1 to 2^53", self.weight)));
+        }
+        let own = self.fields();
+        if !own.is_empty() {
+            fields.insert(RESERVED.to_owned(), Value::Map(own));
+        }
+        Ok(fields)
+    }
+
+    /// Only what differs from the default is written, so that a plain unit costs nothing.
+    fn fields(&self) -> Metadata {
+        let mut own = Metadata::new();
+        if self.weight != 1 {
+            own.insert("weight".into(), Value::from(i64::try_from(self.weight).unwrap_or(i64::MAX)));
+        }
+        if !self.needs.is_empty() {
+            own.insert("needs".into(), Value::TextSet(self.needs.clone()));
+        }
+        match self.status {
+            Status::Open => {}
+            Status::Done => drop(own.insert("status".into(), "done".into())),
+            Status::Deleted => drop(own.insert("status".into(), "deleted".into())),
+        }
+        own
+    }
+
+    /// Splits what a record carries into this and the users' fields.
+    ///
+    /// # Errors
+    /// `Foreign` when the record doesn't say what a unit's does: it is left alone.
+    pub fn parse(mut metadata: Metadata) -> Result<(UnitSpec, Metadata), StoreError> {
+        let spec = match metadata.remove(RESERVED) {
+            None => UnitSpec::default(),
+            Some(Value::Map(own)) => UnitSpec::of(own)?,
+            Some(other) => return Err(damaged("a map", &other)),
+        };
+        Ok((spec, metadata))
+    }
+
+    fn of(own: Metadata) -> Result<UnitSpec, StoreError> {
+        let mut spec = UnitSpec::default();
+        for (name, value) in own {
+            match (name.as_str(), value) {
+                ("weight", value) => {
+                    let weight = value.as_i64().and_then(|weight| u64::try_from(weight).ok());
+                    let weight = weight.filter(|weight| (1..=1 << 53).contains(weight));
+                    spec.weight = weight.ok_or_else(|| damaged("a weight from 1 to 2^53", &value))?;
+                }
+                ("needs", Value::TextSet(needs)) => spec.needs = needs,
+                ("status", Value::Text(status)) if status == "done" => spec.status = Status::Done,
+                ("status", Value::Text(status)) if status == "deleted" => spec.status = Status::Deleted,
+                ("needs" | "status", value) => return Err(damaged("labels or a status", &value)),
+                // Of a newer version: it may be added to, never misread.
+                (_, _) => {}
+            }
+        }
+        Ok(spec)
+    }
+}
+
+fn damaged(wanted: &str, found: &Value) -> StoreError {
+    let found: String = format!("{found:?}").chars().take(60).collect();
+    StoreError::foreign(format!(
+        "a unit's field {RESERVED:?} shows {found} in place of {wanted}; mend or delete the unit"
+    ))
+}

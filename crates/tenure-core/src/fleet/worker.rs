@@ -1,0 +1,378 @@
+//! One process in a fleet: what it holds, what it knows of the others, and what it does about it.
+//!
+//! The parts are in `look` (the board and the neighbours), `listing` (everything, when the board has changed) and `act` (what
+//! the plan means for the units that this worker has or should have).
+
+use super::about::About;
+use super::listing::{Listing, Peer};
+use super::look::{Bump, Look};
+use super::talk::{FleetCommand, FleetNotice, Options, Reason};
+use super::unit::UnitSpec;
+use crate::command::{Command, LeaseId};
+use crate::error::InvalidInput;
+use crate::fence::{Fence, Nonces};
+use crate::holder::{Holder, Identity};
+use crate::key::Key;
+use crate::metadata::Metadata;
+use crate::notice::Notice;
+use crate::op::{Event, Machine, Op, OpId, Request, Step};
+use crate::record::{Ask, Stored};
+use crate::time::{Now, Tick, Ttl};
+use crate::vigil::Rules;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// What a unit is to this worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    Bidding,
+    Held,
+    /// The user was asked to end what is done for it.
+    Draining,
+    /// It is being given up.
+    Going,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Own {
+    pub(super) lease: LeaseId,
+    pub(super) stage: Stage,
+    pub(super) fence: Fence,
+    pub(super) spec: UnitSpec,
+    pub(super) fields: Metadata,
+    /// The session of the worker that it is planned for.
+    pub(super) heir: Option<Key>,
+    /// Why it has to go, if it has to.
+    pub(super) goes: Option<Reason>,
+}
+
+/// Operations of the worker itself have this bit in their ids; those of its holder don't.
+const OWN: u64 = 1 << 63;
+/// Tells the worker's own nonces from its holder's.
+const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
+
+/// What an operation of the worker itself is for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Errand {
+    Look,
+    List,
+    Bump,
+    Alarm,
+    /// Raising the fence of a dead worker's session.
+    Fence(Key),
+}
+
+/// The machine of one process in a fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Worker {
+    pub(super) holder: Holder,
+    pub(super) options: Options,
+    pub(super) fields: Metadata,
+    pub(super) board_key: Key,
+    pub(super) me: Key,
+    pub(super) ttl: Ttl,
+    pub(super) nonces: Nonces,
+    pub(super) joined: bool,
+    pub(super) leaving: bool,
+    stopping: bool,
+    /// The fence of the session as it was after the last step.
+    session: Option<Fence>,
+    /// When to begin the session again if it is down.
+    restart_at: Tick,
+    pub(super) board: Option<Stored>,
+    /// The generation that was listed last.
+    pub(super) listed: Option<Fence>,
+    pub(super) look: Look,
+    pub(super) bump: Bump,
+    pub(super) listing: Option<Box<Listing>>,
+    pub(super) list_at: Tick,
+    pub(super) audit_at: Tick,
+    pub(super) peers: BTreeMap<Key, Peer>,
+    pub(super) own: BTreeMap<Key, Own>,
+    pub(super) units: BTreeMap<LeaseId, Key>,
+    /// Units that are planned for this worker but held by another.
+    pub(super) awaited: BTreeSet<Key>,
+    /// Units that this worker does not want for now.
+    pub(super) declined: BTreeMap<Key, Tick>,
+    /// What was passed on since the last generation.
+    pub(super) passed: bool,
+    /// When to drain what has to go.
+    pub(super) drain_at: Option<Tick>,
+    /// That time has come, and a look must show that nothing has changed.
+    pub(super) drain_due: bool,
+    /// When a worker that leaves may begin to: once the others could hear of it.
+    pub(super) leave_from: Option<Tick>,
+    last_lease: u64,
+    last_op: u64,
+    errands: BTreeMap<OpId, Errand>,
+    requests: Vec<Request>,
+    notices: Vec<FleetNotice>,
+    holder_wakes: Option<Tick>,
+    inbox: VecDeque<Notice>,
+}
+
+impl Machine for Worker {
+    type Command = FleetCommand;
+    type Notice = FleetNotice;
+
+    fn step(&mut self, now: Now, event: Event<FleetCommand>) -> Step<FleetNotice> {
+        match event {
+            Event::Answer(op, result) if op.0 & OWN != 0 => {
+                self.pass_to_holder(now, Event::Wake);
+                if let Some(errand) = self.errands.remove(&op) {
+                    match errand {
+                        Errand::Look => self.looked(now, result),
+                        Errand::List => self.paged(now, result),
+                        Errand::Bump => self.bumped(now, result),
+                        Errand::Alarm => self.alarmed(now, result),
+                        Errand::Fence(key) => self.fenced(now, &key, result),
+                    }
+                }
+            }
+            Event::Answer(op, result) => self.pass_to_holder(now, Event::Answer(op, result)),
+            Event::Changed(key) => {
+                self.pass_to_holder(now, Event::Changed(key.clone()));
+                self.hint(now, key.as_ref());
+            }
+            Event::Wake => self.pass_to_holder(now, Event::Wake),
+            Event::Command(command) => {
+                self.pass_to_holder(now, Event::Wake);
+                self.command(now, command);
+            }
+        }
+        self.follow_session(now);
+        self.wake(now);
+        Step {
+            requests: std::mem::take(&mut self.requests),
+            notices: std::mem::take(&mut self.notices),
+            wake_at: self.wake_at(),
+        }
+    }
+}
+
+impl Worker {
+    /// A worker that takes part once it is told to join. The identity's session key is chosen here, and its metadata are
+    /// fields for people.
+    ///
+    /// # Errors
+    /// When the fleet's name and the holder's id make too long a key.
+    pub fn new(identity: Identity, rules: Rules, options: Options) -> Result<Worker, InvalidInput> {
+        let me = options.fleet.worker(&identity.holder)?;
+        let (fields, ttl) = (identity.about, identity.ttl);
+        let nonces = Nonces::new(identity.instance ^ OUTSIDE_HOLDER);
+        let identity =
+            Identity { session: me.clone(), about: options.about.compose(fields.clone()), ..identity };
+        Ok(Worker {
+            holder: Holder::new(identity, rules),
+            board_key: options.fleet.board()?,
+            options,
+            fields,
+            me,
+            ttl,
+            nonces,
+            joined: false,
+            leaving: false,
+            stopping: false,
+            session: None,
+            restart_at: Tick(0),
+            board: None,
+            listed: None,
+            look: Look::default(),
+            bump: Bump::Idle,
+            listing: None,
+            list_at: Tick(0),
+            audit_at: Tick::NEVER,
+            peers: BTreeMap::new(),
+            own: BTreeMap::new(),
+            units: BTreeMap::new(),
+            awaited: BTreeSet::new(),
+            declined: BTreeMap::new(),
+            passed: false,
+            drain_at: None,
+            drain_due: false,
+            leave_from: None,
+            last_lease: 0,
+            last_op: 0,
+            errands: BTreeMap::new(),
+            requests: Vec::new(),
+            notices: Vec::new(),
+            holder_wakes: None,
+            inbox: VecDeque::new(),
+        })
+    }
+
+    /// A third of the ttl: how often a worker renews, and looks.
+    pub(super) fn interval(&self) -> Duration {
+        self.ttl.part(3)
+    }
+
+    /// The fence of this worker's session while it is up.
+    #[must_use]
+    pub fn session_fence(&self) -> Option<Fence> {
+        self.holder.session_fence()
+    }
+
+    /// How many units this worker holds.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.own.values().filter(|own| matches!(own.stage, Stage::Held | Stage::Draining)).count()
+    }
+
+    pub(super) fn tell(&mut self, notice: FleetNotice) {
+        self.notices.push(notice);
+    }
+
+    pub(super) fn send(&mut self, errand: Errand, op: Op) {
+        self.last_op += 1;
+        let id = OpId(OWN | self.last_op);
+        self.errands.insert(id, errand);
+        let timeout = self.ttl.part(4).min(Duration::from_secs(5));
+        self.requests.push(Request { id, op, timeout, urgent: false });
+    }
+
+    pub(super) fn new_lease(&mut self) -> LeaseId {
+        self.last_lease += 1;
+        LeaseId(self.last_lease)
+    }
+
+    /// Lets the holder take a step, and does what its notices ask for.
+    pub(super) fn pass_to_holder(&mut self, now: Now, event: Event<Command>) {
+        let step = self.holder.step(now, event);
+        self.requests.extend(step.requests);
+        self.holder_wakes = step.wake_at;
+        // A notice may make us command the holder again; what that brings comes after what is here already.
+        let is_busy = !self.inbox.is_empty();
+        self.inbox.extend(step.notices);
+        if is_busy {
+            return;
+        }
+        while let Some(notice) = self.inbox.front().cloned() {
+            self.heed(now, notice);
+            self.inbox.pop_front();
+        }
+    }
+
+    pub(super) fn order(&mut self, now: Now, command: Command) {
+        self.pass_to_holder(now, Event::Command(command));
+    }
+
+    fn heed(&mut self, now: Now, notice: Notice) {
+        match notice {
+            Notice::Acquired { lease, fence, metadata, .. } => self.acquired(now, lease, fence, metadata),
+            Notice::Held(lease, _) => self.missed(now, lease),
+            Notice::Absent(lease) => self.vanished(lease),
+            Notice::Failed(lease, error) => self.failed(now, lease, error),
+            Notice::SessionValid(until) => self.tell(FleetNotice::Valid(until)),
+            Notice::Asked(lease, Ask::Revoke) => self.asked(now, lease, Reason::Revoked),
+            Notice::Asked(lease, Ask::HandOver) => self.asked(now, lease, Reason::Asked),
+            Notice::Lost(lease, loss) => self.lost(now, lease, loss),
+            Notice::Updated(lease) => self.tell(FleetNotice::Updated(lease)),
+            Notice::Released(lease, ours) => self.released(now, lease, ours),
+            Notice::Announced => self.announced(now),
+            Notice::Stopped => self.tell(FleetNotice::Stopped),
+            // Nothing here beats for itself, or is plain data.
+            Notice::Valid(..) | Notice::Asked(..) | Notice::Detached(..) | Notice::NotOurs(..) => {}
+        }
+    }
+
+    fn command(&mut self, now: Now, command: FleetCommand) {
+        match command {
+            FleetCommand::Join => {
+                self.joined = true;
+                self.look.next = now.held;
+                self.order(now, Command::Start);
+            }
+            FleetCommand::Update(lease, fields) => self.update(now, lease, fields),
+            FleetCommand::Drained(lease) => self.drained(now, lease),
+            FleetCommand::Finish(lease, fields) => self.finish(now, lease, fields),
+            FleetCommand::Decline(lease) => self.decline(now, lease),
+            FleetCommand::HandTo(lease, holder) => self.hand_to(now, lease, &holder),
+            FleetCommand::Lapse(lease) => {
+                self.going(lease);
+                self.order(now, Command::Lapse(lease));
+            }
+            FleetCommand::Offer(about) => {
+                self.options.about = About { leaving: self.leaving, ..about };
+                self.announce(now);
+            }
+            FleetCommand::Tell => self.want_bump(now.held),
+            FleetCommand::Leave => {
+                if !std::mem::replace(&mut self.leaving, true) {
+                    self.options.about.leaving = true;
+                    self.announce(now);
+                }
+            }
+            FleetCommand::Stop => self.stop(now),
+        }
+    }
+
+    pub(super) fn stop(&mut self, now: Now) {
+        if !std::mem::replace(&mut self.stopping, true) {
+            self.order(now, Command::Stop);
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    fn announce(&mut self, now: Now) {
+        let about = self.options.about.compose(self.fields.clone());
+        self.order(now, Command::Announce(about));
+        if self.session.is_none() {
+            self.announced(now);
+        }
+    }
+
+    /// The others can see what this worker offers; they have to be told to look.
+    fn announced(&mut self, now: Now) {
+        if self.leaving {
+            // Without a push they notice only when they next look.
+            let notice = self.ttl.part(16) + if self.options.push { Duration::ZERO } else { self.interval() };
+            self.leave_from = Some(now.held.after(notice));
+        }
+        self.want_bump(now.held);
+    }
+
+    /// A session that has begun, or ended, changes the roster.
+    fn follow_session(&mut self, now: Now) {
+        let session = self.holder.session_fence();
+        if session == self.session || self.stopping {
+            return;
+        }
+        self.session = session;
+        if session.is_some() {
+            self.want_bump(now.held);
+        } else {
+            self.awaited.clear();
+            self.restart_at = now.held;
+        }
+    }
+
+    fn wake(&mut self, now: Now) {
+        if !self.joined || self.stopping {
+            return;
+        }
+        if self.session.is_none() && now.held >= self.restart_at {
+            self.restart_at = now.held.after(self.ttl.part(8));
+            self.order(now, Command::Start);
+        }
+        // What may ask for a look comes before the look.
+        self.wake_drains(now);
+        self.wake_look(now);
+        self.wake_bump(now);
+        self.wake_listing(now);
+        self.wake_leaving(now);
+    }
+
+    fn wake_at(&self) -> Option<Tick> {
+        let own = if self.joined && !self.stopping {
+            let restart = self.session.is_none().then_some(self.restart_at);
+            let parts = [self.look.wake_at(), self.bump.wake_at(), self.listing_wakes()];
+            [restart, parts[0], parts[1], parts[2], self.drains_at(), self.leaving_wakes()]
+        } else {
+            [None; 6]
+        };
+        own.into_iter().flatten().chain(self.holder_wakes).min()
+    }
+}

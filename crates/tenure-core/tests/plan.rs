@@ -1,0 +1,139 @@
+//! Plan: what the fleet's plan promises, for any fleet: everybody gets the same answer; what can be covered is; nothing goes
+//! where it may not; counts are within one of each other, weights as even as single weights allow; no more moves than
+//! needed; a plan that was carried out is left alone, and one that was carried out half goes on as it began.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use tenure_core::fleet::plan::{Load, Plan, Room, plan};
+use tenure_core::fleet::{Balance, Uncovered};
+
+fn free() -> Room {
+    Room { units: u64::MAX, weight: u64::MAX, labels: BTreeSet::new(), leaving: false }
+}
+
+fn alike(owners: &[Option<usize>]) -> Vec<Load> {
+    owners.iter().map(|&owner| Load { weight: 1, needs: BTreeSet::new(), owner }).collect()
+}
+
+fn counts(plan: &Plan, workers: usize) -> Vec<usize> {
+    (0..workers).map(|at| plan.iter().filter(|owner| **owner == Ok(at)).count()).collect()
+}
+
+fn moves(loads: &[Load], plan: &Plan) -> Vec<usize> {
+    (0..loads.len()).filter(|&at| loads[at].owner.is_some() && plan[at].ok() != loads[at].owner).collect()
+}
+
+fn labels() -> impl Strategy<Value = BTreeSet<String>> {
+    proptest::collection::btree_set("[abc]", 0..3)
+}
+
+/// Any units over any workers; some owners are gone.
+fn any_fleet() -> impl Strategy<Value = (Vec<Load>, Vec<Room>)> {
+    let load = (0..20_u64, labels(), proptest::option::of(0..9_usize));
+    let load = load.prop_map(|(weight, needs, owner)| Load { weight, needs, owner });
+    let room = (
+        prop_oneof![Just(u64::MAX), 0..9_u64],
+        prop_oneof![Just(u64::MAX), 0..60_u64],
+        labels(),
+        any::<bool>(),
+    );
+    let room = room.prop_map(|(units, weight, labels, leaving)| Room { units, weight, labels, leaving });
+    (vec(load, 0..60), vec(room, 0..8))
+}
+
+proptest! {
+    #[test]
+    fn counts_are_within_one_and_moves_are_as_few_as_can_be(
+        owners in vec(proptest::option::of(0..7_usize), 0..80), workers in 1..7_usize
+    ) {
+        let (loads, rooms) = (alike(&owners), vec![free(); workers]);
+        let planned = plan(&loads, &rooms, Balance::Count);
+        let counts = counts(&planned, workers);
+        prop_assert_eq!(counts.iter().sum::<usize>(), loads.len());
+        prop_assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1, "{:?}", counts);
+        // Of what a worker has, it can keep a fair share, rounded up for as many as there are units over.
+        let (share, over) = (loads.len() / workers, loads.len() % workers);
+        let mut kept = 0;
+        let mut above = 0;
+        for worker in 0..workers {
+            let had = owners.iter().filter(|owner| **owner == Some(worker)).count();
+            kept += had.min(share);
+            above += usize::from(had > share);
+        }
+        kept += above.min(over);
+        let stayed = (0..loads.len()).filter(|&at| planned[at].ok() == loads[at].owner && owners[at].is_some()).count();
+        prop_assert_eq!(stayed, kept, "{:?}", counts);
+    }
+
+    #[test]
+    fn nothing_goes_where_it_may_not((loads, rooms) in any_fleet(), by_weight: bool) {
+        let balance = if by_weight { Balance::Weight } else { Balance::Count };
+        let planned = plan(&loads, &rooms, balance);
+        prop_assert_eq!(&planned, &plan(&loads, &rooms, balance), "the same answer everywhere");
+        for (at, room) in rooms.iter().enumerate() {
+            let has: Vec<&Load> = loads.iter().zip(&planned).filter(|(_, owner)| **owner == Ok(at)).map(|(load, _)| load).collect();
+            prop_assert!(has.is_empty() || !room.leaving);
+            prop_assert!(has.len() as u64 <= room.units);
+            prop_assert!(has.iter().map(|load| load.weight.max(1)).sum::<u64>() <= room.weight);
+            prop_assert!(has.iter().all(|load| load.needs.is_subset(&room.labels)));
+        }
+        for (load, owner) in loads.iter().zip(&planned) {
+            let able: Vec<&Room> = rooms.iter().filter(|room| !room.leaving && load.needs.is_subset(&room.labels)).collect();
+            match owner {
+                Ok(_) => {}
+                Err(Uncovered::NoWorker) => prop_assert!(rooms.iter().all(|room| room.leaving)),
+                Err(Uncovered::NoLabels) => prop_assert!(able.is_empty()),
+                Err(Uncovered::NoRoom) => prop_assert!(able.iter().all(|room| room.units < u64::MAX || room.weight < u64::MAX)),
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_that_was_carried_out_is_left_alone((mut loads, rooms) in any_fleet(), by_weight: bool) {
+        let balance = if by_weight { Balance::Weight } else { Balance::Count };
+        let planned = plan(&loads, &rooms, balance);
+        for (load, owner) in loads.iter_mut().zip(&planned) {
+            load.owner = owner.ok();
+        }
+        let again = plan(&loads, &rooms, balance);
+        prop_assert_eq!(moves(&loads, &again), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_plan_that_was_carried_out_half_goes_on_as_it_began(
+        owners in vec(proptest::option::of(0..7_usize), 0..80), workers in 1..7_usize, done in vec(any::<bool>(), 80)
+    ) {
+        let (mut loads, rooms) = (alike(&owners), vec![free(); workers]);
+        let planned = plan(&loads, &rooms, Balance::Count);
+        for ((load, owner), done) in loads.iter_mut().zip(&planned).zip(done) {
+            if done {
+                load.owner = owner.ok();
+            }
+        }
+        prop_assert_eq!(plan(&loads, &rooms, Balance::Count), planned);
+    }
+
+    #[test]
+    fn weights_are_as_even_as_single_weights_allow(weights in vec(1..50_u64, 1..80), workers in 1..7_usize) {
+        let loads: Vec<Load> = weights.iter().map(|&weight| Load { weight, needs: BTreeSet::new(), owner: Some(0) }).collect();
+        let planned = plan(&loads, &vec![free(); workers], Balance::Weight);
+        let sum = |at: usize| -> u64 { loads.iter().zip(&planned).filter(|(_, owner)| **owner == Ok(at)).map(|(load, _)| load.weight).sum() };
+        let sums: Vec<u64> = (0..workers).map(sum).collect();
+        let heaviest = weights.iter().max().unwrap();
+        prop_assert!(sums.iter().max().unwrap() - sums.iter().min().unwrap() <= *heaviest, "{:?}", sums);
+    }
+}
+
+#[test]
+fn many_light_units_are_within_five_percent_by_weight() {
+    let loads: Vec<Load> =
+        (0..1000_u64).map(|n| Load { weight: 1 + n * 7 % 13, needs: BTreeSet::new(), owner: None }).collect();
+    let planned = plan(&loads, &vec![free(); 10], Balance::Weight);
+    let sum = |at: usize| -> u64 {
+        loads.iter().zip(&planned).filter(|(_, owner)| **owner == Ok(at)).map(|(load, _)| load.weight).sum()
+    };
+    let total: u64 = (0..10).map(sum).sum();
+    assert!((0..10).all(|at| sum(at).abs_diff(total / 10) * 20 <= total / 10));
+}

@@ -1,0 +1,380 @@
+//! A few workers on one store without faults: every call takes a millisecond each way, and what is done for a unit takes
+//! 20 ms to end.
+#![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+use tenure_core::fleet::{
+    About, FleetCommand, FleetName, FleetNotice, Options, Summary, UnitSpec, Worker, bump,
+};
+use tenure_core::op::{Answer, Event, Expect, Listed, Machine, Op, OpId, Outcome, Write};
+use tenure_core::{
+    Fence, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Now, Record, Rules, StoreError, Stored, Tick,
+    Ttl, Wall,
+};
+
+pub const TTL: Duration = Duration::from_secs(10);
+const WAY: Duration = Duration::from_millis(1);
+const BODY_ENDS: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Clone, Copy)]
+pub struct Store {
+    pub age: bool,
+    pub push: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Calls {
+    pub reads: u64,
+    pub lists: u64,
+    pub writes: u64,
+}
+
+impl Calls {
+    pub fn since(self, before: Calls) -> Calls {
+        Calls {
+            reads: self.reads - before.reads,
+            lists: self.lists - before.lists,
+            writes: self.writes - before.writes,
+        }
+    }
+}
+
+enum Happens {
+    Arrives(usize, OpId, Op),
+    Returns(usize, OpId, Result<Answer, StoreError>),
+    Hint(usize, Key),
+    Wakes(usize),
+    BodyEnds(usize, LeaseId),
+}
+
+struct Post {
+    machine: Worker,
+    up: bool,
+    valid: Tick,
+    works: BTreeMap<LeaseId, Key>,
+}
+
+pub struct Yard {
+    pub store: Store,
+    pub calls: Calls,
+    /// How often a unit was assigned.
+    pub moves: usize,
+    /// The longest that a unit which had been worked on lay idle.
+    pub longest_idle: Duration,
+    pub last_plan: Summary,
+    /// Nothing that is asked of the store takes effect, and after a while the asker knows.
+    pub away: bool,
+    /// What users were told that they should not have been, in such a world.
+    pub troubles: Vec<String>,
+    name: FleetName,
+    t: Tick,
+    records: BTreeMap<Key, (Record, Tick)>,
+    queue: BTreeMap<(Tick, u64), Happens>,
+    last: u64,
+    posts: Vec<Post>,
+    idle_since: BTreeMap<Key, Tick>,
+    units: BTreeSet<Key>,
+    fences: BTreeMap<Key, Fence>,
+}
+
+impl Yard {
+    pub fn new(store: Store) -> Yard {
+        Yard {
+            store,
+            calls: Calls::default(),
+            moves: 0,
+            longest_idle: Duration::ZERO,
+            last_plan: Summary::default(),
+            away: false,
+            troubles: Vec::new(),
+            name: FleetName::new("test").unwrap(),
+            t: Tick(1_000_000_000),
+            records: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            last: 0,
+            posts: Vec::new(),
+            idle_since: BTreeMap::new(),
+            units: BTreeSet::new(),
+            fences: BTreeMap::new(),
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now { held: self.t, waited: self.t, wall: Wall(1_700_000_000_000 + self.t.0 / 1_000_000) }
+    }
+
+    pub fn create(&mut self, count: usize) {
+        for n in 0..count {
+            self.put(&format!("{n:06}"), &UnitSpec::default());
+        }
+        self.tell();
+    }
+
+    /// Writes a unit that nobody holds, from outside.
+    pub fn put(&mut self, unit: &str, spec: &UnitSpec) {
+        let key = self.name.unit(unit).unwrap();
+        self.last += 1;
+        let fence = Fence::floor(self.now().wall);
+        let metadata = spec.compose(Metadata::new()).unwrap();
+        let record =
+            Record { fence, nonce: Nonce(self.last.into()), stamp: self.now().wall, tenure: None, metadata };
+        self.records.insert(key.clone(), (record, self.t));
+        self.units.insert(key);
+    }
+
+    /// Writes other specs into a unit's record, whoever holds it, from outside.
+    pub fn revise(&mut self, unit: &str, spec: &UnitSpec) {
+        let key = self.name.unit(unit).unwrap();
+        self.last += 1;
+        let (record, written) = self.records.get_mut(&key).unwrap();
+        record.metadata = spec.compose(Metadata::new()).unwrap();
+        record.nonce = Nonce(self.last.into());
+        *written = self.t;
+        self.tell();
+    }
+
+    /// Raises the generation, from outside.
+    pub fn tell(&mut self) {
+        let board = self.name.board().unwrap();
+        self.last += 1;
+        let seen = self.stored(&board);
+        let write = bump(board, seen.as_ref(), Nonce(self.last.into()), self.now().wall).unwrap();
+        self.write(write);
+    }
+
+    pub fn join(&mut self, about: About) -> usize {
+        let index = self.posts.len();
+        let holder = HolderId::new(format!("w{index:03}")).unwrap();
+        let identity = Identity {
+            session: Key::new("to be chosen").unwrap(),
+            holder,
+            ttl: Ttl::new(TTL).unwrap(),
+            about: Metadata::new(),
+            instance: 1000 + index as u64,
+        };
+        let options =
+            Options { fleet: self.name.clone(), about, drain: Duration::from_secs(5), push: self.store.push };
+        let machine = Worker::new(identity, Rules::default(), options).unwrap();
+        self.posts.push(Post { machine, up: true, valid: Tick(0), works: BTreeMap::new() });
+        self.order(index, FleetCommand::Join);
+        // Nobody starts in step.
+        self.run(Duration::from_millis(137));
+        index
+    }
+
+    pub fn order(&mut self, index: usize, command: FleetCommand) {
+        self.step(index, Event::Command(command));
+    }
+
+    pub fn kill(&mut self, index: usize) {
+        self.posts[index].up = false;
+        let had = std::mem::take(&mut self.posts[index].works);
+        self.idle_since.extend(had.into_values().map(|unit| (unit, self.t)));
+    }
+
+    /// What is done for a unit ends by itself.
+    pub fn end_work(&mut self, index: usize, lease: LeaseId) {
+        if let Some(unit) = self.posts[index].works.remove(&lease) {
+            self.idle_since.insert(unit, self.t);
+        }
+    }
+
+    pub fn is_up(&self, index: usize) -> bool {
+        self.posts[index].up
+    }
+
+    pub fn held(&self, index: usize) -> usize {
+        self.posts[index].works.len()
+    }
+
+    pub fn lease_on(&self, index: usize, unit: &str) -> Option<LeaseId> {
+        let key = self.name.unit(unit).unwrap();
+        self.posts[index].works.iter().find(|(_, works)| **works == key).map(|(lease, _)| *lease)
+    }
+
+    pub fn who_has(&self, unit: &str) -> Option<usize> {
+        (0..self.posts.len()).find(|&index| self.lease_on(index, unit).is_some())
+    }
+
+    /// How many units each live worker works on, in order.
+    pub fn counts(&self) -> Vec<usize> {
+        let mut counts: Vec<usize> =
+            self.posts.iter().filter(|post| post.up).map(|post| post.works.len()).collect();
+        counts.sort_unstable();
+        counts
+    }
+
+    /// How many units nobody works on.
+    pub fn idle(&self) -> usize {
+        self.units.len() - self.posts.iter().map(|post| post.works.len()).sum::<usize>()
+    }
+
+    pub fn run(&mut self, span: Duration) {
+        let end = self.t.after(span);
+        while let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= end) {
+            let ((t, _), happens) = entry.remove_entry();
+            self.t = self.t.max(t);
+            self.happen(happens);
+        }
+        self.t = end;
+    }
+
+    /// Runs until `done`, and says how long that took; None if it is not done within `limit`.
+    pub fn run_until(&mut self, limit: Duration, done: impl Fn(&Yard) -> bool) -> Option<Duration> {
+        let start = self.t;
+        while self.t.since(start) < limit {
+            if done(self) {
+                return Some(self.t.since(start));
+            }
+            self.run(Duration::from_millis(5));
+        }
+        None
+    }
+
+    fn at(&mut self, t: Tick, happens: Happens) {
+        self.last += 1;
+        self.queue.insert((t, self.last), happens);
+    }
+
+    fn happen(&mut self, happens: Happens) {
+        match happens {
+            Happens::Arrives(index, id, _) if self.away => {
+                let error = StoreError::unavailable("away");
+                self.at(self.t.after(WAY * 500), Happens::Returns(index, id, Err(error)));
+            }
+            Happens::Arrives(index, id, op) => {
+                let answer = self.perform(op);
+                self.at(self.t.after(WAY), Happens::Returns(index, id, Ok(answer)));
+            }
+            Happens::Returns(index, id, result) => self.step(index, Event::Answer(id, result)),
+            Happens::Hint(index, key) => self.step(index, Event::Changed(Some(key))),
+            Happens::Wakes(index) => self.step(index, Event::Wake),
+            Happens::BodyEnds(index, lease) => {
+                if let Some(unit) = self.posts[index].works.remove(&lease) {
+                    self.idle_since.insert(unit, self.t);
+                    self.step(index, Event::Command(FleetCommand::Drained(lease)));
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, index: usize, event: Event<FleetCommand>) {
+        if !self.posts[index].up {
+            return;
+        }
+        let now = self.now();
+        let step = self.posts[index].machine.step(now, event);
+        for notice in step.notices {
+            self.heed(index, notice);
+        }
+        for request in step.requests {
+            self.at(self.t.after(WAY), Happens::Arrives(index, request.id, request.op));
+        }
+        if let Some(at) = step.wake_at {
+            assert!(at > self.t, "a wake-up for the past makes no progress");
+            self.at(at, Happens::Wakes(index));
+        }
+    }
+
+    fn heed(&mut self, index: usize, notice: FleetNotice) {
+        let post = &mut self.posts[index];
+        match notice {
+            FleetNotice::Valid(until) => post.valid = until,
+            FleetNotice::Assigned { unit, lease, fence, .. } => {
+                assert!(post.valid > self.t, "assigned by a worker that is not valid");
+                let before = self.fences.insert(unit.clone(), fence).unwrap_or_default();
+                assert!(
+                    fence > before || self.idle_since.contains_key(&unit),
+                    "{unit}: {fence} after {before}"
+                );
+                post.works.insert(lease, unit.clone());
+                self.moves += 1;
+                if let Some(since) = self.idle_since.remove(&unit) {
+                    self.longest_idle = self.longest_idle.max(self.t.since(since));
+                }
+                let others = self.posts.iter().enumerate().filter(|(other, post)| *other != index && post.up);
+                for (other, post) in others {
+                    assert!(!post.works.values().any(|works| *works == unit), "{unit}: {other} and {index}");
+                }
+            }
+            FleetNotice::Draining(lease, ..) => {
+                self.at(self.t.after(BODY_ENDS), Happens::BodyEnds(index, lease));
+            }
+            FleetNotice::Lost(lease, loss) => {
+                self.troubles.push(format!("{index} lost {lease:?}: {loss:?}"));
+                if let Some(unit) = post.works.remove(&lease) {
+                    self.idle_since.insert(unit, self.t);
+                }
+            }
+            FleetNotice::Failed(_, error) | FleetNotice::Trouble(error) => {
+                self.troubles.push(format!("{index}: {error}"));
+            }
+            FleetNotice::Planned(summary) => self.last_plan = *summary,
+            FleetNotice::Stopped => {
+                assert!(post.works.is_empty(), "{index} stopped with {:?}", post.works);
+                post.up = false;
+            }
+            FleetNotice::Updated(_) | FleetNotice::Released(..) => {}
+        }
+    }
+
+    fn stored(&self, key: &Key) -> Option<Stored> {
+        let (record, written) = self.records.get(key)?;
+        let age = self.store.age.then(|| Duration::from_millis(self.t.since(*written).as_millis() as u64));
+        Some(Stored { version: record.version(), age, record: record.clone() })
+    }
+
+    fn perform(&mut self, op: Op) -> Answer {
+        match op {
+            Op::Read(key) => {
+                self.calls.reads += 1;
+                Answer::Read(self.stored(&key))
+            }
+            Op::ReadMany(keys) => {
+                self.calls.reads += 1;
+                let found = keys.into_iter().filter_map(|key| Some((self.stored(&key)?, key)));
+                Answer::Listed(found.map(|(stored, key)| Listed { key, stored: Ok(stored) }).collect())
+            }
+            Op::List { prefix, after, limit } => {
+                self.calls.lists += 1;
+                let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+                let keys = self.records.range((from, Bound::Unbounded)).map(|(key, _)| key);
+                let keys = keys.filter(|key| key.as_str().starts_with(&prefix)).take(limit);
+                let found = keys.filter_map(|key| Some((self.stored(key)?, key.clone())));
+                Answer::Listed(found.map(|(stored, key)| Listed { key, stored: Ok(stored) }).collect())
+            }
+            Op::Write(write) => {
+                self.calls.writes += 1;
+                Answer::Write(self.write(*write))
+            }
+        }
+    }
+
+    fn write(&mut self, write: Write) -> Outcome {
+        let Write { key, expect, mut record } = write;
+        let standing = self.records.get(&key).map(|(record, _)| record);
+        let holds = match (expect, standing) {
+            (Expect::Absent, standing) => standing.is_none(),
+            (Expect::Vacant, standing) => standing.is_none_or(|record| record.tenure.is_none()),
+            (Expect::Unchanged(version), standing) => {
+                standing.is_some_and(|record| record.version() == version)
+            }
+        };
+        if !holds {
+            return Outcome::Lost(self.stored(&key));
+        }
+        if let (Expect::Vacant, Some(standing)) = (expect, standing) {
+            record.fence = standing.fence.next(record.fence).unwrap();
+        }
+        let outcome = Outcome::Won { version: record.version(), fence: record.fence };
+        self.records.insert(key.clone(), (record, self.t));
+        if self.store.push {
+            for index in 0..self.posts.len() {
+                self.at(self.t.after(WAY), Happens::Hint(index, key.clone()));
+            }
+        }
+        outcome
+    }
+}
