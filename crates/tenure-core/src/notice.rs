@@ -71,7 +71,7 @@ impl Notice {
             | Notice::Released(lease, _)
             | Notice::Detached(lease, _)
             | Notice::NotOurs(lease, _) => Some(*lease),
-            Notice::SessionValid(_) | Notice::Stopped => None,
+            Notice::SessionValid(_) | Notice::Announced | Notice::Stopped => None,
         }
     }
 }

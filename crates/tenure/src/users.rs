@@ -158,6 +158,8 @@ impl Inner {
             Notice::NotOurs(lease, by) => {
                 users.answer(lease, Reply::Gone(LeaseError::NotOurs(by)));
             }
+            // Only fleets announce; they talk to their own machine.
+            Notice::Announced => {}
             Notice::Stopped => {
                 users.over = true;
                 users.replies.clear();

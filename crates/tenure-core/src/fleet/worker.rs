@@ -270,8 +270,12 @@ impl Worker {
             Notice::Released(lease, ours) => self.released(now, lease, ours),
             Notice::Announced => self.announced(now),
             Notice::Stopped => self.tell(FleetNotice::Stopped),
-            // Nothing here beats for itself, or is plain data.
-            Notice::Valid(..) | Notice::Asked(..) | Notice::Detached(..) | Notice::NotOurs(..) => {}
+            // Nothing here beats for itself, is plain data, or follows.
+            Notice::Valid(..)
+            | Notice::Asked(..)
+            | Notice::Detached(..)
+            | Notice::NotOurs(..)
+            | Notice::Seen(..) => {}
         }
     }
 

@@ -30,8 +30,8 @@ impl World {
                     view.updating = false;
                 }
             }
-            // Only elections follow keys; they have a world of their own.
-            Notice::Seen(..) => {}
+            // Only elections follow keys, and only fleets announce; they have worlds of their own.
+            Notice::Seen(..) | Notice::Announced => {}
             Notice::Detached(lease, token) => self.detached(index, lease, *token),
             Notice::Stopped => self.stopped(index),
         }
