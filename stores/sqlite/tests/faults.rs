@@ -26,7 +26,7 @@ async fn a_full_disk_loses_nothing_and_passes() {
     if !support::may_mount("a_full_disk_loses_nothing_and_passes") {
         return;
     }
-    let disk = SmallDisk::mount("1m");
+    let disk = SmallDisk::mount("size=1m");
     let path = disk.path("leases.db");
     let (store, scribe) = (open(&path), Scribe::new());
     let kept = scribe.held(1);

@@ -80,9 +80,8 @@ fn a_read_only_filesystem_is_refused_by_path() {
     if !support::may_mount("a_read_only_filesystem_is_refused_by_path") {
         return;
     }
-    let disk = SmallDisk::mount("1m");
+    let disk = SmallDisk::mount("size=1m,ro");
     let path = disk.path("leases.db");
-    support::must_run("mount", &["-o", "remount,ro", disk.path("").to_str().unwrap()]);
     let error = refusal(SqliteConfig::new(&path));
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert!(error.to_string().contains("read-only"), "{error}");
@@ -93,7 +92,7 @@ fn a_full_disk_is_named_when_opening() {
     if !support::may_mount("a_full_disk_is_named_when_opening") {
         return;
     }
-    let disk = SmallDisk::mount("256k");
+    let disk = SmallDisk::mount("size=256k");
     disk.fill();
     assert_refused(&disk.path("leases.db"), ErrorKind::Unavailable, "disk is full");
     disk.free();

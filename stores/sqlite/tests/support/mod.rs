@@ -59,10 +59,10 @@ pub(crate) struct SmallDisk {
 }
 
 impl SmallDisk {
-    pub(crate) fn mount(size: &str) -> SmallDisk {
+    pub(crate) fn mount(options: &str) -> SmallDisk {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path().to_str().unwrap();
-        must_run("mount", &["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs", at]);
+        must_run("mount", &["-t", "tmpfs", "-o", options, "tmpfs", at]);
         SmallDisk { directory }
     }
 
