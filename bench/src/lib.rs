@@ -44,3 +44,8 @@ pub fn cpu_time() -> Duration {
         after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 10)
 }
+
+/// The project's page: its program is compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

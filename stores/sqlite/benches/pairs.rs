@@ -1,8 +1,11 @@
 //! Acquire-and-release pairs per second on one SQLite file, from 1, 4 and 16 processes with one handle each, and from 16
-//! tasks of one process, against bare SQLite transactions that write a row of the same size, in the same run.
+//! tasks of one process, against bare SQLite transactions that write a row of the same size, and against file locks as
+//! flock(1) takes them, in the same run.
 //!
 //! `cargo bench -p tenure-sqlite --bench pairs` prints the table; `TENURE_BENCH_MS` says for how long each of a cell's
-//! rounds runs. A pair is two transactions, so what is compared is writes with transactions: 1.00 would be for free.
+//! rounds runs. A pair is two transactions, each of them on the disk before it is answered: `writes : bare` compares them
+//! one by one (1.00 would be for free), `pairs : bare` a whole pair with one transaction (0.50 would be for free).
+//! File locks are in memory and end with their machine: they are here to show the distance, not as a limit.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(
@@ -71,9 +74,10 @@ fn main() {
     let cores = std::thread::available_parallelism().unwrap();
     println!("{cores} cores, {whole:?} a cell; latencies are of single writes, in µs\n");
     println!(
-        "| who | pairs/s | writes/s | p50 | p99 | max | bare transactions/s | p99 | max | writes : bare |"
+        "| who | pairs/s | writes/s | p50 | p99 | max | bare transactions/s | p99 | max | writes : bare | pairs : bare \
+         | flock pairs/s |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for (who, kind, processes) in [
         ("1 process", "process", 1),
         ("4 processes", "process", 4),
@@ -81,14 +85,15 @@ fn main() {
         ("16 tasks in 1 process", "tasks", 1),
     ] {
         // By turns, so that what else the machine does falls on both.
-        let (mut tenure, mut bare) = (Tally::default(), Tally::default());
+        let (mut tenure, mut bare, mut flock) = (Tally::default(), Tally::default(), Tally::default());
         for _ in 0..ROUNDS {
             tenure.add(measure(kind, processes));
             bare.add(measure("bare", processes));
+            flock.add(measure("flock", processes));
         }
         let rate = |tally: &Tally| tally.writes as f64 / whole.as_secs_f64();
         println!(
-            "| {who} | {:.0} | {:.0} | {} | {} | {} | {:.0} | {} | {} | {:.2} |",
+            "| {who} | {:.0} | {:.0} | {} | {} | {} | {:.0} | {} | {} | {:.2} | {:.2} | {:.0} |",
             rate(&tenure) / 2.0,
             rate(&tenure),
             tenure.percentile(50),
@@ -98,6 +103,8 @@ fn main() {
             bare.percentile(99),
             bare.percentile(100),
             rate(&tenure) / rate(&bare),
+            rate(&tenure) / 2.0 / rate(&bare),
+            rate(&flock),
         );
     }
 }
@@ -124,11 +131,11 @@ fn measure(kind: &str, processes: u32) -> Tally {
         process.stdin.take().unwrap().write_all(b"go\n").unwrap();
     }
     let mut tally = Tally::default();
-    for (mut process, output) in running.into_iter().zip(outputs) {
+    for (mut process, mut output) in running.into_iter().zip(outputs) {
+        tally.writes += output.next().unwrap().unwrap().parse::<u64>().unwrap();
         tally.latencies.extend(output.map(|line| line.unwrap().parse::<u64>().unwrap()));
         assert!(process.wait().unwrap().success());
     }
-    tally.writes = tally.latencies.len() as u64;
     tally
 }
 
@@ -152,10 +159,11 @@ fn work(role: &str, span: Duration) {
         "bare" => bare(file, name, span),
         "process" => tenure(file, name, 1, span),
         "tasks" => tenure(file, name, 16, span),
+        "flock" => flock(file, name, span),
         other => panic!("{other:?} is no kind"),
     };
     let lines: String = tally.latencies.iter().map(|latency| format!("{latency}\n")).collect();
-    std::io::stdout().write_all(lines.as_bytes()).unwrap();
+    std::io::stdout().write_all(format!("{}\n{lines}", tally.writes).as_bytes()).unwrap();
 }
 
 /// Says that all is set, and waits for the others.
@@ -182,6 +190,21 @@ fn bare(file: &Path, name: &str, span: Duration) -> Tally {
     tally
 }
 
+/// A lock file for each process, as each has its own key. There are too many to keep the time of each.
+fn flock(file: &Path, name: &str, span: Duration) -> Tally {
+    let path = file.with_extension(name);
+    let mut tally = Tally::default();
+    ready();
+    let start = Instant::now();
+    while start.elapsed() < span {
+        let lock = std::fs::File::create(&path).unwrap();
+        lock.lock().unwrap();
+        lock.unlock().unwrap();
+        tally.writes += 1;
+    }
+    tally
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn tenure(file: &Path, name: &str, tasks: u32, span: Duration) -> Tally {
     let store = SqliteStore::open(SqliteConfig::new(file).busy_timeout(Duration::from_secs(60))).unwrap();
@@ -201,7 +224,7 @@ async fn tenure(file: &Path, name: &str, tasks: u32, span: Duration) -> Tally {
         .collect();
     let mut all = Tally::default();
     for task in running {
-        all.latencies.extend(task.await.unwrap().latencies);
+        all.add(task.await.unwrap());
     }
     all
 }
