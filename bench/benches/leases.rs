@@ -24,17 +24,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn is_held() -> Result<(), Box<dyn std::error::Error>> {
-    const CALLS: u32 = 20_000_000;
+    // The best of many short rounds: what else the machine does falls on some of them only.
+    const ROUNDS: u32 = 200;
+    const CALLS: u32 = 100_000;
     println!("{:>24} {:>10}", "call", "ns");
     for (name, ttl) in [("is_held(), riding", None), ("is_held(), own beat", Some(TTL))] {
         let leases = Leases::new(tenure::memory())?;
         let lock = leases.lock("k");
         let guard = ttl.map_or(lock.clone(), |ttl| lock.ttl(ttl)).acquire().await?;
-        let elapsed = stopwatch();
-        let held = (0..CALLS).filter(|_| black_box(&guard).is_held()).count();
-        let nanos = elapsed().as_secs_f64() * 1e9 / f64::from(CALLS);
+        let mut nanos = f64::INFINITY;
+        for _ in 0..ROUNDS {
+            let elapsed = stopwatch();
+            let held = (0..CALLS).filter(|_| black_box(&guard).is_held()).count();
+            nanos = nanos.min(elapsed().as_secs_f64() * 1e9 / f64::from(CALLS));
+            assert_eq!(held, CALLS as usize);
+        }
         println!("{name:>24} {nanos:>10.1}");
-        assert_eq!(held, CALLS as usize);
     }
     Ok(())
 }

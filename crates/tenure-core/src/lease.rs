@@ -2,13 +2,14 @@
 
 mod change;
 mod ending;
+mod rider;
 
 use crate::bid::{Bid, Goal, Patience, Won};
 use crate::command::LeaseId;
 use crate::ctx::Part;
 use crate::edit::Edit;
 use crate::error::StoreError;
-use crate::fence::{Fence, Nonce, Version};
+use crate::fence::Nonce;
 use crate::hold::{Held, Hold, Loss};
 use crate::holder::Holder;
 use crate::key::Key;
@@ -16,21 +17,8 @@ use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::op::{Answer, OpId};
 use crate::record::{Ask, Letter};
-use crate::time::{Now, Tick, Wall};
-
-/// A held lease that rides on the session. There may be a million of these.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Rider {
-    key: Key,
-    id: Nonce,
-    version: Version,
-    fence: Fence,
-    since: Wall,
-    /// None when it is empty, as it mostly is.
-    metadata: Option<Box<Metadata>>,
-    /// Withdrawn: vacated then at the latest.
-    cap: Tick,
-}
+use crate::time::{Now, Tick};
+use rider::Rider;
 
 /// Why a lease's record is being changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,16 +64,7 @@ pub(crate) enum Lease {
 
 impl Lease {
     pub(crate) fn riding(key: Key, won: Won) -> Lease {
-        let metadata = (!won.metadata.is_empty()).then(|| Box::new(won.metadata));
-        Lease::Riding(Rider {
-            key,
-            id: won.id,
-            version: won.version,
-            fence: won.fence,
-            since: won.since,
-            metadata,
-            cap: Tick::NEVER,
-        })
+        Lease::Riding(Rider::new(key, won))
     }
 
     pub(crate) fn valid_until(&self) -> Tick {
@@ -99,12 +78,14 @@ impl Lease {
                 _ => None,
             },
             Lease::Bidding(bid) | Lease::Abandoned(bid) => bid.wake_at(),
-            Lease::Riding(rider) | Lease::Lapsing(rider) => (rider.cap < Tick::NEVER).then_some(rider.cap),
+            Lease::Riding(rider) | Lease::Lapsing(rider) => {
+                (rider.cap() < Tick::NEVER).then_some(rider.cap())
+            }
             Lease::Beating(hold) => Some(hold.wake_at()),
             Lease::Editing(editing) => {
                 let believed = editing.purpose == Purpose::Update && editing.then_release.is_none();
                 let rider = editing.rider.as_ref().filter(|_| believed);
-                let cap = rider.map(|rider| rider.cap).filter(|cap| *cap < Tick::NEVER);
+                let cap = rider.map(|rider| rider.cap()).filter(|cap| *cap < Tick::NEVER);
                 editing.edit.wake_at().into_iter().chain(cap).min()
             }
         }
@@ -115,7 +96,7 @@ impl Lease {
         match self {
             Lease::Queued(_) => false,
             Lease::Bidding(bid) | Lease::Abandoned(bid) => bid.may_win(id),
-            Lease::Riding(rider) | Lease::Lapsing(rider) => rider.id == id,
+            Lease::Riding(rider) | Lease::Lapsing(rider) => rider.id() == id,
             Lease::Beating(hold) => hold.id == id,
             Lease::Editing(editing) => editing.edit.token.id == id,
         }
@@ -174,11 +155,11 @@ impl Holder {
                 let end = self.lend(now, part, |ctx| bid.wake(ctx, changed));
                 self.after_bid(now, id, *bid, end, true);
             }
-            Lease::Riding(rider) if now.held >= rider.cap => {
+            Lease::Riding(rider) if now.held >= rider.cap() => {
                 self.tell(Notice::Lost(id, Loss::Revoked));
                 self.lapse_revoked(now, id, rider);
             }
-            Lease::Lapsing(rider) if now.held >= rider.cap => {
+            Lease::Lapsing(rider) if now.held >= rider.cap() => {
                 self.lapsing -= 1;
                 self.vacate(now, id, rider, None, Purpose::Vacate);
             }
@@ -189,7 +170,7 @@ impl Holder {
             }
             Lease::Editing(mut editing) => {
                 let believed = editing.purpose == Purpose::Update && editing.then_release.is_none();
-                if let Some(rider) = editing.rider.take_if(|rider| believed && now.held >= rider.cap) {
+                if let Some(rider) = editing.rider.take_if(|rider| believed && now.held >= rider.cap()) {
                     // The change that is under way may or may not land; the claim is looked up again when it is vacated.
                     self.tell(Notice::Lost(id, Loss::Revoked));
                     return self.lapse_revoked(now, id, rider);

@@ -21,7 +21,8 @@ pub struct Guard {
     fence: Fence,
     ttl: Ttl,
     rides: bool,
-    metadata: Metadata,
+    /// None when there is none, as mostly: there may be a million guards.
+    metadata: Option<Box<Metadata>>,
     cell: Arc<Cell>,
     /// Nothing is to be given up any more.
     spent: bool,
@@ -39,7 +40,13 @@ impl Guard {
         metadata: Metadata,
         cell: Arc<Cell>,
     ) -> Guard {
-        Guard { leases, id, key, fence, ttl, rides, metadata, cell, spent: false }
+        let mut guard = Guard { leases, id, key, fence, ttl, rides, metadata: None, cell, spent: false };
+        guard.set_metadata(metadata);
+        guard
+    }
+
+    fn set_metadata(&mut self, metadata: Metadata) {
+        self.metadata = (!metadata.is_empty()).then(|| Box::new(metadata));
     }
 
     /// A guard for a lease that someone else gives up: dropping it does nothing.
@@ -70,7 +77,8 @@ impl Guard {
     /// The metadata that the lease carried when it was acquired or last updated.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
-        &self.metadata
+        static NONE: Metadata = Metadata::new();
+        self.metadata.as_deref().unwrap_or(&NONE)
     }
 
     /// Whether the lease is held at this instant. Takes a few nanoseconds, no I/O, and never blocks.
@@ -159,7 +167,7 @@ impl Guard {
         tenure_store::codec::check_metadata(&metadata)?;
         match self.leases.inner.ask(self.id, Command::Update(self.id, metadata.clone())).await {
             Ok(Reply::Updated) => {
-                self.metadata = metadata;
+                self.set_metadata(metadata);
                 Ok(())
             }
             reply => Err(unexpected(reply.ok())),

@@ -109,8 +109,7 @@ impl Holder {
             (Purpose::Update, EditEnd::Done { .. }) => {
                 self.tell(Notice::Updated(id));
                 if let Some(mut rider) = rider {
-                    rider.version = token.version;
-                    rider.metadata = (!token.metadata.is_empty()).then(|| Box::new(token.metadata));
+                    rider.change(token.version, token.metadata);
                     self.put(id, Lease::Riding(rider));
                 }
             }
@@ -188,12 +187,12 @@ impl Holder {
         Token {
             key: rider.key.clone(),
             fence: rider.fence,
-            id: rider.id,
-            version: rider.version,
+            id: rider.id(),
+            version: rider.version(),
             holder: self.desk.identity.holder.clone(),
             ttl: self.desk.identity.ttl,
             since: rider.since,
-            metadata: rider.metadata.as_deref().cloned().unwrap_or_default(),
+            metadata: rider.metadata(),
         }
     }
 

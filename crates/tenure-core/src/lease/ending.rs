@@ -105,14 +105,14 @@ impl Holder {
                 return self.vacate(now, id, rider, None, Purpose::Release);
             }
             Some(Lease::Riding(mut rider)) => {
-                rider.cap = now.held.after(self.desk.identity.ttl.duration());
+                rider.set_cap(now.held.after(self.desk.identity.ttl.duration()));
                 self.lapsing += 1;
                 self.put(id, Lease::Lapsing(rider));
             }
             Some(Lease::Editing(mut editing)) if editing.rider.is_some() => {
                 // The change goes on; whoever changed it still has it, so it can be vacated after a ttl only.
                 if let Some(mut rider) = editing.rider.take() {
-                    rider.cap = now.held.after(self.desk.identity.ttl.duration());
+                    rider.set_cap(now.held.after(self.desk.identity.ttl.duration()));
                     self.lapsing += 1;
                     self.put(id, Lease::Lapsing(rider));
                 }
@@ -127,7 +127,7 @@ impl Holder {
             }
             Some(lease @ Lease::Abandoned(_)) => return self.put(id, lease),
             Some(Lease::Lapsing(mut rider)) => {
-                rider.cap = rider.cap.max(now.held.after(self.desk.identity.ttl.duration()));
+                rider.set_cap(rider.cap().max(now.held.after(self.desk.identity.ttl.duration())));
                 self.put(id, Lease::Lapsing(rider));
             }
             _ => self.drop_lease(id),
@@ -139,7 +139,7 @@ impl Holder {
     /// than one that had beaten for itself would have expired.
     pub(super) fn lapse_revoked(&mut self, now: Now, id: LeaseId, mut rider: Rider) {
         let ttl = self.desk.identity.ttl;
-        rider.cap = now.held.after(ttl.duration().saturating_sub(self.desk.rules.drift.belief(ttl)));
+        rider.set_cap(now.held.after(ttl.duration().saturating_sub(self.desk.rules.drift.belief(ttl))));
         self.lapsing += 1;
         self.put(id, Lease::Lapsing(rider));
     }
@@ -149,10 +149,10 @@ impl Holder {
         let until = self.session.valid_until();
         if let Some(mut lease) = self.leases.remove(&id) {
             match &mut lease {
-                Lease::Riding(rider) => rider.cap = rider.cap.min(until),
+                Lease::Riding(rider) => rider.set_cap(rider.cap().min(until)),
                 Lease::Editing(editing) => {
                     if let Some(rider) = &mut editing.rider {
-                        rider.cap = rider.cap.min(until);
+                        rider.set_cap(rider.cap().min(until));
                     }
                 }
                 _ => {}

@@ -1,0 +1,108 @@
+//! A held lease that rides on the session, in as few bytes as will do: there may be a million of these.
+
+use crate::bid::Won;
+use crate::fence::{Fence, Nonce, Version};
+use crate::key::Key;
+use crate::metadata::Metadata;
+use crate::time::{Tick, Wall};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Rider {
+    pub(super) key: Key,
+    /// In halves: a whole u128 would have each lease aligned to 16 bytes.
+    id: [u64; 2],
+    pub(super) fence: Fence,
+    pub(super) since: Wall,
+    rare: Option<Box<Rare>>,
+}
+
+/// What differs from a plain claim's, if anything does.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Rare {
+    version: Version,
+    metadata: Metadata,
+    cap: Tick,
+}
+
+impl Rider {
+    pub(super) fn new(key: Key, won: Won) -> Rider {
+        let id = [(won.id.0 >> 64) as u64, won.id.0 as u64];
+        let mut rider = Rider { key, id, fence: won.fence, since: won.since, rare: None };
+        rider.change(won.version, won.metadata);
+        rider
+    }
+
+    pub(super) fn id(&self) -> Nonce {
+        let [high, low] = self.id;
+        Nonce(u128::from(high) << 64 | u128::from(low))
+    }
+
+    pub(super) fn version(&self) -> Version {
+        self.rare.as_ref().map_or_else(|| Version::of(self.id(), self.fence), |rare| rare.version)
+    }
+
+    pub(super) fn metadata(&self) -> Metadata {
+        self.rare.as_ref().map(|rare| rare.metadata.clone()).unwrap_or_default()
+    }
+
+    /// The record shows this now.
+    pub(super) fn change(&mut self, version: Version, metadata: Metadata) {
+        if version != self.version() || metadata != self.metadata() {
+            let rare = self.rare();
+            (rare.version, rare.metadata) = (version, metadata);
+        }
+    }
+
+    /// Withdrawn: vacated then at the latest.
+    pub(super) fn cap(&self) -> Tick {
+        self.rare.as_ref().map_or(Tick::NEVER, |rare| rare.cap)
+    }
+
+    pub(super) fn set_cap(&mut self, cap: Tick) {
+        if cap != self.cap() {
+            self.rare().cap = cap;
+        }
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        let version = self.version();
+        let plain = || Box::new(Rare { version, metadata: Metadata::new(), cap: Tick::NEVER });
+        self.rare.get_or_insert_with(plain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Lease;
+
+    fn won(version: Option<u128>, metadata: Metadata) -> Won {
+        let (id, fence) = (Nonce(7 << 64 | 9), Fence(5));
+        let version = version.map_or_else(|| Version::of(id, fence), Version);
+        Won { id, fence, version, sent: Tick(1), since: Wall(3), metadata }
+    }
+
+    #[test]
+    fn a_rider_says_what_it_was_told_at_last() {
+        let fields: Metadata = [("a".to_owned(), crate::metadata::Value::Null)].into();
+        for (version, metadata) in
+            [(None, Metadata::new()), (Some(1), Metadata::new()), (None, fields.clone()), (Some(1), fields)]
+        {
+            let won = won(version, metadata.clone());
+            let mut rider = Rider::new(Key::new("k").unwrap(), won.clone());
+            let said = (rider.id(), rider.version(), rider.metadata(), rider.cap());
+            assert_eq!(said, (won.id, won.version, metadata.clone(), Tick::NEVER));
+            rider.set_cap(Tick(4));
+            assert_eq!((rider.version(), rider.metadata(), rider.cap()), (won.version, metadata, Tick(4)));
+            rider.change(Version(2), Metadata::new());
+            let said = (rider.id(), rider.version(), rider.metadata(), rider.cap());
+            assert_eq!(said, (won.id, Version(2), Metadata::new(), Tick(4)));
+        }
+    }
+
+    #[test]
+    fn a_plain_rider_is_small() {
+        assert!(Rider::new(Key::new("k").unwrap(), won(None, Metadata::new())).rare.is_none());
+        assert_eq!(size_of::<Option<Lease>>(), 64);
+    }
+}
