@@ -59,7 +59,7 @@ impl Guard {
         rides: bool,
         cell: Arc<Cell>,
     ) -> Guard {
-        Guard { leases, id, key, fence, ttl, rides, metadata: Metadata::new(), cell, spent: true }
+        Guard { leases, id, key, fence, ttl, rides, metadata: None, cell, spent: true }
     }
 
     /// The key.
