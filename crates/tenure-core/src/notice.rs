@@ -48,6 +48,8 @@ pub enum Notice {
     Detached(LeaseId, Box<Token>),
     /// The tenure that a token stands for is over.
     NotOurs(LeaseId, Option<Occupant>),
+    /// Someone asks something of the whole process.
+    SessionAsked(Ask),
     /// The session's record shows the metadata that was to be announced.
     Announced,
     /// Everything is given up.
@@ -71,7 +73,7 @@ impl Notice {
             | Notice::Released(lease, _)
             | Notice::Detached(lease, _)
             | Notice::NotOurs(lease, _) => Some(*lease),
-            Notice::SessionValid(_) | Notice::Announced | Notice::Stopped => None,
+            Notice::SessionValid(_) | Notice::SessionAsked(_) | Notice::Announced | Notice::Stopped => None,
         }
     }
 }

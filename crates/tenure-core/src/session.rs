@@ -257,7 +257,10 @@ impl Holder {
                     self.tell(Notice::Asked(id, Ask::Revoke));
                 }
                 (Some(id), ask) => self.tell(Notice::Asked(id, ask)),
-                (None, _) if letter.key == self.desk.identity.session => {}
+                (None, Ask::Confirm) if letter.key == self.desk.identity.session => {}
+                (None, ask) if letter.key == self.desk.identity.session => {
+                    self.tell(Notice::SessionAsked(ask))
+                }
                 (None, _) => self.tie_up(now, letter.key),
             }
         }

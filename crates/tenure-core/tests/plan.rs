@@ -14,7 +14,7 @@ fn free() -> Room {
 }
 
 fn alike(owners: &[Option<usize>]) -> Vec<Load> {
-    owners.iter().map(|&owner| Load { weight: 1, needs: BTreeSet::new(), owner }).collect()
+    owners.iter().map(|&owner| Load { weight: 1, needs: BTreeSet::new(), owner, pin: None }).collect()
 }
 
 fn counts(plan: &Plan, workers: usize) -> Vec<usize> {
@@ -31,8 +31,9 @@ fn labels() -> impl Strategy<Value = BTreeSet<String>> {
 
 /// Any units over any workers; some owners are gone.
 fn any_fleet() -> impl Strategy<Value = (Vec<Load>, Vec<Room>)> {
-    let load = (0..20_u64, labels(), proptest::option::of(0..9_usize));
-    let load = load.prop_map(|(weight, needs, owner)| Load { weight, needs, owner });
+    let load =
+        (0..20_u64, labels(), proptest::option::of(0..9_usize), proptest::option::weighted(0.1, 0..9_usize));
+    let load = load.prop_map(|(weight, needs, owner, pin)| Load { weight, needs, owner, pin });
     let room = (
         prop_oneof![Just(u64::MAX), 0..9_u64],
         prop_oneof![Just(u64::MAX), 0..60_u64],
@@ -80,6 +81,10 @@ proptest! {
             prop_assert!(has.iter().all(|load| load.needs.is_subset(&room.labels)));
         }
         for (load, owner) in loads.iter().zip(&planned) {
+            let pinned = load.pin.filter(|pin| rooms.get(*pin).is_some_and(|room| {
+                !room.leaving && load.needs.is_subset(&room.labels) && room.units == u64::MAX && room.weight == u64::MAX
+            }));
+            prop_assert!(pinned.is_none() || owner.ok() == pinned);
             let able: Vec<&Room> = rooms.iter().filter(|room| !room.leaving && load.needs.is_subset(&room.labels)).collect();
             match owner {
                 Ok(_) => {}
@@ -117,7 +122,7 @@ proptest! {
 
     #[test]
     fn weights_are_as_even_as_single_weights_allow(weights in vec(1..50_u64, 1..80), workers in 1..7_usize) {
-        let loads: Vec<Load> = weights.iter().map(|&weight| Load { weight, needs: BTreeSet::new(), owner: Some(0) }).collect();
+        let loads: Vec<Load> = weights.iter().map(|&weight| Load { weight, needs: BTreeSet::new(), owner: Some(0), pin: None }).collect();
         let planned = plan(&loads, &vec![free(); workers], Balance::Weight);
         let sum = |at: usize| -> u64 { loads.iter().zip(&planned).filter(|(_, owner)| **owner == Ok(at)).map(|(load, _)| load.weight).sum() };
         let sums: Vec<u64> = (0..workers).map(sum).collect();
@@ -128,8 +133,9 @@ proptest! {
 
 #[test]
 fn many_light_units_are_within_five_percent_by_weight() {
-    let loads: Vec<Load> =
-        (0..1000_u64).map(|n| Load { weight: 1 + n * 7 % 13, needs: BTreeSet::new(), owner: None }).collect();
+    let loads: Vec<Load> = (0..1000_u64)
+        .map(|n| Load { weight: 1 + n * 7 % 13, needs: BTreeSet::new(), owner: None, pin: None })
+        .collect();
     let planned = plan(&loads, &vec![free(); 10], Balance::Weight);
     let sum = |at: usize| -> u64 {
         loads.iter().zip(&planned).filter(|(_, owner)| **owner == Ok(at)).map(|(load, _)| load.weight).sum()

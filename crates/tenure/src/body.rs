@@ -103,7 +103,7 @@ async fn watch<T: Send + 'static>(
 ) -> Result<T, BodyError<T>> {
     let told = async {
         caller_gone.cancelled().await;
-        None
+        Told { why: None, within: grace }
     };
     match supervise(&guard, task, grace, stop, told).await {
         Ending::Done(done) => finish(guard, done).await,
@@ -130,25 +130,73 @@ pub(crate) enum Ending<T> {
     },
 }
 
-/// Lets a body run while it may: until its lease is about to end, or `told` to stop.
+/// What a body runs under.
+pub(crate) trait Holding: Sync {
+    /// How long it is held if no renewal succeeds from now on.
+    fn remaining(&self) -> Duration;
+    /// Not believed for now, but not over either.
+    fn is_suspended(&self) -> bool;
+    /// Cancelled when it is lost or withdrawn.
+    fn gone(&self) -> CancellationToken;
+    /// Why it has to end.
+    fn why(&self) -> Loss;
+    /// What must be left besides the grace period.
+    fn reserve(&self) -> Duration;
+}
+
+impl Holding for Guard {
+    fn remaining(&self) -> Duration {
+        Guard::remaining(self)
+    }
+    fn is_suspended(&self) -> bool {
+        Guard::is_suspended(self)
+    }
+    fn gone(&self) -> CancellationToken {
+        self.cancelled()
+    }
+    fn why(&self) -> Loss {
+        let revoked = if self.is_revoked() { Loss::Revoked } else { Loss::Expired };
+        self.cell().loss().unwrap_or(revoked)
+    }
+    fn reserve(&self) -> Duration {
+        self.ttl().part(50)
+    }
+}
+
+/// Why a body is told to end though its lease lasts, and how long it has for that.
+pub(crate) struct Told {
+    pub(crate) why: Option<Loss>,
+    pub(crate) within: Duration,
+}
+
+/// Lets a body run while it may: until its lease is about to end, or it is `told` to.
 pub(crate) async fn supervise<T: Send + 'static>(
-    guard: &Guard,
+    holding: &impl Holding,
     mut task: JoinHandle<T>,
     grace: Duration,
     stop: CancellationToken,
-    told: impl Future<Output = Option<Loss>>,
+    told: impl Future<Output = Told>,
 ) -> Ending<T> {
-    let why = tokio::select! {
+    let (why, within) = tokio::select! {
         biased;
         done = &mut task => return Ending::Done(done),
-        why = must_stop(guard, grace) => Some(why),
-        why = told => why,
+        why = must_stop(holding, grace) => (Some(why), grace),
+        told = told => (told.why, told.within),
     };
     stop.cancel();
-    let mut joined = tokio::time::timeout(grace.min(guard.remaining().max(MOMENT)), &mut task).await.ok();
+    let within = if within > grace { within } else { within.min(holding.remaining().max(MOMENT)) };
+    // However long it was given, the lease must not end before it.
+    let mut joined = tokio::select! {
+        biased;
+        done = &mut task => Some(done),
+        () = tokio::time::sleep(within) => None,
+        _ = must_stop(holding, grace), if within > grace => {
+            tokio::time::timeout(grace.min(holding.remaining().max(MOMENT)), &mut task).await.ok()
+        }
+    };
     if joined.is_none() {
         task.abort();
-        joined = tokio::time::timeout(guard.remaining().max(MOMENT), &mut task).await.ok();
+        joined = tokio::time::timeout(holding.remaining().max(MOMENT), &mut task).await.ok();
     }
     Ending::Stopped { why, joined }
 }
@@ -168,19 +216,16 @@ async fn finish<T>(guard: Guard, done: Result<T, JoinError>) -> Result<T, BodyEr
 }
 
 /// Resolves when the body has to end: on loss, on withdrawal, or when no more is left than the grace period and a little.
-async fn must_stop(guard: &Guard, grace: Duration) -> Loss {
-    let token = guard.cancelled();
-    let reserve = grace + guard.ttl().part(50);
+async fn must_stop(holding: &impl Holding, grace: Duration) -> Loss {
+    let gone = holding.gone();
+    let reserve = grace + holding.reserve();
     loop {
-        let left = guard.remaining();
-        if left <= reserve && !guard.is_suspended() {
-            return guard.cell().loss().unwrap_or(Loss::Expired);
+        let left = holding.remaining();
+        if left <= reserve && !holding.is_suspended() {
+            return holding.why();
         }
         tokio::select! {
-            () = token.cancelled() => {
-                let revoked = if guard.is_revoked() { Loss::Revoked } else { Loss::Expired };
-                return guard.cell().loss().unwrap_or(revoked);
-            }
+            () = gone.cancelled() => return holding.why(),
             () = tokio::time::sleep((left.saturating_sub(reserve)).max(Duration::from_millis(1))) => {}
         }
     }

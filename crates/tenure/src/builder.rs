@@ -169,8 +169,15 @@ impl LeasesBuilder {
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
         let sink = Notices { inner: Arc::downgrade(&inner) };
         let machine = Holder::new(identity, self.rules);
-        let driver =
-            Driver { machine, store: self.store, clock, commands: receiver, listen: listening, sink };
+        let driver = Driver {
+            machine,
+            store: self.store,
+            clock,
+            commands: receiver,
+            listen: listening,
+            watches: String::new(),
+            sink,
+        };
         tokio::spawn(driver.run(|| Command::Stop));
         Ok(Leases { inner })
     }

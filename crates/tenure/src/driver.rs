@@ -27,6 +27,8 @@ pub(crate) struct Driver<M: Machine, S> {
     pub(crate) commands: mpsc::UnboundedReceiver<M::Command>,
     /// Turns true once someone waits for a key: from then on the store's hints are listened to.
     pub(crate) listen: watch::Receiver<bool>,
+    /// What the keys begin with that hints are wanted for.
+    pub(crate) watches: String,
     pub(crate) sink: S,
 }
 
@@ -61,7 +63,7 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                     }
                 },
                 Ok(()) = self.listen.changed(), if hints.is_none() => {
-                    hints = self.store.changed("").ok();
+                    hints = self.store.changed(&self.watches).ok();
                     // What changed while nobody listened has to be looked for once.
                     Event::Changed(None)
                 }

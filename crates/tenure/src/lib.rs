@@ -35,6 +35,7 @@ pub mod clock;
 mod driver;
 pub mod election;
 mod error;
+pub mod fleet;
 mod guard;
 mod leases;
 mod lock;

@@ -2,8 +2,8 @@
 
 use crate::error::LeaseError;
 use crate::leases::Leases;
-use tenure_core::{Ask, Key, Letter, MAILBOX, StoreError, Stored};
-use tenure_store::{Expect, Outcome, Store, Write};
+use tenure_core::{Ask, Key, Letter, MAILBOX, Nonce, Record, StoreError, Stored};
+use tenure_store::{AnyStore, Expect, Outcome, Store, Write};
 
 impl Leases {
     /// Leaves a request with the holder of `key`, who sees it at its next renewal: within a third of its ttl.
@@ -17,40 +17,46 @@ impl Leases {
     /// # Cancel safety
     /// When the future is dropped the request may be left or not. Leaving it twice does no harm.
     pub async fn request(&self, key: impl AsRef<str>, ask: Ask) -> Result<(), LeaseError> {
-        /// A record that changes more often than this under our hands is not merely being renewed.
-        const ATTEMPTS: usize = 8;
         let key = Key::new(key).map_err(StoreError::from)?;
-        let letter = Letter { key: key.clone(), ask };
-        for _ in 0..ATTEMPTS {
-            let (mailbox, stored) = self.mailbox(&key).await?;
-            let Some(record) = with_letter(&stored, &letter, self.inner.nonce())? else { return Ok(()) };
-            let write = Write { key: mailbox, expect: Expect::Unchanged(stored.version), record };
-            if let Outcome::Won { .. } = self.store().write(write).await? {
-                return Ok(());
-            }
-        }
-        Err(StoreError::unavailable(format!("the record of {key} changes too fast; try again")).into())
-    }
-
-    /// The record that the holder of `key` renews, and where it is.
-    async fn mailbox(&self, key: &Key) -> Result<(Key, Stored), LeaseError> {
-        let stored = self.store().read(key).await?.ok_or(LeaseError::NotHeld)?;
-        let tenure = stored.record.tenure.as_ref().ok_or(LeaseError::NotHeld)?;
-        let Some(ride) = &tenure.ride else { return Ok((key.clone(), stored)) };
-        let session = self.store().read(&ride.session).await?.ok_or(LeaseError::NotHeld)?;
-        if session.record.fence != ride.fence || session.record.tenure.is_none() {
-            return Err(LeaseError::NotHeld);
-        }
-        Ok((ride.session.clone(), session))
+        leave(self.store(), || self.inner.nonce(), &key, ask).await
     }
 }
 
+/// Leaves a letter for the holder of `key`, as [`Leases::request`] says.
+pub(crate) async fn leave(
+    store: &AnyStore,
+    nonce: impl Fn() -> Nonce,
+    key: &Key,
+    ask: Ask,
+) -> Result<(), LeaseError> {
+    /// A record that changes more often than this under our hands is not merely being renewed.
+    const ATTEMPTS: usize = 8;
+    let letter = Letter { key: key.clone(), ask };
+    for _ in 0..ATTEMPTS {
+        let (mailbox, stored) = mailbox(store, key).await?;
+        let Some(record) = with_letter(&stored, &letter, nonce())? else { return Ok(()) };
+        let write = Write { key: mailbox, expect: Expect::Unchanged(stored.version), record };
+        if let Outcome::Won { .. } = store.write(write).await? {
+            return Ok(());
+        }
+    }
+    Err(StoreError::unavailable(format!("the record of {key} changes too fast; try again")).into())
+}
+
+/// The record that the holder of `key` renews, and where it is.
+async fn mailbox(store: &AnyStore, key: &Key) -> Result<(Key, Stored), LeaseError> {
+    let stored = store.read(key).await?.ok_or(LeaseError::NotHeld)?;
+    let tenure = stored.record.tenure.as_ref().ok_or(LeaseError::NotHeld)?;
+    let Some(ride) = &tenure.ride else { return Ok((key.clone(), stored)) };
+    let session = store.read(&ride.session).await?.ok_or(LeaseError::NotHeld)?;
+    if session.record.fence != ride.fence || session.record.tenure.is_none() {
+        return Err(LeaseError::NotHeld);
+    }
+    Ok((ride.session.clone(), session))
+}
+
 /// The record with one letter more; none if it is there already.
-fn with_letter(
-    stored: &Stored,
-    letter: &Letter,
-    nonce: tenure_core::Nonce,
-) -> Result<Option<tenure_core::Record>, LeaseError> {
+fn with_letter(stored: &Stored, letter: &Letter, nonce: Nonce) -> Result<Option<Record>, LeaseError> {
     let mut record = stored.record.clone();
     let tenure = record.tenure.as_mut().ok_or(LeaseError::NotHeld)?;
     if tenure.mail.contains(letter) {

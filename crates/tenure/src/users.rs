@@ -158,8 +158,8 @@ impl Inner {
             Notice::NotOurs(lease, by) => {
                 users.answer(lease, Reply::Gone(LeaseError::NotOurs(by)));
             }
-            // Only fleets announce; they talk to their own machine.
-            Notice::Announced => {}
+            // Only workers of a fleet announce anything, or are asked as a whole.
+            Notice::SessionAsked(_) | Notice::Announced => {}
             Notice::Stopped => {
                 users.over = true;
                 users.replies.clear();

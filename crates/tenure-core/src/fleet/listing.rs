@@ -238,6 +238,8 @@ impl Listing {
         let workers: Vec<Key> = self.peers.keys().cloned().collect();
         let rooms: Vec<Room> = self.peers.values().map(|peer| peer.about.room()).collect();
         let index: BTreeMap<&Key, usize> = workers.iter().enumerate().map(|(at, key)| (key, at)).collect();
+        let holders: BTreeMap<&HolderId, usize> =
+            self.peers.values().enumerate().map(|(at, peer)| (&peer.holder, at)).collect();
         let open = self.units.iter().filter(|(_, unit)| unit.spec.status == Status::Open);
         let open = open.filter(|(_, unit)| unit.owner != Owner::Outsider);
         let (names, loads): (Vec<Key>, Vec<Load>) = open
@@ -246,8 +248,9 @@ impl Listing {
                     Owner::Worker(session) => index.get(session).copied(),
                     _ => None,
                 };
+                let pin = unit.spec.pin.as_ref().and_then(|pin| holders.get(pin)).copied();
                 let (weight, needs) = (unit.spec.weight, unit.spec.needs.clone());
-                (key.clone(), Load { weight, needs, owner })
+                (key.clone(), Load { weight, needs, owner, pin })
             })
             .unzip();
         let balance = self.peers.values().next().map_or(Balance::Count, |first| first.about.balance);

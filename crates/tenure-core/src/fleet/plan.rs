@@ -26,6 +26,8 @@ pub struct Load {
     pub needs: BTreeSet<String>,
     /// The index of the worker that has it now.
     pub owner: Option<usize>,
+    /// The index of the worker that is to have it if it may.
+    pub pin: Option<usize>,
 }
 
 /// A worker, as far as planning goes.
@@ -61,6 +63,7 @@ pub type Plan = Vec<Result<usize, Uncovered>>;
 #[must_use]
 pub fn plan(units: &[Load], workers: &[Room], balance: Balance) -> Plan {
     let mut table = Planner::new(units, workers, balance);
+    table.settle_pinned();
     table.settle_owned();
     // Evening out may make room for what nobody could take before.
     loop {
@@ -100,6 +103,7 @@ struct Planner<'a> {
     /// Workers that keep something, by what they have.
     ranks: BTreeSet<(u64, usize)>,
     pool: Vec<usize>,
+    pinned: BTreeSet<usize>,
     owners: Plan,
 }
 
@@ -126,6 +130,7 @@ impl<'a> Planner<'a> {
             seats: workers.iter().map(|_| Seat::default()).collect(),
             ranks: (0..workers.len()).filter(|&at| !workers[at].leaving).map(|at| (0, at)).collect(),
             pool: Vec::new(),
+            pinned: BTreeSet::new(),
             owners: vec![Err(Uncovered::NoWorker); units.len()],
         }
     }
@@ -142,7 +147,9 @@ impl<'a> Planner<'a> {
         seat.cost = seat.cost.saturating_add(class.cost);
         seat.weight = seat.weight.saturating_add(class.weight);
         seat.units += 1;
-        seat.has.entry(class).or_default().insert(unit);
+        if !self.pinned.contains(&unit) {
+            seat.has.entry(class).or_default().insert(unit);
+        }
         self.ranks.insert((seat.cost, worker));
         self.owners[unit] = Ok(worker);
     }
@@ -163,10 +170,25 @@ impl<'a> Planner<'a> {
         Some(unit)
     }
 
+    /// What is pinned counts where it is, and is moved by nothing else.
+    fn settle_pinned(&mut self) {
+        for unit in 0..self.units.len() {
+            let class = self.classes[unit];
+            let may = |&worker: &usize| self.allowed[class.needs].get(worker) == Some(&true);
+            if let Some(worker) = self.units[unit].pin.filter(may)
+                && self.has_room(worker, class)
+            {
+                self.pinned.insert(unit);
+                self.give(unit, worker);
+            }
+        }
+    }
+
     /// What each has and may keep; the rest goes into the pool. What is kept where room is short are the last, since it
     /// is the first that move.
     fn settle_owned(&mut self) {
-        for unit in (0..self.units.len()).rev() {
+        for unit in (0..self.units.len()).rev().filter(|unit| !self.pinned.contains(unit)).collect::<Vec<_>>()
+        {
             let class = self.classes[unit];
             let may = |&owner: &usize| self.allowed[class.needs].get(owner) == Some(&true);
             match self.units[unit].owner.filter(may) {
@@ -253,6 +275,7 @@ impl<'a> Planner<'a> {
         for (unit, owner) in self.owners.iter().enumerate() {
             if let Ok(to) = *owner
                 && self.units[unit].owner != Some(to)
+                && !self.pinned.contains(&unit)
             {
                 let (who, whither) = moves.entry(self.classes[unit]).or_default();
                 who.push(unit);

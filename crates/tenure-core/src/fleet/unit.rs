@@ -1,6 +1,7 @@
 //! What a unit's record says about it, beside the users' fields.
 
 use crate::error::{InvalidInput, StoreError};
+use crate::key::HolderId;
 use crate::metadata::{Metadata, RESERVED, Value};
 use std::collections::BTreeSet;
 
@@ -25,11 +26,13 @@ pub struct UnitSpec {
     pub needs: BTreeSet<String>,
     /// Whether there is work to do.
     pub status: Status,
+    /// The worker that is to have it as long as that lives and may, whatever evenness says.
+    pub pin: Option<HolderId>,
 }
 
 impl Default for UnitSpec {
     fn default() -> Self {
-        UnitSpec { weight: 1, needs: BTreeSet::new(), status: Status::Open }
+        UnitSpec { weight: 1, needs: BTreeSet::new(), status: Status::Open, pin: None }
     }
 }
 
@@ -68,6 +71,9 @@ impl UnitSpec {
             Status::Done => drop(own.insert("status".into(), "done".into())),
             Status::Deleted => drop(own.insert("status".into(), "deleted".into())),
         }
+        if let Some(pin) = &self.pin {
+            own.insert("pin".into(), pin.as_str().into());
+        }
         own
     }
 
@@ -96,7 +102,10 @@ impl UnitSpec {
                 ("needs", Value::TextSet(needs)) => spec.needs = needs,
                 ("status", Value::Text(status)) if status == "done" => spec.status = Status::Done,
                 ("status", Value::Text(status)) if status == "deleted" => spec.status = Status::Deleted,
-                ("needs" | "status", value) => return Err(damaged("labels or a status", &value)),
+                ("pin", Value::Text(pin)) => spec.pin = HolderId::new(pin).ok(),
+                ("needs" | "status" | "pin", value) => {
+                    return Err(damaged("labels, a status or a worker", &value));
+                }
                 // Of a newer version: it may be added to, never misread.
                 (_, _) => {}
             }

@@ -269,13 +269,16 @@ impl Worker {
             Notice::Updated(lease) => self.tell(FleetNotice::Updated(lease)),
             Notice::Released(lease, ours) => self.released(now, lease, ours),
             Notice::Announced => self.announced(now),
+            // An operator drains this worker.
+            Notice::SessionAsked(Ask::Revoke) => self.stop(now),
+            Notice::SessionAsked(_) => self.leave(now),
             Notice::Stopped => self.tell(FleetNotice::Stopped),
-            // Nothing here beats for itself, is plain data, or follows.
+            // Nothing here beats for itself, or is plain data.
             Notice::Valid(..)
             | Notice::Asked(..)
+            | Notice::Seen(..)
             | Notice::Detached(..)
-            | Notice::NotOurs(..)
-            | Notice::Seen(..) => {}
+            | Notice::NotOurs(..) => {}
         }
     }
 
@@ -300,13 +303,15 @@ impl Worker {
                 self.announce(now);
             }
             FleetCommand::Tell => self.want_bump(now.held),
-            FleetCommand::Leave => {
-                if !std::mem::replace(&mut self.leaving, true) {
-                    self.options.about.leaving = true;
-                    self.announce(now);
-                }
-            }
+            FleetCommand::Leave => self.leave(now),
             FleetCommand::Stop => self.stop(now),
+        }
+    }
+
+    fn leave(&mut self, now: Now) {
+        if !std::mem::replace(&mut self.leaving, true) {
+            self.options.about.leaving = true;
+            self.announce(now);
         }
     }
 

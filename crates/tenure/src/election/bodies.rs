@@ -1,6 +1,6 @@
 //! Bodies that run while a candidate leads.
 
-use crate::body::{Ending, Held, supervise};
+use crate::body::{Ending, Held, Told, supervise};
 use crate::error::BodyError;
 use crate::guard::Guard;
 use std::sync::Arc;
@@ -77,10 +77,11 @@ async fn watch<T: Send + 'static>(
 ) -> Result<T, BodyError<T>> {
     let tenancy = Arc::clone(&permit.tenancy);
     let told = async {
-        tokio::select! {
+        let why = tokio::select! {
             () = tenancy.stop.cancelled() => Some(Loss::Released),
             () = caller_gone.cancelled() => None,
-        }
+        };
+        Told { why, within: grace }
     };
     match supervise(&tenancy.guard, task, grace, stop, told).await {
         Ending::Done(Ok(value)) if tenancy.guard.is_held() => Ok(value),

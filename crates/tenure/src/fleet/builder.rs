@@ -1,0 +1,169 @@
+//! The settings of a worker, and its start.
+
+use super::catalogue::Fleet;
+use super::sink::{Meters, Notices};
+use super::worker::{Inner, Worker};
+use crate::builder::checked_ttl;
+use crate::clock;
+use crate::driver::Driver;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker as Machine};
+use tenure_core::{Drift, HolderId, Identity, InvalidInput, Key, Metadata, Rules};
+use tenure_store::Store;
+use tokio::sync::{mpsc, watch};
+
+/// Settings of a [`Worker`], each with a default.
+#[derive(Clone)]
+pub struct WorkerBuilder {
+    fleet: Fleet,
+    holder: Option<HolderId>,
+    instance: Option<u64>,
+    ttl: Duration,
+    drain: Duration,
+    about: About,
+    fields: Metadata,
+    rules: Rules,
+}
+
+impl WorkerBuilder {
+    pub(super) fn new(fleet: Fleet) -> WorkerBuilder {
+        WorkerBuilder {
+            fleet,
+            holder: None,
+            instance: None,
+            ttl: Duration::from_secs(10),
+            drain: Duration::from_secs(30),
+            about: About::default(),
+            fields: Metadata::new(),
+            rules: Rules::default(),
+        }
+    }
+
+    /// How long this worker may be silent before it counts as dead; 10 s by default. It renews, and looks, once in a third of
+    /// it.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// How long what is done for a unit may take to end when the unit is to go to another worker; 30 s by default.
+    #[must_use]
+    pub fn drain(mut self, drain: Duration) -> Self {
+        self.drain = drain;
+        self
+    }
+
+    /// The most units that this worker takes; any number by default.
+    #[must_use]
+    pub fn most_units(mut self, units: u64) -> Self {
+        self.about.units = units;
+        self
+    }
+
+    /// The most weight that this worker takes; any by default.
+    #[must_use]
+    pub fn most_weight(mut self, weight: u64) -> Self {
+        self.about.weight = weight;
+        self
+    }
+
+    /// A label that this worker offers to units with needs. May be called more than once.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.about.labels.insert(label.into());
+        self
+    }
+
+    /// What is evened out between workers: counts, by default, or weights. Give all workers of a fleet the same.
+    #[must_use]
+    pub fn balance(mut self, balance: Balance) -> Self {
+        self.about.balance = balance;
+        self
+    }
+
+    /// What the worker's record says of it, for people: where it runs and what it is.
+    #[must_use]
+    pub fn about(mut self, fields: Metadata) -> Self {
+        self.fields = fields;
+        self
+    }
+
+    /// This worker's name as others see it. It must differ for each start, so the default, host name, process id and random
+    /// bits, is a good choice.
+    #[must_use]
+    pub fn holder(mut self, holder: HolderId) -> Self {
+        self.holder = Some(holder);
+        self
+    }
+
+    /// How far the clocks' rates may be off; 10 % by default.
+    #[must_use]
+    pub fn drift(mut self, drift: Drift) -> Self {
+        self.rules.drift = drift;
+        self
+    }
+
+    /// Whether dead workers may be recognised at first sight. As
+    /// [`LeasesBuilder::first_sight`](crate::LeasesBuilder::first_sight).
+    #[must_use]
+    pub fn first_sight(mut self, on: bool) -> Self {
+        self.rules.first_sight = on;
+        self
+    }
+
+    /// Other random bits than the machine's, for tests. Two processes must never have the same.
+    #[must_use]
+    pub fn instance(mut self, instance: u64) -> Self {
+        self.instance = Some(instance);
+        self
+    }
+
+    /// Joins the fleet, in the background. Units come as [`Event`](super::Event)s.
+    ///
+    /// # Errors
+    /// When a setting is out of range for this store, or the fields are too large or one is named `tenure`. There is no I/O.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(self) -> Result<Worker, InvalidInput> {
+        let store = self.fleet.store().clone();
+        let ttl = checked_ttl(&store, self.ttl)?;
+        if self.fields.contains_key(tenure_core::RESERVED) {
+            return Err(InvalidInput::new("the field \"tenure\" is kept for tenure; choose another name"));
+        }
+        tenure_store::codec::check_metadata(&self.about.compose(self.fields.clone()))
+            .map_err(|error| InvalidInput::new(error.to_string()))?;
+        let holder = match self.holder {
+            Some(holder) => holder,
+            None => HolderId::new(clock::holder_name())?,
+        };
+        let identity = Identity {
+            holder: holder.clone(),
+            session: Key::new(holder.as_str())?,
+            ttl,
+            about: self.fields,
+            instance: self.instance.unwrap_or_else(clock::instance),
+        };
+        let push = store.capabilities().watch;
+        let name = self.fleet.name().clone();
+        let options = Options { fleet: name.clone(), about: self.about, drain: self.drain, push };
+        let machine = Machine::new(identity, self.rules, options)?;
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (events, told) = mpsc::unbounded_channel();
+        let (listen, listening) = watch::channel(false);
+        let clock = Arc::clone(self.fleet.clock());
+        let inner = Arc::new(Inner::new(self.fleet, ttl, holder, commands));
+        // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
+        let meters = Meters::new(name.as_str());
+        let sink = Notices { inner: Arc::downgrade(&inner), events, meters };
+        let watches = name.prefix();
+        let driver = Driver { machine, store, clock, commands: receiver, listen: listening, watches, sink };
+        inner.send(FleetCommand::Join);
+        tokio::spawn(driver.run(|| FleetCommand::Leave));
+        // A store without hints is polled.
+        let _ = listen.send(push);
+        Ok(Worker::new(inner, told))
+    }
+}

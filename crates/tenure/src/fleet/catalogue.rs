@@ -1,0 +1,414 @@
+//! The units of a fleet, as anyone can see and change them.
+
+use super::builder::WorkerBuilder;
+use crate::clock;
+use crate::error::LeaseError;
+use crate::mail;
+use std::sync::{Arc, Mutex, PoisonError};
+use tenure_core::fleet::{About, FleetName, Status, UnitSpec, bump, generation};
+use tenure_core::{
+    Ask, Clock, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Nonces, Occupant, Record, StoreError,
+    Stored,
+};
+use tenure_store::{AnyStore, Expect, Outcome, Store, StoreExt, Write};
+
+/// A fleet: its units and its workers. Cheap to clone; needs no session, and costs nothing while nothing is asked of it.
+#[derive(Clone)]
+pub struct Fleet {
+    store: AnyStore,
+    name: FleetName,
+    clock: Arc<dyn Clock>,
+    nonces: Arc<Mutex<Nonces>>,
+}
+
+/// A unit that is to be created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewUnit {
+    name: String,
+    spec: UnitSpec,
+    fields: Metadata,
+}
+
+impl NewUnit {
+    /// A unit of this name, of weight 1, that any worker may have.
+    #[must_use]
+    pub fn named(name: impl Into<String>) -> NewUnit {
+        NewUnit { name: name.into(), spec: UnitSpec::default(), fields: Metadata::new() }
+    }
+
+    /// What it weighs where workers plan by weight: 1 to 2^53.
+    #[must_use]
+    pub fn weight(mut self, weight: u64) -> NewUnit {
+        self.spec.weight = weight;
+        self
+    }
+
+    /// A label that its worker must have. May be called more than once.
+    #[must_use]
+    pub fn needs(mut self, label: impl Into<String>) -> NewUnit {
+        self.spec.needs.insert(label.into());
+        self
+    }
+
+    /// What it carries for its users.
+    #[must_use]
+    pub fn fields(mut self, fields: Metadata) -> NewUnit {
+        self.fields = fields;
+        self
+    }
+}
+
+/// A unit, as its record shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnitView {
+    /// Its name.
+    pub name: String,
+    /// What the plan knows of it.
+    pub spec: UnitSpec,
+    /// What it carries for its users.
+    pub fields: Metadata,
+    /// Its fence.
+    pub fence: Fence,
+    /// Who holds it by its record. A worker that died is still shown until another has taken over.
+    pub holder: Option<Occupant>,
+}
+
+/// All units of a fleet.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Units {
+    /// Those that can be read, by name; not the deleted ones.
+    pub units: Vec<UnitView>,
+    /// Those that can't, with the reason. They are left alone.
+    pub damaged: Vec<(String, StoreError)>,
+}
+
+/// A worker, as its session shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Member {
+    /// Its name.
+    pub holder: HolderId,
+    /// What it offers.
+    pub about: About,
+    /// What it says of itself, for people.
+    pub fields: Metadata,
+    /// The fence of its session.
+    pub fence: Fence,
+    /// How long ago it last renewed, where the store tells.
+    pub age: Option<std::time::Duration>,
+    /// How long it may be silent before it counts as dead.
+    pub ttl: std::time::Duration,
+}
+
+/// A record that changes more often than this under our hands is not merely worked on.
+const ATTEMPTS: usize = 16;
+
+impl Fleet {
+    /// The fleet of this name on `store`. Nothing is asked of the store yet.
+    ///
+    /// # Errors
+    /// When the name is empty, longer than 128 bytes or has a `/` in it, or the store can't list or keep fences.
+    pub fn new(store: AnyStore, name: impl Into<String>) -> Result<Fleet, InvalidInput> {
+        Fleet::with_clock(store, name, clock::system(), clock::instance())
+    }
+
+    /// As [`Fleet::new`], with another clock, and other random bits, than the machine's: for tests.
+    ///
+    /// # Errors
+    /// As [`Fleet::new`].
+    pub fn with_clock(
+        store: AnyStore,
+        name: impl Into<String>,
+        clock: Arc<dyn Clock>,
+        instance: u64,
+    ) -> Result<Fleet, InvalidInput> {
+        let can = store.capabilities();
+        if !can.list || !can.fencing {
+            let text =
+                "this store can't list records or keep fences, and a fleet needs both; use another store";
+            return Err(InvalidInput::new(text));
+        }
+        let nonces = Arc::new(Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINES)));
+        Ok(Fleet { store, name: FleetName::new(name)?, clock, nonces })
+    }
+
+    /// A worker of this fleet: set it up, then start it.
+    #[must_use]
+    pub fn join(&self) -> WorkerBuilder {
+        WorkerBuilder::new(self.clone())
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &FleetName {
+        &self.name
+    }
+
+    /// The store that it is on.
+    #[must_use]
+    pub fn store(&self) -> &AnyStore {
+        &self.store
+    }
+
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub(super) fn nonce(&self) -> Nonce {
+        // No code that can panic runs under the lock.
+        self.nonces.lock().unwrap_or_else(PoisonError::into_inner).draw()
+    }
+
+    /// Creates a unit, unless it is there. False: it was, and is left as it is.
+    ///
+    /// # Errors
+    /// `Invalid` when the name, the weight or the fields are no good, before any I/O; else the store's.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the unit may be there or not; creating it again is harmless.
+    pub async fn create(&self, unit: NewUnit) -> Result<bool, StoreError> {
+        Ok(self.create_all([unit]).await? > 0)
+    }
+
+    /// Creates many units in few requests, and returns how many were not there yet.
+    ///
+    /// # Errors
+    /// As [`Fleet::create`]; when one unit is no good, none is created.
+    ///
+    /// # Cancel safety
+    /// As [`Fleet::create`].
+    pub async fn create_all(&self, units: impl IntoIterator<Item = NewUnit>) -> Result<usize, StoreError> {
+        let writes = units.into_iter().map(|unit| self.creation(unit)).collect::<Result<Vec<_>, _>>()?;
+        let outcomes = self.store.write_all(writes.clone()).await?;
+        let mut created = 0;
+        for (write, outcome) in writes.into_iter().zip(outcomes) {
+            created += match outcome {
+                Outcome::Won { .. } => 1,
+                Outcome::Lost(Some(standing)) => usize::from(self.create_anew(write, standing).await?),
+                Outcome::Lost(None) => 0,
+            };
+        }
+        if created > 0 {
+            self.tell().await?;
+        }
+        Ok(created)
+    }
+
+    fn creation(&self, unit: NewUnit) -> Result<Write, StoreError> {
+        let key = self.name.unit(&unit.name)?;
+        let metadata = unit.spec.compose(unit.fields)?;
+        tenure_store::codec::check_metadata(&metadata)?;
+        let wall = self.clock.now().wall;
+        let fence = Fence::floor(wall);
+        let record = Record { fence, nonce: self.nonce(), stamp: wall, tenure: None, metadata };
+        Ok(Write { key, expect: Expect::Absent, record })
+    }
+
+    /// Over a deleted unit that nobody holds any more, whose fence goes on.
+    async fn create_anew(&self, mut write: Write, standing: Stored) -> Result<bool, StoreError> {
+        let (spec, _) = UnitSpec::parse(standing.record.metadata.clone())?;
+        if spec.status != Status::Deleted {
+            return Ok(false);
+        }
+        if standing.record.tenure.is_some() {
+            let text =
+                format!("{} was deleted, and its worker has not let go of it yet; try again", write.key);
+            return Err(StoreError::unavailable(text));
+        }
+        write.expect = Expect::Unchanged(standing.version);
+        write.record.fence = standing.record.fence.next(write.record.fence)?;
+        write.record.nonce = self.nonce();
+        Ok(matches!(self.store.write(write).await?, Outcome::Won { .. }))
+    }
+
+    /// One unit, if it is there.
+    ///
+    /// # Errors
+    /// `Foreign` when its record is none of a unit; else the store's.
+    pub async fn get(&self, unit: &str) -> Result<Option<UnitView>, StoreError> {
+        let stored = self.store.read(&self.name.unit(unit)?).await?;
+        let view = stored.map(|stored| view(unit, stored)).transpose()?;
+        Ok(view.filter(|view| view.spec.status != Status::Deleted))
+    }
+
+    /// All units, complete at any number.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn list(&self) -> Result<Units, StoreError> {
+        let mut all = Units::default();
+        for listed in self.store.list_all(&self.name.unit_prefix()).await? {
+            let name = self.name.unit_of(&listed.key).unwrap_or_default();
+            match listed.stored.and_then(|stored| view(name, stored)) {
+                Ok(view) if view.spec.status == Status::Deleted => {}
+                Ok(view) => all.units.push(view),
+                Err(error) => all.damaged.push((name.to_owned(), error)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// All workers whose sessions were not given up. One that died is listed until its units are taken over; its
+    /// [`Member::age`] shows it where the store tells ages.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn roster(&self) -> Result<Vec<Member>, StoreError> {
+        let listed = self.store.list_all(&self.name.worker_prefix()).await?;
+        let sessions = listed.into_iter().filter_map(|listed| listed.stored.ok());
+        Ok(sessions.filter_map(member).collect())
+    }
+
+    /// Changes a unit, whoever holds it: its weight, its needs, its fields, or whether it is done. A worker that holds it goes
+    /// on; what it writes later replaces the fields. Returns what it came to; none if there is no such unit.
+    ///
+    /// `change` may be called more than once.
+    ///
+    /// # Errors
+    /// `Invalid` when what `change` made of it is no good; `Unavailable` when the record changes too fast; else the
+    /// store's.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the change may be made or not.
+    pub async fn update(
+        &self,
+        unit: &str,
+        mut change: impl FnMut(&mut UnitSpec, &mut Metadata),
+    ) -> Result<Option<UnitView>, StoreError> {
+        let key = self.name.unit(unit)?;
+        for _ in 0..ATTEMPTS {
+            let Some(stored) = self.store.read(&key).await? else { return Ok(None) };
+            let (mut spec, mut fields) = UnitSpec::parse(stored.record.metadata.clone())?;
+            if spec.status == Status::Deleted {
+                return Ok(None);
+            }
+            let before = (spec.clone(), fields.clone());
+            change(&mut spec, &mut fields);
+            if (&spec, &fields) == (&before.0, &before.1) {
+                return view(unit, stored).map(Some);
+            }
+            let metadata = spec.compose(fields)?;
+            tenure_store::codec::check_metadata(&metadata)?;
+            // The tenure stays as it is, and so does its beat: this prolongs nothing.
+            let record = Record { nonce: self.nonce(), metadata, ..stored.record };
+            let expect = Expect::Unchanged(stored.version);
+            let written = Stored { version: record.version(), record: record.clone(), age: None };
+            if let Outcome::Won { .. } = self.store.write(Write { key: key.clone(), expect, record }).await? {
+                if spec != before.0 {
+                    self.tell().await?;
+                }
+                return view(unit, written).map(Some);
+            }
+        }
+        Err(StoreError::unavailable(format!("the record of {key} changes too fast; try again")))
+    }
+
+    /// Deletes a unit: nobody is given it any more, and whoever holds it lets go of it. False: there is no such unit.
+    ///
+    /// Its record stays, for its fence, until `gc` removes it.
+    ///
+    /// # Errors
+    /// As [`Fleet::update`].
+    ///
+    /// # Cancel safety
+    /// As [`Fleet::update`].
+    pub async fn delete(&self, unit: &str) -> Result<bool, StoreError> {
+        let deleted = self.update(unit, |spec, _| spec.status = Status::Deleted).await?;
+        Ok(deleted.is_some())
+    }
+
+    /// Pins a unit to a worker, which is to have it as long as it lives and may, whatever evenness says; or takes the pin away.
+    /// False: there is no such unit.
+    ///
+    /// # Errors
+    /// As [`Fleet::update`].
+    ///
+    /// # Cancel safety
+    /// As [`Fleet::update`].
+    pub async fn pin(&self, unit: &str, worker: Option<&HolderId>) -> Result<bool, StoreError> {
+        Ok(self.update(unit, |spec, _| spec.pin = worker.cloned()).await?.is_some())
+    }
+
+    /// Asks a worker to leave: it ends what it does, passes everything on and stops. It sees this at its next renewal.
+    ///
+    /// # Errors
+    /// [`LeaseError::NotHeld`] when there is no such worker, or it has stopped; else as
+    /// [`Leases::request`](crate::Leases::request).
+    ///
+    /// # Cancel safety
+    /// When the future is dropped it may be asked or not. Asking twice does no harm.
+    pub async fn drain(&self, worker: &HolderId) -> Result<(), LeaseError> {
+        let session = self.name.worker(worker).map_err(StoreError::from)?;
+        mail::leave(&self.store, || self.nonce(), &session, Ask::HandOver).await
+    }
+
+    /// Withdraws a unit from whoever holds it: it is told to end at once, and another can have it after one ttl at the latest.
+    ///
+    /// # Errors
+    /// As [`Fleet::drain`].
+    ///
+    /// # Cancel safety
+    /// As [`Fleet::drain`].
+    pub async fn revoke(&self, unit: &str) -> Result<(), LeaseError> {
+        let key = self.name.unit(unit).map_err(StoreError::from)?;
+        mail::leave(&self.store, || self.nonce(), &key, Ask::Revoke).await
+    }
+
+    /// Tells all workers to look into the fleet again. What is changed through this interface is told by itself.
+    ///
+    /// # Errors
+    /// The store's. What was changed before is changed; workers find out by themselves, in time.
+    pub async fn tell(&self) -> Result<(), StoreError> {
+        let board = self.name.board()?;
+        let mut seen = self.store.read(&board).await?;
+        let before = generation(seen.as_ref());
+        for _ in 0..ATTEMPTS {
+            let write = bump(board.clone(), seen.as_ref(), self.nonce(), self.clock.now().wall)?;
+            match self.store.write(write).await? {
+                Outcome::Won { .. } => return Ok(()),
+                // It was read after what there is to tell, so whoever has raised it since has told that, too.
+                Outcome::Lost(standing) if generation(standing.as_ref()) > before => return Ok(()),
+                Outcome::Lost(standing) => seen = standing,
+            }
+        }
+        Err(StoreError::unavailable(format!("{board} changes too fast; try again")))
+    }
+}
+
+/// Tells this handle's nonces from those of machines.
+const OUTSIDE_MACHINES: u64 = 0x756e_6974_756e_6974;
+
+fn view(name: &str, stored: Stored) -> Result<UnitView, StoreError> {
+    let holder = Occupant::of(&stored.record);
+    let Record { fence, metadata, .. } = stored.record;
+    let (spec, fields) = UnitSpec::parse(metadata)?;
+    Ok(UnitView { name: name.to_owned(), spec, fields, fence, holder })
+}
+
+fn member(stored: Stored) -> Option<Member> {
+    let about = About::parse(&stored.record.metadata)?;
+    let tenure = stored.record.tenure?;
+    let mut fields = stored.record.metadata;
+    fields.remove(tenure_core::RESERVED);
+    let (fence, age) = (stored.record.fence, stored.age);
+    Some(Member { holder: tenure.holder, about, fields, fence, age, ttl: tenure.ttl.duration() })
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet").field("name", &self.name).field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// The key of a unit, for those that read records themselves.
+impl Fleet {
+    /// The key of a unit's record.
+    ///
+    /// # Errors
+    /// When the unit's name is empty or too long.
+    pub fn key(&self, unit: &str) -> Result<Key, InvalidInput> {
+        self.name.unit(unit)
+    }
+}

@@ -1,0 +1,80 @@
+//! Fleets: units of work, partitioned over the workers of one name.
+//!
+//! Anyone can create, list, change and delete units ([`Fleet`]). A process that joins becomes a [`Worker`] and is given its
+//! share: each unit is held by one worker at a time, until it is done or the worker lets go of it, leaves or dies; then another
+//! has it, with a higher fence. Which worker should have which unit is planned by a pure function that all compute alike, so
+//! there is no leader; whoever has what is planned for another ends what it does for it, and passes it on in one write.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tenure::fleet::{Fleet, NewUnit, Verdict};
+//!
+//! let fleet = Fleet::new(tenure::memory(), "thumbnails")?;
+//! fleet.create_all((0..4).map(|n| NewUnit::named(format!("shard-{n}")))).await?;
+//! let worker = fleet.join().start()?;
+//! # let control = worker.clone();
+//! # tokio::spawn(async move { while control.held().len() < 4 { tokio::task::yield_now().await } control.leave().await; });
+//! // One task for each unit of this worker, told to end when the unit is to go to another.
+//! worker.run(|unit| async move {
+//!     println!("{} with fence {}", unit.name(), unit.fence());
+//!     unit.cancelled().await;
+//!     Verdict::Again
+//! }).await;
+//! # Ok(()) }
+//! ```
+//!
+//! # What it costs
+//! With nothing changing, a worker makes one renewal and one small read in each third of a ttl, however many units and workers
+//! there are. When a worker comes, goes or dies, or units are added or closed, all workers list the fleet once.
+//!
+//! # How fast it is
+//! What a dead worker had is held again 1.15 ttls after its last renewal on a store that tells records' ages or pushes
+//! changes (SQLite does both), 1.4 ttls on any other. A worker that joins has its share within three thirds of a ttl and
+//! the time that bodies take to end. A worker that leaves passes everything on without a gap.
+//!
+//! # Metrics and traces
+//! Events are emitted with `tracing` under the target `tenure::fleet`, and these metrics with the `metrics` facade, each with
+//! the label `fleet`:
+//!
+//! | name | kind | what |
+//! |---|---|---|
+//! | `tenure_fleet_held` | gauge | units that this worker holds |
+//! | `tenure_fleet_workers` | gauge | live workers, by the last plan |
+//! | `tenure_fleet_units` | gauge | units with work to do, by the last plan |
+//! | `tenure_fleet_uncovered` | gauge | units that no worker can have |
+//! | `tenure_fleet_moves` | gauge | units on their way to or from this worker |
+//! | `tenure_fleet_assigned_total` | counter | units given to this worker |
+//! | `tenure_fleet_drained_total` | counter | units that it was asked to let go of |
+//! | `tenure_fleet_lost_total` | counter | units that it lost |
+//! | `tenure_fleet_trouble_total` | counter | failed looks and listings |
+//!
+//! # Where names of other systems went
+//!
+//! | a8m/lease, KCL | here |
+//! |---|---|
+//! | lease, shard | unit |
+//! | coordinator, scheduler | [`Worker`] |
+//! | lease key | [`Unit::name`] |
+//! | lease counter, owner switches | [`Unit::fence`] |
+//! | checkpoint | [`Unit::checkpoint`] |
+//! | failover time | [`WorkerBuilder::ttl`] |
+//! | max leases per worker | [`WorkerBuilder::most_units`] |
+//! | `ShardRecordProcessor` | the body given to [`Worker::run`] |
+//! | `shutdownRequested`, `leaseLost` | [`Unit::cancelled`], [`Event::Draining`], [`Event::Lost`] |
+//! | `evict` | [`Assignment::release`] |
+
+mod assignment;
+mod builder;
+mod catalogue;
+mod run;
+mod sink;
+mod unit;
+mod worker;
+
+pub use assignment::Assignment;
+pub use builder::WorkerBuilder;
+pub use catalogue::{Fleet, Member, NewUnit, UnitView, Units};
+pub use run::Verdict;
+pub use tenure_core::fleet::{About, Balance, FleetName, Reason, Status, Summary, Uncovered, UnitSpec};
+pub use unit::Unit;
+pub use worker::{Event, Worker};

@@ -1,0 +1,105 @@
+//! One task for each unit of a worker, ended before the unit goes.
+
+use super::assignment::Assignment;
+use super::unit::Unit;
+use super::worker::{Event, Worker};
+use crate::body::{Ending, Told, supervise};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// What became of the work on a unit, when its task returned by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is done: nobody is to have it again.
+    Done,
+    /// It is not: let another worker have a go.
+    Again,
+}
+
+impl From<()> for Verdict {
+    fn from((): ()) -> Verdict {
+        Verdict::Done
+    }
+}
+
+impl<E> From<Result<(), E>> for Verdict {
+    fn from(result: Result<(), E>) -> Verdict {
+        if result.is_ok() { Verdict::Done } else { Verdict::Again }
+    }
+}
+
+impl Worker {
+    /// Starts one task for each unit that is assigned to this worker, until it stops. Returns once all tasks have ended.
+    ///
+    /// When a unit is to go, its task is told so by [`Unit::cancelled`]; it may take the drain time to end, then it is
+    /// aborted and waited for; only then the unit goes. On loss, and before the end of validity, it has an eighth of the
+    /// ttl. One that can't be ended, since it blocks its thread, leaves the unit to expire.
+    ///
+    /// What a task returns by itself decides about its unit; what it returns after it was told to end does not, nor does a
+    /// panic: another worker has the unit then.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the tasks are told to end, and aborted after an eighth of the ttl, in the background; their
+    /// units go to others.
+    pub async fn run<F, Fut>(&self, body: F)
+    where
+        F: Fn(Unit) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: Into<Verdict> + Send + 'static,
+    {
+        let body = Arc::new(body);
+        // Dropped with this future; the tasks, which are not part of it, notice.
+        let runner = CancellationToken::new();
+        let _present = runner.clone().drop_guard();
+        let mut tasks = JoinSet::new();
+        while let Some(event) = self.next().await {
+            if let Event::Assigned(assignment) = event {
+                let task = attend(assignment, Arc::clone(&body), runner.clone());
+                // Not in the set itself: that would abort them with this future.
+                let task = tokio::spawn(task);
+                tasks.spawn(async move { drop(task.await) });
+            }
+            while tasks.try_join_next().is_some() {}
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+async fn attend<F, Fut>(assignment: Assignment, body: Arc<F>, runner_gone: CancellationToken)
+where
+    F: Fn(Unit) -> Fut + Send + Sync + 'static,
+    Fut: Future + Send + 'static,
+    Fut::Output: Into<Verdict> + Send + 'static,
+{
+    let unit = assignment.unit().clone();
+    let grace = unit.share.inner.ttl.part(8);
+    let task = {
+        let unit = unit.clone();
+        tokio::spawn(async move { body(unit).await.into() })
+    };
+    let told = async {
+        let within = tokio::select! {
+            until = unit.drained() => until.since(unit.share.inner.clock().held()),
+            () = runner_gone.cancelled() => grace,
+        };
+        Told { why: None, within: within.max(Duration::from_millis(1)) }
+    };
+    match supervise(&unit, task, grace, unit.token().clone(), told).await {
+        Ending::Done(Ok(Verdict::Done)) if unit.draining().is_none() => {
+            // It may have been lost meanwhile, which has been told.
+            let _ = assignment.finish(None).await;
+        }
+        Ending::Done(Ok(_)) => drop(assignment),
+        Ending::Done(Err(error)) => {
+            tracing::error!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit panicked");
+            drop(assignment);
+        }
+        Ending::Stopped { joined: Some(_), .. } => drop(assignment),
+        Ending::Stopped { joined: None, .. } => {
+            tracing::error!(target: "tenure::fleet", unit = %unit.key(), "what is done for this unit can't be ended");
+            assignment.lapse();
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A unit that this worker holds, as what is done for it sees it.
+
+use super::worker::{Inner, Reply};
+use crate::belief::Cell;
+use crate::body::Holding;
+use crate::error::LeaseError;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tenure_core::fleet::{FleetCommand, Reason};
+use tenure_core::{Fence, Key, LeaseId, Loss, Metadata, StoreError, Tick, Value};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// The field that [`Unit::checkpoint`] writes.
+const CHECKPOINT: &str = "checkpoint";
+
+/// A unit that this worker holds. Cheap to clone; clones see the same.
+#[derive(Clone)]
+pub struct Unit {
+    pub(super) share: Arc<Share>,
+}
+
+/// What the driver and the users of one unit have in common.
+pub(super) struct Share {
+    pub(super) inner: Arc<Inner>,
+    pub(super) lease: LeaseId,
+    key: Key,
+    name: String,
+    fence: Fence,
+    fields: Mutex<Metadata>,
+    /// One change at a time.
+    writing: tokio::sync::Mutex<()>,
+    pub(super) cell: Cell,
+    pub(super) drain: watch::Sender<Option<(Reason, Tick)>>,
+    /// Told to end, for whatever reason.
+    stop: CancellationToken,
+}
+
+impl Share {
+    pub(super) fn new(inner: Arc<Inner>, lease: LeaseId, key: Key, fence: Fence, fields: Metadata) -> Share {
+        let name = inner.fleet.name().unit_of(&key).unwrap_or_default().to_owned();
+        let cell = Cell::default();
+        cell.belief.set(Tick::NEVER);
+        let (fields, writing) = (Mutex::new(fields), tokio::sync::Mutex::new(()));
+        let (drain, stop) = (watch::Sender::new(None), CancellationToken::new());
+        Share { inner, lease, key, name, fence, fields, writing, cell, drain, stop }
+    }
+
+    pub(super) fn lost(&self, loss: Loss) {
+        self.cell.lost(loss);
+        self.stop.cancel();
+    }
+
+    pub(super) fn told_to_drain(&self, reason: Reason, until: Tick) {
+        self.drain.send_replace(Some((reason, until)));
+        self.stop.cancel();
+    }
+
+    /// Nobody here acts on it any more.
+    pub(super) fn end(&self) {
+        self.cell.belief.end();
+        self.stop.cancel();
+    }
+}
+
+impl Unit {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.share.name
+    }
+
+    /// Its key in the store.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.share.key
+    }
+
+    /// The fencing token: send it along with every effect on what the unit stands for, and let that refuse lower ones.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.share.fence
+    }
+
+    /// What it carries for its users, as this worker last knew.
+    #[must_use]
+    pub fn fields(&self) -> Metadata {
+        self.share.fields.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was last given to [`Unit::checkpoint`], by whichever worker.
+    #[must_use]
+    pub fn last_checkpoint(&self) -> Option<Value> {
+        self.share.fields.lock().unwrap_or_else(PoisonError::into_inner).get(CHECKPOINT).cloned()
+    }
+
+    /// Whether it is held at this instant. Takes a few nanoseconds, no I/O, and never blocks. As
+    /// [`Guard::is_held`](crate::Guard::is_held).
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// How long it is held if no renewal succeeds from now on; zero when it is lost or given up.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let inner = &self.share.inner;
+        let until = self.share.cell.belief.until().min(inner.session.until());
+        until.since(inner.clock().held())
+    }
+
+    /// Waits until what is done for the unit has to end: it is to go to another worker, was withdrawn, closed or lost.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again.
+    pub async fn cancelled(&self) {
+        self.share.stop.cancelled().await;
+    }
+
+    /// As [`Unit::cancelled`], to be passed on.
+    #[must_use]
+    pub fn token(&self) -> &CancellationToken {
+        &self.share.stop
+    }
+
+    /// Why it is to go, and how long what is done for it may still take; none while it may stay.
+    #[must_use]
+    pub fn draining(&self) -> Option<(Reason, Duration)> {
+        let drain = self.share.drain.borrow().clone();
+        drain.map(|(reason, until)| (reason, until.since(self.share.inner.clock().held())))
+    }
+
+    /// Why it was lost; none while it was not.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.share.cell.loss()
+    }
+
+    /// Writes other fields, on the condition that the unit is still this worker's. One that was deleted is not created again.
+    ///
+    /// # Errors
+    /// [`LeaseError::Lost`] when it is not this worker's any more, and nothing was changed; `Invalid` when the fields are too
+    /// large, or one is named `tenure`.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the fields may be written or not.
+    pub async fn update(&self, fields: Metadata) -> Result<(), LeaseError> {
+        let _turn = self.share.writing.lock().await;
+        self.write(fields).await
+    }
+
+    /// Writes how far the work has come, beside the other fields. As [`Unit::update`].
+    ///
+    /// # Errors
+    /// As [`Unit::update`].
+    ///
+    /// # Cancel safety
+    /// As [`Unit::update`].
+    pub async fn checkpoint(&self, value: impl Into<Value>) -> Result<(), LeaseError> {
+        let _turn = self.share.writing.lock().await;
+        let mut fields = self.fields();
+        fields.insert(CHECKPOINT.to_owned(), value.into());
+        self.write(fields).await
+    }
+
+    async fn write(&self, fields: Metadata) -> Result<(), LeaseError> {
+        tenure_store::codec::check_metadata(&fields)?;
+        let Share { inner, lease, .. } = &*self.share;
+        match inner.ask(*lease, FleetCommand::Update(*lease, fields.clone())).await {
+            Some(Reply::Updated) => {
+                *self.share.fields.lock().unwrap_or_else(PoisonError::into_inner) = fields;
+                Ok(())
+            }
+            Some(Reply::Lost(loss)) => Err(LeaseError::Lost(loss)),
+            Some(Reply::Failed(error)) => Err(LeaseError::Store(error)),
+            Some(Reply::Released(_)) => Err(LeaseError::Lost(Loss::Released)),
+            None => Err(self.loss().map_or(LeaseError::Stopped, LeaseError::Lost)),
+        }
+    }
+
+    /// Waits until it is to be let go of though it is not lost.
+    pub(super) async fn drained(&self) -> Tick {
+        let mut drain = self.share.drain.subscribe();
+        match drain
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|drain| drain.as_ref().map(|(_, until)| *until))
+        {
+            Some(until) => until,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Holding for Unit {
+    fn remaining(&self) -> Duration {
+        Unit::remaining(self)
+    }
+
+    fn is_suspended(&self) -> bool {
+        let (cell, session) = (&self.share.cell.belief, &self.share.inner.session);
+        cell.until().min(session.until()) < cell.deadline().min(session.deadline())
+    }
+
+    fn gone(&self) -> CancellationToken {
+        self.share.cell.token()
+    }
+
+    fn why(&self) -> Loss {
+        self.loss().unwrap_or(Loss::Expired)
+    }
+
+    fn reserve(&self) -> Duration {
+        self.share.inner.ttl.part(50)
+    }
+}
+
+impl std::fmt::Debug for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unit")
+            .field("name", &self.name())
+            .field("fence", &self.fence())
+            .field("held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What could not be done, for those who only want to know whether it was.
+pub(super) fn refused(reply: Option<Reply>) -> Result<bool, StoreError> {
+    match reply {
+        Some(Reply::Released(ours)) => Ok(ours),
+        Some(Reply::Failed(error)) => Err(error),
+        Some(Reply::Lost(_) | Reply::Updated) | None => Ok(false),
+    }
+}
