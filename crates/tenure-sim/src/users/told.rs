@@ -31,7 +31,7 @@ impl World {
                 }
             }
             // Only elections follow keys, and only fleets announce; they have worlds of their own.
-            Notice::Seen(..) | Notice::Announced => {}
+            Notice::Seen(..) => {}
             Notice::Detached(lease, token) => self.detached(index, lease, *token),
             // Only workers of a fleet are asked as a whole, or announce anything.
             Notice::SessionAsked(_) | Notice::Announced => {}
