@@ -2,6 +2,8 @@
 //! goes (S6); loss is told without the store (S5); a deposed or deleted unit's writes change nothing (S3); the catalogue; what
 //! it costs (C1); bad input. (The machine's own behaviour is tested in the core, and under faults in the simulator.)
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod common;
 
 use common::{TTL, TestStore, World, settle, timed};
