@@ -28,7 +28,9 @@ impl World {
     pub(crate) fn eager_waiter(&self, key: usize, but: Option<usize>) -> Option<(usize, LeaseId)> {
         let healed = self.healed?;
         let eager = |node: &Node, view: &View| {
-            let up = !view.rides || node.session_deadline.is_some();
+            // Whoever has to begin a session first waits for that, not for the key.
+            let up =
+                !view.rides || node.holder.as_ref().is_some_and(|holder| holder.session_fence().is_some());
             let asked = view.asked_at.max(healed) + self.per_mille(700) < self.t;
             view.key == key && view.waits && view.stage == Stage::Wanted && asked && up
         };

@@ -18,6 +18,8 @@ impl World {
         if self.healed.is_none() {
             self.heal();
             self.healed = Some(self.t);
+            // A process that was let go on may have met a last fault in that very step.
+            self.resume_all();
             self.free_since.fill(None);
             self.at(self.t + self.per_mille(self.scenario.calm * 1000), What::Phase);
             self.at(self.t + self.per_mille(100), What::Look);
@@ -42,12 +44,16 @@ impl World {
             node.requests_pass = true;
             node.answers_pass = true;
             node.link_turn += 1;
-            if node.paused {
-                self.resume(index);
-            }
+            self.resume(index);
             if self.nodes[index].holder.is_none() {
                 self.boot(index);
             }
+        }
+    }
+
+    fn resume_all(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.resume(index);
         }
     }
 
