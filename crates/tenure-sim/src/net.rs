@@ -354,7 +354,7 @@ impl World {
             _ => false,
         };
         if let Some(before) = before.filter(|_| renewed && node.life == life) {
-            let found = invariants::mail::told(node, &self.keys, before, written);
+            let found = invariants::mail::told(node, &self.keys, key, before, written);
             self.checks.check(self.t, Rule::Mail, found);
         }
     }

@@ -7,13 +7,22 @@ use crate::clock::True;
 use crate::node::{Node, Stage};
 use tenure_core::{Ask, Key, Record};
 
-/// A renewal of `node` took effect over a record that had mail. `written`: when the oldest of it was written.
-pub(crate) fn told(node: &Node, keys: &[Key], before: &Record, written: True) -> Result<(), String> {
+/// A renewal of `node` took effect over the record of `at` that had mail. `written`: when the oldest of it was written.
+pub(crate) fn told(
+    node: &Node,
+    keys: &[Key],
+    at: &Key,
+    before: &Record,
+    written: True,
+) -> Result<(), String> {
     let Some(tenure) = &before.tenure else { return Ok(()) };
     for letter in tenure.mail.iter().filter(|letter| letter.ask != Ask::Confirm) {
         let Some(key) = keys.iter().position(|key| *key == letter.key) else { continue };
         let held_then = |view: &&crate::node::View| {
-            view.key == key && matches!(view.stage, Stage::Held(belief) if belief.since < written)
+            // The letter is for the tenure that this record keeps alive, not for one that its holder lost unawares.
+            let of_it = |fence| if letter.key == *at { fence == before.fence } else { view.rides };
+            view.key == key
+                && matches!(view.stage, Stage::Held(belief) if belief.since < written && of_it(belief.fence))
         };
         if node.views.iter().any(|view| held_then(&view))
             && !node
