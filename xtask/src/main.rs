@@ -1,7 +1,9 @@
-//! The project's own chores: `cargo xtask test`, `audit` and `bench`.
+//! The project's own chores: `cargo xtask test`, `audit`, `bench`, `spec` and `mutants`.
 
 mod audit;
 mod bench;
+mod mutants;
+mod spec;
 mod step;
 mod test;
 mod workspace;
@@ -16,6 +18,12 @@ usage: cargo xtask CHORE
   audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
                  (installs cargo-deny and cargo-machete where they are missing)
   bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
+  spec [--without ASSUMPTION|each]
+                 TLC checks docs/spec/Tenure.tla; and that a promise breaks where an assumption does not hold
+                 (fetches TLC; needs java)
+  mutants [--all]
+                 small mistakes in what tenure-core has changed since main, or in all of it: tests must notice each
+                 (installs cargo-mutants where it is missing; --all takes hours)
 ";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +31,8 @@ enum Chore {
     Test,
     Audit,
     Bench(Vec<String>),
+    Spec(spec::Asked),
+    Mutants(mutants::Scope),
     Help,
 }
 
@@ -34,6 +44,14 @@ impl Chore {
         };
         let chore = match chore {
             "bench" => return Ok(Chore::Bench(rest.to_vec())),
+            "spec" => {
+                return Ok(Chore::Spec(spec::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?));
+            }
+            "mutants" => {
+                return Ok(Chore::Mutants(
+                    mutants::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?,
+                ));
+            }
             "test" => Chore::Test,
             "audit" => Chore::Audit,
             "help" | "-h" | "--help" => Chore::Help,
@@ -54,6 +72,8 @@ impl Chore {
             Chore::Test => test::steps()?,
             Chore::Audit => audit::steps(),
             Chore::Bench(names) => bench::steps(&names)?,
+            Chore::Spec(asked) => spec::steps(&asked),
+            Chore::Mutants(scope) => mutants::steps(scope)?,
         };
         let report = step::run(steps);
         print!("{report}");
@@ -95,14 +115,19 @@ mod tests {
         assert_eq!(parse("audit"), Ok(Chore::Audit));
         assert_eq!(parse("bench"), Ok(Chore::Bench(vec![])));
         assert_eq!(parse("bench pairs work"), Ok(Chore::Bench(vec!["pairs".into(), "work".into()])));
+        assert_eq!(parse("spec --without each"), Ok(Chore::Spec(spec::Asked::WithoutEach)));
+        assert_eq!(parse("mutants"), Ok(Chore::Mutants(mutants::Scope::Changed)));
         assert_eq!(parse("--help"), Ok(Chore::Help));
     }
 
     #[test]
     fn mistakes_are_named() {
-        for (line, says) in
-            [("", "name a chore"), ("tset", "no chore \"tset\""), ("test fast", "\"test\" takes no \"fast\"")]
-        {
+        for (line, says) in [
+            ("", "name a chore"),
+            ("tset", "no chore \"tset\""),
+            ("test fast", "\"test\" takes no \"fast\""),
+            ("mutants fast", "nothing or --all"),
+        ] {
             let mistake = parse(line).unwrap_err();
             assert!(mistake.contains(says), "{line:?}: {mistake}");
             assert!(mistake.ends_with(HELP));

@@ -21,6 +21,8 @@ pub(crate) struct Step {
     name: String,
     work: Work,
     limit: Duration,
+    /// What a command may exit with besides 0.
+    passes_with: &'static [i32],
 }
 
 impl Step {
@@ -39,7 +41,7 @@ impl Step {
 
     /// Runs a program.
     pub(crate) fn command(name: impl Into<String>, command: Command) -> Step {
-        Step { name: name.into(), work: Work::Command(command), limit: LIMIT }
+        Step { name: name.into(), work: Work::Command(command), limit: LIMIT, passes_with: &[] }
     }
 
     /// Something that the chore finds out by itself.
@@ -47,7 +49,7 @@ impl Step {
         name: impl Into<String>,
         check: impl FnOnce() -> Result<(), String> + 'static,
     ) -> Step {
-        Step { name: name.into(), work: Work::Check(Box::new(check)), limit: LIMIT }
+        Step { name: name.into(), work: Work::Check(Box::new(check)), limit: LIMIT, passes_with: &[] }
     }
 
     /// With an environment variable. A check has none and stays as it is.
@@ -63,10 +65,15 @@ impl Step {
         Step { limit, ..self }
     }
 
+    /// These exit codes of a command are no failure either.
+    pub(crate) fn passes_with(self, codes: &'static [i32]) -> Step {
+        Step { passes_with: codes, ..self }
+    }
+
     fn run(self) -> Result<(), String> {
         match self.work {
             Work::Check(check) => check(),
-            Work::Command(command) => run_within(command, self.limit),
+            Work::Command(command) => run_within(command, self.limit, self.passes_with),
         }
     }
 }
@@ -90,13 +97,16 @@ pub(crate) fn cargo() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-fn run_within(mut command: Command, limit: Duration) -> Result<(), String> {
+fn run_within(mut command: Command, limit: Duration, passes_with: &[i32]) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|error| format!("{program} did not start: {error}"))?;
     let start = Instant::now();
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) if status.code().is_some_and(|code| passes_with.contains(&code)) => {
+                return Ok(());
+            }
             Ok(Some(status)) => return Err(status.to_string()),
             Ok(None) if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
             Ok(None) => {
@@ -193,6 +203,12 @@ mod tests {
         assert!(report.is_pass());
         assert_eq!(names(&report.passed), ["one", "two"]);
         assert_eq!(report.to_string().lines().last(), Some("2 passed, 0 failed"));
+    }
+
+    #[test]
+    fn other_exit_codes_can_be_passes() {
+        assert!(run(vec![shell("two", "exit 2").passes_with(&[2])]).is_pass());
+        assert!(!run(vec![shell("three", "exit 3").passes_with(&[2])]).is_pass());
     }
 
     #[test]

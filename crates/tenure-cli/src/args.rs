@@ -237,10 +237,13 @@ pub(crate) struct Sim {
     /// Switch a bug on, to see it caught; only in a build with the feature `bugs`
     #[arg(long, value_name = "BUG", value_delimiter = ',')]
     pub(crate) bug: Vec<String>,
+    /// How many worlds run at a time; the report is the same with any number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) jobs: usize,
     /// Do not shorten the history of a broken promise
     #[arg(long)]
     pub(crate) no_shrink: bool,
-    /// List scenarios, faults and bugs, and simulate nothing
+    /// List scenarios, faults, promises and bugs, and simulate nothing
     #[arg(long)]
     pub(crate) list: bool,
     /// Print one JSON document

@@ -7,7 +7,7 @@ use crate::say;
 use crate::text::escaped;
 use serde_json::json;
 use tenure_core::{Bug, Bugs};
-use tenure_sim::{Fault, Faults, Options, Report};
+use tenure_sim::{Fault, Faults, Options, Report, Rule};
 
 pub(crate) fn sim(typed: &args::Sim) -> Result<u8, Failure> {
     if typed.list {
@@ -47,6 +47,7 @@ fn options(typed: &args::Sim) -> Result<Options, Failure> {
         without,
         nodes: typed.nodes,
         shrink: !typed.no_shrink,
+        jobs: typed.jobs,
     })
 }
 
@@ -76,15 +77,27 @@ fn with(_bugs: Bugs, bug: Bug) -> Result<Bugs, Failure> {
 }
 
 fn list(as_json: bool) -> Result<(), Failure> {
-    let scenarios: Vec<&str> = tenure_sim::scenario::all().iter().map(|scenario| scenario.name).collect();
+    let scenarios = tenure_sim::scenario::all();
     if as_json {
+        let scenarios: Vec<&str> = scenarios.iter().map(|scenario| scenario.name).collect();
+        let rules: Vec<String> = Rule::ALL.iter().map(Rule::to_string).collect();
         let faults: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
         let bugs: Vec<String> = Bug::ALL.iter().map(Bug::to_string).collect();
-        return say::json(&json!({"scenarios": scenarios, "faults": faults, "bugs": bugs}));
+        return say::json(
+            &json!({"scenarios": scenarios, "faults": faults, "promises": rules, "bugs": bugs}),
+        );
     }
-    let mut text = format!("scenarios:\n  {}\nfaults:\n", scenarios.join("\n  "));
+    let mut text = String::from("scenarios:\n");
+    for scenario in &scenarios {
+        text.push_str(&format!("  {:20} {} ({})\n", scenario.name, scenario.about, scenario.source));
+    }
+    text.push_str("faults:\n");
     for fault in Fault::ALL {
         text.push_str(&format!("  {:20} {}\n", fault.name(), fault.about()));
+    }
+    text.push_str("promises:\n");
+    for rule in Rule::ALL {
+        text.push_str(&format!("  {:20} {}\n", rule.to_string(), rule.about()));
     }
     text.push_str("bugs:\n");
     for bug in Bug::ALL {
@@ -96,8 +109,11 @@ fn list(as_json: bool) -> Result<(), Failure> {
 fn document(report: &Report, secs: f64) -> serde_json::Value {
     let faults: serde_json::Map<_, _> =
         report.faults.iter().map(|(fault, n)| (fault.name().to_owned(), json!(n))).collect();
+    let moments: serde_json::Map<_, _> =
+        report.deeds.iter().map(|(deed, n)| (deed.name().to_owned(), json!(n))).collect();
     let failure = report.failure.as_ref().map(|failure| {
         json!({
+            "promise": failure.violation.rule.to_string(),
             "violation": failure.violation.text,
             "scenario": failure.scenario,
             "seed": failure.seed,
@@ -114,6 +130,8 @@ fn document(report: &Report, secs: f64) -> serde_json::Value {
         "takeovers": report.takeovers.len(),
         "takeover_ttls": {"p50": report.takeover(0.5), "p99": report.takeover(0.99), "max": report.takeover(1.0)},
         "faults": faults,
+        "moments": moments,
+        "resource": {"accepted": report.resource.0, "refused": report.resource.1},
         "history": format!("{:x}", report.hash),
         "real_seconds": secs,
         "broken": failure,

@@ -51,6 +51,8 @@ pub enum Bug {
     LostStillLeads,
     CooldownIgnored,
     BodyOutlivesTerm,
+    FenceChangesOnRenewal,
+    DeadNeverJudged,
 }
 
 impl Bug {
@@ -92,6 +94,8 @@ impl Bug {
         Bug::LapseVacates,
         Bug::StopVacatesSession,
         Bug::RenewTooLate,
+        Bug::FenceChangesOnRenewal,
+        Bug::DeadNeverJudged,
     ];
 
     /// What goes wrong.
@@ -150,6 +154,8 @@ impl Bug {
             Bug::LostStillLeads => "a deposed leader goes on as if nothing was",
             Bug::CooldownIgnored => "a leader that has stepped down bids again at once",
             Bug::BodyOutlivesTerm => "the key is given up while what runs under it still runs",
+            Bug::FenceChangesOnRenewal => "each renewal has a fence of its own",
+            Bug::DeadNeverJudged => "a waiter goes on waiting for a holder that is dead",
         }
     }
 

@@ -171,6 +171,9 @@ impl Hold {
         if self.in_flight.is_some() || self.revoked {
             return;
         }
+        if ctx.rules.bugs.has(Bug::FenceChangesOnRenewal) {
+            self.fence = Fence(self.fence.0 + 1);
+        }
         let nonce = ctx.nonces.draw();
         let tenure = Tenure {
             id: self.id,

@@ -90,6 +90,9 @@ impl Vigils {
         let since = self.since(now, key, record, beat, rules.bugs);
         let watched = if rules.bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
         let patience = if rules.bugs.has(Bug::PatienceTooShort) { ttl * 4 / 5 } else { ttl };
+        if rules.bugs.has(Bug::DeadNeverJudged) {
+            return Verdict::Live { until: now.held.after(ttl) };
+        }
         if watched.since(since) >= patience {
             return Verdict::Silent;
         }

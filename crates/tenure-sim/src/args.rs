@@ -18,7 +18,7 @@ pub enum Asked {
 /// How the simulator is used.
 pub const USAGE: &str = "\
 usage: tenure sim [--scenario NAME] [--seed N] [--hours H] [--worlds N]
-                  [--without FAULT,…] [--nodes N] [--bug NAME] [--no-shrink]
+                  [--without FAULT,…] [--nodes N] [--bug NAME] [--jobs N] [--no-shrink]
        tenure sim --list";
 
 /// Understands the arguments that follow `tenure sim`.
@@ -52,6 +52,7 @@ pub fn parse<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Result<Asked, 
             "--seed" => options.seed = number(&name, &value()?)?,
             "--worlds" => options.worlds = number(&name, &value()?)?,
             "--nodes" => options.nodes = number::<usize>(&name, &value()?)?,
+            "--jobs" => options.jobs = number::<usize>(&name, &value()?)?.max(1),
             "--hours" => {
                 options.hours = number(&name, &value()?)?;
                 hours_given = true;

@@ -1,6 +1,7 @@
 //! Faults that befall nodes and the store now and then, and deaths in the calm.
 
 use crate::clock::{MILLI, Pace, SECOND, True};
+use crate::deed::Deed;
 use crate::fault::Fault;
 use crate::invariants::l1::Vacancy;
 use crate::node::{Input, Node, Stage};
@@ -114,6 +115,10 @@ impl World {
     }
 
     pub(crate) fn kill(&mut self, index: usize) {
+        let node = &self.nodes[index];
+        if node.views.iter().any(|view| node.believes(view, self.t)) {
+            self.tally.deed(Deed::DiedHolding);
+        }
         self.end_process(index);
         let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(1000)));
         self.at(self.t + span, What::Restart(index as u8, life));

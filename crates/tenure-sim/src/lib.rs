@@ -13,6 +13,7 @@
 mod args;
 mod chaos;
 mod clock;
+mod deed;
 mod dice;
 mod fault;
 mod invariants;
@@ -27,6 +28,7 @@ mod users;
 mod world;
 
 pub use args::{Asked, USAGE, parse};
+pub use deed::Deed;
 pub use fault::{Fault, Faults};
 pub use invariants::{Rule, Violation};
 pub use registers::StoreSpec;

@@ -1,10 +1,11 @@
 //! Running many worlds, and telling what came of it.
 
 use crate::clock::SECOND;
+use crate::deed::Deed;
 use crate::fault::{Fault, Faults};
 use crate::invariants::Violation;
 use crate::scenario::{self, Scenario};
-use crate::world::{Setup, World};
+use crate::world::{Setup, Tally, World};
 use std::fmt;
 use tenure_core::{Bugs, InvalidInput};
 
@@ -27,6 +28,8 @@ pub struct Options {
     pub nodes: usize,
     /// Whether to look for a shorter history when a promise is broken.
     pub shrink: bool,
+    /// How many worlds run at a time, each on a thread of its own. The report is the same with any number.
+    pub jobs: usize,
 }
 
 impl Default for Options {
@@ -40,6 +43,7 @@ impl Default for Options {
             without: Faults::default(),
             nodes: 0,
             shrink: true,
+            jobs: 1,
         }
     }
 }
@@ -57,6 +61,8 @@ pub struct Report {
     pub steps: u64,
     /// Faults by kind.
     pub faults: Vec<(Fault, u64)>,
+    /// Moments that scenarios are about, by kind.
+    pub deeds: Vec<(Deed, u64)>,
     /// Tenures that began.
     pub tenures: u64,
     /// Writes that resources accepted, and refused.
@@ -119,47 +125,116 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
             }
         },
     };
-    let mut report = Report::default();
-    let mut faults = [0u64; 32];
-    let enough = (options.hours * 3600.0 * SECOND as f64) as u128;
-    while report.simulated < enough && (options.worlds == 0 || report.worlds < options.worlds) {
-        let scenario = scenarios[(report.worlds % scenarios.len() as u64) as usize].clone();
-        let setup = Setup {
-            seed: options.seed.wrapping_add(report.worlds),
+    let case = |number: u64| Case {
+        scenario: scenarios[(number % scenarios.len() as u64) as usize].clone(),
+        setup: Setup {
+            seed: options.seed.wrapping_add(number),
             bugs: options.bugs,
             without: options.without,
             nodes: options.nodes,
             trace: false,
-        };
-        let case = Case { scenario, setup };
-        let world = case.run();
-        report.add(&world, &mut faults);
-        if let Some(violation) = world.checks.broken {
-            report.failure =
-                Some(crate::shrink::explain(case, violation, world.tally.events, options.shrink));
-            break;
+        },
+    };
+    let mut report = Report::default();
+    let mut tally = Tally::default();
+    let enough = (options.hours * 3600.0 * SECOND as f64) as u128;
+    let last = if options.worlds == 0 { u64::MAX } else { options.worlds };
+    let wanted =
+        |report: &Report| report.failure.is_none() && report.simulated < enough && report.worlds < last;
+    while wanted(&report) {
+        let batch = if options.jobs > 1 { options.jobs as u64 * BATCH } else { 1 };
+        let numbers = report.worlds..report.worlds.saturating_add(batch).min(last);
+        for outcome in outcomes(numbers.map(case).collect(), options.jobs) {
+            if !wanted(&report) {
+                break;
+            }
+            let number = report.worlds;
+            report.add(&outcome, &mut tally);
+            if let Some(violation) = outcome.broken {
+                let events = outcome.tally.events;
+                report.failure =
+                    Some(crate::shrink::explain(case(number), violation, events, options.shrink));
+            }
         }
     }
-    report.faults =
-        Fault::ALL.iter().map(|fault| (*fault, faults[*fault as usize])).filter(|(_, n)| *n > 0).collect();
+    let counted = |counts: &[u64; 32], kind: usize| Some(counts[kind]).filter(|n| *n > 0);
+    report.faults = Fault::ALL
+        .iter()
+        .filter_map(|fault| Some((*fault, counted(&tally.faults, *fault as usize)?)))
+        .collect();
+    report.deeds =
+        Deed::ALL.iter().filter_map(|deed| Some((*deed, counted(&tally.deeds, *deed as usize)?))).collect();
     report.takeovers.sort_unstable();
     Ok(report)
 }
 
-impl Report {
-    fn add(&mut self, world: &World, faults: &mut [u64; 32]) {
-        self.worlds += 1;
-        self.simulated += u128::from(world.t);
-        self.events += world.tally.events;
-        self.steps += world.tally.steps;
-        self.tenures += world.checks.tenures.count;
-        self.resource.0 += world.checks.resource.accepted;
-        self.resource.1 += world.checks.resource.refused;
-        for (sum, n) in faults.iter_mut().zip(world.tally.faults) {
-            *sum += n;
+/// So many worlds a thread are run between two looks at what came of them.
+const BATCH: u64 = 32;
+
+/// What is left of a world that has run.
+struct Outcome {
+    simulated: u64,
+    tally: Tally,
+    tenures: u64,
+    resource: (u64, u64),
+    takeovers: Vec<u32>,
+    hash: u64,
+    broken: Option<Violation>,
+}
+
+impl Outcome {
+    fn of(case: &Case) -> Outcome {
+        let world = case.run();
+        let checks = world.checks;
+        Outcome {
+            simulated: world.t,
+            tally: world.tally,
+            tenures: checks.tenures.count,
+            resource: (checks.resource.accepted, checks.resource.refused),
+            takeovers: checks.takeovers.taken,
+            hash: world.trace.hash,
+            broken: checks.broken,
         }
-        self.takeovers.extend_from_slice(&world.checks.takeovers.taken);
-        self.hash = self.hash.rotate_left(7).wrapping_add(world.trace.hash);
+    }
+}
+
+/// Runs these worlds on so many threads; the outcomes come in the worlds' order.
+fn outcomes(cases: Vec<Case>, jobs: usize) -> Vec<Outcome> {
+    let share = cases.len().div_ceil(jobs.max(1)).max(1);
+    if share >= cases.len() {
+        return cases.iter().map(Outcome::of).collect();
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = cases
+            .chunks(share)
+            .map(|cases| scope.spawn(|| cases.iter().map(Outcome::of).collect::<Vec<_>>()))
+            .collect();
+        let joined = |thread: std::thread::ScopedJoinHandle<'_, Vec<Outcome>>| match thread.join() {
+            Ok(outcomes) => outcomes,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        threads.into_iter().flat_map(joined).collect()
+    })
+}
+
+impl Report {
+    fn add(&mut self, outcome: &Outcome, tally: &mut Tally) {
+        self.worlds += 1;
+        self.simulated += u128::from(outcome.simulated);
+        self.events += outcome.tally.events;
+        self.steps += outcome.tally.steps;
+        self.tenures += outcome.tenures;
+        self.resource.0 += outcome.resource.0;
+        self.resource.1 += outcome.resource.1;
+        tally.add(&outcome.tally);
+        self.takeovers.extend_from_slice(&outcome.takeovers);
+        self.hash = self.hash.rotate_left(7).wrapping_add(outcome.hash);
+    }
+
+    /// How often there was this kind of moment.
+    #[must_use]
+    pub fn deed(&self, deed: Deed) -> u64 {
+        self.deeds.iter().find(|(kind, _)| *kind == deed).map_or(0, |(_, n)| *n)
     }
 
     /// Simulated seconds.
@@ -202,7 +277,11 @@ impl fmt::Display for Report {
         for (fault, n) in &self.faults {
             writeln!(f, "           {n:>14} {}: {}", fault.name(), fault.about())?;
         }
-        writeln!(f, "history    {:>14x}", self.hash)?;
+        writeln!(f, "moments")?;
+        for (deed, n) in &self.deeds {
+            writeln!(f, "           {n:>14} {}: {}", deed.name(), deed.about())?;
+        }
+        writeln!(f, "history  {:016x}", self.hash)?;
         match &self.failure {
             None => write!(f, "no promise was broken"),
             Some(failure) => write!(f, "{failure}"),

@@ -5,6 +5,7 @@ mod told;
 mod waiter;
 
 use crate::clock::{MILLI, True};
+use crate::deed::Deed;
 use crate::fault::Fault;
 use crate::invariants::s6::Lapse;
 use crate::node::{Belief, Closed, Doing, Stage, View};
@@ -219,6 +220,7 @@ impl World {
                 view.stage = Stage::Ending(None);
             }
             self.set_doing(index, task, Doing::Ending);
+            self.tally.deed(Deed::LeftToExpire);
             self.command(index, Command::Lapse(lease));
             self.nodes[index].close(closed);
         } else {

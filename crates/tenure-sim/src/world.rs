@@ -4,6 +4,7 @@ mod phase;
 mod process;
 
 use crate::clock::{MILLI, True};
+use crate::deed::Deed;
 use crate::dice::Dice;
 use crate::fault::{Fault, Faults};
 use crate::invariants::s4::Claim;
@@ -56,6 +57,21 @@ pub(crate) struct Tally {
     pub(crate) events: u64,
     pub(crate) steps: u64,
     pub(crate) faults: [u64; 32],
+    pub(crate) deeds: [u64; 32],
+}
+
+impl Tally {
+    pub(crate) fn deed(&mut self, deed: Deed) {
+        self.deeds[deed as usize] += 1;
+    }
+
+    /// Adds what befell another world.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        let sums = self.faults.iter_mut().chain(&mut self.deeds);
+        for (sum, n) in sums.zip(other.faults.iter().chain(&other.deeds)) {
+            *sum += n;
+        }
+    }
 }
 
 /// How a world is run.
@@ -100,8 +116,10 @@ pub(crate) struct World {
     /// For each node, what it has claimed and let lapse.
     pub(crate) claims: Vec<Vec<Claim>>,
     pub(crate) lapses: Vec<Vec<Lapse>>,
+    /// For each key, when it was last claimed without a record.
+    pub(crate) fresh: Vec<True>,
     /// For each key, since when nobody believes in it though someone waits.
-    free_since: Vec<Option<True>>,
+    pub(crate) free_since: Vec<Option<True>>,
     pub(crate) checks: Invariants,
     pub(crate) tally: Tally,
     pub(crate) trace: Trace,
@@ -152,6 +170,7 @@ impl World {
             mailed: Vec::new(),
             claims: vec![Vec::new(); nodes],
             lapses: vec![Vec::new(); nodes],
+            fresh: vec![0; scenario.keys],
             free_since: vec![None; scenario.keys],
             checks: Invariants { excused: scenario.excused.to_vec(), ..Invariants::default() },
             tally: Tally::default(),
@@ -227,7 +246,11 @@ impl World {
                 }
             }
             What::Effect { node, life, task, turn, key, fence, order } => {
+                let refused = self.checks.resource.refused;
                 let found = self.checks.resource.write(usize::from(key), tenure_core::Fence(fence), order);
+                if self.checks.resource.refused > refused {
+                    self.tally.deed(Deed::RefusedByResource);
+                }
                 self.checks.check(self.t, Rule::P2, found);
                 if self.nodes[usize::from(node)].life == life {
                     self.effect_is_over(usize::from(node), usize::from(task), turn);

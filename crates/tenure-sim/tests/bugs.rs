@@ -1,21 +1,41 @@
 //! Bugs on purpose. Plan: each one that `tenure-core` has is switched on, and must be caught; a table tells by what, with
-//! which seed, after how much simulated time. One that survives fails the test: then a fault or an invariant is missing.
-#![cfg(feature = "bugs")]
+//! which seed, after how much simulated and real time. One that survives, or takes longer than a minute, fails the test: then
+//! a fault or an invariant is missing. And each scenario that is named after a peer's bug shows that bug, switched on.
+//!
+//! The table: `cargo test --release -p tenure-sim --features bugs --test bugs -- --nocapture --test-threads 1`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 #![allow(clippy::disallowed_methods, reason = "the table tells how long it took to catch each bug")]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tenure_core::{Bug, Bugs};
 use tenure_sim::{Options, run, scenario};
 
 /// Worlds in which each bug is looked for, at the most.
 const WORLDS: u64 = 4000;
 
+/// How long it may take to catch one.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The scenario of a peer's bug, and that bug.
+const PEERS: &[(&str, Bug)] = &[
+    ("kcl-1803", Bug::DeadNeverJudged),
+    ("kcl-1729", Bug::MailLost),
+    ("a8m-3", Bug::FenceChangesOnRenewal),
+    ("a8m-fresh-row", Bug::TakeWithoutCondition),
+    ("lock-client-44", Bug::TryForgetsVigil),
+    ("dynamolock-446", Bug::LossNotTold),
+    ("shedlock-1986", Bug::ReleaseUnconditional),
+    ("less", Bug::LostIsStillMine),
+    ("etcd-11456", Bug::OwnSessionForeign),
+    ("client-go-728", Bug::LapseVacates),
+];
+
 #[test]
 fn every_bug_on_purpose_is_caught() {
     assert!(Bug::ALL.len() >= 25, "{}", Bug::ALL.len());
     println!(
-        "{:<22} {:<14} {:<9} {:>6} {:>8} {:>9}  replay",
-        "bug", "scenario", "broken", "seed", "worlds", "ms"
+        "{:<22} {:<14} {:<9} {:>6} {:>10} {:>7}  replay",
+        "bug", "scenario", "broken", "seed", "simulated", "real"
     );
     let mut survivors = Vec::new();
     for bug in Bug::ALL {
@@ -28,27 +48,45 @@ fn every_bug_on_purpose_is_caught() {
             ..Options::default()
         };
         let report = run(&options).unwrap();
-        let took = began.elapsed().as_millis();
+        let took = began.elapsed();
+        let (simulated, ms) = (format!("{:.0} s", report.seconds()), format!("{} ms", took.as_millis()));
         match report.failure {
             Some(failure) => println!(
-                "{:<22} {:<14} {:<9} {:>6} {:>8} {:>9}  {}",
+                "{:<22} {:<14} {:<9} {:>6} {simulated:>10} {ms:>7}  {}",
                 bug.to_string(),
                 failure.scenario,
                 failure.violation.rule.to_string(),
                 failure.seed,
-                report.worlds,
-                took,
                 failure.replay
             ),
             None => {
-                println!("{bug:<22} SURVIVED {} worlds, {took} ms: {}", report.worlds, bug.about());
+                println!("{bug:<22} SURVIVED {} worlds, {ms}: {}", report.worlds, bug.about());
                 survivors.push(*bug);
             }
         }
+        assert!(took <= LIMIT, "{bug} took {ms}");
     }
     assert!(
         survivors.is_empty(),
         "not caught in {WORLDS} worlds of {} scenarios: {survivors:?}",
         scenario::all().len()
     );
+}
+
+#[test]
+fn the_scenario_of_a_peers_bug_shows_that_bug() {
+    for (scenario, bug) in PEERS {
+        let options = Options {
+            scenario: Some((*scenario).into()),
+            bugs: Bugs::default().with(*bug),
+            worlds: WORLDS,
+            hours: 1e9,
+            shrink: false,
+            ..Options::default()
+        };
+        let report = run(&options).unwrap();
+        let failure = report.failure.as_ref();
+        let failure = failure.unwrap_or_else(|| panic!("{bug} survives {scenario}\n{report}"));
+        println!("{scenario:<16} {bug:<22} {} after {:.0} s", failure.violation.rule, report.seconds());
+    }
 }

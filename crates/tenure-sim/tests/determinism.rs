@@ -1,5 +1,5 @@
-//! Determinism. Plan: the same seed gives the same history, whole reports included; another seed gives another one; the
-//! line that replays a world replays it.
+//! Determinism. Plan: the same seed gives the same history, whole reports included; another seed gives another one; threads
+//! change nothing; the line that replays a world replays it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -44,6 +44,12 @@ fn worlds_in_one_run_are_those_that_run_alone() {
     assert_eq!(both.events, first.events + second.events);
     assert_eq!(both.tenures, first.tenures + second.tenures);
     assert_eq!(both.hash, first.hash.rotate_left(7).wrapping_add(second.hash));
+}
+
+#[test]
+fn a_report_is_the_same_on_any_number_of_threads() {
+    let report = |jobs| run(&Options { jobs, hours: 40.0, ..Options::default() }).unwrap().to_string();
+    assert_eq!(report(1), report(3));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{Scenario, USERS, USUAL, Users};
 use crate::fault::Fault;
+use crate::invariants::Rule;
 
 /// All of them, by the project that they are known from.
 pub(super) fn all() -> Vec<Scenario> {
@@ -42,10 +43,12 @@ pub(super) fn all() -> Vec<Scenario> {
             about: "two processes both win a key that has no record yet",
             source: "a8m/dynamodb-lease, first claim of a row",
             nodes: 6,
-            keys: 2,
+            keys: 8,
             wall_off_ms: 50,
+            // Keys are wanted so seldom that their records are collected, and claims take so long that they meet.
             faults: &[(Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 6.0), (Fault::Rate, 4.0)],
-            users: Users { think: 1200, hold: 300, gc: 1500, riding: 20, ..USERS },
+            calls: &[(Fault::Slow, 0.4), (Fault::RequestLost, 0.03), (Fault::AnswerLost, 0.04)],
+            users: Users { think: 22_000, hold: 300, gc: 1500, riding: 20, ..USERS },
             ..USUAL
         },
         Scenario {
@@ -85,8 +88,15 @@ pub(super) fn all() -> Vec<Scenario> {
             name: "less",
             about: "a deposed leader expires or renews over its successor",
             source: "less (a leader election library): renewals that are not conditional on the tenure",
-            faults: &[(Fault::Pause, 40.0), (Fault::Cut, 20.0), (Fault::CutRequests, 20.0)],
+            // Only time that is hidden from a leader lets it go on after its successor began.
+            faults: &[
+                (Fault::Hidden, 20.0),
+                (Fault::Pause, 40.0),
+                (Fault::Cut, 20.0),
+                (Fault::CutRequests, 20.0),
+            ],
             users: Users { hold: 20_000, think: 1000, mail: 4000, ..USERS },
+            excused: &[Rule::S1],
             ..USUAL
         },
         Scenario {

@@ -1,6 +1,7 @@
 //! What users hear of their leases, and what they and the invariants make of it.
 
 use crate::clock::MILLI;
+use crate::deed::Deed;
 use crate::invariants::{self, Rule};
 use crate::node::{Belief, Closed, Doing, Stage, View};
 use crate::world::{What, World};
@@ -138,12 +139,19 @@ impl World {
 
     fn lost(&mut self, index: usize, now: Now, lease: LeaseId, loss: &Loss) {
         let Some(view) = self.nodes[index].view(lease) else { return };
-        let key = view.key;
+        let (key, rides) = (view.key, view.rides);
         let belief = match view.stage {
             Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief),
             _ => None,
         };
         if let Some(belief) = belief {
+            let node = &self.nodes[index];
+            let deadline = if rides { node.session_deadline.unwrap_or(Tick(0)) } else { belief.deadline };
+            if now.held.0 > deadline.0 + self.ttl_ns() / 10 {
+                self.tally.deed(Deed::LossOverdue);
+            } else if matches!(loss, Loss::Unreachable(_)) {
+                self.tally.deed(Deed::LossUnreachable);
+            }
             let withdrawn = *loss == Loss::Revoked;
             let vacate_from = if withdrawn { Tick(0) } else { Tick::NEVER };
             let key = self.keys[key].clone();
@@ -187,6 +195,10 @@ impl World {
     }
 
     fn detached(&mut self, index: usize, lease: LeaseId, token: Token) {
+        // Whoever has the token has the lease for a ttl, though nobody believes in it.
+        if let Some(key) = self.keys.iter().position(|key| *key == token.key) {
+            self.free_since[key] = None;
+        }
         self.finished(index, lease);
         if self.dice.chance(0.1) {
             return;

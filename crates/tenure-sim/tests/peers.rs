@@ -1,0 +1,40 @@
+//! Peers' published bugs. Plan: each scenario that is named after one runs, keeps every promise, and the moment that the
+//! bug is about really came, many times; every bug that was published and that the faces here can have is among them.
+//! (`bugs.rs` shows that each of these worlds would have told: with the bug switched on, it is caught there.)
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use tenure_sim::{Deed, Options, run, scenario};
+
+/// How often a kind of moment must come, at the least.
+type Moments = &'static [(Deed, u64)];
+
+/// Scenario, where its bug was published, and what must come how often in half a million seconds.
+const PEERS: &[(&str, &str, Moments)] = &[
+    ("kcl-1803", "kinesis-client issue 1803", &[(Deed::DiedHolding, 1000), (Deed::TakenOver, 1000)]),
+    ("kcl-1729", "kinesis-client issue 1729", &[(Deed::MailMetRenewal, 1000), (Deed::HandedOver, 500)]),
+    ("a8m-3", "dynamodb-lease issue 3", &[(Deed::Renewed, 50_000), (Deed::RefusedByResource, 50)]),
+    ("a8m-fresh-row", "dynamodb-lease, first claim", &[(Deed::FreshRowRace, 20)]),
+    ("lock-client-44", "lock-client issue 44; cirello-io/dynamolock issue 84", &[(Deed::TakenByTrying, 500)]),
+    ("dynamolock-446", "dynamolock issue 446", &[(Deed::LossUnreachable, 1000)]),
+    ("shedlock-1986", "ShedLock issue 1986", &[(Deed::LateRelease, 10), (Deed::LossOverdue, 500)]),
+    ("less", "less", &[(Deed::LateRenewal, 20), (Deed::TakenOver, 1000)]),
+    ("etcd-11456", "etcd issue 11456", &[(Deed::OwnSessionAgain, 500)]),
+    ("client-go-728", "client-go issue 728", &[(Deed::LeftToExpire, 1000), (Deed::DiedHolding, 1000)]),
+];
+
+#[test]
+fn every_published_bug_is_met_and_survived() {
+    for (name, source, moments) in PEERS {
+        let scenario = scenario::named(name).unwrap_or_else(|| panic!("no scenario {name}"));
+        assert!(scenario.source.contains(source), "{name} cites {}", scenario.source);
+        let options = Options { scenario: Some((*name).into()), hours: 5e5 / 3600.0, ..Options::default() };
+        let report = run(&options).unwrap();
+        assert!(report.failure.is_none(), "{report}");
+        let seen: Vec<_> = moments.iter().map(|(deed, _)| (deed.name(), report.deed(*deed))).collect();
+        println!("{name:<16} {:>7} tenures  {seen:?}", report.tenures);
+        for (deed, least) in *moments {
+            assert!(report.deed(*deed) >= *least, "{name} is about {}: {seen:?}", deed.name());
+        }
+    }
+}
