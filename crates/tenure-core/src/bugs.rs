@@ -96,6 +96,12 @@ impl Bug {
         Bug::RenewTooLate,
         Bug::FenceChangesOnRenewal,
         Bug::DeadNeverJudged,
+        Bug::StaleLeadership,
+        Bug::ErrorsOutlastDeadline,
+        Bug::ResignedStillLeads,
+        Bug::LostStillLeads,
+        Bug::CooldownIgnored,
+        Bug::BodyOutlivesTerm,
     ];
 
     /// What goes wrong.

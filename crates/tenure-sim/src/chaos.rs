@@ -28,8 +28,10 @@ impl World {
         let index = self.dice.index(self.nodes.len());
         self.tally.faults[fault as usize] += 1;
         self.trace.fold(fault as u64);
-        let of_node =
-            !matches!(fault, Fault::StoreDown | Fault::Throttle | Fault::StoreClock | Fault::Failover);
+        let of_node = !matches!(
+            fault,
+            Fault::StoreDown | Fault::Stall | Fault::Throttle | Fault::StoreClock | Fault::Failover
+        );
         self.trace.tell(self.t, || Story::Fault(of_node.then_some(index), fault.about().to_owned()));
         match fault {
             Fault::Pause => {
@@ -50,6 +52,10 @@ impl World {
                 self.store_down = true;
                 let span = self.dice.span(self.per_mille(500));
                 self.at(self.t + span, What::StoreUp);
+            }
+            Fault::Stall => {
+                self.store_down = true;
+                self.at(self.t + self.per_mille(1500), What::StoreUp);
             }
             Fault::Throttle => {
                 self.throttled = true;

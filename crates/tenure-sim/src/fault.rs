@@ -32,6 +32,7 @@ pub enum Fault {
     Failover,
     SpuriousWake,
     SpuriousHint,
+    Stall,
 }
 
 impl Fault {
@@ -63,6 +64,7 @@ impl Fault {
         Fault::Failover,
         Fault::SpuriousWake,
         Fault::SpuriousHint,
+        Fault::Stall,
     ];
 
     /// Its name on the command line.
@@ -95,6 +97,7 @@ impl Fault {
             Fault::Failover => "failover",
             Fault::SpuriousWake => "spurious-wake",
             Fault::SpuriousHint => "spurious-hint",
+            Fault::Stall => "stall",
         }
     }
 
@@ -128,6 +131,7 @@ impl Fault {
             Fault::Failover => "the store loses its last acknowledged writes",
             Fault::SpuriousWake => "a wake-up that nobody asked for",
             Fault::SpuriousHint => "a hint of a change that did not happen",
+            Fault::Stall => "the store does not answer for one ttl and a half",
         }
     }
 

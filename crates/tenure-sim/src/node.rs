@@ -1,9 +1,10 @@
 //! One machine of a world: its clocks, the process on it, and what the users of that process believe.
 
 use crate::clock::{NodeClock, True};
+use crate::users::elect::Seat;
 use std::collections::VecDeque;
 use tenure_core::op::{Answer, OpId, Step};
-use tenure_core::{Ask, Fence, Holder, HolderId, Key, LeaseId, Notice, Now, StoreError, Tick, Ttl};
+use tenure_core::{Ask, Command, Fence, Holder, HolderId, Key, LeaseId, Notice, Now, StoreError, Tick, Ttl};
 
 /// What a user knows of one lease.
 #[derive(Debug, Clone)]
@@ -75,6 +76,12 @@ pub(crate) struct Task {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "most are answers")]
 pub(crate) enum Input {
+    /// What a candidate wants of the holder.
+    Command(Box<Command>),
+    /// A candidate's turn, by its key.
+    Lead(usize),
+    /// A candidate's wake-up, which is not its newest if the number differs.
+    Candidate(usize, u32),
     Answer(OpId, Result<Answer, StoreError>),
     Wake,
     Hint(Option<Key>),
@@ -134,6 +141,8 @@ pub(crate) struct Node {
     /// Letters that users were told of, newest last.
     pub(crate) asked: Vec<(usize, Ask, True)>,
     pub(crate) stopping: bool,
+    /// Its candidates, one for each key, where there are elections.
+    pub(crate) seats: Vec<Seat>,
     /// Records whose last renewal was made to fail: the next two will not be.
     pub(crate) stumbled: Vec<(Key, u8)>,
 }

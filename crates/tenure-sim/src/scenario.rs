@@ -4,6 +4,7 @@ use crate::fault::Fault;
 use crate::invariants::Rule;
 use crate::registers::StoreSpec;
 
+mod elections;
 mod peers;
 
 /// How users behave: spans in thousandths of a ttl, shares in percent.
@@ -27,6 +28,8 @@ pub struct Users {
     pub gc: u64,
     /// The mean time between two uses of a held lease.
     pub use_every: u64,
+    /// Whether each node has a candidate for each key, in place of tasks.
+    pub elects: bool,
 }
 
 /// A world to run in.
@@ -80,6 +83,7 @@ const USERS: Users = Users {
     mail: 12_000,
     gc: 40_000,
     use_every: 1500,
+    elects: false,
 };
 
 /// The world of the published figure: three nodes, one key, the usual faults.
@@ -131,6 +135,7 @@ const USUAL: Scenario = Scenario {
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     let mut all = own();
+    all.extend(elections::all());
     all.extend(peers::all());
     all
 }

@@ -53,6 +53,11 @@ impl Trace {
             What::Death => 12,
             What::Look => 13,
             What::Phase => 14,
+            What::Lead(node, _, key) => 15 | u64::from(*node) << 8 | u64::from(*key) << 16,
+            What::Candidate(node, _, key, turn) => {
+                16 | u64::from(*node) << 8 | u64::from(*key) << 16 | u64::from(*turn) << 32
+            }
+            What::Inbox(node, _) => 17 | u64::from(*node) << 8,
         };
         self.fold(t);
         self.fold(kind);

@@ -1,6 +1,7 @@
 //! The users of each process: they get leases, use what they guard, change them, pass them on, and give them up.
 
 mod admin;
+pub(crate) mod elect;
 mod told;
 mod waiter;
 
@@ -273,16 +274,22 @@ impl World {
 
     /// A process stops in good order.
     pub(crate) fn stop_process(&mut self, index: usize) {
-        let node = &mut self.nodes[index];
-        if node.stopping {
+        if self.nodes[index].stopping {
             return;
         }
+        self.stop_candidates(index);
+        let node = &mut self.nodes[index];
         node.stopping = true;
         for view in &mut node.views {
             let belief = if let Stage::Held(belief) = view.stage { Some(belief) } else { None };
             view.stage = Stage::Ending(belief);
             view.asked_at = self.t;
         }
-        self.command(index, Command::Stop);
+        if self.scenario.users.elects {
+            // After what the candidates wanted before.
+            self.queue_command(index, Command::Stop);
+        } else {
+            self.command(index, Command::Stop);
+        }
     }
 }

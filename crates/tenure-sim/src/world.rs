@@ -43,6 +43,11 @@ pub(crate) enum What {
     StoreUp,
     /// A fault of a kind that comes now and then.
     Strike(u8),
+    /// A candidate's turn, and its wake-up.
+    Lead(u8, u32, u8),
+    Candidate(u8, u32, u8, u32),
+    /// Something waits in a process's inbox.
+    Inbox(u8, u32),
     Letter,
     Collect,
     /// Someone dies in the calm.
@@ -270,6 +275,17 @@ impl World {
             What::HealLink(index, turn) => self.heal_link(usize::from(index), turn),
             What::StoreUp => (self.store_down, self.throttled) = (false, false),
             What::Strike(kind) => self.strike(usize::from(kind)),
+            What::Lead(index, life, key) => {
+                if self.nodes[usize::from(index)].life == life {
+                    self.deliver(usize::from(index), Input::Lead(usize::from(key)));
+                }
+            }
+            What::Candidate(index, life, key, turn) => {
+                if self.nodes[usize::from(index)].life == life {
+                    self.deliver(usize::from(index), Input::Candidate(usize::from(key), turn));
+                }
+            }
+            What::Inbox(index, life) => self.look_into_inbox(usize::from(index), life),
             What::Letter => self.letter(),
             What::Collect => self.collect(),
             What::Death => self.death(),

@@ -7,6 +7,7 @@ pub(crate) mod c1;
 pub(crate) mod l1;
 pub(crate) mod l3;
 pub(crate) mod l4;
+pub(crate) mod leads;
 pub(crate) mod mail;
 pub(crate) mod p2;
 pub(crate) mod s1;
@@ -37,6 +38,7 @@ pub enum Rule {
     C1,
     Mail,
     Answered,
+    Cooldown,
 }
 
 impl Rule {
@@ -55,6 +57,7 @@ impl Rule {
         Rule::C1,
         Rule::Mail,
         Rule::Answered,
+        Rule::Cooldown,
     ];
 
     /// The promise in one line.
@@ -74,6 +77,7 @@ impl Rule {
             Rule::C1 => "holding costs one renewal a process, whatever it holds",
             Rule::Mail => "a holder's renewal shows it its mail",
             Rule::Answered => "every command is answered",
+            Rule::Cooldown => "a leader that has stepped down stands back for its cooldown",
         }
     }
 }

@@ -10,6 +10,7 @@ use tenure_core::{Ask, Fence, LeaseId, Loss, Notice, Now, Tick, Token};
 impl World {
     /// A machine tells its users something.
     pub(crate) fn told(&mut self, index: usize, now: Now, notice: Notice) {
+        self.tell_candidates(index, &notice);
         match notice {
             Notice::Acquired { lease, fence, until, .. } => self.acquired(index, lease, fence, until),
             Notice::Held(lease, _) => self.not_had(index, now, lease),
@@ -31,12 +32,15 @@ impl World {
                     view.updating = false;
                 }
             }
-            // Only elections follow keys, and only fleets announce; they have worlds of their own.
+            // Only candidates follow keys, and have heard of it above.
             Notice::Seen(..) => {}
             Notice::Detached(lease, token) => self.detached(index, lease, *token),
             // Only workers of a fleet are asked as a whole, or announce anything.
             Notice::SessionAsked(_) | Notice::Announced => {}
             Notice::Stopped => self.stopped(index),
+        }
+        for key in 0..self.nodes[index].seats.len() {
+            self.check_leaders(index, key);
         }
     }
 

@@ -30,6 +30,12 @@ impl World {
         }
         self.rounds_left -= 1;
         if self.rounds_left == 0 {
+            if self.scenario.users.elects && self.scenario.users.hold == 0 {
+                for key in 0..self.keys.len() {
+                    let found = invariants::leads::someone_leads(&self.nodes, key, self.t);
+                    self.checks.check(self.t, Rule::L3, found);
+                }
+            }
             self.over = true;
         } else {
             self.begin_chaos();

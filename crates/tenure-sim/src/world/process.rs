@@ -40,6 +40,7 @@ impl World {
             tokens: Vec::new(),
             asked: Vec::new(),
             stopping: false,
+            seats: Vec::new(),
             stumbled: Vec::new(),
         }
     }
@@ -58,7 +59,8 @@ impl World {
             about: Metadata::new(),
             instance,
         };
-        let rules = Rules { bugs: self.setup.bugs, poll: self.ttl.duration(), ..Rules::default() };
+        let renew = self.scenario.users.elects.then(|| self.ttl.part(5));
+        let rules = Rules { bugs: self.setup.bugs, poll: self.ttl.duration(), renew, ..Rules::default() };
         let tasks = self.scenario.users.tasks;
         self.claims[index].clear();
         self.lapses[index].clear();
@@ -74,6 +76,7 @@ impl World {
         for task in 0..tasks {
             self.think(index, task);
         }
+        self.seat_candidates(index);
     }
 
     /// The process is gone, and with it all that anyone on it believed.
@@ -89,6 +92,7 @@ impl World {
         node.beats.clear();
         node.closed.clear();
         node.tokens.clear();
+        node.seats.clear();
         node.asked.clear();
         node.paused = false;
         node.pause_turn += 1;
@@ -145,6 +149,25 @@ impl World {
             Input::User(task, turn) => self.user(index, task, turn),
             Input::Token(token) => self.token_came(index, *token),
             Input::Stop => self.stop_process(index),
+            Input::Lead(key) => self.lead(index, key),
+            Input::Candidate(key, turn) => self.wake_candidate(index, key, turn),
+            Input::Command(command) => {
+                if let Command::Lapse(lease) = *command {
+                    self.note_lapse(index, lease);
+                }
+                self.command(index, *command);
+            }
+        }
+    }
+
+    /// Takes the next thing out of a process's inbox, unless the process stands still.
+    pub(super) fn look_into_inbox(&mut self, index: usize, life: u32) {
+        let node = &mut self.nodes[index];
+        if node.life == life
+            && !node.paused
+            && let Some(input) = node.inbox.pop_front()
+        {
+            self.deliver(index, input);
         }
     }
 

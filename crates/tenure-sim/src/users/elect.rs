@@ -1,0 +1,255 @@
+//! Candidates: on each node one for each key, which steps the real machine of elections on top of the node's holder, leads,
+//! uses the resource while it says that it leads, runs bodies, resigns, and is asked to hand over.
+
+use crate::clock::MILLI;
+use crate::fault::Fault;
+use crate::invariants::s6::Lapse;
+use crate::invariants::{self, Rule};
+use crate::node::{Closed, Input, Stage, View};
+use crate::world::{What, World};
+use tenure_core::election::{Cause, Change, Cue, Election, Standing, Terms, Turn};
+use tenure_core::{Beat, Command, LeaseId, Notice, Patience, Tick, Want};
+
+/// The task of leases that are a candidate's: it has no turns of its own.
+const SEAT: usize = usize::MAX - 1;
+/// The task of a candidate's effects.
+const EFFECT: u8 = u8::MAX;
+
+/// One candidate.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) election: Election,
+    /// Bodies that run under the present leadership.
+    pub(crate) bodies: u32,
+    /// It stands back until then.
+    bids_from: Tick,
+    /// Only the newest of its wake-ups counts.
+    wake_turn: u32,
+}
+
+impl World {
+    /// A process has begun: its candidates begin too.
+    pub(crate) fn seat_candidates(&mut self, index: usize) {
+        if !self.scenario.users.elects {
+            return;
+        }
+        for key in 0..self.keys.len() {
+            let rides = self.dice.below(100) < self.scenario.users.riding;
+            let terms =
+                Terms { rides, rank: index as u32 % 2, ..Terms::of(self.keys[key].clone(), self.ttl) };
+            let election = Election::new(terms, self.setup.bugs);
+            let seat = Seat { election, bodies: 0, bids_from: Tick(0), wake_turn: 0 };
+            self.nodes[index].seats.push(seat);
+        }
+        for key in 0..self.keys.len() {
+            self.cue(index, key, Cue::Start);
+            self.next_turn(index, key, self.scenario.users.use_every);
+        }
+    }
+
+    fn next_turn(&mut self, index: usize, key: usize, mean: u64) {
+        let life = self.nodes[index].life;
+        self.later(self.per_mille(mean), What::Lead(index as u8, life, key as u8));
+    }
+
+    /// A candidate's turn to do something.
+    pub(crate) fn lead(&mut self, index: usize, key: usize) {
+        let node = &self.nodes[index];
+        let Some(seat) = node.seats.get(key).filter(|_| !node.stopping) else { return };
+        let (standing, bodies) = (seat.election.standing(), seat.bodies);
+        let term = seat.election.leadership(node.clock.read(self.t));
+        let users = self.scenario.users;
+        self.check_leaders(index, key);
+        let ends = standing != Standing::Leading && bodies > 0;
+        self.next_turn(index, key, if ends { 60 } else { users.use_every });
+        match (standing, term) {
+            (Standing::SteppingDown, _) if ends => {
+                let stuck = self.coin(0.15);
+                self.end_body(index, key, !stuck);
+            }
+            _ if ends => self.end_body(index, key, true),
+            (Standing::Leading, Some(term)) => match self.dice.below(100) {
+                0..=24 if bodies < 2 => {
+                    self.nodes[index].seats[key].bodies += 1;
+                    self.cue(index, key, Cue::BodyBegan);
+                }
+                25..=44 if bodies > 0 => self.end_body(index, key, true),
+                _ if users.hold > 0 && self.coin(users.use_every as f64 / users.hold as f64) => {
+                    self.cue(index, key, Cue::Resign);
+                }
+                _ => self.act_as_leader(index, key, term.fence),
+            },
+            _ => {}
+        }
+    }
+
+    fn coin(&mut self, probability: f64) -> bool {
+        self.dice.chance(probability)
+    }
+
+    fn end_body(&mut self, index: usize, key: usize, joined: bool) {
+        self.nodes[index].seats[key].bodies -= 1;
+        self.cue(index, key, Cue::BodyEnded { joined });
+    }
+
+    /// It says that it leads, and so it writes to the resource, which may take long.
+    fn act_as_leader(&mut self, index: usize, key: usize, fence: tenure_core::Fence) {
+        let longest = if self.befalls(Fault::PauseBeforeEffect) { self.per_mille(4000) } else { MILLI };
+        let delay = self.dice.below(longest);
+        let effect = What::Effect {
+            node: index as u8,
+            life: self.nodes[index].life,
+            task: EFFECT,
+            turn: 0,
+            key: key as u8,
+            fence: fence.0,
+            order: self.checks.tenures.order(&self.keys[key], fence),
+        };
+        self.at(self.t + delay, effect);
+    }
+
+    /// The machine asked to be woken.
+    pub(crate) fn wake_candidate(&mut self, index: usize, key: usize, turn: u32) {
+        if self.nodes[index].seats.get(key).is_some_and(|seat| seat.wake_turn == turn) {
+            self.cue(index, key, Cue::Wake);
+        }
+    }
+
+    /// The process stops in good order: its candidates do first.
+    pub(crate) fn stop_candidates(&mut self, index: usize) {
+        for key in 0..self.nodes[index].seats.len() {
+            while self.nodes[index].seats[key].bodies > 0 {
+                self.end_body(index, key, true);
+            }
+            self.cue(index, key, Cue::Stop);
+        }
+    }
+
+    /// The holder has told something.
+    pub(crate) fn tell_candidates(&mut self, index: usize, notice: &Notice) {
+        for key in 0..self.nodes[index].seats.len() {
+            self.cue(index, key, Cue::Told(notice));
+        }
+    }
+
+    fn cue(&mut self, index: usize, key: usize, cue: Cue<'_>) {
+        let next = &mut self.next_lease;
+        let node = &mut self.nodes[index];
+        let (now, life) = (node.clock.read(self.t), node.life);
+        let Some(seat) = node.seats.get_mut(key) else { return };
+        let mut next_lease = || {
+            *next += 1;
+            LeaseId(*next)
+        };
+        let Turn { changes, commands, wake_at } = seat.election.step(now, cue, &mut next_lease);
+        self.tally.steps += 1;
+        seat.wake_turn += 1;
+        if let Some(at) = wake_at {
+            let (due, turn) = (node.clock.when(at).max(self.t), seat.wake_turn);
+            let late = self.dice.below(MILLI / 4);
+            self.at(due + late, What::Candidate(index as u8, life, key as u8, turn));
+        }
+        for change in changes {
+            self.changed(index, key, now.held, &change);
+        }
+        for command in commands {
+            self.commanded(index, key, now.held, &command);
+            self.queue_command(index, command);
+        }
+    }
+
+    /// As by a channel: it reaches the holder after all that is under way in this step.
+    pub(crate) fn queue_command(&mut self, index: usize, command: Command) {
+        let node = &mut self.nodes[index];
+        node.inbox.push_back(Input::Command(Box::new(command)));
+        let life = node.life;
+        self.at(self.t, What::Inbox(index as u8, life));
+    }
+
+    fn changed(&mut self, index: usize, key: usize, held: Tick, change: &Change) {
+        match change {
+            Change::StepDown(_) if self.nodes[index].seats[key].bodies > 0 => self.next_turn(index, key, 30),
+            Change::Ended(Cause::Lost(_)) => {}
+            Change::Ended(cause) => {
+                let seat = &mut self.nodes[index].seats[key];
+                if *cause != Cause::Stopping {
+                    seat.bids_from = held.after(seat.election.terms().cooldown);
+                }
+                let found = invariants::leads::bodies_are_over(index, key, seat.bodies);
+                self.checks.check(self.t, Rule::S6, found);
+                // From now on nobody believes, before the holder hears of it.
+                let t = self.t;
+                for view in self.nodes[index].views.iter_mut().filter(|view| view.key == key) {
+                    if let Stage::Held(belief) = view.stage {
+                        (view.stage, view.asked_at) = (Stage::Ending(Some(belief)), t);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn commanded(&mut self, index: usize, key: usize, held: Tick, command: &Command) {
+        match command {
+            Command::Acquire(id, want) => self.bids(index, key, held, *id, want),
+            Command::Release(lease, _) => {
+                let t = self.t;
+                self.checks.takeovers.waiter_left(*lease);
+                if let Some(view) = self.nodes[index].view(*lease)
+                    && view.stage == Stage::Wanted
+                {
+                    (view.stage, view.asked_at) = (Stage::Ending(None), t);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn bids(&mut self, index: usize, key: usize, held: Tick, id: LeaseId, want: &Want) {
+        let follows = matches!(want.patience, Patience::Follow { .. });
+        let view = View {
+            id,
+            key,
+            rides: want.beat == Beat::Session,
+            task: SEAT,
+            stage: Stage::Wanted,
+            asked_at: self.t,
+            waits: follows,
+            tries: false,
+            updating: false,
+        };
+        let seat = &self.nodes[index].seats[key];
+        if follows {
+            let found = invariants::leads::stood_back(index, key, held, seat.bids_from);
+            self.checks.check(self.t, Rule::Cooldown, found);
+        }
+        self.nodes[index].views.push(view);
+    }
+
+    /// A lease is left to expire: nobody may vacate it before.
+    pub(crate) fn note_lapse(&mut self, index: usize, lease: LeaseId) {
+        let node = &mut self.nodes[index];
+        let now = node.clock.held(self.t);
+        let session = node.holder.as_ref().and_then(|holder| holder.session_fence());
+        let Some(view) = node.view(lease) else { return };
+        let (Stage::Ending(Some(belief)), rides) = (view.stage, view.rides) else { return };
+        view.stage = Stage::Ending(None);
+        let (key, fence) = (self.keys[view.key].clone(), belief.fence);
+        let until = now.after(self.ttl.duration());
+        let vacate_from = if rides { until } else { Tick::NEVER };
+        node.close(Closed { key: key.clone(), fence, since: now, vacate_from });
+        let lapses = &mut self.lapses[index];
+        if lapses.len() >= 16 {
+            lapses.remove(0);
+        }
+        lapses.push(Lapse { key, fence, until, session: session.filter(|_| rides) });
+    }
+
+    /// What candidates say must be so.
+    pub(crate) fn check_leaders(&mut self, index: usize, key: usize) {
+        let found = invariants::leads::one_leader(&self.nodes, key, self.t);
+        self.checks.check(self.t, Rule::S1, found);
+        let found = invariants::leads::not_past_the_deadline(&self.nodes[index], key, self.t);
+        self.checks.check(self.t, Rule::S5, found);
+    }
+}
