@@ -22,6 +22,8 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(Run),
+    Elect(Elect),
+    Leader(Leader),
     Work(Work),
     Ls(Ls),
     Show(Show),
@@ -66,19 +68,66 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
 }
 
+/// Run a command only while this process is the leader.
+///
+/// Of all processes that run `elect` with the same KEY, one leads and runs CMD; the others stand by, and one of them
+/// takes over when the leader ends, dies, or can't renew any more. When leadership is about to be lost, CMD's process
+/// group gets TERM and then KILL, all of it before anyone else can lead, also when tenure itself is killed or stopped
+/// meanwhile. The process then stands by, and starts CMD again when it is elected again.
+///
+/// When CMD ends by itself, `elect` ends with its status and makes room for another leader: put it under a supervisor
+/// that starts it again. CMD finds TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
+///
+/// The first INT, TERM or HUP stops CMD cleanly and then makes room for another; a second one does so at once.
+#[derive(Debug, Parser)]
+pub(crate) struct Elect {
+    /// What is led: 1 to 512 bytes of UTF-8
+    pub(crate) key: OsString,
+    /// How long a leader that dies still counts as one
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) ttl: Duration,
+    /// Between TERM and KILL when CMD is stopped. When leadership is being lost there is less: an eighth of the ttl at most
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) grace: Duration,
+    /// Run this by sh(1) whenever another leads, or nobody: with TENURE_KEY, TENURE_LEADER and TENURE_FENCE (empty
+    /// while nobody leads), and TENURE_ROLE, which is "leader" or "standby". One runs at a time; of changes meanwhile,
+    /// the last one counts
+    #[arg(long, value_name = "CMD")]
+    pub(crate) on_change: Option<OsString>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Print who leads: the holder's name.
+///
+/// Exits with status 66 if nobody does.
+#[derive(Debug, Parser)]
+pub(crate) struct Leader {
+    /// What is led
+    pub(crate) key: OsString,
+    /// Go on, and print a line whenever another leads, or nobody (-): the time, the leader, its fence
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Print JSON: one document, or with --follow one in each line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Share units of work with other processes: a distributed xargs.
 ///
 /// CMD is run once for each unit, by whichever process of the job takes it. `{}` in CMD's arguments stands for the unit; if
 /// there is none, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is never run again,
-/// also not by a later `work` with the same name. Any number of processes may share a job, and any may be killed at any time:
-/// its units are taken over once its ttl has passed. A process ends when every unit of the job is done or failed.
+/// also not by a later `work` with the same name. Any number of processes may share a job, and any may be killed at
+/// any time: its units are taken over once its ttl has passed. A process ends when every unit of the job is done or failed.
 ///
 /// Units are the UNIT arguments, the lines of FILE, or else of standard input; empty lines are skipped, and what is
-/// given twice is run once. With a terminal or nothing as standard input, or with --join, those registered already are worked on.
+/// given twice is run once. With a terminal or nothing as standard input, or with --join, those registered already are
+/// worked on.
 ///
-/// Outputs of CMD pass through as they come: those of units that run at the same time may be mixed, though what is written at
-/// once to a pipe or with O_APPEND to a file (a line, mostly) stays in one piece. CMD's standard input is empty. CMD finds
-/// TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
+/// Outputs of CMD pass through as they come: those of units that run at the same time may be mixed, though what is
+/// written at once to a pipe or with O_APPEND to a file (a line, mostly) stays in one piece. CMD's standard input is
+/// empty. CMD finds TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
 /// The first INT, TERM or HUP stops the running commands and hands their units back, unharmed; a second one does so at once.
 #[derive(Debug, Parser)]
@@ -113,7 +162,8 @@ pub(crate) struct Work {
     /// How long the units of a process that dies stay its own
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) ttl: Duration,
-    /// Between TERM and KILL when commands are stopped. When the lease is being lost there is less: an eighth of the ttl at most
+    /// Between TERM and KILL when commands are stopped. When the lease is being lost there is less: an eighth of the
+    /// ttl at most
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
     /// Print the summary as JSON on standard output
@@ -150,8 +200,8 @@ pub(crate) struct Show {
 
 /// Take a lease from its holder by force.
 ///
-/// The holder finds out at its next renewal only, and another may hold the lease before that: `revoke` asks the holder to stop,
-/// and is to be preferred while the holder lives. The fence is kept, so the next holder's is higher.
+/// The holder finds out at its next renewal only, and another may hold the lease before that: `revoke` asks the holder
+/// to stop, and is to be preferred while the holder lives. The fence is kept, so the next holder's is higher.
 #[derive(Debug, Parser)]
 pub(crate) struct Release {
     /// The lease's key
@@ -181,8 +231,8 @@ pub(crate) struct Revoke {
 
 /// Remove records that nobody has held for a long time.
 ///
-/// A record goes when the store's clock and the wall clock both say that it is old enough. Units of a job go only once all of its
-/// units are done or failed; after that the job's units, given again, are run again.
+/// A record goes when the store's clock and the wall clock both say that it is old enough. Units of a job go only once
+/// all of its units are done or failed; after that the job's units, given again, are run again.
 #[derive(Debug, Parser)]
 pub(crate) struct Gc {
     /// Only records beginning with this
@@ -212,8 +262,8 @@ pub(crate) struct Doctor {
 
 /// Run tenure's machines in a simulated world where everything goes wrong that can, and check every promise.
 ///
-/// The same seed is the same history. When a promise is broken, the history is shortened, and its last events are printed with
-/// a line that runs it again.
+/// The same seed is the same history. When a promise is broken, the history is shortened, and its last events are
+/// printed with a line that runs it again.
 #[derive(Debug, Parser)]
 pub(crate) struct Sim {
     /// The first world's seed; the next ones count up from it

@@ -2,6 +2,7 @@
 
 mod args;
 mod belief;
+mod elect;
 mod exit;
 mod keeper;
 mod meant;
@@ -77,6 +78,8 @@ fn perform(args: Args) -> Result<u8, Failure> {
 async fn on_store(url: &Url, verb: Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Run(typed) => run::run(url, typed.meant()?).await,
+        Verb::Elect(typed) => elect::elect(url, typed.meant()?).await,
+        Verb::Leader(typed) => ops::leader(url, &typed).await,
         Verb::Work(typed) => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             work::work(url, typed.meant(cores)?).await

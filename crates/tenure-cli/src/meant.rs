@@ -43,6 +43,30 @@ impl args::Run {
     }
 }
 
+/// `elect`.
+#[derive(Debug)]
+pub(crate) struct Elect {
+    /// What each term is: one run under the lease.
+    pub(crate) term: Run,
+    pub(crate) on_change: Option<OsString>,
+}
+
+impl args::Elect {
+    pub(crate) fn meant(self) -> Result<Elect, Failure> {
+        let term = Run {
+            key: key(&self.key)?,
+            patience: Patience::Forever,
+            ttl: ttl(self.ttl)?,
+            grace: self.grace,
+            command: Template::new(self.command)?,
+        };
+        if self.on_change.as_ref().is_some_and(|command| command.is_empty()) {
+            return Err(Failure::usage("--on-change is empty; write a command for sh(1), or leave it out"));
+        }
+        Ok(Elect { term, on_change: self.on_change })
+    }
+}
+
 /// Where units come from.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Source {

@@ -85,7 +85,42 @@ async fn under_lease(
             return Err(refusal(plan, error));
         }
     };
-    attend(leases, guard, plan, keeper, signals).await
+    match attend(leases, guard, plan, keeper, signals).await? {
+        Ended::Done(status) => Ok(Ending { status, at_once: false }),
+        Ended::AtOnce(signal) => Ok(Ending { status: Failure::by_signal(signal).code, at_once: true }),
+        Ended::Signalled(signal) => Err(Failure::by_signal(signal)),
+        ended => Err(Failure::new(exit::LOST, ended.lost(&plan.key))),
+    }
+}
+
+/// How a command under a lease came to its end.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// By itself, with this status.
+    Done(u8),
+    /// The user has stopped it.
+    Signalled(i32),
+    /// The user has stopped it and does not want to wait for anything.
+    AtOnce(i32),
+    /// It was stopped because the lease was lost, or about to be.
+    Lost(String),
+    /// It was stopped because the lease was withdrawn.
+    Withdrawn,
+    /// It can't be stopped: the lease was left to expire.
+    Stuck,
+}
+
+impl Ended {
+    /// Why it was stopped, in words.
+    pub(crate) fn lost(&self, key: &tenure::Key) -> String {
+        let stopped = |why: &str| format!("{key}: {why}; the command was stopped");
+        match self {
+            Ended::Lost(why) => stopped(why),
+            Ended::Withdrawn => stopped("the lease was withdrawn"),
+            Ended::Stuck => format!("{key}: the command can't be killed; its lease is left to expire"),
+            Ended::Done(_) | Ended::Signalled(_) | Ended::AtOnce(_) => String::new(),
+        }
+    }
 }
 
 fn refusal(plan: &meant::Run, error: AcquireError) -> Failure {
@@ -104,13 +139,14 @@ fn refusal(plan: &meant::Run, error: AcquireError) -> Failure {
     }
 }
 
-async fn attend(
+/// Runs the command under `guard`, sees to it that it is over before the lease is, and gives the lease up.
+pub(crate) async fn attend(
     leases: &Leases,
     guard: Guard,
     plan: &meant::Run,
     keeper: &Arc<Keeper>,
     signals: &mut Signals,
-) -> Result<Ending, Failure> {
+) -> Result<Ended, Failure> {
     let lead = keeper.lead();
     let leash = Arc::new(Leash::default());
     let mut ended = match start(leases, &guard, plan, keeper, &leash) {
@@ -135,7 +171,7 @@ async fn attend(
                 Some(Stopping { why: Why::Signal(_), .. }) => {
                     // The watchdog sees to it that nothing is left, and the lease expires by itself.
                     leash.signal(Signal::SIGKILL);
-                    return Ok(Ending { status: Failure::by_signal(signal).code, at_once: true });
+                    return Ok(Ended::AtOnce(signal));
                 }
                 _ => {
                     say::note(format!("{}: stopping the command; once more to stop at once", signals::name(signal)));
@@ -159,9 +195,8 @@ async fn attend(
             && stop.is_overdue(&leash)
         {
             // It can't be killed (it hangs in the kernel), so nothing is known of what it does: the lease must expire.
-            let text = format!("{}: the command can't be killed; its lease is left to expire", plan.key);
             guard.lapse().await;
-            return Err(Failure::new(exit::LOST, text));
+            return Ok(Ended::Stuck);
         }
     };
     ended.terminal.take_back();
@@ -263,21 +298,19 @@ async fn conclude(
     plan: &meant::Run,
     status: std::io::Result<ExitStatus>,
     stop: Option<Stopping>,
-) -> Result<Ending, Failure> {
+) -> Result<Ended, Failure> {
     let held = guard.is_held();
     let loss = if held || guard.is_revoked() { None } else { Some(guard.lost().await) };
     // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
     let _known = tokio::time::timeout(plan.ttl, guard.release()).await;
-    let lost =
-        |why: String| Failure::new(exit::LOST, format!("{}: {why}; the command was stopped", plan.key));
     match (stop.map(|stop| stop.why), loss) {
-        (Some(Why::Signal(signal)), _) => Err(Failure::by_signal(signal)),
-        (Some(Why::Revoked), _) => Err(lost("the lease was withdrawn".to_owned())),
-        (_, Some(loss)) => Err(lost(say::loss(&loss))),
-        (Some(Why::Losing), None) => Err(lost("the lease could not be renewed in time".to_owned())),
+        (Some(Why::Signal(signal)), _) => Ok(Ended::Signalled(signal)),
+        (Some(Why::Revoked), _) => Ok(Ended::Withdrawn),
+        (_, Some(loss)) => Ok(Ended::Lost(say::loss(&loss))),
+        (Some(Why::Losing), None) => Ok(Ended::Lost("the lease could not be renewed in time".to_owned())),
         (None, None) => {
             let status = status.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-            Ok(Ending { status: shell_status(status), at_once: false })
+            Ok(Ended::Done(shell_status(status)))
         }
     }
 }

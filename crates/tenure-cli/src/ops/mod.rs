@@ -2,11 +2,13 @@
 
 mod doctor;
 mod gc;
+mod leader;
 mod look;
 mod seize;
 
 pub(crate) use doctor::doctor;
 pub(crate) use gc::gc;
+pub(crate) use leader::leader;
 pub(crate) use look::{ls, show};
 pub(crate) use seize::{release, revoke};
 

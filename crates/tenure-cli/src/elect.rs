@@ -1,0 +1,140 @@
+//! `tenure elect`: one command, run by whoever leads.
+
+mod hook;
+
+use crate::exit::{self, Failure};
+use crate::keeper::Keeper;
+use crate::meant;
+use crate::process;
+use crate::run::{Ended, attend};
+use crate::say;
+use crate::signals::Signals;
+use crate::stores::{Missing, Url};
+use crate::watchdog::Lead;
+use hook::Hook;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::{AcquireError, Candidate, Clock, Guard, Leases, Observer};
+
+pub(crate) async fn elect(url: &Url, plan: meant::Elect) -> Result<u8, Failure> {
+    process::find(&plan.term.command.program)?;
+    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
+    // A fifth of the ttl is how often candidates look, unless the store tells of changes.
+    let leases =
+        Leases::builder(store).clock(clock).session_ttl(plan.term.ttl).poll(plan.term.ttl / 5).start()?;
+    let watch = match &plan.on_change {
+        Some(command) => {
+            let observer = Candidate::on(&leases).key(plan.term.key.as_str()).observe()?;
+            let hook = Hook::start(command.clone(), plan.term.key.clone(), leases.holder().clone())?;
+            Some((observer, hook))
+        }
+        None => None,
+    };
+    let watching = watch.map(|(observer, hook)| tokio::spawn(pass_on(observer, hook)));
+    let result = terms(&leases, &plan.term, &mut signals).await;
+    if !matches!(result, Ok(Last { at_once: true, .. })) {
+        // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
+        tokio::select! {
+            () = leases.stop() => {}
+            () = tokio::time::sleep(plan.term.ttl) => {}
+            _ = signals.next() => {}
+        }
+    }
+    if let Some(watching) = watching {
+        watching.abort();
+    }
+    result.map(|last| last.status)
+}
+
+/// How the last term ended.
+struct Last {
+    status: u8,
+    at_once: bool,
+}
+
+/// Term after term, until the command ends by itself or the user stops us.
+async fn terms(leases: &Leases, plan: &meant::Run, signals: &mut Signals) -> Result<Last, Failure> {
+    let lead = Lead::new(plan.ttl, plan.grace);
+    loop {
+        let guard = match stand_by(leases, plan, signals).await? {
+            Ok(guard) => guard,
+            Err(signal) => return Err(Failure::by_signal(signal)),
+        };
+        let keeper = match Keeper::start(leases.holder().as_str().to_owned(), lead) {
+            Ok(keeper) => Arc::new(keeper),
+            Err(failure) => {
+                guard.release().await;
+                return Err(failure);
+            }
+        };
+        let ended = attend(leases, guard, plan, &keeper, signals).await?;
+        match &ended {
+            Ended::Done(status) => return Ok(Last { status: *status, at_once: false }),
+            Ended::Signalled(signal) => return Err(Failure::by_signal(*signal)),
+            Ended::AtOnce(signal) => {
+                return Ok(Last { status: Failure::by_signal(*signal).code, at_once: true });
+            }
+            // What can't be killed may still act: to start another beside it would be worse than to end.
+            Ended::Stuck => return Err(Failure::new(exit::LOST, ended.lost(&plan.key))),
+            Ended::Lost(_) | Ended::Withdrawn => {
+                say::note(format!("{}; standing by", ended.lost(&plan.key)));
+            }
+        }
+        if matches!(ended, Ended::Withdrawn)
+            && let Err(signal) = pause(cooldown(plan), signals).await
+        {
+            return Err(Failure::by_signal(signal));
+        }
+    }
+}
+
+/// Whoever was told to stop lets the others go first.
+fn cooldown(plan: &meant::Run) -> Duration {
+    plan.ttl / 5 * 2
+}
+
+/// Waits; an error if the user has stopped us.
+async fn pause(span: Duration, signals: &mut Signals) -> Result<(), i32> {
+    tokio::select! {
+        () = tokio::time::sleep(span) => Ok(()),
+        signal = signals.next() => Err(signal),
+    }
+}
+
+/// Waits to be elected, through any trouble that may pass. The inner error is a signal of the user's.
+async fn stand_by(
+    leases: &Leases,
+    plan: &meant::Run,
+    signals: &mut Signals,
+) -> Result<Result<Guard, i32>, Failure> {
+    let elected = leases.lock(plan.key.as_str()).ttl(plan.ttl).acquire();
+    tokio::select! {
+        elected = elected => match elected {
+            Ok(guard) => Ok(Ok(guard)),
+            Err(AcquireError::Store(error)) => {
+                let failure = Failure::from(error);
+                Err(Failure::new(failure.code, format!("{}: {}", plan.key, failure.text)))
+            }
+            Err(error) => Err(error.into()),
+        },
+        signal = signals.next() => Ok(Err(signal)),
+    }
+}
+
+/// Tells the hook of each leader.
+async fn pass_on(observer: Observer, hook: Hook) {
+    let mut changes = observer.changes();
+    let mut last = None;
+    loop {
+        let leader = changes.borrow_and_update().leader.clone();
+        if leader != last {
+            hook.tell(leader.clone());
+            last = leader;
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `--on-change`: a command that is run whenever another leads.
+
+use crate::exit::{Failure, INTERNAL};
+use crate::process::signal_group;
+use crate::say;
+use nix::sys::signal::Signal;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use tenure::election::Leader;
+use tenure::{HolderId, Key};
+
+/// Runs the hook, once at a time, in a thread of its own: it must not hold up the candidate.
+pub(super) struct Hook(Sender<Option<Leader>>);
+
+/// A hook that takes longer is killed, as it would keep the next one from being run.
+const LONGEST: Duration = Duration::from_secs(60);
+
+impl Hook {
+    pub(super) fn start(command: OsString, key: Key, me: HolderId) -> Result<Hook, Failure> {
+        let (sender, changes) = channel();
+        let run = move || run_all(&changes, &command, &key, &me);
+        let thread = std::thread::Builder::new().name("on-change".to_owned()).spawn(run);
+        thread.map_err(|error| Failure::new(INTERNAL, format!("no thread for --on-change: {error}")))?;
+        Ok(Hook(sender))
+    }
+
+    pub(super) fn tell(&self, leader: Option<Leader>) {
+        // Its thread lives as long as this.
+        let _told = self.0.send(leader);
+    }
+}
+
+fn run_all(changes: &Receiver<Option<Leader>>, command: &OsString, key: &Key, me: &HolderId) {
+    while let Ok(mut leader) = changes.recv() {
+        while let Ok(later) = changes.try_recv() {
+            leader = later;
+        }
+        if let Err(error) = run(command, key, me, leader.as_ref()) {
+            say::note(format!("--on-change: {error}"));
+        }
+    }
+}
+
+fn run(command: &OsString, key: &Key, me: &HolderId, leader: Option<&Leader>) -> std::io::Result<()> {
+    let role = if leader.is_some_and(|leader| leader.id == *me) { "leader" } else { "standby" };
+    let mut child = Command::new("sh")
+        .arg("-c")
+        .arg(command)
+        .env("TENURE_KEY", key.as_str())
+        .env("TENURE_LEADER", leader.map_or("", |leader| leader.id.as_str()))
+        .env("TENURE_FENCE", leader.map_or_else(String::new, |leader| leader.fence.to_string()))
+        .env("TENURE_ROLE", role)
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    const STEP: Duration = Duration::from_millis(10);
+    let mut left = LONGEST;
+    while child.try_wait()?.is_none() {
+        if left.is_zero() {
+            signal_group(i32::try_from(child.id()).unwrap_or(0), Signal::SIGKILL);
+            child.wait()?;
+            return Err(std::io::Error::other(format!("killed after {LONGEST:?}")));
+        }
+        std::thread::sleep(STEP);
+        left = left.saturating_sub(STEP);
+    }
+    Ok(())
+}

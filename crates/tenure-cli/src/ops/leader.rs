@@ -1,0 +1,96 @@
+//! `leader`: who leads, once or for as long as one wants to know.
+
+use super::look::view;
+use crate::args;
+use crate::exit::{self, Failure};
+use crate::meant;
+use crate::say;
+use crate::signals::Signals;
+use crate::stores::Url;
+use crate::text::date;
+use crate::view::{State, fields};
+use serde_json::json;
+use tenure::election::Leader;
+use tenure::{Candidate, Key, Leases};
+
+pub(crate) async fn leader(url: &Url, typed: &args::Leader) -> Result<u8, Failure> {
+    let key = meant::key(&typed.key)?;
+    let leases = super::open(url).await?;
+    if typed.follow {
+        return follow(&leases, &key, typed.json).await;
+    }
+    let leader = present(&leases, &key).await?;
+    if typed.json {
+        say::json(&document(&leases, &key, leader.as_ref()))?;
+    }
+    match leader {
+        Some(leader) if !typed.json => say::print(&format!("{}\n", leader.id))?,
+        Some(_) => {}
+        None if typed.json => return Err(Failure::silent(exit::ABSENT)),
+        None => return Err(Failure::new(exit::ABSENT, format!("nobody leads {key}"))),
+    }
+    Ok(exit::OK)
+}
+
+/// Who leads by the record as it stands. A key that was never led has no leader either.
+async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> {
+    let view = match view(leases, key).await {
+        Ok(view) => view,
+        Err(failure) if failure.code == exit::ABSENT => return Ok(None),
+        Err(failure) => return Err(failure),
+    };
+    let stored = view.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
+    let tenure = stored.record.tenure.filter(|_| view.state == State::Held);
+    Ok(tenure.map(|tenure| Leader {
+        id: tenure.holder,
+        fence: stored.record.fence,
+        since: tenure.since,
+        labels: stored.record.metadata,
+    }))
+}
+
+async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure> {
+    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    let mut last = present(leases, key).await?;
+    let observer = Candidate::on(leases).key(key.as_str()).observe()?;
+    let mut changes = observer.changes();
+    print(leases, key, last.as_ref(), as_json)?;
+    loop {
+        tokio::select! {
+            signal = signals.next() => return Err(Failure::by_signal(signal)),
+            changed = changes.changed() => {
+                if changed.is_err() {
+                    return Err(Failure::new(exit::INTERNAL, "the observer has ended"));
+                }
+            }
+        }
+        let leader = changes.borrow_and_update().leader.clone();
+        if leader != last {
+            print(leases, key, leader.as_ref(), as_json)?;
+            last = leader;
+        }
+    }
+}
+
+fn print(leases: &Leases, key: &Key, leader: Option<&Leader>, as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        return say::print(&format!("{}\n", document(leases, key, leader)));
+    }
+    let now = date(leases.clock().now().wall);
+    match leader {
+        Some(leader) => say::print(&format!("{now} {} {}\n", leader.id, leader.fence)),
+        None => say::print(&format!("{now} - -\n")),
+    }
+}
+
+fn document(leases: &Leases, key: &Key, leader: Option<&Leader>) -> serde_json::Value {
+    let leader = leader.map(|leader| {
+        json!({
+            "id": leader.id.as_str(),
+            "fence": leader.fence.0,
+            "since": date(leader.since),
+            "labels": fields(&leader.labels),
+        })
+    });
+    json!({"key": key.as_str(), "at": date(leases.clock().now().wall), "leader": leader})
+}

@@ -1,0 +1,227 @@
+//! `tenure elect` and `tenure leader`, by the real binary on real files.
+//!
+//! Plan: one of several runs its command and the others stand by; a command's end, tenure's death (SIGKILL), its
+//! standstill (SIGSTOP), a withdrawal and signals each make room, and the command is dead before another leads;
+//! whoever lost its leadership starts its command again when it is elected again; the hook is told of each leader;
+//! `leader` says who leads, once and again and again; bad input.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, Process, Ran, is_alive, now_ms, wait_for, wait_until};
+use nix::sys::signal::Signal;
+use std::process::Stdio;
+
+/// Deaf to TERM; says under which fence and as which process it begins, and then writes the time until it is killed.
+const TICKS: &str =
+    "trap '' TERM; echo \"$TENURE_FENCE $$\" >> terms; while :; do date +%s%3N >> ticks.$$; sleep 0.01; done";
+/// Obeys.
+const OBEYS: &str = "echo \"$TENURE_FENCE $$\" >> terms; while :; do sleep 0.02; done";
+
+/// What commands wrote when they began: fence and process id.
+fn terms(bench: &Bench) -> Vec<(u64, i32)> {
+    let line = |line: &str| {
+        let (fence, pid) = line.split_once(' ')?;
+        Some((fence.parse().ok()?, pid.parse().ok()?))
+    };
+    bench.read("terms").lines().filter_map(line).collect()
+}
+
+fn await_term(bench: &Bench, n: usize) -> (u64, i32) {
+    let terms = wait_for("the next term", || Some(terms(bench)).filter(|terms| terms.len() >= n));
+    assert_eq!(terms.len(), n, "{terms:?}");
+    assert!(terms.is_sorted_by(|a, b| a.0 < b.0), "fences grow: {terms:?}");
+    terms[n - 1]
+}
+
+fn elect(bench: &Bench, ttl: &str, script: &str) -> Process {
+    bench.start(&["elect", "k", "--ttl", ttl, "--", "sh", "-c", script])
+}
+
+fn last_tick(bench: &Bench, pid: i32) -> i64 {
+    bench.read(&format!("ticks.{pid}")).lines().filter_map(|line| line.parse().ok()).next_back().unwrap()
+}
+
+#[test]
+fn one_leads_and_the_others_follow_in_turn() {
+    let bench = Bench::new();
+    // Each ends by itself when it is told to by a file.
+    let script = "echo \"$TENURE_FENCE $$\" >> terms; while ! [ -e go.$$ ]; do sleep 0.02; done; exit 7";
+    let mut all: Vec<Process> = (0..3).map(|_| elect(&bench, "10s", script)).collect();
+    for n in 1..=3 {
+        let (fence, pid) = await_term(&bench, n);
+        let shown = bench.show("k");
+        assert_eq!((shown["state"].as_str(), shown["fence"].as_u64()), (Some("held"), Some(fence)));
+        bench.write(&format!("go.{pid}"), "");
+        let done = wait_for("the leader to end", || all.iter_mut().position(|process| !process.is_running()));
+        assert_eq!(all.remove(done).wait(), 7, "its command's status is passed on");
+    }
+    assert_eq!(bench.state("k"), "vacant");
+}
+
+#[test]
+fn a_killed_leader_is_succeeded_in_time_and_its_command_is_dead_before() {
+    let bench = Bench::new();
+    let mut leader = elect(&bench, "2s", TICKS);
+    let (_, first) = await_term(&bench, 1);
+    let _standby = elect(&bench, "2s", TICKS);
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let killed_at = now_ms();
+    leader.signal(Signal::SIGKILL);
+    leader.wait();
+    let (_, second) = await_term(&bench, 2);
+    let began = wait_for("the second's first tick", || {
+        bench.read(&format!("ticks.{second}")).lines().next().and_then(|line| line.parse::<i64>().ok())
+    });
+    assert!(!is_alive(first));
+    assert!(last_tick(&bench, first) < began, "nothing of the first runs under the second");
+    // 1.15 ttl, and two seconds for a busy machine to start a shell.
+    assert!(began - killed_at < 2300 + 2000, "{} ms", began - killed_at);
+}
+
+#[test]
+fn a_stopped_leaders_command_is_dead_before_another_leads_and_it_leads_again_later() {
+    let bench = Bench::new();
+    let mut first = elect(&bench, "2s", TICKS);
+    let (_, pid) = await_term(&bench, 1);
+    let second = elect(&bench, "2s", TICKS);
+    first.signal(Signal::SIGSTOP);
+    let (_, next) = await_term(&bench, 2);
+    assert!(!is_alive(pid), "it is dead when another leads");
+    let began = wait_for("a tick", || bench.read(&format!("ticks.{next}")).lines().next().map(str::to_owned));
+    assert!(last_tick(&bench, pid) < began.parse().unwrap());
+    first.signal(Signal::SIGCONT);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(first.is_running(), "it stands by");
+    assert_eq!(terms(&bench).len(), 2);
+    second.signal(Signal::SIGKILL);
+    let (_, again) = await_term(&bench, 3);
+    assert!(is_alive(again) && first.is_running(), "elected again, it starts its command again");
+    first.signal(Signal::SIGTERM);
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.wait(), 143);
+    wait_until("its command to be dead", || !is_alive(again));
+}
+
+#[test]
+fn a_leader_that_is_told_to_stop_makes_room_and_stands_by() {
+    let bench = Bench::new();
+    let mut first = elect(&bench, "2s", OBEYS);
+    await_term(&bench, 1);
+    let mut second = elect(&bench, "2s", OBEYS);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(bench.run(&["revoke", "k", "--yes"]).code, 0);
+    let (_, pid) = await_term(&bench, 2);
+    assert!(first.is_running() && second.is_running());
+    // An interrupted leader's command is stopped, and the other one leads at once.
+    second.signal(Signal::SIGINT);
+    assert_eq!(second.wait(), 130);
+    assert!(!is_alive(pid));
+    await_term(&bench, 3);
+    // One that stands by ends at once.
+    let mut third = elect(&bench, "2s", OBEYS);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    third.signal(Signal::SIGINT);
+    assert_eq!(third.wait(), 130);
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.wait(), 143);
+    assert_eq!(bench.state("k"), "vacant");
+}
+
+#[test]
+fn the_hook_is_told_of_each_leader() {
+    let bench = Bench::new();
+    let hook = "echo \"$TENURE_ROLE $TENURE_KEY $TENURE_LEADER $TENURE_FENCE\" >> NAME";
+    let start = |name: &str| {
+        let hook = hook.replace("NAME", name);
+        bench.start(&["elect", "k", "--ttl", "2s", "--on-change", &hook, "--", "sh", "-c", OBEYS])
+    };
+    let mut first = start("first");
+    let (fence, _) = await_term(&bench, 1);
+    wait_until("the first's hook", || {
+        bench.read("first").contains(&format!("leader k {} {fence}", holder(&bench)))
+    });
+    let leader = holder(&bench);
+    let second = start("second");
+    wait_until("the second's hook", || {
+        bench.read("second").contains(&format!("standby k {leader} {fence}\n"))
+    });
+    first.signal(Signal::SIGTERM);
+    first.wait();
+    let (fence, _) = await_term(&bench, 2);
+    wait_until("the second's hook", || {
+        bench.read("second").contains(&format!("leader k {} {fence}\n", holder(&bench)))
+    });
+    drop(second);
+}
+
+fn holder(bench: &Bench) -> String {
+    bench.show("k")["holder"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn leader_says_who_leads() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["leader", "k"]).code, 69, "there is no store");
+    let first = elect(&bench, "2s", OBEYS);
+    let (fence, _) = await_term(&bench, 1);
+    let ran = bench.run(&["leader", "k"]);
+    assert_eq!((ran.code, ran.out.trim()), (0, holder(&bench).as_str()));
+    let json = bench.run(&["leader", "k", "--json"]).json();
+    assert_eq!(
+        (json["leader"]["id"].as_str(), json["leader"]["fence"].as_u64()),
+        (Some(ran.out.trim()), Some(fence))
+    );
+    let nobody = bench.run(&["leader", "other"]);
+    assert_eq!((nobody.code, nobody.out.as_str()), (66, ""));
+    assert!(nobody.err.contains("nobody leads other"), "{nobody:?}");
+    let nobody = bench.run(&["leader", "other", "--json"]);
+    assert_eq!((nobody.code, nobody.json()["leader"].is_null()), (66, true));
+    first.signal(Signal::SIGKILL);
+    wait_until("the dead leader to count as none", || bench.run(&["leader", "k"]).code == 66);
+}
+
+#[test]
+fn leader_follows() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "other", "--", "true"]).code, 0);
+    let follow = |name: &str, arguments: &[&str]| {
+        let out = std::fs::File::create(bench.path(name)).unwrap();
+        let mut command = bench.tenure(&[&["leader", "k", "--follow"], arguments].concat());
+        Process::from(command.stdout(out).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let (mut text, _json) = (follow("text", &[]), follow("json", &["--json"]));
+    wait_until("the first line", || bench.read("text").ends_with(" - -\n"));
+    let mut first = elect(&bench, "2s", OBEYS);
+    let (fence, _) = await_term(&bench, 1);
+    let leader = holder(&bench);
+    wait_until("the leader's line", || bench.read("text").ends_with(&format!(" {leader} {fence}\n")));
+    first.signal(Signal::SIGTERM);
+    first.wait();
+    wait_until("the line of none", || bench.read("text").lines().count() == 3);
+    assert!(bench.read("text").ends_with(" - -\n"));
+    wait_until("as many in JSON", || bench.read("json").lines().count() == 3);
+    let lines: Vec<serde_json::Value> =
+        bench.read("json").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines[0]["leader"].is_null() && lines[2]["leader"].is_null());
+    assert_eq!(lines[1]["leader"]["id"].as_str(), Some(leader.as_str()));
+    text.signal(Signal::SIGINT);
+    assert_eq!(text.wait(), 130);
+}
+
+#[test]
+fn bad_input_is_told_before_anything_is_done() {
+    let bench = Bench::new();
+    let cases: [(&[&str], i32, &str); 5] = [
+        (&["elect", "", "--", "true"], 64, "a key can't be empty"),
+        (&["elect", "k", "--ttl", "2d", "--", "true"], 64, "10 ms to 1 day"),
+        (&["elect", "k", "--on-change", "", "--", "true"], 64, "--on-change is empty"),
+        (&["elect", "k", "--", "no-such-command-anywhere"], 127, "command not found"),
+        (&["elect", "k"], 64, "CMD"),
+    ];
+    for (arguments, code, text) in cases {
+        let ran: Ran = bench.run(arguments);
+        assert!(ran.code == code && ran.err.contains(text), "{arguments:?}: {ran:?}");
+    }
+    assert!(!bench.store().exists());
+}
