@@ -47,10 +47,10 @@ pub(super) fn all() -> Vec<Scenario> {
             nodes: 30,
             keys: 1,
             users: Users { hold: 0, mail: 0, use_every: 1500, ..CANDIDATES },
-            faults: &[(Fault::Stall, 20.0), (Fault::Rate, 10.0)],
+            faults: &[(Fault::Stall, 30.0), (Fault::Rate, 10.0)],
             calls: &[(Fault::Slow, 0.05), (Fault::AnswerLost, 0.02)],
             deaths: false,
-            chaos: 30,
+            chaos: 12,
             calm: 10,
             rounds: 1,
             ..USUAL
