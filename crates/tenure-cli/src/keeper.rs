@@ -52,6 +52,16 @@ impl Keeper {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A command is about to be started: until [`Keeper::started`], it is found by its mark.
+    pub(crate) fn starting(&self) {
+        self.tell(&mut self.state(), "?\n");
+    }
+
+    /// It was started, and is watched, or could not be.
+    pub(crate) fn started(&self) {
+        self.tell(&mut self.state(), "!\n");
+    }
+
     pub(crate) fn watch(&self, group: i32) {
         let mut state = self.state();
         state.groups.insert(group);

@@ -93,10 +93,16 @@ impl Running {
         keeper: Arc<Keeper>,
         leash: Arc<Leash>,
     ) -> std::io::Result<Running> {
-        let child = command.process_group(0).spawn()?;
+        keeper.starting();
+        let child = command.process_group(0).spawn();
+        if let Ok(child) = &child {
+            let group = i32::try_from(child.id()).unwrap_or(0);
+            leash.set(Some(group));
+            keeper.watch(group);
+        }
+        keeper.started();
+        let child = child?;
         let group = i32::try_from(child.id()).unwrap_or(0);
-        leash.set(Some(group));
-        keeper.watch(group);
         Ok(Running { child, group, keeper, leash })
     }
 

@@ -5,9 +5,10 @@
 //! the lease is good. If the pipe closes without a farewell, or the deadline comes near and is not prolonged, it sends TERM,
 //! waits the grace period, and sends KILL, early enough for all of them to be dead before the deadline.
 //!
-//! Lines: `+PGID` and `-PGID` (watch this group; it is gone), `deadline NANOS` (of CLOCK_BOOTTIME), `bye`.
+//! Lines: `?` and `!` (a command is about to be started; it was, or was not), `+PGID` and `-PGID` (watch this group; it is
+//! gone), `deadline NANOS` (of CLOCK_BOOTTIME), `bye`.
 //!
-//! Groups that were not registered yet when tenure was killed are found by a mark in their environment.
+//! Groups that were not registered yet when tenure was killed or stopped are found by a mark in their environment.
 
 use crate::process::{boottime, is_group_alive, signal_group};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -63,8 +64,15 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
         let _kept = signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)));
     }
     let session = getsid(None).ok();
-    let mut dog =
-        Dog { lead, mark: mark.clone(), session, groups: BTreeSet::new(), deadline: None, doomed: None };
+    let mut dog = Dog {
+        lead,
+        mark: mark.clone(),
+        session,
+        groups: BTreeSet::new(),
+        starting: 0,
+        deadline: None,
+        doomed: None,
+    };
     dog.watch();
     Some(())
 }
@@ -79,6 +87,8 @@ struct Dog {
     mark: String,
     session: Option<Pid>,
     groups: BTreeSet<i32>,
+    /// How many commands are being started, whose groups are not known yet.
+    starting: u32,
     /// On CLOCK_BOOTTIME.
     deadline: Option<Duration>,
     doomed: Option<Doomed>,
@@ -102,7 +112,7 @@ impl Dog {
             if self.doomed.as_ref().is_some_and(|doomed| now >= doomed.kill_at) {
                 self.kill();
             }
-            if !self.groups.is_empty()
+            if self.has_charges()
                 && self.deadline.is_some_and(|deadline| now >= deadline.saturating_sub(self.lead.total()))
             {
                 self.doom(now, false);
@@ -118,10 +128,14 @@ impl Dog {
         }
     }
 
+    fn has_charges(&self) -> bool {
+        !self.groups.is_empty() || self.starting > 0
+    }
+
     fn next(&self) -> Option<Duration> {
         let kill = self.doomed.as_ref().map(|doomed| doomed.kill_at);
         let term =
-            self.deadline.filter(|_| !self.groups.is_empty()).map(|at| at.saturating_sub(self.lead.total()));
+            self.deadline.filter(|_| self.has_charges()).map(|at| at.saturating_sub(self.lead.total()));
         kill.into_iter().chain(term).min()
     }
 
@@ -138,6 +152,10 @@ impl Dog {
         for line in String::from_utf8_lossy(&lines).lines() {
             if line == "bye" {
                 return Heard::Bye;
+            } else if line == "?" {
+                self.starting += 1;
+            } else if line == "!" {
+                self.starting = self.starting.saturating_sub(1);
             } else if let Some(group) = line.strip_prefix('+').and_then(|group| group.parse().ok()) {
                 self.groups.insert(group);
             } else if let Some(group) = line.strip_prefix('-').and_then(|group| group.parse::<i32>().ok()) {
@@ -155,7 +173,9 @@ impl Dog {
     /// Sends TERM to all groups, and means to send KILL.
     fn doom(&mut self, now: Duration, orphaned: bool) {
         let mut groups = std::mem::take(&mut self.groups);
-        if orphaned || self.parent_is_stopped() {
+        // Counted once: whoever goes on and tells of a group after this is dealt with then.
+        let starting = std::mem::take(&mut self.starting) > 0;
+        if orphaned || starting || self.parent_is_stopped() {
             groups.extend(self.marked());
         }
         for group in &groups {

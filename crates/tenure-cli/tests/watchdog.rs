@@ -1,7 +1,8 @@
 //! What tenure has started does not outlive its lease, also when tenure itself can't see to that.
 //!
 //! Plan: tenure killed with SIGKILL, `run` and `work`, with commands that listen to TERM and such that don't; tenure stopped with
-//! SIGSTOP for longer than the ttl, and then continued; the watchdog itself killed. Each command writes the time again and again:
+//! SIGSTOP for longer than the ttl, and then continued; the watchdog itself killed; a command whose group
+//! the watchdog was never told of, because tenure stood still while it was starting it. Each command writes the time again and again:
 //! the last time written must lie within the ttl.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -9,6 +10,9 @@ mod common;
 
 use common::{Bench, is_alive, now_ms, wait_for, wait_until};
 use nix::sys::signal::Signal;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
 
 /// Deaf to TERM; ticks until it is killed.
 const TICKS: &str = "trap '' TERM; (trap '' TERM; while :; do date +%s%3N >> ticks; sleep 0.01; done) & echo $! > child; echo $$ > pid; while :; do sleep 0.1; done";
@@ -118,4 +122,34 @@ fn watchdog_of(parent: u32) -> Option<i32> {
         let is_dog = words.split(|byte| *byte == 0).any(|word| word == b"__watchdog");
         (of == parent && is_dog && is_alive(pid)).then_some(pid)
     })
+}
+
+#[test]
+fn a_command_that_was_being_started_when_tenure_stood_still_dies_before_the_deadline() {
+    let bench = Bench::new();
+    // The watchdog alone, told what tenure tells it up to the start of a command and nothing after that.
+    let mut dog = bench
+        .tenure(&["__watchdog", "100", "60", "a-mark-of-this-test"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = dog.stdin.take().unwrap();
+    let mut command = std::process::Command::new("sh");
+    let mut child = command
+        .args(["-c", TICKS])
+        .current_dir(bench.path("."))
+        .env("TENURE_MARK", "a-mark-of-this-test")
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let boottime: std::time::Duration =
+        nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).unwrap().into();
+    let deadline = now_ms() + 1500;
+    let line = format!("?\ndeadline {}\n", (boottime + std::time::Duration::from_millis(1500)).as_nanos());
+    pipe.write_all(line.as_bytes()).unwrap();
+    wait_for("the command to be killed", || child.try_wait().unwrap());
+    assert!(now_ms() < deadline + 1000);
+    assert!(last_tick(&bench) < deadline);
+    pipe.write_all(b"bye\n").unwrap();
+    assert!(dog.wait().unwrap().success());
 }
