@@ -168,6 +168,9 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
     Ok(report)
 }
 
+/// So many of the last lines of a timeline are shown to people.
+const SHOWN: usize = 60;
+
 /// So many worlds a thread are run between two looks at what came of them.
 const BATCH: u64 = 32;
 
@@ -291,7 +294,11 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in &self.timeline {
+        let early = self.timeline.len().saturating_sub(SHOWN);
+        if early > 0 {
+            writeln!(f, "({early} earlier lines; with --json all of them)")?;
+        }
+        for line in &self.timeline[early..] {
             writeln!(f, "{line}")?;
         }
         let Violation { rule, at, text } = &self.violation;

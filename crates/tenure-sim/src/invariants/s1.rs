@@ -4,19 +4,23 @@
 //! Source: DESIGN.md section 2; Gray and Cheriton 1989. Belief only grows when a lease is acquired or its validity
 //! prolonged, so it is enough to look at each such moment.
 
-use crate::clock::True;
-use crate::node::Node;
+use crate::clock::{SECOND, True};
+use crate::node::{Node, Stage};
 
 /// Called when a belief in `key` began or grew.
 pub(crate) fn one_holder(nodes: &[Node], key: usize, t: True) -> Result<(), String> {
-    let mut first: Option<(usize, String)> = None;
+    let mut first: Option<String> = None;
     for node in nodes {
         for view in node.views.iter().filter(|view| view.key == key && node.believes(view, t)) {
-            let who =
-                || format!("node {} life {} lease {} ({:?})", node.index, node.life, view.id.0, view.stage);
+            let Stage::Held(belief) = view.stage else { continue };
+            let who = || {
+                let since = belief.since as f64 / SECOND as f64;
+                let rides = if view.rides { ", riding on its session," } else { "" };
+                format!("{}{rides} with fence {} since {since:.3} s", node.who, belief.fence)
+            };
             match &first {
-                Some((_, other)) => return Err(format!("k{key} is held by {other} and by {}", who())),
-                None => first = Some((node.index, who())),
+                Some(other) => return Err(format!("k{key} is held by {other}, and by {}", who())),
+                None => first = Some(who()),
             }
         }
     }
