@@ -80,7 +80,10 @@ fn root() -> PathBuf {
 
 /// Where downloads and TLC's states go.
 fn workshop() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("spec")
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let shop = target.join("spec");
+    // TLC runs there, and is told of it too.
+    std::path::absolute(&shop).unwrap_or(shop)
 }
 
 fn config() -> Result<String, String> {
@@ -106,18 +109,21 @@ fn without_clocks(config: &str) -> String {
 /// Runs TLC; `breaks` is the promise that it must find broken, if it must.
 fn check(name: &str, config: &str, breaks: Option<&str>) -> Result<(), String> {
     let shop = workshop();
-    let (cfg, states) = (shop.join(format!("{name}.cfg")), shop.join(format!("states-{name}")));
-    std::fs::write(&cfg, config).map_err(|error| format!("{}: {error}", cfg.display()))?;
+    let (cfg, states) = (format!("{name}.cfg"), shop.join(format!("states-{name}")));
+    // TLC looks for both in the directory that it runs in.
+    let (from, module) = (root().join("docs/spec/Tenure.tla"), shop.join("Tenure.tla"));
+    std::fs::copy(&from, &module).map_err(|error| format!("{}: {error}", from.display()))?;
+    std::fs::write(shop.join(&cfg), config).map_err(|error| format!("{cfg}: {error}"))?;
     // What an earlier run left there; that there was none is no mistake.
     let _ = std::fs::remove_dir_all(&states);
     let output = Command::new("java")
         .args(["-XX:+UseParallelGC", "-XX:ActiveProcessorCount=2", "-Xmx3g", "-cp"])
-        .arg(shop.join("tlc.jar"))
+        .arg("tlc.jar")
+        .current_dir(&shop)
         .args(["tlc2.TLC", "-workers", "2", "-metadir"])
         .arg(&states)
         .arg("-config")
-        .arg(&cfg)
-        .arg(root().join("docs/spec/Tenure.tla"))
+        .args([&cfg, "Tenure.tla"])
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("java did not start: {error}"))?;
