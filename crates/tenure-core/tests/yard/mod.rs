@@ -56,6 +56,12 @@ struct Post {
     works: BTreeMap<LeaseId, Key>,
 }
 
+impl Post {
+    fn has(&self, unit: &Key) -> bool {
+        self.works.values().any(|works| works == unit)
+    }
+}
+
 pub struct Yard {
     pub store: Store,
     pub calls: Calls,
@@ -77,6 +83,8 @@ pub struct Yard {
     idle_since: BTreeMap<Key, Tick>,
     units: BTreeSet<Key>,
     fences: BTreeMap<Key, Fence>,
+    /// Who was assigned each unit last.
+    workers: BTreeMap<Key, usize>,
 }
 
 impl Yard {
@@ -98,6 +106,7 @@ impl Yard {
             idle_since: BTreeMap::new(),
             units: BTreeSet::new(),
             fences: BTreeMap::new(),
+            workers: BTreeMap::new(),
         }
     }
 
@@ -294,10 +303,10 @@ impl Yard {
                 if let Some(since) = self.idle_since.remove(&unit) {
                     self.longest_idle = self.longest_idle.max(self.t.since(since));
                 }
-                let others = self.posts.iter().enumerate().filter(|(other, post)| *other != index && post.up);
-                for (other, post) in others {
-                    assert!(!post.works.values().any(|works| *works == unit), "{unit}: {other} and {index}");
-                }
+                let before = self.workers.insert(unit.clone(), index);
+                let before = before.filter(|before| *before != index && self.posts[*before].up);
+                let works = before.is_some_and(|before| self.posts[before].has(&unit));
+                assert!(!works, "{unit}: {before:?} and {index}");
             }
             FleetNotice::Draining(lease, ..) => {
                 self.at(self.t.after(BODY_ENDS), Happens::BodyEnds(index, lease));
@@ -339,9 +348,10 @@ impl Yard {
             }
             Op::List { prefix, after, limit } => {
                 self.calls.lists += 1;
-                let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+                let first = || Bound::Included(Key::new(&prefix).unwrap());
+                let from = after.map_or_else(first, Bound::Excluded);
                 let keys = self.records.range((from, Bound::Unbounded)).map(|(key, _)| key);
-                let keys = keys.filter(|key| key.as_str().starts_with(&prefix)).take(limit);
+                let keys = keys.take_while(|key| key.as_str().starts_with(&prefix)).take(limit);
                 let found = keys.filter_map(|key| Some((self.stored(key)?, key.clone())));
                 Answer::Listed(found.map(|(stored, key)| Listed { key, stored: Ok(stored) }).collect())
             }
