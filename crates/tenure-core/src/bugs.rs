@@ -53,6 +53,11 @@ pub enum Bug {
     BodyOutlivesTerm,
     FenceChangesOnRenewal,
     DeadNeverJudged,
+    SectionOverlaps,
+    SectionUnconditional,
+    EntryIdReused,
+    ReleaseOfAnother,
+    EntryCollectedEarly,
 }
 
 impl Bug {
@@ -102,6 +107,11 @@ impl Bug {
         Bug::LostStillLeads,
         Bug::CooldownIgnored,
         Bug::BodyOutlivesTerm,
+        Bug::SectionOverlaps,
+        Bug::SectionUnconditional,
+        Bug::EntryIdReused,
+        Bug::ReleaseOfAnother,
+        Bug::EntryCollectedEarly,
     ];
 
     /// What goes wrong.
@@ -162,6 +172,11 @@ impl Bug {
             Bug::BodyOutlivesTerm => "the key is given up while what runs under it still runs",
             Bug::FenceChangesOnRenewal => "each renewal has a fence of its own",
             Bug::DeadNeverJudged => "a waiter goes on waiting for a holder that is dead",
+            Bug::SectionOverlaps => "a lease of a range is made without a look at what others hold",
+            Bug::SectionUnconditional => "a section is written whatever others have made of it meanwhile",
+            Bug::EntryIdReused => "all of a process's leases in a section go by one id",
+            Bug::ReleaseOfAnother => "a lease of a range that is gone is released by taking another's out",
+            Bug::EntryCollectedEarly => "a lease of a range is collected after half its duration",
         }
     }
 
@@ -182,7 +197,7 @@ impl fmt::Display for Bug {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bugs {
     #[cfg(feature = "bugs")]
-    on: u64,
+    on: u128,
 }
 
 impl Bugs {

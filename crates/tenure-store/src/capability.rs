@@ -51,6 +51,14 @@ impl Capabilities {
         }
     }
 
+    /// The most bytes that a section's leases may take: what is left of a record for them.
+    #[must_use]
+    pub fn section_bytes(&self) -> usize {
+        /// The rest of a record without a tenure, and room for what stores put beside it.
+        const REST: usize = 1024;
+        self.record_bytes.saturating_sub(REST).min(tenure_core::section::Ledger::MAX_BYTES)
+    }
+
     /// The same with another way of expiry.
     #[must_use]
     pub fn expiring(self, expiry: Expiry) -> Self {

@@ -10,6 +10,7 @@ use minicbor::data::Type;
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::Write as CborWrite;
 use minicbor::{Decoder, Encoder};
+use tenure_core::section::{self, Ledger};
 use tenure_core::{
     Ask, Fence, HolderId, Key, Letter, MAILBOX, Metadata, Nonce, Record, Ride, StoreError, Tenure, Ttl, Wall,
 };
@@ -17,9 +18,12 @@ use tenure_core::{
 /// The layout's version.
 pub const VERSION: u8 = 1;
 /// The most bytes that an encoded record may have.
-pub const MAX_BYTES: usize = 64 * 1024;
-/// The most bytes of encoded metadata that a record is written with.
+pub const MAX_BYTES: usize = 256 * 1024;
+/// The most bytes of encoded metadata that a record is written with, but for a section's.
 pub const MAX_METADATA_BYTES: usize = 4096;
+/// The most bytes of encoded metadata that a section's record is written with: all leases of its ranges are in there. A store
+/// whose [`record_bytes`](crate::Capabilities::record_bytes) are fewer takes fewer.
+pub const MAX_SECTION_BYTES: usize = Ledger::MAX_BYTES + 64;
 
 const MAGIC: u8 = b'T';
 
@@ -29,7 +33,11 @@ const MAGIC: u8 = b'T';
 /// As [`encode`].
 pub fn check(record: &Record) -> Result<(), StoreError> {
     check_bounds(record)?;
-    check_metadata(&record.metadata)
+    encode_metadata(&record.metadata, most_metadata(record)).map(drop)
+}
+
+fn most_metadata(record: &Record) -> usize {
+    if section::is_section(record) { MAX_SECTION_BYTES } else { MAX_METADATA_BYTES }
 }
 
 /// What [`decode`] would refuse must not be written in the first place.
@@ -47,42 +55,44 @@ fn check_bounds(record: &Record) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a record with this metadata can be written.
+/// Whether a lease's record with this metadata can be written.
 ///
 /// # Errors
 /// `Invalid` when it is too large or too deep.
 pub fn check_metadata(metadata: &Metadata) -> Result<(), StoreError> {
-    encode_metadata(metadata).map(drop)
+    encode_metadata(metadata, MAX_METADATA_BYTES).map(drop)
 }
 
 /// A record as bytes.
 ///
 /// # Errors
-/// `Invalid` when its metadata is too large (over 4 KiB encoded) or too deep (over 16 levels), when it has more mail than
+/// `Invalid` when its metadata is too large (over 4 KiB encoded; 192 KiB for a section's) or too deep (over 16 levels), when it has more mail than
 /// a record carries, or when its fence is beyond the highest.
 pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
     check_bounds(record)?;
-    let metadata = encode_metadata(&record.metadata)?;
+    let metadata = encode_metadata(&record.metadata, most_metadata(record))?;
     let mut bytes = vec![MAGIC, VERSION];
     infallible(encode_record(&mut Encoder::new(&mut bytes), record, &metadata));
     Ok(bytes)
 }
 
-fn encode_metadata(metadata: &Metadata) -> Result<Vec<u8>, StoreError> {
+fn encode_metadata(metadata: &Metadata, most: usize) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     if metadata.is_empty() {
         return Ok(bytes);
     }
     let depth = metadata.values().map(tenure_core::Value::depth).max().unwrap_or(0);
     if depth > tenure_core::Value::MAX_DEPTH {
-        let most = tenure_core::Value::MAX_DEPTH;
-        return Err(StoreError::invalid(format!("metadata nested {depth} deep is over the limit of {most}")));
+        let deepest = tenure_core::Value::MAX_DEPTH;
+        return Err(StoreError::invalid(format!(
+            "metadata nested {depth} deep is over the limit of {deepest}"
+        )));
     }
     infallible(value::encode_fields(&mut Encoder::new(&mut bytes), metadata));
-    if bytes.len() > MAX_METADATA_BYTES {
+    if bytes.len() > most {
         let is = bytes.len();
         return Err(StoreError::invalid(format!(
-            "metadata of {is} encoded bytes is over the limit of {MAX_METADATA_BYTES}; keep large data elsewhere"
+            "metadata of {is} encoded bytes is over the limit of {most}; keep large data elsewhere"
         )));
     }
     Ok(bytes)

@@ -42,6 +42,12 @@ impl KeyRange {
         KeyRange { low, high }
     }
 
+    /// So many points from `low` on.
+    pub(crate) fn with_width(low: Point, width: &Point) -> KeyRange {
+        let high = low.plus(width);
+        KeyRange { low, high }
+    }
+
     /// All keys of `bytes` bytes: 0 to 2^(8 · `bytes`).
     #[must_use]
     pub fn universe(bytes: u16) -> KeyRange {

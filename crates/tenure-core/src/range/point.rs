@@ -49,6 +49,10 @@ impl Point {
         Point(&self.0 + 1u8)
     }
 
+    pub(crate) fn plus(&self, width: &Point) -> Point {
+        Point(&self.0 + &width.0)
+    }
+
     /// How many bits it takes.
     #[must_use]
     pub fn bits(&self) -> u64 {

@@ -23,6 +23,12 @@ impl RangeSet {
         RangeSet::default()
     }
 
+    /// The set of ranges that are as a set keeps them already; nothing if they aren't.
+    pub(crate) fn from_sorted(ranges: Vec<KeyRange>) -> Option<RangeSet> {
+        let apart = ranges.iter().zip(ranges.iter().skip(1)).all(|(one, next)| one.high() < next.low());
+        (apart && !ranges.iter().any(KeyRange::is_empty)).then_some(RangeSet(ranges))
+    }
+
     /// Its ranges, in order.
     #[must_use]
     pub fn ranges(&self) -> &[KeyRange] {

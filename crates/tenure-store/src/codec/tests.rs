@@ -177,3 +177,28 @@ fn large_metadata_is_the_callers_mistake() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("limit of 4096"), "{error}");
 }
+
+#[test]
+fn a_sections_record_may_be_larger_than_that_of_a_lease() {
+    let most = Ledger::MAX_BYTES;
+    let record = |bytes: usize, tenure: Option<Tenure>, more: bool| {
+        let mut metadata: Metadata = [(section::FIELD.to_owned(), Value::Bytes(vec![1; bytes]))].into();
+        if more {
+            metadata.insert("more".to_owned(), Value::Null);
+        }
+        Record { tenure, metadata, ..sample() }
+    };
+    let large = record(most, None, false);
+    assert_eq!(check(&large), Ok(()));
+    assert_eq!(decode(&encode(&large).unwrap()), Ok(large));
+    for (what, refused) in [
+        ("over a section's limit", record(most + 64, None, false)),
+        ("held", record(MAX_METADATA_BYTES, sample().tenure, false)),
+        ("with other fields", record(MAX_METADATA_BYTES, None, true)),
+    ] {
+        let error = check(&refused).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{what}");
+        assert_eq!(encode(&refused), Err(error), "{what}");
+    }
+    assert!(check_metadata(&record(MAX_METADATA_BYTES, None, false).metadata).is_err(), "users' metadata");
+}

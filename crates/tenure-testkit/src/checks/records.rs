@@ -2,6 +2,7 @@
 
 use super::{read, won, write};
 use crate::{Scribe, Subject};
+use tenure_core::section;
 use tenure_core::{
     Ask, ErrorKind, Fence, HolderId, Key, Letter, MAILBOX, Metadata, Number, Record, Ride, Tenure, Ttl,
     Value, Wall,
@@ -158,6 +159,23 @@ pub async fn oversized_metadata_is_refused_and_nothing_written<S: Subject>(subje
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert_eq!(read(&store, &key).await, None);
     }
+}
+
+/// A section's record may be as large as the store's capabilities say, and is written over like any other.
+pub async fn a_section_of_the_greatest_size_comes_back_intact<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let key = section::key("a").unwrap();
+    let most = store.capabilities().section_bytes();
+    let full = |filler: u8| {
+        let bytes = (0..most).map(|n| filler.wrapping_add(n as u8)).collect();
+        let metadata: Metadata = [(section::FIELD.to_owned(), Value::Bytes(bytes))].into();
+        Record { metadata, ..scribe.vacant(5) }
+    };
+    let (one, next) = (full(0), full(7));
+    let (version, _) = won(write(&store, scribe.absent(&key, one.clone())).await);
+    assert_eq!(read(&store, &key).await.unwrap().0, one);
+    won(write(&store, scribe.unchanged(&key, version, next.clone())).await);
+    assert_eq!(read(&store, &key).await.unwrap().0, next);
 }
 
 /// More mail than could be read back is the caller's mistake.

@@ -1,0 +1,189 @@
+//! What answers of the store mean for a section.
+
+use super::SectionNotice;
+use super::job::{Asker, Job, Try, Wanted};
+use super::ledger::Ledger;
+use super::machine::{Flight, Section, Seen};
+use super::plan::Plan;
+use super::watch::Look;
+use crate::LeaseId;
+use crate::bugs::Bug;
+use crate::error::{ErrorKind, StoreError};
+use crate::fence::{Fence, Nonce, Version};
+use crate::op::{Answer, OpId, Outcome};
+use crate::record::Stored;
+use crate::time::{Now, Tick};
+use std::time::Duration;
+
+impl Section {
+    pub(super) fn answer(&mut self, now: Now, id: OpId, result: Result<Answer, StoreError>) {
+        match (self.flight.take(), result) {
+            (Some(Flight::Reading(op)), Ok(Answer::Read(current))) if op == id => {
+                self.failures = 0;
+                self.see(now, current, op);
+            }
+            (Some(Flight::Reading(op)), Err(error)) if op == id => self.failed(now, error),
+            (
+                Some(Flight::Writing { op, sent, plan, .. }),
+                Ok(Answer::Write(Outcome::Won { version, .. })),
+            ) if op == id => {
+                self.won(now, op, sent, version, *plan);
+            }
+            (Some(Flight::Writing { op, .. }), Ok(Answer::Write(Outcome::Lost(current)))) if op == id => {
+                self.not_landed(op);
+                self.failures = 0;
+                self.losses += 1;
+                self.see(now, current, op);
+                self.give_way(now);
+            }
+            (Some(Flight::Writing { op, nonce, sent, plan }), Err(error)) if op == id => {
+                self.write_failed(now, op, nonce, sent, *plan, error);
+            }
+            // Late, repeated, or never asked for.
+            (flight, _) => self.flight = flight,
+        }
+    }
+
+    /// The record as it stands.
+    fn see(&mut self, now: Now, current: Option<Stored>, op: OpId) {
+        let look = |age| Look { age, at: now.waited };
+        let seen = match current {
+            None => Seen { ledger: Ledger::default(), fence: Fence(0), version: None, look: look(None), op },
+            Some(Stored { record, version, age }) => match Ledger::of(&record) {
+                Ok(ledger) => {
+                    Seen { ledger, fence: record.fence, version: Some(version), look: look(age), op }
+                }
+                Err(error) => return self.fail_all(&error),
+            },
+        };
+        self.watch.look(now, &seen.ledger);
+        self.seen = Some(seen);
+    }
+
+    /// Whoever lost tries again at once, with the record that came with the refusal; whoever loses again and again makes room.
+    fn give_way(&mut self, now: Now) {
+        const PATIENT: u32 = 2;
+        if let Some(beyond) = self.losses.checked_sub(PATIENT) {
+            self.pause_for(now, Duration::from_micros(500) * 2u32.pow(beyond.min(5)));
+        }
+    }
+
+    fn won(&mut self, now: Now, op: OpId, sent: Tick, version: Version, plan: Plan) {
+        (self.losses, self.failures) = (0, 0);
+        let Plan { ledger, fence, granted, released, collected, attests } = plan;
+        self.watch.look(now, &ledger);
+        for (lease, id) in granted {
+            let Some(Job::Wanted(wanted)) = self.jobs.remove(&lease) else { continue };
+            let attempt = Try { op, id, sent, over: None };
+            self.landed(now, lease, &wanted, &attempt, &ledger);
+        }
+        for lease in released {
+            if let Some(Job::Giving { told: false, .. }) = self.jobs.remove(&lease) {
+                self.tell(SectionNotice::Released(lease, true));
+            }
+        }
+        let reclaiming = |job: &Job| matches!(job, Job::Reclaiming { born, .. } if *born < op);
+        let reclaimed: Vec<LeaseId> =
+            self.jobs.iter().filter(|(_, job)| reclaiming(job)).map(|(lease, _)| *lease).collect();
+        for lease in reclaimed {
+            self.jobs.remove(&lease);
+            self.tell(SectionNotice::Reclaimed(lease, collected));
+        }
+        let look = Look { age: attests.then_some(Duration::ZERO), at: now.waited };
+        self.seen = Some(Seen { ledger, fence, version: Some(version), look, op });
+    }
+
+    /// An entry of ours stands in the record.
+    pub(super) fn landed(
+        &mut self,
+        now: Now,
+        lease: LeaseId,
+        wanted: &Wanted,
+        attempt: &Try,
+        ledger: &Ledger,
+    ) {
+        let Some(entry) = ledger.entries.iter().find(|entry| entry.id == attempt.id) else { return };
+        let over = attempt.sent.after(wanted.duration.duration());
+        let late = now.held.after(Duration::from_secs(1));
+        let sent = if self.has(Bug::ValidFromAnswer) { now.held } else { attempt.sent };
+        let until = self.until(sent, wanted.duration);
+        let is_believable = now.held < until || self.has(Bug::StaleWinBelieved);
+        let give = |told| Job::Giving { id: attempt.id, give_up: over.max(late), tried: false, told };
+        let job = match wanted.asker {
+            Asker::Waits if is_believable => {
+                let (parts, fence) = (entry.parts.clone(), Some(entry.fence));
+                self.tell(SectionNotice::Obtained { lease, parts, fence, until });
+                Job::Held { id: attempt.id, over }
+            }
+            Asker::Waits => {
+                let error =
+                    StoreError::unavailable("the store's answer came when the lease was over already");
+                self.tell(SectionNotice::Failed(lease, error));
+                give(true)
+            }
+            Asker::Gave => give(false),
+            Asker::Gone => give(true),
+        };
+        self.jobs.insert(lease, job);
+    }
+
+    /// A write is known to have had, and to have, no effect.
+    fn not_landed(&mut self, op: OpId) {
+        for job in self.jobs.values_mut() {
+            if let Job::Wanted(wanted) = job {
+                wanted.tries.retain(|attempt| attempt.op != op);
+            }
+        }
+    }
+
+    fn write_failed(&mut self, now: Now, op: OpId, nonce: Nonce, sent: Tick, plan: Plan, error: StoreError) {
+        if error.kind() == ErrorKind::Unknown {
+            if self.has(Bug::UnknownIsSuccess) {
+                let version = Version::of(nonce, plan.fence);
+                return self.won(now, op, sent, version, plan);
+            }
+            if self.has(Bug::UnknownIsFailure) {
+                self.not_landed(op);
+            }
+        } else {
+            self.not_landed(op);
+        }
+        self.failed(now, error);
+    }
+
+    /// Trouble with the store: look again a little later, or tell the users if that can't help.
+    fn failed(&mut self, now: Now, error: StoreError) {
+        const SHORTEST: Duration = Duration::from_millis(5);
+        self.seen = None;
+        if !error.is_passing() {
+            return self.fail_all(&error);
+        }
+        self.failures += 1;
+        for job in self.jobs.values_mut() {
+            if let Job::Wanted(wanted) = job {
+                wanted.last_error = Some(error.clone());
+            }
+        }
+        self.pause_for(now, SHORTEST * 2u32.pow(self.failures.saturating_sub(1).min(7)));
+    }
+
+    /// Trying again can't help.
+    fn fail_all(&mut self, error: &StoreError) {
+        self.seen = None;
+        let jobs = std::mem::take(&mut self.jobs);
+        for (lease, job) in jobs {
+            match job {
+                Job::Held { .. } => drop(self.jobs.insert(lease, job)),
+                Job::Giving { told: true, .. } => {}
+                Job::Giving { .. } => self.tell(SectionNotice::Released(lease, false)),
+                Job::Wanted(wanted) if wanted.asker == Asker::Gone => {}
+                Job::Wanted(wanted) if wanted.asker == Asker::Gave => {
+                    self.tell(SectionNotice::Released(lease, false))
+                }
+                Job::Wanted(_) | Job::Listing { .. } | Job::Reclaiming { .. } => {
+                    self.tell(SectionNotice::Failed(lease, error.clone()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What a section's machine has to do for its users.
+
+use crate::error::StoreError;
+use crate::fence::{Nonce, Version};
+use crate::op::OpId;
+use crate::range::RangeSet;
+use crate::time::{Tick, Ttl};
+
+/// A write of an entry that may have taken effect, or may yet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Try {
+    pub(super) op: OpId,
+    /// The entry's id.
+    pub(super) id: Nonce,
+    pub(super) sent: Tick,
+    /// The version that it is to be written over: unless the record still has that, it will never land.
+    pub(super) over: Option<Version>,
+}
+
+/// Who waits for the end of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Asker {
+    /// Someone who wants the lease.
+    Waits,
+    /// Someone who has changed their mind, and is told when nothing of it stands.
+    Gave,
+    /// Nobody.
+    Gone,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Wanted {
+    pub(super) desired: RangeSet,
+    pub(super) duration: Ttl,
+    /// The last operation that was begun before this was asked for.
+    pub(super) born: OpId,
+    pub(super) give_up: Tick,
+    pub(super) tries: Vec<Try>,
+    pub(super) asker: Asker,
+    pub(super) last_error: Option<StoreError>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Job {
+    /// A lease is wanted, or was.
+    Wanted(Box<Wanted>),
+    /// A lease is held: nothing to do.
+    Held { id: Nonce, over: Tick },
+    /// A lease is being given up. `told`: nobody waits for it.
+    Giving { id: Nonce, give_up: Tick, tried: bool, told: bool },
+    /// The ledger is wanted.
+    Listing { born: OpId, give_up: Tick },
+    /// What is over is to be collected.
+    Reclaiming { born: OpId, give_up: Tick },
+}
+
+impl Job {
+    pub(super) fn is_work(&self) -> bool {
+        !matches!(self, Job::Held { .. })
+    }
+
+    /// When there is no point in going on.
+    pub(super) fn give_up(&self) -> Option<Tick> {
+        match self {
+            Job::Wanted(wanted) => Some(wanted.give_up),
+            Job::Held { .. } => None,
+            Job::Giving { give_up, .. } | Job::Listing { give_up, .. } | Job::Reclaiming { give_up, .. } => {
+                Some(*give_up)
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What a section's record says: who holds which ranges.
+
+use super::wire;
+use crate::error::StoreError;
+use crate::fence::{Fence, Nonce};
+use crate::key::{HolderId, Key};
+use crate::metadata::{Metadata, Value};
+use crate::range::RangeSet;
+use crate::record::{Record, Stored};
+use crate::time::{Ttl, Wall};
+use std::time::Duration;
+
+/// What keys of sections begin with; the section's name follows.
+pub const PREFIX: &str = "section/";
+/// The field of a record's metadata that has the section's entries.
+pub const FIELD: &str = "section";
+
+/// One lease within a section. It is never renewed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// The lease itself, never used again.
+    pub id: Nonce,
+    /// Who holds it.
+    pub holder: HolderId,
+    /// Its fence: greater than that of every earlier lease of the section.
+    pub fence: Fence,
+    /// The holder's wall clock just before it was written.
+    pub stamp: Wall,
+    /// How long it lasts.
+    pub duration: Ttl,
+    /// For how long, at least, it had been in the record when the record was last written: the ages that the store has told
+    /// those who wrote it, and what they measured themselves, added up.
+    pub attested: Duration,
+    /// What is held.
+    pub parts: RangeSet,
+}
+
+/// All leases of a section.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub struct Ledger {
+    /// In the order in which they were made.
+    pub entries: Vec<Entry>,
+}
+
+impl Ledger {
+    /// The most bytes that a ledger is written with, on a store that takes as much.
+    pub const MAX_BYTES: usize = 192 * 1024;
+
+    /// What a section's record says.
+    ///
+    /// # Errors
+    /// `Foreign` when it is not a section's, is damaged, or was written by a newer version.
+    pub fn of(record: &Record) -> Result<Ledger, StoreError> {
+        if record.tenure.is_some() {
+            return Err(StoreError::foreign(
+                "a lock is held on the section's key; give the lock, or the section, another name",
+            ));
+        }
+        match payload(record) {
+            Some(bytes) => wire::decode(bytes),
+            None => Err(StoreError::foreign("the record is not a section's; give the section another name")),
+        }
+    }
+
+    /// How many ranges are held in all.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.entries.iter().map(|entry| entry.parts.len()).sum()
+    }
+
+    /// As the metadata of a record.
+    pub(crate) fn to_metadata(&self) -> (Metadata, usize) {
+        let bytes = wire::encode(self);
+        let size = bytes.len();
+        ([(FIELD.to_owned(), Value::Bytes(bytes))].into(), size)
+    }
+
+    pub(crate) fn has(&self, id: Nonce) -> bool {
+        self.entries.iter().any(|entry| entry.id == id)
+    }
+}
+
+/// The key of the section of this name.
+///
+/// # Errors
+/// When the name is empty or too long.
+pub fn key(name: &str) -> Result<Key, crate::InvalidInput> {
+    if name.is_empty() {
+        return Err(crate::InvalidInput::new("the name of a section can't be empty"));
+    }
+    Key::new(format!("{PREFIX}{name}"))
+}
+
+/// Whether `record` is one of a section: its metadata may be larger than that of other records.
+#[must_use]
+pub fn is_section(record: &Record) -> bool {
+    record.tenure.is_none() && payload(record).is_some()
+}
+
+fn payload(record: &Record) -> Option<&[u8]> {
+    match record.metadata.get(FIELD) {
+        Some(Value::Bytes(bytes)) if record.metadata.len() == 1 => Some(bytes),
+        _ => None,
+    }
+}
+
+/// Whether nothing in a section's record is held any more, by both witnesses, and whether its fence is behind `wall`, so that a
+/// record made anew begins with a higher one: only then may it be removed.
+#[must_use]
+pub fn is_over(stored: &Stored, wall: Wall) -> bool {
+    let Ok(ledger) = Ledger::of(&stored.record) else { return false };
+    let over = |entry: &Entry| {
+        let attested = stored.age.map(|age| age + entry.attested);
+        attested.is_some_and(|attested| attested.min(wall.since(entry.stamp)) > entry.duration.duration())
+    };
+    ledger.entries.iter().all(over) && Fence::floor(wall) > stored.record.fence
+}

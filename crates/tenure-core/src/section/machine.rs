@@ -1,0 +1,275 @@
+//! The machine of one section in one process: one operation under way at a time, and whatever is wanted goes into the next.
+
+use super::job::{Asker, Job, Wanted};
+use super::ledger::Ledger;
+use super::plan::Plan;
+use super::watch::{Look, Watch};
+use super::{SectionCommand, SectionNotice};
+use crate::LeaseId;
+use crate::bugs::Bug;
+use crate::error::StoreError;
+use crate::fence::{Fence, Nonce, Nonces, Version};
+use crate::key::{HolderId, Key};
+use crate::op::{Event, Machine, Op, OpId, Request, Step};
+use crate::time::{Now, Tick, Ttl};
+use crate::vigil::Rules;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Who a section's machine works for and what it goes by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SectionSetup {
+    /// The section's key: see [`super::key`].
+    pub key: Key,
+    /// This process.
+    pub holder: HolderId,
+    /// 64 random bits, of which no other machine has the same.
+    pub instance: u64,
+    /// What is gone by.
+    pub rules: Rules,
+    /// The most ranges that are held in the section at a time, by all processes together.
+    pub most_parts: usize,
+    /// The most bytes that the store takes for the section's leases; [`Ledger::MAX_BYTES`] at the most.
+    pub most_bytes: usize,
+}
+
+/// What was last seen of the record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Seen {
+    pub(super) ledger: Ledger,
+    pub(super) fence: Fence,
+    /// None: there is no record.
+    pub(super) version: Option<Version>,
+    pub(super) look: Look,
+    /// The operation that has shown it.
+    pub(super) op: OpId,
+}
+
+/// The operation that is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Flight {
+    Reading(OpId),
+    Writing { op: OpId, nonce: Nonce, sent: Tick, plan: Box<Plan> },
+}
+
+/// The machine of one section in one process.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Section {
+    pub(super) setup: SectionSetup,
+    pub(super) nonces: Nonces,
+    pub(super) last_op: OpId,
+    pub(super) seen: Option<Seen>,
+    pub(super) watch: Watch,
+    pub(super) jobs: BTreeMap<LeaseId, Job>,
+    pub(super) flight: Option<Flight>,
+    /// Writes in a row that others were quicker than.
+    pub(super) losses: u32,
+    /// Operations in a row that failed.
+    pub(super) failures: u32,
+    /// Nothing is sent before then.
+    pub(super) pause: Option<Tick>,
+    stopping: bool,
+    pub(super) requests: Vec<Request>,
+    pub(super) notices: Vec<SectionNotice>,
+}
+
+impl Machine for Section {
+    type Command = SectionCommand;
+    type Notice = SectionNotice;
+
+    fn step(&mut self, mut now: Now, event: Event<SectionCommand>) -> Step<SectionNotice> {
+        if self.setup.rules.bugs.has(Bug::HolderMissesSuspend) {
+            now.held = now.waited;
+        }
+        match event {
+            Event::Command(command) => self.command(now, command),
+            Event::Answer(op, result) => self.answer(now, op, result),
+            // Nobody waits for ranges to become free.
+            Event::Changed(_) | Event::Wake => {}
+        }
+        self.give_up_overdue(now);
+        self.go_on(now);
+        if self.stopping && self.jobs.is_empty() && self.flight.is_none() {
+            self.stopping = false;
+            self.notices.push(SectionNotice::Stopped);
+        }
+        Step {
+            requests: std::mem::take(&mut self.requests),
+            notices: std::mem::take(&mut self.notices),
+            wake_at: self.wake_at(),
+        }
+    }
+}
+
+impl Section {
+    /// A machine that has seen nothing yet.
+    #[must_use]
+    pub fn new(setup: SectionSetup) -> Section {
+        Section {
+            nonces: Nonces::new(setup.instance),
+            setup,
+            last_op: OpId(0),
+            seen: None,
+            watch: Watch::default(),
+            jobs: BTreeMap::new(),
+            flight: None,
+            losses: 0,
+            failures: 0,
+            pause: None,
+            stopping: false,
+            requests: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    pub(super) fn has(&self, bug: Bug) -> bool {
+        self.setup.rules.bugs.has(bug)
+    }
+
+    pub(super) fn tell(&mut self, notice: SectionNotice) {
+        self.notices.push(notice);
+    }
+
+    fn command(&mut self, now: Now, command: SectionCommand) {
+        /// Looking takes no longer than this, whatever the store does.
+        const LOOK: Duration = Duration::from_secs(10);
+        let born = self.last_op;
+        match command {
+            SectionCommand::Acquire(lease, ..)
+            | SectionCommand::List(lease)
+            | SectionCommand::Reclaim(lease)
+                if self.stopping =>
+            {
+                let error = StoreError::invalid("this section is being stopped; open it again");
+                self.tell(SectionNotice::Failed(lease, error));
+            }
+            SectionCommand::Acquire(lease, desired, duration) => {
+                let give_up = now.held.after(duration.part(2).min(LOOK));
+                let wanted = Wanted {
+                    desired,
+                    duration,
+                    born,
+                    give_up,
+                    tries: Vec::new(),
+                    asker: Asker::Waits,
+                    last_error: None,
+                };
+                self.jobs.insert(lease, Job::Wanted(Box::new(wanted)));
+            }
+            SectionCommand::Release(lease) => self.release(now, lease),
+            SectionCommand::Lapse(lease) => {
+                if self.has(Bug::LapseVacates) {
+                    return self.release(now, lease);
+                }
+                self.jobs.remove(&lease);
+                self.tell(SectionNotice::Released(lease, false));
+            }
+            SectionCommand::List(lease) => {
+                self.jobs.insert(lease, Job::Listing { born, give_up: now.held.after(LOOK) });
+            }
+            SectionCommand::Reclaim(lease) => {
+                self.jobs.insert(lease, Job::Reclaiming { born, give_up: now.held.after(LOOK) });
+            }
+            SectionCommand::Stop => self.stop(),
+        }
+    }
+
+    fn release(&mut self, now: Now, lease: LeaseId) {
+        match self.jobs.get_mut(&lease) {
+            Some(Job::Wanted(wanted)) => wanted.asker = Asker::Gave,
+            Some(Job::Held { id, over }) => {
+                // Past its end the entry is others' to collect; it is taken out all the same if that goes quickly.
+                let give_up = (*over).max(now.held.after(Duration::from_secs(1)));
+                let giving = Job::Giving { id: *id, give_up, tried: false, told: false };
+                self.jobs.insert(lease, giving);
+            }
+            Some(Job::Giving { told, .. }) => *told = false,
+            Some(_) | None => self.tell(SectionNotice::Released(lease, false)),
+        }
+    }
+
+    /// What is held is left to expire; nobody can be left who believes in it.
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.jobs.retain(|_, job| matches!(job, Job::Wanted(_) | Job::Giving { .. }));
+        for job in self.jobs.values_mut() {
+            if let Job::Wanted(wanted) = job {
+                wanted.asker = Asker::Gone;
+            }
+        }
+    }
+
+    /// Jobs for which there is no point in going on.
+    fn give_up_overdue(&mut self, now: Now) {
+        let overdue = |job: &Job| job.give_up().is_some_and(|at| now.held >= at);
+        let due: Vec<LeaseId> =
+            self.jobs.iter().filter(|(_, job)| overdue(job)).map(|(lease, _)| *lease).collect();
+        for lease in due {
+            match self.jobs.remove(&lease) {
+                Some(Job::Wanted(wanted)) => self.give_up_wanted(now, lease, *wanted),
+                Some(Job::Giving { told: false, .. }) => self.tell(SectionNotice::Released(lease, false)),
+                Some(Job::Listing { .. } | Job::Reclaiming { .. }) => {
+                    let error = StoreError::unavailable("the store has not answered in time");
+                    self.tell(SectionNotice::Failed(lease, error));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn give_up_wanted(&mut self, now: Now, lease: LeaseId, mut wanted: Wanted) {
+        match wanted.asker {
+            Asker::Waits => {
+                let late = || StoreError::unavailable("the section could not be written in time");
+                self.tell(SectionNotice::Failed(lease, wanted.last_error.take().unwrap_or_else(late)));
+            }
+            Asker::Gave => self.tell(SectionNotice::Released(lease, false)),
+            Asker::Gone => {}
+        }
+        // What may have landed, or may yet, is taken out as long as that can help anyone.
+        let over = wanted.tries.iter().map(|attempt| attempt.sent.after(wanted.duration.duration())).max();
+        if let Some(over) = over.filter(|over| *over > now.held) {
+            wanted.asker = Asker::Gone;
+            wanted.give_up = over;
+            self.jobs.insert(lease, Job::Wanted(Box::new(wanted)));
+        }
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        self.jobs.values().any(Job::is_work)
+    }
+
+    fn wake_at(&self) -> Option<Tick> {
+        let pause = self.pause.filter(|_| self.flight.is_none() && self.has_work());
+        self.jobs.values().filter_map(Job::give_up).chain(pause).min()
+    }
+
+    pub(super) fn send(&mut self, now: Now, op: Op) -> OpId {
+        const LONGEST: Duration = Duration::from_secs(5);
+        const SHORTEST: Duration = Duration::from_millis(20);
+        self.last_op.0 += 1;
+        let id = self.last_op;
+        // Half of what is left to whoever has most time, so that there is time for another try. The others don't wait for it.
+        let left = self.jobs.values().filter_map(Job::give_up).map(|at| at.since(now.held)).max();
+        let timeout = (left.unwrap_or(LONGEST) / 2).clamp(SHORTEST, LONGEST);
+        self.requests.push(Request { id, op, timeout, urgent: false });
+        id
+    }
+
+    pub(super) fn read(&mut self, now: Now) {
+        let op = self.send(now, Op::Read(self.setup.key.clone()));
+        self.flight = Some(Flight::Reading(op));
+    }
+
+    /// The end of belief in an entry that was sent then.
+    pub(super) fn until(&self, sent: Tick, duration: Ttl) -> Tick {
+        let margin = !self.has(Bug::NoDriftMargin);
+        sent.after(if margin { self.setup.rules.drift.belief(duration) } else { duration.duration() })
+    }
+
+    /// Nothing is sent for some time: between ¾ `span` and `span`.
+    pub(super) fn pause_for(&mut self, now: Now, span: Duration) {
+        let share = 768 + u32::from(self.nonces.jitter());
+        self.pause = Some(now.held.after(span * share / 1024));
+    }
+}

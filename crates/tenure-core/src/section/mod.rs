@@ -1,0 +1,72 @@
+//! Sections: ranges of keys that many processes lease for a limited time, each section in one record.
+//!
+//! The record has no tenure: its metadata list the section's leases ([`Ledger`]), and every change is one conditional write of
+//! all of it. So leases of a section never overlap, whatever the processes do, and sections are independent of each other.
+//! Expired entries are collected as new ones are made.
+//!
+//! A lease is never renewed: its holder believes for `duration·(1−ρ)/(1+ρ)` from before it sent the write that won, and others
+//! may collect the entry once it has stood for its full duration (see `watch`). Its fence is the record's at that write, which
+//! grows with each lease; where several leases are made in one write, one more for each.
+//!
+//! [`Section`] is the machine of one section in one process. What its users want at a time goes into one write.
+
+mod answers;
+mod job;
+mod ledger;
+mod machine;
+mod plan;
+mod watch;
+mod wire;
+
+pub use ledger::{Entry, FIELD, Ledger, PREFIX, is_over, is_section, key};
+pub use machine::{Section, SectionSetup};
+
+use crate::LeaseId;
+use crate::error::StoreError;
+use crate::fence::Fence;
+use crate::range::RangeSet;
+use crate::time::{Tick, Ttl};
+
+/// What users ask of a [`Section`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SectionCommand {
+    /// Lease what nobody else holds of these ranges, for so long. Answered by `Obtained` or `Failed`.
+    Acquire(LeaseId, RangeSet, Ttl),
+    /// Give up a lease, or the attempt to get it. Answered by `Released`.
+    Release(LeaseId),
+    /// Stop believing, but leave the entry to expire: what was done under the lease could not be ended for certain. Answered
+    /// by `Released`.
+    Lapse(LeaseId),
+    /// Tell all leases of the section. Answered by `Listed` or `Failed`.
+    List(LeaseId),
+    /// Collect what is over. Answered by `Reclaimed` or `Failed`.
+    Reclaim(LeaseId),
+    /// Finish what is under way. Answered by `Stopped`.
+    Stop,
+}
+
+/// What a [`Section`] tells its users.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SectionNotice {
+    /// What was obtained, perhaps nothing: then there is no fence and nothing to give up.
+    Obtained {
+        /// Which lease.
+        lease: LeaseId,
+        /// What is held.
+        parts: RangeSet,
+        /// Its fence.
+        fence: Option<Fence>,
+        /// The end of belief.
+        until: Tick,
+    },
+    /// It could not be done.
+    Failed(LeaseId, StoreError),
+    /// The lease is given up. False: it was not ours any more, or is left to expire.
+    Released(LeaseId, bool),
+    /// All leases of the section.
+    Listed(LeaseId, Vec<Entry>),
+    /// How many entries were collected.
+    Reclaimed(LeaseId, usize),
+    /// Everything is finished.
+    Stopped,
+}

@@ -1,0 +1,296 @@
+//! What the next write of a section makes of its record.
+
+use super::job::{Asker, Job, Try};
+use super::ledger::{Entry, Ledger};
+use super::machine::{Flight, Section, Seen};
+use super::{SectionCommand, SectionNotice};
+use crate::LeaseId;
+use crate::bugs::Bug;
+use crate::error::StoreError;
+use crate::fence::{Fence, Nonce};
+use crate::op::{Expect, Op, OpId, Write};
+use crate::range::{KeyRange, RangeSet};
+use crate::record::Record;
+use crate::time::{Now, Ttl};
+use std::time::Duration;
+
+/// A ledger to be written, and what that is good for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Plan {
+    pub(super) ledger: Ledger,
+    pub(super) fence: Fence,
+    /// Entries that are new.
+    pub(super) granted: Vec<(LeaseId, Nonce)>,
+    /// Entries of ours that are gone.
+    pub(super) released: Vec<LeaseId>,
+    pub(super) collected: usize,
+    /// Whether the store tells ages.
+    pub(super) attests: bool,
+}
+
+/// A lease that is wanted.
+struct Wish {
+    lease: LeaseId,
+    desired: RangeSet,
+    duration: Ttl,
+    is_fresh: bool,
+}
+
+impl Section {
+    /// Does the next thing, if there is something to do and nothing under way.
+    pub(super) fn go_on(&mut self, now: Now) {
+        if self.flight.is_some() || self.pause.is_some_and(|at| now.held < at) {
+            return;
+        }
+        self.pause = None;
+        self.settle(now);
+        if !self.has_work() {
+            return;
+        }
+        let Some(seen) = self.seen.take() else { return self.read(now) };
+        self.plan(now, seen);
+    }
+
+    /// Finishes what the record as last seen decides by itself.
+    fn settle(&mut self, now: Now) {
+        let Some(seen) = self.seen.take() else { return };
+        let leases: Vec<LeaseId> =
+            self.jobs.iter().filter(|(_, job)| job.is_work()).map(|(lease, _)| *lease).collect();
+        for lease in leases {
+            let Some(job) = self.jobs.remove(&lease) else { continue };
+            match job {
+                Job::Wanted(mut wanted) => {
+                    let landed = wanted.tries.iter().find(|attempt| seen.ledger.has(attempt.id)).cloned();
+                    if let Some(attempt) = landed {
+                        self.landed(now, lease, &wanted, &attempt, &seen.ledger);
+                        continue;
+                    }
+                    wanted.tries.retain(|attempt| attempt.over == seen.version);
+                    match wanted.asker {
+                        Asker::Gave if wanted.tries.is_empty() => {
+                            self.tell(SectionNotice::Released(lease, false))
+                        }
+                        Asker::Gone if wanted.tries.is_empty() => {}
+                        _ => drop(self.jobs.insert(lease, Job::Wanted(wanted))),
+                    }
+                }
+                Job::Giving { id, tried, told, .. }
+                    if !seen.ledger.has(id) && !self.has(Bug::ReleaseOfAnother) =>
+                {
+                    if !told {
+                        self.tell(SectionNotice::Released(lease, tried));
+                    }
+                }
+                Job::Listing { born, .. } if seen.op > born => {
+                    self.tell(SectionNotice::Listed(lease, seen.ledger.entries.clone()));
+                }
+                job => drop(self.jobs.insert(lease, job)),
+            }
+        }
+        self.seen = Some(seen);
+    }
+
+    /// Writes what can be written, or looks again if what was seen may be out of date.
+    fn plan(&mut self, now: Now, seen: Seen) {
+        let Seen { ledger, fence, version, look, op } = seen;
+        let mut plan = Plan {
+            ledger: Ledger::default(),
+            fence,
+            granted: Vec::new(),
+            released: Vec::new(),
+            collected: 0,
+            attests: look.age.is_some(),
+        };
+        let giving = self.giving(&ledger);
+        // Should nothing come of it, all is as it was.
+        let mut dropped = Vec::new();
+        for (place, mut entry) in ledger.entries.into_iter().enumerate() {
+            let is_over = self.watch.is_over(now, &look, &entry, &self.setup.rules);
+            entry.attested = look.attested(now, &entry).min(Ttl::MAX.duration() * 2);
+            if let Some((lease, _)) = giving.iter().find(|(_, id)| *id == entry.id) {
+                plan.released.push(*lease);
+                dropped.push((place, entry));
+            } else if is_over {
+                plan.collected += 1;
+                dropped.push((place, entry));
+            } else {
+                plan.ledger.entries.push(entry);
+            }
+        }
+        let (reclaims, mut needs_look) = self.reclaims(op, plan.collected);
+        for wish in self.wishes(op) {
+            needs_look |= self.grant(now, wish, &mut plan);
+        }
+        // A claim that may still land is made impossible by writing anything at all.
+        let haunted = |job: &Job| matches!(job, Job::Wanted(wanted) if wanted.asker != Asker::Waits && !wanted.tries.is_empty());
+        let has_ghosts = self.jobs.values().any(haunted);
+        let is_worth_it = !plan.granted.is_empty() || !plan.released.is_empty() || reclaims || has_ghosts;
+        if is_worth_it {
+            return self.write(now, plan, version);
+        }
+        for (place, entry) in dropped {
+            plan.ledger.entries.insert(place.min(plan.ledger.entries.len()), entry);
+        }
+        // The time that was added to the entries now is added once only.
+        let look = super::watch::Look { age: look.age.map(|_| Duration::ZERO), at: now.waited };
+        self.seen = Some(Seen { ledger: plan.ledger, fence, version, look, op });
+        if needs_look || self.jobs.values().any(|job| matches!(job, Job::Listing { .. })) {
+            self.read(now);
+        }
+    }
+
+    /// Our entries that are to go.
+    fn giving(&self, ledger: &Ledger) -> Vec<(LeaseId, Nonce)> {
+        let giving = self.jobs.iter().filter_map(|(lease, job)| match job {
+            Job::Giving { id, .. } if self.has(Bug::ReleaseOfAnother) && !ledger.has(*id) => {
+                Some((*lease, ledger.entries.first().map_or(*id, |other| other.id)))
+            }
+            Job::Giving { id, .. } => Some((*lease, *id)),
+            _ => None,
+        });
+        giving.collect()
+    }
+
+    /// Whether someone wants what is over collected, and whether a look is needed for that. Answers those for whom there is
+    /// nothing to collect.
+    fn reclaims(&mut self, op: OpId, collected: usize) -> (bool, bool) {
+        let mut needs_look = false;
+        let mut nothing = Vec::new();
+        for (lease, job) in &self.jobs {
+            if let Job::Reclaiming { born, .. } = job {
+                needs_look |= op <= *born;
+                if op > *born && collected == 0 {
+                    nothing.push(*lease);
+                }
+            }
+        }
+        for lease in nothing {
+            self.jobs.remove(&lease);
+            self.tell(SectionNotice::Reclaimed(lease, 0));
+        }
+        let reclaims = self.jobs.values().any(|job| matches!(job, Job::Reclaiming { .. }));
+        (reclaims && collected > 0, needs_look)
+    }
+
+    fn wishes(&self, op: OpId) -> Vec<Wish> {
+        let wishes = self.jobs.iter().filter_map(|(lease, job)| match job {
+            Job::Wanted(wanted) if wanted.asker == Asker::Waits => Some(Wish {
+                lease: *lease,
+                desired: wanted.desired.clone(),
+                duration: wanted.duration,
+                is_fresh: op > wanted.born,
+            }),
+            _ => None,
+        });
+        wishes.collect()
+    }
+
+    /// Puts into the plan what `wish` can have. True if there is nothing, but what was seen may be out of date.
+    fn grant(&mut self, now: Now, wish: Wish, plan: &mut Plan) -> bool {
+        let Wish { lease, desired, duration, is_fresh } = wish;
+        let free = if self.has(Bug::SectionOverlaps) { desired } else { free(&desired, &plan.ledger) };
+        if free.is_empty() {
+            if is_fresh {
+                let until = self.until(now.held, duration);
+                self.jobs.remove(&lease);
+                self.tell(SectionNotice::Obtained { lease, parts: free, fence: None, until });
+            }
+            return !is_fresh;
+        }
+        let (would, most) = (plan.ledger.parts() + free.len(), self.setup.most_parts);
+        if would > most {
+            if is_fresh {
+                self.refuse(lease, &format!("would hold {would} ranges, which is over the limit of {most}"));
+            }
+            return !is_fresh;
+        }
+        let fence = match plan.fence.next(Fence::floor(now.wall)) {
+            _ if self.has(Bug::FenceNotRaised) => plan.fence,
+            Ok(fence) => fence,
+            Err(error) => {
+                self.jobs.remove(&lease);
+                self.tell(SectionNotice::Failed(lease, error));
+                return false;
+            }
+        };
+        let reused = Nonce(u128::from(self.setup.instance) << 64);
+        let id = if self.has(Bug::EntryIdReused) { reused } else { self.nonces.draw() };
+        let holder = self.setup.holder.clone();
+        let entry =
+            Entry { id, holder, fence, stamp: now.wall, duration, attested: Duration::ZERO, parts: free };
+        plan.fence = fence;
+        plan.ledger.entries.push(entry);
+        plan.granted.push((lease, id));
+        false
+    }
+
+    fn refuse(&mut self, lease: LeaseId, why: &str) {
+        let key = &self.setup.key;
+        let text =
+            format!("{key} {why}; lease less at a time, or shard: divide the keys among several sections");
+        self.jobs.remove(&lease);
+        self.tell(SectionNotice::Failed(lease, StoreError::invalid(text)));
+    }
+
+    fn write(&mut self, now: Now, plan: Plan, over: Option<crate::fence::Version>) {
+        let (metadata, size) = plan.ledger.to_metadata();
+        let most = self.setup.most_bytes;
+        if size > most && !plan.granted.is_empty() {
+            // What came of it is made anew, without them, from the next look.
+            for (lease, _) in &plan.granted {
+                self.refuse(
+                    *lease,
+                    &format!("would take {size} bytes, which is over the store's limit of {most}"),
+                );
+            }
+            return if self.has_work() {
+                self.read(now)
+            };
+        }
+        let nonce = self.nonces.draw();
+        let expect = match over {
+            _ if self.has(Bug::SectionUnconditional) => Expect::Vacant,
+            Some(version) => Expect::Unchanged(version),
+            None => Expect::Absent,
+        };
+        let record = Record { fence: plan.fence, nonce, stamp: now.wall, tenure: None, metadata };
+        let op = self.send(now, Op::Write(Box::new(Write { key: self.setup.key.clone(), expect, record })));
+        for (lease, id) in &plan.granted {
+            if let Some(Job::Wanted(wanted)) = self.jobs.get_mut(lease) {
+                wanted.tries.push(Try { op, id: *id, sent: now.held, over });
+            }
+        }
+        for lease in &plan.released {
+            if let Some(Job::Giving { tried, .. }) = self.jobs.get_mut(lease) {
+                *tried = true;
+            }
+        }
+        self.flight = Some(Flight::Writing { op, nonce, sent: now.held, plan: Box::new(plan) });
+    }
+}
+
+/// What of `desired` nobody holds.
+fn free(desired: &RangeSet, ledger: &Ledger) -> RangeSet {
+    let Some((first, last)) = desired.ranges().first().zip(desired.ranges().last()) else {
+        return RangeSet::new();
+    };
+    let near = |part: &&KeyRange| part.high() > first.low() && part.low() < last.high();
+    let held = ledger.entries.iter().flat_map(|entry| entry.parts.ranges()).filter(near);
+    desired.minus(&held.cloned().collect())
+}
+
+/// Commands name their leases.
+impl SectionCommand {
+    /// Which lease it is about, if one.
+    #[must_use]
+    pub fn lease(&self) -> Option<LeaseId> {
+        match self {
+            SectionCommand::Acquire(lease, ..)
+            | SectionCommand::Release(lease)
+            | SectionCommand::Lapse(lease)
+            | SectionCommand::List(lease)
+            | SectionCommand::Reclaim(lease) => Some(*lease),
+            SectionCommand::Stop => None,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Whose time is over? An entry is never renewed, so it is enough to know that it has stood for its whole duration.
+//!
+//! As for leases (see `vigil`), there are two answers. *Observed*: this process has itself had the very entry in view for its
+//! full duration, counted from after the answer that first showed it. *First sight*: two witnesses agree that more than its
+//! duration has passed: the age, as the store has attested it, and the wall clocks (ours against the holder's stamp).
+//!
+//! The store attests the age of the record, and every write of the section makes that young again. So each writer adds to each
+//! entry how long it had stood by then: the age that the store told, and what the writer has itself measured since. Otherwise a
+//! dead process's entry would stay for ever where only processes that live shorter than its duration come and go.
+
+use super::ledger::{Entry, Ledger};
+use crate::bugs::Bug;
+use crate::fence::Nonce;
+use crate::time::{Now, Tick};
+use crate::vigil::Rules;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a look at the record tells about time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Look {
+    /// The record's age by the store's clock, if it tells.
+    pub(super) age: Option<Duration>,
+    /// When, by the waiter's clock, that was learnt.
+    pub(super) at: Tick,
+}
+
+impl Look {
+    /// For how long, at least, the record has stood by now.
+    fn stood(&self, now: Now) -> Duration {
+        self.age.unwrap_or_default() + now.waited.since(self.at)
+    }
+
+    /// How old `entry` is by now, at least.
+    pub(super) fn attested(&self, now: Now, entry: &Entry) -> Duration {
+        entry.attested.saturating_add(self.stood(now))
+    }
+}
+
+/// Since when each entry of a section has been in view.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Watch {
+    since: BTreeMap<Nonce, Tick>,
+}
+
+impl Watch {
+    /// Takes note of what the record shows. `now` was read after the answer arrived.
+    pub(super) fn look(&mut self, now: Now, ledger: &Ledger) {
+        let before = std::mem::take(&mut self.since);
+        let since = |entry: &Entry| (entry.id, before.get(&entry.id).copied().unwrap_or(now.waited));
+        self.since = ledger.entries.iter().map(since).collect();
+    }
+
+    /// Whether `entry`, which the record shows, is over.
+    pub(super) fn is_over(&self, now: Now, look: &Look, entry: &Entry, rules: &Rules) -> bool {
+        let duration = entry.duration.duration();
+        let patience = if rules.bugs.has(Bug::EntryCollectedEarly) { duration / 2 } else { duration };
+        let since = self.since.get(&entry.id).copied().unwrap_or(now.waited);
+        let watched = if rules.bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
+        if watched.since(since) >= patience {
+            return true;
+        }
+        let by_wall = now.wall.since(entry.stamp) > patience;
+        let by_age = look.age.is_some() && look.attested(now, entry) > patience;
+        if rules.bugs.has(Bug::WallDecides) && by_wall || rules.bugs.has(Bug::OneWitness) && by_age {
+            return true;
+        }
+        rules.first_sight && by_wall && by_age
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fence::Fence;
+    use crate::key::HolderId;
+    use crate::time::{Ttl, Wall};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn at(secs: u64) -> Now {
+        Now { held: Tick(secs * SECOND), waited: Tick(secs * SECOND), wall: Wall(1_000_000 + secs * 1000) }
+    }
+
+    fn entry(id: u128, stamped: u64, attested: u64) -> Entry {
+        Entry {
+            id: Nonce(id),
+            holder: HolderId::new("other").unwrap(),
+            fence: Fence(7),
+            stamp: at(stamped).wall,
+            duration: Ttl::clamped(10_000),
+            attested: Duration::from_secs(attested),
+            parts: Default::default(),
+        }
+    }
+
+    fn ledger(entry: &Entry) -> Ledger {
+        Ledger { entries: vec![entry.clone()] }
+    }
+
+    #[test]
+    fn an_entry_is_over_when_it_was_in_view_for_its_whole_duration() {
+        let (mut watch, rules) = (Watch::default(), Rules::default());
+        let (one, two) = (entry(1, 0, 0), entry(2, 0, 0));
+        let look = Look { age: None, at: at(0).waited };
+        watch.look(at(0), &ledger(&one));
+        assert!(!watch.is_over(at(9), &look, &one, &rules) && watch.is_over(at(10), &look, &one, &rules));
+        watch.look(at(5), &Ledger { entries: vec![one.clone(), two.clone()] });
+        assert!(watch.is_over(at(10), &look, &one, &rules), "a later look does not start anew");
+        assert!(!watch.is_over(at(14), &look, &two, &rules) && watch.is_over(at(15), &look, &two, &rules));
+        watch.look(at(6), &Ledger::default());
+        assert!(!watch.is_over(at(16), &look, &one, &rules), "what is gone is forgotten");
+    }
+
+    #[test]
+    fn first_sight_needs_the_age_and_the_wall_clocks() {
+        let rules = Rules::default();
+        let sees = |stamped: u64, attested: u64, age: Option<u64>| {
+            let entry = entry(1, stamped, attested);
+            let mut watch = Watch::default();
+            watch.look(at(100), &ledger(&entry));
+            let look = Look { age: age.map(Duration::from_secs), at: at(100).waited };
+            watch.is_over(at(100), &look, &entry, &rules)
+        };
+        assert!(sees(89, 0, Some(11)) && sees(89, 8, Some(3)), "ages add up");
+        assert!(!sees(89, 0, Some(10)), "the age says not more than the duration");
+        assert!(!sees(90, 0, Some(11)), "the wall clocks say not more");
+        assert!(!sees(0, 90, None), "a store that tells no ages is no witness");
+        let off = Rules { first_sight: false, ..Rules::default() };
+        let look = Look { age: Some(Duration::from_secs(99)), at: at(100).waited };
+        assert!(!Watch::default().is_over(at(100), &look, &entry(1, 0, 0), &off), "switched off");
+    }
+
+    #[test]
+    fn what_was_measured_since_the_look_counts_and_a_suspend_does_not() {
+        let rules = Rules::default();
+        let (mut watch, dead) = (Watch::default(), entry(1, 0, 4));
+        watch.look(at(20), &ledger(&dead));
+        let look = Look { age: Some(Duration::from_secs(3)), at: at(20).waited };
+        assert!(!watch.is_over(at(23), &look, &dead, &rules) && watch.is_over(at(24), &look, &dead, &rules));
+        let woken = Now { held: at(3600).held, ..at(21) };
+        assert!(!watch.is_over(woken, &look, &dead, &rules));
+    }
+}

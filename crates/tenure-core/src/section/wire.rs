@@ -1,0 +1,271 @@
+//! A ledger as bytes: compact, versioned, and bounded by the bytes that hold it.
+//!
+//! Version 1, where `n` is an unsigned LEB128 number and `b` is an `n` followed by so many bytes:
+//!
+//! ```text
+//! 1  n:holders  b:holder …  n:entries  entry …
+//! entry: id (16 bytes)  n:holder  n:fence  n:stamp_ms  n:duration_ms  n:attested_us  n:parts  part …
+//! part:  b:low (the highest byte first, without leading zeros)  b:width (the same; never 0)
+//! ```
+
+use super::ledger::{Entry, Ledger};
+use crate::error::StoreError;
+use crate::fence::{Fence, Nonce};
+use crate::key::HolderId;
+use crate::range::{KeyRange, Point, RangeSet};
+use crate::time::{Ttl, Wall};
+use std::time::Duration;
+
+const VERSION: u8 = 1;
+
+pub(super) fn encode(ledger: &Ledger) -> Vec<u8> {
+    let mut holders: Vec<&HolderId> = ledger.entries.iter().map(|entry| &entry.holder).collect();
+    holders.sort_unstable();
+    holders.dedup();
+    let mut out = vec![VERSION];
+    put(&mut out, holders.len() as u64);
+    for holder in &holders {
+        put_bytes(&mut out, holder.as_str().as_bytes());
+    }
+    put(&mut out, ledger.entries.len() as u64);
+    for entry in &ledger.entries {
+        out.extend_from_slice(&entry.id.0.to_be_bytes());
+        put(&mut out, holders.binary_search(&&entry.holder).unwrap_or(0) as u64);
+        put(&mut out, entry.fence.0);
+        put(&mut out, entry.stamp.0);
+        put(&mut out, entry.duration.millis());
+        put(&mut out, u64::try_from(entry.attested.as_micros()).unwrap_or(u64::MAX));
+        put(&mut out, entry.parts.len() as u64);
+        for part in entry.parts.ranges() {
+            put_bytes(&mut out, &part.low().to_be_bytes());
+            put_bytes(&mut out, &part.width().to_be_bytes());
+        }
+    }
+    out
+}
+
+fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Result<Ledger, StoreError> {
+    match bytes {
+        [VERSION, rest @ ..] => {
+            ledger(rest).ok_or_else(|| StoreError::foreign("the section's record is damaged"))
+        }
+        [newer, ..] if *newer > VERSION => Err(StoreError::foreign(format!(
+            "the section's record has version {newer}, this program knows up to {VERSION}; upgrade it"
+        ))),
+        _ => Err(StoreError::foreign("the section's record is damaged")),
+    }
+}
+
+fn ledger(bytes: &[u8]) -> Option<Ledger> {
+    let mut rest = bytes;
+    let count = take(&mut rest)?;
+    let mut holders = Vec::new();
+    for _ in 0..count {
+        holders.push(HolderId::from_bytes(take_bytes(&mut rest)?).ok()?);
+    }
+    let count = take(&mut rest)?;
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        entries.push(entry(&mut rest, &holders)?);
+    }
+    (rest.is_empty() && are_disjoint(&entries)).then_some(Ledger { entries })
+}
+
+fn entry(rest: &mut &[u8], holders: &[HolderId]) -> Option<Entry> {
+    let (id, after) = rest.split_first_chunk::<16>()?;
+    *rest = after;
+    let holder = holders.get(usize::try_from(take(rest)?).ok()?)?.clone();
+    let fence = Fence(take(rest)?);
+    let stamp = Wall(take(rest)?);
+    let duration = Ttl::clamped(take(rest)?);
+    let attested = Duration::from_micros(take(rest)?);
+    let count = take(rest)?;
+    let mut parts = Vec::new();
+    for _ in 0..count {
+        let low = Point::from_be_bytes(take_bytes(rest)?);
+        let width = Point::from_be_bytes(take_bytes(rest)?);
+        parts.push(KeyRange::with_width(low, &width));
+    }
+    let parts = RangeSet::from_sorted(parts)?;
+    (fence <= Fence::MAX && !parts.is_empty()).then_some(Entry {
+        id: Nonce(u128::from_be_bytes(*id)),
+        holder,
+        fence,
+        stamp,
+        duration,
+        attested,
+        parts,
+    })
+}
+
+/// Whatever a hostile record says, no two leases of a section overlap.
+fn are_disjoint(entries: &[Entry]) -> bool {
+    let mut parts: Vec<&KeyRange> = entries.iter().flat_map(|entry| entry.parts.ranges()).collect();
+    parts.sort_unstable();
+    parts.iter().zip(parts.iter().skip(1)).all(|(one, next)| one.high() <= next.low())
+}
+
+fn take(rest: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        let bits = u64::from(byte & 0x7f);
+        if shift == 63 && bits > 1 {
+            return None;
+        }
+        number |= bits << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let count = usize::try_from(take(rest)?).ok()?;
+    let (bytes, after) = rest.split_at_checked(count)?;
+    *rest = after;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: any ledger survives a round trip; golden bytes stay readable for ever; damaged, hostile and newer bytes are
+    //! refused and never panic.
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_ledger() -> impl Strategy<Value = Ledger> {
+        let part = (any::<u128>(), 1u8..=200, 0usize..24);
+        let shape = (
+            any::<u128>(),
+            0u8..5,
+            0..=Fence::MAX.0,
+            any::<u64>(),
+            10u64..86_400_000,
+            0u64..1 << 40,
+            1usize..4,
+        );
+        (prop::collection::vec(shape, 0..6), prop::collection::vec(part, 30)).prop_map(|(shapes, parts)| {
+            // Laid out one after the other, so that they are disjoint.
+            let mut at = Point::default();
+            let mut parts = parts.into_iter().map(move |(gap, width, shift)| {
+                let low = Point::from_be_bytes(&[gap.to_be_bytes().as_slice(), &vec![0; shift]].concat())
+                    .plus(&at)
+                    .next();
+                let range = KeyRange::with_width(low, &Point::from(u64::from(width)));
+                at = range.high().clone();
+                range
+            });
+            let entries =
+                shapes.into_iter().map(|(id, who, fence, stamp, duration, attested, count)| Entry {
+                    id: Nonce(id),
+                    holder: HolderId::new(format!("holder {who}")).unwrap(),
+                    fence: Fence(fence),
+                    stamp: Wall(stamp),
+                    duration: Ttl::clamped(duration),
+                    attested: Duration::from_micros(attested),
+                    parts: parts.by_ref().take(count).collect(),
+                });
+            Ledger { entries: entries.collect() }
+        })
+    }
+
+    #[test]
+    fn ledgers_survive_a_round_trip() {
+        proptest!(|(ledger in any_ledger())| {
+            prop_assert_eq!(decode(&encode(&ledger)), Ok(ledger));
+        });
+    }
+
+    #[test]
+    fn hostile_bytes_are_refused_or_read_but_never_panic() {
+        proptest!(|(ledger in any_ledger(), cut in any::<prop::sample::Index>(), flip in any::<prop::sample::Index>(), by: u8)| {
+            let bytes = encode(&ledger);
+            prop_assert!(decode(&bytes[..cut.index(bytes.len())]).is_err());
+            prop_assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
+            let mut other = bytes.clone();
+            other[flip.index(bytes.len())] ^= by;
+            if let Ok(read) = decode(&other) {
+                prop_assert!(are_disjoint(&read.entries));
+            }
+        });
+        proptest!(|(bytes in prop::collection::vec(any::<u8>(), 0..200))| {
+            let _whatever = decode(&bytes);
+        });
+    }
+
+    fn golden() -> (Ledger, Vec<u8>) {
+        let entry = Entry {
+            id: Nonce(0x0102),
+            holder: HolderId::new("ab").unwrap(),
+            fence: Fence(300),
+            stamp: Wall(5),
+            duration: Ttl::clamped(1000),
+            attested: Duration::from_micros(7),
+            parts: vec!["0_10".parse().unwrap(), "100_200".parse().unwrap()].into(),
+        };
+        let mut bytes = vec![1, 1, 2, b'a', b'b', 1];
+        bytes.extend([0; 14]);
+        bytes.extend([1, 2, 0, 0xac, 2, 5, 0xe8, 7, 7, 2, 0, 1, 0x10, 2, 1, 0, 2, 1, 0]);
+        (Ledger { entries: vec![entry] }, bytes)
+    }
+
+    #[test]
+    fn golden_bytes_are_read_and_written() {
+        let (ledger, bytes) = golden();
+        assert_eq!(encode(&ledger), bytes);
+        assert_eq!(decode(&bytes), Ok(ledger));
+    }
+
+    #[test]
+    fn overlapping_touching_empty_and_newer_ledgers_are_refused_by_name() {
+        let (ledger, bytes) = golden();
+        let twice = Ledger { entries: [ledger.entries.clone(), ledger.entries].concat() };
+        assert!(decode(&encode(&twice)).unwrap_err().to_string().contains("damaged"));
+        let mut touching = bytes.clone();
+        let at = touching.len() - 5;
+        touching[at..].copy_from_slice(&[1, 0x10, 2, 1, 0][..5]);
+        assert!(decode(&touching).is_err(), "not as it would be written");
+        let mut newer = bytes;
+        newer[0] = 2;
+        assert!(decode(&newer).unwrap_err().to_string().contains("upgrade"));
+        assert!(decode(&[]).is_err() && decode(&[0]).is_err());
+        assert_eq!(decode(&encode(&Ledger::default())), Ok(Ledger::default()));
+    }
+
+    #[test]
+    fn a_thousand_leases_of_256_bits_fit() {
+        let whole = KeyRange::universe(32);
+        let entries: Vec<Entry> = whole
+            .split(1000)
+            .enumerate()
+            .map(|(n, part)| Entry {
+                id: Nonce(n as u128),
+                holder: HolderId::new(format!("some-host-name-{n}-4f9c5f0ad1f54d5ab6c2d7a7e1a9a0b1"))
+                    .unwrap(),
+                fence: Fence(1_700_000_000_000 + n as u64),
+                stamp: Wall(1_700_000_000_000),
+                duration: Ttl::MAX,
+                attested: Duration::from_secs(3600),
+                parts: part.into(),
+            })
+            .collect();
+        let size = encode(&Ledger { entries }).len();
+        assert!(size < Ledger::MAX_BYTES, "{size}");
+    }
+}
