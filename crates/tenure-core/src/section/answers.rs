@@ -130,8 +130,10 @@ impl Section {
     /// A write is known to have had, and to have, no effect.
     fn not_landed(&mut self, op: OpId) {
         for job in self.jobs.values_mut() {
-            if let Job::Wanted(wanted) = job {
-                wanted.tries.retain(|attempt| attempt.op != op);
+            match job {
+                Job::Wanted(wanted) => wanted.tries.retain(|attempt| attempt.op != op),
+                Job::Giving { tried, .. } => *tried = false,
+                _ => {}
             }
         }
     }

@@ -237,9 +237,7 @@ mod tests {
         let (ledger, bytes) = golden();
         let twice = Ledger { entries: [ledger.entries.clone(), ledger.entries].concat() };
         assert!(decode(&encode(&twice)).unwrap_err().to_string().contains("damaged"));
-        let mut touching = bytes.clone();
-        let at = touching.len() - 5;
-        touching[at..].copy_from_slice(&[1, 0x10, 2, 1, 0][..5]);
+        let touching = [&bytes[..bytes.len() - 6], &[1, 0x10, 2, 1, 0]].concat();
         assert!(decode(&touching).is_err(), "not as it would be written");
         let mut newer = bytes;
         newer[0] = 2;

@@ -65,6 +65,7 @@ flaws! {
     large_metadata: AcceptsLargeMetadata => "oversized_metadata_is_refused_and_nothing_written",
     much_mail: AcceptsMuchMail => "too_much_mail_is_refused_and_nothing_written",
     nulls: ForgetsNulls => "every_kind_of_metadata_comes_back_intact",
+    long_bytes: CutsLongBytes => "a_section_of_the_greatest_size_comes_back_intact",
     nul_characters: CutsTextAtNul => "any_text_is_a_key",
     case: FoldsCase => "any_text_is_a_key",
     spaces: TrimsKeys => "any_text_is_a_key",

@@ -31,6 +31,7 @@ pub(crate) enum Flaw {
     AcceptsLargeMetadata,
     AcceptsMuchMail,
     ForgetsNulls,
+    CutsLongBytes,
     CutsTextAtNul,
     FoldsCase,
     TrimsKeys,
@@ -140,6 +141,13 @@ impl Broken {
                 }
             }
             Flaw::ForgetsNulls => record.metadata.retain(|_, value| *value != Value::Null),
+            Flaw::CutsLongBytes => {
+                for value in record.metadata.values_mut() {
+                    if let Value::Bytes(bytes) = value {
+                        bytes.truncate(65_535);
+                    }
+                }
+            }
             _ => {}
         }
     }

@@ -1,0 +1,386 @@
+//! Plan: the machine of a section, with whole outputs: a lease in two round trips, the next in one; parts that others hold are
+//! left out; nothing left is told without a write; what was seen long ago is looked at again before "nothing" is told; a
+//! refusal's record is used at once; unknown outcomes are resolved by the record, landed, lost, or still to land; dead entries are
+//! collected, once seen for long enough or by two witnesses, also where ages have to be added up; releases are conditional and
+//! several wishes share a write; the cap; foreign records; a store that never answers; stopping.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{BELIEF, TTL, WALL, now, tick, ttl};
+use std::time::Duration;
+use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
+use tenure_core::range::RangeSet;
+use tenure_core::section::{
+    Entry, FIELD, Ledger, Section, SectionCommand, SectionNotice, SectionSetup, is_over, is_section, key,
+};
+use tenure_core::{
+    Fence, HolderId, LeaseId, Metadata, Nonce, Record, Rules, StoreError, Stored, Tick, Value, Wall,
+};
+
+const ONE: LeaseId = LeaseId(1);
+const TWO: LeaseId = LeaseId(2);
+
+fn set(text: &str) -> RangeSet {
+    text.split_whitespace().map(|range| range.parse().unwrap()).collect()
+}
+
+fn section(name: &str, instance: u64) -> Section {
+    Section::new(SectionSetup {
+        key: key("s").unwrap(),
+        holder: HolderId::new(name).unwrap(),
+        instance,
+        rules: Rules::default(),
+        most_parts: 5,
+        most_bytes: Ledger::MAX_BYTES,
+    })
+}
+
+/// A store at a table: one record, and its clock.
+#[derive(Default)]
+struct Table {
+    record: Option<Record>,
+    written: u64,
+    attests: bool,
+}
+
+impl Table {
+    fn stored(&self, ms: u64) -> Option<Stored> {
+        let age = self.attests.then(|| Duration::from_millis(ms - self.written));
+        self.record.clone().map(|record| Stored { version: record.version(), age, record })
+    }
+
+    fn perform(&mut self, ms: u64, op: &Op) -> Answer {
+        let Op::Write(write) = op else { return Answer::Read(self.stored(ms)) };
+        let holds = match write.expect {
+            Expect::Absent => self.record.is_none(),
+            Expect::Unchanged(version) => self.record.as_ref().map(Record::version) == Some(version),
+            Expect::Vacant => panic!("a section is never written without knowing it"),
+        };
+        if !holds {
+            return Answer::Write(Outcome::Lost(self.stored(ms)));
+        }
+        (self.record, self.written) = (Some(write.record.clone()), ms);
+        Answer::Write(Outcome::Won { version: write.record.version(), fence: write.record.fence })
+    }
+
+    fn ledger(&self) -> Ledger {
+        Ledger::of(self.record.as_ref().unwrap()).unwrap()
+    }
+
+    fn held(&self) -> Vec<(String, String)> {
+        let text = |entry: &Entry| (entry.holder.to_string(), entry.parts.to_string());
+        self.ledger().entries.iter().map(text).collect()
+    }
+}
+
+/// Steps until the machine wants nothing more, each operation taking 1 ms; answers what was told and how many there were.
+fn run(
+    machine: &mut Section,
+    table: &mut Table,
+    ms: u64,
+    event: Event<SectionCommand>,
+) -> (Vec<SectionNotice>, u64) {
+    let (mut notices, mut ops) = (Vec::new(), 0);
+    let mut step = machine.step(now(ms), event);
+    loop {
+        notices.append(&mut step.notices);
+        let Some(request) = step.requests.pop() else { return (notices, ops) };
+        assert!(step.requests.is_empty(), "one operation at a time");
+        ops += 1;
+        let at = ms + ops;
+        let answer = table.perform(at, &request.op);
+        step = machine.step(now(at), Event::Answer(request.id, Ok(answer)));
+    }
+}
+
+fn acquire(lease: LeaseId, desired: &str) -> Event<SectionCommand> {
+    Event::Command(SectionCommand::Acquire(lease, set(desired), ttl()))
+}
+
+fn release(lease: LeaseId) -> Event<SectionCommand> {
+    Event::Command(SectionCommand::Release(lease))
+}
+
+fn obtained(lease: LeaseId, parts: &str, fence: u64, sent_ms: u64) -> SectionNotice {
+    let until = Tick(sent_ms * 1_000_000 + BELIEF);
+    SectionNotice::Obtained { lease, parts: set(parts), fence: Some(Fence(fence)), until }
+}
+
+fn nothing(lease: LeaseId, asked_ms: u64) -> SectionNotice {
+    let until = Tick(asked_ms * 1_000_000 + BELIEF);
+    SectionNotice::Obtained { lease, parts: set(""), fence: None, until }
+}
+
+#[test]
+fn a_lease_takes_two_round_trips_and_the_next_one_in_the_same_process_one() {
+    let (mut a, mut table) = (section("a", 1), Table::default());
+    let (notices, ops) = run(&mut a, &mut table, 0, acquire(ONE, "0_10 8_20"));
+    assert_eq!((notices, ops), (vec![obtained(ONE, "0_20", WALL + 1, 1)], 2));
+    let (notices, ops) = run(&mut a, &mut table, 10, acquire(TWO, "10_30"));
+    assert_eq!((notices, ops), (vec![obtained(TWO, "20_30", WALL + 10, 10)], 1));
+    assert_eq!(table.held(), [("a".into(), "0_20".into()), ("a".into(), "20_30".into())]);
+    let (notices, ops) = run(&mut a, &mut table, 20, release(ONE));
+    assert_eq!((notices, ops), (vec![SectionNotice::Released(ONE, true)], 1));
+    assert_eq!(table.held(), [("a".into(), "20_30".into())]);
+    assert_eq!(table.record.as_ref().unwrap().fence, Fence(WALL + 10), "a release keeps the fence");
+}
+
+#[test]
+fn s7_parts_that_others_hold_are_left_out_and_nothing_is_told_without_a_write() {
+    let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "10_20 30_40"));
+    let (notices, _) = run(&mut b, &mut table, 10, acquire(ONE, "0_100"));
+    assert_eq!(notices, [obtained(ONE, "0_10 20_30 40_100", WALL + 11, 11)]);
+    let before = table.record.clone();
+    let (notices, ops) = run(&mut a, &mut table, 20, acquire(TWO, "8_48"));
+    // Its first write is refused; the record that comes with the refusal leaves nothing.
+    assert_eq!((notices, ops, &table.record), (vec![nothing(TWO, 21)], 1, &before));
+}
+
+#[test]
+fn what_was_seen_long_ago_is_looked_at_again_before_nothing_is_told() {
+    let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
+    run(&mut b, &mut table, 10, acquire(ONE, "0_10"));
+    run(&mut a, &mut table, 20, release(ONE));
+    let (notices, ops) = run(&mut b, &mut table, 30, acquire(TWO, "0_10"));
+    assert_eq!((notices, ops), (vec![obtained(TWO, "0_10", WALL + 31, 31)], 2), "b believed it to be held");
+}
+
+#[test]
+fn several_wishes_share_a_write_and_have_a_fence_each() {
+    let (mut a, mut table) = (section("a", 1), Table::default());
+    let first = a.step(now(0), acquire(ONE, "0_10"));
+    assert!(a.step(now(0), acquire(TWO, "8_20")).requests.is_empty());
+    assert!(a.step(now(0), Event::Command(SectionCommand::List(LeaseId(3)))).requests.is_empty());
+    let answer = table.perform(1, &first.requests[0].op);
+    let step = a.step(now(1), Event::Answer(OpId(1), Ok(answer)));
+    assert_eq!(step.notices, [], "the list was asked for after this look began");
+    let answer = table.perform(2, &step.requests[0].op);
+    let step = a.step(now(2), Event::Answer(OpId(2), Ok(answer)));
+    let listed = SectionNotice::Listed(LeaseId(3), table.ledger().entries);
+    assert_eq!(
+        step.notices,
+        [obtained(ONE, "0_10", WALL + 1, 1), obtained(TWO, "10_20", WALL + 2, 1), listed]
+    );
+    let (one, two) = (release(ONE), release(TWO));
+    let step = a.step(now(3), one);
+    a.step(now(3), two);
+    let answer = table.perform(4, &step.requests[0].op);
+    let (notices, ops) = run(&mut a, &mut table, 4, Event::Answer(OpId(3), Ok(answer)));
+    assert_eq!((notices.len(), ops, table.held().len()), (2, 1, 0));
+}
+
+/// A machine that has sent the write of its first entry over a record that another made.
+fn midway() -> (Section, Table, Op) {
+    let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
+    run(&mut b, &mut table, 0, acquire(ONE, "80_90"));
+    let step = a.step(now(10), acquire(ONE, "0_100"));
+    let answer = table.perform(10, &step.requests[0].op);
+    let step = a.step(now(11), Event::Answer(OpId(1), Ok(answer)));
+    (a, table, step.requests[0].op.clone())
+}
+
+fn unknown(op: u64) -> Event<SectionCommand> {
+    Event::Answer(OpId(op), Err(StoreError::unknown("cut")))
+}
+
+/// The wake-up that the machine asked for.
+fn woken(machine: &mut Section, table: &mut Table, step: &Step<SectionNotice>) -> (Vec<SectionNotice>, u64) {
+    let at = step.wake_at.unwrap().0.div_ceil(1_000_000);
+    run(machine, table, at, Event::Wake)
+}
+
+#[test]
+fn s4_an_unknown_write_that_landed_is_ours_from_when_it_was_sent() {
+    let (mut a, mut table, write) = midway();
+    table.perform(12, &write);
+    let step = a.step(now(13), unknown(2));
+    assert_eq!((step.notices.len(), step.requests.len()), (0, 0), "neither success nor failure");
+    let (notices, ops) = woken(&mut a, &mut table, &step);
+    assert_eq!((notices, ops), (vec![obtained(ONE, "0_80 90_100", WALL + 11, 11)], 1));
+}
+
+#[test]
+fn s4_an_unknown_write_that_may_still_land_is_made_impossible_by_the_next() {
+    let (mut a, mut table, write) = midway();
+    let step = a.step(now(13), unknown(2));
+    let (notices, ops) = woken(&mut a, &mut table, &step);
+    assert!(matches!(&notices[..], [SectionNotice::Obtained { .. }]) && ops == 2, "{notices:?}");
+    let after = table.record.clone();
+    assert!(matches!(table.perform(99, &write), Answer::Write(Outcome::Lost(_))), "the zombie");
+    assert_eq!(table.record, after);
+}
+
+#[test]
+fn s4_an_attempt_that_nobody_wants_any_more_leaves_nothing_behind() {
+    for lands in [true, false] {
+        let (mut a, mut table, write) = midway();
+        if lands {
+            table.perform(12, &write);
+        }
+        a.step(now(12), release(ONE));
+        let step = a.step(now(13), unknown(2));
+        let (notices, _) = woken(&mut a, &mut table, &step);
+        assert_eq!(notices, [SectionNotice::Released(ONE, lands)]);
+        assert_eq!(table.held(), [("b".into(), "80_90".into())]);
+        assert!(matches!(table.perform(99, &write), Answer::Write(Outcome::Lost(_))), "the zombie");
+    }
+}
+
+#[test]
+fn s3_a_release_takes_out_nothing_but_its_own_entry() {
+    let (mut a, mut b, mut table) =
+        (section("a", 1), section("b", 2), Table { attests: true, ..Table::default() });
+    run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
+    // Past its end b collects it, at first sight, and holds the same range.
+    run(&mut b, &mut table, 10_500, acquire(ONE, "0_10"));
+    assert_eq!(table.held(), [("b".into(), "0_10".into())]);
+    let (notices, _) = run(&mut a, &mut table, 10_600, release(ONE));
+    assert_eq!(notices, [SectionNotice::Released(ONE, false)]);
+    assert_eq!(table.held(), [("b".into(), "0_10".into())]);
+}
+
+#[test]
+fn a_dead_entry_is_collected_once_seen_for_its_duration_where_no_ages_are_told() {
+    let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
+    let tries = |b: &mut Section, table: &mut Table, ms| run(b, table, ms, acquire(LeaseId(ms), "0_10")).0;
+    assert_eq!(
+        tries(&mut b, &mut table, 9_000),
+        [nothing(LeaseId(9_000), 9_001)],
+        "the wall clock alone says nothing"
+    );
+    assert_eq!(tries(&mut b, &mut table, 18_000), [nothing(LeaseId(18_000), 18_001)]);
+    // First seen at 9,001 ms.
+    assert_eq!(tries(&mut b, &mut table, 19_001), [obtained(LeaseId(19_001), "0_10", WALL + 19_001, 19_001)]);
+}
+
+#[test]
+fn a_dead_entry_is_collected_by_processes_that_all_live_shorter_than_its_duration() {
+    let mut table = Table { attests: true, ..Table::default() };
+    run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
+    // Every second another process writes, so the record is never old.
+    for n in 1..=9 {
+        let mut other = section("other", 100 + n);
+        run(&mut other, &mut table, n * 1000, acquire(ONE, "80_90"));
+        run(&mut other, &mut table, n * 1000 + 100, release(ONE));
+        assert_eq!(table.held(), [("a".into(), "0_10".into())], "{n}");
+    }
+    let (notices, _) = run(&mut section("b", 2), &mut table, 11_000, acquire(ONE, "0_10"));
+    assert!(
+        matches!(&notices[..], [SectionNotice::Obtained { parts, .. }] if *parts == set("0_10")),
+        "{notices:?}"
+    );
+}
+
+#[test]
+fn reclaiming_collects_what_is_over_and_tells_how_much() {
+    let mut table = Table { attests: true, ..Table::default() };
+    run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
+    let reclaim = || Event::Command(SectionCommand::Reclaim(ONE));
+    assert_eq!(run(&mut section("b", 2), &mut table, 9_000, reclaim()).0, [SectionNotice::Reclaimed(ONE, 0)]);
+    assert_eq!(
+        run(&mut section("b", 3), &mut table, 11_000, reclaim()).0,
+        [SectionNotice::Reclaimed(ONE, 1)]
+    );
+    assert_eq!(table.held(), []);
+}
+
+#[test]
+fn more_parts_than_the_cap_are_refused_with_a_hint_to_shard() {
+    let (mut a, mut table) = (section("a", 1), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "0_1 2_3 4_5 6_7"));
+    let before = table.record.clone();
+    let (notices, _) = run(&mut a, &mut table, 10, acquire(TWO, "0_9"));
+    let [SectionNotice::Failed(TWO, error)] = &notices[..] else { panic!("{notices:?}") };
+    assert!(error.to_string().contains("8 ranges") && error.to_string().contains("shard"), "{error}");
+    assert_eq!(table.record, before);
+    assert_eq!(run(&mut a, &mut table, 20, acquire(TWO, "1_2")).0, [obtained(TWO, "1_2", WALL + 20, 20)]);
+}
+
+#[test]
+fn a_record_that_is_no_section_is_left_alone() {
+    let vacant =
+        |metadata| Record { fence: Fence(5), nonce: Nonce(9), stamp: Wall(1), tenure: None, metadata };
+    let damaged: Metadata = [(FIELD.to_owned(), Value::Bytes(vec![1, 0xff]))].into();
+    let held = common::held("b", Nonce(1), Nonce(1), 7, 0, 0);
+    for record in [vacant(Metadata::new()), vacant(damaged), held] {
+        let mut table = Table { record: Some(record.clone()), ..Table::default() };
+        let (notices, _) = run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
+        assert!(
+            matches!(&notices[..], [SectionNotice::Failed(ONE, error)] if !error.is_passing()),
+            "{notices:?}"
+        );
+        assert_eq!(table.record, Some(record));
+    }
+}
+
+#[test]
+fn a_store_that_never_answers_is_told_in_time_and_a_late_win_is_given_back() {
+    let (mut a, mut table, write) = midway();
+    let give_up = tick(10).after(TTL / 2);
+    let step = a.step(now_at(give_up), Event::Wake);
+    assert!(
+        matches!(&step.notices[..], [SectionNotice::Failed(ONE, error)] if error.is_passing()),
+        "{step:?}"
+    );
+    let answer = table.perform(12, &write);
+    run(&mut a, &mut table, 6_000, Event::Answer(OpId(2), Ok(answer)));
+    assert_eq!(table.held(), [("b".into(), "80_90".into())]);
+}
+
+fn now_at(at: Tick) -> tenure_core::Now {
+    now(at.0.div_ceil(1_000_000))
+}
+
+#[test]
+fn trouble_is_retried_with_a_pause_and_no_wake_up_asks_for_the_present() {
+    let mut a = section("a", 1);
+    let mut step = a.step(now(0), acquire(ONE, "0_10"));
+    for (n, op) in (1..6).enumerate() {
+        let at = now(100 * n as u64);
+        step = a.step(at, Event::Answer(OpId(op), Err(StoreError::unavailable("down"))));
+        assert_eq!((step.notices.len(), step.requests.len()), (0, 0), "{n}");
+        assert!(step.wake_at.unwrap() > at.held, "{n}");
+        step = a.step(now_at(step.wake_at.unwrap()), Event::Wake);
+        assert_eq!(step.requests.len(), 1, "{n}");
+    }
+    assert!(step.wake_at.unwrap() > tick(500));
+}
+
+#[test]
+fn stopping_leaves_what_is_held_to_expire_and_finishes_what_is_under_way() {
+    let (mut a, mut table) = (section("a", 1), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
+    run(&mut a, &mut table, 5, acquire(TWO, "10_20"));
+    let step = a.step(now(10), release(TWO));
+    assert!(a.step(now(10), Event::Command(SectionCommand::Stop)).notices.is_empty());
+    let answer = table.perform(11, &step.requests[0].op);
+    let step = a.step(now(11), Event::Answer(step.requests[0].id, Ok(answer)));
+    assert_eq!(step.notices, [SectionNotice::Released(TWO, true), SectionNotice::Stopped]);
+    assert_eq!((step.wake_at, table.held()), (None, vec![("a".into(), "0_10".into())]));
+}
+
+#[test]
+fn a_section_is_removable_only_when_nothing_in_it_is_held_by_both_witnesses() {
+    let mut table = Table { attests: true, ..Table::default() };
+    run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
+    let over = |table: &Table, ms: u64, wall: u64| is_over(&table.stored(ms).unwrap(), Wall(WALL + wall));
+    assert!(is_section(table.record.as_ref().unwrap()));
+    assert!(!over(&table, 10_000, 11_000) && !over(&table, 11_000, 10_000) && over(&table, 10_100, 10_100));
+    run(&mut section("b", 2), &mut table, 20_000, acquire(ONE, "0_10"));
+    run(&mut section("b", 3), &mut table, 20_001, Event::Command(SectionCommand::List(ONE)));
+    assert!(!over(&table, 29_000, 29_000) && over(&table, 31_000, 31_000));
+    let empty = Table {
+        record: Some(Record {
+            metadata: table.record.clone().unwrap().metadata,
+            ..table.record.clone().unwrap()
+        }),
+        ..Table::default()
+    };
+    assert!(!over(&empty, 31_000, 31_000), "no age, no witness");
+    let behind = |wall| is_over(&table.stored(31_000).unwrap(), Wall(wall));
+    assert!(!behind(WALL - 1), "a new record would begin with a lower fence");
+}
