@@ -180,6 +180,18 @@ impl Bug {
         }
     }
 
+    /// Whether only leases of ranges have it.
+    #[must_use]
+    pub fn is_of_sections(self) -> bool {
+        use Bug::{
+            EntryCollectedEarly, EntryIdReused, ReleaseOfAnother, SectionOverlaps, SectionUnconditional,
+        };
+        matches!(
+            self,
+            SectionOverlaps | SectionUnconditional | EntryIdReused | ReleaseOfAnother | EntryCollectedEarly
+        )
+    }
+
     /// The bug of this name, as its `Display` writes it.
     #[must_use]
     pub fn named(name: &str) -> Option<Bug> {

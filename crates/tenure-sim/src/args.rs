@@ -107,6 +107,9 @@ fn list() -> String {
     for scenario in scenario::all() {
         let _infallible = writeln!(text, "  {:<22} {} ({})", scenario.name, scenario.about, scenario.source);
     }
+    for (name, about) in crate::sections::list() {
+        let _infallible = writeln!(text, "  {name:<22} {about} (DESIGN.md section 6, Range)");
+    }
     text += "\nfaults\n";
     for fault in Fault::ALL {
         let _infallible = writeln!(text, "  {:<22} {}", fault.name(), fault.about());

@@ -22,6 +22,7 @@ mod node;
 mod registers;
 mod run;
 pub mod scenario;
+mod sections;
 mod shrink;
 mod trace;
 mod users;

@@ -6,6 +6,8 @@ use crate::fault::{Fault, Faults};
 use crate::invariants::Violation;
 use crate::scenario::{self, Scenario};
 use crate::world::{Setup, Tally, World};
+use crate::sections;
+use crate::world::{Setup, World};
 use std::fmt;
 use tenure_core::{Bugs, InvalidInput};
 
@@ -112,12 +114,16 @@ impl Case {
 /// # Errors
 /// When there is no scenario of that name.
 pub fn run(options: &Options) -> Result<Report, InvalidInput> {
+    if let Some(name) = options.scenario.as_deref().filter(|name| sections::is_named(name)) {
+        return Ok(sections::run(options, name));
+    }
     let scenarios = match &options.scenario {
         None => scenario::all(),
         Some(name) => match scenario::named(name) {
             Some(scenario) => vec![scenario],
             None => {
-                let names: Vec<_> = scenario::all().iter().map(|scenario| scenario.name).collect();
+                let mut names: Vec<_> = scenario::all().iter().map(|scenario| scenario.name).collect();
+                names.extend(sections::list().map(|(name, _)| name));
                 return Err(InvalidInput::new(format!(
                     "there is no scenario {name:?}; there are {}",
                     names.join(", ")

@@ -38,7 +38,7 @@ fn every_bug_on_purpose_is_caught() {
         "bug", "scenario", "broken", "seed", "simulated", "real"
     );
     let mut survivors = Vec::new();
-    for bug in Bug::ALL {
+    for bug in Bug::ALL.iter().filter(|bug| !bug.is_of_sections()) {
         let began = Instant::now();
         let options = Options {
             bugs: Bugs::default().with(*bug),

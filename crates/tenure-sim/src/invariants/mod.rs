@@ -16,6 +16,7 @@ pub(crate) mod s3;
 pub(crate) mod s4;
 pub(crate) mod s5;
 pub(crate) mod s6;
+pub(crate) mod s7;
 
 use crate::clock::True;
 use std::fmt;
@@ -31,6 +32,7 @@ pub enum Rule {
     S4,
     S5,
     S6,
+    S7,
     P2,
     L1,
     L3,
@@ -50,6 +52,7 @@ impl Rule {
         Rule::S4,
         Rule::S5,
         Rule::S6,
+        Rule::S7,
         Rule::P2,
         Rule::L1,
         Rule::L3,
@@ -70,6 +73,7 @@ impl Rule {
             Rule::S4 => "belief is built only on writes that took effect, from before they were sent",
             Rule::S5 => "loss is told no later than the local deadline",
             Rule::S6 => "what could not be ended is left to expire, not given up",
+            Rule::S7 => "within a section no two live leases overlap",
             Rule::P2 => "a resource that checks fences never accepts a deposed holder",
             Rule::L1 => "a dead holder's key is held again within 1.4 ttl, or 1.15 ttl with age or push",
             Rule::L3 => "a key that someone waits for does not stay free",

@@ -1,0 +1,230 @@
+//! Users of a section: they lease ranges, use them, and give them up in every way there is.
+
+use super::world::{Input, What, World};
+use crate::clock::True;
+use crate::invariants::Rule;
+use crate::invariants::s7::{self, Believed};
+use tenure_core::op::Event;
+use tenure_core::range::{KeyRange, RangeSet};
+use tenure_core::section::{Ledger, SectionCommand, SectionNotice};
+use tenure_core::{Drift, Fence, LeaseId, Tick, Ttl};
+
+/// Keys are 0 to this.
+const SPACE: u64 = 48;
+
+/// What a user is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    Idle,
+    Waiting(LeaseId),
+    Using(LeaseId),
+}
+
+/// What a user knows of a lease.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    pub(super) held: Option<Believed>,
+    pub(super) until: Tick,
+    task: usize,
+    /// Given up; an answer is expected.
+    ending: bool,
+    /// It could not be ended: nobody may take it out before this, by the holder's clock.
+    lapsed: Option<(Fence, Tick)>,
+}
+
+impl View {
+    /// Whether its user still waits for an answer.
+    pub(super) fn is_open(&self) -> bool {
+        self.held.is_none() && self.lapsed.is_none()
+    }
+}
+
+impl World {
+    fn turn(&mut self, index: usize, task: usize, doing: Doing, mean: True) {
+        let node = &mut self.nodes[index];
+        let Some(slot) = node.tasks.get_mut(task) else { return };
+        *slot = (doing, slot.1 + 1);
+        let (turn, life) = (slot.1, node.life);
+        self.later(mean, What::User(index, life, task, turn));
+    }
+
+    pub(super) fn think(&mut self, index: usize, task: usize) {
+        let mean = self.spans(1) / 2;
+        self.turn(index, task, Doing::Idle, mean);
+    }
+
+    /// A user's next move.
+    pub(super) fn user(&mut self, index: usize, task: usize, turn: u32) {
+        let Some((doing, current)) = self.nodes[index].tasks.get(task).copied() else { return };
+        if current != turn {
+            return;
+        }
+        match doing {
+            // In the calm nobody wants anything anew.
+            Doing::Idle if self.calm => {}
+            Doing::Idle => {
+                let desired = self.some_ranges();
+                let ms = self.dice.between(self.spec.duration_ms / 4, self.spec.duration_ms);
+                let lease = self.ask(index, task, desired, Ttl::clamped(ms));
+                // Some change their mind.
+                let mean = if self.dice.chance(0.1) { self.spans(1) / 200 } else { self.spans(40) };
+                self.turn(index, task, Doing::Waiting(lease), mean);
+            }
+            Doing::Waiting(lease) => self.give_up(index, task, lease, SectionCommand::Release(lease)),
+            Doing::Using(lease) => self.use_it(index, task, lease),
+        }
+    }
+
+    fn some_ranges(&mut self) -> RangeSet {
+        let count = self.dice.between(1, 2);
+        (0..count)
+            .filter_map(|_| {
+                let (a, b) = (self.dice.below(SPACE), self.dice.below(SPACE));
+                KeyRange::new(a.min(b), a.max(b) + 1).ok()
+            })
+            .collect()
+    }
+
+    fn ask(&mut self, index: usize, task: usize, desired: RangeSet, duration: Ttl) -> LeaseId {
+        let lease = self.lease();
+        let view = View { held: None, until: Tick(0), task, ending: false, lapsed: None };
+        self.nodes[index].views.insert(lease, view);
+        self.tell(|| format!("n{index} ← wants {desired} for {duration} as {}", lease.0));
+        self.step(index, Event::Command(SectionCommand::Acquire(lease, desired, duration)));
+        lease
+    }
+
+    fn give_up(&mut self, index: usize, task: usize, lease: LeaseId, command: SectionCommand) {
+        let node = &mut self.nodes[index];
+        if let Some(view) = node.views.get_mut(&lease) {
+            if let (SectionCommand::Lapse(_), Some(held)) = (&command, &view.held) {
+                let entry = self.entries.entry(held.fence);
+                let sent = entry.and_then(|entry| Some((*node.sent.get(&entry.id)?, entry.duration)));
+                // By its own clock, which may be slow, others may take it out as soon as that.
+                let over = |(sent, duration): (Tick, Ttl)| sent.after(Drift::default().belief(duration));
+                view.lapsed = sent.map(|sent| (held.fence, over(sent)));
+            }
+            (view.held, view.ending) = (None, true);
+        }
+        self.tell(|| format!("n{index} ← {command:?}"));
+        self.step(index, Event::Command(command));
+        self.think(index, task);
+    }
+
+    /// Writes to a key of the lease, and perhaps ends it.
+    fn use_it(&mut self, index: usize, task: usize, lease: LeaseId) {
+        let node = &self.nodes[index];
+        let Some(view) = node.views.get(&lease) else { return self.think(index, task) };
+        let believed = view.held.as_ref().filter(|_| node.clock.held(self.t) < view.until).cloned();
+        let Some(believed) = believed else {
+            return self.give_up(index, task, lease, SectionCommand::Release(lease));
+        };
+        if let Some(part) = believed.parts.ranges().first() {
+            let key = u64::from_str_radix(&part.low().to_string(), 16).unwrap_or(0) as usize;
+            let order = self.entries.order(believed.fence);
+            let found = self.resource.write(key, believed.fence, order);
+            self.check(Rule::P2, found);
+        }
+        match self.dice.below(10) {
+            0 => self.give_up(index, task, lease, SectionCommand::Lapse(lease)),
+            1..=4 => self.give_up(index, task, lease, SectionCommand::Release(lease)),
+            _ => self.turn(index, task, Doing::Using(lease), self.spans(1) / 4),
+        }
+    }
+
+    /// A process tells its user something.
+    pub(super) fn told(&mut self, index: usize, notice: SectionNotice) {
+        self.tell(|| format!("n{index} → {notice:?}"));
+        match notice {
+            SectionNotice::Obtained { lease, parts, fence, until } => {
+                self.obtained(index, lease, parts, fence, until)
+            }
+            SectionNotice::Failed(lease, _) => {
+                if let Some(view) = self.nodes[index].views.remove(&lease) {
+                    self.check_last(lease, &RangeSet::new());
+                    if !view.ending {
+                        self.think(index, view.task);
+                    }
+                }
+            }
+            SectionNotice::Released(lease, _) => {
+                // What was left to expire is remembered for as long as that takes.
+                self.nodes[index].views.retain(|id, view| *id != lease || view.lapsed.is_some());
+            }
+            SectionNotice::Listed(..) | SectionNotice::Reclaimed(..) | SectionNotice::Stopped => {}
+        }
+    }
+
+    fn obtained(&mut self, index: usize, lease: LeaseId, parts: RangeSet, fence: Option<Fence>, until: Tick) {
+        self.check_last(lease, &parts);
+        let node = &mut self.nodes[index];
+        let who = node.who.clone();
+        let Some(view) = node.views.get_mut(&lease) else { return };
+        let (task, ending) = (view.task, view.ending);
+        let Some(fence) = fence else {
+            node.views.remove(&lease);
+            if !ending {
+                self.think(index, task);
+            }
+            return;
+        };
+        let believed = Believed { holder: who, fence, parts };
+        let sent = self.entries.entry(fence).and_then(|entry| node.sent.get(&entry.id)).copied();
+        if !ending {
+            (view.held, view.until) = (Some(believed.clone()), until);
+        }
+        let found = self.entries.obtained(&believed, sent, until);
+        self.check(Rule::S4, found);
+        // A belief that is over when it is told of is none.
+        if !ending && self.nodes[index].clock.held(self.t) < until {
+            let found = s7::disjoint(&believed, self.believed());
+            self.check(Rule::S7, found);
+        }
+        if !ending {
+            self.turn(index, task, Doing::Using(lease), self.spans(1) / 4);
+        }
+    }
+
+    /// S6: what a user let lapse is not taken out by its own process before its time.
+    pub(super) fn check_lapses(&mut self, index: usize, written: &Ledger) {
+        let node = &mut self.nodes[index];
+        let now = node.clock.held(self.t);
+        node.views.retain(|_, view| view.lapsed.is_none_or(|(_, over)| now < over));
+        let mut lapsed = node.views.values().filter_map(|view| view.lapsed);
+        let standing =
+            self.store.get(&self.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default();
+        let stands = |ledger: &Ledger, fence| ledger.entries.iter().any(|entry| entry.fence == fence);
+        let found = match lapsed.find(|(fence, _)| stands(&standing, *fence) && !stands(written, *fence)) {
+            Some((fence, _)) => {
+                Err(format!("{} takes out fence {fence}, which was left to expire", node.who))
+            }
+            None => Ok(()),
+        };
+        self.check(Rule::S6, found);
+    }
+
+    /// Someone wants all there is, when all else is over.
+    pub(super) fn ask_for_all(&mut self, round: u32) {
+        let Ok(all) = KeyRange::new(0u64, SPACE) else { return };
+        let lease = LeaseId(u64::MAX - u64::from(round));
+        self.last_asked = Some((lease, round));
+        let view = View { held: None, until: Tick(0), task: usize::MAX, ending: true, lapsed: None };
+        self.nodes[0].views.insert(lease, view);
+        let duration = Ttl::clamped(self.spec.duration_ms);
+        self.deliver(0, Input::Event(Event::Command(SectionCommand::Acquire(lease, all.into(), duration))));
+        if round == 0 {
+            self.deliver(0, Input::Event(Event::Command(SectionCommand::Release(lease))));
+        }
+    }
+
+    fn check_last(&mut self, lease: LeaseId, parts: &RangeSet) {
+        if self.last_asked == Some((lease, 1)) {
+            let all: RangeSet = KeyRange::new(0u64, SPACE).into_iter().collect();
+            let left = all.minus(parts);
+            let found =
+                if left.is_empty() { Ok(()) } else { Err(format!("{left} is held by the dead for ever")) };
+            self.check(Rule::L3, found);
+            self.last_asked = Some((lease, 2));
+        }
+    }
+}

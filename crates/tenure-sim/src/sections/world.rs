@@ -1,0 +1,489 @@
+//! The world of a section: processes, a store, and the queue of what happens next.
+
+use super::Spec;
+use super::messages::Envelope;
+use super::users::{Doing, View};
+use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
+use crate::dice::Dice;
+use crate::fault::{Fault, Faults};
+use crate::invariants::p2::Resource;
+use crate::invariants::s7::{Believed, Entries};
+use crate::invariants::{Rule, Violation};
+use crate::registers::{Registers, StoreSpec};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use tenure_core::op::{Answer, Event, Machine, Op, OpId, Step};
+use tenure_core::section::{self, Ledger, Section, SectionCommand, SectionNotice, SectionSetup};
+use tenure_core::{Bugs, HolderId, Key, LeaseId, Nonce, Now, Rules, StoreError, Tick};
+
+/// What is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum What {
+    /// A message reaches its end.
+    Message(u64),
+    /// No answer has come in time.
+    Timeout(usize, u32, OpId),
+    Wake(usize, u32),
+    User(usize, u32, usize, u32),
+    Resume(usize, u32),
+    Restart(usize, u32),
+    Strike(usize),
+    Collect,
+    Calm,
+    End,
+}
+
+/// One machine and the process on it.
+pub(super) struct Node {
+    pub(super) life: u32,
+    pub(super) who: HolderId,
+    pub(super) machine: Option<Section>,
+    pub(super) clock: NodeClock,
+    pub(super) paused: bool,
+    pause_turn: u32,
+    pub(super) inbox: VecDeque<Input>,
+    /// A step that was taken before a pause and shows after it.
+    held_back: Option<Step<SectionNotice>>,
+    wake_at: Option<Tick>,
+    pub(super) tasks: Vec<(Doing, u32)>,
+    pub(super) views: BTreeMap<LeaseId, View>,
+    /// When each entry of ours was sent.
+    pub(super) sent: BTreeMap<Nonce, Tick>,
+    /// Operations that are under way.
+    pub(super) waiting: Vec<(OpId, bool)>,
+}
+
+pub(super) enum Input {
+    Event(Event<SectionCommand>),
+    User(usize, u32),
+}
+
+pub(super) struct World {
+    pub(super) t: True,
+    seq: u64,
+    queue: BinaryHeap<Reverse<(True, u64, What)>>,
+    pub(super) dice: Dice,
+    pub(super) spec: Spec,
+    bugs: Bugs,
+    without: Faults,
+    pub(super) key: Key,
+    pub(super) nodes: Vec<Node>,
+    pub(super) store: Registers,
+    pub(super) messages: BTreeMap<u64, Envelope>,
+    pub(super) last_message: u64,
+    pub(super) calm: bool,
+    last_lease: u64,
+    pub(super) entries: Entries,
+    pub(super) resource: Resource,
+    /// At the end, this node must obtain everything.
+    pub(super) last_asked: Option<(LeaseId, u32)>,
+    pub(super) broken: Option<Violation>,
+    pub(super) events: u64,
+    pub(super) steps: u64,
+    pub(super) faults: [u64; 32],
+    pub(super) hash: u64,
+    told: bool,
+    pub(super) lines: Vec<String>,
+}
+
+impl World {
+    pub(super) fn run(spec: Spec, seed: u64, bugs: Bugs, without: Faults, told: bool) -> World {
+        let mut dice = Dice::new(seed ^ 0x5ec7_1045);
+        let age = spec.age.unwrap_or_else(|| dice.chance(0.5));
+        let key = section::key("s").unwrap_or_else(|_| unreachable!("short and not empty"));
+        let mut world = World {
+            t: 0,
+            seq: 0,
+            queue: BinaryHeap::new(),
+            dice,
+            spec,
+            bugs,
+            without,
+            key,
+            nodes: Vec::new(),
+            store: Registers::new(StoreSpec { age, push: false }, false),
+            messages: BTreeMap::new(),
+            last_message: 0,
+            calm: false,
+            last_lease: 0,
+            entries: Entries::default(),
+            resource: Resource::default(),
+            last_asked: None,
+            broken: None,
+            events: 0,
+            steps: 0,
+            faults: [0; 32],
+            hash: seed,
+            told,
+            lines: Vec::new(),
+        };
+        for index in 0..spec.nodes {
+            let rate = world.dice.between(900_000, 1_100_000);
+            let off = world.wall_offset();
+            let held = world.dice.below(1000 * SECOND);
+            let nobody = HolderId::new("nobody").unwrap_or_else(|_| unreachable!("short and not empty"));
+            world.nodes.push(Node {
+                life: 0,
+                who: nobody,
+                machine: None,
+                clock: NodeClock::new(0, held, rate, off),
+                paused: false,
+                pause_turn: 0,
+                inbox: VecDeque::new(),
+                held_back: None,
+                wake_at: None,
+                tasks: Vec::new(),
+                views: BTreeMap::new(),
+                sent: BTreeMap::new(),
+                waiting: Vec::new(),
+            });
+            world.boot(index);
+        }
+        for kind in 0..spec.faults.len() {
+            world.schedule_strike(kind);
+        }
+        if spec.gc {
+            world.at(world.spans(6), What::Collect);
+        }
+        world.at(world.spans(60), What::Calm);
+        world.go();
+        world
+    }
+
+    /// So many durations.
+    pub(super) fn spans(&self, n: u64) -> True {
+        self.spec.duration_ms * MILLI * n
+    }
+
+    fn wall_offset(&mut self) -> i64 {
+        let off = self.spec.wall_off_ms;
+        self.dice.between(0, 2 * off) as i64 - off as i64
+    }
+
+    pub(super) fn at(&mut self, t: True, what: What) {
+        self.seq += 1;
+        self.queue.push(Reverse((t.max(self.t), self.seq, what)));
+    }
+
+    pub(super) fn later(&mut self, mean: True, what: What) {
+        let span = self.dice.span(mean);
+        self.at(self.t + span, what);
+    }
+
+    pub(super) fn check(&mut self, rule: Rule, found: Result<(), String>) {
+        if let (Err(text), None) = (found, &self.broken) {
+            self.broken = Some(Violation { rule, at: self.t, text });
+        }
+    }
+
+    pub(super) fn tell(&mut self, text: impl FnOnce() -> String) {
+        if self.told {
+            self.lines.push(format!("{:>12.6} s  {}", self.t as f64 / SECOND as f64, text()));
+        }
+    }
+
+    fn go(&mut self) {
+        while self.broken.is_none() {
+            let Some(Reverse((t, _, what))) = self.queue.pop() else { return };
+            self.t = t;
+            self.events += 1;
+            self.hash = (self.hash.rotate_left(5) ^ t).wrapping_mul(0x517c_c1b7_2722_0a95);
+            match what {
+                What::Message(id) => self.deliver_message(id),
+                What::Timeout(index, life, op) => self.time_out(index, life, op),
+                What::Wake(index, life) => {
+                    let node = &self.nodes[index];
+                    if node.life == life && node.wake_at.is_some_and(|at| node.clock.held(self.t) >= at) {
+                        self.deliver(index, Input::Event(Event::Wake));
+                    }
+                }
+                What::User(index, life, task, turn) => {
+                    if self.nodes[index].life == life {
+                        self.deliver(index, Input::User(task, turn));
+                    }
+                }
+                What::Resume(index, turn) if self.nodes[index].pause_turn == turn => self.resume(index),
+                What::Restart(index, life) if self.nodes[index].life == life => self.boot(index),
+                What::Resume(..) | What::Restart(..) => {}
+                What::Strike(kind) => self.strike(kind),
+                What::Collect => self.collect(),
+                What::Calm => self.calm_down(),
+                What::End if self.end() => return,
+                What::End => {}
+            }
+        }
+    }
+
+    /// Starts a process, with everything anew.
+    fn boot(&mut self, index: usize) {
+        let instance = self.dice.bits();
+        let life = self.nodes[index].life + 1;
+        let Ok(who) = HolderId::new(format!("n{index}.{life}")) else { return };
+        let machine = Section::new(SectionSetup {
+            key: self.key.clone(),
+            holder: who.clone(),
+            instance,
+            rules: Rules { bugs: self.bugs, ..Rules::default() },
+            most_parts: 1000,
+            most_bytes: Ledger::MAX_BYTES,
+        });
+        let tasks = self.spec.tasks;
+        let node = &mut self.nodes[index];
+        (node.life, node.who, node.machine) = (life, who, Some(machine));
+        node.tasks = vec![(Doing::Idle, 0); tasks];
+        for task in 0..tasks {
+            self.think(index, task);
+        }
+    }
+
+    fn kill(&mut self, index: usize) {
+        self.tell(|| format!("n{index} ** dies"));
+        let node = &mut self.nodes[index];
+        node.life += 1;
+        node.machine = None;
+        node.inbox.clear();
+        node.held_back = None;
+        node.wake_at = None;
+        node.views.clear();
+        node.sent.clear();
+        node.waiting.clear();
+        node.paused = false;
+        node.pause_turn += 1;
+        node.clock.set_pace(self.t, Pace::Running);
+        let life = self.nodes[index].life;
+        self.later(self.spans(1), What::Restart(index, life));
+    }
+
+    pub(super) fn deliver(&mut self, index: usize, input: Input) {
+        let node = &mut self.nodes[index];
+        if node.machine.is_none() {
+            return;
+        }
+        if node.paused {
+            return node.inbox.push_back(input);
+        }
+        match input {
+            Input::Event(event) => self.step(index, event),
+            Input::User(task, turn) => self.user(index, task, turn),
+        }
+    }
+
+    pub(super) fn step(&mut self, index: usize, event: Event<SectionCommand>) {
+        let t = self.t;
+        let node = &mut self.nodes[index];
+        let now: Now = node.clock.read(t);
+        let Some(machine) = &mut node.machine else { return };
+        if let Event::Answer(op, _) = &event {
+            node.waiting.retain(|(waiting, _)| waiting != op);
+        }
+        let step = machine.step(now, event);
+        // What a machine sends, it sends at its own time, whenever that leaves the process.
+        for request in &step.requests {
+            let Op::Write(write) = &request.op else { continue };
+            let ledger = Ledger::of(&write.record).unwrap_or_default();
+            for entry in ledger.entries.iter().filter(|entry| entry.holder == node.who) {
+                node.sent.entry(entry.id).or_insert(now.held);
+            }
+        }
+        self.steps += 1;
+        self.hash = self.hash.wrapping_add(step.wake_at.map_or(0, |at| at.0)).rotate_left(3);
+        if !self.calm && self.befalls(Fault::PauseMidStep) {
+            let span = self.dice.span(self.spans(1));
+            self.nodes[index].held_back = Some(step);
+            return self.pause(index, span);
+        }
+        self.obey(index, step);
+    }
+
+    fn obey(&mut self, index: usize, step: Step<SectionNotice>) {
+        let Step { requests, notices, wake_at } = step;
+        for notice in notices {
+            self.told(index, notice);
+        }
+        for request in requests {
+            self.post(index, request);
+        }
+        let node = &mut self.nodes[index];
+        node.wake_at = wake_at;
+        if let Some(at) = wake_at {
+            // A machine that misreads its clock is woken too early for it, and must not keep the world from going on.
+            let (when, life) = (node.clock.when(at).max(self.t + MILLI), node.life);
+            self.at(when, What::Wake(index, life));
+        }
+    }
+
+    pub(super) fn pause(&mut self, index: usize, span: True) {
+        let node = &mut self.nodes[index];
+        if node.machine.is_none() {
+            return;
+        }
+        node.paused = true;
+        node.pause_turn += 1;
+        let turn = node.pause_turn;
+        self.tell(|| format!("n{index} ** stands still"));
+        self.at(self.t + span, What::Resume(index, turn));
+    }
+
+    fn resume(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.paused = false;
+        node.clock.set_pace(self.t, Pace::Running);
+        if let Some(step) = node.held_back.take() {
+            self.obey(index, step);
+        }
+        let waiting = std::mem::take(&mut self.nodes[index].inbox);
+        for input in waiting {
+            self.deliver(index, input);
+        }
+        self.deliver(index, Input::Event(Event::Wake));
+    }
+
+    /// Whether a fault befalls a call.
+    pub(super) fn befalls(&mut self, fault: Fault) -> bool {
+        let chance =
+            self.spec.calls.iter().find(|(kind, _)| *kind == fault).map_or(0.0, |(_, chance)| *chance);
+        let befalls = !self.calm && self.dice.chance(chance) && !self.without.has(fault);
+        self.faults[fault as usize] += u64::from(befalls);
+        befalls
+    }
+
+    fn schedule_strike(&mut self, kind: usize) {
+        let (_, in_a_hundred) = self.spec.faults[kind];
+        let mean = self.spans(100) as f64 / in_a_hundred;
+        self.later(mean as True, What::Strike(kind));
+    }
+
+    fn strike(&mut self, kind: usize) {
+        if self.calm {
+            return;
+        }
+        self.schedule_strike(kind);
+        let (fault, _) = self.spec.faults[kind];
+        if self.without.has(fault) {
+            return;
+        }
+        self.faults[fault as usize] += 1;
+        let (t, index) = (self.t, self.dice.index(self.nodes.len()));
+        let span = self.dice.span(self.spans(1));
+        self.tell(|| format!("n{index} ** {}", fault.about()));
+        match fault {
+            Fault::Crash => self.kill(index),
+            Fault::Pause => self.pause(index, span),
+            Fault::Suspend => {
+                if self.nodes[index].machine.is_some() && self.nodes[index].held_back.is_none() {
+                    self.nodes[index].clock.set_pace(t, Pace::Suspended);
+                    if self.dice.chance(0.4) {
+                        let leap = self.dice.below(self.spans(3));
+                        self.nodes[index].clock.leap(t, leap);
+                    }
+                    self.pause(index, span * 3);
+                }
+            }
+            Fault::Rate => {
+                let rate = self.dice.between(900_000, 1_100_000);
+                let node = &mut self.nodes[index];
+                node.clock.set_rate(t, rate);
+                if let Some(at) = node.wake_at {
+                    let (when, life) = (node.clock.when(at), node.life);
+                    self.at(when, What::Wake(index, life));
+                }
+            }
+            Fault::WallJump | Fault::WallDecade => {
+                let most: i64 = if fault == Fault::WallJump { 3_600_000 } else { 315_360_000_000 };
+                let off = self.dice.between(0, 2 * most as u64) as i64 - most;
+                self.nodes[index].clock.set_wall_offset(off);
+            }
+            Fault::StoreClock => {
+                let by = self.dice.between(0, 7200 * SECOND) as i64 - 3600 * SECOND as i64;
+                self.store.jump_clock(by);
+            }
+            _ => self.deliver(index, Input::Event(Event::Wake)),
+        }
+    }
+
+    /// `gc` with clocks that are right: removes the section when nothing in it is held.
+    fn collect(&mut self) {
+        self.later(self.spans(3), What::Collect);
+        let wall = tenure_core::Wall(crate::clock::WALL_AT_START + self.t / MILLI);
+        let over =
+            self.store.stored_at(&self.key, self.t).is_some_and(|stored| section::is_over(&stored, wall));
+        if over {
+            let before = self.ledger();
+            self.tell(|| "the section is removed".to_owned());
+            self.store.remove(self.t, &self.key.clone());
+            self.left_out(
+                &before,
+                &Ledger::default(),
+                &HolderId::new("gc").unwrap_or_else(|_| unreachable!("a name")),
+            );
+        }
+    }
+
+    pub(super) fn ledger(&self) -> Ledger {
+        self.store.get(&self.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn lease(&mut self) -> LeaseId {
+        self.last_lease += 1;
+        LeaseId(self.last_lease)
+    }
+
+    /// What is believed in at this instant.
+    pub(super) fn believed(&self) -> impl Iterator<Item = &Believed> {
+        let t = self.t;
+        self.nodes.iter().flat_map(move |node| {
+            node.views
+                .values()
+                .filter(move |view| node.clock.held(t) < view.until)
+                .filter_map(|view| view.held.as_ref())
+        })
+    }
+
+    /// Everything works from now on. When all leases there were are over, one process must obtain everything.
+    fn calm_down(&mut self) {
+        self.calm = true;
+        for index in 0..self.nodes.len() {
+            if self.nodes[index].paused {
+                self.nodes[index].pause_turn += 1;
+                self.resume(index);
+            }
+            if self.nodes[index].machine.is_none() {
+                self.boot(index);
+            }
+        }
+        self.at(self.t + self.spans(16), What::End);
+    }
+
+    /// True when nothing is left to find out.
+    fn end(&mut self) -> bool {
+        match self.last_asked {
+            None => {
+                // Every command of a user has been answered by now.
+                let open = self
+                    .nodes
+                    .iter()
+                    .flat_map(|node| node.views.iter().map(move |(id, view)| (node, id, view)));
+                let open = open
+                    .filter(|(_, _, view)| view.is_open())
+                    .map(|(node, id, _)| format!("{} {}", node.who, id.0));
+                if let Some(open) = open.min() {
+                    self.check(Rule::Answered, Err(format!("a command was never answered: {open}")));
+                }
+                self.ask_for_all(0);
+            }
+            // The first look was to begin watching what the dead have left.
+            Some((_, 0)) => self.ask_for_all(1),
+            Some((_, 1)) => {
+                self.check(Rule::Answered, Err("the last wish was never answered".to_owned()));
+                return true;
+            }
+            Some(_) => return true,
+        }
+        self.at(self.t + self.spans(2), What::End);
+        false
+    }
+
+    pub(super) fn unavailable(writes: bool) -> Result<Answer, StoreError> {
+        Err(if writes { StoreError::unknown("no answer") } else { StoreError::unavailable("no answer") })
+    }
+}
