@@ -173,13 +173,13 @@ impl World {
         if !ending {
             (view.held, view.until) = (Some(believed.clone()), until);
         }
-        let found = self.entries.obtained(&believed, sent, until);
-        self.check(Rule::S4, found);
         // A belief that is over when it is told of is none.
         if !ending && self.nodes[index].clock.held(self.t) < until {
             let found = s7::disjoint(&believed, self.believed());
             self.check(Rule::S7, found);
         }
+        let found = self.entries.obtained(&believed, sent, until);
+        self.check(Rule::S4, found);
         if !ending {
             self.turn(index, task, Doing::Using(lease), self.spans(1) / 4);
         }
