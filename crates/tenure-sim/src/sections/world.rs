@@ -53,6 +53,7 @@ pub(super) struct Node {
     pub(super) waiting: Vec<(OpId, bool)>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "most are answers")]
 pub(super) enum Input {
     Event(Event<SectionCommand>),
     User(usize, u32),
