@@ -21,7 +21,7 @@
 //!
 //! # Where to go on
 //! [`Leases`] gets leases, [`Guard`] is one that is held, [`Lock::with_lease`] runs a body that ends before its lease does,
-//! [`LeaseToken`] passes one on to another process as plain data, and a [`Candidate`] leads a key whenever it can
+//! [`range::Section`] leases ranges of keys, [`LeaseToken`] passes one on to another process as plain data, and a [`Candidate`] leads a key whenever it can
 //! ([`election`]).
 //!
 //! # Cost
@@ -40,6 +40,8 @@ mod guard;
 mod leases;
 mod lock;
 mod mail;
+pub mod range;
+pub mod registry;
 mod token;
 mod users;
 

@@ -6,7 +6,9 @@ use crate::guard::Guard;
 use crate::leases::{Leases, end_of};
 use crate::users::Reply;
 use std::time::Duration;
-use tenure_core::{Beat, Carry, Command, Key, LeaseId, Metadata, Patience, StoreError, Stored, Want};
+use tenure_core::{
+    Beat, Carry, Command, InvalidInput, Key, LeaseId, Metadata, Patience, StoreError, Stored, Want,
+};
 use tenure_store::Store;
 
 /// A request for one key, from [`Leases::lock`].
@@ -121,6 +123,13 @@ impl Lock {
     async fn get(self, patience: Patience) -> Result<Guard, AcquireError> {
         let inner = &self.leases.inner;
         let key = Key::new(&self.key)?;
+        if key.as_str().starts_with(tenure_core::section::PREFIX) {
+            // A claim would write over the ranges that are leased there.
+            let text = format!(
+                "{key} is the key of a section of ranges; choose a lock's name that doesn't begin with section/"
+            );
+            return Err(InvalidInput::new(text).into());
+        }
         let (beat, rides) = match self.ttl {
             Some(ttl) => (Beat::Own(checked_ttl(&inner.store, ttl)?), false),
             None => (Beat::Session, true),

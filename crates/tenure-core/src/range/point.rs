@@ -49,6 +49,12 @@ impl Point {
         Point(&self.0 + 1u8)
     }
 
+    /// The place before this one; none before 0.
+    #[must_use]
+    pub fn previous(&self) -> Option<Point> {
+        if self.0.bits() == 0 { None } else { Some(Point(&self.0 - 1u8)) }
+    }
+
     pub(crate) fn plus(&self, width: &Point) -> Point {
         Point(&self.0 + &width.0)
     }
@@ -108,5 +114,7 @@ mod tests {
     fn zero_has_no_bytes_and_one_digit() {
         assert_eq!((Point::default().to_be_bytes(), Point::default().to_string()), (vec![], "0".to_owned()));
         assert_eq!(Point::from(255u64).next().to_string(), "100");
+        assert_eq!(Point::from(256u64).previous(), Some(Point::from(255u64)));
+        assert_eq!(Point::default().previous(), None);
     }
 }

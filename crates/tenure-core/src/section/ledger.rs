@@ -69,6 +69,11 @@ impl Ledger {
     }
 
     /// As the metadata of a record.
+    #[must_use]
+    pub fn into_metadata(self) -> Metadata {
+        self.to_metadata().0
+    }
+
     pub(crate) fn to_metadata(&self) -> (Metadata, usize) {
         let bytes = wire::encode(self);
         let size = bytes.len();

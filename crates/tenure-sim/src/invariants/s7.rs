@@ -121,3 +121,21 @@ pub(crate) fn taken_out<'a>(
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overlap_of_two_beliefs_is_told_and_neighbours_are_none() {
+        let lease = |fence: u64, parts: &str| Believed {
+            holder: HolderId::new(format!("n{fence}")).unwrap(),
+            fence: Fence(fence),
+            parts: parts.split(' ').map(|part| part.parse().unwrap()).collect(),
+        };
+        let (one, neighbour, other) = (lease(1, "0_8 10_18"), lease(2, "8_10 18_20"), lease(3, "17_19"));
+        assert_eq!(disjoint(&neighbour, [&one, &neighbour].into_iter()), Ok(()));
+        let found = disjoint(&other, [&one, &neighbour, &other].into_iter()).unwrap_err();
+        assert_eq!(found, "17_18 is held by n3 (fence 3) and by n1 (fence 1)");
+    }
+}

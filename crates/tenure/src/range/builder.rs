@@ -1,0 +1,156 @@
+//! Settings of a section.
+
+use super::section::{Inner, Section};
+use super::users::Told;
+use crate::clock;
+use crate::driver::Driver;
+use crate::leases::Leases;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use tenure_core::section::{self, SectionCommand, SectionSetup};
+use tenure_core::{Clock, Drift, HolderId, InvalidInput, Rules, Ttl};
+use tenure_store::{AnyStore, Store};
+use tokio::sync::{mpsc, watch};
+
+/// Settings of a [`Section`], each with a default.
+#[derive(Clone)]
+pub struct SectionBuilder {
+    store: AnyStore,
+    name: String,
+    clock: Option<Arc<dyn Clock>>,
+    holder: Option<HolderId>,
+    rules: Rules,
+    most_parts: usize,
+    longest: Duration,
+    grace: Option<Duration>,
+}
+
+impl SectionBuilder {
+    pub(super) fn new(store: AnyStore, name: &str) -> SectionBuilder {
+        SectionBuilder {
+            store,
+            name: name.to_owned(),
+            clock: None,
+            holder: None,
+            rules: Rules::default(),
+            most_parts: 1000,
+            longest: Ttl::MAX.duration(),
+            grace: None,
+        }
+    }
+
+    /// The most ranges that are held in the section at a time, by all processes together; 1,000 by default.
+    #[must_use]
+    pub fn most_parts(mut self, most: usize) -> Self {
+        self.most_parts = most;
+        self
+    }
+
+    /// What longer durations are cut to; one day by default. A range that a dead process held is free again after its duration.
+    #[must_use]
+    pub fn longest(mut self, duration: Duration) -> Self {
+        self.longest = duration;
+        self
+    }
+
+    /// How long a body may take to end once it is told to: an eighth of the duration by default, and never more than half of it.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// This process's name as others see it; it must differ for each start.
+    #[must_use]
+    pub fn holder(mut self, holder: HolderId) -> Self {
+        self.holder = Some(holder);
+        self
+    }
+
+    /// How far the clocks' rates may be off; 10 % by default.
+    #[must_use]
+    pub fn drift(mut self, drift: Drift) -> Self {
+        self.rules.drift = drift;
+        self
+    }
+
+    /// Whether a dead process's lease may be collected at first sight where two witnesses agree that its time is over. On by
+    /// default.
+    #[must_use]
+    pub fn first_sight(mut self, on: bool) -> Self {
+        self.rules.first_sight = on;
+        self
+    }
+
+    /// Another clock than the machine's, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Starts the background task. Nothing is read or written yet.
+    ///
+    /// # Errors
+    /// When a setting is out of range, or the name can't be one. There is no I/O.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(self) -> Result<Section, InvalidInput> {
+        let capabilities = self.store.capabilities();
+        if self.most_parts == 0 {
+            return Err(InvalidInput::new("a section of 0 parts could hold nothing; allow 1 at least"));
+        }
+        if self.longest < capabilities.least_ttl {
+            let (longest, least) = (self.longest, capabilities.least_ttl);
+            return Err(InvalidInput::new(format!(
+                "a longest duration of {longest:?} is below this store's minimum of {least:?}"
+            )));
+        }
+        let holder = match self.holder {
+            Some(holder) => holder,
+            None => HolderId::new(clock::holder_name())?,
+        };
+        let key = section::key(&self.name)?;
+        let clock = self.clock.unwrap_or_else(|| clock::system());
+        let machine = section::Section::new(SectionSetup {
+            key: key.clone(),
+            holder: holder.clone(),
+            // Its nonces must differ from those of every other machine, also of this process.
+            instance: clock::instance(),
+            rules: self.rules,
+            most_parts: self.most_parts,
+            most_bytes: capabilities.section_bytes(),
+        });
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let inner = Arc::new(Inner {
+            store: self.store.clone(),
+            clock: Arc::clone(&clock),
+            key,
+            holder,
+            commands,
+            last_id: AtomicU64::new(0),
+            replies: std::sync::Mutex::default(),
+            least: capabilities.least_ttl,
+            longest: self.longest.min(Ttl::MAX.duration()),
+            grace: self.grace,
+        });
+        let sink = Told { inner: Arc::downgrade(&inner) };
+        // Nobody waits for ranges to become free, so hints of changes are of no use.
+        let (_, listen) = watch::channel(false);
+        let driver = Driver { machine, store: self.store, clock, commands: receiver, listen, sink };
+        tokio::spawn(driver.run(|| SectionCommand::Stop));
+        Ok(Section { inner })
+    }
+}
+
+impl Leases {
+    /// A section of this name on the same store, with the same clock and holder.
+    pub fn section(&self, name: impl AsRef<str>) -> SectionBuilder {
+        let holder = self.holder().clone();
+        SectionBuilder::new(self.store().clone(), name.as_ref())
+            .holder(holder)
+            .clock(Arc::clone(self.clock()))
+    }
+}

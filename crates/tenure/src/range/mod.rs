@@ -1,0 +1,52 @@
+//! Leases of ranges of keys: of a large key space, each process gets what nobody else works on just now.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use tenure::range::{KeyRange, Section};
+//!
+//! let section = Section::new(tenure::memory(), "reminders")?;
+//! let keys = KeyRange::universe(32).split(16).next().unwrap_or_default();
+//! let parts = section
+//!     .with_lease(keys.clone(), Duration::from_secs(30), |lease| async move {
+//!         // Work on `lease.parts()` until `lease.cancelled()`, and send `lease.fence()` along with every effect.
+//!         lease.parts().to_vec()
+//!     })
+//!     .await?;
+//! assert_eq!(parts, [keys]);
+//! # Ok(()) }
+//! ```
+//!
+//! # What is promised
+//! Within a section no two live leases overlap (S7), under the same condition as for any lease: clock *rates* within ±10 %, no
+//! time hidden. Whatever the clocks do, each lease has a greater [fence](RangeLease::fence) than every earlier one of its
+//! section. A lease is never renewed: its time is cut to what was asked for, and the body is over before that.
+//!
+//! # Units
+//! Durations are between the store's least ttl and one day, in whole milliseconds (what is below is cut off). The body may run
+//! for 0.82 of the duration (that is the margin for clocks that drift), less its grace period. A section holds 1,000 ranges at a
+//! time, unless [set otherwise](SectionBuilder::most_parts), and as many bytes as the store takes in one record. For more, shard:
+//! take several sections, and divide the keys among them.
+//!
+//! # Cost
+//! A section is one record. A lease costs two round trips in a process that has not used the section before, and one where
+//! nobody else has written meanwhile; giving it up costs one. What several tasks of a process want at a time shares a write.
+//! Expired leases are collected on the way.
+//!
+//! # The key
+//! A section's record has the key `section/NAME` and no tenure. `gc` keeps it for as long as anything in it is held.
+//!
+//! [`sweep`] covers a whole key space once, by any number of processes.
+#![doc = include_str!("../../docs/coming-from-luci.md")]
+
+mod builder;
+mod lease;
+mod section;
+pub mod sweep;
+mod users;
+
+pub use builder::SectionBuilder;
+pub use lease::RangeLease;
+pub use section::Section;
+pub use tenure_core::range::{KeyRange, Point, RangeSet};
+pub use tenure_core::section::Entry;

@@ -1,0 +1,111 @@
+//! What a sweep has covered: one record, which only grows.
+
+use crate::range::Section;
+use std::time::Duration;
+use tenure_core::op::{Expect, Outcome, Write};
+use tenure_core::range::RangeSet;
+use tenure_core::section::{self, Entry, Ledger};
+use tenure_core::{ErrorKind, Fence, InvalidInput, Key, Nonces, Record, StoreError, Stored, Ttl};
+use tenure_store::Store;
+
+/// The record that tells what is covered: the layout of a section with one entry, which nobody leases.
+pub(super) struct Covered {
+    section: Section,
+    key: Key,
+    nonces: Nonces,
+    seen: Option<Stored>,
+    parts: RangeSet,
+}
+
+/// Others are quicker now and then; more often than this in a row, something is wrong.
+const TRIES: u32 = 1000;
+
+impl Covered {
+    pub(super) fn new(section: &Section, sweep: &str) -> Result<Covered, InvalidInput> {
+        let name = section.key().as_str().trim_start_matches(section::PREFIX);
+        let key = section::key(&format!("{name}/covered/{sweep}"))?;
+        let nonces = Nonces::new(crate::clock::instance());
+        Ok(Covered { section: section.clone(), key, nonces, seen: None, parts: RangeSet::new() })
+    }
+
+    /// What was covered when last looked at.
+    pub(super) fn parts(&self) -> &RangeSet {
+        &self.parts
+    }
+
+    /// Looks at what is covered now.
+    pub(super) async fn look(&mut self) -> Result<(), StoreError> {
+        let mut failures = 0;
+        loop {
+            match self.section.store().read(&self.key).await {
+                Ok(seen) => return self.see(seen),
+                Err(error) => pause(error, &mut failures).await?,
+            }
+        }
+    }
+
+    fn see(&mut self, seen: Option<Stored>) -> Result<(), StoreError> {
+        if let Some(seen) = &seen {
+            let ledger = Ledger::of(&seen.record)?;
+            let parts: RangeSet =
+                ledger.entries.into_iter().flat_map(|entry| entry.parts.into_ranges()).collect();
+            self.parts = self.parts.union(&parts);
+        }
+        self.seen = seen;
+        Ok(())
+    }
+
+    /// Writes down that `more` is covered, too. Adding twice does no harm, so a lost answer is simply repeated.
+    pub(super) async fn add(&mut self, more: &RangeSet) -> Result<(), StoreError> {
+        let mut failures = 0;
+        self.parts = self.parts.union(more);
+        for _ in 0..TRIES {
+            let (write, seen_before) = self.write()?;
+            match self.section.store().write(write.clone()).await {
+                Ok(Outcome::Won { version, fence }) => {
+                    let record = Record { fence, ..write.record };
+                    self.seen = Some(Stored { record, version, age: None });
+                    return Ok(());
+                }
+                Ok(Outcome::Lost(seen)) => self.see(seen)?,
+                Err(error) => {
+                    pause(error, &mut failures).await?;
+                    self.seen = seen_before;
+                    self.look().await?;
+                }
+            }
+        }
+        Err(StoreError::unavailable(format!("{} is changed by others all the time", self.key)))
+    }
+
+    fn write(&mut self) -> Result<(Write, Option<Stored>), StoreError> {
+        let wall = self.section.clock().now().wall;
+        let nonce = self.nonces.draw();
+        let seen = self.seen.take();
+        let fence = seen.as_ref().map_or(Fence::floor(wall), |seen| seen.record.fence);
+        let entry = Entry {
+            id: nonce,
+            holder: self.section.holder().clone(),
+            fence,
+            stamp: wall,
+            duration: Ttl::MAX,
+            attested: Duration::ZERO,
+            parts: self.parts.clone(),
+        };
+        let expect = seen.as_ref().map_or(Expect::Absent, |seen| Expect::Unchanged(seen.version));
+        let ledger = Ledger { entries: if entry.parts.is_empty() { vec![] } else { vec![entry] } };
+        let record = Record { fence, nonce, stamp: wall, tenure: None, metadata: ledger.into_metadata() };
+        Ok((Write { key: self.key.clone(), expect, record }, seen))
+    }
+}
+
+/// Waits a little before the next try, unless trying again can't help.
+async fn pause(error: StoreError, failures: &mut u32) -> Result<(), StoreError> {
+    const MOST: u32 = 10;
+    *failures += 1;
+    if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) || *failures > MOST {
+        return Err(error);
+    }
+    tokio::time::sleep(Duration::from_millis(5 << (*failures).min(8))).await;
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Covering a whole key space once, by any number of processes: for items that are handled in the order of their keys, such as
+//! reminders that are due, rows to migrate, files to check.
+//!
+//! Every process runs the same [`Sweep`]: it leases a piece of what is not covered yet, scans it in batches, hands them to the
+//! handler, and writes down what is covered. Pieces that hold more than a lease's share are cut further, by what was learnt of
+//! their density. A process that dies leaves its piece to the others, who have it when its lease is over.
+//!
+//! Nothing is missed while any process lives, and nothing is handled twice while leases hold. A batch that was not handled to its
+//! end (its process died, or its lease ran out) is handled again, by another: let handlers bear that, and check the lease's
+//! [fence](super::RangeLease::fence) where they can't.
+
+mod covered;
+mod run;
+mod source;
+
+pub use run::{Sweep, Swept};
+pub use source::{Page, Source};
+
+use crate::error::AcquireError;
+use tenure_core::StoreError;
+
+/// A sweep could not go on in this process. Others may have gone on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SweepError<E> {
+    /// The section could not be leased.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// What is covered could not be read or written down.
+    #[error("what the sweep has covered could not be kept: {0}")]
+    Covered(#[from] StoreError),
+    /// The source, or the handler, has failed.
+    #[error("{0}")]
+    Failed(E),
+    /// The source, or the handler, has panicked.
+    #[error("a panic within the sweep: {0}")]
+    Panicked(String),
+}

@@ -1,0 +1,283 @@
+//! One process's share in a sweep.
+
+use super::SweepError;
+use super::covered::Covered;
+use super::source::{Page, Source};
+use crate::error::BodyError;
+use crate::range::{RangeLease, Section};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::InvalidInput;
+use tenure_core::range::{KeyRange, RangeSet};
+use tokio::sync::Mutex;
+
+/// A sweep: what is covered, in which pieces, and how it is shared.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    section: Section,
+    name: String,
+    space: KeyRange,
+    shards: u64,
+    batch: usize,
+    share: usize,
+    duration: Duration,
+}
+
+/// What one process has done for a sweep that is complete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Items that its handler has handled.
+    pub items: u64,
+    /// Leases that it has worked under.
+    pub leases: u64,
+}
+
+/// More pieces than this are not kept in mind; what is not is found again in what is not covered.
+const PIECES: usize = 1024;
+/// A piece is cut into at most so many.
+const CUTS: u64 = 16;
+/// A piece of a shard is not cut more often than so many times in a row.
+const DEPTH: u32 = 8;
+
+/// A part of the key space that is to be looked at.
+#[derive(Debug, Clone)]
+struct Piece {
+    range: KeyRange,
+    depth: u32,
+}
+
+/// What came of a lease.
+struct Worked<E> {
+    items: u64,
+    /// What the next pieces are.
+    cut: Vec<KeyRange>,
+    error: Option<SweepError<E>>,
+}
+
+impl Sweep {
+    /// The sweep of this name over the keys of `space`, whose pieces are leased in `section`. A name stands for one sweep: one
+    /// that is complete stays so.
+    pub fn new(section: Section, name: impl Into<String>, space: KeyRange) -> Sweep {
+        let duration = Duration::from_secs(30);
+        Sweep { section, name: name.into(), space, shards: 64, batch: 100, share: 500, duration }
+    }
+
+    /// Into how many pieces the key space is cut at first; 64 by default.
+    #[must_use]
+    pub fn shards(mut self, shards: u64) -> Self {
+        self.shards = shards;
+        self
+    }
+
+    /// How many items are handed to the handler at a time; 100 by default.
+    #[must_use]
+    pub fn batch(mut self, items: usize) -> Self {
+        self.batch = items;
+        self
+    }
+
+    /// About how many items are handled under one lease; 500 by default. What a piece has beyond that is left to whoever comes.
+    #[must_use]
+    pub fn share(mut self, items: usize) -> Self {
+        self.share = items;
+        self
+    }
+
+    /// How long leases last: what a dead process had is taken up after that. 30 s by default; must be ample for a batch.
+    #[must_use]
+    pub fn duration(mut self, duration: Duration) -> Self {
+        self.duration = duration;
+        self
+    }
+
+    /// Takes part until the whole space is covered, by this process and others.
+    ///
+    /// `handle` gets a batch and the lease, and returns when the batch is handled; it should end soon when the lease is
+    /// [cancelled](RangeLease::cancelled).
+    ///
+    /// # Errors
+    /// When the source or the handler fails, or the store does for long. What was covered stays so.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, the batch under way is aborted after its grace period, and its piece left to others.
+    pub async fn run<S, H, Fut>(&self, source: Arc<S>, handle: H) -> Result<Swept, SweepError<S::Error>>
+    where
+        S: Source,
+        H: Fn(Vec<S::Item>, RangeLease) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), S::Error>> + Send + 'static,
+    {
+        if self.shards == 0 || self.batch == 0 || self.share == 0 {
+            let error = InvalidInput::new("shards, batch and share must be 1 at least");
+            return Err(SweepError::Covered(error.into()));
+        }
+        let covered =
+            Covered::new(&self.section, &self.name).map_err(|error| SweepError::Covered(error.into()))?;
+        let (covered, handle) = (Arc::new(Mutex::new(covered)), Arc::new(handle));
+        let (mut swept, mut idle) = (Swept::default(), 0u32);
+        let mut pieces: VecDeque<Piece> = VecDeque::new();
+        loop {
+            let left = {
+                let mut covered = covered.lock().await;
+                covered.look().await?;
+                RangeSet::from(self.space.clone()).minus(covered.parts())
+            };
+            if left.is_empty() {
+                return Ok(swept);
+            }
+            if pieces.is_empty() {
+                pieces = self.pieces(&left);
+            }
+            let Some(piece) = pieces.pop_front() else { continue };
+            let desired = left.intersection(&piece.range.into());
+            if desired.is_empty() {
+                continue;
+            }
+            let worked = self.work(desired, &covered, &source, &handle).await?;
+            let Some(worked) = worked else {
+                // All of that piece is others'. When all pieces are, wait for them.
+                idle += 1;
+                if pieces.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(10 << idle.min(6))).await;
+                }
+                continue;
+            };
+            idle = 0;
+            swept.items += worked.items;
+            swept.leases += 1;
+            if let Some(error) = worked.error {
+                return Err(error);
+            }
+            if piece.depth < DEPTH && pieces.len() < PIECES {
+                let depth = piece.depth + 1;
+                worked.cut.into_iter().rev().for_each(|range| pieces.push_front(Piece { range, depth }));
+            }
+        }
+    }
+
+    /// What is left, cut along the shards, beginning at a place that differs between processes.
+    fn pieces(&self, left: &RangeSet) -> VecDeque<Piece> {
+        let shards = self.space.split(self.shards).map(RangeSet::from);
+        let cut = shards.flat_map(|shard| shard.intersection(left).into_ranges());
+        let mut pieces: VecDeque<Piece> = cut.take(PIECES).map(|range| Piece { range, depth: 0 }).collect();
+        let start = crate::clock::instance() % pieces.len().max(1) as u64;
+        pieces.rotate_left(usize::try_from(start).unwrap_or(0));
+        pieces
+    }
+
+    /// Works on what is free of `desired`; none if nothing is.
+    async fn work<S, H, Fut>(
+        &self,
+        desired: RangeSet,
+        covered: &Arc<Mutex<Covered>>,
+        source: &Arc<S>,
+        handle: &Arc<H>,
+    ) -> Result<Option<Worked<S::Error>>, SweepError<S::Error>>
+    where
+        S: Source,
+        H: Fn(Vec<S::Item>, RangeLease) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), S::Error>> + Send + 'static,
+    {
+        let share = Share {
+            batch: self.batch,
+            share: self.share,
+            covered: Arc::clone(covered),
+            source: Arc::clone(source),
+        };
+        let handle = Arc::clone(handle);
+        let body = move |lease: RangeLease| async move {
+            lease.fence()?;
+            Some(share.work(&lease, &*handle).await)
+        };
+        match self.section.with_lease(desired, self.duration, body).await {
+            Ok(worked) => Ok(worked),
+            // Its time was over. What it has covered is written down; the rest is looked at again.
+            Err(BodyError::Interrupted { value, .. }) => {
+                let nothing = || Worked { items: 0, cut: Vec::new(), error: None };
+                Ok(Some(value.flatten().unwrap_or_else(nothing)))
+            }
+            Err(BodyError::Acquire(error)) => Err(error.into()),
+            Err(BodyError::Panicked(text)) => Err(SweepError::Panicked(text)),
+        }
+    }
+}
+
+/// What is done under one lease.
+struct Share<S> {
+    batch: usize,
+    share: usize,
+    covered: Arc<Mutex<Covered>>,
+    source: Arc<S>,
+}
+
+impl<S: Source> Share<S> {
+    async fn work<H, Fut>(&self, lease: &RangeLease, handle: &H) -> Worked<S::Error>
+    where
+        H: Fn(Vec<S::Item>, RangeLease) -> Fut,
+        Fut: Future<Output = Result<(), S::Error>>,
+    {
+        let mut worked = Worked { items: 0, cut: Vec::new(), error: None };
+        worked.error = self.try_work(lease, handle, &mut worked.items, &mut worked.cut).await.err();
+        worked
+    }
+
+    async fn try_work<H, Fut>(
+        &self,
+        lease: &RangeLease,
+        handle: &H,
+        items: &mut u64,
+        cut: &mut Vec<KeyRange>,
+    ) -> Result<(), SweepError<S::Error>>
+    where
+        H: Fn(Vec<S::Item>, RangeLease) -> Fut,
+        Fut: Future<Output = Result<(), S::Error>>,
+    {
+        // Between the look that chose this piece and the lease, another may have covered some of it.
+        let parts = {
+            let mut covered = self.covered.lock().await;
+            covered.look().await?;
+            lease.set().minus(covered.parts())
+        };
+        for part in parts.ranges() {
+            let mut rest = part.clone();
+            while !rest.is_empty() {
+                if lease.cancelled().is_cancelled() || !lease.is_held() {
+                    return Ok(());
+                }
+                let spent = usize::try_from(*items).unwrap_or(usize::MAX);
+                let Some(most) = self.share.checked_sub(spent).filter(|most| *most > 0) else {
+                    cut.extend(self.cut(part, &rest, *items));
+                    break;
+                };
+                let limit = most.min(self.batch);
+                let budget = lease.remaining() / 2;
+                let Page { items: page, is_all } =
+                    self.source.scan(&rest, limit, budget).await.map_err(SweepError::Failed)?;
+                let count = page.len() as u64;
+                let next = match page.last() {
+                    Some(last) if !is_all => self.source.key(last).next(),
+                    None if !is_all => return Ok(()),
+                    _ => rest.high().clone(),
+                };
+                if !page.is_empty() {
+                    handle(page, lease.clone()).await.map_err(SweepError::Failed)?;
+                }
+                *items += count;
+                let done = KeyRange::new(rest.low().clone(), next.clone()).unwrap_or_default();
+                self.covered.lock().await.add(&done.into()).await?;
+                rest = KeyRange::new(next, rest.high().clone()).unwrap_or_default();
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes after what was handled of `part`, in pieces of about a share each.
+    fn cut(&self, part: &KeyRange, rest: &KeyRange, items: u64) -> Vec<KeyRange> {
+        let whole = || vec![rest.clone()];
+        let Some(last) = rest.low().previous() else { return whole() };
+        match part.educated_split_after(&last, items, self.share as u64, CUTS) {
+            Ok(pieces) => pieces.collect(),
+            Err(_) => whole(),
+        }
+    }
+}

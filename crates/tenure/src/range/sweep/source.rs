@@ -1,0 +1,34 @@
+//! Where the items of a sweep come from.
+
+use std::future::Future;
+use std::time::Duration;
+use tenure_core::range::{KeyRange, Point};
+
+/// Items that were scanned, in the order of their keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// Whether that is all there is in the range. If not, the last item tells how far the scan has come.
+    pub is_all: bool,
+}
+
+/// A source of items that are ordered by key.
+pub trait Source: Send + Sync + 'static {
+    /// An item.
+    type Item: Send + 'static;
+    /// What can go wrong.
+    type Error: Send + 'static;
+
+    /// The first items of `range`, at most `limit` of them, in the order of their keys. A scan that would take longer than
+    /// `budget` ends early, with what it has; at least one item, if there is one.
+    fn scan(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        budget: Duration,
+    ) -> impl Future<Output = Result<Page<Self::Item>, Self::Error>> + Send;
+
+    /// The key of an item.
+    fn key(&self, item: &Self::Item) -> Point;
+}

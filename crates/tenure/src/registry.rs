@@ -1,0 +1,189 @@
+//! Stores by name: which kinds there are, and how each is opened from a URL such as `sqlite:leases.db`.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tenure::registry::{Opening, Registry};
+//!
+//! let stores = Registry::standard();
+//! let store = stores.open("memory:", Opening::default()).await?;
+//! let error = stores.open("paper:notebook", Opening::default()).await.unwrap_err();
+//! assert!(error.to_string().contains("memory"), "what there is, is listed");
+//! # Ok(()) }
+//! ```
+
+use crate::clock;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use tenure_core::{Clock, InvalidInput, StoreError};
+use tenure_store::{AnyStore, MemoryStore};
+
+/// How a store is to be opened.
+#[derive(Clone)]
+pub struct Opening {
+    /// Whether one that isn't there yet is made. Yes, by default.
+    pub create: bool,
+    /// The clock that a store in memory tells ages by.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Opening { create: true, clock: clock::system() }
+    }
+}
+
+type Opened = Pin<Box<dyn Future<Output = Result<AnyStore, StoreError>> + Send>>;
+type Opener = Arc<dyn Fn(String, Opening) -> Opened + Send + Sync>;
+
+/// Kinds of stores by id, which is the scheme of their URLs.
+#[derive(Clone, Default)]
+pub struct Registry {
+    kinds: BTreeMap<String, Opener>,
+}
+
+impl Registry {
+    /// A registry without any kind.
+    #[must_use]
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// All kinds that this build has.
+    #[must_use]
+    pub fn standard() -> Registry {
+        let mut kinds: BTreeMap<String, Opener> = BTreeMap::new();
+        kinds.insert("memory".to_owned(), opener(memory));
+        #[cfg(feature = "sqlite")]
+        kinds.insert("sqlite".to_owned(), opener(sqlite));
+        Registry { kinds }
+    }
+
+    /// Adds a kind. `open` gets what follows `id:` in a URL.
+    ///
+    /// # Errors
+    /// When there is such a kind already, or the id is not lower-case letters, digits, `+`, `-` and `.` that begin with a letter.
+    pub fn register<F, Fut>(&mut self, id: &str, open: F) -> Result<(), InvalidInput>
+    where
+        F: Fn(String, Opening) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<AnyStore, StoreError>> + Send + 'static,
+    {
+        let is_scheme =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-.".contains(&byte);
+        if !id.starts_with(|c: char| c.is_ascii_lowercase()) || !id.bytes().all(is_scheme) {
+            return Err(InvalidInput::new(format!(
+                "{id:?} can't be the id of a store; take lower-case letters and digits, beginning with a letter"
+            )));
+        }
+        if self.kinds.contains_key(id) {
+            return Err(InvalidInput::new(format!(
+                "there is a store {id:?} already; register this one by another id"
+            )));
+        }
+        self.kinds.insert(id.to_owned(), opener(open));
+        Ok(())
+    }
+
+    /// The ids of all kinds, in order.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.kinds.keys().map(String::as_str)
+    }
+
+    /// Opens the store at `url`.
+    ///
+    /// # Errors
+    /// `Invalid` when the URL has no scheme or one that is not known, which lists those that are; otherwise as the store's own
+    /// opening. No error repeats more of the URL than its scheme, as the rest may hold a password.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the store may have been made, or not.
+    pub async fn open(&self, url: &str, opening: Opening) -> Result<AnyStore, StoreError> {
+        let known = || self.ids().collect::<Vec<_>>().join(", ");
+        let Some((id, rest)) = url.split_once(':') else {
+            let text =
+                format!("the store's URL has no scheme; write one of {}, a colon, and the place", known());
+            return Err(StoreError::invalid(text));
+        };
+        match self.kinds.get(id) {
+            Some(open) => open(rest.to_owned(), opening).await,
+            None => {
+                let shown: String = id.chars().take(20).collect();
+                let text = format!("no store is called {shown:?}; this build knows {}", known());
+                Err(StoreError::invalid(text))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.ids()).finish()
+    }
+}
+
+fn opener<F, Fut>(open: F) -> Opener
+where
+    F: Fn(String, Opening) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<AnyStore, StoreError>> + Send + 'static,
+{
+    Arc::new(move |rest, opening| Box::pin(open(rest, opening)))
+}
+
+async fn memory(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
+    if !rest.is_empty() {
+        return Err(StoreError::invalid("the store memory: takes nothing after the colon"));
+    }
+    Ok(AnyStore::new(MemoryStore::new(format!("memory:{:016x}", clock::instance()), opening.clock)))
+}
+
+#[cfg(feature = "sqlite")]
+async fn sqlite(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
+    let path = rest.strip_prefix("//").unwrap_or(&rest);
+    if path.is_empty() {
+        return Err(StoreError::invalid(
+            "the store sqlite: names no file; write sqlite:leases.db, for example",
+        ));
+    }
+    let config = tenure_sqlite::SqliteConfig::new(path).create(opening.create);
+    match tokio::task::spawn_blocking(|| tenure_sqlite::SqliteStore::open(config)).await {
+        Ok(store) => Ok(AnyStore::new(store?)),
+        Err(error) => Err(StoreError::unavailable(format!("the store's code failed: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn kinds_are_opened_by_their_ids_and_an_unknown_one_is_told_which_there_are() {
+        let mut stores = Registry::standard();
+        assert!(stores.register("memory", memory).unwrap_err().to_string().contains("already"));
+        for bad in ["", "A", "1a", "a b", "a:"] {
+            assert!(stores.register(bad, memory).is_err(), "{bad:?}");
+        }
+        stores.register("ours", |_, opening| memory(String::new(), opening)).unwrap();
+        assert!(stores.open("ours:anything", Opening::default()).await.is_ok());
+        assert!(stores.ids().any(|id| id == "ours"));
+        let error = stores.open("postgres://u:secret@h/d", Opening::default()).await.unwrap_err().to_string();
+        assert!(error.contains("memory, ours") && !error.contains("secret"), "{error}");
+        for bad in ["leases.db", "memory:x", ""] {
+            assert!(stores.open(bad, Opening::default()).await.is_err(), "{bad}");
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn a_sqlite_file_is_opened_by_its_url() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", dir.path().join("a.db").display());
+        let stores = Registry::standard();
+        let missing = Opening { create: false, ..Opening::default() };
+        assert!(stores.open(&url, missing.clone()).await.is_err());
+        stores.open(&url, Opening::default()).await.unwrap();
+        assert!(stores.open(&url, missing).await.is_ok());
+        assert!(stores.open("sqlite:", Opening::default()).await.is_err());
+    }
+}
