@@ -127,7 +127,7 @@ impl SectionBuilder {
         let inner = Arc::new(Inner {
             store: self.store.clone(),
             clock: Arc::clone(&clock),
-            key,
+            key: key.clone(),
             holder,
             commands,
             last_id: AtomicU64::new(0),
@@ -139,7 +139,8 @@ impl SectionBuilder {
         let sink = Told { inner: Arc::downgrade(&inner) };
         // Nobody waits for ranges to become free, so hints of changes are of no use.
         let (_, listen) = watch::channel(false);
-        let driver = Driver { machine, store: self.store, clock, commands: receiver, listen, sink };
+        let watches = key.as_str().to_owned();
+        let driver = Driver { machine, store: self.store, clock, commands: receiver, listen, watches, sink };
         tokio::spawn(driver.run(|| SectionCommand::Stop));
         Ok(Section { inner })
     }
