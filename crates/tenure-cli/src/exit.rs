@@ -39,12 +39,13 @@ Exit codes:
    66  no such record, or nobody holds it
    69  the store can't be reached, opened or written
    70  tenure itself failed
-   75  held by another (run --try, or --wait is over)
-   76  the lease was lost or withdrawn while CMD ran; CMD was stopped
+   75  held by another (run --try, or --wait is over; range: all of it)
+   76  the lease was lost or withdrawn, or its time was over, while CMD ran; CMD was stopped
   126  CMD can't be executed
   127  CMD isn't found
 128+N  ended by signal N (130: interrupted)
 Any other status is that of the CMD of `run` or `elect`, which is passed on.";
+Any other status is that of the CMD of `run` or `range`, which is passed on.";
 
 /// Why a verb ends without having done what was asked.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ mod keeper;
 mod meant;
 mod ops;
 mod process;
+mod range;
 mod run;
 mod say;
 mod signals;
@@ -80,6 +81,7 @@ async fn on_store(url: &Url, verb: Verb) -> Result<u8, Failure> {
         Verb::Run(typed) => run::run(url, typed.meant()?).await,
         Verb::Elect(typed) => elect::elect(url, typed.meant()?).await,
         Verb::Leader(typed) => ops::leader(url, &typed).await,
+        Verb::Range(typed) => range::range(url, typed.meant()?).await,
         Verb::Work(typed) => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             work::work(url, typed.meant(cores)?).await

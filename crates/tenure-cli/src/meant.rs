@@ -6,6 +6,7 @@ use crate::work::unit::JobName;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
+use tenure::range::KeyRange;
 use tenure::{Key, Ttl};
 
 /// How long to wait for a key that another holds.
@@ -64,6 +65,26 @@ impl args::Elect {
             return Err(Failure::usage("--on-change is empty; write a command for sh(1), or leave it out"));
         }
         Ok(Elect { term, on_change: self.on_change })
+/// `range`.
+#[derive(Debug, Clone)]
+pub(crate) struct Range {
+    pub(crate) section: String,
+    pub(crate) range: KeyRange,
+    pub(crate) duration: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) command: Template,
+}
+impl args::Range {
+    pub(crate) fn meant(self) -> Result<Range, Failure> {
+        let range: KeyRange = self.range.replacen("..", "_", 1).parse()?;
+        if range.is_empty() {
+            return Err(Failure::usage(format!("there is no key in {}; LO must be below HI", self.range)));
+        }
+        Ok(Range {
+            section: key(&self.section)?.as_str().to_owned(),
+            range,
+            duration: ttl(self.duration)?,
+        })
     }
 }
 

@@ -106,6 +106,11 @@ impl Running {
         Ok(Running { child, group, keeper, leash })
     }
 
+    /// The command's standard input, if it is a pipe.
+    pub(crate) fn input(&mut self) -> Option<std::process::ChildStdin> {
+        self.child.stdin.take()
+    }
+
     pub(crate) fn group(&self) -> i32 {
         self.group
     }

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 /// Why a command was stopped.
 #[derive(Debug)]
-enum Why {
+pub(crate) enum Why {
     Signal(i32),
     Revoked,
     Losing,
@@ -253,20 +253,22 @@ fn start(
 }
 
 /// A command that was told to stop.
-struct Stopping {
+pub(crate) struct Stopping {
     why: Why,
     kill_at: Duration,
     killed_at: Option<Duration>,
+    /// The lease's time is over, whatever else.
+    for_time: bool,
 }
 
 impl Stopping {
     /// Sends TERM, with KILL to follow. If it was stopping already, that may come sooner.
-    fn begin(stop: &mut Option<Stopping>, why: Why, within: Duration, leash: &Leash) {
+    pub(crate) fn begin(stop: &mut Option<Stopping>, why: Why, within: Duration, leash: &Leash) {
         let kill_at = boottime() + within;
         match stop {
             None => {
                 leash.signal(Signal::SIGTERM);
-                *stop = Some(Stopping { why, kill_at, killed_at: None });
+                *stop = Some(Stopping { why, kill_at, killed_at: None, for_time: false });
             }
             Some(stop) => {
                 if matches!(why, Why::Signal(_)) {
@@ -277,8 +279,32 @@ impl Stopping {
         }
     }
 
+    /// As [`Stopping::begin`], because time is over: whatever it was stopped for before.
+    pub(crate) fn begin_for_time(stop: &mut Option<Stopping>, within: Duration, leash: &Leash) {
+        Stopping::begin(stop, Why::Losing, within, leash);
+        if let Some(stop) = stop {
+            stop.for_time = true;
+        }
+    }
+
+    pub(crate) fn is_for_time(&self) -> bool {
+        self.for_time
+    }
+
+    pub(crate) fn is_by_signal(&self) -> bool {
+        matches!(self.why, Why::Signal(_))
+    }
+
+    /// How the verb ends: as the user wanted, or as `lost` says.
+    pub(crate) fn failure(&self, lost: impl FnOnce() -> Failure) -> Failure {
+        match self.why {
+            Why::Signal(signal) => Failure::by_signal(signal),
+            _ => lost(),
+        }
+    }
+
     /// Sends KILL when its time has come; true if even that has not helped for long.
-    fn is_overdue(&mut self, leash: &Leash) -> bool {
+    pub(crate) fn is_overdue(&mut self, leash: &Leash) -> bool {
         const LONG: Duration = Duration::from_secs(5);
         let now = boottime();
         match self.killed_at {

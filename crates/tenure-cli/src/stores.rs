@@ -1,9 +1,10 @@
 //! Stores by URL.
 
-use crate::exit::{Failure, INTERNAL, UNAVAILABLE};
+use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tenure::registry::{Opening, Registry};
 use tenure::{AnyStore, Clock};
 
 /// A store as named by `--store`.
@@ -74,22 +75,22 @@ impl Url {
 
     /// Opens the store.
     pub(crate) async fn open(&self, missing: Missing, clock: Arc<dyn Clock>) -> Result<AnyStore, Failure> {
+        if let (Url::Sqlite(path), Missing::Refuse) = (self, missing)
+            && !path.exists()
+        {
+            let path = escaped(&path.to_string_lossy());
+            let text = format!("there is no store at {path}; name another by --store or TENURE_STORE");
+            return Err(Failure::new(UNAVAILABLE, text));
+        }
+        let opening = Opening { create: missing == Missing::Create, clock };
+        Ok(Registry::standard().open(&self.plain(), opening).await?)
+    }
+
+    /// As the library's registry of stores understands it.
+    fn plain(&self) -> String {
         match self {
-            Url::Memory => Ok(AnyStore::new(tenure::MemoryStore::new("memory", clock))),
-            Url::Sqlite(path) => {
-                if missing == Missing::Refuse && !path.exists() {
-                    let path = escaped(&path.to_string_lossy());
-                    let text =
-                        format!("there is no store at {path}; name another by --store or TENURE_STORE");
-                    return Err(Failure::new(UNAVAILABLE, text));
-                }
-                let config = tenure::sqlite::SqliteConfig::new(path).create(missing == Missing::Create);
-                let opened = tokio::task::spawn_blocking(|| tenure::sqlite::SqliteStore::open(config)).await;
-                match opened {
-                    Ok(store) => Ok(AnyStore::new(store?)),
-                    Err(error) => Err(Failure::new(INTERNAL, error.to_string())),
-                }
-            }
+            Url::Sqlite(path) => format!("sqlite:{}", path.to_string_lossy()),
+            Url::Memory => "memory:".to_owned(),
         }
     }
 }

@@ -5,9 +5,8 @@ use crate::deed::Deed;
 use crate::fault::{Fault, Faults};
 use crate::invariants::Violation;
 use crate::scenario::{self, Scenario};
-use crate::world::{Setup, Tally, World};
 use crate::sections;
-use crate::world::{Setup, World};
+use crate::world::{Setup, Tally, World};
 use std::fmt;
 use tenure_core::{Bugs, InvalidInput};
 

@@ -12,6 +12,7 @@ use crate::work::unit::{JobName, Status, Unit};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tenure::range as section;
 use tenure::{Expect, Fence, Key, Leases, Listed, Outcome, Record, Store, StoreExt, Stored, Wall, Write};
 
 /// What is to be done about records.
@@ -23,6 +24,8 @@ struct Plan {
     bury: Vec<(Key, Stored)>,
     /// Vacant and old, but units of a job that isn't finished.
     unfinished: usize,
+    /// Sections in which ranges are held, or may be.
+    sections: usize,
     damaged: usize,
 }
 
@@ -41,6 +44,9 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
         ));
         if plan.unfinished > 0 {
             say::note(format!("{} kept: their jobs are not finished", count(plan.unfinished, "unit")));
+        }
+        if plan.sections > 0 {
+            say::note(format!("{} kept: ranges in them may be held", count(plan.sections, "section")));
         }
         if plan.damaged > 0 {
             say::note(format!("{} left as they are; see `tenure ls`", count(plan.damaged, "damaged record")));
@@ -64,6 +70,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
             "removed": done.0,
             "sessions_ended": done.1,
             "kept_for_unfinished_jobs": plan.unfinished,
+            "kept_sections": plan.sections,
             "damaged": plan.damaged,
         }))?;
     } else if !typed.dry_run {
@@ -108,6 +115,10 @@ fn plan(listing: Vec<Listed>, unfinished: &BTreeSet<String>, older_than: Duratio
             None if !is_older(older_than) => {}
             None if JobName::of_key(&key).is_some_and(|(job, _)| unfinished.contains(job)) => {
                 plan.unfinished += 1
+            }
+            // A section has no tenure, but leases of ranges; and its fences must not begin lower when it is made anew.
+            None if key.as_str().starts_with(section::PREFIX) && !section::is_over(&stored, now) => {
+                plan.sections += 1
             }
             None => plan.remove.push((key, stored)),
         }

@@ -3,6 +3,7 @@
 //! The real machine of `tenure-core` is stepped, as in the worlds of leases; a section has no session, no mail and no waiting, so
 //! its world is a smaller one.
 
+mod faults;
 mod messages;
 mod users;
 mod world;

@@ -43,8 +43,8 @@ pub(super) struct Node {
     pause_turn: u32,
     pub(super) inbox: VecDeque<Input>,
     /// A step that was taken before a pause and shows after it.
-    held_back: Option<Step<SectionNotice>>,
-    wake_at: Option<Tick>,
+    pub(super) held_back: Option<Step<SectionNotice>>,
+    pub(super) wake_at: Option<Tick>,
     pub(super) tasks: Vec<(Doing, u32)>,
     pub(super) views: BTreeMap<LeaseId, View>,
     /// When each entry of ours was sent.
@@ -66,7 +66,7 @@ pub(super) struct World {
     pub(super) dice: Dice,
     pub(super) spec: Spec,
     bugs: Bugs,
-    without: Faults,
+    pub(super) without: Faults,
     pub(super) key: Key,
     pub(super) nodes: Vec<Node>,
     pub(super) store: Registers,
@@ -237,7 +237,7 @@ impl World {
         }
     }
 
-    fn kill(&mut self, index: usize) {
+    pub(super) fn kill(&mut self, index: usize) {
         self.tell(|| format!("n{index} ** dies"));
         let node = &mut self.nodes[index];
         node.life += 1;
@@ -337,69 +337,6 @@ impl World {
             self.deliver(index, input);
         }
         self.deliver(index, Input::Event(Event::Wake));
-    }
-
-    /// Whether a fault befalls a call.
-    pub(super) fn befalls(&mut self, fault: Fault) -> bool {
-        let chance =
-            self.spec.calls.iter().find(|(kind, _)| *kind == fault).map_or(0.0, |(_, chance)| *chance);
-        let befalls = !self.calm && self.dice.chance(chance) && !self.without.has(fault);
-        self.faults[fault as usize] += u64::from(befalls);
-        befalls
-    }
-
-    fn schedule_strike(&mut self, kind: usize) {
-        let (_, in_a_hundred) = self.spec.faults[kind];
-        let mean = self.spans(100) as f64 / in_a_hundred;
-        self.later(mean as True, What::Strike(kind));
-    }
-
-    fn strike(&mut self, kind: usize) {
-        if self.calm {
-            return;
-        }
-        self.schedule_strike(kind);
-        let (fault, _) = self.spec.faults[kind];
-        if self.without.has(fault) {
-            return;
-        }
-        self.faults[fault as usize] += 1;
-        let (t, index) = (self.t, self.dice.index(self.nodes.len()));
-        let span = self.dice.span(self.spans(1));
-        self.tell(|| format!("n{index} ** {}", fault.about()));
-        match fault {
-            Fault::Crash => self.kill(index),
-            Fault::Pause => self.pause(index, span),
-            Fault::Suspend => {
-                if self.nodes[index].machine.is_some() && self.nodes[index].held_back.is_none() {
-                    self.nodes[index].clock.set_pace(t, Pace::Suspended);
-                    if self.dice.chance(0.4) {
-                        let leap = self.dice.below(self.spans(3));
-                        self.nodes[index].clock.leap(t, leap);
-                    }
-                    self.pause(index, span * 3);
-                }
-            }
-            Fault::Rate => {
-                let rate = self.dice.between(900_000, 1_100_000);
-                let node = &mut self.nodes[index];
-                node.clock.set_rate(t, rate);
-                if let Some(at) = node.wake_at {
-                    let (when, life) = (node.clock.when(at), node.life);
-                    self.at(when, What::Wake(index, life));
-                }
-            }
-            Fault::WallJump | Fault::WallDecade => {
-                let most: i64 = if fault == Fault::WallJump { 3_600_000 } else { 315_360_000_000 };
-                let off = self.dice.between(0, 2 * most as u64) as i64 - most;
-                self.nodes[index].clock.set_wall_offset(off);
-            }
-            Fault::StoreClock => {
-                let by = self.dice.between(0, 7200 * SECOND) as i64 - 3600 * SECOND as i64;
-                self.store.jump_clock(by);
-            }
-            _ => self.deliver(index, Input::Event(Event::Wake)),
-        }
     }
 
     /// `gc` with clocks that are right: removes the section when nothing in it is held.

@@ -47,10 +47,17 @@ impl RangeLease {
         self.deadline.since(self.clock.held())
     }
 
+    /// How long the lease itself is held: the grace period and a little more than [`RangeLease::remaining`]. Zero if nothing was
+    /// obtained.
+    #[must_use]
+    pub fn held_for(&self) -> Duration {
+        if self.fence.is_some() { self.until.since(self.clock.held()) } else { Duration::ZERO }
+    }
+
     /// Whether the lease is held at this instant. Takes a few nanoseconds and no I/O. Never if nothing was obtained.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.fence.is_some() && self.clock.held() < self.until
+        !self.held_for().is_zero()
     }
 
     /// Cancelled when the body has to end: it has the grace period from then on.

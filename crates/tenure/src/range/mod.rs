@@ -49,4 +49,4 @@ pub use builder::SectionBuilder;
 pub use lease::RangeLease;
 pub use section::Section;
 pub use tenure_core::range::{KeyRange, Point, RangeSet};
-pub use tenure_core::section::Entry;
+pub use tenure_core::section::{Entry, Ledger, PREFIX, is_over};
