@@ -95,23 +95,6 @@ pub(crate) struct Elect {
     /// the last one counts
     #[arg(long, value_name = "CMD")]
     pub(crate) on_change: Option<OsString>,
-/// Run a command for the keys of a range that nobody else works on.
-/// What of LO..HI no other process holds in SECTION is leased for a fixed time, and CMD runs with it, once. CMD finds the ranges
-/// on its standard input, one a line, and in TENURE_RANGES with spaces between (if they fit): low_high in hexadecimal digits, the
-/// high end excluded. TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE are as for `run`, but the deadline is never prolonged: then CMD
-/// gets TERM, and after the grace period KILL, before anyone else can have the ranges, also when tenure itself is killed or
-/// stopped meanwhile. If all of it is held by others, CMD does not run and the status is 75.
-/// The first INT, TERM or HUP stops CMD cleanly and then hands the ranges back; a second one does so at once.
-pub(crate) struct Range {
-    /// The name of the section
-    pub(crate) section: OsString,
-    /// The keys: two hexadecimal numbers, of any width, the second excluded
-    #[arg(value_name = "LO..HI")]
-    pub(crate) range: String,
-    /// How long the ranges are leased; CMD has some 0.7 of it, that is less a margin for clocks that drift and the grace period
-    #[arg(long = "for", value_name = "TIME", value_parser = span, default_value = "10m")]
-    pub(crate) duration: Duration,
-    /// Between TERM and KILL when CMD is stopped; when the time is over, an eighth of it at most
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -130,6 +113,33 @@ pub(crate) struct Leader {
     /// Print JSON: one document, or with --follow one in each line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Run a command for the keys of a range that nobody else works on.
+///
+/// What of LO..HI no other process holds in SECTION is leased for a fixed time, and CMD runs with it, once. CMD finds the ranges
+/// on its standard input, one a line, and in TENURE_RANGES with spaces between (if they fit): low_high in hexadecimal digits, the
+/// high end excluded. TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE are as for `run`, but the deadline is never prolonged: then CMD
+/// gets TERM, and after the grace period KILL, before anyone else can have the ranges, also when tenure itself is killed or
+/// stopped meanwhile. If all of it is held by others, CMD does not run and the status is 75.
+///
+/// The first INT, TERM or HUP stops CMD cleanly and then hands the ranges back; a second one does so at once.
+#[derive(Debug, Parser)]
+pub(crate) struct Range {
+    /// The name of the section
+    pub(crate) section: OsString,
+    /// The keys: two hexadecimal numbers, of any width, the second excluded
+    #[arg(value_name = "LO..HI")]
+    pub(crate) range: String,
+    /// How long the ranges are leased; CMD has some 0.7 of it, that is less a margin for clocks that drift and the grace period
+    #[arg(long = "for", value_name = "TIME", value_parser = span, default_value = "10m")]
+    pub(crate) duration: Duration,
+    /// Between TERM and KILL when CMD is stopped; when the time is over, an eighth of it at most
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) grace: Duration,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Share units of work with other processes: a distributed xargs.

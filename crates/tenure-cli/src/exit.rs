@@ -44,8 +44,7 @@ Exit codes:
   126  CMD can't be executed
   127  CMD isn't found
 128+N  ended by signal N (130: interrupted)
-Any other status is that of the CMD of `run` or `elect`, which is passed on.";
-Any other status is that of the CMD of `run` or `range`, which is passed on.";
+Any other status is that of the CMD of `run`, `elect` or `range`, which is passed on.";
 
 /// Why a verb ends without having done what was asked.
 #[derive(Debug)]

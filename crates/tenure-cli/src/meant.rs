@@ -65,6 +65,9 @@ impl args::Elect {
             return Err(Failure::usage("--on-change is empty; write a command for sh(1), or leave it out"));
         }
         Ok(Elect { term, on_change: self.on_change })
+    }
+}
+
 /// `range`.
 #[derive(Debug, Clone)]
 pub(crate) struct Range {
@@ -74,6 +77,7 @@ pub(crate) struct Range {
     pub(crate) grace: Duration,
     pub(crate) command: Template,
 }
+
 impl args::Range {
     pub(crate) fn meant(self) -> Result<Range, Failure> {
         let range: KeyRange = self.range.replacen("..", "_", 1).parse()?;
@@ -84,6 +88,8 @@ impl args::Range {
             section: key(&self.section)?.as_str().to_owned(),
             range,
             duration: ttl(self.duration)?,
+            grace: self.grace,
+            command: Template::new(self.command)?,
         })
     }
 }
