@@ -248,6 +248,28 @@ async fn verdicts_decide_about_units_whose_tasks_return() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_task_returns_after_it_was_told_to_end_does_not_make_its_unit_done() {
+    let world = World::new();
+    let fleet = create(&world, 3).await;
+    for how in ["stop", "leave", "drop"] {
+        let a = member(&world, how.len() as u64 * 7);
+        let (worker, held) = (a.worker.clone(), a.worker.clone());
+        let run = tokio::spawn(async move { worker.run(|unit| async move { unit.cancelled().await }).await });
+        wait_until(|| held.held().len() == 3).await;
+        match how {
+            "stop" => a.worker.stop().await,
+            "leave" => a.worker.leave().await,
+            _ => run.abort(),
+        }
+        settle().await;
+        tokio::time::sleep(TTL / 2).await;
+        let open =
+            fleet.list().await.unwrap().units.into_iter().filter(|unit| unit.spec.status == Status::Open);
+        assert_eq!(open.count(), 3, "{how}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn operators_pin_drain_and_withdraw() {
     let world = World::new();
     let fleet = create(&world, 4).await;

@@ -37,6 +37,34 @@
 //! # Scheduled jobs
 //! Where every node has the same schedule, either the leader alone runs the jobs (ask [`Candidate::is_leader`] at each
 //! tick), or each job is locked by name ([`Locker`]), so that runs are spread over the nodes.
+//!
+//! # Many keys over many nodes
+//! Candidates of many nodes for many keys end up wherever chance puts them: mostly on the node that came first. To spread
+//! leaderships evenly, whatever nodes come and go, make each key a unit of a [fleet](crate::fleet): a node leads those that are
+//! assigned to it.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use tenure::fleet::{Fleet, NewUnit};
+//!
+//! let keys = Fleet::new(tenure::memory(), "leaders")?;
+//! keys.create_all(["billing", "search", "mail", "audit"].map(NewUnit::named)).await?;
+//! let nodes = [keys.join().start()?, keys.join().start()?];
+//! # let watched = nodes.clone();
+//! # tokio::spawn(async move {
+//! #     while watched.iter().any(|node| node.held().len() != 2) { tokio::task::yield_now().await }
+//! #     for node in watched { node.leave().await }
+//! # });
+//! let lead = |node: tenure::fleet::Worker| async move {
+//!     node.run(|key| async move {
+//!         println!("leading {} with fence {}", key.name(), key.fence());
+//!         key.cancelled().await;
+//!     }).await;
+//! };
+//! let [first, second] = nodes;
+//! tokio::join!(lead(first), lead(second));
+//! # Ok(()) }
+//! ```
 
 mod bodies;
 mod builder;

@@ -87,7 +87,7 @@ where
         Told { why: None, within: within.max(Duration::from_millis(1)) }
     };
     match supervise(&unit, task, grace, unit.token().clone(), told).await {
-        Ending::Done(Ok(Verdict::Done)) if unit.draining().is_none() => {
+        Ending::Done(Ok(Verdict::Done)) if !unit.token().is_cancelled() => {
             // It may have been lost meanwhile, which has been told.
             let _ = assignment.finish(None).await;
         }

@@ -174,7 +174,9 @@ impl Unit {
             Some(Reply::Lost(loss)) => Err(LeaseError::Lost(loss)),
             Some(Reply::Failed(error)) => Err(LeaseError::Store(error)),
             Some(Reply::Released(_)) => Err(LeaseError::Lost(Loss::Released)),
-            None => Err(self.loss().map_or(LeaseError::Stopped, LeaseError::Lost)),
+            // Something else has been asked about the unit since, which only giving it up does; or the worker has stopped.
+            None if inner.users().over => Err(self.loss().map_or(LeaseError::Stopped, LeaseError::Lost)),
+            None => Err(LeaseError::Lost(self.loss().unwrap_or(Loss::Released))),
         }
     }
 
