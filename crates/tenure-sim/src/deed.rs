@@ -1,6 +1,13 @@
 //! What happened in a world besides faults: the moments that scenarios are about. A scenario in which none of its moments
 //! ever came would prove nothing, so they are counted, reported and asserted.
 
+use crate::clock::True;
+use crate::node::{Stage, View};
+use crate::registers::Landed;
+use crate::world::World;
+use tenure_core::op::{Expect, Write};
+use tenure_core::{Key, Record};
+
 /// A kind of moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -83,6 +90,70 @@ impl Deed {
             Deed::LeftToExpire => "what could not be ended was left to expire",
             Deed::RefusedByResource => "the resource refused a deposed holder's write",
             Deed::DiedHolding => "a process died while it held something",
+        }
+    }
+}
+
+impl World {
+    /// A write met `standing` instead of what it expected.
+    pub(crate) fn note_refusal(&mut self, write: &Write, posted: True, standing: &Record) {
+        let (ours, theirs) = (&write.record.tenure, &standing.tenure);
+        let deposed = standing.fence > write.record.fence;
+        match (ours, theirs) {
+            (Some(ours), Some(theirs)) if ours.id != write.record.nonce => {
+                if ours.id == theirs.id && !theirs.mail.is_empty() {
+                    self.tally.deed(Deed::MailMetRenewal);
+                } else if deposed {
+                    self.tally.deed(Deed::LateRenewal);
+                }
+            }
+            (Some(ours), None) if ours.id != write.record.nonce && deposed => {
+                self.tally.deed(Deed::LateRenewal)
+            }
+            (None, Some(_)) if deposed => self.tally.deed(Deed::LateRelease),
+            (Some(_), Some(_)) if write.expect == Expect::Vacant => {
+                let key = self.keys.iter().position(|key| *key == write.key);
+                if key.is_some_and(|key| self.fresh[key] > posted) {
+                    self.tally.deed(Deed::FreshRowRace);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A write took effect: what does that come to?
+    pub(crate) fn note_deed(
+        &mut self,
+        index: usize,
+        life: u32,
+        key: &Key,
+        ours: Option<usize>,
+        landed: &Landed,
+    ) {
+        let (before, Some(new)) = (&landed.before, &landed.after.tenure) else { return };
+        if new.id != landed.after.nonce {
+            return self.tally.deed(Deed::Renewed);
+        }
+        if before.is_none()
+            && let Some(key) = ours
+        {
+            self.fresh[key] = self.t;
+        }
+        let Some(old) = before.as_ref().and_then(|record| record.tenure.as_ref()) else { return };
+        if landed.before.as_ref().is_some_and(|record| record.fence == landed.after.fence) {
+            return self.tally.deed(Deed::HandedOver);
+        }
+        if old.holder == new.holder {
+            if *key == self.nodes[index].session {
+                self.tally.deed(Deed::OwnSessionAgain);
+            }
+            return;
+        }
+        self.tally.deed(Deed::TakenOver);
+        let node = &self.nodes[index];
+        let tries = |view: &View| Some(view.key) == ours && view.tries && view.stage == Stage::Wanted;
+        if node.life == life && node.views.iter().any(tries) {
+            self.tally.deed(Deed::TakenByTrying);
         }
     }
 }

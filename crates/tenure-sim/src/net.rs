@@ -1,7 +1,6 @@
 //! The network between nodes and store, and the driver's part: calls that take too long are reported as such.
 
 use crate::clock::{MILLI, True};
-use crate::deed::Deed;
 use crate::fault::Fault;
 use crate::invariants::s4::Claim;
 use crate::invariants::{self, Rule};
@@ -9,8 +8,8 @@ use crate::node::{Beat, Input, Stage};
 use crate::registers::Landed;
 use crate::trace::{Story, describe};
 use crate::world::{What, World};
-use tenure_core::op::{Answer, Expect, Op, OpId, Outcome, Request, Write};
-use tenure_core::{ErrorKind, HolderId, Key, Nonce, Now, Record, StoreError, Tick, Token};
+use tenure_core::op::{Answer, Op, OpId, Outcome, Request};
+use tenure_core::{ErrorKind, HolderId, Key, Nonce, Now, StoreError, Tick, Token};
 
 /// A request on its way.
 #[derive(Debug, Clone)]
@@ -262,62 +261,6 @@ impl World {
             self.give_up(&envelope, envelope.gives_up);
         } else {
             self.post_reply(answers, &envelope, claim, result);
-        }
-    }
-
-    /// A write met `standing` instead of what it expected.
-    fn note_refusal(&mut self, write: &Write, posted: True, standing: &Record) {
-        let (ours, theirs) = (&write.record.tenure, &standing.tenure);
-        let deposed = standing.fence > write.record.fence;
-        match (ours, theirs) {
-            (Some(ours), Some(theirs)) if ours.id != write.record.nonce => {
-                if ours.id == theirs.id && !theirs.mail.is_empty() {
-                    self.tally.deed(Deed::MailMetRenewal);
-                } else if deposed {
-                    self.tally.deed(Deed::LateRenewal);
-                }
-            }
-            (Some(ours), None) if ours.id != write.record.nonce && deposed => {
-                self.tally.deed(Deed::LateRenewal)
-            }
-            (None, Some(_)) if deposed => self.tally.deed(Deed::LateRelease),
-            (Some(_), Some(_)) if write.expect == Expect::Vacant => {
-                let key = self.keys.iter().position(|key| *key == write.key);
-                if key.is_some_and(|key| self.fresh[key] > posted) {
-                    self.tally.deed(Deed::FreshRowRace);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// A write took effect: what does that come to?
-    fn note_deed(&mut self, index: usize, life: u32, key: &Key, ours: Option<usize>, landed: &Landed) {
-        let (before, Some(new)) = (&landed.before, &landed.after.tenure) else { return };
-        if new.id != landed.after.nonce {
-            return self.tally.deed(Deed::Renewed);
-        }
-        if before.is_none()
-            && let Some(key) = ours
-        {
-            self.fresh[key] = self.t;
-        }
-        let Some(old) = before.as_ref().and_then(|record| record.tenure.as_ref()) else { return };
-        if landed.before.as_ref().is_some_and(|record| record.fence == landed.after.fence) {
-            return self.tally.deed(Deed::HandedOver);
-        }
-        if old.holder == new.holder {
-            if *key == self.nodes[index].session {
-                self.tally.deed(Deed::OwnSessionAgain);
-            }
-            return;
-        }
-        self.tally.deed(Deed::TakenOver);
-        let node = &self.nodes[index];
-        let tries =
-            |view: &crate::node::View| Some(view.key) == ours && view.tries && view.stage == Stage::Wanted;
-        if node.life == life && node.views.iter().any(tries) {
-            self.tally.deed(Deed::TakenByTrying);
         }
     }
 
