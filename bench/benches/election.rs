@@ -16,6 +16,8 @@ use tenure_store::{Fault, FaultyStore, MeteredStore};
 type Error = Box<dyn std::error::Error>;
 
 const TTL: Duration = Duration::from_secs(1);
+/// Long enough for the other one to lead first.
+const COOLDOWN: Duration = Duration::from_millis(50);
 
 fn main() -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -66,9 +68,7 @@ async fn resigning<S: Store + Clone>(
     let lines = [MeteredStore::new(first), MeteredStore::new(second)];
     let candidates = lines
         .iter()
-        .map(|line| {
-            Candidate::new(AnyStore::new(line.clone())).ttl(TTL * 10).cooldown(Duration::ZERO).start()
-        })
+        .map(|line| Candidate::new(AnyStore::new(line.clone())).ttl(TTL * 10).cooldown(COOLDOWN).start())
         .collect::<Result<Vec<_>, _>>()?;
     let (mut gaps, mut most, mut after_release) = (Vec::new(), 0, Vec::new());
     for _ in 0..times {

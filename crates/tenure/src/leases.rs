@@ -9,7 +9,9 @@ use crate::users::{Asked, News, Reply, Users};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::{Clock, Command, HolderId, InvalidInput, Key, LeaseId, Loss, Nonce, Nonces, Tick, Ttl};
+use tenure_core::{
+    Clock, Command, HolderId, InvalidInput, Key, LeaseId, Loss, Nonce, Nonces, Notice, Tick, Ttl,
+};
 use tenure_store::AnyStore;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -201,11 +203,15 @@ impl Inner {
         reply
     }
 
-    /// From now on, all that is told of `lease` goes to `listener`.
+    /// From now on, all that is told of `lease` goes to `listener`, and all that is told of the session, beginning with how it
+    /// is now.
     pub(crate) fn listen_to(&self, lease: LeaseId, listener: mpsc::UnboundedSender<News>) {
         let mut users = self.users();
         // After a stop nothing is told any more: the sender is dropped, and with it the wait ends.
         if !users.over {
+            // Under the same lock as what is told, so that nothing comes in between.
+            let notice = Notice::SessionValid(self.session.until());
+            let _ = listener.send(News { notice, cell: None });
             users.listeners.insert(lease, listener);
         }
     }

@@ -329,6 +329,10 @@ impl Election {
     /// ([`Terms::check`]), so that the bodies have time to end.
     fn fall_back_at(&self, lead: Lead) -> Tick {
         let deadline = if self.terms.rides { self.session_deadline } else { lead.deadline };
+        if deadline == Tick(0) {
+            // Nothing was heard of the session yet, nor is anything believed.
+            return Tick::NEVER;
+        }
         let reserve = self.terms.belief().saturating_sub(self.terms.patience());
         Tick(deadline.0.saturating_sub(u64::try_from(reserve.as_nanos()).unwrap_or(u64::MAX)))
     }

@@ -11,7 +11,7 @@ use crate::users::News;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tenure_core::election::{Cause, Change, Cue, Election, Standing, Term, Turn};
-use tenure_core::{Command, Fence, Key, LeaseId, Notice, Tick};
+use tenure_core::{Command, Fence, Key, LeaseId, Tick};
 use tenure_store::Store;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -104,7 +104,6 @@ impl Runner {
         }
         let (key, id) = (self.shared.key.clone(), self.leases.holder().clone());
         tracing::debug!(name: "election.started", target: "tenure::election", %key, %id);
-        self.cue(Cue::Told(&Notice::SessionValid(self.leases.inner.session.until())));
         self.cue(first);
         while self.machine.standing() != Standing::Stopped {
             let clock = Arc::clone(&self.leases.inner.clock);

@@ -1,0 +1,216 @@
+//! The machine of elections by itself, step by step. Plan: the whole output of the main path: start, win, resign, stand back, bid
+//! again; belief ends with the lease and with the session; falling back for errors by time, and its wake-up; bodies hold a resignation
+//! up, and one that can't be joined leaves the key to expire; a loss while bodies run; a stop from every state; a failed bid
+//! is made again; observing; late, early and foreign cues do no harm.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::time::Duration;
+use tenure_core::election::{Cause, Change, Cue, Election, Standing, Terms, Turn};
+use tenure_core::{
+    Ask, Beat, Bugs, Carry, Command, Fence, Key, LeaseId, Loss, Metadata, Notice, Now, Patience, StoreError,
+    Tick, Ttl, Wall, Want,
+};
+
+const BELIEF: Duration = Duration::from_nanos(8_181_818_181);
+
+fn now(ms: u64) -> Now {
+    Now { held: tick(ms), waited: tick(ms), wall: Wall(ms) }
+}
+
+fn tick(ms: u64) -> Tick {
+    Tick(ms * 1_000_000)
+}
+
+fn until(sent_ms: u64) -> Tick {
+    tick(sent_ms).after(BELIEF)
+}
+
+/// A candidate and the leases that it was given.
+struct Desk {
+    election: Election,
+    leases: u64,
+}
+
+impl Desk {
+    fn new(rides: bool) -> Desk {
+        let terms = Terms::of(Key::new("k").unwrap(), Ttl::new(Duration::from_secs(10)).unwrap());
+        Desk { election: Election::new(Terms { rides, ..terms }, Bugs::NONE), leases: 0 }
+    }
+
+    fn step(&mut self, ms: u64, cue: Cue<'_>) -> Turn {
+        let leases = &mut self.leases;
+        self.election.step(now(ms), cue, &mut || {
+            *leases += 1;
+            LeaseId(*leases)
+        })
+    }
+
+    fn told(&mut self, ms: u64, notice: Notice) -> Turn {
+        self.step(ms, Cue::Told(&notice))
+    }
+
+    /// One that leads by lease 1, whose claim was sent at 0 ms, with fence 7.
+    fn leading() -> Desk {
+        let mut desk = Desk::new(false);
+        desk.step(0, Cue::Start);
+        desk.told(5, acquired(1, until(0)));
+        desk
+    }
+
+    fn leads(&self, ms: u64) -> bool {
+        self.election.leadership(now(ms)).is_some()
+    }
+}
+
+fn acquired(lease: u64, until: Tick) -> Notice {
+    Notice::Acquired { lease: LeaseId(lease), fence: Fence(7), until, metadata: Metadata::new() }
+}
+
+fn bid(lease: u64, rides: bool) -> Command {
+    let (every, after) = (Duration::from_secs(2), Duration::ZERO);
+    let beat = if rides { Beat::Session } else { Beat::Own(Ttl::new(Duration::from_secs(10)).unwrap()) };
+    let (key, carry) = (Key::new("k").unwrap(), Carry::Replace(Metadata::new()));
+    Command::Acquire(LeaseId(lease), Want { key, beat, carry, patience: Patience::Follow { every, after } })
+}
+
+fn watch(lease: u64) -> Command {
+    let Command::Acquire(id, want) = bid(lease, false) else { unreachable!("a bid acquires") };
+    Command::Acquire(id, Want { patience: Patience::Watch { every: Duration::from_secs(2) }, ..want })
+}
+
+fn release(lease: u64) -> Command {
+    Command::Release(LeaseId(lease), None)
+}
+
+fn turn(changes: Vec<Change>, commands: Vec<Command>, wake_at: Option<Tick>) -> Turn {
+    Turn { changes, commands, wake_at }
+}
+
+fn ended(cause: Cause) -> Vec<Change> {
+    vec![Change::StepDown(cause.clone()), Change::Ended(cause), Change::Leader(None)]
+}
+
+#[test]
+fn the_way_of_a_leader_from_its_bid_to_the_next() {
+    let mut desk = Desk::new(false);
+    assert_eq!(desk.step(0, Cue::Start), turn(vec![], vec![bid(1, false)], None));
+    let elected = Change::Elected { lease: LeaseId(1), fence: Fence(7) };
+    assert_eq!(desk.told(5, acquired(1, until(0))), turn(vec![elected], vec![], Some(tick(6000))));
+    assert_eq!(desk.told(2000, Notice::Valid(LeaseId(1), until(1990))).wake_at, Some(tick(7990)));
+    let term = desk.election.leadership(now(2000)).unwrap();
+    assert_eq!((term.fence, term.valid_for), (Fence(7), until(1990).since(tick(2000))));
+    assert_eq!(desk.step(3000, Cue::Resign), turn(ended(Cause::Resigned), vec![release(1)], None));
+    assert!(!desk.leads(3000));
+    let cooling = desk.told(3010, Notice::Released(LeaseId(1), true));
+    assert_eq!(cooling, turn(vec![], vec![watch(2)], Some(tick(7010))));
+    assert_eq!(desk.election.standing(), Standing::StandingBack);
+    assert_eq!(desk.step(7009, Cue::Wake), turn(vec![], vec![], Some(tick(7010))));
+    assert_eq!(desk.step(7010, Cue::Wake), turn(vec![], vec![release(2), bid(3, false)], None));
+    assert_eq!(desk.told(7011, Notice::Released(LeaseId(2), false)), Turn::default());
+}
+
+#[test]
+fn belief_ends_at_the_deadline_whatever_is_told() {
+    let desk = Desk::leading();
+    let last = until(0).0 / 1_000_000;
+    assert!(desk.leads(last) && !desk.leads(last + 1));
+    let mut rider = Desk::new(true);
+    assert_eq!(rider.step(0, Cue::Start).commands, [bid(1, true)]);
+    rider.told(5, acquired(1, Tick::NEVER));
+    assert!(!rider.leads(5), "nothing is known of the session yet");
+    rider.told(6, Notice::SessionValid(until(0)));
+    assert!(rider.leads(last) && !rider.leads(last + 1));
+    rider.told(7, Notice::SessionValid(Tick(0)));
+    assert!(!rider.leads(8), "suspended");
+    rider.told(9, Notice::SessionValid(until(8)));
+    assert!(rider.leads(last + 5));
+}
+
+#[test]
+fn it_falls_back_when_so_many_renewals_have_failed_and_not_before() {
+    let mut desk = Desk::leading();
+    assert_eq!(desk.step(5999, Cue::Wake), turn(vec![], vec![], Some(tick(6000))));
+    assert_eq!(desk.step(6000, Cue::Wake), turn(ended(Cause::Failing), vec![release(1)], None));
+}
+
+#[test]
+fn bodies_hold_up_what_gives_the_key_up() {
+    let mut desk = Desk::leading();
+    desk.step(10, Cue::BodyBegan);
+    desk.step(11, Cue::BodyBegan);
+    let asked = desk.told(20, Notice::Asked(LeaseId(1), Ask::HandOver));
+    assert_eq!(asked, turn(vec![Change::StepDown(Cause::Asked)], vec![], None));
+    assert!(desk.leads(25), "it leads while its bodies end");
+    assert_eq!(desk.step(30, Cue::BodyEnded { joined: true }), Turn::default());
+    let over = vec![Change::Ended(Cause::Asked), Change::Leader(None)];
+    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }), turn(over, vec![release(1)], None));
+    // One that can't be joined: the key is left to expire, at once.
+    let mut desk = Desk::leading();
+    desk.step(10, Cue::BodyBegan);
+    let stuck = desk.step(20, Cue::BodyEnded { joined: false });
+    assert_eq!(stuck, turn(ended(Cause::Stuck), vec![Command::Lapse(LeaseId(1))], None));
+}
+
+#[test]
+fn a_loss_while_bodies_run_waits_for_them_before_it_bids_again() {
+    let mut desk = Desk::leading();
+    desk.step(10, Cue::BodyBegan);
+    let lost = desk.told(8182, Notice::Lost(LeaseId(1), Loss::Expired));
+    assert_eq!(lost.changes, ended(Cause::Lost(Loss::Expired)));
+    assert!(lost.commands.is_empty() && !desk.leads(8182));
+    assert_eq!(desk.step(8200, Cue::BodyEnded { joined: false }).commands, [bid(2, false)]);
+    // What could not be joined belonged to the term that was lost: the next one is given up as usual.
+    desk.told(8210, acquired(2, until(8205)));
+    assert_eq!(desk.step(8300, Cue::Resign).commands, [release(2)]);
+}
+
+#[test]
+fn a_stop_ends_it_from_wherever_it_is() {
+    let stopped = |desk: &mut Desk, ms| {
+        let turn = desk.step(ms, Cue::Stop);
+        (turn.commands, turn.changes.last() == Some(&Change::Stopped))
+    };
+    assert_eq!(stopped(&mut Desk::new(false), 0), (vec![], true));
+    let mut following = Desk::new(false);
+    following.step(0, Cue::Start);
+    assert_eq!(stopped(&mut following, 1), (vec![release(1)], true));
+    let mut leading = Desk::leading();
+    assert_eq!(stopped(&mut leading, 10), (vec![release(1)], false));
+    assert_eq!(leading.told(20, Notice::Released(LeaseId(1), true)).changes, [Change::Stopped]);
+    let mut holder_stopped = Desk::leading();
+    let over = vec![Change::Ended(Cause::Stopping), Change::Leader(None), Change::Stopped];
+    assert_eq!(holder_stopped.told(10, Notice::Stopped).changes, over);
+    assert_eq!(holder_stopped.step(20, Cue::Start), Turn::default(), "for good");
+}
+
+#[test]
+fn a_failed_bid_is_made_again_and_an_observer_never_bids() {
+    let mut desk = Desk::new(false);
+    desk.step(0, Cue::Start);
+    let error = StoreError::foreign("not ours");
+    let failed = desk.told(10, Notice::Failed(LeaseId(1), error.clone()));
+    assert_eq!(failed, turn(vec![Change::Failing(error)], vec![], Some(tick(2010))));
+    assert_eq!(desk.step(2010, Cue::Wake).commands, [bid(2, false)]);
+    let mut observer = Desk::new(false);
+    assert_eq!(observer.step(0, Cue::Observe).commands, [watch(1)]);
+    assert_eq!(observer.told(5, Notice::Seen(LeaseId(1), None)).changes, [Change::Leader(None)]);
+    assert_eq!(observer.step(6, Cue::Resign), Turn::default());
+}
+
+#[test]
+fn what_is_not_for_it_does_nothing() {
+    let mut desk = Desk::leading();
+    let quiet = turn(vec![], vec![], Some(tick(6000)));
+    for notice in [
+        acquired(9, until(0)),
+        Notice::Valid(LeaseId(9), until(3000)),
+        Notice::Lost(LeaseId(9), Loss::Deleted),
+        Notice::Released(LeaseId(1), true),
+        Notice::Seen(LeaseId(1), None),
+        Notice::Asked(LeaseId(1), Ask::Confirm),
+        Notice::Failed(LeaseId(1), StoreError::unavailable("an update")),
+    ] {
+        assert_eq!(desk.told(100, notice.clone()), quiet, "{notice:?}");
+    }
+    assert_eq!(desk.step(100, Cue::Start), quiet);
+}
