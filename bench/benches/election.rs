@@ -1,8 +1,9 @@
-//! How long there is no leader. On resignation with push: one release, then at most two round trips of the next leader, a look and
-//! a claim; counted, and in time beside bare round trips of the same store in the same run. On a crash: L1's bound, 1.15 × ttl where the
-//! store tells ages or pushes.
+//! How long there is no leader. On resignation with push: one release, then at most two round trips of the next
+//! leader, a look and a claim; counted, and in time beside bare round trips of the same store in the same run. On a
+//! crash: L1's bound, 1.15 × ttl where the store tells ages or pushes.
 //!
-//! `cargo xtask bench election`; `TENURE_KILLS` sets how many crashes (20), `TENURE_RESIGNATIONS` how many resignations (200).
+//! `cargo xtask bench election`; `TENURE_KILLS` sets how many crashes (20), `TENURE_RESIGNATIONS` how many
+//! resignations (200).
 #![allow(missing_docs, reason = "a program")]
 
 use std::path::Path;

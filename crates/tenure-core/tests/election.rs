@@ -1,7 +1,7 @@
-//! The machine of elections by itself, step by step. Plan: the whole output of the main path: start, win, resign, stand back, bid
-//! again; belief ends with the lease and with the session; falling back for errors by time, and its wake-up; bodies hold a resignation
-//! up, and one that can't be joined leaves the key to expire; a loss while bodies run; a stop from every state; a failed bid
-//! is made again; observing; late, early and foreign cues do no harm.
+//! The machine of elections by itself, step by step. Plan: the whole output of the main path: start, win, resign,
+//! stand back, bid again; belief ends with the lease and with the session; falling back for errors by time, and its
+//! wake-up; bodies hold a resignation up, and one that can't be joined leaves the key to expire; a loss while bodies
+//! run; a stop from every state; a failed bid is made again; observing; late, early and foreign cues do no harm.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::time::Duration;
