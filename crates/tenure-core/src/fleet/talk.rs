@@ -26,7 +26,7 @@ pub struct Options {
     pub push: bool,
 }
 
-/// What users ask of a [`Worker`].
+/// What users ask of a [`Worker`](super::Worker).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FleetCommand {
     /// Take part.
@@ -93,7 +93,7 @@ pub struct Summary {
     pub damaged: Vec<(Key, StoreError)>,
 }
 
-/// What a [`Worker`] tells its users.
+/// What a [`Worker`](super::Worker) tells its users.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FleetNotice {
     /// The unit is this worker's, as long as the session is believed in.
