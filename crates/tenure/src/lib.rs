@@ -53,8 +53,8 @@ pub use guard::Guard;
 pub use leases::Leases;
 pub use lock::Lock;
 pub use tenure_core::{
-    Ask, Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Number, Occupant,
-    Record, Ride, StoreError, Stored, Tenure, Tick, Ttl, Value, Version, Wall,
+    Ask, Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Nonce, Number,
+    Occupant, Record, Ride, StoreError, Stored, Tenure, Tick, Ttl, Value, Version, Wall,
 };
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
