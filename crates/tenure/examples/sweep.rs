@@ -145,8 +145,9 @@ fn main() -> Result<(), Error> {
             std::thread::sleep(Duration::from_millis(5));
         }
         let mut victim = processes.remove(victim);
-        victim.kill()?;
+        let killed = victim.kill();
         victim.wait()?;
+        killed?;
         println!("process {} was killed after {} reminders", victim.id(), number(handled)?);
     }
     for mut process in processes {
