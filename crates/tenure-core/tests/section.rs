@@ -384,3 +384,27 @@ fn a_section_is_removable_only_when_nothing_in_it_is_held_by_both_witnesses() {
     let behind = |wall| is_over(&table.stored(31_000).unwrap(), Wall(wall));
     assert!(!behind(WALL - 1), "a new record would begin with a lower fence");
 }
+
+#[test]
+fn whoever_loses_tries_again_at_once_and_pauses_only_after_many_losses() {
+    let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
+    let mut step = a.step(now(0), acquire(ONE, "0_10"));
+    let mut pauses = 0;
+    for n in 0..64 {
+        // Between any two operations of a, b is quicker.
+        let ms = n * 100;
+        run(&mut b, &mut table, ms, acquire(LeaseId(n), "80_90"));
+        run(&mut b, &mut table, ms + 10, release(LeaseId(n)));
+        if step.requests.is_empty() {
+            pauses += 1;
+            step = a.step(now_at(step.wake_at.unwrap()), Event::Wake);
+        }
+        let Some(request) = step.requests.pop() else { break };
+        let answer = table.perform(ms + 20, &request.op);
+        step = a.step(now(ms.min(4_900)), Event::Answer(request.id, Ok(answer)));
+        if !step.notices.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(pauses, 1, "{step:?}");
+}

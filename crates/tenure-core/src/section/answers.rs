@@ -60,11 +60,12 @@ impl Section {
         self.seen = Some(seen);
     }
 
-    /// Whoever lost tries again at once, with the record that came with the refusal; whoever loses again and again makes room.
+    /// Whoever lost tries again at once, with the record that came with the refusal: of those who do, one wins each time. A pause
+    /// would make that record old, so it is only for those who have lost very often.
     fn give_way(&mut self, now: Now) {
-        const PATIENT: u32 = 2;
-        if let Some(beyond) = self.losses.checked_sub(PATIENT) {
-            self.pause_for(now, Duration::from_micros(500) * 2u32.pow(beyond.min(5)));
+        const OFTEN: u32 = 32;
+        if self.losses.is_multiple_of(OFTEN) {
+            self.pause_for(now, Duration::from_millis(1) * 2u32.pow((self.losses / OFTEN).min(6)));
         }
     }
 

@@ -135,10 +135,10 @@ impl Sweep {
             }
             let worked = self.work(desired, &covered, &source, &handle).await?;
             let Some(worked) = worked else {
-                // All of that piece is others'. When all pieces are, wait for them.
+                // All of that piece is others'. When all pieces are, look again a little later: a look is one small read.
                 idle += 1;
                 if pieces.is_empty() {
-                    tokio::time::sleep(Duration::from_millis(10 << idle.min(6))).await;
+                    tokio::time::sleep(Duration::from_millis(5 << idle.min(4))).await;
                 }
                 continue;
             };
