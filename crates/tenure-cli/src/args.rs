@@ -26,6 +26,7 @@ pub(crate) enum Verb {
     Leader(Leader),
     Work(Work),
     Range(Range),
+    Fleet(crate::fleet::args::Fleet),
     Ls(Ls),
     Show(Show),
     Release(Release),
@@ -158,11 +159,19 @@ pub(crate) struct Range {
 /// empty. CMD finds TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
 /// The first INT, TERM or HUP stops the running commands and hands their units back, unharmed; a second one does so at once.
+///
+/// With --forever, units are never done: they are the fleet NAME's, spread evenly over the processes that work on it, and CMD
+/// runs for each for as long as this process owns it. CMD is started again when it exits, after a pause. When another process
+/// is to have the unit CMD gets TERM and then KILL, and only then the unit is passed on. Processes come and go freely: units
+/// follow. Standard input is not read unless by --from -. See also `fleet`.
 #[derive(Debug, Parser)]
 pub(crate) struct Work {
     /// The units
     #[arg(value_name = "UNIT")]
     pub(crate) units: Vec<OsString>,
+    /// The units, too; for scripts that like to name everything
+    #[arg(long = "units", value_name = "UNIT", num_args = 1.., conflicts_with_all = ["units", "from", "join"])]
+    pub(crate) named: Vec<OsString>,
     /// Read units from FILE, one per line; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["units", "join"])]
     pub(crate) from: Option<PathBuf>,
@@ -175,13 +184,20 @@ pub(crate) struct Work {
     /// The job's name: processes with the same name share its units [default: from CMD and its arguments]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
-    /// How many units to run at a time [default: one per core]
+    /// Units that never end: run CMD for each for as long as this process owns it
+    #[arg(long, requires = "name", conflicts_with_all = ["retries", "retry_failed", "json"])]
+    pub(crate) forever: bool,
+    /// With --forever: a label that units may need of their process. May be repeated
+    #[arg(long, value_name = "LABEL", requires = "forever")]
+    pub(crate) label: Vec<String>,
+    /// How many units to run at a time [default: one per core; with --forever, this process's share, whatever it is]
     #[arg(long, short, value_name = "N")]
     pub(crate) parallel: Option<usize>,
     /// How often a unit that fails is tried again before it counts as failed
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) retries: u32,
-    /// The pause before a failed unit is tried again; it doubles each time, up to 5m
+    /// The pause before a failed unit is tried again, or CMD of --forever is started again; it doubles each time, up to 5m. With
+    /// --forever, a run that is ten times as long as this starts over
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "1s")]
     pub(crate) backoff: Duration,
     /// Try units again that an earlier run recorded as failed
@@ -260,7 +276,8 @@ pub(crate) struct Revoke {
 /// Remove records that nobody has held for a long time.
 ///
 /// A record goes when the store's clock and the wall clock both say that it is old enough. Units of a job go only once
-/// all of its units are done or failed; after that the job's units, given again, are run again.
+/// all of its units are done or failed; after that the job's units, given again, are run again. Units of a fleet go only
+/// if they are done or were removed.
 #[derive(Debug, Parser)]
 pub(crate) struct Gc {
     /// Only records beginning with this

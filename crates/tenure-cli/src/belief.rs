@@ -5,6 +5,7 @@ use crate::watchdog::Lead;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure::Guard;
+use tenure::fleet::{Reason, Unit};
 
 /// What to do about a running command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +42,19 @@ impl Dark {
 /// How it looks for `guard`, `lead` being the time that stopping takes.
 pub(crate) fn outlook(guard: &Guard, lead: Lead, dark: &Dark) -> Outlook {
     let left = guard.remaining();
-    let revoked = guard.is_revoked();
+    judged(left, guard.is_revoked(), || guard.cancelled().is_cancelled(), lead, dark)
+}
+
+/// How it looks for a unit of a fleet.
+pub(crate) fn outlook_of_unit(unit: &Unit, lead: Lead, dark: &Dark) -> Outlook {
+    let left = unit.remaining();
+    let revoked = unit.draining().is_some_and(|(reason, _)| reason == Reason::Revoked);
+    judged(left, revoked, || unit.loss().is_some(), lead, dark)
+}
+
+fn judged(left: Duration, revoked: bool, gone: impl Fn() -> bool, lead: Lead, dark: &Dark) -> Outlook {
     if left.is_zero() {
-        let lost = revoked || guard.cancelled().is_cancelled() || dark.for_how_long() > lead.kill;
+        let lost = revoked || gone() || dark.for_how_long() > lead.kill;
         return if lost { Outlook::Lost } else { Outlook::Good };
     }
     dark.is_over();

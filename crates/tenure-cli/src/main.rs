@@ -4,6 +4,7 @@ mod args;
 mod belief;
 mod elect;
 mod exit;
+mod fleet;
 mod keeper;
 mod meant;
 mod ops;
@@ -82,6 +83,8 @@ async fn on_store(url: &Url, verb: Verb) -> Result<u8, Failure> {
         Verb::Elect(typed) => elect::elect(url, typed.meant()?).await,
         Verb::Leader(typed) => ops::leader(url, &typed).await,
         Verb::Range(typed) => range::range(url, typed.meant()?).await,
+        Verb::Work(typed) if typed.forever => fleet::forever(url, typed.meant_forever()?).await,
+        Verb::Fleet(typed) => fleet::fleet(url, typed).await,
         Verb::Work(typed) => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             work::work(url, typed.meant(cores)?).await

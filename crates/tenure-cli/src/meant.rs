@@ -134,8 +134,9 @@ impl args::Work {
         if slots == 0 || slots > MOST_SLOTS {
             return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));
         }
-        let source = match (self.units.is_empty(), self.from) {
-            (false, _) => Source::Arguments(self.units),
+        let units = if self.units.is_empty() { self.named } else { self.units };
+        let source = match (units.is_empty(), self.from) {
+            (false, _) => Source::Arguments(units),
             (true, Some(path)) if path.as_os_str() == "-" => Source::Input,
             (true, Some(path)) => Source::File(path),
             (true, None) if self.join => Source::Join,
@@ -172,7 +173,7 @@ pub(crate) fn prefix(text: &OsStr) -> Result<String, Failure> {
     if text.is_empty() { Ok(String::new()) } else { Ok(key(text)?.as_str().to_owned()) }
 }
 
-fn ttl(span: Duration) -> Result<Duration, Failure> {
+pub(crate) fn ttl(span: Duration) -> Result<Duration, Failure> {
     Ok(Ttl::new(span)?.duration())
 }
 
@@ -184,7 +185,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    fn new(command: Vec<OsString>) -> Result<Template, Failure> {
+    pub(crate) fn new(command: Vec<OsString>) -> Result<Template, Failure> {
         let mut words = command.into_iter();
         match words.next() {
             Some(program) if !program.is_empty() => Ok(Template { program, arguments: words.collect() }),

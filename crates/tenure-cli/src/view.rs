@@ -1,5 +1,6 @@
 //! Records as people and programs are shown them.
 
+use crate::fleet::picture::{Part, part_of};
 use crate::text::{brief, date};
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
@@ -63,7 +64,7 @@ impl Sessions {
 
 /// Whether a key is that of a process's session.
 pub(crate) fn is_session(key: &Key) -> bool {
-    key.as_str().starts_with("session/")
+    key.as_str().starts_with("session/") || matches!(part_of(key), Some((_, Part::Worker)))
 }
 
 impl View {
@@ -107,6 +108,10 @@ impl View {
     pub(crate) fn json(&self) -> serde_json::Value {
         let mut view = Map::new();
         view.insert("key".into(), self.key.as_str().into());
+        if let Some((fleet, part)) = part_of(&self.key) {
+            let unit = if let Part::Unit(unit) = part { Some(unit) } else { None };
+            view.insert("fleet".into(), json!({"name": fleet, "unit": unit}));
+        }
         view.insert("state".into(), self.state.name().into());
         match &self.stored {
             Err(problem) => {

@@ -145,7 +145,7 @@ fn units() {
         &bench,
         &["work", "--name", "j", "--from", "long", "--", "true"],
         64,
-        "has 600 bytes; with the job's name \"j\" the limit is 505",
+        "has 600 bytes; after \"work/j/\" the limit is 505",
     );
     bench.write("nul", b"a\0b\n");
     refused(&bench, &["work", "--from", "nul", "--", "true"], 64, "NUL");

@@ -3,6 +3,7 @@
 use super::seize::nonces;
 use crate::args;
 use crate::exit::{self, Failure};
+use crate::fleet;
 use crate::process::boottime;
 use crate::say;
 use crate::stores::{Missing, Url};
@@ -14,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::{
-    Clock, Expect, Expiry, Fence, Key, Leases, Metadata, Outcome, Record, Store, StoreError, StoreExt, Wall,
-    Write,
+    Clock, Expect, Expiry, Fence, Key, Leases, Listed, Metadata, Outcome, Record, Store, StoreError,
+    StoreExt, Wall, Write,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -282,6 +283,7 @@ async fn check_records(leases: &Leases, findings: &mut Findings) -> Result<(), F
             format!("a record was written by a clock that is {by} ahead of this one"),
         );
     }
+    check_fleets(&listing, now, findings);
     let mut sessions = Sessions::of(&listing);
     let (mut states, mut damaged) = ([0; 4], Vec::new());
     for listed in listing {
@@ -307,4 +309,15 @@ async fn check_records(leases: &Leases, findings: &mut Findings) -> Result<(), F
         findings.add(Grade::Fail, "damaged", format!("and {} more", count(damaged.len() - SHOWN, "record")));
     }
     Ok(())
+}
+
+fn check_fleets(listing: &[Listed], now: Wall, findings: &mut Findings) {
+    for picture in fleet::fleets(listing.to_vec(), now) {
+        let health = fleet::health(&picture);
+        let grade = if health.problems.is_empty() { Grade::Ok } else { Grade::Warn };
+        findings.add(grade, "fleet", [vec![health.counts], health.problems].concat().join("; "));
+        for (key, problem) in health.unreadable {
+            findings.add(Grade::Fail, "damaged", format!("{key}: {problem}"));
+        }
+    }
 }

@@ -3,6 +3,8 @@
 use super::seize::nonces;
 use crate::args;
 use crate::exit::{self, Failure};
+use crate::fleet::picture;
+use crate::fleet::upkeep::{Upkeep, Verdict};
 use crate::meant;
 use crate::say;
 use crate::stores::Url;
@@ -18,7 +20,7 @@ use tenure::{Expect, Fence, Key, Leases, Listed, Outcome, Record, Store, StoreEx
 /// What is to be done about records.
 #[derive(Debug, Default)]
 struct Plan {
-    /// Vacant, and old by both clocks.
+    /// Of no use to anybody, and old by both clocks.
     remove: Vec<(Key, Stored)>,
     /// Sessions of processes that died long ago, vacated now and removed by a later run.
     bury: Vec<(Key, Stored)>,
@@ -26,6 +28,8 @@ struct Plan {
     unfinished: usize,
     /// Sections in which ranges are held, or may be.
     sections: usize,
+    /// Vacant and old, but open units of a fleet, or what a fleet needs.
+    in_fleets: usize,
     damaged: usize,
 }
 
@@ -35,7 +39,8 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
     let listing = leases.store().list_all(&prefix).await?;
     // Whether a job is finished can't be told from a part of it.
     let jobs = leases.store().list_all(crate::work::unit::ROOT).await?;
-    let plan = plan(listing, &unfinished(&jobs), typed.older_than, leases.clock().now().wall);
+    let fleets = Upkeep::of(&leases.store().list_all(picture::ROOT).await?);
+    let plan = plan(listing, &unfinished(&jobs), &fleets, typed.older_than, leases.clock().now().wall);
     let (n, age) = (count(plan.remove.len(), "record"), brief(typed.older_than));
     if !typed.json {
         say::note(format!(
@@ -47,6 +52,9 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
         }
         if plan.sections > 0 {
             say::note(format!("{} kept: ranges in them may be held", count(plan.sections, "section")));
+        }
+        if plan.in_fleets > 0 {
+            say::note(format!("{} kept: fleets need them", count(plan.in_fleets, "record")));
         }
         if plan.damaged > 0 {
             say::note(format!("{} left as they are; see `tenure ls`", count(plan.damaged, "damaged record")));
@@ -71,6 +79,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
             "sessions_ended": done.1,
             "kept_for_unfinished_jobs": plan.unfinished,
             "kept_sections": plan.sections,
+            "kept_for_fleets": plan.in_fleets,
             "damaged": plan.damaged,
         }))?;
     } else if !typed.dry_run {
@@ -95,7 +104,13 @@ fn unfinished(listing: &[Listed]) -> BTreeSet<String> {
     jobs
 }
 
-fn plan(listing: Vec<Listed>, unfinished: &BTreeSet<String>, older_than: Duration, now: Wall) -> Plan {
+fn plan(
+    listing: Vec<Listed>,
+    unfinished: &BTreeSet<String>,
+    fleets: &Upkeep,
+    older_than: Duration,
+    now: Wall,
+) -> Plan {
     let mut plan = Plan::default();
     for Listed { key, stored } in listing {
         let Ok(stored) = stored else {
@@ -105,22 +120,34 @@ fn plan(listing: Vec<Listed>, unfinished: &BTreeSet<String>, older_than: Duratio
         // Both clocks must say so; without the store's, the wall clocks alone would decide.
         let by_wall = now.since(stored.record.stamp);
         let is_older = |than: Duration| by_wall >= than && stored.age.is_some_and(|age| age >= than);
-        match &stored.record.tenure {
-            Some(tenure) => {
-                let is_dead = is_older(older_than.max(tenure.ttl.duration() * 2));
-                if is_session(&key) && tenure.ride.is_none() && is_dead {
-                    plan.bury.push((key, stored));
-                }
+        let is_vacant = stored.record.tenure.is_none();
+        if let Some(tenure) = &stored.record.tenure
+            && is_session(&key)
+        {
+            if tenure.ride.is_none() && is_older(older_than.max(tenure.ttl.duration() * 2)) {
+                plan.bury.push((key, stored));
             }
-            None if !is_older(older_than) => {}
-            None if JobName::of_key(&key).is_some_and(|(job, _)| unfinished.contains(job)) => {
+            continue;
+        }
+        if !is_older(older_than) {
+            continue;
+        }
+        match fleets.judge(&key, &stored) {
+            Verdict::Remove => plan.remove.push((key, stored)),
+            Verdict::Keep if is_vacant => plan.in_fleets += 1,
+            Verdict::Damaged => plan.damaged += 1,
+            Verdict::Elsewhere if !is_vacant => {}
+            Verdict::Elsewhere if JobName::of_key(&key).is_some_and(|(job, _)| unfinished.contains(job)) => {
                 plan.unfinished += 1
             }
             // A section has no tenure, but leases of ranges; and its fences must not begin lower when it is made anew.
-            None if key.as_str().starts_with(section::PREFIX) && !section::is_over(&stored, now) => {
+            Verdict::Elsewhere
+                if key.as_str().starts_with(section::PREFIX) && !section::is_over(&stored, now) =>
+            {
                 plan.sections += 1
             }
-            None => plan.remove.push((key, stored)),
+            Verdict::Elsewhere => plan.remove.push((key, stored)),
+            Verdict::Keep => {}
         }
     }
     plan

@@ -2,6 +2,7 @@
 
 use crate::args;
 use crate::exit::{self, Failure};
+use crate::fleet::picture::{Part, part_of};
 use crate::meant;
 use crate::say;
 use crate::stores::Url;
@@ -103,6 +104,12 @@ fn page(view: &View) -> String {
             if let Some((job, unit)) = JobName::of_key(&view.key) {
                 lines.push(("job", escaped(job)));
                 lines.push(("unit", escaped(unit)));
+            }
+            if let Some((fleet, part)) = part_of(&view.key) {
+                lines.push(("fleet", escaped(fleet)));
+                if let Part::Unit(unit) = part {
+                    lines.push(("unit", escaped(unit)));
+                }
             }
             if let serde_json::Value::Object(fields) = fields(&stored.record.metadata) {
                 for (name, value) in fields {

@@ -3,11 +3,11 @@
 mod board;
 mod crew;
 mod progress;
-mod register;
+pub(crate) mod register;
 mod slots;
 mod summary;
 pub(crate) mod unit;
-mod units;
+pub(crate) mod units;
 
 use crate::exit::{self, Failure};
 use crate::keeper::Keeper;
@@ -24,7 +24,7 @@ use tenure::{Clock, Leases, Metadata, Value};
 
 pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
-    let units = units::read(&plan.source, plan.separator, &plan.name)?;
+    let units = units::read(&plan.source, plan.separator, &plan.name.prefix())?;
     for text in &units.notes {
         say::note(text);
     }

@@ -1,6 +1,5 @@
 //! The units as they are given: read, checked one by one, each taken once.
 
-use super::unit::JobName;
 use crate::exit::Failure;
 use crate::meant::Source;
 use crate::text::{count, escaped};
@@ -18,13 +17,13 @@ pub(crate) struct Units {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads all units from their source.
-pub(crate) fn read(source: &Source, separator: u8, name: &JobName) -> Result<Units, Failure> {
+/// Reads all units from their source. Their keys begin with `prefix`.
+pub(crate) fn read(source: &Source, separator: u8, prefix: &str) -> Result<Units, Failure> {
     match source {
         Source::Join => Ok(Units::default()),
         Source::Arguments(units) => {
             let units = units.iter().enumerate().map(|(n, unit)| (n + 1, unit.as_bytes()));
-            collect(units, "argument", "", name)
+            collect(units, "argument", "", prefix)
         }
         Source::Input => {
             let mut input = std::io::stdin().lock();
@@ -35,13 +34,13 @@ pub(crate) fn read(source: &Source, separator: u8, name: &JobName) -> Result<Uni
                     Failure::usage(format!("units can't be read from standard input: {error}"))
                 })?;
             }
-            collect(split(&text, separator), item(separator), " of standard input", name)
+            collect(split(&text, separator), item(separator), " of standard input", prefix)
         }
         Source::File(path) => {
             let shown = escaped(&path.to_string_lossy());
             let text = std::fs::read(path)
                 .map_err(|error| Failure::usage(format!("units can't be read from {shown}: {error}")))?;
-            collect(split(&text, separator), item(separator), &format!(" of {shown}"), name)
+            collect(split(&text, separator), item(separator), &format!(" of {shown}"), prefix)
         }
     }
 }
@@ -61,13 +60,13 @@ fn collect<'a>(
     units: impl Iterator<Item = (usize, &'a [u8])>,
     item: &str,
     of: &str,
-    name: &JobName,
+    prefix: &str,
 ) -> Result<Units, Failure> {
     let mut first_seen: BTreeMap<Key, usize> = BTreeMap::new();
     let mut doubles: Vec<String> = Vec::new();
     for (number, unit) in units {
         let at = format!("{item} {number}{of}");
-        let key = key_of(name, unit).map_err(|why| Failure::usage(format!("{at}: {why}")))?;
+        let key = key_of(prefix, unit).map_err(|why| Failure::usage(format!("{at}: {why}")))?;
         if let Some(first) = first_seen.get(&key) {
             doubles.push(format!("\"{}\" ({item}s {first} and {number})", shown(unit)));
         } else {
@@ -84,7 +83,7 @@ fn collect<'a>(
     Ok(Units { keys: first_seen.into_keys().collect(), notes })
 }
 
-fn key_of(name: &JobName, unit: &[u8]) -> Result<Key, String> {
+fn key_of(prefix: &str, unit: &[u8]) -> Result<Key, String> {
     if unit.is_empty() {
         return Err("a unit can't be empty".to_owned());
     }
@@ -94,12 +93,11 @@ fn key_of(name: &JobName, unit: &[u8]) -> Result<Key, String> {
     if text.contains('\0') {
         return Err(format!("the unit \"{}\" holds a NUL, which no argument can", shown(unit)));
     }
-    let prefix = name.prefix();
-    let most = Key::MAX_BYTES - prefix.len();
+    let most = Key::MAX_BYTES.saturating_sub(prefix.len());
     if text.len() > most {
-        let (is, name) = (text.len(), name.as_str());
+        let (is, prefix) = (text.len(), escaped(prefix));
         return Err(format!(
-            "the unit \"{}\" has {is} bytes; with the job's name \"{name}\" the limit is {most}",
+            "the unit \"{}\" has {is} bytes; after \"{prefix}\" the limit is {most}",
             shown(unit)
         ));
     }
@@ -119,11 +117,9 @@ fn shown(unit: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsStr;
 
     fn read_lines(text: &[u8], separator: u8) -> Result<Units, Failure> {
-        let name = JobName::new(OsStr::new("j")).unwrap();
-        collect(split(text, separator), item(separator), " of f", &name)
+        collect(split(text, separator), item(separator), " of f", "work/j/")
     }
 
     #[test]

@@ -269,8 +269,8 @@ impl Worker {
             Notice::Updated(lease) => self.tell(FleetNotice::Updated(lease)),
             Notice::Released(lease, ours) => self.released(now, lease, ours),
             Notice::Announced => self.announced(now),
-            // An operator drains this worker.
-            Notice::SessionAsked(Ask::Revoke) => self.stop(now),
+            // An operator drains this worker. What is done for its units has to end before they go, also when they are
+            // withdrawn all at once: so a revocation is a request to leave, and no stop.
             Notice::SessionAsked(_) => self.leave(now),
             Notice::Stopped => self.tell(FleetNotice::Stopped),
             // Nothing here beats for itself, or is plain data.

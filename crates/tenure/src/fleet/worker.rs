@@ -153,7 +153,13 @@ impl Worker {
     /// Whether its session, which all its units ride on, is believed in at this instant.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.inner.clock().held() < self.inner.session.until()
+        !self.remaining().is_zero()
+    }
+
+    /// How long its session, and with it all its units, is held if no renewal succeeds from now on; zero while it is not.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.inner.session.until().since(self.inner.clock().held())
     }
 
     /// What the last plan came to. Its generation is 0 before the first one.

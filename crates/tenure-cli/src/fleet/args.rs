@@ -1,0 +1,134 @@
+//! What is typed after `tenure fleet`.
+
+use crate::text::span;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Look at fleets and change them: units of work that are spread over the processes of one name.
+///
+/// A fleet comes into being with its first unit or worker. Its workers are processes of `tenure work --forever --name FLEET`,
+/// or programs that use the library; each unit is owned by one of them at a time, with a fence that grows whenever it changes
+/// hands. What is changed here is noticed by workers at once where the store pushes changes, else at their next look, within
+/// a third of their ttl.
+#[derive(Debug, Parser)]
+pub(crate) struct Fleet {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Ls(Ls),
+    Units(Units),
+    Workers(Workers),
+    Add(Add),
+    Rm(Rm),
+    Move(Move),
+    Drain(Drain),
+    Top(Top),
+}
+
+/// List the fleets of the store.
+#[derive(Debug, Parser)]
+pub(crate) struct Ls {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List a fleet's units: who owns them, and who is to.
+#[derive(Debug, Parser)]
+pub(crate) struct Units {
+    /// The fleet's name
+    pub(crate) fleet: OsString,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List a fleet's workers.
+#[derive(Debug, Parser)]
+pub(crate) struct Workers {
+    /// The fleet's name
+    pub(crate) fleet: OsString,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Add units to a fleet. Those that are there already stay as they are.
+#[derive(Debug, Parser)]
+pub(crate) struct Add {
+    /// The fleet's name
+    pub(crate) fleet: OsString,
+    /// The units
+    #[arg(required = true, value_name = "UNIT")]
+    pub(crate) units: Vec<OsString>,
+    /// What each weighs, for fleets whose workers plan by weight
+    #[arg(long, value_name = "W", default_value_t = 1)]
+    pub(crate) weight: u64,
+    /// A label that their worker must have. May be repeated
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) needs: Vec<String>,
+}
+
+/// Remove units from a fleet. Whoever owns one ends what it does for it.
+///
+/// Their records stay, for their fences, until `gc` removes them.
+#[derive(Debug, Parser)]
+pub(crate) struct Rm {
+    /// The fleet's name
+    pub(crate) fleet: OsString,
+    /// The units
+    #[arg(required = true, value_name = "UNIT")]
+    pub(crate) units: Vec<OsString>,
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+/// Pin a unit to a worker, or take the pin away.
+///
+/// A worker keeps what is pinned to it, whatever evenness says, for as long as it lives, has room and has the labels that the unit
+/// needs. The present owner ends what it does for the unit, and then passes it on.
+#[derive(Debug, Parser)]
+pub(crate) struct Move {
+    /// The fleet's name
+    pub(crate) fleet: OsString,
+    /// The unit
+    pub(crate) unit: OsString,
+    /// The worker: its name, or the beginning of it if no other's begins so
+    #[arg(required_unless_present = "anywhere", conflicts_with = "anywhere")]
+    pub(crate) worker: Option<OsString>,
+    /// Pin it to nobody: the plan decides
+    #[arg(long)]
+    pub(crate) anywhere: bool,
+}
+
+/// Ask a worker to leave: it ends what it does, passes its units on, and stops.
+#[derive(Debug, Parser)]
+pub(crate) struct Drain {
+    /// The fleet's name
+    pub(crate) fleet: OsString,
+    /// The worker: its name, or the beginning of it if no other's begins so
+    pub(crate) worker: OsString,
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+/// Watch a fleet, live: workers, their units, when they last renewed, what moves and what was taken over.
+///
+/// Keys: q quits; up, down, page up and page down scroll the units.
+#[derive(Debug, Parser)]
+pub(crate) struct Top {
+    /// The fleet's name
+    pub(crate) fleet: OsString,
+    /// How often to look
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "1s")]
+    pub(crate) interval: Duration,
+    /// Print one picture as text, and end; needs no terminal
+    #[arg(long)]
+    pub(crate) once: bool,
+}

@@ -1,0 +1,140 @@
+//! `fleet add`, `fleet rm`, `fleet move` and `fleet drain`.
+
+use super::args;
+use super::meant;
+use super::picture::{Picture, Worker, labels};
+use crate::exit::{self, Failure};
+use crate::say;
+use crate::stores::{Missing, Url};
+use crate::text::{brief, count, escaped};
+use crate::work::register::patiently;
+use tenure::fleet::{NewUnit, UnitSpec};
+use tenure::{LeaseError, Metadata};
+
+pub(super) async fn add(url: &Url, typed: &args::Add) -> Result<u8, Failure> {
+    let name = meant::name(&typed.fleet)?;
+    let mut units = Vec::new();
+    // All is checked before the store is touched.
+    UnitSpec { weight: typed.weight, ..UnitSpec::default() }.compose(Metadata::new())?;
+    for unit in &typed.units {
+        let unit = NewUnit::named(meant::unit(&name, unit)?).weight(typed.weight);
+        units.push(typed.needs.iter().fold(unit, |unit, label| unit.needs(label)));
+    }
+    let fleet = super::open(url, &name, Missing::Create).await?;
+    let given = units.len();
+    let created = patiently(async || fleet.create_all(units.clone()).await).await?;
+    let rest = match given - created {
+        0 => String::new(),
+        n => format!("; {n} there already, left as they are"),
+    };
+    say::note(format!("{} added to fleet {name}{rest}", count(created, "unit")));
+    Ok(exit::OK)
+}
+
+pub(super) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
+    let name = meant::name(&typed.fleet)?;
+    let units = typed.units.iter().map(|unit| meant::unit(&name, unit)).collect::<Result<Vec<_>, _>>()?;
+    let fleet = super::open(url, &name, Missing::Refuse).await?;
+    let n = count(units.len(), "unit");
+    say::confirm(
+        typed.yes,
+        &format!("Remove {n} from fleet {name}? Whoever owns one ends what it does for it."),
+    )?;
+    let (mut removed, mut missing) = (0, Vec::new());
+    for unit in &units {
+        if patiently(async || fleet.delete(unit).await).await? {
+            removed += 1;
+        } else {
+            missing.push(escaped(unit));
+        }
+    }
+    say::note(format!("{} removed from fleet {name}", count(removed, "unit")));
+    if missing.is_empty() {
+        return Ok(exit::OK);
+    }
+    Err(Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", missing.join(", "))))
+}
+
+pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
+    let name = meant::name(&typed.fleet)?;
+    let unit = meant::unit(&name, &typed.unit)?;
+    let worker = typed.worker.as_deref().map(meant::worker).transpose()?;
+    let fleet = super::open(url, &name, Missing::Refuse).await?;
+    let picture = super::picture_of_some(&fleet).await?;
+    let absent = || Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", escaped(&unit)));
+    let spec = &picture.units.iter().find(|known| known.name == unit).ok_or_else(absent)?.spec;
+    let worker = worker.map(|worker| find(&picture, worker)).transpose()?;
+    if let Some(worker) = worker {
+        check(worker, spec)?;
+    }
+    let holder = worker.map(|worker| &worker.holder);
+    if !patiently(async || fleet.pin(&unit, holder).await).await? {
+        return Err(absent());
+    }
+    let unit = escaped(&unit);
+    say::note(match holder {
+        Some(holder) => format!("{unit} is pinned to {holder}"),
+        None => format!("{unit} is pinned to nobody: it goes where the plan has it"),
+    });
+    Ok(exit::OK)
+}
+
+/// Refuses a pin that would be without effect.
+fn check(worker: &Worker, spec: &UnitSpec) -> Result<(), Failure> {
+    let lacks = &spec.needs - &worker.about.labels;
+    if !lacks.is_empty() {
+        let text = format!("{} lacks what the unit needs: {}", worker.holder, labels(&lacks));
+        return Err(Failure::usage(text));
+    }
+    if worker.about.leaving {
+        return Err(Failure::usage(format!("{} is leaving; choose another worker", worker.holder)));
+    }
+    Ok(())
+}
+
+/// The worker that is called so, or whose name alone begins so.
+fn find<'a>(picture: &'a Picture, called: &str) -> Result<&'a Worker, Failure> {
+    if let Some(worker) = picture.workers.iter().find(|worker| worker.holder.as_str() == called) {
+        return Ok(worker);
+    }
+    let begins = |worker: &&Worker| worker.holder.as_str().starts_with(called);
+    let found: Vec<&Worker> = picture.workers.iter().filter(begins).collect();
+    let called = escaped(called);
+    match found[..] {
+        [worker] => Ok(worker),
+        [] => {
+            let text = format!("fleet {} has no worker {called}; see `tenure fleet workers`", picture.name);
+            Err(Failure::new(exit::ABSENT, text))
+        }
+        _ => {
+            let names: Vec<String> = found.iter().map(|worker| worker.holder.to_string()).collect();
+            Err(Failure::usage(format!(
+                "{called} may be any of {}; write more of its name",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+pub(super) async fn drain(url: &Url, typed: &args::Drain) -> Result<u8, Failure> {
+    let name = meant::name(&typed.fleet)?;
+    let called = meant::worker(&typed.worker)?;
+    let fleet = super::open(url, &name, Missing::Refuse).await?;
+    let picture = super::picture_of_some(&fleet).await?;
+    let worker = find(&picture, called)?;
+    let holder = &worker.holder;
+    if !worker.is_alive() {
+        return Err(Failure::new(exit::ABSENT, format!("{holder} is dead: there is nobody to ask")));
+    }
+    let held = count(worker.held, "unit");
+    say::confirm(typed.yes, &format!("Ask {holder} to pass on {held}, and to stop?"))?;
+    match fleet.drain(holder).await {
+        Err(LeaseError::NotHeld) => {
+            return Err(Failure::new(exit::ABSENT, format!("{holder} has left meanwhile")));
+        }
+        result => result?,
+    }
+    let within = brief(worker.ttl / 3);
+    say::note(format!("{holder} is told within {within}, passes on {held}, and stops"));
+    Ok(exit::OK)
+}

@@ -1,0 +1,264 @@
+//! What is done here for one unit: its command, run again and again until the unit is to go.
+
+use super::meant::Forever;
+use super::pace::Pace;
+use crate::belief::{Dark, Outlook, outlook_of_unit};
+use crate::keeper::Keeper;
+use crate::process::{Leash, Running, boottime};
+use crate::watchdog::Lead;
+use nix::sys::signal::Signal;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tenure::Clock;
+use tenure::fleet::{Assignment, Unit};
+use tokio::sync::mpsc;
+
+/// How commands are run, for all duties of a process.
+pub(crate) struct Setup {
+    pub(crate) plan: Forever,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ended: mpsc::UnboundedSender<Over>,
+}
+
+/// A run is over.
+#[derive(Debug)]
+pub(crate) struct Over {
+    pub(crate) unit: String,
+    pub(crate) outcome: Outcome,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Exited(ExitStatus),
+    /// It could not be started.
+    NotStarted(std::io::Error),
+    /// It was not started: there was no time left for it, or it was to be stopped already.
+    TooLate,
+}
+
+/// What became of a duty whose command has ended.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// The unit is let go of, and the duty is over.
+    Free,
+    /// The command is started again after this pause; it had run for this long.
+    Again { pause: Duration, taken: Duration },
+    /// It was stopped by us, or by the watchdog, though the unit may be ours still: started again as soon as it surely is.
+    Resume,
+}
+
+/// A unit that this process owns, until its command has ended and it is let go of.
+pub(crate) struct Duty {
+    unit: Unit,
+    /// None once a command that can't be killed has made us leave the unit to expire.
+    assignment: Option<Assignment>,
+    run: Option<Run>,
+    /// When to start the command, while none runs.
+    due: Duration,
+    pace: Pace,
+    dark: Dark,
+    /// The unit is to go.
+    goes: bool,
+}
+
+/// A command that runs, or is about to.
+struct Run {
+    leash: Arc<Leash>,
+    /// It is to end: for the thread that starts it.
+    doomed: Arc<AtomicBool>,
+    began: Duration,
+    kill_at: Option<Duration>,
+}
+
+impl Duty {
+    pub(crate) fn new(assignment: Assignment, backoff: Duration) -> Duty {
+        Duty {
+            unit: assignment.unit().clone(),
+            assignment: Some(assignment),
+            run: None,
+            due: Duration::ZERO,
+            pace: Pace::new(backoff),
+            dark: Dark::default(),
+            goes: false,
+        }
+    }
+
+    pub(crate) fn unit(&self) -> &Unit {
+        &self.unit
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// Whether something has to be done about it within milliseconds.
+    pub(crate) fn is_pressing(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.kill_at.is_some())
+    }
+
+    /// When its command is to be started.
+    pub(crate) fn starts_at(&self) -> Option<Duration> {
+        (self.run.is_none() && !self.goes).then_some(self.due)
+    }
+
+    /// The unit is to go: its command gets TERM, and KILL after `grace`. True if nothing runs, so that it can go now.
+    pub(crate) fn let_go(&mut self, grace: Duration) -> bool {
+        self.goes = true;
+        self.stop(grace);
+        self.run.is_none()
+    }
+
+    fn stop(&mut self, grace: Duration) {
+        let kill_at = boottime() + grace;
+        if let Some(run) = &mut self.run {
+            if run.kill_at.is_none() {
+                run.doomed.store(true, Ordering::SeqCst);
+                run.leash.signal(Signal::SIGTERM);
+            }
+            run.kill_at = Some(run.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
+            run.go_on_stopping();
+        }
+    }
+
+    /// Sees to the running command, or starts it when that is due. True if the command can't be killed, which is told once: the
+    /// unit is left to expire then.
+    pub(crate) fn look_after(&mut self, setup: &Arc<Setup>) -> bool {
+        let lead = setup.keeper.lead();
+        if self.run.is_none() {
+            let is_good = !self.goes && boottime() >= self.due && self.unit.remaining() > lead.total();
+            if is_good {
+                self.start(setup);
+            }
+            return false;
+        }
+        match outlook_of_unit(&self.unit, lead, &self.dark) {
+            Outlook::Good => {}
+            Outlook::Revoked(within) => self.stop(within.min(setup.plan.grace)),
+            Outlook::Losing(within) => self.stop(within),
+            Outlook::Lost => self.stop(Duration::ZERO),
+        }
+        let is_overdue = self.run.as_ref().is_some_and(|run| {
+            run.go_on_stopping();
+            run.is_overdue()
+        });
+        match self.assignment.take_if(|_| is_overdue) {
+            Some(assignment) => {
+                assignment.lapse();
+                self.goes = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether its command can't be killed, so that nobody should wait for it.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.assignment.is_none()
+    }
+
+    fn start(&mut self, setup: &Arc<Setup>) {
+        let run = Run { leash: Arc::default(), doomed: Arc::default(), began: boottime(), kill_at: None };
+        let (leash, doomed) = (Arc::clone(&run.leash), Arc::clone(&run.doomed));
+        let (unit, of_thread) = (self.unit.clone(), Arc::clone(setup));
+        let thread = std::thread::Builder::new().name("command".to_owned()).stack_size(256 << 10);
+        let thread = thread.spawn(move || {
+            let outcome = perform(&unit, &of_thread, leash, &doomed);
+            let _nobody_waits = of_thread.ended.send(Over { unit: unit.name().to_owned(), outcome });
+        });
+        self.run = Some(run);
+        if let Err(error) = thread {
+            let outcome = Outcome::NotStarted(error);
+            let _told = setup.ended.send(Over { unit: self.unit.name().to_owned(), outcome });
+        }
+    }
+
+    /// The command is over. If the unit is to go, it goes.
+    pub(crate) fn ended(&mut self, outcome: &Outcome) -> Next {
+        let Some(run) = self.run.take() else { return Next::Free };
+        let now = boottime();
+        if self.goes {
+            return Next::Free;
+        }
+        let was_stopped = run.kill_at.is_some() || !self.unit.is_held();
+        if was_stopped || matches!(outcome, Outcome::TooLate) {
+            self.due = now;
+            return Next::Resume;
+        }
+        let taken = now.saturating_sub(run.began);
+        let pause = self.pace.pause(taken);
+        self.due = now + pause;
+        Next::Again { pause, taken }
+    }
+
+    /// Lets go of the unit: it goes to where it belongs, if it was not lost.
+    pub(crate) fn conclude(self) {
+        if let Some(assignment) = self.assignment {
+            assignment.drained();
+        }
+    }
+
+    /// Kills the command without waiting for anything.
+    pub(crate) fn kill(&mut self) {
+        self.let_go(Duration::ZERO);
+    }
+}
+
+impl Run {
+    /// Sends KILL if its time has come; again and again, since the command may have been started just now.
+    fn go_on_stopping(&self) {
+        if self.kill_at.is_some_and(|at| boottime() >= at) {
+            self.leash.signal(Signal::SIGKILL);
+        }
+    }
+
+    /// Whether it should have been dead for long.
+    fn is_overdue(&self) -> bool {
+        const LONG: Duration = Duration::from_secs(5);
+        self.kill_at.is_some_and(|at| boottime() > at + LONG)
+    }
+}
+
+fn perform(unit: &Unit, setup: &Setup, leash: Arc<Leash>, doomed: &AtomicBool) -> Outcome {
+    let Setup { plan, keeper, clock, .. } = setup;
+    let lead: Lead = keeper.lead();
+    let left = unit.remaining();
+    if left <= lead.total() || doomed.load(Ordering::SeqCst) {
+        return Outcome::TooLate;
+    }
+    let command = prepare(unit, setup, clock.now().wall.0, left);
+    let running = match Running::start(command, Arc::clone(keeper), Arc::clone(&leash)) {
+        Ok(running) => running,
+        Err(error) => return Outcome::NotStarted(error),
+    };
+    if doomed.load(Ordering::SeqCst) {
+        // Told to stop before there was anything on the leash.
+        leash.signal(Signal::SIGTERM);
+    }
+    if !unit.is_held() {
+        // The process was stopped between the look and the start.
+        leash.signal(Signal::SIGKILL);
+    }
+    match running.attend(plan.grace.min(lead.term), |_| {}) {
+        Ok(status) => Outcome::Exited(status),
+        Err(error) => Outcome::NotStarted(error),
+    }
+}
+
+fn prepare(unit: &Unit, setup: &Setup, now: u64, left: Duration) -> Command {
+    let template = &setup.plan.command;
+    let deadline = now.saturating_add(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+    let mut command = Command::new(&template.program);
+    command
+        .args(template.fill(unit.name()))
+        .stdin(Stdio::null())
+        .env("TENURE_UNIT", unit.name())
+        .env("TENURE_KEY", unit.key().as_str())
+        .env("TENURE_FENCE", unit.fence().to_string())
+        .env("TENURE_DEADLINE", deadline.to_string());
+    setup.keeper.mark(&mut command);
+    command
+}

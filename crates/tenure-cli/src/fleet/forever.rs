@@ -1,0 +1,309 @@
+//! `tenure work --forever`: a worker of a fleet, with a command for each of its units.
+
+use super::duty::{Duty, Next, Outcome, Over, Setup};
+use super::meant::Forever;
+use crate::exit::{self, Failure};
+use crate::keeper::{Keeper, asked_now};
+use crate::process::{self, boottime};
+use crate::say;
+use crate::signals::{self, Signals};
+use crate::stores::{Missing, Url};
+use crate::text::{brief, count, escaped};
+use crate::watchdog::Lead;
+use crate::work::register::patiently;
+use crate::work::units;
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::fleet::{Assignment, Event, Fleet, NewUnit, Reason, Status, Worker};
+use tenure::{Clock, Metadata, Value};
+use tokio::sync::mpsc;
+
+pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
+    process::find(&plan.command.program)?;
+    let given = units::read(&plan.source, plan.separator, &plan.name.unit_prefix())?;
+    for text in &given.notes {
+        say::note(text);
+    }
+    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
+    let fleet = Fleet::new(store, plan.name.as_str())?;
+    let worker = join(&fleet, &plan)?;
+    let names: Vec<&str> = given.keys.iter().filter_map(|key| plan.name.unit_of(key)).collect();
+    let registered = tokio::select! {
+        registered = register(&fleet, &names) => registered,
+        signal = signals.next() => Err(Failure::by_signal(signal)),
+    };
+    if let Err(failure) = registered {
+        let _gone = tokio::time::timeout(plan.ttl, worker.stop()).await;
+        return Err(failure);
+    }
+    let keeper =
+        Arc::new(Keeper::start(worker.holder().as_str().to_owned(), Lead::new(plan.ttl, plan.grace))?);
+    let (sender, over) = mpsc::unbounded_channel();
+    let setup = Arc::new(Setup { plan, keeper, clock, ended: sender });
+    let duties = Duties {
+        setup,
+        worker,
+        over,
+        duties: BTreeMap::new(),
+        next: BTreeMap::new(),
+        stop: None,
+        leave_by: None,
+    };
+    duties.work(&mut signals).await
+}
+
+fn join(fleet: &Fleet, plan: &Forever) -> Result<Worker, Failure> {
+    let about = Metadata::from([
+        ("host".to_owned(), Value::from(tenure::clock::host_name())),
+        ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
+    ]);
+    let mut builder = fleet.join().ttl(plan.ttl).drain(plan.grace).about(about);
+    for label in &plan.labels {
+        builder = builder.label(label);
+    }
+    if let Some(most) = plan.most {
+        builder = builder.most_units(most);
+    }
+    Ok(builder.start()?)
+}
+
+/// Creates the units that are not there yet.
+async fn register(fleet: &Fleet, names: &[&str]) -> Result<(), Failure> {
+    let units: Vec<NewUnit> = names.iter().map(|name| NewUnit::named(*name)).collect();
+    let created = patiently(async || fleet.create_all(units.clone()).await).await?;
+    let name = fleet.name();
+    say::note(match names.len() {
+        0 => format!("fleet \"{name}\": working on the units that are there"),
+        n => format!("fleet \"{name}\": {} ({created} new)", count(n, "unit")),
+    });
+    Ok(())
+}
+
+/// Why this process leaves.
+enum Stop {
+    Signal(i32),
+    Failure(Failure),
+}
+
+/// All units of this process.
+struct Duties {
+    setup: Arc<Setup>,
+    worker: Worker,
+    over: mpsc::UnboundedReceiver<Over>,
+    /// By name.
+    duties: BTreeMap<String, Duty>,
+    /// Units that are ours again before what ran for them when they were lost is dead.
+    next: BTreeMap<String, Assignment>,
+    stop: Option<Stop>,
+    /// A worker that leaves does not wait longer than this.
+    leave_by: Option<Duration>,
+}
+
+impl Duties {
+    /// Works until told to leave.
+    async fn work(mut self, signals: &mut Signals) -> Result<u8, Failure> {
+        let mut is_in = true;
+        while is_in || self.duties.values().any(|duty| duty.is_running() && !duty.is_stuck()) {
+            let pause = self.pause();
+            tokio::select! {
+                biased;
+                signal = signals.next() => self.on_signal(signal)?,
+                event = self.worker.next(), if is_in => match event {
+                    Some(event) => self.on(event),
+                    None => {
+                        is_in = false;
+                        // Nothing is held any more.
+                        self.kill_all();
+                    }
+                },
+                Some(over) = self.over.recv() => self.on_over(over),
+                () = tokio::time::sleep(pause) => {}
+            }
+            self.look_after();
+            if is_in && self.leave_by.is_some_and(|by| boottime() > by) {
+                say::note("the store does not answer: what is held is left to expire");
+                self.kill_all();
+                is_in = false;
+            }
+        }
+        if self.duties.values().all(|duty| !duty.is_running()) {
+            self.setup.keeper.dismiss();
+        }
+        match self.stop.take() {
+            Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
+            Some(Stop::Failure(failure)) => Err(failure),
+            None => {
+                say::note("asked to leave the fleet, and left");
+                Ok(exit::OK)
+            }
+        }
+    }
+
+    fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
+        if let Some(Stop::Signal(_)) = self.stop {
+            // The watchdog sees to it that nothing is left, and what is held expires.
+            self.kill_all();
+            return Err(Failure::by_signal(signal));
+        }
+        let held = count(self.duties.len(), "unit");
+        say::note(format!("{}: passing on {held}; once more to stop at once", signals::name(signal)));
+        self.leave(Stop::Signal(signal));
+        Ok(())
+    }
+
+    fn leave(&mut self, why: Stop) {
+        if self.stop.is_some() && !matches!(why, Stop::Signal(_)) {
+            return;
+        }
+        self.stop = Some(why);
+        let plan = &self.setup.plan;
+        let patience = plan.grace + plan.ttl * 3 + Duration::from_secs(5);
+        self.leave_by.get_or_insert(boottime() + patience);
+        let worker = self.worker.clone();
+        tokio::spawn(async move { worker.leave().await });
+    }
+
+    fn on(&mut self, event: Event) {
+        match event {
+            Event::Assigned(assignment) => {
+                let unit = assignment.name().to_owned();
+                note(&unit, &format!("owned, with fence {}", assignment.fence()));
+                if self.duties.contains_key(&unit) {
+                    self.next.insert(unit, assignment);
+                } else {
+                    self.begin(unit, assignment);
+                }
+            }
+            Event::Draining { unit, reason, within } => {
+                note(&unit, &reason_text(&reason));
+                // Nothing was begun for it yet.
+                drop(self.next.remove(&unit));
+                let grace = within.min(self.setup.plan.grace);
+                self.let_go(&unit, grace, |duty| duty.unit().draining().is_some());
+            }
+            Event::Lost { unit, loss } => {
+                note(&unit, &say::loss(&loss));
+                self.next.retain(|_, assignment| assignment.loss().is_none());
+                self.let_go(&unit, Duration::ZERO, |duty| duty.unit().loss().is_some());
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, unit: String, assignment: Assignment) {
+        let mut duty = Duty::new(assignment, self.setup.plan.backoff);
+        duty.look_after(&self.setup);
+        self.duties.insert(unit, duty);
+    }
+
+    fn let_go(&mut self, unit: &str, grace: Duration, is_meant: impl Fn(&Duty) -> bool) {
+        let Some(duty) = self.duties.get_mut(unit).filter(|duty| is_meant(duty)) else { return };
+        if duty.let_go(grace) {
+            self.conclude(unit);
+        }
+    }
+
+    /// Nothing runs for the unit any more: it goes.
+    fn conclude(&mut self, unit: &str) {
+        if let Some(duty) = self.duties.remove(unit) {
+            duty.conclude();
+        }
+        if let Some((unit, assignment)) = self.next.remove_entry(unit) {
+            self.begin(unit, assignment);
+        }
+    }
+
+    fn on_over(&mut self, Over { unit, outcome }: Over) {
+        let Some(duty) = self.duties.get_mut(&unit) else { return };
+        match duty.ended(&outcome) {
+            Next::Free => self.conclude(&unit),
+            Next::Resume => note(&unit, "CMD was stopped, since the unit could not be kept for certain"),
+            Next::Again { pause, taken } => {
+                let how = match outcome {
+                    Outcome::NotStarted(error) if is_for_good(&error) => {
+                        let program = &self.setup.plan.command.program;
+                        return self.leave(Stop::Failure(process::not_started(program, &error)));
+                    }
+                    Outcome::NotStarted(error) => format!("CMD can't be started: {error}"),
+                    Outcome::Exited(status) => format!("CMD {} after {}", ending(status), brief(taken)),
+                    Outcome::TooLate => return,
+                };
+                note(&unit, &format!("{how}; again in {}", brief(pause)));
+            }
+        }
+    }
+
+    /// Sees to the running commands and to the deadline that the watchdog goes by.
+    fn look_after(&mut self) {
+        let asked_at = asked_now();
+        let left = self.worker.remaining();
+        if !left.is_zero() {
+            self.setup.keeper.prolong(asked_at, left);
+        }
+        for (unit, duty) in &mut self.duties {
+            if duty.look_after(&self.setup) {
+                note(unit, "CMD can't be killed; the unit is left to expire");
+            }
+        }
+    }
+
+    fn kill_all(&mut self) {
+        self.next.clear();
+        let mut idle = Vec::new();
+        for (unit, duty) in &mut self.duties {
+            duty.kill();
+            if !duty.is_running() {
+                idle.push(unit.clone());
+            }
+        }
+        for unit in idle {
+            self.conclude(&unit);
+        }
+    }
+
+    /// How long nothing needs to be looked at if nothing happens.
+    fn pause(&self) -> Duration {
+        const SHORT: Duration = Duration::from_millis(5);
+        if self.duties.values().any(|duty| duty.is_pressing() && !duty.is_stuck()) {
+            return SHORT;
+        }
+        let slow = (self.setup.plan.ttl / 40).clamp(SHORT, Duration::from_millis(100));
+        let starts = self.duties.values().filter_map(Duty::starts_at).min();
+        starts.map_or(slow, |at| slow.min(at.saturating_sub(boottime())).max(SHORT))
+    }
+}
+
+/// Whether a command that can't be started can't be started later, either.
+fn is_for_good(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied)
+}
+
+fn note(unit: &str, text: &str) {
+    say::note(format!("{}: {text}", escaped(unit)));
+}
+
+fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with {code}"),
+        (None, Some(signal)) => format!("was ended by {}", signals::name(signal)),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+fn reason_text(reason: &Reason) -> String {
+    match reason {
+        Reason::Moved(to) => format!("goes to {to}"),
+        Reason::Leaving => "is passed on, since this worker leaves".to_owned(),
+        Reason::Asked => "is to be passed on: somebody asked for it".to_owned(),
+        Reason::Revoked => "was withdrawn".to_owned(),
+        Reason::Closed(Status::Deleted) => "was removed".to_owned(),
+        Reason::Closed(_) => "is done".to_owned(),
+        Reason::Uncovered(why) => format!("is let go of: {}", super::picture::why(*why)),
+        _ => "is to be passed on".to_owned(),
+    }
+}

@@ -1,0 +1,41 @@
+//! What `doctor` has to say about a fleet.
+
+use super::picture::{Picture, Stage};
+use crate::text::count;
+use tenure::Key;
+
+/// How a fleet does.
+#[derive(Debug)]
+pub(crate) struct Health {
+    /// In numbers.
+    pub(crate) counts: String,
+    /// What does not go as it should, and does not mend itself.
+    pub(crate) problems: Vec<String>,
+    /// Units whose records are whole, but say nothing that makes sense of a unit.
+    pub(crate) unreadable: Vec<(Key, String)>,
+}
+
+pub(crate) fn health(picture: &Picture) -> Health {
+    let name = &picture.name;
+    let (workers, units) = (count(picture.alive(), "worker"), count(picture.units.len(), "unit"));
+    let counts = format!("{name}: {workers}, {units}, {} held", picture.count(Stage::Held));
+    let mut problems = Vec::new();
+    match picture.count(Stage::Uncovered) {
+        0 => {}
+        n if picture.alive() == 0 => {
+            problems.push(format!(
+                "{} and no worker: start one with `tenure work --forever`",
+                count(n, "open unit")
+            ));
+        }
+        n => {
+            let units = count(n, "unit");
+            problems.push(format!("{units} that no worker can have: see `tenure fleet units {name}`"));
+        }
+    }
+    match picture.count(Stage::Outside) {
+        0 => {}
+        n => problems.push(format!("{} held from outside the fleet", count(n, "unit"))),
+    }
+    Health { counts, problems, unreadable: picture.unreadable.clone() }
+}

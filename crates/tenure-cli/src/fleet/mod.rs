@@ -1,0 +1,62 @@
+//! Fleets on the command line: `tenure work --forever`, which is a worker, and `tenure fleet`, which looks at fleets and changes
+//! them.
+
+pub(crate) mod args;
+mod change;
+mod duty;
+mod forever;
+mod health;
+mod look;
+pub(crate) mod meant;
+mod pace;
+pub(crate) mod picture;
+mod screen;
+mod top;
+pub(crate) mod upkeep;
+
+pub(crate) use forever::forever;
+pub(crate) use health::health;
+pub(crate) use look::fleets;
+
+use crate::exit::{self, Failure};
+use crate::stores::{Missing, Url};
+use args::Verb;
+use picture::Picture;
+use std::sync::Arc;
+use tenure::fleet::{Fleet, FleetName};
+use tenure::{Clock, StoreExt};
+
+pub(crate) async fn fleet(url: &Url, typed: args::Fleet) -> Result<u8, Failure> {
+    match typed.verb {
+        Verb::Ls(typed) => look::ls(url, &typed).await,
+        Verb::Units(typed) => look::units(url, &typed).await,
+        Verb::Workers(typed) => look::workers(url, &typed).await,
+        Verb::Add(typed) => change::add(url, &typed).await,
+        Verb::Rm(typed) => change::rm(url, &typed).await,
+        Verb::Move(typed) => change::pin(url, &typed).await,
+        Verb::Drain(typed) => change::drain(url, &typed).await,
+        Verb::Top(typed) => top::top(url, &typed).await,
+    }
+}
+
+/// A fleet of this name, on a store that is there unless it may be made.
+async fn open(url: &Url, name: &FleetName, missing: Missing) -> Result<Fleet, Failure> {
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let store = url.open(missing, Arc::clone(&clock)).await?;
+    Ok(Fleet::new(store, name.as_str())?)
+}
+
+/// All of a fleet as it is now.
+async fn picture(fleet: &Fleet) -> Result<Picture, Failure> {
+    let listing = fleet.store().list_all(&fleet.name().prefix()).await?;
+    Ok(Picture::of(fleet.name().clone(), listing, tenure::clock::system().now().wall))
+}
+
+/// As [`picture`], of a fleet that must be there.
+async fn picture_of_some(fleet: &Fleet) -> Result<Picture, Failure> {
+    let picture = picture(fleet).await?;
+    if picture.is_empty() {
+        return Err(Failure::new(exit::ABSENT, format!("there is no fleet {}", fleet.name())));
+    }
+    Ok(picture)
+}

@@ -1,0 +1,56 @@
+//! The pauses between the runs of a command that does not stay.
+
+use std::time::Duration;
+
+/// The longest pause, unless the first one is longer.
+const LONGEST: Duration = Duration::from_secs(300);
+/// The shortest one, so that a command that fails at once does not keep the machine busy.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// How long to wait before a command is started again.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    first: Duration,
+    next: Duration,
+}
+
+impl Pace {
+    pub(crate) fn new(first: Duration) -> Pace {
+        let first = first.max(SHORTEST);
+        Pace { first, next: first }
+    }
+
+    /// The pause after a run that has `taken` this long. It doubles each time, until a run is ten times as long as the first pause.
+    pub(crate) fn pause(&mut self, taken: Duration) -> Duration {
+        if taken >= self.first * 10 {
+            self.next = self.first;
+        }
+        let pause = self.next;
+        self.next = pause.saturating_mul(2).min(LONGEST.max(self.first));
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    #[test]
+    fn pauses_double_up_to_five_minutes_and_a_long_run_starts_over() {
+        let mut pace = Pace::new(secs(1));
+        let pauses: Vec<u64> = (0..11).map(|_| pace.pause(secs(9)).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!((pace.pause(secs(10)), pace.pause(secs(0))), (secs(1), secs(2)));
+    }
+
+    #[test]
+    fn the_first_pause_is_neither_too_short_nor_cut() {
+        assert_eq!(Pace::new(Duration::ZERO).pause(secs(1)), SHORTEST);
+        let mut pace = Pace::new(secs(600));
+        assert_eq!((pace.pause(secs(1)), pace.pause(secs(1))), (secs(600), secs(600)));
+    }
+}

@@ -1,0 +1,348 @@
+//! What `fleet top` shows: a picture of the fleet, and what changed from one picture to the next.
+
+use super::look::{UNIT_HEADING, WORKER_HEADING, unit_row, worker_row};
+use super::picture::{Owner, Picture, Stage, Unit};
+use crate::text::{count, date, escaped};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Row, Table, Widget};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tenure::{Fence, HolderId, Wall};
+
+/// What was seen to happen since the first picture.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    owners: BTreeMap<String, (Fence, HolderId)>,
+    /// When each worker was last known to have renewed, and its ttl.
+    renewals: BTreeMap<HolderId, (Wall, Duration)>,
+    /// Units that a live worker passed on.
+    pub(super) moves: usize,
+    /// Units that were taken over from one that had been silent for its ttl.
+    pub(super) takeovers: usize,
+}
+
+impl History {
+    pub(super) fn observe(&mut self, picture: &Picture, now: Wall) {
+        for unit in &picture.units {
+            let (Owner::Worker(_), Some(owner)) = (&unit.owner, picture.owner_of(unit)) else { continue };
+            let new = (unit.fence, owner.clone());
+            let old = self.owners.insert(unit.name.clone(), new);
+            let Some((_, old)) = old.filter(|(fence, old)| *fence < unit.fence && old != owner) else {
+                continue;
+            };
+            let since = unit.since.unwrap_or(now);
+            let was_silent =
+                self.renewals.get(&old).is_none_or(|(renewed, ttl)| since.since(*renewed) >= *ttl);
+            if was_silent { self.takeovers += 1 } else { self.moves += 1 }
+        }
+        for worker in &picture.workers {
+            let age = u64::try_from(worker.age.as_millis()).unwrap_or(u64::MAX);
+            self.renewals.insert(worker.holder.clone(), (Wall(now.0.saturating_sub(age)), worker.ttl));
+        }
+    }
+}
+
+/// One screen.
+#[derive(Debug)]
+pub(super) struct Screen {
+    pub(super) store: String,
+    pub(super) picture: Picture,
+    pub(super) history: History,
+    pub(super) now: Wall,
+    /// Why the picture is old.
+    pub(super) trouble: Option<String>,
+    /// How many units are above the first that is shown.
+    pub(super) scroll: usize,
+    /// Whether there are keys to press.
+    pub(super) is_live: bool,
+}
+
+impl Screen {
+    pub(super) fn take(&mut self, picture: Picture, now: Wall) {
+        self.history.observe(&picture, now);
+        (self.picture, self.now, self.trouble) = (picture, now, None);
+        self.scroll_by(0);
+    }
+
+    pub(super) fn scroll_by(&mut self, lines: isize) {
+        let most = self.picture.units.len().saturating_sub(1);
+        self.scroll = self.scroll.saturating_add_signed(lines).min(most);
+    }
+
+    /// How many lines it takes to show everything.
+    pub(super) fn height(&self) -> u16 {
+        let lines = self.picture.workers.len() + self.picture.units.len() + 7 + usize::from(self.is_live);
+        u16::try_from(lines).unwrap_or(u16::MAX)
+    }
+
+    fn title(&self) -> Line<'_> {
+        let name = format!("fleet {}", self.picture.name);
+        Line::from(vec![name.bold(), format!("  {}  {}", self.store, date(self.now)).into()])
+    }
+
+    fn counts(&self) -> Line<'_> {
+        let (picture, history) = (&self.picture, &self.history);
+        let mut parts = vec![
+            count(picture.alive(), "worker"),
+            count(picture.units.len(), "unit"),
+            format!("{} held", picture.count(Stage::Held)),
+            format!("{} moving", picture.count(Stage::Moving)),
+            format!("{} waiting", picture.count(Stage::Waiting)),
+        ];
+        for stage in [Stage::Uncovered, Stage::Done, Stage::Outside] {
+            match picture.count(stage) {
+                0 => {}
+                n => parts.push(format!("{n} {}", stage.name())),
+            }
+        }
+        if !picture.damaged.is_empty() {
+            parts.push(format!("{} damaged", picture.damaged.len()));
+        }
+        let seen =
+            format!("   seen: {}, {}", count(history.moves, "move"), count(history.takeovers, "takeover"));
+        Line::from(parts.join(", ") + &seen)
+    }
+
+    /// Those first that something is to happen to.
+    fn units(&self) -> Vec<(Stage, &Unit)> {
+        let mut units: Vec<(Stage, &Unit)> =
+            self.picture.units.iter().map(|unit| (self.picture.stage(unit), unit)).collect();
+        let rank = |stage: Stage| match stage {
+            Stage::Uncovered => 0,
+            Stage::Waiting => 1,
+            Stage::Moving => 2,
+            Stage::Outside => 3,
+            Stage::Held => 4,
+            Stage::Done => 5,
+        };
+        units.sort_by_key(|(stage, _)| rank(*stage));
+        units
+    }
+}
+
+fn style_of(stage: Stage) -> Style {
+    match stage {
+        Stage::Held => Style::new(),
+        Stage::Moving | Stage::Outside => Color::Yellow.into(),
+        Stage::Waiting | Stage::Uncovered => Color::Red.into(),
+        Stage::Done => Color::DarkGray.into(),
+    }
+}
+
+/// Columns as wide as what is in them.
+fn table<'a, const N: usize>(heading: [&'a str; N], rows: Vec<(Style, Vec<String>)>) -> Table<'a> {
+    let width = |column: usize, title: &str| {
+        let cells = rows.iter().filter_map(|(_, row)| row.get(column)).map(|cell| cell.chars().count());
+        u16::try_from(cells.chain([title.len()]).max().unwrap_or_default()).unwrap_or(u16::MAX)
+    };
+    let widths: Vec<Constraint> =
+        heading.iter().enumerate().map(|(column, title)| Constraint::Length(width(column, title))).collect();
+    let rows = rows.into_iter().map(|(style, row)| Row::new(row).style(style));
+    Table::new(rows, widths).column_spacing(2).header(Row::new(heading).style(Style::new().bold()))
+}
+
+impl Widget for &Screen {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let rows = |n: usize| u16::try_from(n + 1).unwrap_or(u16::MAX);
+        let (workers, units) = (rows(self.picture.workers.len()), rows(self.picture.units.len()));
+        // Units need room, too, however many workers there are.
+        let workers = workers.min((area.height / 2).max(area.height.saturating_sub(units + 6)));
+        let [title, counts, trouble, of_workers, _, of_units, keys] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Length(workers),
+            Constraint::Length(1),
+            Constraint::Fill(1),
+            Constraint::Length(u16::from(self.is_live)),
+        ])
+        .areas(area);
+        self.title().render(title, buffer);
+        self.counts().render(counts, buffer);
+        if let Some(text) = &self.trouble {
+            Line::from(escaped(text)).style(Color::Red).render(trouble, buffer);
+        }
+        let style = |is_alive: bool| if is_alive { Style::new() } else { Color::Red.into() };
+        let workers =
+            self.picture.workers.iter().map(|worker| (style(worker.is_alive()), worker_row(worker)));
+        Widget::render(table(WORKER_HEADING, workers.collect()), of_workers, buffer);
+        let units = self.units().into_iter().skip(self.scroll).take(usize::from(of_units.height));
+        let units = units.map(|(stage, unit)| (style_of(stage), unit_row(&self.picture, unit)));
+        Widget::render(table(UNIT_HEADING, units.collect()), of_units, buffer);
+        if self.is_live {
+            Line::from("q quit   ↑ ↓ scroll").style(Color::DarkGray).render(keys, buffer);
+        }
+    }
+}
+
+/// The screen as text, of this width and as long as it takes.
+pub(super) fn text(screen: &Screen, width: u16) -> String {
+    let area = Rect::new(0, 0, width, screen.height());
+    let mut buffer = Buffer::empty(area);
+    screen.render(area, &mut buffer);
+    let mut text = String::new();
+    for y in 0..area.height {
+        let line: String =
+            (0..area.width).filter_map(|x| buffer.cell((x, y))).map(|cell| cell.symbol()).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use tenure::fleet::{About, FleetName, UnitSpec};
+    use tenure::{Key, Listed, Metadata, Record, Ride, Stored, Tenure, Ttl};
+    use tenure_core::Nonces;
+
+    /// Workers with the fence of their session and their age in ms; units with their fence, and whose they are.
+    fn picture(workers: &[(&str, u64)], units: &[(&str, u64, Option<&str>)]) -> Picture {
+        let mut nonces = Nonces::new(7);
+        let mut record =
+            |key: String, fence: u64, holder: Option<&str>, ride: Option<Ride>, age, metadata| {
+                let nonce = nonces.draw();
+                let tenure = holder.map(|holder| Tenure {
+                    id: nonce,
+                    beat: nonce,
+                    holder: HolderId::new(holder).unwrap(),
+                    ttl: Ttl::clamped(10_000),
+                    since: Wall(1_000_000 + fence * 1000),
+                    ride,
+                    mail: Vec::new(),
+                });
+                let record = Record { fence: Fence(fence), nonce, stamp: Wall(0), tenure, metadata };
+                let stored =
+                    Stored { version: record.version(), record, age: Some(Duration::from_millis(age)) };
+                Listed { key: Key::new(key).unwrap(), stored: Ok(stored) }
+            };
+        let mut listing = Vec::new();
+        for (unit, fence, owner) in units {
+            let ride = owner.map(|owner| Ride {
+                session: Key::new(format!("fleet/f/worker/{owner}")).unwrap(),
+                fence: Fence(1),
+            });
+            let metadata = UnitSpec::default().compose(Metadata::new()).unwrap();
+            listing.push(record(format!("fleet/f/unit/{unit}"), *fence, *owner, ride, 0, metadata));
+        }
+        for (worker, age) in workers {
+            let metadata = About::default().compose(Metadata::new());
+            listing.push(record(format!("fleet/f/worker/{worker}"), 1, Some(worker), None, *age, metadata));
+        }
+        Picture::of(FleetName::new("f").unwrap(), listing, Wall(1_000_000))
+    }
+
+    fn screen(picture: Picture) -> Screen {
+        Screen {
+            store: "memory:".to_owned(),
+            picture,
+            history: History::default(),
+            now: Wall(1_000_000),
+            trouble: None,
+            scroll: 0,
+            is_live: true,
+        }
+    }
+
+    fn lines(screen: &Screen, width: u16, height: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| frame.render_widget(screen, frame.area())).unwrap();
+        let shown = terminal.backend().to_string();
+        shown.lines().map(|line| line.trim_matches('"').trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn everything_has_its_place() {
+        let units = [("u0", 5, Some("a")), ("u1", 5, Some("a")), ("u2", 5, Some("a")), ("u3", 0, None)];
+        let screen = screen(picture(&[("a", 300), ("b", 1500)], &units));
+        assert_eq!(
+            lines(&screen, 90, 14),
+            [
+                "fleet f  memory:  1970-01-01T00:16:40Z",
+                "2 workers, 4 units, 2 held, 1 moving, 1 waiting   seen: 0 moves, 0 takeovers",
+                "",
+                "WORKER  STATE  UNITS  PLANNED  MOST  RENEWED    TTL  LABELS",
+                "a       live   3      2        -     300ms ago  10s  -",
+                "b       live   0      2        -     1.5s ago   10s  -",
+                "",
+                "UNIT  STATE    WORKER  GOES TO  FENCE  SINCE                 WEIGHT  NEEDS",
+                "u3    waiting  -       b        0      -                     1       -",
+                "u0    moving   a       b        5      1970-01-01T00:16:45Z  1       -",
+                "u1    held     a       -        5      1970-01-01T00:16:45Z  1       -",
+                "u2    held     a       -        5      1970-01-01T00:16:45Z  1       -",
+                "",
+                "q quit   ↑ ↓ scroll",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_small_screen_shows_what_fits_and_scrolls() {
+        let units: Vec<(String, u64, Option<&str>)> =
+            (0..20).map(|n| (format!("u{n:02}"), 5, Some("a"))).collect();
+        let units: Vec<_> =
+            units.iter().map(|(name, fence, owner)| (name.as_str(), *fence, *owner)).collect();
+        let mut screen = screen(picture(&[("a", 300)], &units));
+        let shown = lines(&screen, 60, 10);
+        assert!(shown[7].starts_with("u00") && shown[8].starts_with("u01"), "{shown:#?}");
+        screen.scroll_by(5);
+        assert!(lines(&screen, 60, 10)[7].starts_with("u05"));
+        screen.scroll_by(-9);
+        assert!(lines(&screen, 60, 10)[7].starts_with("u00"));
+        screen.scroll_by(99);
+        assert!(lines(&screen, 60, 10)[7].starts_with("u19"), "the last one stays in sight");
+        // Too small for anything: no panic.
+        for (width, height) in [(1, 1), (3, 4), (200, 2)] {
+            lines(&screen, width, height);
+        }
+        screen.take(picture(&[], &[]), Wall(0));
+        assert_eq!(screen.scroll, 0);
+    }
+
+    #[test]
+    fn what_is_silent_and_what_could_not_be_looked_at_is_said() {
+        let mut screen = screen(picture(&[("a", 12_000)], &[("u0", 5, Some("a"))]));
+        screen.trouble = Some("gone\u{1b}[2J".to_owned());
+        let shown = lines(&screen, 90, 10).join("\n");
+        for text in ["0 workers", "1 uncovered", "gone\\u{1b}[2J", "a       silent", "(no worker)"] {
+            assert!(shown.contains(text), "{text}: {shown}");
+        }
+    }
+
+    #[test]
+    fn moves_and_takeovers_are_told_apart() {
+        let mut history = History::default();
+        let at = |secs: u64| Wall(1_000_000 + secs * 1000);
+        history
+            .observe(&picture(&[("a", 0), ("b", 0)], &[("u0", 1, Some("a")), ("u1", 1, Some("b"))]), at(1));
+        // a is heard of at second 1, and loses u0 at second 2: that is a move.
+        history
+            .observe(&picture(&[("a", 0), ("b", 0)], &[("u0", 2, Some("b")), ("u1", 1, Some("b"))]), at(2));
+        assert_eq!((history.moves, history.takeovers), (1, 0));
+        // b is heard of for the last time at second 2, and loses both at second 13, its ttl being 10 s.
+        history.observe(&picture(&[("a", 0)], &[("u0", 13, Some("a")), ("u1", 13, Some("a"))]), at(14));
+        assert_eq!((history.moves, history.takeovers), (1, 2));
+        history.observe(&picture(&[("a", 0)], &[("u0", 14, Some("a")), ("u1", 13, Some("a"))]), at(15));
+        assert_eq!(
+            (history.moves, history.takeovers),
+            (1, 2),
+            "what comes back to the same worker has not moved"
+        );
+    }
+
+    #[test]
+    fn a_screen_as_text_is_as_long_as_it_takes() {
+        let mut screen = screen(picture(&[("a", 0)], &[("u0", 1, Some("a"))]));
+        screen.is_live = false;
+        let text = text(&screen, 100);
+        assert_eq!(text.lines().count(), 8, "{text}");
+        assert!(text.ends_with("1       -\n") && !text.contains("quit"), "{text}");
+    }
+}
