@@ -2,7 +2,7 @@
 
 use super::args;
 use super::meant;
-use super::picture::{Owner, Picture, ROOT, Stage, Unit, Worker, labels, part_of, why};
+use super::picture::{Picture, ROOT, Stage, Unit, Worker, labels, part_of, why};
 use crate::exit::{self, Failure};
 use crate::say;
 use crate::stores::{Missing, Url};
@@ -113,7 +113,7 @@ pub(super) fn unit_row(picture: &Picture, unit: &Unit) -> Vec<String> {
         _ => dash(),
     };
     let owner = picture.owner_of(unit).map_or_else(dash, ToString::to_string);
-    let is_dead = matches!(unit.owner, Owner::Dead(_));
+    let is_dead = picture.is_owner_dead(unit);
     vec![
         escaped(&unit.name),
         stage.name().to_owned(),

@@ -309,6 +309,15 @@ impl Picture {
         }
     }
 
+    /// Whether who has a unit by its record is dead.
+    pub(crate) fn is_owner_dead(&self, unit: &Unit) -> bool {
+        match &unit.owner {
+            Owner::Nobody | Owner::Outsider(_) => false,
+            Owner::Worker(at) => !self.workers.get(*at).is_some_and(Worker::is_alive),
+            Owner::Dead(_) => true,
+        }
+    }
+
     /// Who is to have a unit, or why nobody can.
     pub(crate) fn target_of(&self, unit: &Unit) -> Option<Result<&HolderId, Uncovered>> {
         match unit.target? {
