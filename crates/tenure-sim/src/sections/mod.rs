@@ -4,6 +4,7 @@
 //! its world is a smaller one.
 
 mod faults;
+mod gc;
 mod messages;
 mod users;
 mod world;
@@ -64,7 +65,7 @@ const SPECS: &[Spec] = &[
     },
     Spec {
         name: "sections-clocks",
-        about: "as above; the store's clock jumps, wall clocks are right, and records are removed when all in them is over",
+        about: "as above; the store's clock jumps, wall clocks are right, and records are removed when all in them is long over",
         nodes: 3,
         tasks: 2,
         duration_ms: 10_000,

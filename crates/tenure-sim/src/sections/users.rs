@@ -62,6 +62,7 @@ impl World {
         match doing {
             // In the calm nobody wants anything anew.
             Doing::Idle if self.calm => {}
+            Doing::Idle if self.t < self.rest_until => self.think(index, task),
             Doing::Idle => {
                 let desired = self.some_ranges();
                 let ms = self.dice.between(self.spec.duration_ms / 4, self.spec.duration_ms);

@@ -73,6 +73,10 @@ pub(super) struct World {
     pub(super) messages: BTreeMap<u64, Envelope>,
     pub(super) last_message: u64,
     pub(super) calm: bool,
+    /// Until then nobody wants anything anew.
+    pub(super) rest_until: True,
+    /// How often the section was removed.
+    pub(super) removals: u64,
     last_lease: u64,
     pub(super) entries: Entries,
     pub(super) resource: Resource,
@@ -106,6 +110,8 @@ impl World {
             messages: BTreeMap::new(),
             last_message: 0,
             calm: false,
+            rest_until: 0,
+            removals: 0,
             last_lease: 0,
             entries: Entries::default(),
             resource: Resource::default(),
@@ -337,24 +343,6 @@ impl World {
             self.deliver(index, input);
         }
         self.deliver(index, Input::Event(Event::Wake));
-    }
-
-    /// `gc` with clocks that are right: removes the section when nothing in it is held.
-    fn collect(&mut self) {
-        self.later(self.spans(3), What::Collect);
-        let wall = tenure_core::Wall(crate::clock::WALL_AT_START + self.t / MILLI);
-        let over =
-            self.store.stored_at(&self.key, self.t).is_some_and(|stored| section::is_over(&stored, wall));
-        if over {
-            let before = self.ledger();
-            self.tell(|| "the section is removed".to_owned());
-            self.store.remove(self.t, &self.key.clone());
-            self.left_out(
-                &before,
-                &Ledger::default(),
-                &HolderId::new("gc").unwrap_or_else(|_| unreachable!("a name")),
-            );
-        }
     }
 
     pub(super) fn ledger(&self) -> Ledger {
