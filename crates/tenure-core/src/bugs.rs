@@ -58,6 +58,19 @@ pub enum Bug {
     EntryIdReused,
     ReleaseOfAnother,
     EntryCollectedEarly,
+    PlansFromStaleRoster,
+    DeadHeirTrusted,
+    HandoverKeepsFence,
+    DrainNotAwaited,
+    DeadNeighbourIgnored,
+    DeathNotTold,
+    AwaitedForgotten,
+    AlarmNotRaised,
+    DeletedTaken,
+    NeighbourVigilForgotten,
+    LeaverTakes,
+    RevisionOverwritten,
+    FinishOverwritten,
 }
 
 impl Bug {
@@ -112,6 +125,36 @@ impl Bug {
         Bug::EntryIdReused,
         Bug::ReleaseOfAnother,
         Bug::EntryCollectedEarly,
+        Bug::PlansFromStaleRoster,
+        Bug::DeadHeirTrusted,
+        Bug::HandoverKeepsFence,
+        Bug::DrainNotAwaited,
+        Bug::DeadNeighbourIgnored,
+        Bug::DeathNotTold,
+        Bug::AwaitedForgotten,
+        Bug::AlarmNotRaised,
+        Bug::DeletedTaken,
+        Bug::NeighbourVigilForgotten,
+        Bug::LeaverTakes,
+        Bug::RevisionOverwritten,
+        Bug::FinishOverwritten,
+    ];
+
+    /// Those that only fleets can have.
+    pub const OF_FLEETS: &'static [Bug] = &[
+        Bug::PlansFromStaleRoster,
+        Bug::DeadHeirTrusted,
+        Bug::HandoverKeepsFence,
+        Bug::DrainNotAwaited,
+        Bug::DeadNeighbourIgnored,
+        Bug::DeathNotTold,
+        Bug::AwaitedForgotten,
+        Bug::AlarmNotRaised,
+        Bug::DeletedTaken,
+        Bug::NeighbourVigilForgotten,
+        Bug::LeaverTakes,
+        Bug::RevisionOverwritten,
+        Bug::FinishOverwritten,
     ];
 
     /// What goes wrong.
@@ -177,6 +220,25 @@ impl Bug {
             Bug::EntryIdReused => "all of a process's leases in a section go by one id",
             Bug::ReleaseOfAnother => "a lease of a range that is gone is released by taking another's out",
             Bug::EntryCollectedEarly => "a lease of a range is collected after half its duration",
+            Bug::PlansFromStaleRoster => "a worker plans with the roster that it listed first",
+            Bug::DeadHeirTrusted => "a unit that rides on a dead worker's session counts as that worker's",
+            Bug::HandoverKeepsFence => "a unit is handed over under the fence that it has",
+            Bug::DrainNotAwaited => "a unit is handed over without waiting for its body to end",
+            Bug::DeadNeighbourIgnored => "a worker sees that its neighbour is dead, and leaves it at that",
+            Bug::DeathNotTold => {
+                "the session of a dead worker is fenced, and the others are not told to look"
+            }
+            Bug::AwaitedForgotten => {
+                "nobody waits for units that another still has, nor looks whether they came"
+            }
+            Bug::AlarmNotRaised => "without a push, nobody is told that a worker may be dead",
+            Bug::DeletedTaken => "units that were finished or deleted are taken like others",
+            Bug::NeighbourVigilForgotten => "each look at a neighbour starts counting its silence anew",
+            Bug::LeaverTakes => "a worker that leaves still plans with itself",
+            Bug::RevisionOverwritten => {
+                "a checkpoint overwrites what outsiders changed about the unit meanwhile"
+            }
+            Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }
 

@@ -3,12 +3,12 @@
 //! Every write is conditional on the record still showing this very tenure (S3), and is repeated until its outcome is
 //! known. Losing to someone else ends the edit and changes nothing.
 
-use crate::bugs::Bug;
+use crate::bugs::{Bug, Bugs};
 use crate::ctx::{Attempt, Ctx};
 use crate::error::{ErrorKind, StoreError};
 use crate::fence::{Fence, Nonce, Version};
 use crate::key::{HolderId, Key};
-use crate::metadata::{Metadata, RESERVED};
+use crate::metadata::{Metadata, RESERVED, STATUS, Value};
 use crate::op::{Answer, Expect, OpId, Outcome, Write};
 use crate::record::{Letter, Occupant, Record, Ride, Stored, Tenure};
 use crate::time::{Tick, Ttl, Wall};
@@ -32,6 +32,29 @@ pub struct Token {
     pub since: Wall,
     /// The users' fields.
     pub metadata: Metadata,
+}
+
+/// What others wrote into the reserved field stays as it stands there, except that what is finished by this write is finished.
+pub(crate) fn keep_reserved(ours: &mut Metadata, standing: &Metadata, bugs: Bugs) {
+    if bugs.has(Bug::RevisionOverwritten) {
+        return;
+    }
+    let done = match ours.remove(RESERVED) {
+        Some(Value::Map(mut own)) => own.remove(STATUS),
+        _ => None,
+    };
+    let done = done.filter(|_| !bugs.has(Bug::FinishOverwritten));
+    let kept = match (standing.get(RESERVED).cloned(), done) {
+        (None, Some(done)) => Some(Value::Map(Metadata::from([(STATUS.to_owned(), done)]))),
+        (Some(Value::Map(mut kept)), Some(done)) => {
+            kept.entry(STATUS.to_owned()).or_insert(done);
+            Some(Value::Map(kept))
+        }
+        (kept, _) => kept,
+    };
+    if let Some(kept) = kept {
+        ours.insert(RESERVED.to_owned(), kept);
+    }
 }
 
 /// Who is to have a key next.
@@ -120,6 +143,9 @@ impl Edit {
         // A hostile fence that leaves no higher one can't be passed on.
         let next = token.fence.next(Fence::floor(ctx.now.wall)).ok();
         let (fence, heir) = match (&self.change, next) {
+            (Change::Pass(heir), Some(_)) if ctx.rules.bugs.has(Bug::HandoverKeepsFence) => {
+                (token.fence, Some(heir))
+            }
             (Change::Pass(heir), Some(next)) => (next, Some(heir)),
             _ => (token.fence, None),
         };
@@ -190,6 +216,8 @@ impl Edit {
             _ => current.record.nonce,
         };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == last_own).copied() {
+            // It landed, and somebody else may have written since: that is what the next write must carry on.
+            self.token.metadata = current.record.metadata;
             return Some(self.done(ctx, current.version, attempt));
         }
         let unconditional = ctx.rules.bugs.has(Bug::ReleaseUnconditional) && self.change == Change::Vacate;
@@ -203,8 +231,8 @@ impl Edit {
         self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
         if self.keeps {
             self.token.metadata = current.record.metadata;
-        } else if let Some(shared) = current.record.metadata.get(RESERVED) {
-            self.token.metadata.insert(RESERVED.to_owned(), shared.clone());
+        } else {
+            keep_reserved(&mut self.token.metadata, &current.record.metadata, ctx.rules.bugs);
         }
         if unconditional {
             self.token.fence = current.record.fence;

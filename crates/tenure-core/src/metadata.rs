@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// knows of it.
 pub const RESERVED: &str = "tenure";
 
+/// In the reserved field of a unit: whether there is still work to do on it.
+pub(crate) const STATUS: &str = "status";
+
 /// Named values, ordered by name.
 pub type Metadata = BTreeMap<String, Value>;
 

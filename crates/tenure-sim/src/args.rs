@@ -110,6 +110,9 @@ fn list() -> String {
     for (name, about) in crate::sections::list() {
         let _infallible = writeln!(text, "  {name:<22} {about} (DESIGN.md section 6, Range)");
     }
+    for (name, about) in crate::fleet::list() {
+        let _infallible = writeln!(text, "  {name:<22} {about} (DESIGN.md section 6, Fleet)");
+    }
     text += "\nfaults\n";
     for fault in Fault::ALL {
         let _infallible = writeln!(text, "  {:<22} {}", fault.name(), fault.about());

@@ -33,6 +33,7 @@ pub enum Fault {
     SpuriousWake,
     SpuriousHint,
     Stall,
+    Deleted,
 }
 
 impl Fault {
@@ -65,6 +66,7 @@ impl Fault {
         Fault::SpuriousWake,
         Fault::SpuriousHint,
         Fault::Stall,
+        Fault::Deleted,
     ];
 
     /// Its name on the command line.
@@ -98,6 +100,7 @@ impl Fault {
             Fault::SpuriousWake => "spurious-wake",
             Fault::SpuriousHint => "spurious-hint",
             Fault::Stall => "stall",
+            Fault::Deleted => "deleted",
         }
     }
 
@@ -132,6 +135,7 @@ impl Fault {
             Fault::SpuriousWake => "a wake-up that nobody asked for",
             Fault::SpuriousHint => "a hint of a change that did not happen",
             Fault::Stall => "the store does not answer for one ttl and a half",
+            Fault::Deleted => "somebody deletes the board of a fleet, or a session, by hand",
         }
     }
 

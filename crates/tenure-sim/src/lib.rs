@@ -16,6 +16,7 @@ mod clock;
 mod deed;
 mod dice;
 mod fault;
+mod fleet;
 mod invariants;
 mod net;
 mod node;

@@ -3,6 +3,7 @@
 use crate::clock::SECOND;
 use crate::deed::Deed;
 use crate::fault::{Fault, Faults};
+use crate::fleet;
 use crate::invariants::Violation;
 use crate::scenario::{self, Scenario};
 use crate::sections;
@@ -116,6 +117,9 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
     if let Some(name) = options.scenario.as_deref().filter(|name| sections::is_named(name)) {
         return Ok(sections::run(options, name));
     }
+    if let Some(name) = options.scenario.as_deref().filter(|name| fleet::is_named(name)) {
+        return Ok(fleet::run(options, name));
+    }
     let scenarios = match &options.scenario {
         None => scenario::all(),
         Some(name) => match scenario::named(name) {
@@ -123,6 +127,7 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
             None => {
                 let mut names: Vec<_> = scenario::all().iter().map(|scenario| scenario.name).collect();
                 names.extend(sections::list().map(|(name, _)| name));
+                names.extend(fleet::list().map(|(name, _)| name));
                 return Err(InvalidInput::new(format!(
                     "there is no scenario {name:?}; there are {}",
                     names.join(", ")

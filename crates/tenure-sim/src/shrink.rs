@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use crate::invariants::{Rule, Violation};
 use crate::run::{Case, Failure};
+use crate::world::Setup;
 
 /// Seeds that are tried for a shorter history.
 const SEEDS: u64 = 300;
@@ -57,7 +58,7 @@ pub(crate) fn explain(case: Case, violation: Violation, events: u64, shrink: boo
         scenario: case.scenario.name,
         seed: case.setup.seed,
         events: (events, best.events),
-        replay: replay(&case),
+        replay: replay_line(case.scenario.name, &case.setup),
         timeline,
     }
 }
@@ -84,9 +85,9 @@ fn fewer_nodes(best: &mut Best, rule: Rule) {
     }
 }
 
-fn replay(case: &Case) -> String {
-    let setup = &case.setup;
-    let mut line = format!("tenure sim --scenario {} --seed {} --worlds 1", case.scenario.name, setup.seed);
+/// The line that runs a world again.
+pub(crate) fn replay_line(scenario: &str, setup: &Setup) -> String {
+    let mut line = format!("tenure sim --scenario {scenario} --seed {} --worlds 1", setup.seed);
     for bug in tenure_core::Bug::ALL.iter().filter(|bug| setup.bugs.has(**bug)) {
         line += &format!(" --bug {bug:?}");
     }

@@ -44,6 +44,7 @@ fn every_bug_on_purpose_is_caught() {
             bugs: Bugs::default().with(*bug),
             worlds: WORLDS,
             hours: 1e9,
+            scenario: Bug::OF_FLEETS.contains(bug).then(|| "fleet-all".to_owned()),
             shrink: false,
             ..Options::default()
         };

@@ -8,9 +8,10 @@ use super::talk::{FleetNotice, Reason, Summary};
 use super::unit::{Status, UnitSpec};
 use super::worker::{Own, Stage, Worker};
 use crate::bid::{Carry, Patience};
+use crate::bugs::Bug;
 use crate::command::{Beat, Command, LeaseId, Want};
 use crate::edit::Heir;
-use crate::error::StoreError;
+use crate::error::{ErrorKind, StoreError};
 use crate::fence::Fence;
 use crate::hold::Loss;
 use crate::key::{HolderId, Key};
@@ -29,9 +30,9 @@ impl Worker {
         units: BTreeMap<Key, Unit>,
         targets: BTreeMap<Key, Target>,
         mut summary: Summary,
+        is_audit: bool,
     ) {
         self.awaited.clear();
-        self.declined.retain(|_, until| now.held < *until);
         self.revise_own(&units, &targets);
         summary.outgoing =
             self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
@@ -39,14 +40,17 @@ impl Worker {
             // So that nothing lies idle, those who are to have it get the time to make the same plan.
             self.drain_at = Some(now.held.after(self.ttl.part(16)));
         }
-        let mut free = Vec::new();
+        let (mut free, mut orphans) = (Vec::new(), false);
         for (key, unit) in units {
-            let mine = targets.get(&key).is_some_and(|target| target.as_ref() == Ok(&self.me));
+            let target = targets.get(&key).and_then(|target| target.as_ref().ok());
+            let mine = target == Some(&self.me);
             match unit.owner {
                 _ if self.own.contains_key(&key) || self.declined.contains_key(&key) => {}
                 Owner::Nobody(stored) if mine => free.push((key, Some(stored))),
+                Owner::Nobody(_) => orphans |= target.is_some(),
                 // Passed on to us, or claimed and forgotten: to be had even if only to be passed on.
                 Owner::Worker(session) if session == self.me => free.push((key, None)),
+                Owner::Worker(_) if self.has_bug(Bug::AwaitedForgotten) => {}
                 Owner::Worker(_) if mine => drop(self.awaited.insert(key)),
                 _ => {}
             }
@@ -55,6 +59,10 @@ impl Worker {
         self.tell(FleetNotice::Planned(Box::new(summary)));
         for (key, stored) in free {
             self.try_unit(now, key, stored);
+        }
+        if is_audit && orphans {
+            // Whoever was to tell the others has not.
+            self.want_bump(now.held.after(self.interval() / 2));
         }
         if !self.awaited.is_empty() {
             self.look_now(now);
@@ -69,6 +77,9 @@ impl Worker {
                 own.spec = unit.spec.clone();
             }
             let closed = unit.map_or(Status::Deleted, |unit| unit.spec.status);
+            if matches!(own.goes, Some(Reason::Asked | Reason::Revoked)) {
+                continue;
+            }
             own.heir = targets.get(key).and_then(|target| target.as_ref().ok()).cloned();
             own.goes = match (targets.get(key), &own.heir) {
                 _ if closed != Status::Open => Some(Reason::Closed(closed)),
@@ -124,8 +135,10 @@ impl Worker {
             fence: Fence(0),
             spec: UnitSpec::default(),
             fields: Metadata::new(),
+            writing: None,
             heir: Some(self.me.clone()),
             goes: None,
+            told: false,
         };
         self.own.insert(key.clone(), own);
         self.units.insert(lease, key.clone());
@@ -137,6 +150,7 @@ impl Worker {
         let waits = match stored.record.tenure.as_ref().map(|tenure| &tenure.ride) {
             None => false,
             Some(None) => true,
+            Some(Some(_)) if self.has_bug(Bug::DeadHeirTrusted) => true,
             Some(Some(ride)) => self.peers.get(&ride.session).is_some_and(|peer| peer.fence == ride.fence),
         };
         match UnitSpec::parse(stored.record.metadata.clone()) {
@@ -156,7 +170,10 @@ impl Worker {
         own.stage = Stage::Held;
         let stays = own.spec.status == Status::Open && own.heir.is_some() && !self.leaving;
         let stays = stays && self.heir(lease).is_none();
-        if stays {
+        if stays || self.has_bug(Bug::DeletedTaken) {
+            if let Some((_, own)) = self.own_of(lease) {
+                own.told = true;
+            }
             self.tell(FleetNotice::Assigned { unit: key, lease, fence, fields });
         } else {
             // Nothing has been done for it yet, so there is nothing to end.
@@ -184,25 +201,45 @@ impl Worker {
             self.tell(FleetNotice::Trouble(error));
             self.missed(now, lease);
         } else {
+            if error.kind() != ErrorKind::Invalid {
+                own.writing = None;
+            }
             self.tell(FleetNotice::Failed(lease, error));
         }
     }
 
     pub(super) fn lost(&mut self, now: Now, lease: LeaseId, loss: Loss) {
         let Some((_, own)) = self.own_of(lease) else { return };
-        let was_told = matches!(own.stage, Stage::Held | Stage::Draining);
+        let (told, held) = (own.told, matches!(own.stage, Stage::Held | Stage::Draining));
         self.forget(lease);
-        if was_told {
-            self.tell(FleetNotice::Lost(lease, loss));
-        } else {
-            self.tell(FleetNotice::Released(lease, false));
+        match (told, held) {
+            (true, true) => self.tell(FleetNotice::Lost(lease, loss)),
+            (true, false) => self.tell(FleetNotice::Released(lease, false)),
+            (false, _) => {}
         }
         self.want_bump(now.held);
     }
 
     pub(super) fn released(&mut self, now: Now, lease: LeaseId, ours: bool) {
+        let Some((_, own)) = self.own_of(lease) else { return };
+        let (told, is_done) = (own.told, own.spec.status == Status::Done);
+        let heir = own.heir.take();
         self.forget(lease);
-        self.tell(FleetNotice::Released(lease, ours));
+        if told {
+            self.tell(FleetNotice::Released(lease, ours));
+        }
+        // The others are told once it is so: before that, they would find nothing.
+        if is_done {
+            // Many units may be finished at about the same time: the others need to hear of it once.
+            self.want_bump(now.held.after(self.interval()));
+        } else if heir.is_some_and(|heir| heir != self.me) {
+            self.passed = true;
+        } else {
+            self.want_bump(now.held.after(self.interval() / 2));
+        }
+        if self.has_bug(Bug::AwaitedForgotten) {
+            self.passed = false;
+        }
         if !self.own.values().any(|own| matches!(own.stage, Stage::Draining | Stage::Going))
             && std::mem::take(&mut self.passed)
         {
@@ -215,6 +252,7 @@ impl Worker {
         let Some((_, own)) = self.own_of(lease) else { return };
         if own.stage == Stage::Held {
             own.heir = None;
+            own.goes = Some(reason.clone());
             self.drain(now, lease, reason);
         }
     }
@@ -224,6 +262,9 @@ impl Worker {
         if let Some((_, own)) = self.own_of(lease) {
             own.stage = Stage::Draining;
             self.tell(FleetNotice::Draining(lease, reason, until));
+        }
+        if self.has_bug(Bug::DrainNotAwaited) {
+            self.give_away(now, lease);
         }
     }
 
@@ -251,14 +292,8 @@ impl Worker {
         let heir = self.heir(lease);
         self.going(lease);
         match heir {
-            Some(heir) => {
-                self.passed = true;
-                self.order(now, Command::Pass(lease, Box::new(heir)));
-            }
-            None => {
-                self.want_bump(now.held.after(self.interval() / 2));
-                self.order(now, Command::Release(lease, None));
-            }
+            Some(heir) => self.order(now, Command::Pass(lease, Box::new(heir))),
+            None => self.order(now, Command::Release(lease, None)),
         }
     }
 
@@ -275,11 +310,21 @@ impl Worker {
         };
         match own.spec.compose(fields.clone()) {
             Ok(metadata) => {
-                own.fields = fields;
+                // If one is under way already, this one will be refused.
+                own.writing.get_or_insert(fields);
                 self.order(now, Command::Update(lease, metadata));
             }
             Err(error) => self.tell(FleetNotice::Failed(lease, error.into())),
         }
+    }
+
+    pub(super) fn updated(&mut self, lease: LeaseId) {
+        if let Some((_, own)) = self.own_of(lease)
+            && let Some(fields) = own.writing.take()
+        {
+            own.fields = fields;
+        }
+        self.tell(FleetNotice::Updated(lease));
     }
 
     pub(super) fn finish(&mut self, now: Now, lease: LeaseId, fields: Option<Metadata>) {
@@ -287,13 +332,12 @@ impl Worker {
             return self.tell(FleetNotice::Released(lease, false));
         };
         own.spec.status = Status::Done;
-        let fields = fields.unwrap_or_else(|| own.fields.clone());
+        // A checkpoint that is under way comes first.
+        let fields = fields.or_else(|| own.writing.clone()).unwrap_or_else(|| own.fields.clone());
         match own.spec.compose(fields) {
             Ok(metadata) => {
                 self.going(lease);
                 self.order(now, Command::Release(lease, Some(metadata)));
-                // Many units may be finished at about the same time: the others need to hear of it once.
-                self.want_bump(now.held.after(self.interval()));
             }
             Err(error) => self.tell(FleetNotice::Failed(lease, error.into())),
         }
@@ -307,6 +351,8 @@ impl Worker {
         let needs = own.spec.needs.clone();
         let until = now.held.after(self.ttl.duration());
         self.declined.insert(key.clone(), until);
+        // If nobody else can have it, it comes back then.
+        self.audit_at = self.audit_at.min(until);
         let fits = |peer: &Peer| {
             let about = &peer.about;
             !about.leaving && peer.planned < about.units && needs.is_subset(&about.labels)

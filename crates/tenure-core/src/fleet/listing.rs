@@ -7,6 +7,7 @@ use super::plan::{Balance, Load, Plan, Room, plan};
 use super::talk::{FleetNotice, Summary};
 use super::unit::{Status, UnitSpec};
 use super::worker::{Errand, Worker};
+use crate::bugs::Bug;
 use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::key::{HolderId, Key};
@@ -50,6 +51,10 @@ pub(super) enum Owner {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Listing {
+    /// Which it is: pages of an earlier one may still come.
+    number: u64,
+    /// What the keys of workers' sessions begin with.
+    roster: String,
     generation: Fence,
     /// Whether the workers are all known, and it is the units' turn.
     at_units: bool,
@@ -73,7 +78,9 @@ impl Worker {
 
     /// Whether the board shows another generation than that which was listed.
     pub(super) fn is_behind(&self) -> bool {
-        self.board.is_some() && self.listed != Some(board::generation(self.board.as_ref()))
+        // Somebody may have deleted it, and with it a generation that this worker has not seen.
+        (self.board.is_some() || self.listed.is_some())
+            && self.listed != Some(board::generation(self.board.as_ref()))
     }
 
     pub(super) fn wake_listing(&mut self, now: Now) {
@@ -86,7 +93,10 @@ impl Worker {
             if !due {
                 return;
             }
+            self.lists += 1;
             self.listing = Some(Box::new(Listing {
+                number: self.lists,
+                roster: self.options.fleet.worker_prefix(),
                 generation: board::generation(self.board.as_ref()),
                 at_units: false,
                 after: None,
@@ -104,18 +114,21 @@ impl Worker {
         let fleet = &self.options.fleet;
         let prefix = if listing.at_units { fleet.unit_prefix() } else { fleet.worker_prefix() };
         let op = Op::List { prefix, after: listing.after.clone(), limit: PAGE };
-        self.send(Errand::List, op);
+        self.send(Errand::List(self.lists), op);
     }
 
-    pub(super) fn paged(&mut self, now: Now, result: Result<Answer, StoreError>) {
-        let Some(mut listing) = self.listing.take() else { return };
+    pub(super) fn paged(&mut self, now: Now, number: u64, result: Result<Answer, StoreError>) {
+        let Some(mut listing) = self.listing.take_if(|listing| listing.number == number) else { return };
         match result {
             Ok(Answer::Listed(page)) => {
                 let is_last = page.len() < PAGE;
                 listing.after = page.last().map(|listed| listed.key.clone());
                 for Listed { key, stored } in page {
                     match stored {
-                        Ok(stored) if listing.at_units => listing.add_unit(key, stored),
+                        Ok(stored) if listing.at_units => {
+                            let trusts = self.has_bug(Bug::DeadHeirTrusted);
+                            listing.add_unit(key, stored, trusts);
+                        }
                         Ok(stored) => self.add_peer(now, &mut listing, key, stored),
                         Err(error) => listing.damaged.push((key, error)),
                     }
@@ -146,8 +159,12 @@ impl Worker {
         };
         let rules = self.holder.desk.rules.clone();
         let verdict = self.holder.desk.vigils.judge(now, &key, &stored, tenure, &rules, true);
-        if key == self.me || verdict == Verdict::Silent {
+        if key == self.me {
             return;
+        }
+        if verdict == Verdict::Silent {
+            // Whoever watched it may have died, or failed to fence it.
+            return self.fence_neighbour(now, key, stored);
         }
         let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
         listing.peers.insert(key, Peer { holder, fence, ttl, about, planned: 0 });
@@ -156,21 +173,35 @@ impl Worker {
     fn listed_all(&mut self, now: Now, mut listing: Listing) {
         let Some(fence) = self.session_fence() else { return };
         self.list_at = now.held.after(self.ttl.part(32));
+        let is_audit = self.listed == Some(listing.generation);
         self.listed = Some(listing.generation);
         // Of all audits of the fleet, this is every n-th, for n workers.
         let audits = self.ttl.duration().max(Duration::from_secs(3)) * 10;
         let workers = u32::try_from(listing.peers.len() + 1).unwrap_or(u32::MAX);
         let jitter = 768 + u32::from(self.nonces.jitter()) * 2;
         self.audit_at = now.held.after(audits.saturating_mul(workers) / 1024 * jitter);
+        // What was declined is looked at again once that is over.
+        self.declined.retain(|_, until| now.held < *until);
+        self.audit_at = self.declined.values().copied().fold(self.audit_at, Tick::min);
         let me = Peer {
             holder: self.holder.desk.identity.holder.clone(),
             fence,
             ttl: self.ttl,
-            about: self.options.about.clone(),
+            about: About {
+                leaving: self.leaving && !self.has_bug(Bug::LeaverTakes),
+                ..self.options.about.clone()
+            },
             planned: 0,
         };
         listing.peers.insert(self.me.clone(), me);
-        listing.find_orphans();
+        if self.has_bug(Bug::PlansFromStaleRoster) && self.peers.len() > 1 {
+            listing.peers.retain(|key, _| *key == self.me);
+            listing.peers.extend(self.peers.clone());
+        }
+        listing.find_own();
+        if self.has_bug(Bug::DeletedTaken) {
+            listing.units.values_mut().for_each(|unit| unit.spec.status = Status::Open);
+        }
         let (plan, names, workers) = listing.plan();
         for owner in plan.iter().flatten() {
             if let Some(peer) = listing.peers.get_mut(&workers[*owner]) {
@@ -196,12 +227,12 @@ impl Worker {
         summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.me)).count();
         self.peers = listing.peers;
         self.peers.remove(&self.me);
-        self.follow_plan(now, listing.units, targets, summary);
+        self.follow_plan(now, listing.units, targets, summary, is_audit);
     }
 }
 
 impl Listing {
-    fn add_unit(&mut self, key: Key, stored: Stored) {
+    fn add_unit(&mut self, key: Key, stored: Stored, trusts: bool) {
         let spec = match UnitSpec::parse(stored.record.metadata.clone()) {
             Ok((spec, _)) => spec,
             Err(error) => return self.damaged.push((key, error)),
@@ -210,6 +241,8 @@ impl Listing {
             None => Owner::Nobody(Box::new(stored)),
             Some(tenure) => match &tenure.ride {
                 None => Owner::Outsider,
+                Some(ride) if !ride.session.as_str().starts_with(&self.roster) => Owner::Outsider,
+                Some(ride) if trusts => Owner::Worker(ride.session.clone()),
                 Some(ride) => match self.peers.get(&ride.session) {
                     Some(peer) if peer.fence == ride.fence => Owner::Worker(ride.session.clone()),
                     // Dead, or ourselves: that is told apart once all is listed.
@@ -221,7 +254,7 @@ impl Listing {
     }
 
     /// What rides on this worker's own session is its own.
-    fn find_orphans(&mut self) {
+    fn find_own(&mut self) {
         let peers = &self.peers;
         for unit in self.units.values_mut() {
             let Owner::Nobody(stored) = &unit.owner else { continue };

@@ -6,6 +6,7 @@ use super::board;
 use super::listing::Peer;
 use super::talk::FleetNotice;
 use super::worker::{Errand, Stage, Worker};
+use crate::bugs::Bug;
 use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::key::Key;
@@ -188,10 +189,17 @@ impl Worker {
             Some(tenure) if stored.record.fence == *fence => tenure.clone(),
             _ => return self.neighbour_left(now, key),
         };
-        self.look.attested = stored.age.is_some() && self.holder.desk.rules.first_sight;
+        let by_wall = now.wall.since(stored.record.stamp);
+        let agreed = stored.age.is_some_and(|age| age.abs_diff(by_wall) < self.ttl.part(16));
+        // Only then do all see at once who is dead, and a run of dead ones need not be watched from one place.
+        self.look.attested = agreed && self.holder.desk.rules.first_sight;
         let Worker { holder, .. } = self;
         let rules = holder.desk.rules.clone();
-        match holder.desk.vigils.judge(now, key, &stored, &tenure, &rules, true) {
+        let verdict = holder.desk.vigils.judge(now, key, &stored, &tenure, &rules, true);
+        if rules.bugs.has(Bug::NeighbourVigilForgotten) {
+            holder.desk.vigils.end(key);
+        }
+        match verdict {
             Verdict::Silent => self.fence_neighbour(now, key.clone(), stored),
             Verdict::Live { until } => {
                 self.look.next = self.look.next.min(until);
@@ -213,8 +221,11 @@ impl Worker {
     }
 
     /// Its units can be taken once its session can't be renewed any more.
-    fn fence_neighbour(&mut self, now: Now, key: Key, stored: Stored) {
+    pub(super) fn fence_neighbour(&mut self, now: Now, key: Key, stored: Stored) {
         self.peers.remove(&key);
+        if self.is_fencing(&key) || self.has_bug(Bug::DeadNeighbourIgnored) {
+            return;
+        }
         let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };
         let record =
             Record { fence, nonce: self.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
@@ -229,18 +240,23 @@ impl Worker {
             self.holder.desk.vigils.end(key);
         }
         // Won or lost or unknown, the roster shows what it came to.
-        self.want_bump(now.held);
+        if !self.has_bug(Bug::DeathNotTold) {
+            self.want_bump(now.held);
+        }
     }
 
     /// Without a push, the others would learn of a death only at their next regular look.
     fn raise_alarm(&mut self, now: Now) {
-        if self.options.push || self.look.alarmed.is_some() {
+        if self.options.push || self.look.alarmed.is_some() || self.has_bug(Bug::AlarmNotRaised) {
             return;
         }
         if let Some(board) = &self.board {
             self.look.alarmed = Some(now.held);
             let write = board::alarm(self.board_key.clone(), board, self.nonces.draw(), now.wall);
             self.send(Errand::Alarm, Op::Write(Box::new(write)));
+        } else {
+            // Somebody has deleted it.
+            self.want_bump(now.held);
         }
     }
 

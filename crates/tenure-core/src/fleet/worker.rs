@@ -8,6 +8,7 @@ use super::listing::{Listing, Peer};
 use super::look::{Bump, Look};
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use super::unit::UnitSpec;
+use crate::bugs::Bug;
 use crate::command::{Command, LeaseId};
 use crate::error::InvalidInput;
 use crate::fence::{Fence, Nonces};
@@ -40,10 +41,14 @@ pub(super) struct Own {
     pub(super) fence: Fence,
     pub(super) spec: UnitSpec,
     pub(super) fields: Metadata,
+    /// A checkpoint that is under way.
+    pub(super) writing: Option<Metadata>,
     /// The session of the worker that it is planned for.
     pub(super) heir: Option<Key>,
     /// Why it has to go, if it has to.
     pub(super) goes: Option<Reason>,
+    /// Whether users know of it.
+    pub(super) told: bool,
 }
 
 /// Operations of the worker itself have this bit in their ids; those of its holder don't.
@@ -55,7 +60,8 @@ const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Errand {
     Look,
-    List,
+    /// A page of the listing with this number.
+    List(u64),
     Bump,
     Alarm,
     /// Raising the fence of a dead worker's session.
@@ -85,6 +91,8 @@ pub struct Worker {
     pub(super) look: Look,
     pub(super) bump: Bump,
     pub(super) listing: Option<Box<Listing>>,
+    /// How many listings there were.
+    pub(super) lists: u64,
     pub(super) list_at: Tick,
     pub(super) audit_at: Tick,
     pub(super) peers: BTreeMap<Key, Peer>,
@@ -122,7 +130,7 @@ impl Machine for Worker {
                 if let Some(errand) = self.errands.remove(&op) {
                     match errand {
                         Errand::Look => self.looked(now, result),
-                        Errand::List => self.paged(now, result),
+                        Errand::List(number) => self.paged(now, number, result),
                         Errand::Bump => self.bumped(now, result),
                         Errand::Alarm => self.alarmed(now, result),
                         Errand::Fence(key) => self.fenced(now, &key, result),
@@ -180,6 +188,7 @@ impl Worker {
             look: Look::default(),
             bump: Bump::Idle,
             listing: None,
+            lists: 0,
             list_at: Tick(0),
             audit_at: Tick::NEVER,
             peers: BTreeMap::new(),
@@ -230,6 +239,14 @@ impl Worker {
         self.requests.push(Request { id, op, timeout, urgent: false });
     }
 
+    pub(super) fn is_fencing(&self, key: &Key) -> bool {
+        self.errands.values().any(|errand| matches!(errand, Errand::Fence(other) if other == key))
+    }
+
+    pub(super) fn has_bug(&self, bug: Bug) -> bool {
+        self.holder.desk.rules.bugs.has(bug)
+    }
+
     pub(super) fn new_lease(&mut self) -> LeaseId {
         self.last_lease += 1;
         LeaseId(self.last_lease)
@@ -266,7 +283,7 @@ impl Worker {
             Notice::Asked(lease, Ask::Revoke) => self.asked(now, lease, Reason::Revoked),
             Notice::Asked(lease, Ask::HandOver) => self.asked(now, lease, Reason::Asked),
             Notice::Lost(lease, loss) => self.lost(now, lease, loss),
-            Notice::Updated(lease) => self.tell(FleetNotice::Updated(lease)),
+            Notice::Updated(lease) => self.updated(lease),
             Notice::Released(lease, ours) => self.released(now, lease, ours),
             Notice::Announced => self.announced(now),
             // An operator drains this worker. What is done for its units has to end before they go, also when they are
@@ -352,6 +369,10 @@ impl Worker {
         self.session = session;
         if session.is_some() {
             self.want_bump(now.held);
+            if self.leaving && self.leave_from.is_none() {
+                // The session before this one ended before it could say so; this one says so from the beginning.
+                self.announced(now);
+            }
         } else {
             self.awaited.clear();
             self.restart_at = now.held;

@@ -4,7 +4,7 @@ use super::{Editing, Lease, Purpose, Rider};
 use crate::bid::Won;
 use crate::command::LeaseId;
 use crate::ctx::Part;
-use crate::edit::{Change, Edit, EditEnd, Token};
+use crate::edit::{Change, Edit, EditEnd, Token, keep_reserved};
 use crate::error::StoreError;
 use crate::hold::{Hold, Loss};
 use crate::holder::Holder;
@@ -32,7 +32,9 @@ impl Holder {
     pub(crate) fn update(&mut self, now: Now, id: LeaseId, metadata: Metadata) {
         match self.leases.remove(&id) {
             Some(Lease::Riding(rider)) => {
-                let token = Token { metadata, ..self.token_of_rider(&rider) };
+                let mut token = self.token_of_rider(&rider);
+                let standing = std::mem::replace(&mut token.metadata, metadata);
+                keep_reserved(&mut token.metadata, &standing, self.desk.rules.bugs);
                 let until = self.session.valid_until();
                 self.edit(now, id, token, Change::Amend, until, Purpose::Update, Some(rider));
                 if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {

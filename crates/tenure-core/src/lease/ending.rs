@@ -4,7 +4,7 @@ use super::{Lease, Purpose, Rider};
 use crate::bid::Goal;
 use crate::bugs::Bug;
 use crate::command::LeaseId;
-use crate::edit::{Change, Heir, Token};
+use crate::edit::{Change, Heir, Token, keep_reserved};
 use crate::hold::Loss;
 use crate::holder::Holder;
 use crate::metadata::Metadata;
@@ -61,7 +61,8 @@ impl Holder {
         let mut token = self.token_of_rider(&rider);
         let keeps = metadata.is_none();
         if let Some(metadata) = metadata {
-            token.metadata = metadata;
+            let standing = std::mem::replace(&mut token.metadata, metadata);
+            keep_reserved(&mut token.metadata, &standing, self.desk.rules.bugs);
         }
         self.part_with(now, id, token, Change::Vacate, purpose, keeps);
     }

@@ -81,6 +81,11 @@ impl Tenures {
         Ok(true)
     }
 
+    /// The record was deleted by hand: nothing is promised about fences from before that.
+    pub(crate) fn forget(&mut self, key: &Key) {
+        self.tales.remove(key);
+    }
+
     /// The place of the tenure of `key` with this fence among all tenures.
     pub(crate) fn order(&self, key: &Key, fence: Fence) -> u64 {
         let tale = self.tales.get(key);

@@ -1,0 +1,136 @@
+//! What is done for units: bodies use the resource that a unit stands for, write checkpoints, finish, and end when asked.
+
+use super::post::{Body, Lapse};
+use super::world::{What, World};
+use crate::clock::MILLI;
+use crate::fault::Fault;
+use tenure_core::fleet::FleetCommand;
+use tenure_core::{Key, LeaseId, Metadata, Value};
+
+/// The users' field that a checkpoint writes.
+pub(crate) const POINT: &str = "point";
+
+pub(crate) fn fields(point: i64) -> Metadata {
+    Metadata::from([(POINT.to_owned(), Value::from(point))])
+}
+
+impl World {
+    /// Gives a body its next turn.
+    pub(super) fn appoint(&mut self, index: usize, lease: LeaseId) {
+        let span = self.dice.span(self.per_mille(self.scenario.bodies.turn)) + MILLI;
+        let post = &mut self.posts[index];
+        let life = post.life;
+        let Some(work) = post.works.get_mut(&lease) else { return };
+        work.turn += 1;
+        let turn = work.turn;
+        self.at(self.t + span, What::Turn(index as u8, life, lease.0, turn));
+    }
+
+    /// A body's turn has come.
+    pub(super) fn turn(&mut self, index: usize, lease: LeaseId, turn: u32) {
+        let post = &self.posts[index];
+        let Some(work) = post.works.get(&lease).filter(|work| work.turn == turn && work.runs()) else {
+            return;
+        };
+        let (unit, writes) = (work.unit.clone(), work.writes.is_some());
+        let is_believed = post.believes(self.t);
+        let bodies = self.scenario.bodies;
+        let calm = self.healed.is_some();
+        let dice = self.dice.below(1000);
+        let passing = bodies.finish + bodies.pass;
+        if dice < bodies.update {
+            if !writes && !post.stopping {
+                self.checkpoint(index, lease);
+            }
+        } else if dice < bodies.update + passing && !calm && work.body == Body::Works && is_believed {
+            return self.let_go(index, lease, dice - bodies.update < bodies.finish);
+        } else if is_believed {
+            self.use_resource(index, lease, &unit);
+        }
+        self.appoint(index, lease);
+    }
+
+    /// Between the check of the belief and its effect anything may happen.
+    fn use_resource(&mut self, index: usize, lease: LeaseId, unit: &Key) {
+        let delay = if self.befalls(Fault::PauseBeforeEffect) {
+            self.dice.span(self.per_mille(2000))
+        } else {
+            self.dice.below(2 * MILLI)
+        };
+        let Some(truth) = self.units.get(unit) else { return };
+        let Some(work) = self.posts[index].works.get(&lease) else { return };
+        let effect = What::Effect { unit: truth.index as u32, fence: work.fence.0, order: work.order };
+        self.at(self.t + delay, effect);
+    }
+
+    fn checkpoint(&mut self, index: usize, lease: LeaseId) {
+        self.next_point += 1;
+        let point = self.next_point;
+        if let Some(work) = self.posts[index].works.get_mut(&lease) {
+            work.writes = Some((point, self.t));
+        }
+        self.command(index, FleetCommand::Update(lease, fields(point)));
+    }
+
+    /// The body has ended by itself: the unit is finished, or another is to have it.
+    fn let_go(&mut self, index: usize, lease: LeaseId, finishes: bool) {
+        self.body_is_over(index, lease, finishes);
+        self.disturb_by_plan();
+        let command = if finishes {
+            self.next_point += 1;
+            let point = self.dice.chance(0.5).then_some(self.next_point);
+            FleetCommand::Finish(lease, point.map(fields))
+        } else if self.dice.chance(0.5) {
+            FleetCommand::Decline(lease)
+        } else {
+            let to = self.dice.index(self.posts.len());
+            FleetCommand::HandTo(lease, self.posts[to].who.clone())
+        };
+        self.command(index, command);
+    }
+
+    /// The user was asked to end a body.
+    pub(super) fn begin_end(&mut self, index: usize, lease: LeaseId) {
+        let span = self.dice.span(self.per_mille(self.scenario.bodies.ends));
+        let life = self.posts[index].life;
+        self.at(self.t + span, What::Ends(index as u8, life, lease.0));
+    }
+
+    /// A body that was asked to end has done so, or can't be made to.
+    pub(super) fn ends(&mut self, index: usize, lease: LeaseId) {
+        let lapses = self.dice.below(1000) < self.scenario.bodies.lapse;
+        let (t, half) = (self.t, self.ttl.duration());
+        let post = &mut self.posts[index];
+        let Some(work) = post.works.get_mut(&lease).filter(|work| work.runs()) else { return };
+        if post.stopping {
+            return;
+        }
+        if !lapses {
+            self.body_is_over(index, lease, false);
+            return self.command(index, FleetCommand::Drained(lease));
+        }
+        work.body = Body::Lapsed;
+        let now = post.clock.held(t);
+        let session = post.machine.as_ref().and_then(tenure_core::fleet::Worker::session_fence);
+        let lapse = Lapse { unit: work.unit.clone(), fence: work.fence, until: now.after(half), session };
+        let unit = work.unit.clone();
+        if post.lapses.len() >= 16 {
+            post.lapses.remove(0);
+        }
+        post.lapses.push(lapse);
+        // It is vacated after a ttl.
+        let bound = self.bound(1400) + self.per_mille(3000);
+        self.idles_for(&unit, bound, false);
+        self.disturb(bound + self.per_mille(1500));
+        self.command(index, FleetCommand::Lapse(lease));
+    }
+
+    /// Nothing is being done for the unit any more.
+    pub(super) fn body_is_over(&mut self, index: usize, lease: LeaseId, finished: bool) {
+        let t = self.t;
+        let Some(work) = self.posts[index].works.get_mut(&lease) else { return };
+        work.body = Body::Ended { at: t, finished };
+        let unit = work.unit.clone();
+        self.idles(&unit, false);
+    }
+}

@@ -1,0 +1,176 @@
+//! The calm after the chaos: everything works, one deed at a time is done, and everything must go on as it should.
+
+use super::invariants::{l2, l3};
+use super::post::{Body, Input};
+use super::scenario::Deed;
+use super::world::{Idle, What, World};
+use crate::clock::True;
+use crate::invariants::Rule;
+use crate::trace::Story;
+use tenure_core::fleet::Status;
+use tenure_core::{HolderId, Key};
+
+impl World {
+    /// Everything works from now on; only what is under way already may still arrive late.
+    pub(super) fn heal(&mut self) {
+        self.trace.tell(self.t, || Story::Fault(None, "everything is healed".to_owned()));
+        (self.store_down, self.throttled) = (false, false);
+        for index in 0..self.posts.len() {
+            let post = &mut self.posts[index];
+            post.requests_pass = true;
+            post.answers_pass = true;
+            post.link_turn += 1;
+            if post.paused {
+                self.resume(index);
+            }
+            if self.posts[index].machine.is_none() {
+                self.boot(index);
+            }
+        }
+        self.settled_by = self.t + self.per_mille(9000);
+        let (t, bound) = (self.t, self.per_mille(6000));
+        for truth in self.units.values_mut().filter(|truth| truth.idle.is_some()) {
+            truth.idle = Some(Idle { since: t, bound, by_death: false });
+        }
+    }
+
+    /// So many thousandths of a ttl by the slowest clock, and the time for some writes.
+    pub(super) fn bound(&self, per_mille: u64) -> True {
+        let span = self.per_mille(per_mille);
+        (u128::from(span) * 1_000_000 / u128::from(1_000_000 - self.scenario.rate)) as True
+            + self.per_mille(60)
+    }
+
+    /// Something has changed that takes so long to settle.
+    pub(super) fn disturb(&mut self, bound: True) {
+        if self.healed.is_none() {
+            return;
+        }
+        self.settled_by = self.settled_by.max(self.t + bound);
+        let t = self.t;
+        for idle in self.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
+            idle.bound = idle.bound.max(t + bound - idle.since);
+        }
+    }
+
+    /// L2's bound: three intervals, and the drain.
+    fn plan_bound(&self) -> True {
+        self.bound(1000) + self.per_mille(self.scenario.bodies.ends * 8) + self.per_mille(500)
+    }
+
+    pub(super) fn disturb_by_plan(&mut self) {
+        if self.healed.is_some() {
+            self.settled_by = self.settled_by.max(self.t + self.plan_bound());
+        }
+    }
+
+    /// Nobody works on `unit` any more.
+    pub(super) fn idles(&mut self, unit: &Key, by_death: bool) {
+        let agree = self.scenario.wall_off_ms <= 100;
+        let bound = match by_death {
+            true if self.spec.age && agree => self.bound(1150),
+            true => self.bound(1400),
+            false => self.plan_bound(),
+        };
+        // Until all that came of the chaos has been settled, nothing is as quick as that.
+        let rough = self.t < self.settled_by || self.healed.is_none() || self.haunted;
+        let bound = if rough { bound.max(self.per_mille(6000)) } else { bound };
+        self.idles_for(unit, bound, by_death && !rough);
+    }
+
+    pub(super) fn idles_for(&mut self, unit: &Key, bound: True, by_death: bool) {
+        let t = self.t;
+        let held = self.posts.iter().any(|post| post.works_on(unit).is_some());
+        if let Some(truth) = self.units.get_mut(unit).filter(|truth| truth.status == Status::Open && !held) {
+            truth.idle = Some(Idle { since: t, bound, by_death });
+        }
+    }
+
+    /// Whether a session stands whose process is gone.
+    fn has_ghost(&self) -> bool {
+        let roster = self.fleet.worker_prefix();
+        let lives = |who: &HolderId| self.posts.iter().any(|post| post.machine.is_some() && post.who == *who);
+        self.store
+            .keys()
+            .filter(|(key, _)| key.as_str().starts_with(&roster))
+            .filter_map(|(_, record)| record.tenure.as_ref())
+            .any(|tenure| !lives(&tenure.holder))
+    }
+
+    /// The next deed.
+    pub(super) fn deed(&mut self) {
+        if self.healed.is_none() {
+            return;
+        }
+        self.at(self.t + self.per_mille(9000), What::Deed);
+        let up: Vec<usize> = (0..self.posts.len()).filter(|index| self.posts[*index].acts()).collect();
+        let deeds = self.scenario.deeds;
+        let (Some(deed), true) = (deeds.get(self.dice.index(deeds.len())).copied(), up.len() > 1) else {
+            return;
+        };
+        let index = up[self.dice.index(up.len())];
+        self.haunted = self.has_ghost();
+        if self.haunted {
+            self.disturb(self.per_mille(6000));
+        }
+        match deed {
+            Deed::Death => self.kill(index),
+            Deed::ZoneDeath => self.lose_zone(index),
+            Deed::Leave => self.deliver(index, Input::Leave),
+            Deed::Churn => self.change_units(),
+        }
+        if matches!(deed, Deed::Death | Deed::ZoneDeath) {
+            let bound = self.bound(1400) + self.plan_bound();
+            self.settled_by = self.settled_by.max(self.t + bound);
+        }
+    }
+
+    /// In the calm: does everything go on as it should?
+    pub(super) fn look(&mut self) {
+        let Some(healed) = self.healed else { return };
+        self.at(self.t + self.per_mille(200), What::Look);
+        let t = self.t;
+        let live = self.posts.iter().filter(|post| post.acts() && !post.leaving && !post.stopping);
+        let live: Vec<usize> = live.map(|post| post.index).collect();
+        if live.is_empty() {
+            // Whoever starts now has to wait for the silence of the dead, or to see it attested.
+            let bound = self.bound(1400) + self.plan_bound();
+            for truth in self.units.values_mut() {
+                truth.idle = truth.idle.map(|_| Idle { since: t, bound, by_death: false });
+            }
+            self.settled_by = self.settled_by.max(t + bound + self.plan_bound());
+        }
+        let open = self.units.values().filter(|truth| truth.status == Status::Open).count() as u64;
+        let room = self.scenario.room.saturating_mul(live.len() as u64) >= open;
+        for (key, truth) in &self.units {
+            let coverable = live.iter().any(|index| !truth.needs_label || index % 3 != 2);
+            let is_open = truth.status == Status::Open;
+            if let Some(idle) = truth.idle.filter(|_| is_open && coverable && room && !self.scenario.labels) {
+                let found = l3::not_idle_for_long(key, idle, t);
+                self.checks.check(t, Rule::L3, found);
+            }
+        }
+        if t > self.settled_by {
+            let found = l2::as_planned(self, &live);
+            self.checks.check(t, Rule::L2, found);
+            self.checks.settled_time += self.per_mille(200);
+        }
+        let late = self.per_mille(3500);
+        for post in self.posts.iter().filter(|post| post.acts()) {
+            for (lease, work) in &post.works {
+                let asked = match (work.body, work.writes) {
+                    (Body::Ended { at, .. }, _) => Some(at),
+                    (_, Some((_, at))) => Some(at),
+                    _ => None,
+                };
+                if asked.is_some_and(|asked| t > asked.max(healed) + late) {
+                    let text = format!(
+                        "w{} has no answer about lease {} of {} ({:?})",
+                        post.index, lease.0, work.unit, work.body
+                    );
+                    self.checks.check(t, Rule::Answered, Err(text));
+                }
+            }
+        }
+    }
+}

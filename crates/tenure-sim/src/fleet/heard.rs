@@ -1,0 +1,205 @@
+//! What users hear of their units, and what they and the invariants make of it.
+
+use super::bodies::POINT;
+use super::invariants;
+use super::post::{Body, Work};
+use super::world::{What, World};
+use crate::invariants::Rule;
+use tenure_core::fleet::FleetNotice;
+use tenure_core::{ErrorKind, Fence, Key, LeaseId, Loss, Metadata, Now, StoreError, Tick, Value};
+
+impl World {
+    /// A machine tells its users something.
+    pub(super) fn heard(&mut self, index: usize, now: Now, notice: FleetNotice) {
+        match notice {
+            FleetNotice::Assigned { unit, lease, fence, fields } => {
+                self.assigned(index, now, unit, lease, fence, &fields);
+            }
+            FleetNotice::Draining(lease, ..) => self.draining(index, lease),
+            FleetNotice::Lost(lease, loss) => self.lost(index, lease, &loss),
+            FleetNotice::Updated(lease) => self.updated(index, lease),
+            FleetNotice::Failed(lease, error) => self.failed(index, lease, &error),
+            FleetNotice::Released(lease, ours) => self.released(index, lease, ours),
+            FleetNotice::Valid(until) => self.valid(index, until),
+            FleetNotice::Stopped => self.stopped(index),
+            FleetNotice::Planned(_) | FleetNotice::Trouble(_) => {}
+        }
+    }
+
+    fn assigned(
+        &mut self,
+        index: usize,
+        now: Now,
+        unit: Key,
+        lease: LeaseId,
+        fence: Fence,
+        fields: &Metadata,
+    ) {
+        let t = self.t;
+        let post = &self.posts[index];
+        let who = (index, post.life, lease);
+        let found = invariants::s4::assigned_while_believed(post, now.held);
+        self.checks.check(t, Rule::S4, found);
+        let order = self.checks.tenures.order(&unit, fence);
+        let Some(truth) = self.units.get_mut(&unit) else { return };
+        // Whoever is told so late that he does not believe in it any more does nothing with it.
+        if post.believes(t) && !self.checks.excused.contains(&Rule::S1) {
+            let found = invariants::s2::grows(&unit, truth, fence, who);
+            self.checks.check(t, Rule::S2, found);
+            truth.assigned = (fence, who);
+        }
+        let found = invariants::s4::open_when_claimed(&unit, truth, fence);
+        self.checks.check(t, Rule::S4, found);
+        let found = invariants::s4::carried(&unit, truth, fields.get(POINT).and_then(Value::as_i64));
+        self.checks.check(t, Rule::S4, found);
+        let idle = truth.idle.take();
+        if let Some(idle) = idle.filter(|idle| idle.by_death && self.healed.is_some()) {
+            self.checks.takeovers.push(((t - idle.since) * 100 / (self.ttl.millis() * 1_000_000)) as u32);
+        }
+        let before = self.posts[index].works.get(&lease);
+        let turn = before.map_or(0, |work| work.turn);
+        let writes = before.and_then(|work| work.writes);
+        let work = Work { unit: unit.clone(), fence, order, body: Body::Works, turn, writes };
+        self.posts[index].works.insert(lease, work);
+        self.posts[index].known.insert(lease);
+        let found = invariants::s1::one_worker(&self.posts, &unit, t);
+        self.checks.check(t, Rule::S1, found);
+        self.moved(index, "takes", &unit);
+        self.appoint(index, lease);
+    }
+
+    fn draining(&mut self, index: usize, lease: LeaseId) {
+        let Some(work) = self.posts[index].works.get_mut(&lease) else {
+            return self.unheard(index, lease);
+        };
+        let unit = work.unit.clone();
+        if work.body == Body::Works {
+            work.body = Body::Drains;
+            self.begin_end(index, lease);
+        }
+        self.moved(index, "drains", &unit);
+    }
+
+    fn lost(&mut self, index: usize, lease: LeaseId, loss: &Loss) {
+        let Some(work) = self.posts[index].works.get(&lease) else {
+            return self.unheard(index, lease);
+        };
+        let (unit, body) = (work.unit.clone(), work.body);
+        let settled = self.t > self.settled_by;
+        if settled && !matches!(loss, Loss::Revoked) {
+            let text = format!("w{index} lost {unit} though nothing went wrong: {loss:?}");
+            self.checks.check(self.t, Rule::L4, Err(text));
+        }
+        // Whoever has said that it ended is told twice: that it is lost, and that it is given up.
+        if !matches!(body, Body::Ended { .. } | Body::Lapsed) {
+            self.posts[index].works.remove(&lease);
+            if *loss == Loss::Revoked {
+                let bound = self.bound(1400) + self.per_mille(1500);
+                self.idles_for(&unit, bound, false);
+                self.disturb(bound + self.per_mille(1500));
+            } else {
+                self.idles(&unit, false);
+                self.disturb_by_plan();
+            }
+        }
+    }
+
+    fn updated(&mut self, index: usize, lease: LeaseId) {
+        let Some(work) = self.posts[index].works.get_mut(&lease) else { return };
+        let Some((point, _)) = work.writes.take() else {
+            let text =
+                format!("w{index} is told of a checkpoint of lease {} that it did not ask for", lease.0);
+            return self.checks.check(self.t, Rule::Answered, Err(text));
+        };
+        let unit = work.unit.clone();
+        if let Some(truth) = self.units.get(&unit) {
+            let found = invariants::s4::written(&unit, truth, point);
+            self.checks.check(self.t, Rule::S4, found);
+        }
+    }
+
+    /// Something could not be done; the unit is still held.
+    fn failed(&mut self, index: usize, lease: LeaseId, error: &StoreError) {
+        let blamed = error.kind() == ErrorKind::Invalid && !error.to_string().contains("no worker");
+        if blamed && !error.to_string().contains("changed already") {
+            let text = format!("w{index} is told of a mistake that it did not make: {error}");
+            self.checks.check(self.t, Rule::Answered, Err(text));
+        }
+        let Some(work) = self.posts[index].works.get_mut(&lease) else { return };
+        if !error.to_string().contains("no worker") {
+            work.writes = None;
+        }
+        if let (Body::Ended { finished: false, .. }, true) =
+            (work.body, error.to_string().contains("no worker"))
+        {
+            // It could not be handed to whom the user named: it goes on here.
+            work.body = Body::Works;
+            let unit = work.unit.clone();
+            if let Some(truth) = self.units.get_mut(&unit) {
+                truth.idle = None;
+            }
+            self.appoint(index, lease);
+        }
+    }
+
+    fn released(&mut self, index: usize, lease: LeaseId, ours: bool) {
+        let Some(work) = self.posts[index].works.remove(&lease) else {
+            return self.unheard(index, lease);
+        };
+        let found = invariants::s6::ended(index, &work);
+        self.checks.check(self.t, Rule::S6, found);
+        if let (Body::Ended { finished: true, .. }, true) = (work.body, ours) {
+            let found = invariants::s4::finished(&work.unit, self.store.get(&work.unit));
+            self.checks.check(self.t, Rule::S4, found);
+            if let Some(truth) = self.units.get_mut(&work.unit) {
+                truth.idle = None;
+            }
+        }
+    }
+
+    fn valid(&mut self, index: usize, until: Tick) {
+        let t = self.t;
+        let post = &mut self.posts[index];
+        post.valid = until;
+        if until == Tick(0) {
+            return;
+        }
+        post.deadline = until;
+        let found = invariants::s4::founded(post, until, self.ttl);
+        self.checks.check(t, Rule::S4, found);
+        let units: Vec<Key> = self.posts[index].works.values().map(|work| work.unit.clone()).collect();
+        for unit in units {
+            let found = invariants::s1::one_worker(&self.posts, &unit, t);
+            self.checks.check(t, Rule::S1, found);
+        }
+    }
+
+    fn stopped(&mut self, index: usize) {
+        let post = &self.posts[index];
+        let running = post.works.values().find(|work| work.runs()).map(|work| work.unit.clone());
+        if let Some(unit) = running.filter(|_| !post.stopping) {
+            let text = format!("w{index} has stopped, and {unit} is still worked on there");
+            self.checks.check(self.t, Rule::S6, Err(text));
+        }
+        self.end_process(index);
+        let span = if self.healed.is_some() { self.per_mille(100) } else { self.per_mille(1000) };
+        let (life, span) = (self.posts[index].life, self.dice.span(span));
+        self.at(self.t + span, What::Boot(index as u8, life));
+    }
+
+    /// Something was said of a lease that is over. That is no news; but of one that nobody was told of, nothing may be said.
+    fn unheard(&mut self, index: usize, lease: LeaseId) {
+        if !self.posts[index].known.contains(&lease) {
+            let text = format!("w{index} is told of lease {}, which it never had", lease.0);
+            self.checks.check(self.t, Rule::Answered, Err(text));
+        }
+    }
+
+    /// With nothing changing, nothing moves.
+    fn moved(&mut self, index: usize, what: &str, unit: &Key) {
+        if self.t > self.settled_by {
+            let text = format!("w{index} {what} {unit} though nothing has changed");
+            self.checks.check(self.t, Rule::L2, Err(text));
+        }
+    }
+}

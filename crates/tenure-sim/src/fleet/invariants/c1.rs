@@ -1,0 +1,28 @@
+//! C1, cost: in steady state one small read a worker and interval beside its renewal, whatever the number of units, nothing
+//! is listed but for the slow audit, and the board is left alone (`World::count_settled`).
+//!
+//! Source: DESIGN.md sections 2 and 6; issue 5, roster and cost.
+
+use super::super::post::Post;
+use super::Checks;
+use crate::clock::MILLI;
+use tenure_core::Ttl;
+
+/// At the end of a calm: what was asked for while everything was settled.
+pub(crate) fn little(posts: &[Post], checks: &Checks, ttl: Ttl, rate: u64) -> Result<(), String> {
+    let ttls = checks.settled_time / (ttl.millis() * MILLI);
+    // Three looks a ttl by the fastest clock; each time that it settles may cost one more.
+    let looks = ttls * 3 * (1_000_000 + rate) / 1_000_000 + ttls / 2 + 12;
+    if let Some(post) = posts.iter().find(|post| post.settled_reads > looks) {
+        return Err(format!(
+            "w{} read {} times in {ttls} ttls that were settled",
+            post.index, post.settled_reads
+        ));
+    }
+    // An audit is two pages, and there is one in 7.5 ttls at the most by a fast clock.
+    let pages = 2 * (ttls / 5 + 2 + posts.len() as u64);
+    if checks.settled_lists > pages {
+        return Err(format!("{} pages were listed in {ttls} ttls that were settled", checks.settled_lists));
+    }
+    Ok(())
+}

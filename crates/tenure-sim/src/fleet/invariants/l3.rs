@@ -1,0 +1,20 @@
+//! L3, no orphans: every unit of a fleet with a live worker with room is held by someone within L1's bound, whatever crashed
+//! when.
+//!
+//! Source: DESIGN.md section 2. Within 1.15 ttl of the death where the store tells ages and wall clocks agree, 1.4 ttl
+//! elsewhere, by the slowest clock; right after the chaos, when letters and late writes are still about, within 6 ttl.
+
+use super::super::world::Idle;
+use crate::clock::{SECOND, True};
+use tenure_core::Key;
+
+pub(crate) fn not_idle_for_long(unit: &Key, idle: Idle, t: True) -> Result<(), String> {
+    if t.saturating_sub(idle.since) <= idle.bound {
+        return Ok(());
+    }
+    Err(format!(
+        "nobody works on {unit} since {:.3} s, longer than {:.3} s",
+        idle.since as f64 / SECOND as f64,
+        idle.bound as f64 / SECOND as f64
+    ))
+}

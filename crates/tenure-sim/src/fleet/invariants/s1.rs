@@ -1,0 +1,22 @@
+//! S1, one worker: at no instant is a unit worked on by two workers who both believe in it: from `Assigned` to the end of
+//! the body, its loss, or the deadline of the session.
+//!
+//! Source: DESIGN.md section 2. Belief only begins with `Assigned` and grows with `Valid`, so those moments are looked at.
+
+use super::super::post::Post;
+use crate::clock::True;
+use tenure_core::Key;
+
+pub(crate) fn one_worker(posts: &[Post], unit: &Key, t: True) -> Result<(), String> {
+    let mut first = None;
+    for post in posts.iter().filter(|post| post.believes(t)) {
+        for (lease, work) in post.works.iter().filter(|(_, work)| work.unit == *unit && work.runs()) {
+            let who = format!("w{}.{} lease {} {}", post.index, post.life, lease.0, work.fence);
+            match first {
+                Some(other) => return Err(format!("{unit} is worked on by {other} and by {who}")),
+                None => first = Some(who),
+            }
+        }
+    }
+    Ok(())
+}

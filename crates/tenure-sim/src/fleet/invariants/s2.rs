@@ -1,0 +1,21 @@
+//! S2, fences grow with each unit's tenures. A unit that is assigned again under the lease that it already has keeps its
+//! fence: it was never given up.
+//!
+//! Source: DESIGN.md section 2. (That the store's records agree is checked by `crate::invariants::s2`.)
+
+use super::super::world::Truth;
+use tenure_core::{Fence, Key, LeaseId};
+
+pub(crate) fn grows(
+    unit: &Key,
+    truth: &Truth,
+    fence: Fence,
+    who: (usize, u32, LeaseId),
+) -> Result<(), String> {
+    let (highest, whose) = truth.assigned;
+    let again = whose == who;
+    if fence > highest || again && fence == highest {
+        return Ok(());
+    }
+    Err(format!("w{} is assigned {unit} under fence {fence}, and it was under {highest} before", who.0))
+}

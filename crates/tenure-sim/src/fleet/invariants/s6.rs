@@ -1,0 +1,43 @@
+//! S6, the body ends before the lease: nothing vacates or passes on a unit whose body runs, and what could not be ended is
+//! left to expire, and with it the session, for a full ttl.
+//!
+//! Source: DESIGN.md section 2; client-go issue 728 (released while the body runs).
+
+use super::super::post::{Body, Post, Work};
+use tenure_core::Tick;
+use tenure_core::op::Op;
+
+/// A process sends something.
+pub(crate) fn sent(post: &Post, now: Tick, op: &Op) -> Result<(), String> {
+    let Op::Write(write) = op else { return Ok(()) };
+    let record = &write.record;
+    let passes = record.tenure.as_ref().is_some_and(|tenure| tenure.holder != post.who);
+    let vacates = record.tenure.is_none();
+    if !passes && !vacates {
+        return Ok(());
+    }
+    if let Some((_, work)) = post.works_on(&write.key)
+        && (passes || work.fence == record.fence)
+    {
+        return Err(format!("w{} gives up {} while it is worked on", post.index, write.key));
+    }
+    for lapse in post.lapses.iter().filter(|lapse| now < lapse.until) {
+        let itself = write.key == lapse.unit && record.fence == lapse.fence;
+        let session = lapse.session == Some(record.fence) && write.key == post.session;
+        if itself || session {
+            return Err(format!(
+                "w{} vacates {} although {} was left to expire",
+                post.index, write.key, lapse.unit
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A unit was told as given up.
+pub(crate) fn ended(post: usize, work: &Work) -> Result<(), String> {
+    match work.body {
+        Body::Ended { .. } | Body::Lapsed => Ok(()),
+        body => Err(format!("w{post} is told that {} is given up, and its body {body:?}", work.unit)),
+    }
+}

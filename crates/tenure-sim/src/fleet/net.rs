@@ -1,0 +1,199 @@
+//! The network between posts and store, and the driver's part: calls that take too long are reported as such.
+
+use super::invariants;
+use super::post::Input;
+use super::world::{What, World};
+use crate::clock::{MILLI, True};
+use crate::fault::Fault;
+use crate::invariants::Rule;
+use crate::registers::Landed;
+use crate::trace::{Story, describe};
+use tenure_core::op::{Answer, Op, OpId, Request};
+use tenure_core::{HolderId, Key, Now, StoreError, Tick};
+
+/// A request on its way.
+#[derive(Debug, Clone)]
+pub(crate) struct Envelope {
+    post: usize,
+    life: u32,
+    id: OpId,
+    op: Op,
+    sent: Tick,
+    gives_up: True,
+    /// A second copy, or one that was given up: its answer goes nowhere.
+    stray: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Parcel {
+    Request(Box<Envelope>),
+    Reply(usize, u32, OpId, Box<Result<Answer, StoreError>>),
+    Hint(usize, u32, Key),
+}
+
+impl World {
+    fn post_parcel(&mut self, t: True, parcel: Parcel) {
+        let slot = match self.free_parcels.pop() {
+            Some(slot) => slot,
+            None => {
+                self.parcels.push(None);
+                (self.parcels.len() - 1) as u32
+            }
+        };
+        self.parcels[slot as usize] = Some(parcel);
+        self.at(t, What::Parcel(slot));
+    }
+
+    pub(crate) fn open(&mut self, slot: u32) {
+        self.free_parcels.push(slot);
+        match self.parcels[slot as usize].take() {
+            Some(Parcel::Request(envelope)) => self.arrive(*envelope),
+            Some(Parcel::Reply(post, life, id, result)) => {
+                self.deliver_to_life(post, life, Input::Answer(id, *result));
+            }
+            Some(Parcel::Hint(post, life, key)) => self.deliver_to_life(post, life, Input::Hint(Some(key))),
+            None => {}
+        }
+    }
+
+    /// A post's driver starts a call.
+    pub(crate) fn send(&mut self, index: usize, now: Now, request: Request) {
+        let Request { id, op, timeout, .. } = request;
+        let found = invariants::s6::sent(&self.posts[index], now.held, &op);
+        self.checks.check(self.t, Rule::S6, found);
+        if self.t > self.settled_by {
+            self.count_settled(index, &op);
+        }
+        let post = &self.posts[index];
+        let gives_up = post.clock.when(now.held.after(timeout)).max(self.t);
+        let mut lost = !post.requests_pass;
+        let mut envelope =
+            Envelope { post: index, life: post.life, id, op, sent: now.held, gives_up, stray: false };
+        let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
+        if self.healed.is_none() {
+            if self.befalls(Fault::RequestLost) {
+                lost = true;
+            } else if self.befalls(Fault::Slow) {
+                arrives += self.dice.below(self.per_mille(500));
+            } else if self.befalls(Fault::Zombie) {
+                arrives += self.dice.below(self.per_mille(8000));
+            }
+            if self.befalls(Fault::Duplicated) {
+                let again = self.t + self.dice.below(self.per_mille(3000));
+                let copy = Envelope { stray: true, ..envelope.clone() };
+                self.post_parcel(again, Parcel::Request(Box::new(copy)));
+            }
+        }
+        if lost || arrives >= gives_up {
+            self.give_up(&envelope, gives_up);
+            envelope.stray = true;
+        }
+        if !lost {
+            self.post_parcel(arrives, Parcel::Request(Box::new(envelope)));
+        }
+    }
+
+    /// Nothing will have come by then: the driver says so itself.
+    fn give_up(&mut self, envelope: &Envelope, t: True) {
+        let error = match envelope.op {
+            Op::Read(_) | Op::ReadMany(_) | Op::List { .. } => StoreError::unavailable("no answer to a read"),
+            Op::Write(_) => StoreError::unknown("no answer to a write"),
+        };
+        let Envelope { post, life, id, .. } = *envelope;
+        self.post_parcel(t, Parcel::Reply(post, life, id, Box::new(Err(error))));
+    }
+
+    /// A request reaches the store.
+    fn arrive(&mut self, envelope: Envelope) {
+        if self.store_down {
+            if !envelope.stray {
+                self.give_up(&envelope, envelope.gives_up);
+            }
+            return;
+        }
+        let refused = self.throttled || self.befalls(Fault::Refused);
+        let result = if refused {
+            Err(StoreError::unavailable("the store refuses"))
+        } else {
+            self.trace
+                .tell(self.t, || Story::Store(format!("w{} {}", envelope.post, describe(&envelope.op))));
+            let (result, landed) = self.store.perform(self.t, envelope.op.clone());
+            if let Some((key, landed)) = landed {
+                self.landed(&envelope, &key, landed);
+            }
+            result
+        };
+        if envelope.stray {
+            return;
+        }
+        let mut answers = self.t + self.dice.between(MILLI / 10, MILLI);
+        let lost = !self.posts[envelope.post].answers_pass || self.befalls(Fault::AnswerLost);
+        if self.befalls(Fault::Slow) {
+            answers += self.dice.below(self.per_mille(400));
+        }
+        if lost || answers >= envelope.gives_up {
+            self.give_up(&envelope, envelope.gives_up);
+        } else {
+            let Envelope { post, life, id, .. } = envelope;
+            self.post_parcel(answers, Parcel::Reply(post, life, id, Box::new(result)));
+        }
+    }
+
+    /// A worker's write took effect.
+    fn landed(&mut self, envelope: &Envelope, key: &Key, landed: Landed) {
+        let Landed { before, after } = landed;
+        let (t, before) = (self.t, before.as_ref());
+        self.trace.fold(after.nonce.0 as u64 ^ after.fence.0);
+        let begins = self.checks.tenures.landed(key, before, &after);
+        let is_new = matches!(begins, Ok(true));
+        self.checks.check(t, Rule::S2, begins.map(|_| ()));
+        let by = HolderId::new(format!("w{}.{}", envelope.post, envelope.life));
+        if let Ok(by) = by {
+            let found = crate::invariants::s3::landed(key, before, &after, &by, false)
+                .and_then(|()| invariants::s3::passed(key, before, &after, &by));
+            self.checks.check(t, Rule::S3, found);
+        }
+        let post = &mut self.posts[envelope.post];
+        let is_own = post.life == envelope.life && *key == post.session;
+        if is_own && after.tenure.is_some() {
+            post.note_beat(envelope.sent);
+        }
+        if let Some(truth) = self.units.get_mut(key) {
+            let found = invariants::s4::kept(key, truth, before, &after, is_new);
+            self.checks.check(t, Rule::S4, found);
+        }
+        // A write that was given up long ago may still land in the calm: whatever that spoils needs time to mend.
+        if envelope.stray && self.healed.is_some() {
+            self.disturb(self.per_mille(7000));
+        }
+        self.hint(key);
+    }
+
+    /// Tells all workers that a key has changed.
+    pub(crate) fn hint(&mut self, key: &Key) {
+        if !self.spec.push {
+            return;
+        }
+        for index in 0..self.posts.len() {
+            let post = &self.posts[index];
+            let (life, up) = (post.life, post.machine.is_some());
+            let passes = up && post.answers_pass && !self.store_down;
+            if passes && !self.befalls(Fault::HintLost) {
+                let delay = self.dice.between(MILLI / 10, MILLI);
+                self.post_parcel(self.t + delay, Parcel::Hint(index, life, key.clone()));
+            }
+        }
+    }
+
+    fn count_settled(&mut self, index: usize, op: &Op) {
+        match op {
+            Op::ReadMany(_) | Op::Read(_) => self.posts[index].settled_reads += 1,
+            Op::List { .. } => self.checks.settled_lists += 1,
+            Op::Write(write) if write.key == self.board => {
+                let text = format!("w{index} raises the board with nothing changing");
+                self.checks.check(self.t, Rule::C1, Err(text));
+            }
+            Op::Write(_) => {}
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Those outside the fleet: they create, delete and revise units, ask for them, and collect old records.
+
+use super::bodies::fields;
+use super::process::LABEL;
+use super::world::{Truth, What, World};
+use crate::clock::{MILLI, WALL_AT_START};
+use crate::invariants::Rule;
+use crate::trace::Story;
+use tenure_core::fleet::{Status, UnitSpec, bump};
+use tenure_core::op::{Answer, Expect, Op, Outcome, Write};
+use tenure_core::{Ask, Fence, Key, LeaseId, Letter, MAILBOX, RESERVED, Record, Value, Wall};
+
+impl World {
+    fn wall(&self) -> Wall {
+        Wall(WALL_AT_START + self.t / MILLI)
+    }
+
+    /// A write of somebody whose clock is right and whose network works.
+    fn write(&mut self, write: Write) -> bool {
+        let key = write.key.clone();
+        self.trace.tell(self.t, || {
+            Story::Store(format!("outside: {}", crate::trace::describe(&Op::Write(Box::new(write.clone())))))
+        });
+        let (result, landed) = self.store.perform(self.t, Op::Write(Box::new(write)));
+        if let Some((key, landed)) = landed {
+            let found = self.checks.tenures.landed(&key, landed.before.as_ref(), &landed.after).map(|_| ());
+            self.checks.check(self.t, Rule::S2, found);
+        }
+        self.hint(&key);
+        matches!(result, Ok(Answer::Write(Outcome::Won { .. })))
+    }
+
+    pub(super) fn create_unit(&mut self) {
+        let index = self.next_unit;
+        self.next_unit += 1;
+        let Ok(key) = self.fleet.unit(&format!("{index:04}")) else { return };
+        let needs_label = self.scenario.labels && index % 5 == 0;
+        let needs = if needs_label { [LABEL.to_owned()].into() } else { Default::default() };
+        let spec = UnitSpec { needs, ..UnitSpec::default() };
+        let Ok(metadata) = spec.compose(fields(0)) else { return };
+        let wall = self.wall();
+        let record = Record {
+            fence: Fence::floor(wall),
+            nonce: self.admin.draw(),
+            stamp: wall,
+            tenure: None,
+            metadata,
+        };
+        let nobody = (Fence(0), (usize::MAX, 0, LeaseId(0)));
+        let truth = Truth {
+            index,
+            status: Status::Open,
+            needs_label,
+            idle: None,
+            claims: Vec::new(),
+            assigned: nobody,
+            points: vec![0],
+        };
+        if self.write(Write { key: key.clone(), expect: Expect::Absent, record }) {
+            self.units.insert(key.clone(), truth);
+            self.idles(&key, false);
+        }
+    }
+
+    /// Tells the workers to look.
+    pub(super) fn tell(&mut self) {
+        let seen = self.store.stored_at(&self.board, self.t);
+        let nonce = self.admin.draw();
+        if let Ok(write) = bump(self.board.clone(), seen.as_ref(), nonce, self.wall()) {
+            self.write(write);
+        }
+    }
+
+    fn any_open(&mut self) -> Option<Key> {
+        let open: Vec<&Key> =
+            self.units.iter().filter(|(_, truth)| truth.status == Status::Open).map(|(key, _)| key).collect();
+        let at = self.dice.index(open.len());
+        open.get(at).map(|key| (*key).clone())
+    }
+
+    /// Changes what a unit's record says about it, and nothing else in it.
+    fn revise(&mut self, key: &Key, change: impl FnOnce(&mut UnitSpec)) -> bool {
+        let Some(mut stored) = self.store.stored_at(key, self.t) else { return false };
+        let Ok((mut spec, fields)) = UnitSpec::parse(stored.record.metadata.clone()) else { return false };
+        change(&mut spec);
+        let Ok(metadata) = spec.compose(fields) else { return false };
+        stored.record.metadata = metadata;
+        stored.record.nonce = self.admin.draw();
+        self.write(Write {
+            key: key.clone(),
+            expect: Expect::Unchanged(stored.version),
+            record: stored.record,
+        })
+    }
+
+    /// Something about the units changes, now and then.
+    pub(super) fn churn(&mut self) {
+        if self.healed.is_some() {
+            return;
+        }
+        self.later(self.per_mille(self.scenario.churn), What::Churn);
+        self.change_units();
+    }
+
+    pub(super) fn change_units(&mut self) {
+        let open = self.units.values().filter(|truth| truth.status == Status::Open).count();
+        let grows = open < self.scenario.units;
+        match self.dice.below(if self.healed.is_some() { 7 } else { 10 }) {
+            0..=2 if grows => self.create_unit(),
+            0..=3 => {
+                if let Some(key) = self.any_open()
+                    && self.revise(&key, |spec| spec.status = Status::Deleted)
+                {
+                    self.closed(&key, Status::Deleted);
+                }
+            }
+            4 | 5 => {
+                let weight = if self.dice.chance(0.4) { 1 } else { self.dice.between(2, 9) };
+                if let Some(key) = self.any_open() {
+                    self.revise(&key, |spec| spec.weight = weight);
+                }
+            }
+            6 => {
+                let open = self.any_open().filter(|_| self.scenario.labels);
+                let needs_label = self.dice.chance(0.5);
+                let needs = if needs_label { [LABEL.to_owned()].into() } else { Default::default() };
+                if let Some(key) = open
+                    && self.revise(&key, |spec| spec.needs = needs)
+                    && let Some(truth) = self.units.get_mut(&key)
+                {
+                    truth.needs_label = needs_label;
+                }
+            }
+            7 => self.collect(),
+            _ if self.scenario.mail => self.letter(),
+            _ => {}
+        }
+        self.disturb_by_plan();
+        // Whoever changes a unit and dies before telling leaves it to the audit; here they live.
+        self.tell();
+    }
+
+    pub(super) fn closed(&mut self, key: &Key, status: Status) {
+        if let Some(truth) = self.units.get_mut(key) {
+            truth.status = status;
+            truth.idle = None;
+        }
+    }
+
+    /// Somebody asks for a unit, or withdraws it.
+    fn letter(&mut self) {
+        let Some(key) = self.any_open() else { return };
+        let ask = if self.dice.chance(0.5) { Ask::HandOver } else { Ask::Revoke };
+        let Some(ride) = self
+            .store
+            .get(&key)
+            .and_then(|record| record.tenure.as_ref())
+            .and_then(|tenure| tenure.ride.clone())
+        else {
+            return;
+        };
+        let Some(mut stored) = self.store.stored_at(&ride.session, self.t) else { return };
+        if stored.record.fence != ride.fence {
+            return;
+        }
+        let Some(tenure) = &mut stored.record.tenure else { return };
+        if tenure.mail.len() >= MAILBOX {
+            return;
+        }
+        // Now and then it is all of a worker's units that are asked for, or withdrawn.
+        let key = if self.dice.chance(0.2) { ride.session.clone() } else { key };
+        tenure.mail.push(Letter { key, ask });
+        stored.record.nonce = self.admin.draw();
+        let write =
+            Write { key: ride.session, expect: Expect::Unchanged(stored.version), record: stored.record };
+        self.write(write);
+    }
+
+    /// `gc` of closed units and dead sessions, by somebody whose clock is right.
+    fn collect(&mut self) {
+        let retention = self.scenario.wall_off_ms * 2 + self.ttl.millis() * 20;
+        let wall = self.wall();
+        let is_open = |record: &Record| match record.metadata.get(RESERVED) {
+            Some(Value::Map(own)) => !own.contains_key("status"),
+            _ => true,
+        };
+        let old: Vec<Key> = self
+            .store
+            .keys()
+            .filter(|(key, record)| {
+                record.tenure.is_none()
+                    && **key != self.board
+                    && !(self.units.contains_key(*key) && is_open(record))
+            })
+            .filter(|(_, record)| record.stamp.0.max(record.fence.0) + retention < wall.0)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in old {
+            self.trace.tell(self.t, || Story::Store(format!("gc removes {key}")));
+            self.store.remove(self.t, &key);
+        }
+    }
+
+    /// Somebody deletes the board or a session by hand.
+    pub(super) fn delete_by_hand(&mut self) {
+        let keys: Vec<Key> = self
+            .store
+            .keys()
+            .map(|(key, _)| key.clone())
+            .filter(|key| !self.units.contains_key(key))
+            .collect();
+        let at = self.dice.index(keys.len());
+        let Some(key) = keys.get(at).filter(|_| !keys.is_empty()) else { return };
+        let key = if self.dice.chance(0.3) { self.board.clone() } else { key.clone() };
+        self.trace.tell(self.t, || Story::Store(format!("somebody deletes {key}")));
+        self.store.remove(self.t, &key);
+        // Who writes it anew may have read his clock long before.
+        self.checks.tenures.forget(&key);
+        self.hint(&key);
+    }
+}

@@ -1,0 +1,275 @@
+//! The processes of a fleet's world: they start, take what comes to them, stop for a while, and end.
+
+use super::invariants;
+use super::post::{Input, Post};
+use super::world::{What, World};
+use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
+use crate::fault::Fault;
+use crate::invariants::Rule;
+use crate::trace::{Story, describe};
+use tenure_core::fleet::{About, FleetCommand, FleetNotice, Options, Worker};
+use tenure_core::op::{Event, Machine, Step};
+use tenure_core::{HolderId, Identity, Key, LeaseId, Metadata, Now, Rules, Tick};
+
+/// The label that some units need.
+pub(crate) const LABEL: &str = "gpu";
+
+impl World {
+    pub(super) fn bare_post(&mut self, index: usize) -> Post {
+        let rate = self.dice.between(1_000_000 - self.scenario.rate, 1_000_000 + self.scenario.rate);
+        let off = self.scenario.wall_off_ms;
+        let offset = self.dice.between(0, 2 * off) as i64 - off as i64;
+        let held = self.dice.below(1000 * SECOND);
+        Post {
+            index,
+            life: 0,
+            machine: None,
+            who: HolderId::new("nobody").unwrap_or_else(|_| unreachable!("short and not empty")),
+            session: self.board.clone(),
+            clock: NodeClock::new(self.t, held, rate, offset),
+            paused: false,
+            pause_turn: 0,
+            inbox: Default::default(),
+            held_back: None,
+            works: Default::default(),
+            lapses: Vec::new(),
+            valid: Tick(0),
+            deadline: Tick(0),
+            beats: Default::default(),
+            wake_at: None,
+            scheduled: True::MAX,
+            requests_pass: true,
+            answers_pass: true,
+            link_turn: 0,
+            leaving: false,
+            stopping: false,
+            settled_reads: 0,
+            known: Default::default(),
+        }
+    }
+
+    pub(super) fn about(&self, index: usize) -> About {
+        let labels = if index % 3 == 2 { Default::default() } else { [LABEL.to_owned()].into() };
+        About { units: self.scenario.room, labels, ..About::default() }
+    }
+
+    /// Starts a process: a new holder id, a new instance.
+    pub(crate) fn boot(&mut self, index: usize) {
+        let instance = self.dice.bits();
+        let life = self.posts[index].life + 1;
+        let (Ok(who), Ok(unset)) = (HolderId::new(format!("w{index}.{life}")), Key::new("unset")) else {
+            return;
+        };
+        let Ok(session) = self.fleet.worker(&who) else { return };
+        let identity =
+            Identity { holder: who.clone(), session: unset, ttl: self.ttl, about: Metadata::new(), instance };
+        let rules = Rules { bugs: self.setup.bugs, ..Rules::default() };
+        let options = Options {
+            fleet: self.fleet.clone(),
+            about: self.about(index),
+            drain: self.ttl.part(2),
+            push: self.spec.push,
+        };
+        let Ok(machine) = Worker::new(identity, rules, options) else { return };
+        let post = &mut self.posts[index];
+        post.life = life;
+        post.machine = Some(machine);
+        post.who = who;
+        post.session = session;
+        post.wake_at = None;
+        post.scheduled = True::MAX;
+        (post.leaving, post.stopping) = (false, false);
+        self.disturb_by_plan();
+        self.command(index, FleetCommand::Join);
+    }
+
+    /// The process is gone, and with it all that was done on it.
+    pub(crate) fn end_process(&mut self, index: usize) {
+        let post = &mut self.posts[index];
+        post.life += 1;
+        post.machine = None;
+        let works = std::mem::take(&mut post.works);
+        post.lapses.clear();
+        post.known.clear();
+        post.inbox.clear();
+        post.held_back = None;
+        (post.valid, post.deadline) = (Tick(0), Tick(0));
+        post.beats.clear();
+        post.paused = false;
+        post.pause_turn += 1;
+        post.clock.set_pace(self.t, Pace::Running);
+        for work in works.into_values() {
+            self.idles(&work.unit, true);
+        }
+    }
+
+    pub(super) fn wake(&mut self, index: usize, life: u32) {
+        let post = &mut self.posts[index];
+        if post.life != life || post.scheduled != self.t {
+            return;
+        }
+        post.scheduled = True::MAX;
+        let Some(at) = post.wake_at else { return };
+        if post.paused {
+            return;
+        }
+        if post.clock.held(self.t) < at {
+            return self.schedule_wake(index);
+        }
+        self.deliver(index, Input::Wake);
+    }
+
+    /// Puts the next wake-up into the queue, unless one that is early enough is there.
+    pub(crate) fn schedule_wake(&mut self, index: usize) {
+        let post = &mut self.posts[index];
+        let (Some(at), true) = (post.wake_at, post.machine.is_some()) else { return };
+        // Timers are a little late.
+        let due = post.clock.when(at).max(self.t) + self.dice.below(MILLI / 4);
+        if due < post.scheduled {
+            post.scheduled = due;
+            let life = post.life;
+            self.at(due, What::Wake(index as u8, life));
+        }
+    }
+
+    pub(crate) fn deliver_to_life(&mut self, index: usize, life: u32, input: Input) {
+        if self.posts[index].life == life {
+            self.deliver(index, input);
+        }
+    }
+
+    /// Hands something to a process, or keeps it until the process runs again.
+    pub(crate) fn deliver(&mut self, index: usize, input: Input) {
+        let post = &mut self.posts[index];
+        if post.machine.is_none() {
+            return;
+        }
+        if post.paused {
+            post.inbox.push_back(input);
+            return;
+        }
+        match input {
+            Input::Answer(op, result) => self.step(index, Event::Answer(op, result)),
+            Input::Wake => self.step(index, Event::Wake),
+            Input::Hint(key) => self.step(index, Event::Changed(key)),
+            Input::Turn(lease, turn) => self.turn(index, lease, turn),
+            Input::Ends(lease) => self.ends(index, lease),
+            Input::Leave => self.leave(index),
+            Input::Stop => self.stop(index),
+        }
+    }
+
+    pub(crate) fn command(&mut self, index: usize, command: FleetCommand) {
+        self.trace.tell(self.t, || Story::Command(index, format!("{command:?}")));
+        self.step(index, Event::Command(command));
+    }
+
+    fn step(&mut self, index: usize, event: Event<FleetCommand>) {
+        let post = &mut self.posts[index];
+        let Some(machine) = &mut post.machine else { return };
+        let now = post.clock.read(self.t);
+        self.tally.steps += 1;
+        let step = machine.step(now, event);
+        if self.befalls(Fault::PauseMidStep) {
+            // What the user was told before is no different for that; what is told now comes after the pause.
+            if let Some((_, held)) = &mut self.posts[index].held_back {
+                held.notices.extend(step.notices);
+                held.requests.extend(step.requests);
+                held.wake_at = step.wake_at;
+                return;
+            }
+            self.posts[index].held_back = Some((now, step));
+            let span = self.dice.span(self.per_mille(600));
+            self.pause(index, span);
+            return;
+        }
+        self.act(index, now, step);
+    }
+
+    /// Does what a machine said: tells its users first, so that nothing is given up that someone still believes in.
+    pub(crate) fn act(&mut self, index: usize, now: Now, step: Step<FleetNotice>) {
+        self.trace.fold(index as u64 | (step.requests.len() as u64) << 8 | (step.notices.len() as u64) << 16);
+        self.trace.fold(step.wake_at.unwrap_or(Tick(0)).0);
+        let life = self.posts[index].life;
+        for notice in step.notices {
+            self.trace.tell(self.t, || Story::Fault(Some(index), format!("→ {notice:?}")));
+            self.heard(index, now, notice);
+        }
+        if self.posts[index].life != life {
+            return;
+        }
+        for request in step.requests {
+            self.trace.tell(self.t, || {
+                Story::Fault(Some(index), format!("sends #{:x} {}", request.id.0, describe(&request.op)))
+            });
+            self.send(index, now, request);
+        }
+        let post = &mut self.posts[index];
+        post.wake_at = step.wake_at;
+        let found = invariants::s5::told_in_time(post, now.held, step.wake_at);
+        self.checks.check(self.t, Rule::S5, found);
+        self.schedule_wake(index);
+    }
+
+    /// Stops a process for so long.
+    pub(crate) fn pause(&mut self, index: usize, span: True) {
+        let post = &mut self.posts[index];
+        if post.machine.is_none() {
+            return;
+        }
+        post.paused = true;
+        post.pause_turn += 1;
+        let turn = post.pause_turn;
+        self.at(self.t + span, What::Resume(index as u8, turn));
+    }
+
+    /// Lets a process go on.
+    pub(crate) fn resume(&mut self, index: usize) {
+        let post = &mut self.posts[index];
+        if !post.paused {
+            return;
+        }
+        post.paused = false;
+        post.pause_turn += 1;
+        post.clock.set_pace(self.t, Pace::Running);
+        post.scheduled = True::MAX;
+        if let Some((now, step)) = post.held_back.take() {
+            self.act(index, now, step);
+        }
+        for _ in 0..1000 {
+            let post = &mut self.posts[index];
+            if post.paused {
+                break;
+            }
+            let Some(input) = post.inbox.pop_front() else { break };
+            self.deliver(index, input);
+        }
+        if !self.posts[index].paused {
+            self.schedule_wake(index);
+        }
+    }
+
+    /// Goes in good order: everything is passed on.
+    fn leave(&mut self, index: usize) {
+        let post = &mut self.posts[index];
+        if !post.leaving && !post.stopping {
+            post.leaving = true;
+            self.disturb_by_plan();
+            self.command(index, FleetCommand::Leave);
+        }
+    }
+
+    /// Goes at once: all bodies have been ended.
+    fn stop(&mut self, index: usize) {
+        if std::mem::replace(&mut self.posts[index].stopping, true) {
+            return;
+        }
+        let running: Vec<LeaseId> =
+            self.posts[index].works.iter().filter(|(_, work)| work.runs()).map(|(lease, _)| *lease).collect();
+        for lease in running {
+            self.body_is_over(index, lease, false);
+        }
+        self.disturb_by_plan();
+        self.command(index, FleetCommand::Stop);
+    }
+}

@@ -1,0 +1,215 @@
+//! What a world of a fleet is like, as data.
+
+use crate::fault::Fault;
+use crate::invariants::Rule;
+use crate::registers::StoreSpec;
+
+/// How the bodies of units behave: spans in thousandths of a ttl, shares of turns in thousandths.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bodies {
+    /// The mean time between two turns.
+    pub(crate) turn: u64,
+    /// The share of turns that write a checkpoint.
+    pub(crate) update: u64,
+    /// The share that finishes the unit.
+    pub(crate) finish: u64,
+    /// The share that declines it, or hands it to a worker of the user's choice.
+    pub(crate) pass: u64,
+    /// The mean time that a body takes to end.
+    pub(crate) ends: u64,
+    /// The share of ends that can't be made certain of: the lease is left to lapse.
+    pub(crate) lapse: u64,
+}
+
+/// What happens in the calm, one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// One worker dies.
+    Death,
+    /// A third of all dies at once.
+    ZoneDeath,
+    /// One leaves in good order, and another takes its place.
+    Leave,
+    /// Units are created, deleted and revised from outside.
+    Churn,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) posts: usize,
+    pub(crate) units: usize,
+    /// The most units that a worker takes.
+    pub(crate) room: u64,
+    /// A fifth of the units need a label, which two thirds of the workers have.
+    pub(crate) labels: bool,
+    /// Clock rates lie within ± this many millionths.
+    pub(crate) rate: u64,
+    pub(crate) wall_off_ms: u64,
+    /// None: by the seed.
+    pub(crate) store: Option<StoreSpec>,
+    pub(crate) bodies: Bodies,
+    /// The mean time between changes from outside while faults go on, in thousandths of a ttl.
+    pub(crate) churn: u64,
+    /// Letters from outside: somebody asks for a unit, or withdraws it.
+    pub(crate) mail: bool,
+    /// The mean number of faults of a kind in 100 ttls.
+    pub(crate) faults: &'static [(Fault, f64)],
+    pub(crate) calls: &'static [(Fault, f64)],
+    /// Deeds in the calm, drawn evenly, and the time that each is given, in ttls.
+    pub(crate) deeds: &'static [Deed],
+    /// How long faults go on, in ttls.
+    pub(crate) chaos: u64,
+    /// How long it then stays healed.
+    pub(crate) calm: u64,
+    pub(crate) rounds: u64,
+    pub(crate) excused: &'static [Rule],
+}
+
+const BODIES: Bodies = Bodies { turn: 700, update: 250, finish: 4, pass: 6, ends: 30, lapse: 0 };
+
+const CALLS: &[(Fault, f64)] = &[
+    (Fault::RequestLost, 0.03),
+    (Fault::AnswerLost, 0.04),
+    (Fault::Slow, 0.04),
+    (Fault::Zombie, 0.03),
+    (Fault::Duplicated, 0.02),
+    (Fault::Refused, 0.02),
+    (Fault::HintLost, 0.1),
+    (Fault::PauseMidStep, 0.004),
+    (Fault::PauseBeforeEffect, 0.1),
+];
+
+const USUAL: Scenario = Scenario {
+    name: "fleet-usual",
+    about: "five workers, twelve units, the usual faults",
+    posts: 5,
+    units: 12,
+    room: u64::MAX,
+    labels: false,
+    rate: 100_000,
+    wall_off_ms: 3_600_000,
+    store: None,
+    bodies: BODIES,
+    churn: 3000,
+    mail: true,
+    faults: &[
+        (Fault::Pause, 10.0),
+        (Fault::Crash, 10.0),
+        (Fault::Suspend, 4.0),
+        (Fault::Rate, 6.0),
+        (Fault::WallJump, 4.0),
+        (Fault::Cut, 6.0),
+        (Fault::CutAnswers, 4.0),
+        (Fault::CutRequests, 3.0),
+        (Fault::Flap, 2.0),
+        (Fault::StoreDown, 1.0),
+        (Fault::Throttle, 1.0),
+        (Fault::SpuriousWake, 20.0),
+        (Fault::SpuriousHint, 20.0),
+    ],
+    calls: CALLS,
+    deeds: &[Deed::Death, Deed::Leave, Deed::Churn, Deed::ZoneDeath],
+    chaos: 30,
+    calm: 40,
+    rounds: 2,
+    excused: &[],
+};
+
+pub(crate) const ALL: &[Scenario] = &[
+    USUAL,
+    Scenario {
+        name: "fleet-calm",
+        about: "nothing goes wrong but deaths, joins and leaves: liveness bounds, cost",
+        faults: &[],
+        calls: &[],
+        wall_off_ms: 20,
+        mail: false,
+        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        chaos: 4,
+        calm: 100,
+        rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-zones",
+        about: "nine workers in three zones, which are lost together",
+        posts: 9,
+        units: 24,
+        deeds: &[Deed::ZoneDeath],
+        wall_off_ms: 40,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-slow-drain",
+        about: "bodies end late, or can't be ended and are left to lapse",
+        bodies: Bodies { ends: 500, lapse: 150, ..BODIES },
+        deeds: &[Deed::Leave, Deed::Churn],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-churn",
+        about: "units come and go all the time, labels and room are short, bodies finish and decline",
+        units: 16,
+        room: 8,
+        labels: true,
+        bodies: Bodies { turn: 400, update: 300, finish: 40, pass: 40, ends: 30, lapse: 20 },
+        churn: 500,
+        deeds: &[Deed::Churn, Deed::Leave],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-rolling",
+        about: "workers leave and come back one after the other",
+        faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0)],
+        deeds: &[Deed::Leave],
+        churn: 20_000,
+        chaos: 10,
+        calm: 80,
+        rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-partition",
+        about: "workers are cut off from the store, each way, over and over",
+        faults: &[
+            (Fault::Cut, 30.0),
+            (Fault::CutAnswers, 30.0),
+            (Fault::CutRequests, 20.0),
+            (Fault::Flap, 10.0),
+            (Fault::Rate, 6.0),
+        ],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-hands",
+        about: "somebody deletes the board and sessions by hand",
+        faults: &[(Fault::Deleted, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Rate, 4.0)],
+        // A claim that is repeated after the deletion of its record takes effect once more: then only fences hold.
+        calls: &[
+            (Fault::RequestLost, 0.03),
+            (Fault::AnswerLost, 0.04),
+            (Fault::Refused, 0.02),
+            (Fault::HintLost, 0.1),
+            (Fault::PauseMidStep, 0.004),
+            (Fault::PauseBeforeEffect, 0.1),
+        ],
+        wall_off_ms: 0,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-hidden",
+        about: "virtual machines are paused and none of their clocks tells: only fences hold",
+        faults: &[(Fault::Hidden, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+        excused: &[Rule::S1],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-beyond-rho",
+        about: "clock rates off by 50 %: only fences hold",
+        rate: 500_000,
+        excused: &[Rule::S1, Rule::L2, Rule::L3, Rule::C1, Rule::Answered],
+        ..USUAL
+    },
+];

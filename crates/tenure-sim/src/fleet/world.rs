@@ -1,0 +1,278 @@
+//! The world of a fleet: posts, a network, a store, units, and the queue of what happens next.
+
+use super::invariants::{self, Checks};
+use super::net::Parcel;
+use super::post::{Input, Post};
+use super::scenario::Scenario;
+use crate::clock::{MILLI, True};
+use crate::dice::Dice;
+use crate::fault::Fault;
+use crate::invariants::Rule;
+use crate::registers::{Registers, StoreSpec};
+use crate::trace::{Story, Trace};
+use crate::world::{Setup, Tally};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use tenure_core::fleet::{FleetName, Status};
+use tenure_core::{Fence, Key, LeaseId, Nonces, Record, Ttl};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum What {
+    Parcel(u32),
+    Wake(u8, u32),
+    Turn(u8, u32, u64, u32),
+    Ends(u8, u32, u64),
+    /// A body's write reaches the resource.
+    Effect {
+        unit: u32,
+        fence: u64,
+        order: u64,
+    },
+    Resume(u8, u32),
+    Boot(u8, u32),
+    HealLink(u8, u32),
+    StoreUp,
+    Strike(u8),
+    Churn,
+    Deed,
+    Look,
+    Phase,
+}
+
+/// What outsiders, who see everything, know of a unit.
+#[derive(Debug, Clone)]
+pub(crate) struct Truth {
+    pub(crate) index: usize,
+    pub(crate) status: Status,
+    pub(crate) needs_label: bool,
+    /// Since when nobody works on it, and how long that may last.
+    pub(crate) idle: Option<Idle>,
+    /// The last claims: fence, and whether the unit was open then.
+    pub(crate) claims: Vec<(Fence, bool)>,
+    /// The highest fence that was assigned, to whom.
+    pub(crate) assigned: (Fence, (usize, u32, LeaseId)),
+    /// The checkpoints that took effect lately.
+    pub(crate) points: Vec<i64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Idle {
+    pub(crate) since: True,
+    pub(crate) bound: True,
+    pub(crate) by_death: bool,
+}
+
+pub(crate) struct World {
+    pub(crate) t: True,
+    seq: u64,
+    queue: BinaryHeap<Reverse<(True, u64, What)>>,
+    pub(crate) dice: Dice,
+    pub(crate) scenario: Scenario,
+    pub(crate) setup: Setup,
+    pub(crate) spec: StoreSpec,
+    pub(crate) ttl: Ttl,
+    pub(crate) fleet: FleetName,
+    pub(crate) board: Key,
+    pub(crate) posts: Vec<Post>,
+    pub(crate) store: Registers,
+    pub(crate) parcels: Vec<Option<Parcel>>,
+    pub(crate) free_parcels: Vec<u32>,
+    pub(crate) store_down: bool,
+    pub(crate) throttled: bool,
+    pub(crate) healed: Option<True>,
+    rounds_left: u64,
+    pub(crate) units: BTreeMap<Key, Truth>,
+    pub(crate) next_unit: usize,
+    pub(crate) next_point: i64,
+    pub(crate) admin: Nonces,
+    /// A claim of a process that is gone took effect late: for a ttl, it counts as a worker for whoever lists.
+    pub(crate) haunted: bool,
+    /// By then everything must be as planned, and stay so.
+    pub(crate) settled_by: True,
+    pub(crate) checks: Checks,
+    pub(crate) tally: Tally,
+    pub(crate) trace: Trace,
+    pub(crate) over: bool,
+}
+
+impl World {
+    pub(crate) fn new(scenario: Scenario, setup: Setup) -> World {
+        let mut dice = Dice::new(setup.seed);
+        let any = StoreSpec { age: dice.chance(0.5), push: dice.chance(0.5) };
+        let spec = scenario.store.unwrap_or(any);
+        let fleet = FleetName::new("f").unwrap_or_else(|_| unreachable!("short and not empty"));
+        let board = fleet.board().unwrap_or_else(|_| unreachable!("the name was checked"));
+        let mut world = World {
+            t: 0,
+            seq: 0,
+            queue: BinaryHeap::with_capacity(256),
+            setup,
+            spec,
+            ttl: Ttl::clamped(10_000),
+            fleet,
+            board,
+            posts: Vec::new(),
+            store: Registers::new(spec, false),
+            parcels: Vec::new(),
+            free_parcels: Vec::new(),
+            store_down: false,
+            throttled: false,
+            healed: None,
+            rounds_left: scenario.rounds,
+            units: BTreeMap::new(),
+            next_unit: 0,
+            next_point: 0,
+            admin: Nonces::new(u64::MAX),
+            haunted: false,
+            settled_by: True::MAX,
+            checks: Checks { excused: scenario.excused.to_vec(), ..Checks::default() },
+            tally: Tally::default(),
+            trace: Trace::new(setup.trace),
+            over: false,
+            dice,
+            scenario,
+        };
+        for _ in 0..scenario.units {
+            world.create_unit();
+        }
+        let posts = if setup.nodes == 0 { scenario.posts } else { setup.nodes.min(scenario.posts) };
+        for index in 0..posts {
+            let post = world.bare_post(index);
+            world.posts.push(post);
+            let span = world.dice.below(world.per_mille(200));
+            world.at(span, What::Boot(index as u8, 0));
+        }
+        world.begin_chaos();
+        world
+    }
+
+    /// So many thousandths of a ttl.
+    pub(crate) fn per_mille(&self, n: u64) -> True {
+        self.ttl.millis() * MILLI / 1000 * n
+    }
+
+    pub(crate) fn at(&mut self, t: True, what: What) {
+        self.seq += 1;
+        self.queue.push(Reverse((t.max(self.t), self.seq, what)));
+    }
+
+    /// At a random time with this mean from now.
+    pub(crate) fn later(&mut self, mean: True, what: What) {
+        let span = self.dice.span(mean);
+        self.at(self.t + span, what);
+    }
+
+    pub(crate) fn run(&mut self) {
+        while !self.over && self.checks.broken.is_none() {
+            let Some(Reverse((t, seq, what))) = self.queue.pop() else { return };
+            self.t = t;
+            self.tally.events += 1;
+            self.trace.fold(t ^ seq << 40);
+            self.happen(what);
+        }
+        if self.checks.broken.is_some() {
+            self.tell_standing();
+        }
+    }
+
+    /// What the store shows at the end of a timeline.
+    fn tell_standing(&mut self) {
+        let lines: Vec<String> = self.store.keys().map(|(key, record)| standing(key, record)).collect();
+        for line in lines {
+            self.trace.tell(self.t, || Story::Store(line));
+        }
+    }
+
+    fn happen(&mut self, what: What) {
+        match what {
+            What::Parcel(slot) => self.open(slot),
+            What::Wake(index, life) => self.wake(usize::from(index), life),
+            What::Turn(index, life, lease, turn) => {
+                self.deliver_to_life(usize::from(index), life, Input::Turn(LeaseId(lease), turn));
+            }
+            What::Ends(index, life, lease) => {
+                self.deliver_to_life(usize::from(index), life, Input::Ends(LeaseId(lease)));
+            }
+            What::Effect { unit, fence, order } => {
+                let found = self.checks.resource.write(unit as usize, Fence(fence), order);
+                self.checks.check(self.t, Rule::P2, found);
+            }
+            What::Resume(index, turn) => {
+                if self.posts[usize::from(index)].pause_turn == turn {
+                    self.resume(usize::from(index));
+                }
+            }
+            What::Boot(index, life) => {
+                let post = &self.posts[usize::from(index)];
+                if post.life == life && post.machine.is_none() {
+                    self.boot(usize::from(index));
+                }
+            }
+            What::HealLink(index, turn) => self.heal_link(usize::from(index), turn),
+            What::StoreUp => (self.store_down, self.throttled) = (false, false),
+            What::Strike(kind) => self.strike(usize::from(kind)),
+            What::Churn => self.churn(),
+            What::Deed => self.deed(),
+            What::Look => self.look(),
+            What::Phase => self.turn_phase(),
+        }
+    }
+
+    fn begin_chaos(&mut self) {
+        self.healed = None;
+        self.settled_by = True::MAX;
+        for kind in 0..self.scenario.faults.len() {
+            self.schedule_strike(kind);
+        }
+        if self.scenario.churn > 0 {
+            self.later(self.per_mille(self.scenario.churn), What::Churn);
+        }
+        self.at(self.t + self.per_mille(self.scenario.chaos * 1000), What::Phase);
+    }
+
+    fn turn_phase(&mut self) {
+        if self.healed.is_none() {
+            self.healed = Some(self.t);
+            self.heal();
+            self.at(self.t + self.per_mille(self.scenario.calm * 1000), What::Phase);
+            self.at(self.t + self.per_mille(100), What::Look);
+            self.at(self.t + self.per_mille(12_000), What::Deed);
+            return;
+        }
+        let found = invariants::c1::little(&self.posts, &self.checks, self.ttl, self.scenario.rate);
+        self.checks.check(self.t, Rule::C1, found);
+        self.rounds_left -= 1;
+        if self.rounds_left == 0 {
+            self.over = true;
+        } else {
+            self.begin_chaos();
+        }
+    }
+
+    /// Whether a fault of calls befalls this one.
+    pub(crate) fn befalls(&mut self, fault: Fault) -> bool {
+        if self.healed.is_some() || self.setup.without.has(fault) {
+            return false;
+        }
+        let Some((_, probability)) = self.scenario.calls.iter().find(|(kind, _)| *kind == fault) else {
+            return false;
+        };
+        let befalls = self.dice.chance(*probability);
+        if befalls {
+            self.tally.faults[fault as usize] += 1;
+        }
+        befalls
+    }
+}
+
+fn standing(key: &Key, record: &Record) -> String {
+    let fence = record.fence;
+    match &record.tenure {
+        None => format!("{key} {fence}: vacant {:?}", record.metadata),
+        Some(tenure) => {
+            let ride = tenure.ride.as_ref().map(|ride| format!(", riding {} {}", ride.session, ride.fence));
+            let ride = ride.unwrap_or_default();
+            format!("{key} {fence}: of {}{ride} {:?}", tenure.holder, record.metadata)
+        }
+    }
+}

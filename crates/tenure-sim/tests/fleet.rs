@@ -1,0 +1,53 @@
+//! Fleets. Plan: every scenario of fleets runs for many worlds and no promise is broken (the share of each CI run, whose
+//! figures are asserted); the same seed is the same history; worlds that once broke a promise run for ever.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+use tenure_sim::{Options, Report, run};
+
+/// Worlds of all scenarios in turn that each CI run takes.
+const WORLDS: u64 = 600;
+
+fn fleet(scenario: &str, seed: u64, worlds: u64) -> Report {
+    run(&Options { scenario: Some(scenario.into()), seed, worlds, hours: 1e9, ..Options::default() }).unwrap()
+}
+
+#[test]
+fn no_promise_of_fleets_is_broken() {
+    let report = fleet("fleet-all", 1, WORLDS);
+    println!("{report}");
+    assert!(report.failure.is_none(), "{report}");
+    assert!(report.tenures > 20_000 && report.fault_count() > 50_000, "{report}");
+    assert!(report.resource.0 > 50_000 && report.resource.1 > 0, "{report}");
+    assert!(report.takeovers.len() > 500, "{report}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_history_of_a_fleet() {
+    let (one, again, other) =
+        (fleet("fleet-all", 42, 10), fleet("fleet-all", 42, 10), fleet("fleet-all", 43, 10));
+    assert_eq!(one.to_string(), again.to_string());
+    assert_ne!(one.hash, other.hash);
+}
+
+/// Scenario, seed, and what the simulator found there.
+const FOUND: &[(&str, u64, &str)] = &[
+    ("fleet-calm", 17, "Answered: a lease that nobody was told of was told as given up"),
+    ("fleet-zones", 1, "S4: what outsiders changed meanwhile undid that a unit was finished"),
+    (
+        "fleet-churn",
+        2,
+        "S4: after a write that landed unknown, what was written since was overwritten: a deleted unit came back",
+    ),
+    ("fleet-beyond-rho", 14, "S4: the same, with a unit's weight"),
+    ("fleet-slow-drain", 2, "L2: a worker whose session ended before it could say that it leaves never left"),
+];
+
+#[test]
+fn what_was_broken_once_in_a_fleet_is_not_broken_again() {
+    for (scenario, seed, found) in FOUND {
+        let report = fleet(scenario, *seed, 1);
+        assert!(report.failure.is_none(), "{found}\n{report}");
+        assert!(report.tenures > 0);
+    }
+}
