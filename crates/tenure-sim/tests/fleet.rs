@@ -6,7 +6,7 @@
 use tenure_sim::{Options, Report, run};
 
 /// Worlds of all scenarios in turn that each CI run takes.
-const WORLDS: u64 = 600;
+const WORLDS: u64 = 140;
 
 fn fleet(scenario: &str, seed: u64, worlds: u64) -> Report {
     run(&Options { scenario: Some(scenario.into()), seed, worlds, hours: 1e9, ..Options::default() }).unwrap()
@@ -17,9 +17,9 @@ fn no_promise_of_fleets_is_broken() {
     let report = fleet("fleet-all", 1, WORLDS);
     println!("{report}");
     assert!(report.failure.is_none(), "{report}");
-    assert!(report.tenures > 20_000 && report.fault_count() > 50_000, "{report}");
-    assert!(report.resource.0 > 50_000 && report.resource.1 > 0, "{report}");
-    assert!(report.takeovers.len() > 500, "{report}");
+    assert!(report.tenures > 5_000 && report.fault_count() > 20_000, "{report}");
+    assert!(report.resource.0 > 20_000 && report.resource.1 > 0, "{report}");
+    assert!(report.takeovers.len() > 100, "{report}");
 }
 
 #[test]
