@@ -65,7 +65,6 @@ pub enum Bug {
     DeadNeighbourIgnored,
     DeathNotTold,
     AwaitedForgotten,
-    AlarmNotRaised,
     DeletedTaken,
     NeighbourVigilForgotten,
     LeaverTakes,
@@ -132,7 +131,6 @@ impl Bug {
         Bug::DeadNeighbourIgnored,
         Bug::DeathNotTold,
         Bug::AwaitedForgotten,
-        Bug::AlarmNotRaised,
         Bug::DeletedTaken,
         Bug::NeighbourVigilForgotten,
         Bug::LeaverTakes,
@@ -149,7 +147,6 @@ impl Bug {
         Bug::DeadNeighbourIgnored,
         Bug::DeathNotTold,
         Bug::AwaitedForgotten,
-        Bug::AlarmNotRaised,
         Bug::DeletedTaken,
         Bug::NeighbourVigilForgotten,
         Bug::LeaverTakes,
@@ -231,7 +228,6 @@ impl Bug {
             Bug::AwaitedForgotten => {
                 "nobody waits for units that another still has, nor looks whether they came"
             }
-            Bug::AlarmNotRaised => "without a push, nobody is told that a worker may be dead",
             Bug::DeletedTaken => "units that were finished or deleted are taken like others",
             Bug::NeighbourVigilForgotten => "each look at a neighbour starts counting its silence anew",
             Bug::LeaverTakes => "a worker that leaves still plans with itself",

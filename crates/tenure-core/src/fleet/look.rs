@@ -247,7 +247,7 @@ impl Worker {
 
     /// Without a push, the others would learn of a death only at their next regular look.
     fn raise_alarm(&mut self, now: Now) {
-        if self.options.push || self.look.alarmed.is_some() || self.has_bug(Bug::AlarmNotRaised) {
+        if self.options.push || self.look.alarmed.is_some() {
             return;
         }
         if let Some(board) = &self.board {

@@ -34,7 +34,7 @@ impl World {
         let index = self.next_unit;
         self.next_unit += 1;
         let Ok(key) = self.fleet.unit(&format!("{index:04}")) else { return };
-        let needs_label = self.scenario.labels && index % 5 == 0;
+        let needs_label = self.scenario.labels && index.is_multiple_of(5);
         let needs = if needs_label { [LABEL.to_owned()].into() } else { Default::default() };
         let spec = UnitSpec { needs, ..UnitSpec::default() };
         let Ok(metadata) = spec.compose(fields(0)) else { return };
