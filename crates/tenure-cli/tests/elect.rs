@@ -191,11 +191,14 @@ fn leader_follows() {
         Process::from(command.stdout(out).stderr(Stdio::null()).spawn().unwrap())
     };
     let (mut text, _json) = (follow("text", &[]), follow("json", &["--json"]));
+    // Each step is waited for by both: a watch tells what is, not all that was.
     wait_until("the first line", || bench.read("text").ends_with(" - -\n"));
+    wait_until("the first line in JSON", || bench.read("json").lines().count() == 1);
     let mut first = elect(&bench, "2s", OBEYS);
     let (fence, _) = await_term(&bench, 1);
     let leader = holder(&bench);
     wait_until("the leader's line", || bench.read("text").ends_with(&format!(" {leader} {fence}\n")));
+    wait_until("the leader's line in JSON", || bench.read("json").lines().count() == 2);
     first.signal(Signal::SIGTERM);
     first.wait();
     wait_until("the line of none", || bench.read("text").lines().count() == 3);
