@@ -48,8 +48,13 @@ mod tests {
     use super::*;
 
     fn targets() -> Vec<Target> {
-        let target =
-            |name: &str, kind| Target { package: "p".into(), name: name.into(), kind, needs: vec![] };
+        let target = |name: &str, kind| Target {
+            package: "p".into(),
+            name: name.into(),
+            kind,
+            needs: vec![],
+            path: "/b.rs".into(),
+        };
         vec![target("pairs", Kind::Bench), target("pairs_test", Kind::Test), target("work", Kind::Bench)]
     }
 

@@ -22,6 +22,7 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
         Step::check("tools", have_tools),
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::check("no bugs shipped", no_bugs_shipped),
+        Step::check("no hidden tests", no_hidden_tests),
         Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     ];
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
@@ -136,15 +137,37 @@ fn bugs_in(which: &[&str]) -> Result<Option<String>, String> {
     Ok(packages.find(|(_, features)| has_bugs(features)).map(|(package, _)| package.to_owned()))
 }
 
+/// A test behind `cfg(feature = …)` in a target that does not require the feature would never run, without a word.
+fn no_hidden_tests() -> Result<(), String> {
+    let packages = packages()?;
+    let tests = packages.iter().flat_map(|package| &package.targets).filter(|t| t.kind == Kind::Test);
+    for Target { package, name, needs, path, .. } in tests {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Some(feature) = conditions(&text).find(|feature| !needs.iter().any(|need| need == feature)) {
+            return Err(format!(
+                "{package}'s test target {name} has tests behind the feature `{feature}`, which nothing runs; \
+                 move them to a target with required-features = [\"{feature}\"]"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The features that are asked for by `cfg`s in a source text.
+fn conditions(text: &str) -> impl Iterator<Item = &str> {
+    let cfgs = text.lines().filter(|line| line.trim_start().starts_with("#[cfg") || line.contains("cfg!("));
+    cfgs.flat_map(|line| line.split("feature = \"").skip(1).filter_map(|rest| rest.split('"').next()))
+}
+
 #[cfg(test)]
 mod tests {
     //! Plan: the commands for a crate by itself, for a test that `--workspace` leaves out, and for an example; the
-    //! scripts; protocol bugs are noticed where they are, and only there.
+    //! scripts; protocol bugs are noticed where they are, and only there; so are tests behind features.
     use super::*;
 
     fn target(kind: Kind, needs: &[&str]) -> Target {
         let needs = needs.iter().map(ToString::to_string).collect();
-        Target { package: "p".into(), name: "t".into(), kind, needs }
+        Target { package: "p".into(), name: "t".into(), kind, needs, path: "/t.rs".into() }
     }
 
     fn shown(steps: impl IntoIterator<Item = Step>) -> Vec<String> {
@@ -187,6 +210,13 @@ mod tests {
     fn scripts_are_examples_too() {
         let names: Vec<String> = scripts().unwrap().iter().map(|path| script(path).to_string()).collect();
         assert_eq!(names, ["example word-counts: word-counts.sh"]);
+    }
+
+    #[test]
+    fn tests_behind_features_are_noticed() {
+        let text = "#[cfg(feature = \"a\")]\n#[test]\nfn t() {}\n    #[cfg(all(test, feature = \"b\"))]\n// cfg(feature = \"c\")";
+        assert_eq!(conditions(text).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(no_hidden_tests(), Ok(()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the workspace has: its packages, their features and targets, as `cargo metadata` tells.
 
 use crate::step::cargo;
+use std::path::PathBuf;
 use std::process::Command;
 use tinyjson::JsonValue;
 
@@ -20,6 +21,8 @@ pub(crate) struct Target {
     pub(crate) kind: Kind,
     /// Features without which cargo leaves it out, also from `--workspace`, without a word.
     pub(crate) needs: Vec<String>,
+    /// Its main file.
+    pub(crate) path: PathBuf,
 }
 
 /// A package of the workspace.
@@ -82,8 +85,8 @@ fn target(package: &str, json: &JsonValue) -> Option<Option<Target>> {
         _ => return Some(None),
     };
     let needs = json.get("required-features").map_or(Some(Vec::new()), strings)?;
-    let name: &String = json.get("name")?.get()?;
-    Some(Some(Target { package: package.into(), name: name.clone(), kind, needs }))
+    let (name, path): (&String, &String) = (json.get("name")?.get()?, json.get("src_path")?.get()?);
+    Some(Some(Target { package: package.into(), name: name.clone(), kind, needs, path: path.into() }))
 }
 
 #[allow(clippy::disallowed_types, reason = "the JSON reader's own type; what is read from it is sorted")]
@@ -106,9 +109,9 @@ mod tests {
         {"name":"b","publish":[],"features":{},"targets":[{"kind":["bin"],"name":"b"}]},
         {"name":"a","publish":null,"features":{"x":[],"default":["x"],"bugs":[]},"targets":[
             {"kind":["lib"],"name":"a"},
-            {"kind":["test"],"name":"t","required-features":["bugs"]},
-            {"kind":["bench"],"name":"pairs"},
-            {"kind":["example"],"name":"first"}]}]}"#;
+            {"kind":["test"],"name":"t","src_path":"/t.rs","required-features":["bugs"]},
+            {"kind":["bench"],"name":"pairs","src_path":"/pairs.rs"},
+            {"kind":["example"],"name":"first","src_path":"/first.rs"}]}]}"#;
 
     #[test]
     fn what_chores_use_is_found() {
@@ -117,6 +120,7 @@ mod tests {
             name: name.into(),
             kind,
             needs: needs.iter().map(ToString::to_string).collect(),
+            path: format!("/{name}.rs").into(),
         };
         let a = Package {
             name: "a".into(),

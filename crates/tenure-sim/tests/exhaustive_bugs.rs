@@ -1,0 +1,29 @@
+//! Bugs on purpose at small scope. Plan: with a bug switched on, the checker finds a history that breaks a promise of safety.
+
+mod checker;
+
+use checker::{SCOPE, Scope};
+use stateright::{Checker, Model};
+use tenure_core::{Bug, Bugs};
+
+#[test]
+fn the_checker_finds_a_bug_that_is_there() {
+    for bug in [Bug::TakeWithoutCondition, Bug::FenceNotRaised, Bug::VigilNotRestarted] {
+        let scope = Scope {
+            riding: &[false, false],
+            units: 9,
+            losses: 0,
+            deaths: 1,
+            releases: 1,
+            delays: 0,
+            ..SCOPE
+        };
+        let scope = Scope { bugs: Bugs::default().with(bug), ..scope };
+        let checker = scope.checker().threads(2).spawn_bfs().join();
+        assert!(
+            checker.discoveries().keys().any(|name| name.starts_with('S')),
+            "{bug} is not found in {} states",
+            checker.unique_state_count()
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Bugs on purpose in worlds of sections. Plan: each one that can hurt a section is caught, with a table of by what and when.
+//!
+//! The table: `cargo test --release -p tenure-sim --features bugs --test section_bugs -- --nocapture`.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use tenure_core::{Bug, Bugs};
+use tenure_sim::{Options, Rule, run};
+
+#[test]
+fn every_bug_that_can_hurt_a_section_is_caught() {
+    let safety = [Rule::S2, Rule::S3, Rule::S4, Rule::S5, Rule::S6, Rule::S7, Rule::P2];
+    let mut survivors = Vec::new();
+    for bug in [
+        Bug::SectionOverlaps,
+        Bug::SectionUnconditional,
+        Bug::EntryIdReused,
+        Bug::ReleaseOfAnother,
+        Bug::EntryCollectedEarly,
+        Bug::NoDriftMargin,
+        Bug::ValidFromAnswer,
+        Bug::StaleWinBelieved,
+        Bug::UnknownIsSuccess,
+        Bug::OneWitness,
+        Bug::WallDecides,
+        Bug::WaiterCountsSuspend,
+        Bug::HolderMissesSuspend,
+        Bug::FenceNotRaised,
+        Bug::LapseVacates,
+    ] {
+        let options = Options {
+            scenario: Some("sections-all".to_owned()),
+            bugs: Bugs::default().with(bug),
+            worlds: 4000,
+            hours: 1e9,
+            ..Options::default()
+        };
+        let report = run(&options).unwrap();
+        match report.failure {
+            Some(failure) if safety.contains(&failure.violation.rule) => {
+                let rule = failure.violation.rule.to_string();
+                println!("{bug:<22} {rule:<4} after {:>4} worlds: {}", report.worlds, failure.replay);
+            }
+            other => survivors.push((bug, other.map(|failure| failure.violation))),
+        }
+    }
+    assert!(survivors.is_empty(), "not caught as they should be: {survivors:?}");
+}
