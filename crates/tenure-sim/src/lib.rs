@@ -34,4 +34,4 @@ pub use deed::Deed;
 pub use fault::{Fault, Faults};
 pub use invariants::{Rule, Violation};
 pub use registers::StoreSpec;
-pub use run::{Failure, Options, Report, run};
+pub use run::{Failure, Options, Report, run, scenarios};

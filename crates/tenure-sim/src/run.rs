@@ -20,7 +20,7 @@ pub struct Options {
     pub hours: f64,
     /// The most worlds; 0 for no limit.
     pub worlds: u64,
-    /// The scenario by name; none for all of them in turn.
+    /// The scenario by name, see [`scenarios`]; none for all those of leases and elections in turn.
     pub scenario: Option<String>,
     /// Bugs on purpose. Always empty without the feature `bugs`.
     pub bugs: Bugs,
@@ -109,6 +109,18 @@ impl Case {
     }
 }
 
+/// All scenarios by name, with what each is about: those of leases and elections, then those of sections and of fleets, each with
+/// a name for all of its kind by turns.
+#[must_use]
+pub fn scenarios() -> Vec<(&'static str, String)> {
+    let own = scenario::all().into_iter().map(|scenario| {
+        let Scenario { name, about, source, .. } = scenario;
+        (name, format!("{about} ({source})"))
+    });
+    let others = sections::list().chain(fleet::list()).map(|(name, about)| (name, about.to_owned()));
+    own.chain(others).collect()
+}
+
 /// Runs worlds until enough hours were simulated or a promise is broken.
 ///
 /// # Errors
@@ -125,9 +137,7 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
         Some(name) => match scenario::named(name) {
             Some(scenario) => vec![scenario],
             None => {
-                let mut names: Vec<_> = scenario::all().iter().map(|scenario| scenario.name).collect();
-                names.extend(sections::list().map(|(name, _)| name));
-                names.extend(fleet::list().map(|(name, _)| name));
+                let names: Vec<_> = scenarios().into_iter().map(|(name, _)| name).collect();
                 return Err(InvalidInput::new(format!(
                     "there is no scenario {name:?}; there are {}",
                     names.join(", ")

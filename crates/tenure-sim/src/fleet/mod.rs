@@ -25,7 +25,10 @@ use world::World;
 
 /// The worlds of fleets, by name, and what each is about.
 pub(crate) fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
-    scenario::ALL.iter().map(|scenario| (scenario.name, scenario.about))
+    scenario::ALL
+        .iter()
+        .map(|scenario| (scenario.name, scenario.about))
+        .chain([(ALL, "all worlds of fleets by turns")])
 }
 
 const ALL: &str = "fleet-all";

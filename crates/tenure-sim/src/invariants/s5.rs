@@ -4,7 +4,29 @@
 //! at or after a deadline tells the loss, and the machine asks to be woken no later than at the next deadline.
 
 use crate::node::{Node, Stage};
-use tenure_core::Tick;
+use tenure_core::{HolderId, LeaseId, Tick};
+
+/// The same for a process that leases ranges. Of a lease it is told the end when it is told of the lease, since that is never
+/// renewed: so what it is told of is not over. And whoever asks for one is told in time that it can't be had: `open` are those who
+/// wait after a step, each with the last moment for that, and the process wakes up for it.
+pub(crate) fn ranges_told_in_time(
+    who: &HolderId,
+    now: Tick,
+    wake_at: Option<Tick>,
+    obtained: impl Iterator<Item = Tick>,
+    mut open: impl Iterator<Item = (LeaseId, Tick)>,
+) -> Result<(), String> {
+    if let Some(over) = obtained.into_iter().find(|until| *until <= now) {
+        return Err(format!("{who} is told at {} of a lease that was over at {}", now.0, over.0));
+    }
+    match open.find(|(_, last)| now >= *last || wake_at.is_none_or(|at| at > *last)) {
+        Some((lease, last)) => Err(format!(
+            "{who} waits for {} until {} and is not told; it is {}, and it is to be woken at {wake_at:?}",
+            lease.0, last.0, now.0
+        )),
+        None => Ok(()),
+    }
+}
 
 /// After a step, its notices told.
 pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {

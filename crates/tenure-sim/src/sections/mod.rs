@@ -97,7 +97,7 @@ const SPECS: &[Spec] = &[
 
 /// The worlds of sections, by name, and what each is about.
 pub(crate) fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SPECS.iter().map(|spec| (spec.name, spec.about))
+    SPECS.iter().map(|spec| (spec.name, spec.about)).chain([(ALL, "all worlds of sections by turns")])
 }
 
 /// Whether this is the name of a world of sections, or `sections-all`.

@@ -25,6 +25,8 @@ pub(super) enum Doing {
 pub(super) struct View {
     pub(super) held: Option<Believed>,
     pub(super) until: Tick,
+    /// When its user must have an answer, if it waits for one.
+    pub(super) answer_by: Option<Tick>,
     task: usize,
     /// Given up; an answer is expected.
     ending: bool,
@@ -88,11 +90,18 @@ impl World {
 
     fn ask(&mut self, index: usize, task: usize, desired: RangeSet, duration: Ttl) -> LeaseId {
         let lease = self.lease();
-        let view = View { held: None, until: Tick(0), task, ending: false, lapsed: None };
+        let answer_by = self.answer_by(index, duration);
+        let view = View { held: None, until: Tick(0), answer_by, task, ending: false, lapsed: None };
         self.nodes[index].views.insert(lease, view);
         self.tell(|| format!("n{index} ← wants {desired} for {duration} as {}", lease.0));
         self.step(index, Event::Command(SectionCommand::Acquire(lease, desired, duration)));
         lease
+    }
+
+    /// Half of the duration, and ten seconds at the most, by its own clock.
+    fn answer_by(&self, index: usize, duration: Ttl) -> Option<Tick> {
+        let patience = (duration.duration() / 2).min(std::time::Duration::from_secs(10));
+        Some(self.nodes[index].clock.held(self.t).after(patience))
     }
 
     fn give_up(&mut self, index: usize, task: usize, lease: LeaseId, command: SectionCommand) {
@@ -105,7 +114,7 @@ impl World {
                 let over = |(sent, duration): (Tick, Ttl)| sent.after(Drift::default().belief(duration));
                 view.lapsed = sent.map(|sent| (held.fence, over(sent)));
             }
-            (view.held, view.ending) = (None, true);
+            (view.held, view.ending, view.answer_by) = (None, true, None);
         }
         self.tell(|| format!("n{index} ← {command:?}"));
         self.step(index, Event::Command(command));
@@ -209,7 +218,14 @@ impl World {
         let Ok(all) = KeyRange::new(0u64, SPACE) else { return };
         let lease = LeaseId(u64::MAX - u64::from(round));
         self.last_asked = Some((lease, round));
-        let view = View { held: None, until: Tick(0), task: usize::MAX, ending: true, lapsed: None };
+        let view = View {
+            held: None,
+            until: Tick(0),
+            answer_by: None,
+            task: usize::MAX,
+            ending: true,
+            lapsed: None,
+        };
         self.nodes[0].views.insert(lease, view);
         let duration = Ttl::clamped(self.spec.duration_ms);
         self.deliver(0, Input::Event(Event::Command(SectionCommand::Acquire(lease, all.into(), duration))));

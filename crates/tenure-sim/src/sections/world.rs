@@ -7,6 +7,7 @@ use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
 use crate::dice::Dice;
 use crate::fault::{Fault, Faults};
 use crate::invariants::p2::Resource;
+use crate::invariants::s5;
 use crate::invariants::s7::{Believed, Entries};
 use crate::invariants::{Rule, Violation};
 use crate::registers::{Registers, StoreSpec};
@@ -292,6 +293,8 @@ impl World {
                 node.sent.entry(entry.id).or_insert(now.held);
             }
         }
+        let found = told_in_time(node, now.held, &step);
+        self.check(Rule::S5, found);
         self.steps += 1;
         self.hash = self.hash.wrapping_add(step.wake_at.map_or(0, |at| at.0)).rotate_left(3);
         if !self.calm && self.befalls(Fault::PauseMidStep) {
@@ -412,4 +415,23 @@ impl World {
     pub(super) fn unavailable(writes: bool) -> Result<Answer, StoreError> {
         Err(if writes { StoreError::unknown("no answer") } else { StoreError::unavailable("no answer") })
     }
+}
+
+/// S5, after a step and before anybody hears what came of it.
+fn told_in_time(node: &mut Node, now: Tick, step: &Step<SectionNotice>) -> Result<(), String> {
+    let answered = |notice: &SectionNotice| match notice {
+        SectionNotice::Obtained { lease, .. } | SectionNotice::Failed(lease, _) => Some(*lease),
+        _ => None,
+    };
+    for lease in step.notices.iter().filter_map(answered) {
+        if let Some(view) = node.views.get_mut(&lease) {
+            view.answer_by = None;
+        }
+    }
+    let obtained = step.notices.iter().filter_map(|notice| match notice {
+        SectionNotice::Obtained { fence: Some(_), until, .. } => Some(*until),
+        _ => None,
+    });
+    let open = node.views.iter().filter_map(|(lease, view)| Some((*lease, view.answer_by?)));
+    s5::ranges_told_in_time(&node.who, now, step.wake_at, obtained, open)
 }
