@@ -37,7 +37,8 @@ pub fn check(record: &Record) -> Result<(), StoreError> {
 }
 
 fn most_metadata(record: &Record) -> usize {
-    if section::is_section(record) { MAX_SECTION_BYTES } else { MAX_METADATA_BYTES }
+    let is_large = section::is_section(record) || section::is_cover(record);
+    if is_large { MAX_SECTION_BYTES } else { MAX_METADATA_BYTES }
 }
 
 /// What [`decode`] would refuse must not be written in the first place.

@@ -15,8 +15,8 @@ pub enum AcquireError {
     /// The store, or the input, is at fault: see its kind.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// These `Leases` were stopped. Start others.
-    #[error("these leases were stopped")]
+    /// The `Leases`, `Section` or `Candidate` was stopped. Start another.
+    #[error("it was stopped; start another")]
     Stopped,
 }
 

@@ -1,6 +1,7 @@
 //! Plan: sections by the library, in simulated time: what the body gets; it runs once, also with nothing; the lease is over after
 //! return, error, panic and cancellation, and only after the body's end; deadlines; a body that can't be ended; contention of many
-//! tasks; bad input; a dead process's ranges; `list` and `reclaim`; a store that hangs; SQLite; and that locks keep off.
+//! tasks; bad input; a dead process's ranges; `list` and `reclaim`; a store that hangs; SQLite; and that locks keep off. What holds
+//! at the end of a lease, and fences, guards without a body, and stopping are in `section_end.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;

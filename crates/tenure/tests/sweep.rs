@@ -1,5 +1,6 @@
 //! Plan: sweeps in simulated time: several processes cover everything, each item once; dense pieces are cut and shared; a process
-//! that dies leaves nothing behind; a handler's error ends its own process's share only; a complete sweep stays so; bad settings.
+//! that dies leaves nothing behind; a handler's error ends its own process's share only; a complete sweep stays so; nothing is handled
+//! after the lease's end; sources that don't keep to the contract; names; bad settings; and that what is covered fits into a record.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -10,7 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::AnyStore;
 use tenure::range::sweep::{Page, Source, Sweep, SweepError, Swept};
-use tenure::range::{KeyRange, Point, Section};
+use tenure::range::{Entry, KeyRange, Ledger, Point, RangeSet, Section};
+use tenure::{Expect, Fence, HolderId, Key, Outcome, Record, Store, Ttl, Wall, Write};
+use tenure_core::Nonce;
 use tenure_store::Fault;
 
 /// Items in memory: how often each was handled.
@@ -125,4 +128,135 @@ async fn a_handlers_error_ends_its_own_share_and_others_go_on() {
     assert!(matches!(zero, Err(SweepError::Covered(_))), "{zero:?}");
     run(sweep(AnyStore::new(world.memory.clone()), &world), Arc::clone(&items)).await.unwrap();
     assert_eq!(items.counts(), vec![1; 1200]);
+}
+
+/// What scans give is up to the test.
+struct Scans<F>(F);
+
+impl<F, Fut> Source for Scans<F>
+where
+    F: Fn(KeyRange) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Page<u64>, &'static str>> + Send + 'static,
+{
+    type Item = u64;
+    type Error = &'static str;
+
+    fn scan(
+        &self,
+        range: &KeyRange,
+        _: usize,
+        _: Duration,
+    ) -> impl Future<Output = Result<Page<u64>, &'static str>> + Send {
+        self.0(range.clone())
+    }
+
+    fn key(&self, item: &u64) -> Point {
+        (*item).into()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_handled_after_the_lease_is_over() {
+    let world = World::new();
+    let scans = Arc::new(Mutex::new(0));
+    let source = Scans(move |range: KeyRange| {
+        let scans = Arc::clone(&scans);
+        async move {
+            let is_first = {
+                let mut scans = scans.lock().unwrap();
+                *scans += 1;
+                *scans == 1
+            };
+            if is_first {
+                // Into the grace period: the body has been told to end.
+                tokio::time::sleep(Duration::from_millis(7500)).await;
+            }
+            let items = if range.contains(&7u64.into()) { vec![7] } else { vec![] };
+            Ok(Page { items, is_all: true })
+        }
+    });
+    let handle = |_, lease: tenure::range::RangeLease| async move {
+        assert!(lease.is_held() && !lease.cancelled().is_cancelled(), "handled too late");
+        Ok(())
+    };
+    let one = sweep(AnyStore::new(world.memory.clone()), &world).shards(1);
+    assert_eq!(one.run(Arc::new(source), handle).await.unwrap().items, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_finds_nothing_but_says_that_there_is_more_is_told_of() {
+    let world = World::new();
+    let source = Scans(|_| async { Ok(Page { items: vec![], is_all: false }) });
+    let sweep = sweep(AnyStore::new(world.memory.clone()), &world);
+    let (result, took) = common::timed(sweep.run(Arc::new(source), |_, _| async { Ok(()) })).await;
+    let Err(SweepError::Fruitless(_)) = &result else { panic!("{result:?}") };
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sections_of_similar_names_have_sweeps_of_their_own() {
+    let world = World::new();
+    for name in ["x", "section/x"] {
+        let store = AnyStore::new(world.memory.clone());
+        let section = Section::builder(store, name).clock(world.clock.clone()).start().unwrap();
+        let items = Items::new([1, 2, 3]);
+        let swept = run(Sweep::new(section, "one", KeyRange::universe(4)), items).await.unwrap();
+        assert_eq!(swept.items, 3, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_settings_are_told_before_any_io() {
+    let world = World::new();
+    let items = Items::new([1]);
+    let (faults, line) = world.line();
+    faults.always(Fault::Hang);
+    let fine = sweep(AnyStore::new(line), &world);
+    for (bad, says) in [
+        (fine.clone().shards(0), "1 at least"),
+        (fine.clone().batch(0), "1 at least"),
+        (fine.clone().share(0), "1 at least"),
+        (fine.clone().shards(u64::MAX), "65536 at most"),
+    ] {
+        let error = run(bad, Arc::clone(&items)).await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_covered_stays_within_a_record_however_scattered_it_is() {
+    let world = World::new();
+    let store = AnyStore::new(world.memory.clone());
+    let space = KeyRange::universe(32);
+    // Every other of as many ranges as just fit.
+    let ledger = |count: usize| {
+        let parts: RangeSet = space.split(12_000).step_by(2).take(count).collect();
+        let (holder, stamp) = (HolderId::new("another").unwrap(), Wall(1));
+        let (duration, attested) = (Ttl::MIN, Duration::ZERO);
+        let entry = Entry { id: Nonce(1), holder, fence: Fence(1), stamp, duration, attested, parts };
+        Ledger { entries: vec![entry] }.into_cover()
+    };
+    let most = store.capabilities().section_bytes();
+    let per_part = ledger(101).1 - ledger(100).1;
+    let count = (most - ledger(0).1) / (per_part + 1);
+    let (metadata, size) = ledger(count);
+    assert!(size <= most && most - size < 8192 && count < 6000, "{size} of {most} for {count}");
+    let record = Record { fence: Fence(1), nonce: Nonce(1), stamp: Wall(1), tenure: None, metadata };
+    let key = Key::new("section/s/covered/one").unwrap();
+    let write = Write { key, expect: Expect::Absent, record };
+    assert!(matches!(store.write(write).await, Ok(Outcome::Won { .. })));
+    let scans = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&scans);
+    let source = Scans(move |_| {
+        let is_enough = {
+            let mut scans = counted.lock().unwrap();
+            *scans += 1;
+            *scans > 60
+        };
+        async move { if is_enough { Err("enough") } else { Ok(Page { items: vec![], is_all: true }) } }
+    });
+    let section = Section::builder(store, "s").clock(world.clock.clone()).start().unwrap();
+    let scattered = Sweep::new(section, "one", space).shards(60_000);
+    let error = scattered.run(Arc::new(source), |_, _| async { Ok(()) }).await.unwrap_err();
+    assert!(matches!(error, SweepError::Failed("enough")), "{error} after {} scans", scans.lock().unwrap());
 }

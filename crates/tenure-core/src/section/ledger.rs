@@ -14,6 +14,9 @@ use std::time::Duration;
 pub const PREFIX: &str = "section/";
 /// The field of a record's metadata that has the section's entries.
 pub const FIELD: &str = "section";
+/// The field of a record's metadata that says what a sweep has covered: in the layout of a section, but nobody leases it, and its
+/// time is never over.
+pub const COVERED: &str = "covered";
 
 /// One lease within a section. It is never renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -56,10 +59,28 @@ impl Ledger {
                 "a lock is held on the section's key; give the lock, or the section, another name",
             ));
         }
-        match payload(record) {
+        match payload(record, FIELD) {
             Some(bytes) => wire::decode(bytes),
             None => Err(StoreError::foreign("the record is not a section's; give the section another name")),
         }
+    }
+
+    /// What a record says that a sweep has covered.
+    ///
+    /// # Errors
+    /// `Foreign` when that is not what it says, or it is damaged, or was written by a newer version.
+    pub fn covered(record: &Record) -> Result<RangeSet, StoreError> {
+        let bytes = payload(record, COVERED).filter(|_| is_cover(record));
+        let Some(bytes) = bytes else {
+            return Err(StoreError::foreign("the record is not a sweep's; give the sweep another name"));
+        };
+        Ok(wire::decode(bytes)?.entries.into_iter().flat_map(|entry| entry.parts.into_ranges()).collect())
+    }
+
+    /// As the metadata of a record that says what a sweep has covered, and how many bytes that takes.
+    #[must_use]
+    pub fn into_cover(self) -> (Metadata, usize) {
+        self.as_field(COVERED)
     }
 
     /// How many ranges are held in all.
@@ -75,9 +96,13 @@ impl Ledger {
     }
 
     pub(crate) fn to_metadata(&self) -> (Metadata, usize) {
+        self.as_field(FIELD)
+    }
+
+    fn as_field(&self, field: &str) -> (Metadata, usize) {
         let bytes = wire::encode(self);
         let size = bytes.len();
-        ([(FIELD.to_owned(), Value::Bytes(bytes))].into(), size)
+        ([(field.to_owned(), Value::Bytes(bytes))].into(), size)
     }
 
     pub(crate) fn has(&self, id: Nonce) -> bool {
@@ -99,11 +124,17 @@ pub fn key(name: &str) -> Result<Key, crate::InvalidInput> {
 /// Whether `record` is one of a section: its metadata may be larger than that of other records.
 #[must_use]
 pub fn is_section(record: &Record) -> bool {
-    record.tenure.is_none() && payload(record).is_some()
+    record.tenure.is_none() && payload(record, FIELD).is_some()
 }
 
-fn payload(record: &Record) -> Option<&[u8]> {
-    match record.metadata.get(FIELD) {
+/// Whether `record` says what a sweep has covered: its metadata may be as large as a section's.
+#[must_use]
+pub fn is_cover(record: &Record) -> bool {
+    record.tenure.is_none() && payload(record, COVERED).is_some()
+}
+
+fn payload<'a>(record: &'a Record, field: &str) -> Option<&'a [u8]> {
+    match record.metadata.get(field) {
         Some(Value::Bytes(bytes)) if record.metadata.len() == 1 => Some(bytes),
         _ => None,
     }

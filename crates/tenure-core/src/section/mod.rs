@@ -18,7 +18,7 @@ mod plan;
 mod watch;
 mod wire;
 
-pub use ledger::{Entry, FIELD, Ledger, PREFIX, is_over, is_section, key};
+pub use ledger::{COVERED, Entry, FIELD, Ledger, PREFIX, is_cover, is_over, is_section, key};
 pub use machine::{Section, SectionSetup};
 
 use crate::LeaseId;

@@ -1,23 +1,23 @@
-//! A lease of ranges, from when it is obtained until it is given up, and the body that runs in between.
+//! A body that runs under leased ranges, and what it knows of them.
 
-use super::section::Section;
+use super::guard::RangeGuard;
+use crate::belief::Belief;
 use crate::body::{Ending, Holding, Told, supervise};
 use crate::error::BodyError;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::range::{KeyRange, RangeSet};
-use tenure_core::section::SectionCommand;
-use tenure_core::{Clock, Fence, LeaseId, Loss, Tick, Ttl};
+use tenure_core::{Clock, Fence, Loss};
 use tokio_util::sync::CancellationToken;
 
-/// What a body knows about the ranges that it has obtained.
+/// What a body knows about the ranges that it has obtained. Clones that outlive the body are told of its end.
 #[derive(Clone)]
 pub struct RangeLease {
     parts: Arc<RangeSet>,
     fence: Option<Fence>,
-    /// When the body is told to stop.
-    deadline: Tick,
-    until: Tick,
+    belief: Arc<Belief>,
+    /// How long before the end of belief the body is told to stop.
+    reserve: Duration,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
 }
@@ -41,29 +41,34 @@ impl RangeLease {
         self.fence
     }
 
-    /// How long until the body is told to stop; then it has its grace period.
+    /// How long until the body is told to stop; then it has its grace period. Zero after the body's end.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.deadline.since(self.clock.held())
+        self.left().saturating_sub(self.reserve)
     }
 
     /// How long the lease itself is held: the grace period and a little more than [`RangeLease::remaining`]. Zero if nothing was
-    /// obtained.
+    /// obtained, and after the body's end.
     #[must_use]
     pub fn held_for(&self) -> Duration {
-        if self.fence.is_some() { self.until.since(self.clock.held()) } else { Duration::ZERO }
+        if self.fence.is_some() { self.left() } else { Duration::ZERO }
     }
 
-    /// Whether the lease is held at this instant. Takes a few nanoseconds and no I/O. Never if nothing was obtained.
+    /// Whether the lease is held at this instant. Takes a few nanoseconds and no I/O. Never if nothing was obtained, and never
+    /// after the body's end.
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.held_for().is_zero()
     }
 
-    /// Cancelled when the body has to end: it has the grace period from then on.
+    /// Cancelled when the body has to end, which then has the grace period; and after the body's end.
     #[must_use]
     pub fn cancelled(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    fn left(&self) -> Duration {
+        self.belief.until().since(self.clock.held())
     }
 }
 
@@ -77,100 +82,41 @@ impl std::fmt::Debug for RangeLease {
     }
 }
 
-/// A lease that is wanted, or held. Dropping it gives it up in the background.
-pub(super) struct Term {
-    section: Section,
-    id: LeaseId,
-    duration: Ttl,
-    parts: RangeSet,
-    fence: Option<Fence>,
-    until: Tick,
-    /// Nothing is to be given up.
-    spent: bool,
-}
-
-impl Term {
-    pub(super) fn new(section: Section, id: LeaseId, duration: Ttl) -> Term {
-        Term { section, id, duration, parts: RangeSet::new(), fence: None, until: Tick(0), spent: false }
-    }
-
-    pub(super) fn begin(&mut self, parts: RangeSet, fence: Option<Fence>, until: Tick) {
-        self.spent = fence.is_none();
-        (self.parts, self.fence, self.until) = (parts, fence, until);
-    }
-
-    pub(super) fn is_over(&mut self) {
-        self.spent = true;
-    }
-
-    async fn end(mut self, command: fn(LeaseId) -> SectionCommand) {
-        if !self.spent {
-            self.spent = true;
-            // An error means that the driver is gone: the lease expires by itself.
-            let _ = self.section.inner.ask(command(self.id)).await;
-        }
-    }
-}
-
-impl Holding for Term {
-    fn remaining(&self) -> Duration {
-        self.until.since(self.section.inner.clock.held())
-    }
-    fn is_suspended(&self) -> bool {
-        false
-    }
-    fn gone(&self) -> CancellationToken {
-        // It ends by its time only.
-        CancellationToken::new()
-    }
-    fn why(&self) -> Loss {
-        Loss::Expired
-    }
-    fn reserve(&self) -> Duration {
-        self.duration.part(50)
-    }
-}
-
-impl Drop for Term {
-    fn drop(&mut self) {
-        if !self.spent {
-            self.section.inner.replies().remove(&self.id);
-            self.section.inner.send(SectionCommand::Release(self.id));
-        }
-    }
-}
-
-/// Runs `body` under `term` and gives that up after it.
-pub(super) async fn run<T, F, Fut>(term: Term, body: F) -> Result<T, BodyError<T>>
+/// Runs `body` under `guard` and gives that up after it.
+pub(super) async fn run<T, F, Fut>(guard: RangeGuard, body: F) -> Result<T, BodyError<T>>
 where
     F: FnOnce(RangeLease) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let half = term.duration.part(2);
-    let grace = term.section.inner.grace.unwrap_or_else(|| term.duration.part(8)).min(half);
-    let reserve = grace + term.reserve();
-    let stop = CancellationToken::new();
-    let clock = Arc::clone(&term.section.inner.clock);
+    let inner = &guard.section.inner;
+    let half = guard.duration.part(2);
+    let grace = inner.grace.unwrap_or_else(|| guard.duration.part(8)).min(half);
     let lease = RangeLease {
-        parts: Arc::new(term.parts.clone()),
-        fence: term.fence,
-        deadline: clock.held().after(term.remaining().saturating_sub(reserve)),
-        until: term.until,
-        clock,
-        stop: stop.clone(),
+        parts: Arc::clone(&guard.parts),
+        fence: guard.fence,
+        belief: Arc::clone(&guard.belief),
+        reserve: grace + guard.reserve(),
+        clock: Arc::clone(&inner.clock),
+        stop: guard.stop.clone(),
     };
+    let (running, stopping, stop) = (inner.running(), inner.stopping.clone(), guard.stop.clone());
     let task = tokio::spawn(body(lease));
     // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
     let caller = CancellationToken::new();
     let gone = caller.clone();
     let watch = tokio::spawn(async move {
         let told = async {
-            gone.cancelled().await;
+            tokio::select! {
+                () = gone.cancelled() => {}
+                () = stopping.cancelled() => {}
+            }
             Told { why: None, within: grace }
         };
-        let ending = supervise(&term, task, grace, stop, told).await;
-        finish(term, ending).await
+        let ending = supervise(&guard, task, grace, stop, told).await;
+        let result = finish(guard, ending).await;
+        drop(running);
+        result
     });
     let _present = caller.drop_guard();
     match watch.await {
@@ -179,11 +125,11 @@ where
     }
 }
 
-async fn finish<T>(term: Term, ending: Ending<T>) -> Result<T, BodyError<T>> {
+async fn finish<T>(guard: RangeGuard, ending: Ending<T>) -> Result<T, BodyError<T>> {
     match ending {
         Ending::Done(done) => {
-            let is_late = term.remaining().is_zero();
-            term.end(SectionCommand::Release).await;
+            let is_late = Holding::remaining(&guard).is_zero();
+            guard.release().await;
             match done {
                 Ok(value) if !is_late => Ok(value),
                 Ok(value) => Err(BodyError::Interrupted { why: Loss::Expired, value: Some(value) }),
@@ -191,11 +137,11 @@ async fn finish<T>(term: Term, ending: Ending<T>) -> Result<T, BodyError<T>> {
             }
         }
         Ending::Stopped { why, joined: Some(done) } => {
-            term.end(SectionCommand::Release).await;
+            guard.release().await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
         Ending::Stopped { why, joined: None } => {
-            term.end(SectionCommand::Lapse).await;
+            guard.lapse().await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
         }
     }

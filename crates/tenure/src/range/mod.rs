@@ -34,19 +34,24 @@
 //! Expired leases are collected on the way.
 //!
 //! # The key
-//! A section's record has the key `section/NAME` and no tenure. `gc` keeps it for as long as anything in it is held.
+//! A section's record has the key `section/NAME` and no tenure. `gc` keeps it for as long as anything in it is held, and what
+//! [sweeps](sweep) have covered unless it is told to remove that, too.
 //!
-//! [`sweep`] covers a whole key space once, by any number of processes.
-#![doc = include_str!("../../docs/coming-from-luci.md")]
+//! [`sweep`] covers a whole key space once, by any number of processes. [LUCI's names](coming_from_luci) and ours are listed apart.
 
 mod builder;
+mod guard;
 mod lease;
 mod section;
 pub mod sweep;
 mod users;
 
 pub use builder::SectionBuilder;
+pub use guard::RangeGuard;
 pub use lease::RangeLease;
 pub use section::Section;
 pub use tenure_core::range::{KeyRange, Point, RangeSet};
-pub use tenure_core::section::{Entry, Ledger, PREFIX, is_over};
+pub use tenure_core::section::{Entry, Ledger, PREFIX, is_cover, is_over, is_section};
+
+#[doc = include_str!("../../docs/coming-from-luci.md")]
+pub mod coming_from_luci {}

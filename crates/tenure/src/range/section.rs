@@ -1,19 +1,23 @@
 //! One section: where ranges are leased.
 
 use super::builder::SectionBuilder;
-use super::lease::{self, RangeLease, Term};
-use super::users::Replies;
+use super::guard::RangeGuard;
+use super::lease::{self, RangeLease};
+use super::users::Users;
 use crate::error::{AcquireError, BodyError};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, SectionCommand, SectionNotice};
 use tenure_core::{Clock, HolderId, InvalidInput, Key, LeaseId, Ttl};
 use tenure_store::AnyStore;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 /// A section: a part of a store in which ranges of keys are leased. Cheap to clone.
+///
+/// When the last clone is dropped, what is under way is finished in the background. [`Section::stop`] waits for it.
 #[derive(Clone)]
 pub struct Section {
     pub(super) inner: Arc<Inner>,
@@ -26,7 +30,11 @@ pub(super) struct Inner {
     pub(super) holder: HolderId,
     pub(super) commands: mpsc::UnboundedSender<SectionCommand>,
     pub(super) last_id: AtomicU64,
-    pub(super) replies: Mutex<Replies>,
+    pub(super) users: Mutex<Users>,
+    /// Cancelled by [`Section::stop`].
+    pub(super) stopping: CancellationToken,
+    /// How many bodies run.
+    pub(super) bodies: watch::Sender<usize>,
     pub(super) least: Duration,
     pub(super) longest: Duration,
     pub(super) grace: Option<Duration>,
@@ -74,9 +82,43 @@ impl Section {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let duration = self.duration(duration).map_err(AcquireError::from)?;
-        let term = self.obtain(desired.into(), duration).await?;
-        lease::run(term, body).await
+        lease::run(self.acquire(desired, duration).await?, body).await
+    }
+
+    /// Leases what nobody else holds of `desired`, perhaps nothing, to be given up by the caller. `duration` may be cut to
+    /// [`SectionBuilder::longest`], and is never prolonged.
+    ///
+    /// # Errors
+    /// When the store can't be reached, the section is full or stopped, or the input is bad.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, what comes of it is given up in the background.
+    pub async fn acquire(
+        &self,
+        desired: impl Into<RangeSet>,
+        duration: Duration,
+    ) -> Result<RangeGuard, AcquireError> {
+        let duration = self.duration(duration)?;
+        self.obtain(desired.into(), duration).await
+    }
+
+    /// Ends it for this process, all clones included: bodies are told to end, and their leases given up after that; what is under
+    /// way, such as a claim that nobody waits for any more, is given back; nothing more can be leased. Waits until that is done or
+    /// has become pointless. What a [`RangeGuard`] holds is left to expire.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the bodies' end, but the rest. Call it again.
+    pub async fn stop(&self) {
+        self.inner.stopping.cancel();
+        let mut bodies = self.inner.bodies.subscribe();
+        // An error would mean that there is nobody to count them.
+        let _ = bodies.wait_for(|running| *running == 0).await;
+        let stopped = self.inner.users().stopped();
+        if let Some(stopped) = stopped {
+            self.inner.send(SectionCommand::Stop);
+            // An error means that the driver is gone, which is as good.
+            let _ = stopped.await;
+        }
     }
 
     /// What is held in the section, by whomever; what is over but was not collected yet included.
@@ -145,21 +187,23 @@ impl Section {
         Ttl::new(Duration::from_millis(u64::try_from(cut.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// Gets what is free of `desired`; to be given up by the term's end.
-    async fn obtain(&self, desired: RangeSet, duration: Ttl) -> Result<Term, AcquireError> {
+    async fn obtain(&self, desired: RangeSet, duration: Ttl) -> Result<RangeGuard, AcquireError> {
         if desired.is_empty() {
             return Err(InvalidInput::new("no range is asked for, or an empty one; ask for some keys").into());
         }
+        if self.inner.stopping.is_cancelled() {
+            return Err(AcquireError::Stopped);
+        }
         let id = self.inner.next_id();
         // If the caller goes away, what comes of it is given up.
-        let mut term = Term::new(self.clone(), id, duration);
+        let mut guard = RangeGuard::new(self.clone(), id, duration);
         match self.inner.ask(SectionCommand::Acquire(id, desired, duration)).await {
             Ok(SectionNotice::Obtained { parts, fence, until, .. }) => {
-                term.begin(parts, fence, until);
-                Ok(term)
+                guard.begin(parts, fence, until);
+                Ok(guard)
             }
             Ok(other) => {
-                term.is_over();
+                guard.refused();
                 Err(refused(other))
             }
             Err(_) => Err(AcquireError::Stopped),
@@ -190,13 +234,13 @@ impl Inner {
         LeaseId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    pub(super) fn replies(&self) -> std::sync::MutexGuard<'_, Replies> {
+    pub(super) fn users(&self) -> MutexGuard<'_, Users> {
         // No code that can panic runs under the lock, so what it guards is whole.
-        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn send(&self, command: SectionCommand) {
-        // The driver outlives every sender.
+        // The driver outlives every sender but after a stop, and then there is nothing left to do.
         let _ = self.commands.send(command);
     }
 
@@ -204,9 +248,29 @@ impl Inner {
     pub(super) fn ask(&self, command: SectionCommand) -> oneshot::Receiver<SectionNotice> {
         let (sender, reply) = oneshot::channel();
         if let Some(lease) = command.lease() {
-            self.replies().insert(lease, sender);
+            self.users().wait(lease, sender);
         }
         self.send(command);
         reply
+    }
+
+    /// Nobody waits for an answer about this lease any more.
+    pub(super) fn forget(&self, lease: LeaseId) {
+        self.users().take(lease);
+    }
+
+    /// A body runs, until this is dropped.
+    pub(super) fn running(self: &Arc<Inner>) -> Running {
+        self.bodies.send_modify(|running| *running += 1);
+        Running(Arc::clone(self))
+    }
+}
+
+/// Counts a body that runs.
+pub(super) struct Running(Arc<Inner>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.bodies.send_modify(|running| *running -= 1);
     }
 }

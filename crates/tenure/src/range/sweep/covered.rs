@@ -5,10 +5,12 @@ use std::time::Duration;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::range::RangeSet;
 use tenure_core::section::{self, Entry, Ledger};
-use tenure_core::{ErrorKind, Fence, InvalidInput, Key, Nonces, Record, StoreError, Stored, Ttl};
+use tenure_core::{
+    ErrorKind, Fence, InvalidInput, Key, Nonce, Nonces, Record, StoreError, Stored, Ttl, Wall,
+};
 use tenure_store::Store;
 
-/// The record that tells what is covered: the layout of a section with one entry, which nobody leases.
+/// The record that tells what is covered.
 pub(super) struct Covered {
     section: Section,
     key: Key,
@@ -22,7 +24,8 @@ const TRIES: u32 = 1000;
 
 impl Covered {
     pub(super) fn new(section: &Section, sweep: &str) -> Result<Covered, InvalidInput> {
-        let name = section.key().as_str().trim_start_matches(section::PREFIX);
+        let key = section.key().as_str();
+        let name = key.strip_prefix(section::PREFIX).unwrap_or(key);
         let key = section::key(&format!("{name}/covered/{sweep}"))?;
         let nonces = Nonces::new(crate::clock::instance());
         Ok(Covered { section: section.clone(), key, nonces, seen: None, parts: RangeSet::new() })
@@ -31,6 +34,12 @@ impl Covered {
     /// What was covered when last looked at.
     pub(super) fn parts(&self) -> &RangeSet {
         &self.parts
+    }
+
+    /// Whether that takes so many bytes that it should not be cut into more pieces.
+    pub(super) fn is_fragmented(&self) -> bool {
+        let (_, size) = self.ledger(Nonce::default(), Fence::default(), Wall::default()).into_cover();
+        size > self.section.store().capabilities().section_bytes() / 2
     }
 
     /// Looks at what is covered now.
@@ -46,10 +55,7 @@ impl Covered {
 
     fn see(&mut self, seen: Option<Stored>) -> Result<(), StoreError> {
         if let Some(seen) = &seen {
-            let ledger = Ledger::of(&seen.record)?;
-            let parts: RangeSet =
-                ledger.entries.into_iter().flat_map(|entry| entry.parts.into_ranges()).collect();
-            self.parts = self.parts.union(&parts);
+            self.parts = self.parts.union(&Ledger::covered(&seen.record)?);
         }
         self.seen = seen;
         Ok(())
@@ -60,7 +66,7 @@ impl Covered {
         let mut failures = 0;
         self.parts = self.parts.union(more);
         for _ in 0..TRIES {
-            let (write, seen_before) = self.write()?;
+            let (write, seen_before) = self.write();
             match self.section.store().write(write.clone()).await {
                 Ok(Outcome::Won { version, fence }) => {
                     let record = Record { fence, ..write.record };
@@ -78,24 +84,22 @@ impl Covered {
         Err(StoreError::unavailable(format!("{} is changed by others all the time", self.key)))
     }
 
-    fn write(&mut self) -> Result<(Write, Option<Stored>), StoreError> {
+    fn write(&mut self) -> (Write, Option<Stored>) {
         let wall = self.section.clock().now().wall;
         let nonce = self.nonces.draw();
         let seen = self.seen.take();
         let fence = seen.as_ref().map_or(Fence::floor(wall), |seen| seen.record.fence);
-        let entry = Entry {
-            id: nonce,
-            holder: self.section.holder().clone(),
-            fence,
-            stamp: wall,
-            duration: Ttl::MAX,
-            attested: Duration::ZERO,
-            parts: self.parts.clone(),
-        };
         let expect = seen.as_ref().map_or(Expect::Absent, |seen| Expect::Unchanged(seen.version));
-        let ledger = Ledger { entries: if entry.parts.is_empty() { vec![] } else { vec![entry] } };
-        let record = Record { fence, nonce, stamp: wall, tenure: None, metadata: ledger.into_metadata() };
-        Ok((Write { key: self.key.clone(), expect, record }, seen))
+        let (metadata, _) = self.ledger(nonce, fence, wall).into_cover();
+        let record = Record { fence, nonce, stamp: wall, tenure: None, metadata };
+        (Write { key: self.key.clone(), expect, record }, seen)
+    }
+
+    /// One entry of all that is covered, as if this process held it.
+    fn ledger(&self, id: Nonce, fence: Fence, stamp: Wall) -> Ledger {
+        let (holder, parts) = (self.section.holder().clone(), self.parts.clone());
+        let entry = Entry { id, holder, fence, stamp, duration: Ttl::MIN, attested: Duration::ZERO, parts };
+        Ledger { entries: if entry.parts.is_empty() { vec![] } else { vec![entry] } }
     }
 }
 

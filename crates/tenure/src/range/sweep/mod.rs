@@ -18,6 +18,7 @@ pub use source::{Page, Source};
 
 use crate::error::AcquireError;
 use tenure_core::StoreError;
+use tenure_core::range::KeyRange;
 
 /// A sweep could not go on in this process. Others may have gone on.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,11 @@ pub enum SweepError<E> {
     /// The source, or the handler, has failed.
     #[error("{0}")]
     Failed(E),
+    /// The source has found no item, but says again and again that there are some.
+    #[error(
+        "the source finds nothing in {0} and says that this is not all; it must give an item, or say that there is none"
+    )]
+    Fruitless(KeyRange),
     /// The source, or the handler, has panicked.
     #[error("a panic within the sweep: {0}")]
     Panicked(String),

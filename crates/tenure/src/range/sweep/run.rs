@@ -35,6 +35,10 @@ pub struct Swept {
 
 /// More pieces than this are not kept in mind; what is not is found again in what is not covered.
 const PIECES: usize = 1024;
+/// More shards than this can't be handed out at a time anyway.
+const MOST_SHARDS: u64 = 1 << 16;
+/// A source that says so many times in a row that there is more, but not what, will not say so the next time either.
+const FRUITLESS: u32 = 10;
 /// A piece is cut into at most so many.
 const CUTS: u64 = 16;
 /// A piece of a shard is not cut more often than so many times in a row.
@@ -52,7 +56,23 @@ struct Worked<E> {
     items: u64,
     /// What the next pieces are.
     cut: Vec<KeyRange>,
+    /// The source has found nothing, and says that there is more.
+    is_fruitless: bool,
     error: Option<SweepError<E>>,
+}
+
+impl<E> Worked<E> {
+    fn nothing() -> Worked<E> {
+        Worked { items: 0, cut: Vec::new(), is_fruitless: false, error: None }
+    }
+}
+
+/// Pieces in order, beginning at a place that differs between processes.
+fn rotated(ranges: impl Iterator<Item = KeyRange>) -> VecDeque<Piece> {
+    let mut pieces: VecDeque<Piece> = ranges.map(|range| Piece { range, depth: 0 }).collect();
+    let start = crate::clock::instance() % pieces.len().max(1) as u64;
+    pieces.rotate_left(usize::try_from(start).unwrap_or(0));
+    pieces
 }
 
 impl Sweep {
@@ -63,7 +83,7 @@ impl Sweep {
         Sweep { section, name: name.into(), space, shards: 64, batch: 100, share: 500, duration }
     }
 
-    /// Into how many pieces the key space is cut at first; 64 by default.
+    /// Into how many pieces the key space is cut at first; 64 by default, and 65,536 at most.
     #[must_use]
     pub fn shards(mut self, shards: u64) -> Self {
         self.shards = shards;
@@ -107,29 +127,29 @@ impl Sweep {
         H: Fn(Vec<S::Item>, RangeLease) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), S::Error>> + Send + 'static,
     {
-        if self.shards == 0 || self.batch == 0 || self.share == 0 {
-            let error = InvalidInput::new("shards, batch and share must be 1 at least");
-            return Err(SweepError::Covered(error.into()));
-        }
+        self.check().map_err(|error| SweepError::Covered(error.into()))?;
         let covered =
             Covered::new(&self.section, &self.name).map_err(|error| SweepError::Covered(error.into()))?;
         let (covered, handle) = (Arc::new(Mutex::new(covered)), Arc::new(handle));
-        let (mut swept, mut idle) = (Swept::default(), 0u32);
+        let (mut swept, mut idle, mut fruitless) = (Swept::default(), 0u32, 0u32);
         let mut pieces: VecDeque<Piece> = VecDeque::new();
         loop {
-            let left = {
+            let (left, is_fragmented) = {
                 let mut covered = covered.lock().await;
                 covered.look().await?;
-                RangeSet::from(self.space.clone()).minus(covered.parts())
+                (RangeSet::from(self.space.clone()).minus(covered.parts()), covered.is_fragmented())
             };
             if left.is_empty() {
                 return Ok(swept);
             }
-            if pieces.is_empty() {
+            if is_fragmented {
+                // What is covered from a gap's beginning joins what is covered before it, so that no more pieces come of it.
+                pieces = rotated(left.ranges().iter().cloned());
+            } else if pieces.is_empty() {
                 pieces = self.pieces(&left);
             }
             let Some(piece) = pieces.pop_front() else { continue };
-            let desired = left.intersection(&piece.range.into());
+            let desired = left.intersection(&piece.range.clone().into());
             if desired.is_empty() {
                 continue;
             }
@@ -137,12 +157,19 @@ impl Sweep {
             let Some(worked) = worked else {
                 // All of that piece is others'. When all pieces are, look again a little later: a look is one small read.
                 idle += 1;
-                if pieces.is_empty() {
+                if pieces.is_empty() || is_fragmented {
                     tokio::time::sleep(Duration::from_millis(5 << idle.min(4))).await;
                 }
                 continue;
             };
             idle = 0;
+            fruitless = if worked.is_fruitless { fruitless + 1 } else { 0 };
+            if fruitless > 0 {
+                if fruitless == FRUITLESS {
+                    return Err(SweepError::Fruitless(piece.range));
+                }
+                tokio::time::sleep(Duration::from_millis(5 << fruitless)).await;
+            }
             swept.items += worked.items;
             swept.leases += 1;
             if let Some(error) = worked.error {
@@ -158,11 +185,20 @@ impl Sweep {
     /// What is left, cut along the shards, beginning at a place that differs between processes.
     fn pieces(&self, left: &RangeSet) -> VecDeque<Piece> {
         let shards = self.space.split(self.shards).map(RangeSet::from);
-        let cut = shards.flat_map(|shard| shard.intersection(left).into_ranges());
-        let mut pieces: VecDeque<Piece> = cut.take(PIECES).map(|range| Piece { range, depth: 0 }).collect();
-        let start = crate::clock::instance() % pieces.len().max(1) as u64;
-        pieces.rotate_left(usize::try_from(start).unwrap_or(0));
-        pieces
+        rotated(shards.flat_map(|shard| shard.intersection(left).into_ranges()).take(PIECES))
+    }
+
+    fn check(&self) -> Result<(), InvalidInput> {
+        let Sweep { shards, batch, share, .. } = self;
+        if *shards == 0 || *batch == 0 || *share == 0 {
+            return Err(InvalidInput::new("shards, batch and share must be 1 at least"));
+        }
+        if *shards > MOST_SHARDS {
+            return Err(InvalidInput::new(format!(
+                "{shards} shards are too many; take {MOST_SHARDS} at most"
+            )));
+        }
+        Ok(())
     }
 
     /// Works on what is free of `desired`; none if nothing is.
@@ -193,13 +229,17 @@ impl Sweep {
             Ok(worked) => Ok(worked),
             // Its time was over. What it has covered is written down; the rest is looked at again.
             Err(BodyError::Interrupted { value, .. }) => {
-                let nothing = || Worked { items: 0, cut: Vec::new(), error: None };
-                Ok(Some(value.flatten().unwrap_or_else(nothing)))
+                Ok(Some(value.flatten().unwrap_or_else(Worked::nothing)))
             }
             Err(BodyError::Acquire(error)) => Err(error.into()),
             Err(BodyError::Panicked(text)) => Err(SweepError::Panicked(text)),
         }
     }
+}
+
+/// Nothing may be begun any more.
+fn is_over(lease: &RangeLease) -> bool {
+    lease.cancelled().is_cancelled() || !lease.is_held()
 }
 
 /// What is done under one lease.
@@ -216,8 +256,8 @@ impl<S: Source> Share<S> {
         H: Fn(Vec<S::Item>, RangeLease) -> Fut,
         Fut: Future<Output = Result<(), S::Error>>,
     {
-        let mut worked = Worked { items: 0, cut: Vec::new(), error: None };
-        worked.error = self.try_work(lease, handle, &mut worked.items, &mut worked.cut).await.err();
+        let mut worked = Worked::nothing();
+        worked.error = self.try_work(lease, handle, &mut worked).await.err();
         worked
     }
 
@@ -225,8 +265,7 @@ impl<S: Source> Share<S> {
         &self,
         lease: &RangeLease,
         handle: &H,
-        items: &mut u64,
-        cut: &mut Vec<KeyRange>,
+        worked: &mut Worked<S::Error>,
     ) -> Result<(), SweepError<S::Error>>
     where
         H: Fn(Vec<S::Item>, RangeLease) -> Fut,
@@ -241,12 +280,12 @@ impl<S: Source> Share<S> {
         for part in parts.ranges() {
             let mut rest = part.clone();
             while !rest.is_empty() {
-                if lease.cancelled().is_cancelled() || !lease.is_held() {
+                if is_over(lease) {
                     return Ok(());
                 }
-                let spent = usize::try_from(*items).unwrap_or(usize::MAX);
+                let spent = usize::try_from(worked.items).unwrap_or(usize::MAX);
                 let Some(most) = self.share.checked_sub(spent).filter(|most| *most > 0) else {
-                    cut.extend(self.cut(part, &rest, *items));
+                    worked.cut.extend(self.cut(part, &rest, worked.items));
                     break;
                 };
                 let limit = most.min(self.batch);
@@ -256,13 +295,19 @@ impl<S: Source> Share<S> {
                 let count = page.len() as u64;
                 let next = match page.last() {
                     Some(last) if !is_all => self.source.key(last).next(),
-                    None if !is_all => return Ok(()),
+                    None if !is_all => {
+                        worked.is_fruitless = worked.items == 0;
+                        return Ok(());
+                    }
                     _ => rest.high().clone(),
                 };
+                if is_over(lease) {
+                    return Ok(());
+                }
                 if !page.is_empty() {
                     handle(page, lease.clone()).await.map_err(SweepError::Failed)?;
                 }
-                *items += count;
+                worked.items += count;
                 let done = KeyRange::new(rest.low().clone(), next.clone()).unwrap_or_default();
                 self.covered.lock().await.add(&done.into()).await?;
                 rest = KeyRange::new(next, rest.high().clone()).unwrap_or_default();

@@ -21,7 +21,8 @@ pub trait Source: Send + Sync + 'static {
     type Error: Send + 'static;
 
     /// The first items of `range`, at most `limit` of them, in the order of their keys. A scan that would take longer than
-    /// `budget` ends early, with what it has; at least one item, if there is one.
+    /// `budget` ends early, with what it has; at least one item, if there is one: an empty page that is not all is asked for again
+    /// a few times only.
     fn scan(
         &self,
         range: &KeyRange,

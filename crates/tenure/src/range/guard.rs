@@ -1,0 +1,174 @@
+//! Ranges that are leased, from when they are obtained until they are given up.
+
+use super::section::Section;
+use crate::belief::Belief;
+use crate::body::Holding;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::range::{KeyRange, RangeSet};
+use tenure_core::section::{SectionCommand, SectionNotice};
+use tenure_core::{Fence, LeaseId, Loss, Tick, Ttl};
+use tokio_util::sync::CancellationToken;
+
+/// Ranges that are leased, without a body: for whoever has something of its own to end before they are given up, such as a
+/// process. Else [`Section::with_lease`] is simpler, and safer.
+///
+/// Dropping it gives them up in the background.
+#[must_use = "dropping it gives the ranges up"]
+pub struct RangeGuard {
+    pub(super) section: Section,
+    id: LeaseId,
+    pub(super) duration: Ttl,
+    pub(super) parts: Arc<RangeSet>,
+    pub(super) fence: Option<Fence>,
+    /// Shared with what the body knows, so that nobody believes beyond the end.
+    pub(super) belief: Arc<Belief>,
+    /// Cancelled when a body has to end.
+    pub(super) stop: CancellationToken,
+    /// Nothing is to be given up.
+    spent: bool,
+}
+
+impl RangeGuard {
+    /// What is wanted, and is to be given up should it come.
+    pub(super) fn new(section: Section, id: LeaseId, duration: Ttl) -> RangeGuard {
+        RangeGuard {
+            section,
+            id,
+            duration,
+            parts: Arc::default(),
+            fence: None,
+            belief: Arc::default(),
+            stop: CancellationToken::new(),
+            spent: false,
+        }
+    }
+
+    pub(super) fn begin(&mut self, parts: RangeSet, fence: Option<Fence>, until: Tick) {
+        self.spent = fence.is_none();
+        (self.parts, self.fence) = (Arc::new(parts), fence);
+        self.belief.set(until);
+    }
+
+    pub(super) fn refused(&mut self) {
+        self.spent = true;
+    }
+
+    /// What was obtained, sorted and disjoint. Perhaps nothing.
+    #[must_use]
+    pub fn parts(&self) -> &[KeyRange] {
+        self.parts.ranges()
+    }
+
+    /// The same as a set.
+    #[must_use]
+    pub fn set(&self) -> &RangeSet {
+        &self.parts
+    }
+
+    /// The fencing token: greater than that of every earlier lease of the section. None if nothing was obtained.
+    #[must_use]
+    pub fn fence(&self) -> Option<Fence> {
+        self.fence
+    }
+
+    /// How long the ranges are held; zero if nothing was obtained.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.fence.is_some() { self.left() } else { Duration::ZERO }
+    }
+
+    /// Whether they are held at this instant. Takes a few nanoseconds and no I/O.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// Waits until they are not held any more: until their time is over, whatever the store does.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again.
+    pub async fn lost(&self) -> Loss {
+        // The runtime's timer stops while the machine is suspended, so a long sleep is cut.
+        let most = self.duration.part(20).max(Duration::from_millis(1));
+        while self.is_held() {
+            tokio::time::sleep(self.remaining().min(most)).await;
+        }
+        Loss::Expired
+    }
+
+    /// Gives the ranges up, and waits until others can have them. False: others had that done already, or it is not known.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the release.
+    pub async fn release(self) -> bool {
+        matches!(self.end(SectionCommand::Release).await, Some(SectionNotice::Released(_, true)))
+    }
+
+    /// Stops believing but leaves the ranges to expire: for when what was done under the lease can't be ended for certain.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn lapse(self) {
+        self.end(SectionCommand::Lapse).await;
+    }
+
+    async fn end(mut self, command: fn(LeaseId) -> SectionCommand) -> Option<SectionNotice> {
+        self.stop_believing();
+        if self.spent {
+            return None;
+        }
+        self.spent = true;
+        // An error means that the driver is gone: the lease expires by itself.
+        self.section.inner.ask(command(self.id)).await.ok()
+    }
+
+    /// Before anybody else can have them.
+    fn stop_believing(&self) {
+        self.belief.end();
+        self.stop.cancel();
+    }
+
+    fn left(&self) -> Duration {
+        self.belief.until().since(self.section.inner.clock.held())
+    }
+}
+
+impl Holding for RangeGuard {
+    fn remaining(&self) -> Duration {
+        self.left()
+    }
+    fn is_suspended(&self) -> bool {
+        false
+    }
+    fn gone(&self) -> CancellationToken {
+        // It ends by its time only.
+        CancellationToken::new()
+    }
+    fn why(&self) -> Loss {
+        Loss::Expired
+    }
+    fn reserve(&self) -> Duration {
+        self.duration.part(50)
+    }
+}
+
+impl Drop for RangeGuard {
+    fn drop(&mut self) {
+        self.stop_believing();
+        if !self.spent {
+            self.section.inner.forget(self.id);
+            self.section.inner.send(SectionCommand::Release(self.id));
+        }
+    }
+}
+
+impl std::fmt::Debug for RangeGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RangeGuard")
+            .field("parts", &self.parts.to_string())
+            .field("fence", &self.fence)
+            .field("held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}

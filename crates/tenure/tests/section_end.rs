@@ -1,0 +1,187 @@
+//! Plan: how leases of ranges end, in simulated time. What a body has passed on believes no longer than the body's lease lasts,
+//! however that ends (S1, S5); fences grow (S2); the end is told in time, without the store (S5); a guard without a body is given
+//! up, dropped, or left to expire (S6); a section that is stopped ends its bodies first, and gives back what nobody waits for.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{World, settle, timed};
+use std::time::Duration;
+use tenure::range::{KeyRange, RangeLease, RangeSet, Section};
+use tenure::{AcquireError, AnyStore, BodyError, Loss};
+use tenure_store::Fault;
+use tokio::sync::oneshot;
+
+const SPAN: Duration = Duration::from_secs(10);
+
+fn keys() -> RangeSet {
+    KeyRange::new(0u64, 10u64).unwrap().into()
+}
+
+fn section(world: &World) -> Section {
+    Section::builder(AnyStore::new(world.memory.clone()), "s").clock(world.clock.clone()).start().unwrap()
+}
+
+async fn is_free(section: &Section) -> bool {
+    settle().await;
+    section.list().await.unwrap().is_empty()
+}
+
+/// Runs a body that passes its lease on, and ends as `body` does.
+async fn passed_on<F, Fut>(section: &Section, body: F) -> (RangeLease, Result<(), BodyError<()>>)
+where
+    F: FnOnce(RangeLease) -> Fut + Send + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let (sender, passed) = oneshot::channel();
+    let result = section
+        .with_lease(keys(), SPAN, move |lease| {
+            assert!(lease.is_held() && !lease.cancelled().is_cancelled());
+            assert!(sender.send(lease.clone()).is_ok());
+            body(lease)
+        })
+        .await;
+    (passed.await.unwrap(), result)
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_nobody_believes_in_ranges_that_are_given_up() {
+    let world = World::new();
+    let (a, b) = (section(&world), section(&world));
+    let (returned, result) = passed_on(&a, |_| async {}).await;
+    assert!(result.is_ok());
+    let (panicked, result) = passed_on(&a, |_| async { panic!("on purpose") }).await;
+    assert!(matches!(result, Err(BodyError::Panicked(_))));
+    let (aborted, result) = passed_on(&a, |_| std::future::pending()).await;
+    assert!(matches!(result, Err(BodyError::Interrupted { .. })));
+    for old in [returned, panicked, aborted] {
+        assert!(is_free(&b).await && !old.is_held() && old.cancelled().is_cancelled(), "{old:?}");
+        assert!(old.remaining().is_zero() && old.held_for().is_zero());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_belief_ends_before_the_ranges_are_given_up() {
+    let world = World::new();
+    let (faults, line) = world.line();
+    let a = Section::builder(AnyStore::new(line), "s").clock(world.clock.clone()).start().unwrap();
+    let guard = a.acquire(keys(), SPAN).await.unwrap();
+    assert!(guard.is_held());
+    let (caller, line) = (a.clone(), faults.clone());
+    let (sender, passed) = oneshot::channel();
+    let body = tokio::spawn(async move {
+        let more = KeyRange::new(20u64, 30u64).unwrap();
+        let body = |lease: RangeLease| async move {
+            // What gives the ranges up never reaches the store.
+            line.always(Fault::Hang);
+            sender.send(lease).is_ok()
+        };
+        caller.with_lease(more, SPAN, body).await
+    });
+    let lease = passed.await.unwrap();
+    settle().await;
+    assert!(!lease.is_held() && lease.cancelled().is_cancelled() && !body.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s2_fences_grow_from_lease_to_lease() {
+    let world = World::new();
+    let (a, b) = (section(&world), section(&world));
+    let mut last = None;
+    for (n, section) in [&a, &b, &a, &a, &b].into_iter().enumerate() {
+        let guard = section.acquire(keys(), SPAN).await.unwrap();
+        assert!(guard.fence() > last, "{n}: {:?} after {last:?}", guard.fence());
+        last = guard.fence();
+        if n % 2 == 0 {
+            guard.lapse().await
+        } else {
+            drop(guard)
+        }
+        // What was left to expire is collected then.
+        tokio::time::sleep(SPAN * 11 / 10).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s5_the_end_of_leased_ranges_is_told_in_time_without_the_store() {
+    let world = World::new();
+    let (faults, line) = world.line();
+    let a = Section::builder(AnyStore::new(line), "s").clock(world.clock.clone()).start().unwrap();
+    let guard = a.acquire(KeyRange::new(20u64, 30u64).unwrap(), SPAN).await.unwrap();
+    let (sender, told) = oneshot::channel();
+    let body = a.with_lease(keys(), SPAN, move |lease| async move {
+        let (why, after) = timed(lease.cancelled().cancelled()).await;
+        assert!(sender.send((why, after, lease.is_held())).is_ok());
+    });
+    let (result, told) = tokio::join!(body, async {
+        settle().await;
+        faults.always(Fault::Hang);
+        told.await.unwrap()
+    });
+    let ((), after, was_held) = told;
+    assert!(was_held && after < SPAN * 8 / 10, "told while it was still held: {after:?}");
+    assert!(matches!(result, Err(BodyError::Interrupted { why: Loss::Expired, .. })), "{result:?}");
+    let ((why, left), _) = timed(async { (guard.lost().await, guard.remaining()) }).await;
+    assert_eq!((why, left, guard.is_held()), (Loss::Expired, Duration::ZERO, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_guard_is_given_up_dropped_or_left_to_expire() {
+    let world = World::new();
+    let (a, b) = (section(&world), section(&world));
+    let guard = a.acquire(keys(), SPAN).await.unwrap();
+    assert_eq!(guard.set(), &keys());
+    let nothing = b.acquire(keys(), SPAN).await.unwrap();
+    assert!(nothing.fence().is_none() && nothing.parts().is_empty() && !nothing.is_held());
+    assert!(!nothing.release().await && guard.release().await && is_free(&b).await);
+    drop(a.acquire(keys(), SPAN).await.unwrap());
+    assert!(is_free(&b).await);
+    let ((), took) = timed(a.acquire(keys(), SPAN).await.unwrap().lapse()).await;
+    assert!(took.is_zero() && !is_free(&b).await);
+    tokio::time::sleep(SPAN * 9 / 10).await;
+    assert_eq!(b.acquire(keys(), SPAN).await.unwrap().fence(), None, "others must wait for its whole time");
+    tokio::time::sleep(SPAN * 2 / 10).await;
+    assert!(b.acquire(keys(), SPAN).await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_stopped_section_ends_its_bodies_and_then_gives_their_ranges_up() {
+    let world = World::new();
+    let (a, b) = (section(&world), section(&world));
+    let (other, looking) = (a.clone(), b.clone());
+    let body = tokio::spawn(async move {
+        other
+            .with_lease(keys(), SPAN, |lease| async move {
+                lease.cancelled().cancelled().await;
+                tokio::time::sleep(SPAN / 20).await;
+                assert!(lease.is_held() && !is_free(&looking).await, "not before the body's end");
+                7
+            })
+            .await
+    });
+    settle().await;
+    let ((), took) = timed(a.stop()).await;
+    assert!(took >= SPAN / 20 && took < SPAN / 4, "{took:?}");
+    let result = body.await.unwrap();
+    assert!(matches!(result, Err(BodyError::Interrupted { why: Loss::Released, value: Some(7) })));
+    assert!(is_free(&b).await);
+    a.stop().await;
+    let refused = a.acquire(keys(), SPAN).await.unwrap_err();
+    assert_eq!(refused, AcquireError::Stopped);
+    assert!(!refused.to_string().contains("leases"), "{refused}");
+    assert!(a.list().await.is_err() && a.reclaim().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_section_gives_back_a_claim_that_nobody_waits_for() {
+    let world = World::new();
+    let b = section(&world);
+    let (faults, line) = world.line();
+    let a = Section::builder(AnyStore::new(line), "s").clock(world.clock.clone()).start().unwrap();
+    // It lands, but the answer is lost.
+    faults.inject([Fault::None, Fault::LoseAnswer, Fault::LoseRequest]);
+    let claim = tokio::time::timeout(Duration::from_millis(1), a.acquire(keys(), Duration::from_secs(3600)));
+    assert!(claim.await.is_err(), "nobody waits any more");
+    let ((), took) = timed(a.stop()).await;
+    assert!(took < SPAN && is_free(&b).await, "{took:?}");
+}
