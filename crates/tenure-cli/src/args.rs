@@ -127,7 +127,7 @@ pub(crate) struct Leader {
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the ranges back; a second one does so at once.
 #[derive(Debug, Parser)]
 pub(crate) struct Range {
-    /// The name of the section
+    /// The name of the section: not empty; with `section/` before it, the key of its record
     pub(crate) section: OsString,
     /// The keys: two hexadecimal numbers, of any width, the second excluded
     #[arg(value_name = "LO..HI")]
@@ -286,6 +286,9 @@ pub(crate) struct Gc {
     /// How long a record must have been left alone
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "1d")]
     pub(crate) older_than: Duration,
+    /// Also remove what sweeps have covered: one that is run again begins anew
+    #[arg(long)]
+    pub(crate) sweeps: bool,
     /// Say what would be removed, and remove nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
@@ -320,7 +323,8 @@ pub(crate) struct Sim {
     /// The most worlds; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) worlds: u64,
-    /// The kind of world; all of them by turns otherwise
+    /// The kind of world; otherwise, by turns, all those of leases and elections, but not those of sections (sections-all by turns)
+    /// and of fleets (fleet-all)
     #[arg(long, value_name = "NAME")]
     pub(crate) scenario: Option<String>,
     /// Kinds of faults that do not happen

@@ -52,6 +52,11 @@ pub(crate) fn outlook_of_unit(unit: &Unit, lead: Lead, dark: &Dark) -> Outlook {
     judged(left, revoked, || unit.loss().is_some(), lead, dark)
 }
 
+/// How it looks for ranges, which end by their time only.
+pub(crate) fn outlook_of_ranges(left: Duration, lead: Lead) -> Outlook {
+    judged(left, false, || true, lead, &Dark::default())
+}
+
 fn judged(left: Duration, revoked: bool, gone: impl Fn() -> bool, lead: Lead, dark: &Dark) -> Outlook {
     if left.is_zero() {
         let lost = revoked || gone() || dark.for_how_long() > lead.kill;

@@ -2,6 +2,7 @@
 
 use crate::args;
 use crate::exit::Failure;
+use crate::text::brief;
 use crate::work::unit::JobName;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -85,9 +86,9 @@ impl args::Range {
             return Err(Failure::usage(format!("there is no key in {}; LO must be below HI", self.range)));
         }
         Ok(Range {
-            section: key(&self.section)?.as_str().to_owned(),
+            section: section(&self.section)?,
             range,
-            duration: ttl(self.duration)?,
+            duration: duration(self.duration)?,
             grace: self.grace,
             command: Template::new(self.command)?,
         })
@@ -175,6 +176,23 @@ pub(crate) fn prefix(text: &OsStr) -> Result<String, Failure> {
 
 pub(crate) fn ttl(span: Duration) -> Result<Duration, Failure> {
     Ok(Ttl::new(span)?.duration())
+}
+
+/// The name of a section, as typed.
+fn section(text: &OsStr) -> Result<String, Failure> {
+    let name = text.to_str().ok_or_else(|| Failure::usage("the name of a section must be UTF-8"))?;
+    tenure_core::section::key(name)?;
+    Ok(name.to_owned())
+}
+
+/// For how long ranges are leased.
+fn duration(span: Duration) -> Result<Duration, Failure> {
+    let (least, most) = (Ttl::MIN.duration(), Ttl::MAX.duration());
+    let whole = Ttl::new(span).map_err(|_| {
+        let (span, least, most) = (brief(span), brief(least), brief(most));
+        Failure::usage(format!("--for {span}: ranges are leased for {least} at least and {most} at most"))
+    })?;
+    Ok(whole.duration())
 }
 
 /// A command with its arguments, in which `{}` stands for a unit.

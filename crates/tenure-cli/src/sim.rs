@@ -15,6 +15,11 @@ pub(crate) fn sim(typed: &args::Sim) -> Result<u8, Failure> {
         return Ok(exit::OK);
     }
     let options = options(typed)?;
+    if options.scenario.is_none() {
+        say::note(
+            "worlds of leases and elections; for those of sections and fleets: --scenario sections-all, --scenario fleet-all",
+        );
+    }
     let began = boottime();
     let report = tenure_sim::run(&options)?;
     let secs = boottime().saturating_sub(began).as_secs_f64().max(1e-9);
@@ -77,9 +82,9 @@ fn with(_bugs: Bugs, bug: Bug) -> Result<Bugs, Failure> {
 }
 
 fn list(as_json: bool) -> Result<(), Failure> {
-    let scenarios = tenure_sim::scenario::all();
+    let scenarios = tenure_sim::scenarios();
     if as_json {
-        let scenarios: Vec<&str> = scenarios.iter().map(|scenario| scenario.name).collect();
+        let scenarios: Vec<&str> = scenarios.iter().map(|(name, _)| *name).collect();
         let rules: Vec<String> = Rule::ALL.iter().map(Rule::to_string).collect();
         let faults: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
         let bugs: Vec<String> = Bug::ALL.iter().map(Bug::to_string).collect();
@@ -88,8 +93,8 @@ fn list(as_json: bool) -> Result<(), Failure> {
         );
     }
     let mut text = String::from("scenarios:\n");
-    for scenario in &scenarios {
-        text.push_str(&format!("  {:20} {} ({})\n", scenario.name, scenario.about, scenario.source));
+    for (name, about) in &scenarios {
+        text.push_str(&format!("  {name:20} {about}\n"));
     }
     text.push_str("faults:\n");
     for fault in Fault::ALL {

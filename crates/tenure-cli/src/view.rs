@@ -1,11 +1,13 @@
 //! Records as people and programs are shown them.
 
 use crate::fleet::picture::{Part, part_of};
-use crate::text::{brief, date};
+use crate::leased::Leased;
+use crate::text::{brief, count, date};
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure::{Key, Listed, Metadata, Record, Ride, Store, Stored, Ttl, Value, Wall};
+use tenure::range::Ledger;
+use tenure::{Key, Listed, Metadata, Record, Ride, Store, StoreError, Stored, Ttl, Value, Wall};
 
 /// What a record says about its key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +40,8 @@ pub(crate) struct View {
     pub(crate) state: State,
     /// How much longer it is held if nothing is renewed; an estimate.
     pub(crate) left: Option<Duration>,
+    /// If it is a section: its leases.
+    pub(crate) leased: Option<Leased>,
     pub(crate) stored: Result<Stored, String>,
 }
 
@@ -70,20 +74,40 @@ pub(crate) fn is_session(key: &Key) -> bool {
 impl View {
     pub(crate) async fn of(store: &impl Store, sessions: &mut Sessions, listed: Listed, now: Wall) -> View {
         let Listed { key, stored } = listed;
+        let damaged = |key, error: StoreError| {
+            let stored = Err(error.to_string());
+            View { key, state: State::Damaged, left: None, leased: None, stored }
+        };
         let stored = match stored {
             Ok(stored) => stored,
-            Err(error) => {
-                return View { key, state: State::Damaged, left: None, stored: Err(error.to_string()) };
-            }
+            Err(error) => return damaged(key, error),
         };
-        let (state, left) = match &stored.record.tenure {
-            None => (State::Vacant, None),
-            Some(tenure) => match &tenure.ride {
+        let leased = match Leased::of(&stored, now).transpose() {
+            Ok(leased) => leased,
+            Err(error) => return damaged(key, error),
+        };
+        let (state, left) = match (&stored.record.tenure, &leased) {
+            (None, Some(leased)) if !leased.is_empty() => judged(leased.left().unwrap_or_default()),
+            (None, _) => (State::Vacant, None),
+            (Some(tenure), _) => match &tenure.ride {
                 None => judged(left(&stored, tenure.ttl, now)),
                 Some(ride) => judged(left_of_ride(store, sessions, ride, now).await),
             },
         };
-        View { key, state, left, stored: Ok(stored) }
+        View { key, state, left, leased, stored: Ok(stored) }
+    }
+
+    /// How many ranges are held, if it is a section in which some are.
+    pub(crate) fn ranges(&self) -> Option<usize> {
+        self.leased.as_ref().map(Leased::ranges).filter(|ranges| *ranges > 0)
+    }
+
+    /// Its state in words.
+    pub(crate) fn status(&self) -> String {
+        match self.ranges() {
+            Some(ranges) => format!("{} ({})", self.state.name(), count(ranges, "range")),
+            None => self.state.name().to_owned(),
+        }
     }
 
     pub(crate) fn heading() -> [&'static str; 7] {
@@ -94,12 +118,15 @@ impl View {
         let dash = || "-".to_owned();
         let record = self.stored.as_ref().ok().map(|stored| &stored.record);
         let tenure = record.and_then(|record| record.tenure.as_ref());
+        let leased = self.leased.as_ref();
+        let holder = tenure.map(|tenure| tenure.holder.to_string());
+        let since = tenure.map(|tenure| tenure.since);
         vec![
             self.key.to_string(),
-            self.state.name().to_owned(),
+            self.status(),
             record.map_or_else(dash, |record| record.fence.to_string()),
-            tenure.map_or_else(dash, |tenure| tenure.holder.to_string()),
-            tenure.map_or_else(dash, |tenure| date(tenure.since)),
+            holder.or_else(|| leased.and_then(Leased::holders)).unwrap_or_else(dash),
+            since.or_else(|| leased.and_then(Leased::since)).map_or_else(dash, date),
             self.left.map_or_else(dash, brief),
             tenure.and_then(|tenure| tenure.ride.as_ref()).map_or_else(dash, |_| "yes".to_owned()),
         ]
@@ -136,6 +163,17 @@ impl View {
                 tenure.ride.as_ref().map(|ride| json!({"key": ride.session.as_str(), "fence": ride.fence.0}));
             view.insert("session".into(), json!(session));
             view.insert("mail".into(), tenure.mail.len().into());
+        }
+        if let Some(leased) = &self.leased {
+            view.insert("left_ms".into(), json!(self.left.map(millis)));
+            // The metadata are the same, encoded.
+            view.insert("leases".into(), leased.json());
+            return;
+        }
+        if let Ok(covered) = Ledger::covered(&stored.record) {
+            let ranges: Vec<String> = covered.ranges().iter().map(ToString::to_string).collect();
+            view.insert("covered".into(), json!(ranges));
+            return;
         }
         view.insert("metadata".into(), fields(metadata));
     }

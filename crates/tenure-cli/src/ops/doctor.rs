@@ -285,11 +285,15 @@ async fn check_records(leases: &Leases, findings: &mut Findings) -> Result<(), F
     }
     check_fleets(&listing, now, findings);
     let mut sessions = Sessions::of(&listing);
-    let (mut states, mut damaged) = ([0; 4], Vec::new());
+    let (mut states, mut sections, mut ranges, mut damaged) = ([0; 4], 0, 0, Vec::new());
     for listed in listing {
         let view = View::of(store, &mut sessions, listed, now).await;
         if let Some(n) = states.get_mut(view.state as usize) {
             *n += 1;
+        }
+        if let Some(held) = view.ranges() {
+            sections += 1;
+            ranges += held;
         }
         if let (State::Damaged, Err(problem)) = (view.state, &view.stored) {
             damaged.push(format!("{}: {problem}", view.key));
@@ -301,6 +305,10 @@ async fn check_records(leases: &Leases, findings: &mut Findings) -> Result<(), F
         "records",
         format!("{held} held, {vacant} vacant, {expired} expired, {bad} damaged"),
     );
+    if sections > 0 {
+        let text = format!("{} held in {}", count(ranges, "range"), count(sections, "section"));
+        findings.add(Grade::Ok, "ranges", text);
+    }
     const SHOWN: usize = 20;
     for text in damaged.iter().take(SHOWN) {
         findings.add(Grade::Fail, "damaged", text);

@@ -28,6 +28,8 @@ struct Plan {
     unfinished: usize,
     /// Sections in which ranges are held, or may be.
     sections: usize,
+    /// What sweeps have covered.
+    sweeps: usize,
     /// Vacant and old, but open units of a fleet, or what a fleet needs.
     in_fleets: usize,
     damaged: usize,
@@ -40,7 +42,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
     // Whether a job is finished can't be told from a part of it.
     let jobs = leases.store().list_all(crate::work::unit::ROOT).await?;
     let fleets = Upkeep::of(&leases.store().list_all(picture::ROOT).await?);
-    let plan = plan(listing, &unfinished(&jobs), &fleets, typed.older_than, leases.clock().now().wall);
+    let plan = plan(listing, &unfinished(&jobs), &fleets, typed, leases.clock().now().wall);
     let (n, age) = (count(plan.remove.len(), "record"), brief(typed.older_than));
     if !typed.json {
         say::note(format!(
@@ -52,6 +54,10 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
         }
         if plan.sections > 0 {
             say::note(format!("{} kept: ranges in them may be held", count(plan.sections, "section")));
+        }
+        if plan.sweeps > 0 {
+            let n = count(plan.sweeps, "record");
+            say::note(format!("{n} kept: they say what sweeps have covered; --sweeps removes them, too"));
         }
         if plan.in_fleets > 0 {
             say::note(format!("{} kept: fleets need them", count(plan.in_fleets, "record")));
@@ -79,6 +85,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
             "sessions_ended": done.1,
             "kept_for_unfinished_jobs": plan.unfinished,
             "kept_sections": plan.sections,
+            "kept_sweeps": plan.sweeps,
             "kept_for_fleets": plan.in_fleets,
             "damaged": plan.damaged,
         }))?;
@@ -108,9 +115,10 @@ fn plan(
     listing: Vec<Listed>,
     unfinished: &BTreeSet<String>,
     fleets: &Upkeep,
-    older_than: Duration,
+    typed: &args::Gc,
     now: Wall,
 ) -> Plan {
+    let older_than = typed.older_than;
     let mut plan = Plan::default();
     for Listed { key, stored } in listing {
         let Ok(stored) = stored else {
@@ -139,6 +147,14 @@ fn plan(
             Verdict::Elsewhere if !is_vacant => {}
             Verdict::Elsewhere if JobName::of_key(&key).is_some_and(|(job, _)| unfinished.contains(job)) => {
                 plan.unfinished += 1
+            }
+            // Nothing in it is ever over, however long it was left alone: a sweep that has lost it would begin anew.
+            Verdict::Elsewhere if section::is_cover(&stored.record) => {
+                if typed.sweeps {
+                    plan.remove.push((key, stored));
+                } else {
+                    plan.sweeps += 1;
+                }
             }
             // A section has no tenure, but leases of ranges; and its fences must not begin lower when it is made anew.
             Verdict::Elsewhere

@@ -10,6 +10,7 @@ use crate::text::{brief, count, date, escaped, table};
 use crate::view::{Sessions, State, View, fields};
 use crate::work::unit::JobName;
 use serde_json::json;
+use tenure::range::Ledger;
 use tenure::{Key, Listed, Store, StoreExt};
 
 pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
@@ -80,7 +81,7 @@ pub(super) async fn view(leases: &tenure::Leases, key: &Key) -> Result<View, Fai
 }
 
 fn page(view: &View) -> String {
-    let mut lines = vec![("key", view.key.to_string()), ("state", view.state.name().to_owned())];
+    let mut lines = vec![("key", view.key.to_string()), ("state", view.status())];
     match &view.stored {
         Err(problem) => lines.push(("problem", escaped(problem))),
         Ok(stored) => {
@@ -111,7 +112,11 @@ fn page(view: &View) -> String {
                     lines.push(("unit", escaped(unit)));
                 }
             }
-            if let serde_json::Value::Object(fields) = fields(&stored.record.metadata) {
+            if let Some(leased) = &view.leased {
+                lines.extend(leased.lines().map(|line| ("lease", line)));
+            } else if let Ok(covered) = Ledger::covered(&stored.record) {
+                lines.push(("covered", covered.to_string()));
+            } else if let serde_json::Value::Object(fields) = fields(&stored.record.metadata) {
                 for (name, value) in fields {
                     // JSON escapes control characters, but not all that steer a terminal.
                     lines.push(("field", format!("{} = {}", escaped(&name), escaped(&value.to_string()))));

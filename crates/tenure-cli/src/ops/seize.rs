@@ -3,6 +3,7 @@
 use super::look::view;
 use crate::args;
 use crate::exit::{self, Failure};
+use crate::leased::Leased;
 use crate::meant;
 use crate::say;
 use crate::stores::Url;
@@ -19,7 +20,7 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
     let seen = view(&leases, &key).await?;
     let stored = seen.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
     let Some(tenure) = &stored.record.tenure else {
-        return Err(Failure::new(exit::ABSENT, format!("nobody holds {key}")));
+        return Err(not_held(&key, seen.leased.as_ref()));
     };
     if !typed.yes {
         let danger = if seen.state == State::Held {
@@ -44,6 +45,20 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
         ));
     }
     Ok(exit::OK)
+}
+
+/// Why a record without a tenure can't be taken from anyone.
+fn not_held(key: &Key, leased: Option<&Leased>) -> Failure {
+    match leased.and_then(Leased::left) {
+        Some(left) => {
+            let left = brief(left);
+            let text = format!(
+                "{key} is a section: its ranges can't be taken away; all are free in {left}, when their time is over"
+            );
+            Failure::usage(text)
+        }
+        None => Failure::new(exit::ABSENT, format!("nobody holds {key}")),
+    }
 }
 
 /// Vacates the record on condition that it still shows the tenure that was seen.
@@ -87,7 +102,7 @@ pub(crate) async fn revoke(url: &Url, typed: &args::Revoke) -> Result<u8, Failur
     let seen = view(&leases, &key).await?;
     let stored = seen.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
     let Some(tenure) = &stored.record.tenure else {
-        return Err(Failure::new(exit::ABSENT, format!("nobody holds {key}")));
+        return Err(not_held(&key, seen.leased.as_ref()));
     };
     if seen.state == State::Expired {
         let holder = &tenure.holder;

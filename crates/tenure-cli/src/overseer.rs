@@ -1,0 +1,226 @@
+//! One command under a lease: started, told to stop in time, and seen to its end. What becomes of the lease then is for the
+//! verb to decide, but only a command that is known to be over lets it be given up.
+
+use crate::belief::Outlook;
+use crate::exit::{self, Failure};
+use crate::keeper::{Keeper, asked_now};
+use crate::process::{self, Leash, Running, boottime};
+use crate::say;
+use crate::signals::{self, Signals};
+use crate::terminal::{self, Terminal};
+use nix::sys::signal::Signal;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::process::{ChildStdin, Command, ExitStatus};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+/// Why a command was stopped.
+#[derive(Debug)]
+pub(crate) enum Why {
+    Signal(i32),
+    Revoked,
+    Losing,
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) enum Over {
+    /// It is over: by itself, or because it was stopped.
+    Ended(std::io::Result<ExitStatus>, Option<Why>),
+    /// The user does not want to wait for anything. It was sent KILL, and nothing is known of it.
+    AtOnce(i32),
+    /// It can't be killed (it hangs in the kernel), so nothing is known of what it does.
+    Stuck,
+}
+
+/// What a command has from us besides its environment.
+pub(crate) enum Given {
+    /// The terminal, if there is one.
+    Terminal,
+    /// These lines, on its standard input, which must be a pipe.
+    Lines(Vec<String>),
+}
+
+/// A command that was started.
+pub(crate) struct Overseen {
+    status: oneshot::Receiver<std::io::Result<ExitStatus>>,
+    leash: Arc<Leash>,
+    terminal: Option<Arc<Terminal>>,
+    /// After `fg` in a shell, the command wants the terminal that it could not have before.
+    resumed: tokio::signal::unix::Signal,
+}
+
+impl Overseen {
+    /// Starts `command`. What it leaves running in its group has `grace` to end once it has ended itself.
+    pub(crate) fn start(
+        mut command: Command,
+        given: Given,
+        keeper: &Arc<Keeper>,
+        grace: Duration,
+    ) -> Result<Overseen, Failure> {
+        keeper.mark(&mut command);
+        let program = command.get_program().to_owned();
+        let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))
+            .map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+        let (grace, leash) = (grace.min(keeper.lead().term), Arc::new(Leash::default()));
+        // The threads first, because nobody would see to the command if there were none.
+        let (sender, status) = oneshot::channel();
+        let attend = thread("command", {
+            let leash = Arc::clone(&leash);
+            move |(running, terminal): (Running, Option<Arc<Terminal>>)| {
+                let status = running.attend(grace, |signal| {
+                    let is_ours = terminal.as_ref().is_none_or(|terminal| terminal.is_lent());
+                    if is_ours && terminal::is_suspension(signal) {
+                        // A lease can't wait for someone to come back from lunch.
+                        leash.signal(Signal::SIGCONT);
+                    }
+                });
+                // Nobody listens any more after a stop at once.
+                let _unheard = sender.send(status);
+            }
+        })?;
+        let feed = thread("input", |(mut input, lines): (ChildStdin, Vec<String>)| {
+            // A command that doesn't read them has them in its environment.
+            let _unread = lines.iter().try_for_each(|line| writeln!(input, "{line}"));
+        })?;
+        let mut running = Running::start(command, Arc::clone(keeper), Arc::clone(&leash))
+            .map_err(|error| process::not_started(OsStr::new(&program), &error))?;
+        let terminal = match given {
+            Given::Terminal => {
+                let terminal = Arc::new(Terminal::of(running.group()));
+                terminal.lend();
+                Some(terminal)
+            }
+            Given::Lines(lines) => {
+                let _heard = running.input().map(|input| feed.send((input, lines)));
+                None
+            }
+        };
+        let _heard = attend.send((running, terminal.clone()));
+        Ok(Overseen { status, leash, terminal, resumed })
+    }
+
+    pub(crate) fn kill(&self) {
+        self.leash.signal(Signal::SIGKILL);
+    }
+
+    /// Sees it to its end, within a lease that has so much left and this outlook whenever that is asked.
+    pub(crate) async fn see(
+        mut self,
+        standing: impl Fn() -> (Duration, Outlook),
+        ttl: Duration,
+        grace: Duration,
+        keeper: &Keeper,
+        signals: &mut Signals,
+    ) -> Over {
+        let slow = (ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(250));
+        let mut stop = None::<Stopping>;
+        let status = loop {
+            let pause = if stop.is_some() { Duration::from_millis(5) } else { slow };
+            tokio::select! {
+                biased;
+                status = &mut self.status => break status,
+                signal = signals.next() => {
+                    if let Some(Stopping { why: Why::Signal(_), .. }) = &stop {
+                        // The watchdog sees to it that nothing is left.
+                        self.kill();
+                        return Over::AtOnce(signal);
+                    }
+                    say::note(format!("{}: stopping the command; once more to stop at once", signals::name(signal)));
+                    Stopping::begin(&mut stop, Why::Signal(signal), grace, &self.leash);
+                },
+                Some(()) = self.resumed.recv() => self.lend(),
+                () = tokio::time::sleep(pause) => {}
+            }
+            let asked_at = asked_now();
+            let (left, outlook) = standing();
+            keeper.prolong(asked_at, left);
+            let (why, within) = match outlook {
+                Outlook::Good => (None, Duration::ZERO),
+                Outlook::Revoked(within) => (Some(Why::Revoked), within.min(grace)),
+                Outlook::Losing(within) => (Some(Why::Losing), within),
+                Outlook::Lost => (Some(Why::Losing), Duration::ZERO),
+            };
+            if let Some(why) = why {
+                Stopping::begin(&mut stop, why, within, &self.leash);
+            }
+            if stop.as_mut().is_some_and(|stop| stop.is_overdue(&self.leash)) {
+                return Over::Stuck;
+            }
+        };
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back();
+        }
+        match status {
+            Ok(status) => Over::Ended(status, stop.map(|stop| stop.why)),
+            // Its thread is gone, and nobody knows of the command.
+            Err(_) => Over::Stuck,
+        }
+    }
+
+    fn lend(&self) {
+        if let Some(terminal) = self.terminal.as_ref().filter(|terminal| !terminal.is_lent()) {
+            terminal.lend();
+        }
+    }
+}
+
+/// A thread that does `work` with what it is sent; nothing, if the sender is dropped.
+fn thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce(T) + Send + 'static,
+) -> Result<mpsc::Sender<T>, Failure> {
+    let (sender, given) = mpsc::channel();
+    let work = move || {
+        if let Ok(given) = given.recv() {
+            work(given);
+        }
+    };
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|error| Failure::new(exit::INTERNAL, format!("no thread for the command: {error}")))?;
+    Ok(sender)
+}
+
+/// A command that was told to stop.
+struct Stopping {
+    why: Why,
+    kill_at: Duration,
+    killed_at: Option<Duration>,
+}
+
+impl Stopping {
+    /// Sends TERM, with KILL to follow. If it was stopping already, that may come sooner.
+    fn begin(stop: &mut Option<Stopping>, why: Why, within: Duration, leash: &Leash) {
+        let kill_at = boottime() + within;
+        match stop {
+            None => {
+                leash.signal(Signal::SIGTERM);
+                *stop = Some(Stopping { why, kill_at, killed_at: None });
+            }
+            Some(stop) => {
+                if matches!(why, Why::Signal(_)) {
+                    stop.why = why;
+                }
+                stop.kill_at = stop.kill_at.min(kill_at);
+            }
+        }
+    }
+
+    /// Sends KILL when its time has come; true if even that has not helped for long.
+    fn is_overdue(&mut self, leash: &Leash) -> bool {
+        const LONG: Duration = Duration::from_secs(5);
+        let now = boottime();
+        match self.killed_at {
+            None if now >= self.kill_at => {
+                leash.signal(Signal::SIGKILL);
+                self.killed_at = Some(now);
+                false
+            }
+            None => false,
+            Some(killed_at) => now.saturating_sub(killed_at) > LONG,
+        }
+    }
+}
