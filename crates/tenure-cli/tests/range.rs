@@ -103,6 +103,18 @@ fn s6_ranges_of_a_command_that_can_not_be_killed_are_left_to_expire() {
 }
 
 #[test]
+fn s6_ranges_are_not_handed_back_when_a_signal_can_not_end_the_command() {
+    let bench = Bench::new();
+    let mut range = start_escapee(&bench, "60s", "100ms");
+    let pid = bench.await_number("pid");
+    range.signal(Signal::SIGTERM);
+    assert_eq!(range.wait(), 76);
+    assert!(bench.read("errors").contains("left to expire"), "{}", bench.read("errors"));
+    assert_eq!(bench.run(&["range", "s", "0..10", "--", "true"]).code, 75, "CMD is known not to be over");
+    wait_until("the watchdog to end what it finds", || !is_alive(pid));
+}
+
+#[test]
 fn s6_a_second_signal_leaves_the_ranges_to_expire() {
     let bench = Bench::new();
     let mut range = start_escapee(&bench, "60s", "1h");
