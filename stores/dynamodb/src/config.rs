@@ -1,0 +1,278 @@
+//! Which table, how it is reached, and how it is used.
+
+use std::fmt;
+use std::time::Duration;
+use tenure_core::StoreError;
+use url::{Host, Url};
+
+/// Which table, how it is reached, and how it is used. Everything is checked before any I/O.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DynamoConfig {
+    pub(crate) table: String,
+    pub(crate) namespace: String,
+    pub(crate) region: Option<String>,
+    pub(crate) endpoint: Option<String>,
+    pub(crate) profile: Option<String>,
+    pub(crate) timeout: Duration,
+    pub(crate) attested_ages: bool,
+    pub(crate) plain_text: bool,
+    pub(crate) one_region: Option<String>,
+}
+
+impl DynamoConfig {
+    /// The longest time that one request may take.
+    pub const MAX_TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// The table of this name. Region and credentials come from where every AWS program has them, unless said otherwise.
+    #[must_use]
+    pub fn new(table: impl Into<String>) -> Self {
+        DynamoConfig {
+            table: table.into(),
+            namespace: "default".to_owned(),
+            region: None,
+            endpoint: None,
+            profile: None,
+            timeout: Duration::from_secs(5),
+            attested_ages: true,
+            plain_text: false,
+            one_region: None,
+        }
+    }
+
+    /// What follows `dynamodb:` in a URL: `//TABLE?region=…&namespace=…&endpoint=…`. Further options are `profile`,
+    /// `timeout_ms`, `attested_ages=no`, `plain_text=yes` and `one_region`; each is the method of that name.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the option and those that there are. A password is never repeated.
+    pub fn from_url(rest: &str) -> Result<Self, StoreError> {
+        const HINT: &str = "write dynamodb://TABLE?region=REGION&namespace=NAME";
+        let bad = |text: String| StoreError::invalid(text);
+        let url = Url::parse(&format!("dynamodb:{rest}"))
+            .map_err(|error| bad(format!("the URL of the DynamoDB store can't be read ({error}); {HINT}")))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(bad(format!(
+                "credentials don't belong in the URL of a DynamoDB store, where `ps` shows them: set AWS_PROFILE, or \
+                 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; {HINT}"
+            )));
+        }
+        let table = url.host_str().unwrap_or_default();
+        if table.is_empty() || url.port().is_some() || !matches!(url.path(), "" | "/") {
+            return Err(bad(format!("the URL of the DynamoDB store names no table; {HINT}")));
+        }
+        let mut config = DynamoConfig::new(table);
+        for (name, value) in url.query_pairs() {
+            let value = value.into_owned();
+            config = match &*name {
+                "region" => config.region(value),
+                "namespace" => config.namespace(value),
+                "endpoint" => config.endpoint(value),
+                "profile" => config.profile(value),
+                "one_region" => config.one_region(value),
+                "timeout_ms" => config.timeout(Duration::from_millis(value.parse().map_err(|_| {
+                    bad(format!("timeout_ms={value:?} is no number of milliseconds; write timeout_ms=5000"))
+                })?)),
+                "attested_ages" => {
+                    let attested_ages = yes(&name, &value)?;
+                    config.attested_ages(attested_ages)
+                }
+                "plain_text" => {
+                    let plain_text = yes(&name, &value)?;
+                    config.plain_text(plain_text)
+                }
+                other => {
+                    return Err(bad(format!(
+                        "a DynamoDB store has no option {other:?}; there are region, namespace, endpoint, profile, \
+                         timeout_ms, attested_ages, plain_text and one_region"
+                    )));
+                }
+            };
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// Which of the table's namespaces: 1 to 512 bytes, `default` unless said otherwise. Each is a set of records of its
+    /// own, so that many applications share a table.
+    #[must_use]
+    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+        DynamoConfig { namespace: namespace.into(), ..self }
+    }
+
+    /// The table's region. Otherwise it is looked for in AWS_REGION, the profile and the host's own metadata.
+    #[must_use]
+    pub fn region(self, region: impl Into<String>) -> Self {
+        DynamoConfig { region: Some(region.into()), ..self }
+    }
+
+    /// Another endpoint than the region's own, such as `http://127.0.0.1:8000`.
+    #[must_use]
+    pub fn endpoint(self, endpoint: impl Into<String>) -> Self {
+        DynamoConfig { endpoint: Some(endpoint.into()), ..self }
+    }
+
+    /// The profile of the AWS configuration files that credentials and region are taken from.
+    #[must_use]
+    pub fn profile(self, profile: impl Into<String>) -> Self {
+        DynamoConfig { profile: Some(profile.into()), ..self }
+    }
+
+    /// How long one request may take: 10 ms to 60 s, 5 s unless said otherwise. Leases bound it further, by what is left of
+    /// them.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        DynamoConfig { timeout, ..self }
+    }
+
+    /// Whether the ages of records are told by the service's clock, for takeover at first sight. Yes, unless said otherwise.
+    #[must_use]
+    pub fn attested_ages(self, attested_ages: bool) -> Self {
+        DynamoConfig { attested_ages, ..self }
+    }
+
+    /// Whether an endpoint without TLS that is not on loopback is accepted. No, unless said otherwise.
+    #[must_use]
+    pub fn plain_text(self, plain_text: bool) -> Self {
+        DynamoConfig { plain_text, ..self }
+    }
+
+    /// Accepts a global table whose replicas are eventually consistent, where the last writer wins, on the promise that every
+    /// process uses the replica in `region`. In any other region the store does not open.
+    #[must_use]
+    pub fn one_region(self, region: impl Into<String>) -> Self {
+        DynamoConfig { one_region: Some(region.into()), ..self }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let bad = |text: String| Err(StoreError::invalid(text));
+        let DynamoConfig { table, namespace, .. } = self;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if !(3..=255).contains(&table.len()) || !table.bytes().all(is_name) {
+            return bad(format!(
+                "{table:?} can't be a DynamoDB table; its name has 3 to 255 letters, digits, `_`, `.` and `-`"
+            ));
+        }
+        if namespace.is_empty() || namespace.len() > 512 {
+            let bytes = namespace.len();
+            return bad(format!("a namespace of {bytes} bytes is outside 1 to 512; choose another"));
+        }
+        for (what, region) in [("region", &self.region), ("one_region", &self.one_region)] {
+            let is_region =
+                |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+            if let Some(region) = region
+                && !is_region(region)
+            {
+                return bad(format!("{what} {region:?} can't be an AWS region; one is called eu-west-1"));
+            }
+        }
+        if self.timeout < Duration::from_millis(10) || self.timeout > Self::MAX_TIMEOUT {
+            let is = self.timeout;
+            return bad(format!("a timeout of {is:?} is outside 10 ms to 60 s; choose one within"));
+        }
+        self.endpoint.as_deref().map_or(Ok(()), |endpoint| check_endpoint(endpoint, self.plain_text))
+    }
+}
+
+fn check_endpoint(endpoint: &str, plain_text: bool) -> Result<(), StoreError> {
+    let bad = |text: &str| Err(StoreError::invalid(format!("the endpoint of the DynamoDB store {text}")));
+    let Ok(url) = Url::parse(endpoint) else {
+        return bad("is not a URL; write https://HOST or http://127.0.0.1:8000");
+    };
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+        return bad("has more than a host and a port; credentials come from the environment or a profile");
+    }
+    let is_loopback = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => return bad("names no host; write https://HOST or http://127.0.0.1:8000"),
+    };
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if is_loopback || plain_text => Ok(()),
+        "http" => bad("is plain text to another host; use https, or accept that with plain_text=yes"),
+        _ => bad("is neither https nor http; write https://HOST or http://127.0.0.1:8000"),
+    }
+}
+
+fn yes(name: &str, value: &str) -> Result<bool, StoreError> {
+    match value {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(StoreError::invalid(format!("{name}={value:?} is neither yes nor no"))),
+    }
+}
+
+impl fmt::Debug for DynamoConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DynamoConfig")
+            .field("table", &self.table)
+            .field("namespace", &self.namespace)
+            .field("region", &self.region)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a URL with every option; each kind of mistake is named, with a remedy and without a password; plain text only to
+    //! loopback or by the option.
+    use super::*;
+
+    #[test]
+    fn a_url_says_it_all() {
+        let url = "//Jobs_1.x?region=eu-west-1&namespace=a%2Fb%20c&endpoint=http%3A%2F%2F127.0.0.1%3A8000&profile=ops\
+                   &timeout_ms=250&attested_ages=no&plain_text=yes&one_region=eu-west-1";
+        let meant = DynamoConfig::new("Jobs_1.x")
+            .region("eu-west-1")
+            .namespace("a/b c")
+            .endpoint("http://127.0.0.1:8000")
+            .profile("ops")
+            .timeout(Duration::from_millis(250))
+            .attested_ages(false)
+            .plain_text(true)
+            .one_region("eu-west-1");
+        assert_eq!(DynamoConfig::from_url(url), Ok(meant));
+        assert_eq!(DynamoConfig::from_url("//jobs"), Ok(DynamoConfig::new("jobs")));
+        assert_eq!(DynamoConfig::from_url("//jobs?endpoint=http://localhost:1").unwrap().table(), "jobs");
+    }
+
+    #[test]
+    fn mistakes_are_named_with_a_remedy() {
+        for (url, says) in [
+            ("", "names no table"),
+            ("jobs", "names no table"),
+            ("///x", "names no table"),
+            ("//jobs:80", "names no table"),
+            ("//jobs/x", "names no table"),
+            ("//key:hidden@jobs", "AWS_PROFILE"),
+            ("//ab", "3 to 255"),
+            ("//a%20b", "3 to 255"),
+            ("//jobs?regoin=x", "no option \"regoin\"; there are region"),
+            ("//jobs?region=", "eu-west-1"),
+            ("//jobs?region=eu_west", "eu-west-1"),
+            ("//jobs?one_region=x/y", "one_region"),
+            ("//jobs?namespace=", "1 to 512"),
+            ("//jobs?timeout_ms=soon", "no number of milliseconds"),
+            ("//jobs?timeout_ms=9", "10 ms to 60 s"),
+            ("//jobs?timeout_ms=60001", "10 ms to 60 s"),
+            ("//jobs?attested_ages=true", "neither yes nor no"),
+            ("//jobs?endpoint=here", "not a URL"),
+            ("//jobs?endpoint=ftp://h", "neither https nor http"),
+            ("//jobs?endpoint=https://u:hidden@h", "credentials come from"),
+            ("//jobs?endpoint=http://10.0.0.1:8000", "plain_text=yes"),
+            ("//jobs?endpoint=http://localhost.example", "plain_text=yes"),
+        ] {
+            let error = DynamoConfig::from_url(url).unwrap_err().to_string();
+            assert!(error.contains(says) && !error.contains("hidden"), "{url}: {error}");
+        }
+        assert!(DynamoConfig::from_url("//jobs?endpoint=http://10.0.0.1&plain_text=yes").is_ok());
+        assert!(DynamoConfig::from_url("//jobs?endpoint=http://[::1]:8000").is_ok());
+        assert!(DynamoConfig::new("jobs").namespace("x".repeat(513)).check().is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! The service's own clock, as far as its answers tell: each has a `Date`, in whole seconds.
+//!
+//! A record's age must never be over the truth. So what is written into a record is the latest that the service's clock can
+//! show when the write is *sent*, and what is compared with that is the date of an answer, which is the earliest that it
+//! shows now. The age is short of the truth by up to two seconds and a round trip. This host's clocks only bridge the time
+//! from the last answer to the next write, by elapsed time that suspend does not hide, and with a margin for its rate.
+
+use aws_sdk_dynamodb::config::interceptors::{
+    BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+};
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
+use aws_smithy_types::config_bag::{Storable, StoreReplace};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure_core::{Clock, Tick};
+
+/// How far the rates of two clocks may be apart, as one part in so many.
+const DRIFT: u64 = 10;
+
+/// What is known of the service's clock. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Dates {
+    clock: Arc<dyn Clock>,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The date of the last answer, in milliseconds since 1970.
+    latest: Option<u64>,
+    ceiling: Option<Ceiling>,
+}
+
+/// The service's clock shows no more than `millis` at `at`.
+#[derive(Debug, Clone, Copy)]
+struct Ceiling {
+    millis: u64,
+    at: Tick,
+}
+
+impl Ceiling {
+    fn at(self, now: Tick) -> u64 {
+        let elapsed = millis_up(now.since(self.at));
+        self.millis.saturating_add(elapsed).saturating_add(elapsed.div_ceil(DRIFT))
+    }
+}
+
+fn millis_up(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+impl Dates {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Dates { clock, known: Arc::default() }
+    }
+
+    /// The least that the service's clock showed when it last answered, in milliseconds since 1970.
+    pub(crate) fn at_least(&self) -> Option<u64> {
+        self.known().latest
+    }
+
+    /// The most that it can show now.
+    pub(crate) fn at_most(&self) -> Option<u64> {
+        let now = self.clock.held();
+        self.known().ceiling.map(|ceiling| ceiling.at(now))
+    }
+
+    /// An answer to a request that was sent at `sent` has this date.
+    fn seen(&self, sent: Tick, seconds: u64) {
+        let now = self.clock.held();
+        let date = seconds.saturating_mul(1000);
+        // Dates are cut to seconds, and the answer was made no earlier than the request was sent.
+        let fresh = Ceiling { millis: date.saturating_add(1000), at: sent };
+        let mut known = self.known();
+        known.latest = Some(date);
+        let keep = |old: &Ceiling| {
+            let is_lower = old.at(now) < fresh.at(now);
+            // One that an answer contradicts is from before the service's clock was set.
+            is_lower && old.at(now) >= date
+        };
+        known.ceiling = Some(known.ceiling.filter(keep).unwrap_or(fresh));
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Dates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Dates").field(&*self.known()).finish()
+    }
+}
+
+/// When a request was sent, kept beside it until its answer comes.
+#[derive(Debug, Clone, Copy)]
+struct Sent(Tick);
+
+impl Storable for Sent {
+    type Storer = StoreReplace<Sent>;
+}
+
+impl Intercept for Dates {
+    fn name(&self) -> &'static str {
+        "tenure-dates"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _request: &BeforeTransmitInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        bag: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        bag.interceptor_state().store_put(Sent(self.clock.held()));
+        Ok(())
+    }
+
+    fn read_before_deserialization(
+        &self,
+        answer: &BeforeDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        bag: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let date = answer.response().headers().get("date");
+        let date = date.and_then(|date| DateTime::from_str(date, DateTimeFormat::HttpDate).ok());
+        // An answer without a date, or with one before 1970, tells nothing.
+        let seconds = date.and_then(|date| u64::try_from(date.secs()).ok());
+        if let (Some(seconds), Some(Sent(sent))) = (seconds, bag.load::<Sent>().copied()) {
+            self.seen(sent, seconds);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: nothing is known before the first answer; the ceiling is never below the truth, whatever part of a second the
+    //! date has lost, however slow the answer was, and though this host's clock is slow by a tenth; it is as low as the best
+    //! of the answers allows; a service whose clock is set, to either side, is followed.
+    use super::*;
+    use tenure_testkit::ManualClock;
+
+    fn dates() -> (Dates, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::new());
+        (Dates::new(clock.clone()), clock)
+    }
+
+    #[test]
+    fn nothing_is_known_without_an_answer() {
+        let (dates, _) = dates();
+        assert_eq!((dates.at_least(), dates.at_most()), (None, None));
+    }
+
+    #[test]
+    fn the_bounds_hold_the_truth_between_them() {
+        for started in [0, 1, 499, 999] {
+            for (to, from) in [(0, 0), (300, 0), (0, 300), (2000, 1500)] {
+                let (dates, clock) = dates();
+                let truth = |clock: &ManualClock, began: u64| began + clock.now().held.0 / 1_000_000;
+                let began = 1_700_000_000_000 + started;
+                for _ in 0..5 {
+                    let sent = clock.held();
+                    clock.advance(Duration::from_millis(to));
+                    let date = truth(&clock, began) / 1000;
+                    clock.advance(Duration::from_millis(from));
+                    dates.seen(sent, date);
+                    let now = truth(&clock, began);
+                    let (least, most) = (dates.at_least().unwrap(), dates.at_most().unwrap());
+                    assert!(least <= now && now <= most, "{least} {now} {most}");
+                    // Besides the second and the round trip, only the margin for the clock's rate.
+                    let slack = 1000 + to + from + (to + from) / DRIFT + 2;
+                    assert!(most - now <= slack, "{} over", most - now);
+                    clock.advance(Duration::from_millis(730));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_clock_here_does_not_lower_the_ceiling() {
+        let (dates, clock) = dates();
+        dates.seen(clock.held(), 1000);
+        clock.advance(Duration::from_secs(10));
+        // Eleven seconds have passed in truth.
+        assert_eq!(dates.at_most(), Some(1_001_000 + 11_000));
+    }
+
+    #[test]
+    fn the_best_answer_counts() {
+        let (dates, clock) = dates();
+        dates.seen(clock.held(), 1000);
+        clock.advance(Duration::from_millis(200));
+        dates.seen(clock.held(), 1001);
+        assert_eq!(dates.at_most(), Some(1_001_220), "the turn of the second tells more than the new date");
+        clock.advance(Duration::from_millis(700));
+        dates.seen(clock.held(), 1000);
+        assert_eq!(dates.at_most(), Some(1_001_000), "and a second that lasts less than was feared, more than that");
+    }
+
+    #[test]
+    fn a_service_whose_clock_is_set_is_followed() {
+        let (dates, clock) = dates();
+        dates.seen(clock.held(), 1000);
+        dates.seen(clock.held(), 5000);
+        assert_eq!((dates.at_least(), dates.at_most()), (Some(5_000_000), Some(5_001_000)));
+        dates.seen(clock.held(), 70);
+        assert_eq!((dates.at_least(), dates.at_most()), (Some(70_000), Some(71_000)));
+    }
+}

@@ -1,0 +1,155 @@
+//! What DynamoDB's errors mean to the caller.
+//!
+//! Whether a call took effect is certain where the service refused it, or where it was never sent. All else is unknown for a
+//! write. Texts name the table and the remedy. The service's own words are repeated only where they can't hold what was
+//! signed.
+
+use crate::table::Place;
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use std::error::Error;
+use tenure_core::StoreError;
+
+/// Whether a call changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Read,
+    Write,
+}
+
+/// The error of a call to the service.
+pub(crate) fn failed<E>(place: &Place, call: Call, error: &SdkError<E, HttpResponse>) -> StoreError
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    match error {
+        SdkError::ServiceError(refusal) => {
+            let status = refusal.raw().status().as_u16();
+            refused(place, call, status, refusal.err().code(), refusal.err().message())
+        }
+        SdkError::ConstructionFailure(_) => not_sent(place, error),
+        SdkError::DispatchFailure(failure) => {
+            let was_sent = !(failure.is_user() || is_unsent(failure.as_connector_error().map(|e| e as &dyn Error)));
+            if was_sent { unanswered(place, call, error) } else { not_sent(place, error) }
+        }
+        _ => unanswered(place, call, error),
+    }
+}
+
+/// The service refused a call, by an error code of its own.
+fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: Option<&str>) -> StoreError {
+    let code = code.unwrap_or("no code");
+    let said = message.unwrap_or("no more was said");
+    match code {
+        "ResourceNotFoundException" => StoreError::unavailable(format!(
+            "{place}: there is no such table; check its name and its region, or create it with `tenure doctor --create-table`"
+        )),
+        "ProvisionedThroughputExceededException"
+        | "ThrottlingException"
+        | "RequestLimitExceeded"
+        | "LimitExceededException" => StoreError::unavailable(format!(
+            "{place}: throttled ({code}); raise the table's capacity, or bill it on demand"
+        )),
+        "AccessDeniedException" => StoreError::invalid(format!(
+            "{place}: access denied; the role needs the actions of the crate's docs/iam-policy.json on this table ({said})"
+        )),
+        "ExpiredTokenException" | "ExpiredToken" => StoreError::unavailable(format!(
+            "{place}: the credentials have expired; renew them (aws sso login, or a new session token)"
+        )),
+        "UnrecognizedClientException" | "InvalidClientTokenId" | "MissingAuthenticationTokenException" => {
+            StoreError::invalid(format!(
+                "{place}: the service does not know these credentials ({code}); check AWS_PROFILE or AWS_ACCESS_KEY_ID"
+            ))
+        }
+        // What was signed holds the session's token, so the service's words are not repeated.
+        "InvalidSignatureException" | "IncompleteSignatureException" => StoreError::invalid(format!(
+            "{place}: the signature was refused ({code}); check the secret key, the region, and this host's clock"
+        )),
+        "RequestExpired" | "RequestTimeTooSkewed" | "RequestInTheFuture" => StoreError::unavailable(format!(
+            "{place}: the service's clock and this host's are too far apart ({code}); set this host's clock"
+        )),
+        "ItemCollectionSizeLimitExceededException" => StoreError::unavailable(format!(
+            "{place}: the namespace has reached 10 GB, the limit of a table with local indexes; remove the indexes, or old \
+             records with `tenure gc`"
+        )),
+        "TransactionConflictException" | "TransactionInProgressException" => StoreError::unavailable(format!(
+            "{place}: a transaction is under way on the same item; nothing was written"
+        )),
+        "ReplicatedWriteConflictException" => StoreError::unavailable(format!(
+            "{place}: another region writes the same item; nothing was written"
+        )),
+        "ValidationException" if is_about_keys(said) => StoreError::invalid(wrong_keys(place, said)),
+        "ValidationException" => {
+            StoreError::invalid(format!("{place}: the service does not accept the request ({said})"))
+        }
+        _ if status >= 500 && call == Call::Write => StoreError::unknown(format!(
+            "{place}: the service failed ({code}); the write may or may not have taken effect"
+        )),
+        _ => StoreError::unavailable(format!("{place}: the service refused the request ({status} {code})")),
+    }
+}
+
+fn is_about_keys(said: &str) -> bool {
+    let said = said.to_lowercase();
+    // As when a table was replaced by another of the same name while in use.
+    ["provided key element does not match", "missing the key", "key schema", "number of conditions on the keys"]
+        .iter()
+        .any(|words| said.contains(words))
+}
+
+pub(crate) fn wrong_keys(place: &Place, found: &str) -> String {
+    format!(
+        "{place}: the table's keys are not tenure's, a HASH key \"namespace\" and a RANGE key \"key\", both of type S \
+         ({found}); name another table, or create one with `tenure doctor --create-table`"
+    )
+}
+
+/// The request never left this host, or was not even made.
+fn not_sent(place: &Place, error: &(dyn Error + 'static)) -> StoreError {
+    let why = causes(error);
+    let remedy = if why.contains("credential") || why.contains("identity") {
+        "there are no credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    } else {
+        "the service can't be reached; check the region, the endpoint and the network"
+    };
+    StoreError::unavailable(format!("{place}: {remedy} ({why})"))
+}
+
+fn unanswered(place: &Place, call: Call, error: &(dyn Error + 'static)) -> StoreError {
+    let why = causes(error);
+    match call {
+        Call::Read => StoreError::unavailable(format!("{place}: no answer ({why})")),
+        Call::Write => {
+            StoreError::unknown(format!("{place}: no answer to a write ({why}); it may or may not have taken effect"))
+        }
+    }
+}
+
+/// Whether a failure is one of those after which no byte of a request can have been sent.
+fn is_unsent(error: Option<&(dyn Error + 'static)>) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    chain(error).any(|cause| {
+        let refused = cause.downcast_ref::<std::io::Error>().is_some_and(|error| {
+            matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
+        });
+        let said = cause.to_string();
+        refused || said.contains("dns error") || said.contains("credential") || said.contains("identity resolver")
+    })
+}
+
+fn chain<'e>(error: Option<&'e (dyn Error + 'static)>) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(error, |error: &&'e (dyn Error + 'static)| (*error).source())
+}
+
+/// An error with what caused it, in one line.
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for cause in chain(Some(error)) {
+        let text = cause.to_string();
+        // Many say again what their source says.
+        if !texts.iter().any(|earlier| earlier.contains(&text)) {
+            texts.push(text);
+        }
+    }
+    texts.join(": ")
+}

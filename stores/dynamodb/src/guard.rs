@@ -1,0 +1,60 @@
+//! A tenure as a condition of the caller's own transaction.
+
+use crate::item::{self, FENCE, RIDE_FENCE, RIDE_KEY, TENURE};
+use crate::read;
+use crate::store::Inner;
+use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
+use tenure_core::{Fence, Key, Ride, StoreError};
+
+pub(crate) async fn checks(
+    inner: &Inner,
+    key: &Key,
+    fence: Fence,
+) -> Result<Vec<TransactWriteItem>, StoreError> {
+    let standing = read::one(inner, key).await?;
+    let ride = standing.and_then(|standing| standing.record.tenure).and_then(|tenure| tenure.ride);
+    let lease = check(inner, key, fence, ride.as_ref())?;
+    match ride {
+        None => Ok(vec![lease]),
+        Some(ride) => Ok(vec![lease, beats(inner, &ride)?]),
+    }
+}
+
+/// The claim itself: a fence is that of one tenure alone, so key and fence say which is meant.
+fn check(inner: &Inner, key: &Key, fence: Fence, ride: Option<&Ride>) -> Result<TransactWriteItem, StoreError> {
+    let check = ConditionCheck::builder()
+        .expression_attribute_names("#f", FENCE)
+        .expression_attribute_names("#t", TENURE)
+        .expression_attribute_names("#k", RIDE_KEY)
+        .expression_attribute_values(":f", item::number(fence));
+    let check = match ride {
+        // It must ride on the session that the other condition is about, or on none.
+        None => check.condition_expression("#f = :f AND attribute_exists(#t) AND attribute_not_exists(#k)"),
+        Some(ride) => check
+            .condition_expression("#f = :f AND attribute_exists(#t) AND #k = :k AND #r = :r")
+            .expression_attribute_names("#r", RIDE_FENCE)
+            .expression_attribute_values(":k", item::text(ride.session.as_str()))
+            .expression_attribute_values(":r", item::number(ride.fence)),
+    };
+    in_transaction(inner, key, check)
+}
+
+/// The session of a claim that rides.
+fn beats(inner: &Inner, ride: &Ride) -> Result<TransactWriteItem, StoreError> {
+    let check = ConditionCheck::builder()
+        .condition_expression("#f = :f AND attribute_exists(#t)")
+        .expression_attribute_names("#f", FENCE)
+        .expression_attribute_names("#t", TENURE)
+        .expression_attribute_values(":f", item::number(ride.fence));
+    in_transaction(inner, &ride.session, check)
+}
+
+fn in_transaction(
+    inner: &Inner,
+    key: &Key,
+    check: aws_sdk_dynamodb::types::builders::ConditionCheckBuilder,
+) -> Result<TransactWriteItem, StoreError> {
+    let check = check.table_name(&inner.place.table).set_key(Some(inner.keys(key))).build();
+    let check = check.map_err(|error| StoreError::invalid(format!("{}: {error}", inner.place)))?;
+    Ok(TransactWriteItem::builder().condition_check(check).build())
+}

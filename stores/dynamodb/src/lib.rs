@@ -1,0 +1,15 @@
+//! x
+mod config;
+mod connect;
+mod dates;
+mod error;
+mod guard;
+mod item;
+mod read;
+mod store;
+mod table;
+mod write;
+
+pub use config::DynamoConfig;
+pub use store::DynamoStore;
+pub use aws_sdk_dynamodb;

@@ -1,0 +1,127 @@
+//! Reads: of one record, of several, of a listing. All of them strongly consistent: a stale read would only be a wasted
+//! attempt, but it would also date a silence wrongly.
+
+use crate::error::{Call, failed};
+use crate::item::{self, Item, KEY, NAMESPACE};
+use crate::store::Inner;
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tenure_core::{Key, StoreError, Stored};
+use tenure_store::Listed;
+
+/// The most keys that one BatchGetItem takes.
+const BATCH: usize = 100;
+/// How often what was left unprocessed is asked for again.
+const ROUNDS: u32 = 8;
+
+pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, StoreError> {
+    match item(inner, key).await? {
+        Some(item) => inner.stored(key, &item).map(Some),
+        None => Ok(None),
+    }
+}
+
+pub(crate) async fn item(inner: &Inner, key: &Key) -> Result<Option<Item>, StoreError> {
+    let request = inner.client.get_item().table_name(&inner.place.table).set_key(Some(inner.keys(key)));
+    let answer = request.consistent_read(true).send().await;
+    Ok(answer.map_err(|error| failed(&inner.place, Call::Read, &error))?.item)
+}
+
+pub(crate) async fn many(inner: &Inner, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+    // DynamoDB refuses a batch that names a key twice.
+    let distinct: Vec<&Key> = keys.iter().collect::<BTreeSet<_>>().into_iter().collect();
+    let mut found = Vec::new();
+    for batch in distinct.chunks(BATCH) {
+        let wanted = batch.iter().map(|key| inner.keys(key)).collect();
+        found.extend(batch_get(inner, wanted).await?);
+    }
+    Ok(found)
+}
+
+async fn batch_get(inner: &Inner, mut wanted: Vec<Item>) -> Result<Vec<Listed>, StoreError> {
+    let table = &inner.place.table;
+    let mut found = Vec::new();
+    for round in 0..ROUNDS {
+        let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
+        let keys = keys.map_err(|error| StoreError::invalid(format!("{}: {error}", inner.place)))?;
+        let answer = inner.client.batch_get_item().request_items(table, keys).send().await;
+        let answer = answer.map_err(|error| failed(&inner.place, Call::Read, &error))?;
+        for item in answer.responses().and_then(|tables| tables.get(table)).into_iter().flatten() {
+            found.push(listed(inner, item)?);
+        }
+        wanted = answer
+            .unprocessed_keys()
+            .and_then(|tables| tables.get(table))
+            .map_or_else(Vec::new, |rest| rest.keys().to_vec());
+        if wanted.is_empty() {
+            return Ok(found);
+        }
+        // The table is throttled, or the answer was too large for one.
+        tokio::time::sleep(Duration::from_millis(10) * 2u32.pow(round)).await;
+    }
+    Err(StoreError::unavailable(format!(
+        "{}: throttled; {} of the records asked for were not read; raise the table's capacity, or bill it on demand",
+        inner.place,
+        wanted.len()
+    )))
+}
+
+fn listed(inner: &Inner, item: &Item) -> Result<Listed, StoreError> {
+    let key = item::key(item)?;
+    let stored = inner.stored(&key, item);
+    Ok(Listed { key, stored })
+}
+
+pub(crate) async fn list(
+    inner: &Inner,
+    prefix: &str,
+    after: Option<&Key>,
+    limit: usize,
+) -> Result<Vec<Listed>, StoreError> {
+    let mut found = Vec::new();
+    // No key is that long, and DynamoDB would refuse the question.
+    if limit == 0 || prefix.len() > Key::MAX_BYTES {
+        return Ok(found);
+    }
+    let mut start = match after {
+        Some(after) if after.as_str().starts_with(prefix) => Some(inner.keys(after)),
+        // Beyond the last key with that prefix.
+        Some(after) if after.as_str() > prefix => return Ok(found),
+        _ => None,
+    };
+    while found.len() < limit {
+        let most = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
+        let answer = query(inner, prefix).set_exclusive_start_key(start).limit(most).send().await;
+        let answer = answer.map_err(|error| failed(&inner.place, Call::Read, &error))?;
+        for item in answer.items() {
+            found.push(listed(inner, item)?);
+        }
+        // A page may be short, or empty, without being the last.
+        start = answer.last_evaluated_key;
+        if start.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn query(
+    inner: &Inner,
+    prefix: &str,
+) -> aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder {
+    let query = inner
+        .client
+        .query()
+        .table_name(&inner.place.table)
+        .consistent_read(true)
+        .expression_attribute_names("#n", NAMESPACE)
+        .expression_attribute_values(":n", AttributeValue::S(inner.namespace.clone()));
+    if prefix.is_empty() {
+        return query.key_condition_expression("#n = :n");
+    }
+    query
+        .key_condition_expression("#n = :n AND begins_with(#k, :k)")
+        .expression_attribute_names("#k", KEY)
+        .expression_attribute_values(":k", item::text(prefix))
+}

@@ -1,0 +1,202 @@
+//! The store itself.
+
+use crate::config::DynamoConfig;
+use crate::connect::{connect, harnessed};
+use crate::dates::Dates;
+use crate::item::{self, Item};
+use crate::table::{self, Place};
+use crate::{guard, read, write};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::TransactWriteItem;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::op::{Listed, Outcome, Write};
+use tenure_core::{Clock, Fence, Key, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Expiry, Store};
+
+/// Records in one namespace of a DynamoDB table. Clones share their connections.
+#[derive(Clone)]
+pub struct DynamoStore {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) client: Client,
+    pub(crate) place: Place,
+    pub(crate) namespace: String,
+    pub(crate) dates: Option<Dates>,
+    id: String,
+    capabilities: Capabilities,
+}
+
+impl DynamoStore {
+    /// Opens the store, with region and credentials as every AWS program finds them unless the configuration names them. It
+    /// looks at the table once (`DescribeTable`), and never makes it.
+    ///
+    /// `clock` bridges the time between the service's own dates: `tenure::clock::system()`.
+    ///
+    /// # Errors
+    /// Each names the table and the remedy. `Invalid`: the configuration, or a table that is not fit for leases, or a role that
+    /// may not use it. `Unavailable`: no such table, or the service can't be reached, or there are no credentials.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed, so nothing is left behind.
+    pub async fn open(config: DynamoConfig, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        config.check()?;
+        let client = connect(&config).await?;
+        Self::start(&client, config, clock).await
+    }
+
+    /// Opens the store with a client of the caller's own, whose region, endpoint, credentials, connections and interceptors are
+    /// used. Its retries and timeouts are not: see [`DynamoConfig::timeout`].
+    ///
+    /// # Errors
+    /// As [`Self::open`]; and `Invalid` when the configuration names what the client has of its own.
+    ///
+    /// # Cancel safety
+    /// As [`Self::open`].
+    pub async fn with_client(
+        client: &Client,
+        config: DynamoConfig,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        config.check()?;
+        if config.region.is_some() || config.endpoint.is_some() || config.profile.is_some() {
+            return Err(StoreError::invalid(
+                "a client has a region, an endpoint and credentials of its own; leave them out of the configuration",
+            ));
+        }
+        Self::start(client, config, clock).await
+    }
+
+    /// Makes the table, billed on demand, and waits until it can be used. False if there was one of that name already, which
+    /// is left as it is.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// The table may have been made, or not.
+    pub async fn create_table(config: &DynamoConfig) -> Result<bool, StoreError> {
+        config.check()?;
+        let client = connect(config).await?;
+        let place = place(&client, config);
+        let clock = Dates::new(Arc::new(NoClock));
+        table::create(&harnessed(&client, config.timeout, clock), &place).await
+    }
+
+    async fn start(client: &Client, config: DynamoConfig, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let dates = Dates::new(clock);
+        let client = harnessed(client, config.timeout, dates.clone());
+        let place = place(&client, &config);
+        let table = table::examine(&client, &place, config.one_region.as_deref()).await?;
+        // The answer to that was the first to tell the service's time, if it tells it at all.
+        let dates = (config.attested_ages && dates.at_least().is_some()).then_some(dates);
+        let expiry = if dates.is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let mut capabilities =
+            Capabilities::native(Duration::from_secs(1)).expiring(expiry).without_watch();
+        capabilities.batch = write::MOST;
+        let id = format!("dynamodb:{table}/{}", config.namespace);
+        let inner = Inner { client, place, namespace: config.namespace, dates, id, capabilities };
+        Ok(DynamoStore { inner: Arc::new(inner) })
+    }
+
+    /// Conditions for the caller's own `TransactWriteItems` in the same region: with them, the transaction is refused unless
+    /// the record of `key` shows a tenure with the fence `fence`, and, if that tenure rides a session, the session's record
+    /// the fence that it rode on, and a tenure. So it can't land after the loss of the lease, however late it is, and whatever
+    /// the clocks did.
+    ///
+    /// There are one or two of them. The session is looked up by one read, which takes nothing away from the conditions: if
+    /// the lease is lost meanwhile, they don't hold. They hold for as long as the lease does, and can be used many times. The
+    /// role needs `dynamodb:ConditionCheckItem`.
+    ///
+    /// `key` is the key as it is in this namespace. A lease that was acquired through a `PrefixedStore` has its prefix there
+    /// before the key; if it rides on a session, the conditions never hold, because the session's key in the record lacks the
+    /// prefix: give such a lease a ttl of its own.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn guard(&self, key: &Key, fence: Fence) -> Result<Vec<TransactWriteItem>, StoreError> {
+        guard::checks(&self.inner, key, fence).await
+    }
+}
+
+fn place(client: &Client, config: &DynamoConfig) -> Place {
+    let region = client.config().region().map_or("an unknown region", |region| region.as_ref());
+    Place { table: config.table.clone(), region: region.to_owned(), endpoint: config.endpoint.clone() }
+}
+
+/// Where nothing is dated.
+struct NoClock;
+
+impl Clock for NoClock {
+    fn now(&self) -> tenure_core::Now {
+        let start = tenure_core::Tick(0);
+        tenure_core::Now { held: start, waited: start, wall: tenure_core::Wall(0) }
+    }
+}
+
+impl Inner {
+    /// The record of an item.
+    pub(crate) fn stored(&self, key: &Key, item: &Item) -> Result<Stored, StoreError> {
+        item::stored(key, item, self.dates.as_ref().and_then(Dates::at_least))
+    }
+
+    pub(crate) fn keys(&self, key: &Key) -> Item {
+        [(item::NAMESPACE, &*self.namespace), (item::KEY, key.as_str())]
+            .map(|(name, value)| (name.to_owned(), item::text(value)))
+            .into()
+    }
+}
+
+impl fmt::Debug for DynamoStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DynamoStore")
+            .field("table", &self.inner.place.table)
+            .field("namespace", &self.inner.namespace)
+            .field("id", &self.inner.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for DynamoStore {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities
+    }
+
+    fn id(&self) -> String {
+        self.inner.id.clone()
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        read::one(&self.inner, key).await
+    }
+
+    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+        read::many(&self.inner, keys).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        write::one(&self.inner, &write).await
+    }
+
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        write::many(&self.inner, writes).await
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        read::list(&self.inner, prefix, after, limit).await
+    }
+
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        write::remove(&self.inner, key, version).await
+    }
+
+    fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {
+        Err(StoreError::unsupported("DynamoDB does not tell of changes by itself; poll instead"))
+    }
+}

@@ -1,0 +1,222 @@
+//! Conditional writes. Each is one `UpdateItem`; the refusal of one brings the standing record along.
+//!
+//! `PutItem` is never used: a role without it, and without `DeleteItem`, can't throw a record away without a condition.
+
+use crate::dates::Dates;
+use crate::error::{Call, failed};
+use crate::item::{self, BYTES, FENCE, Item, KEY, RECORD, TENURE, VERSION};
+use crate::read;
+use crate::store::Inner;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenure_core::op::{Expect, Outcome, Write};
+use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::codec;
+use tokio::task::JoinSet;
+
+/// The most writes that one call takes. DynamoDB has no request for many writes, each on its own condition, that a role
+/// without `PutItem` may make; so they are requests of their own.
+pub(crate) const MOST: usize = 100;
+/// How many of them are under way at a time.
+const AT_ONCE: usize = 25;
+/// How often a vacant key is tried whose fence others raise meanwhile.
+const ROUNDS: usize = 8;
+
+/// What a single request asks for.
+#[derive(Debug, Clone, Copy)]
+enum Condition {
+    Absent,
+    /// Nothing, or a vacant record with a lower fence.
+    VacantBelow(Fence),
+    Unchanged(Version),
+}
+
+pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
+    let Write { key, expect, record } = write;
+    let condition = match *expect {
+        Expect::Absent => Condition::Absent,
+        Expect::Vacant => Condition::VacantBelow(record.fence),
+        Expect::Unchanged(version) => Condition::Unchanged(version),
+    };
+    let mut outcome = attempt(inner, key, condition, record).await?;
+    for _ in 0..ROUNDS {
+        let standing = match &outcome {
+            Outcome::Lost(Some(standing)) if *expect == Expect::Vacant && standing.record.tenure.is_none() => standing,
+            _ => return Ok(outcome),
+        };
+        // Our clock is behind that of the last holder: count on from its fence, on just the version that has it.
+        let fence = standing.record.fence.next(record.fence)?;
+        let raised = Record { fence, ..record.clone() };
+        outcome = attempt(inner, key, Condition::Unchanged(standing.version), &raised).await?;
+    }
+    Err(StoreError::unavailable(format!("{}: the vacant key {key} changes too often; try again", inner.place)))
+}
+
+/// One request, and the outcome of it.
+async fn attempt(
+    inner: &Inner,
+    key: &Key,
+    condition: Condition,
+    record: &Record,
+) -> Result<Outcome, StoreError> {
+    let encoded = codec::encode(record)?;
+    let written = inner.dates.as_ref().and_then(Dates::at_most);
+    let mut request = inner
+        .client
+        .update_item()
+        .table_name(&inner.place.table)
+        .set_key(Some(inner.keys(key)))
+        .return_values_on_condition_check_failure(AllOld);
+    let (mut set, mut remove) = (Vec::new(), Vec::new());
+    for (n, (name, value)) in item::attributes(record, encoded, written).into_iter().enumerate() {
+        request = request.expression_attribute_names(format!("#{n}"), name);
+        match value {
+            Some(value) => {
+                request = request.expression_attribute_values(format!(":{n}"), value);
+                set.push(format!("#{n} = :{n}"));
+            }
+            None => remove.push(format!("#{n}")),
+        }
+    }
+    let mut update = format!("SET {}", set.join(", "));
+    if !remove.is_empty() {
+        update = format!("{update} REMOVE {}", remove.join(", "));
+    }
+    request = request.update_expression(update);
+    // That the record is as long as it was written keeps one that was cut short from being written over.
+    request = match condition {
+        Condition::Absent => {
+            request.condition_expression("attribute_not_exists(#k)").expression_attribute_names("#k", KEY)
+        }
+        Condition::VacantBelow(fence) => request
+            .condition_expression(
+                "attribute_not_exists(#k) OR (attribute_not_exists(#t) AND #f < :f AND size(#r) = #b)",
+            )
+            .expression_attribute_names("#k", KEY)
+            .expression_attribute_names("#t", TENURE)
+            .expression_attribute_names("#f", FENCE)
+            .expression_attribute_names("#r", RECORD)
+            .expression_attribute_names("#b", BYTES)
+            .expression_attribute_values(":f", item::number(fence)),
+        Condition::Unchanged(version) => request
+            .condition_expression("#v = :v AND size(#r) = #b")
+            .expression_attribute_names("#v", VERSION)
+            .expression_attribute_names("#r", RECORD)
+            .expression_attribute_names("#b", BYTES)
+            .expression_attribute_values(":v", item::version(version)),
+    };
+    let error = match request.send().await {
+        Ok(_) => return Ok(Outcome::Won { version: record.version(), fence: record.fence }),
+        Err(error) => error,
+    };
+    match error.as_service_error() {
+        Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
+            let standing = standing(inner, key, refusal.item()).await?;
+            if let (Condition::Unchanged(expected), Some(standing)) = (condition, &standing) {
+                check_refusal(inner, key, expected, standing)?;
+            }
+            Ok(Outcome::Lost(standing))
+        }
+        _ => Err(failed(&inner.place, Call::Write, &error)),
+    }
+}
+
+/// What stands in the way of a write that was refused.
+async fn standing(inner: &Inner, key: &Key, item: Option<&Item>) -> Result<Option<Stored>, StoreError> {
+    match item {
+        Some(item) if !item.is_empty() => inner.stored(key, item).map(Some),
+        // There was nothing to be unchanged; or this is an emulator that leaves the old item out.
+        _ => read::one(inner, key).await,
+    }
+}
+
+/// A refusal may not show the very version that was asked for.
+fn check_refusal(inner: &Inner, key: &Key, expected: Version, standing: &Stored) -> Result<(), StoreError> {
+    if standing.version == expected {
+        let text = format!("{}: a write to key {key} was refused though its record is unchanged", inner.place);
+        return Err(StoreError::unavailable(text));
+    }
+    Ok(())
+}
+
+pub(crate) async fn many(inner: &Arc<Inner>, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+    let count = writes.len();
+    if count > MOST {
+        return Err(StoreError::invalid(format!(
+            "{count} writes at once are over the limit of {MOST}; write fewer"
+        )));
+    }
+    writes.iter().try_for_each(|write| codec::check(&write.record))?;
+    // Writes of one key one after the other, and the keys side by side.
+    let mut by_key: BTreeMap<Key, Vec<(usize, Write)>> = BTreeMap::new();
+    for (place, write) in writes.into_iter().enumerate() {
+        by_key.entry(write.key.clone()).or_default().push((place, write));
+    }
+    let (mut waiting, mut running) = (by_key.into_values(), JoinSet::new());
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; count];
+    let mut first_error = None;
+    loop {
+        while running.len() < AT_ONCE && first_error.is_none() {
+            let Some(writes) = waiting.next() else { break };
+            running.spawn(in_order(Arc::clone(inner), writes));
+        }
+        let Some(done) = running.join_next().await else { break };
+        let (written, error) =
+            done.map_err(|error| StoreError::unknown(format!("the store's code failed: {error}")))?;
+        for (place, outcome) in written {
+            if let Some(slot) = outcomes.get_mut(place) {
+                *slot = Some(outcome);
+            }
+        }
+        first_error = first_error.or(error);
+    }
+    match first_error {
+        None => outcomes.into_iter().collect::<Option<_>>().ok_or_else(|| StoreError::unknown("a write was not answered")),
+        // An error is about all of them, and some have taken effect.
+        Some(error) if outcomes.iter().flatten().any(|outcome| matches!(outcome, Outcome::Won { .. })) => {
+            Err(StoreError::unknown(format!("some of {count} writes took effect, one did not: {error}")))
+        }
+        Some(error) => Err(error),
+    }
+}
+
+type Written = (Vec<(usize, Outcome)>, Option<StoreError>);
+
+async fn in_order(inner: Arc<Inner>, writes: Vec<(usize, Write)>) -> Written {
+    let mut written = Vec::new();
+    for (place, write) in writes {
+        match one(&inner, &write).await {
+            Ok(outcome) => written.push((place, outcome)),
+            Err(error) => return (written, Some(error)),
+        }
+    }
+    (written, None)
+}
+
+pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {
+    let request = inner
+        .client
+        .delete_item()
+        .table_name(&inner.place.table)
+        .set_key(Some(inner.keys(key)))
+        .condition_expression("#v = :v AND size(#r) = #b")
+        .expression_attribute_names("#v", VERSION)
+        .expression_attribute_names("#r", RECORD)
+        .expression_attribute_names("#b", BYTES)
+        .expression_attribute_values(":v", item::version(version))
+        .return_values_on_condition_check_failure(AllOld);
+    let error = match request.send().await {
+        Ok(_) => return Ok(true),
+        Err(error) => error,
+    };
+    match error.as_service_error() {
+        Some(DeleteItemError::ConditionalCheckFailedException(refusal)) => {
+            // One that can't be understood is not merely another version.
+            standing(inner, key, refusal.item()).await.map(|_| false)
+        }
+        _ => Err(failed(&inner.place, Call::Write, &error)),
+    }
+}

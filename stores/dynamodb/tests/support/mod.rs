@@ -1,0 +1,130 @@
+//! What the tests share: the service that `cargo xtask services up` starts, tables in it, and clients that watch or spoil what
+//! goes over the wire.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use aws_smithy_types::body::SdkBody;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tenure_core::Key;
+use tenure_core::op::{Outcome, Write};
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextMut;
+use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
+use tenure_dynamodb::aws_sdk_dynamodb::config::{
+    BehaviorVersion, Builder, Config, ConfigBag, Credentials, Intercept, Region, RuntimeComponents,
+};
+use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
+use tenure_dynamodb::{DynamoConfig, DynamoStore};
+use tenure_store::Store;
+use tenure_testkit::RealClock;
+
+/// The region of all tests. DynamoDB Local keeps each region's tables apart.
+pub const REGION: &str = "eu-west-1";
+
+/// Where DynamoDB Local listens.
+pub fn endpoint() -> String {
+    std::env::var("TENURE_TEST_DYNAMODB").expect(
+        "TENURE_TEST_DYNAMODB does not say where DynamoDB Local listens: `cargo xtask services up` starts it and prints that",
+    )
+}
+
+/// A table as it should be, in the service.
+pub fn config(table: &str) -> DynamoConfig {
+    DynamoConfig::new(table).region(REGION).endpoint(endpoint())
+}
+
+/// A name that no other test of this run has.
+pub fn unique(what: &str) -> String {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    format!("{what}-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::SeqCst))
+}
+
+pub fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+/// The settings of a client with credentials that DynamoDB Local takes, as it takes any.
+pub fn client(endpoint: &str) -> Builder {
+    let http = aws_smithy_http_client::Builder::new().build_http();
+    Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .http_client(http)
+        .region(Region::new(REGION))
+        .endpoint_url(endpoint)
+        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
+}
+
+/// A store on `table` by that client; the table is made if need be.
+pub async fn store_by(client: Builder, table: &str, namespace: &str) -> DynamoStore {
+    make(table).await;
+    let config = DynamoConfig::new(table).namespace(namespace);
+    let client = Client::from_conf(client.build());
+    DynamoStore::with_client(&client, config, Arc::new(RealClock::new())).await.unwrap()
+}
+
+pub async fn store(table: &str, namespace: &str) -> DynamoStore {
+    store_by(client(&endpoint()), table, namespace).await
+}
+
+/// Makes the table if it isn't there.
+pub async fn make(table: &str) {
+    DynamoStore::create_table(&config(table)).await.unwrap();
+}
+
+/// Whether a write was won.
+pub async fn wins(store: &impl Store, write: Write) -> bool {
+    matches!(store.write(write).await.unwrap(), Outcome::Won { .. })
+}
+
+/// Notes which actions are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Actions(Arc<Mutex<Vec<String>>>);
+
+impl Actions {
+    /// Those since the last call.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Intercept for Actions {
+    fn name(&self) -> &'static str {
+        "actions"
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let target = context.request().headers().get("x-amz-target").expect("every request names its action");
+        let action = target.rsplit('.').next().unwrap_or_default();
+        self.0.lock().unwrap().push(action.to_owned());
+        Ok(())
+    }
+}
+
+/// Makes the service an emulator that leaves the old item out of its refusals.
+#[derive(Debug)]
+pub struct NoOldItems;
+
+impl Intercept for NoOldItems {
+    fn name(&self) -> &'static str {
+        "no old items"
+    }
+
+    fn modify_before_signing(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let request = context.request_mut();
+        let body = String::from_utf8(request.body().bytes().unwrap_or_default().to_vec())?;
+        // Of the same length, because that is in the headers already.
+        *request.body_mut() = SdkBody::from(body.replace("\"ALL_OLD\"", "\"NONE\"   "));
+        Ok(())
+    }
+}
