@@ -1,15 +1,25 @@
 //! `cargo xtask bench`: the figures. Every bench target of the workspace is a program that prints its own table, with
 //! what it is measured against in the same run, so that the ratios hold on any machine.
 
+use crate::services::Servers;
 use crate::step::Step;
 use crate::workspace::{Kind, Target, packages};
+use std::rc::Rc;
 
 /// The machine, then every bench program whose name contains one of `names`, or all.
-pub(crate) fn steps(names: &[String]) -> Result<Vec<Step>, String> {
+pub(crate) fn steps(names: &[String], servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     let targets: Vec<Target> = packages()?.into_iter().flat_map(|package| package.targets).collect();
     let benches = choose(&targets, names)?;
     println!("{}", machine());
-    Ok(benches.into_iter().map(step).collect())
+    // Only what is measured on a server needs one.
+    let needs_server = |bench: &Target| bench.package == "tenure-dynamodb";
+    let mut steps =
+        if benches.iter().any(|bench| needs_server(bench)) { servers.steps() } else { Vec::new() };
+    steps.extend(benches.into_iter().map(|bench| {
+        let step = step(bench);
+        if needs_server(bench) { servers.known_to(step) } else { step }
+    }));
+    Ok(steps)
 }
 
 fn choose<'a>(targets: &'a [Target], names: &[String]) -> Result<Vec<&'a Target>, String> {

@@ -1,8 +1,9 @@
-//! The project's own chores: `cargo xtask test`, `audit`, `bench`, `spec` and `mutants`.
+//! The project's own chores: `cargo xtask test`, `audit`, `bench`, `services`, `spec` and `mutants`.
 
 mod audit;
 mod bench;
 mod mutants;
+mod services;
 mod spec;
 mod step;
 mod test;
@@ -18,6 +19,9 @@ usage: cargo xtask CHORE
   audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
                  (installs cargo-deny and cargo-machete where they are missing)
   bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
+  services up|down|run -- COMMAND
+                 the servers that tests need, on loopback: started and left running, stopped, or around one command
+                 (DynamoDB Local, which is fetched from Maven Central; needs a JDK and Maven, and installs them as root)
   spec [--without ASSUMPTION|each]
                  TLC checks docs/spec/Tenure.tla; and that a promise breaks where an assumption does not hold
                  (fetches TLC; needs java)
@@ -31,6 +35,7 @@ enum Chore {
     Test,
     Audit,
     Bench(Vec<String>),
+    Services(services::Asked),
     Spec(spec::Asked),
     Mutants(mutants::Scope),
     Help,
@@ -44,6 +49,11 @@ impl Chore {
         };
         let chore = match chore {
             "bench" => return Ok(Chore::Bench(rest.to_vec())),
+            "services" => {
+                return Ok(Chore::Services(
+                    services::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?,
+                ));
+            }
             "spec" => {
                 return Ok(Chore::Spec(spec::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?));
             }
@@ -64,18 +74,26 @@ impl Chore {
     }
 
     fn run(self) -> Result<bool, String> {
+        // What runs in the background ends when this does, however the steps ended.
+        let mut servers = None;
         let steps = match self {
             Chore::Help => {
                 print!("{HELP}");
                 return Ok(true);
             }
-            Chore::Test => test::steps()?,
+            Chore::Test => test::steps(servers.insert(services::Servers::new()?))?,
             Chore::Audit => audit::steps(),
-            Chore::Bench(names) => bench::steps(&names)?,
+            Chore::Bench(names) => bench::steps(&names, servers.insert(services::Servers::new()?))?,
+            Chore::Services(asked) => {
+                let (steps, started) = services::steps(asked)?;
+                servers = started;
+                steps
+            }
             Chore::Spec(asked) => spec::steps(&asked),
             Chore::Mutants(scope) => mutants::steps(scope)?,
         };
         let report = step::run(steps);
+        drop(servers);
         print!("{report}");
         Ok(report.is_pass())
     }
@@ -115,6 +133,7 @@ mod tests {
         assert_eq!(parse("audit"), Ok(Chore::Audit));
         assert_eq!(parse("bench"), Ok(Chore::Bench(vec![])));
         assert_eq!(parse("bench pairs work"), Ok(Chore::Bench(vec!["pairs".into(), "work".into()])));
+        assert_eq!(parse("services up"), Ok(Chore::Services(services::Asked::Up)));
         assert_eq!(parse("spec --without each"), Ok(Chore::Spec(spec::Asked::WithoutEach)));
         assert_eq!(parse("mutants"), Ok(Chore::Mutants(mutants::Scope::Changed)));
         assert_eq!(parse("--help"), Ok(Chore::Help));
@@ -127,6 +146,7 @@ mod tests {
             ("tset", "no chore \"tset\""),
             ("test fast", "\"test\" takes no \"fast\""),
             ("mutants fast", "nothing or --all"),
+            ("services", "up, down, or run"),
         ] {
             let mistake = parse(line).unwrap_err();
             assert!(mistake.contains(says), "{line:?}: {mistake}");

@@ -1,9 +1,11 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
+use crate::services::Servers;
 use crate::step::{Step, cargo};
 use crate::workspace::{Kind, Package, Target, packages};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// An example shows something to a person, who would not wait longer either.
@@ -16,7 +18,7 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 const SHIPPED: &str = "tenure-cli";
 
 /// The steps, the quick ones first.
-pub(crate) fn steps() -> Result<Vec<Step>, String> {
+pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     let packages = packages()?;
     let mut steps = vec![
         Step::check("tools", have_tools),
@@ -26,7 +28,8 @@ pub(crate) fn steps() -> Result<Vec<Step>, String> {
         Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     ];
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
-    steps.push(Step::cargo("tests", &["test", "--workspace"]));
+    steps.extend(servers.steps());
+    steps.push(servers.known_to(Step::cargo("tests", &["test", "--workspace"])));
     let targets = || packages.iter().flat_map(|package| &package.targets);
     steps.extend(targets().filter(|t| t.kind == Kind::Test && !t.needs.is_empty()).flat_map(needy_test));
     steps.extend(targets().filter(|t| t.kind == Kind::Example).map(example));

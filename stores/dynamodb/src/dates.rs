@@ -198,7 +198,11 @@ mod tests {
         assert_eq!(dates.at_most(), Some(1_001_220), "the turn of the second tells more than the new date");
         clock.advance(Duration::from_millis(700));
         dates.seen(clock.held(), 1000);
-        assert_eq!(dates.at_most(), Some(1_001_000), "and a second that lasts less than was feared, more than that");
+        assert_eq!(
+            dates.at_most(),
+            Some(1_001_000),
+            "and a second that lasts less than was feared, more than that"
+        );
     }
 
     #[test]

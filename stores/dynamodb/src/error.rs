@@ -29,7 +29,8 @@ where
         }
         SdkError::ConstructionFailure(_) => not_sent(place, error),
         SdkError::DispatchFailure(failure) => {
-            let was_sent = !(failure.is_user() || is_unsent(failure.as_connector_error().map(|e| e as &dyn Error)));
+            let was_sent =
+                !(failure.is_user() || is_unsent(failure.as_connector_error().map(|e| e as &dyn Error)));
             if was_sent { unanswered(place, call, error) } else { not_sent(place, error) }
         }
         _ => unanswered(place, call, error),
@@ -72,9 +73,9 @@ fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: 
             "{place}: the namespace has reached 10 GB, the limit of a table with local indexes; remove the indexes, or old \
              records with `tenure gc`"
         )),
-        "TransactionConflictException" | "TransactionInProgressException" => StoreError::unavailable(format!(
-            "{place}: a transaction is under way on the same item; nothing was written"
-        )),
+        "TransactionConflictException" | "TransactionInProgressException" => StoreError::unavailable(
+            format!("{place}: a transaction is under way on the same item; nothing was written"),
+        ),
         "ReplicatedWriteConflictException" => StoreError::unavailable(format!(
             "{place}: another region writes the same item; nothing was written"
         )),
@@ -92,9 +93,14 @@ fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: 
 fn is_about_keys(said: &str) -> bool {
     let said = said.to_lowercase();
     // As when a table was replaced by another of the same name while in use.
-    ["provided key element does not match", "missing the key", "key schema", "number of conditions on the keys"]
-        .iter()
-        .any(|words| said.contains(words))
+    [
+        "provided key element does not match",
+        "missing the key",
+        "key schema",
+        "number of conditions on the keys",
+    ]
+    .iter()
+    .any(|words| said.contains(words))
 }
 
 pub(crate) fn wrong_keys(place: &Place, found: &str) -> String {
@@ -119,9 +125,9 @@ fn unanswered(place: &Place, call: Call, error: &(dyn Error + 'static)) -> Store
     let why = causes(error);
     match call {
         Call::Read => StoreError::unavailable(format!("{place}: no answer ({why})")),
-        Call::Write => {
-            StoreError::unknown(format!("{place}: no answer to a write ({why}); it may or may not have taken effect"))
-        }
+        Call::Write => StoreError::unknown(format!(
+            "{place}: no answer to a write ({why}); it may or may not have taken effect"
+        )),
     }
 }
 
@@ -133,7 +139,10 @@ fn is_unsent(error: Option<&(dyn Error + 'static)>) -> bool {
             matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
         });
         let said = cause.to_string();
-        refused || said.contains("dns error") || said.contains("credential") || said.contains("identity resolver")
+        refused
+            || said.contains("dns error")
+            || said.contains("credential")
+            || said.contains("identity resolver")
     })
 }
 

@@ -21,7 +21,12 @@ pub(crate) async fn checks(
 }
 
 /// The claim itself: a fence is that of one tenure alone, so key and fence say which is meant.
-fn check(inner: &Inner, key: &Key, fence: Fence, ride: Option<&Ride>) -> Result<TransactWriteItem, StoreError> {
+fn check(
+    inner: &Inner,
+    key: &Key,
+    fence: Fence,
+    ride: Option<&Ride>,
+) -> Result<TransactWriteItem, StoreError> {
     let check = ConditionCheck::builder()
         .expression_attribute_names("#f", FENCE)
         .expression_attribute_names("#t", TENURE)

@@ -72,10 +72,15 @@ pub(crate) fn attributes(
 
 /// The record of an item, with its age if `now`, the least that the service's clock shows, and the item tell it.
 pub(crate) fn stored(key: &Key, item: &Item, now: Option<u64>) -> Result<Stored, StoreError> {
-    let foreign = |text: String| StoreError::foreign(format!("the item of key {key} is left as it is: {text}"));
+    let foreign =
+        |text: String| StoreError::foreign(format!("the item of key {key} is left as it is: {text}"));
     let encoded = match item.get(RECORD) {
         Some(AttributeValue::B(blob)) => blob.as_ref(),
-        _ => return Err(foreign(format!("it has no binary attribute {RECORD:?}, so it isn't one of tenure's"))),
+        _ => {
+            return Err(foreign(format!(
+                "it has no binary attribute {RECORD:?}, so it isn't one of tenure's"
+            )));
+        }
     };
     let record = codec::decode(encoded).map_err(|error| foreign(error.to_string()))?;
     for (name, value) in attributes(&record, encoded.to_vec(), None) {

@@ -10,6 +10,6 @@ mod store;
 mod table;
 mod write;
 
+pub use aws_sdk_dynamodb;
 pub use config::DynamoConfig;
 pub use store::DynamoStore;
-pub use aws_sdk_dynamodb;

@@ -106,10 +106,7 @@ pub(crate) async fn list(
     Ok(found)
 }
 
-fn query(
-    inner: &Inner,
-    prefix: &str,
-) -> aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder {
+fn query(inner: &Inner, prefix: &str) -> aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder {
     let query = inner
         .client
         .query()

@@ -94,8 +94,7 @@ impl DynamoStore {
         // The answer to that was the first to tell the service's time, if it tells it at all.
         let dates = (config.attested_ages && dates.at_least().is_some()).then_some(dates);
         let expiry = if dates.is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
-        let mut capabilities =
-            Capabilities::native(Duration::from_secs(1)).expiring(expiry).without_watch();
+        let mut capabilities = Capabilities::native(Duration::from_secs(1)).expiring(expiry).without_watch();
         capabilities.batch = write::MOST;
         let id = format!("dynamodb:{table}/{}", config.namespace);
         let inner = Inner { client, place, namespace: config.namespace, dates, id, capabilities };

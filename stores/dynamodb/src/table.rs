@@ -34,7 +34,8 @@ pub(crate) async fn examine(
 ) -> Result<String, StoreError> {
     let answer = client.describe_table().table_name(&place.table).send().await;
     let answer = answer.map_err(|error| failed(place, Call::Read, &error))?;
-    let table = answer.table().ok_or_else(|| StoreError::unavailable(format!("{place}: no description came")))?;
+    let table =
+        answer.table().ok_or_else(|| StoreError::unavailable(format!("{place}: no description came")))?;
     check_keys(place, table)?;
     check_status(place, table)?;
     check_regions(place, table, one_region)?;
@@ -74,14 +75,18 @@ fn check_status(place: &Place, table: &TableDescription) -> Result<(), StoreErro
         Some(TableStatus::InaccessibleEncryptionCredentials) => Err(StoreError::unavailable(format!(
             "{place}: its encryption key can't be used; restore the access to that key in KMS"
         ))),
-        Some(other) => {
-            Err(StoreError::unavailable(format!("{place}: it is in the state {other}, not ACTIVE; name another table")))
-        }
+        Some(other) => Err(StoreError::unavailable(format!(
+            "{place}: it is in the state {other}, not ACTIVE; name another table"
+        ))),
     }
 }
 
 /// Where the last writer wins, a condition holds in one region only: two holders would be the outcome.
-fn check_regions(place: &Place, table: &TableDescription, one_region: Option<&str>) -> Result<(), StoreError> {
+fn check_regions(
+    place: &Place,
+    table: &TableDescription,
+    one_region: Option<&str>,
+) -> Result<(), StoreError> {
     let is_global = !table.replicas().is_empty() || table.global_table_version().is_some();
     let is_strong = table.multi_region_consistency() == Some(&MultiRegionConsistency::Strong);
     match one_region {
@@ -101,19 +106,20 @@ fn check_regions(place: &Place, table: &TableDescription, one_region: Option<&st
 
 /// Makes the table, billed on demand, and waits until it can be used. False if it was there already.
 pub(crate) async fn create(client: &Client, place: &Place) -> Result<bool, StoreError> {
-    let missing = |error| StoreError::invalid(format!("{place}: the request to create it can't be made ({error})"));
-    let mut request =
-        client.create_table().table_name(&place.table).billing_mode(BillingMode::PayPerRequest);
+    let missing =
+        |error| StoreError::invalid(format!("{place}: the request to create it can't be made ({error})"));
+    let mut request = client.create_table().table_name(&place.table).billing_mode(BillingMode::PayPerRequest);
     for (name, role) in [(NAMESPACE, KeyType::Hash), (KEY, KeyType::Range)] {
         let part = KeySchemaElement::builder().attribute_name(name).key_type(role).build();
         let kind = AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S);
-        request = request
-            .key_schema(part.map_err(missing)?)
-            .attribute_definitions(kind.build().map_err(missing)?);
+        request =
+            request.key_schema(part.map_err(missing)?).attribute_definitions(kind.build().map_err(missing)?);
     }
     let created = match request.send().await {
         Ok(_) => true,
-        Err(error) if error.as_service_error().is_some_and(|error| error.is_resource_in_use_exception()) => false,
+        Err(error) if error.as_service_error().is_some_and(|error| error.is_resource_in_use_exception()) => {
+            false
+        }
         Err(error) => return Err(failed(place, Call::Write, &error)),
     };
     await_active(client, place).await?;
@@ -129,7 +135,9 @@ async fn await_active(client: &Client, place: &Place) -> Result<(), StoreError> 
         let status = match &answer {
             Ok(answer) => answer.table().and_then(TableDescription::table_status),
             // A table that has just been made need not be seen at once.
-            Err(error) if error.as_service_error().is_some_and(|e| e.is_resource_not_found_exception()) => None,
+            Err(error) if error.as_service_error().is_some_and(|e| e.is_resource_not_found_exception()) => {
+                None
+            }
             Err(error) => return Err(failed(place, Call::Read, error)),
         };
         if status.is_some_and(|status| *status != TableStatus::Creating) {
@@ -137,7 +145,9 @@ async fn await_active(client: &Client, place: &Place) -> Result<(), StoreError> 
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(StoreError::unavailable(format!("{place}: it is still being created after two minutes; try again later")))
+    Err(StoreError::unavailable(format!(
+        "{place}: it is still being created after two minutes; try again later"
+    )))
 }
 
 #[cfg(test)]
@@ -175,7 +185,10 @@ mod tests {
             let error = check(&keys).unwrap_err();
             let text = error.to_string();
             assert_eq!(error.kind(), tenure_core::ErrorKind::Invalid);
-            assert!(text.contains(shown) && text.contains("\"jobs\"") && text.contains("--create-table"), "{text}");
+            assert!(
+                text.contains(shown) && text.contains("\"jobs\"") && text.contains("--create-table"),
+                "{text}"
+            );
         }
     }
 

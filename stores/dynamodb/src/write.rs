@@ -44,7 +44,11 @@ pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreEr
     let mut outcome = attempt(inner, key, condition, record).await?;
     for _ in 0..ROUNDS {
         let standing = match &outcome {
-            Outcome::Lost(Some(standing)) if *expect == Expect::Vacant && standing.record.tenure.is_none() => standing,
+            Outcome::Lost(Some(standing))
+                if *expect == Expect::Vacant && standing.record.tenure.is_none() =>
+            {
+                standing
+            }
             _ => return Ok(outcome),
         };
         // Our clock is behind that of the last holder: count on from its fence, on just the version that has it.
@@ -52,7 +56,10 @@ pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreEr
         let raised = Record { fence, ..record.clone() };
         outcome = attempt(inner, key, Condition::Unchanged(standing.version), &raised).await?;
     }
-    Err(StoreError::unavailable(format!("{}: the vacant key {key} changes too often; try again", inner.place)))
+    Err(StoreError::unavailable(format!(
+        "{}: the vacant key {key} changes too often; try again",
+        inner.place
+    )))
 }
 
 /// One request, and the outcome of it.
@@ -136,7 +143,8 @@ async fn standing(inner: &Inner, key: &Key, item: Option<&Item>) -> Result<Optio
 /// A refusal may not show the very version that was asked for.
 fn check_refusal(inner: &Inner, key: &Key, expected: Version, standing: &Stored) -> Result<(), StoreError> {
     if standing.version == expected {
-        let text = format!("{}: a write to key {key} was refused though its record is unchanged", inner.place);
+        let text =
+            format!("{}: a write to key {key} was refused though its record is unchanged", inner.place);
         return Err(StoreError::unavailable(text));
     }
     Ok(())
@@ -174,7 +182,10 @@ pub(crate) async fn many(inner: &Arc<Inner>, writes: Vec<Write>) -> Result<Vec<O
         first_error = first_error.or(error);
     }
     match first_error {
-        None => outcomes.into_iter().collect::<Option<_>>().ok_or_else(|| StoreError::unknown("a write was not answered")),
+        None => outcomes
+            .into_iter()
+            .collect::<Option<_>>()
+            .ok_or_else(|| StoreError::unknown("a write was not answered")),
         // An error is about all of them, and some have taken effect.
         Some(error) if outcomes.iter().flatten().any(|outcome| matches!(outcome, Outcome::Won { .. })) => {
             Err(StoreError::unknown(format!("some of {count} writes took effect, one did not: {error}")))

@@ -121,4 +121,3 @@ conformance!(without_old_items, || namespace(
     "",
     |store| store
 ));
-
