@@ -11,7 +11,8 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, after_help = exit::HELP, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Args {
-    /// Where the leases are kept: sqlite:PATH (shared by the processes of one host) or memory:
+    /// Where the leases are kept: sqlite:PATH (shared by the processes of one host), memory:, or
+    /// dynamodb://TABLE?region=REGION&namespace=NAME
     #[arg(long, short, global = true, env = "TENURE_STORE", hide_env_values = true, value_name = "URL")]
     #[arg(default_value = "sqlite:leases.db")]
     pub(crate) store: String,
@@ -306,6 +307,9 @@ pub(crate) struct Doctor {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+    /// Make the store's table first if it is missing (DynamoDB: billed on demand)
+    #[arg(long)]
+    pub(crate) create_table: bool,
 }
 
 /// Run tenure's machines in a simulated world where everything goes wrong that can, and check every promise.

@@ -14,6 +14,8 @@ pub(crate) enum Url {
     Sqlite(PathBuf),
     /// This process's memory: gone when it ends.
     Memory,
+    /// One behind a service, as the library's registry of stores understands it.
+    Service(String),
 }
 
 /// Whether a store that isn't there yet is made.
@@ -21,18 +23,26 @@ pub(crate) enum Url {
 pub(crate) enum Missing {
     Create,
     Refuse,
+    /// Made, also where that costs money.
+    CreateTable,
 }
 
 impl Url {
     /// Reads a URL. Errors never repeat more of it than the scheme: the rest may hold a password.
     pub(crate) fn parse(text: &str) -> Result<Url, Failure> {
-        const KNOWN: &str = "sqlite:PATH and memory:";
+        let registry = Registry::standard();
+        let services = || registry.ids().filter(|id| !["sqlite", "memory"].contains(id));
+        let known = || {
+            let services: String = services().map(|id| format!(", {id}://…")).collect();
+            format!("sqlite:PATH, memory:{services}")
+        };
         let Some((scheme, rest)) = text.split_once(':') else {
             let shown = escaped(text);
             let hint =
                 if text.is_empty() { String::new() } else { format!("; for a file, write sqlite:{shown}") };
             return Err(Failure::usage(format!(
-                "the store {shown:?} is not a URL{hint} (this build knows {KNOWN})"
+                "the store {shown:?} is not a URL{hint} (this build knows {})",
+                known()
             )));
         };
         match scheme {
@@ -47,11 +57,13 @@ impl Url {
             }
             "memory" if rest.is_empty() => Ok(Url::Memory),
             "memory" => Err(Failure::usage("the store memory: takes nothing after the colon")),
+            scheme if services().any(|id| id == scheme) => Ok(Url::Service(text.to_owned())),
             scheme => {
                 let scheme: String = scheme.chars().take(20).collect();
                 let scheme = escaped(&scheme);
                 Err(Failure::usage(format!(
-                    "no store has the scheme \"{scheme}:\"; this build knows {KNOWN}"
+                    "no store has the scheme \"{scheme}:\"; this build knows {}",
+                    known()
                 )))
             }
         }
@@ -61,7 +73,7 @@ impl Url {
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Url::Sqlite(path) => Some(path),
-            Url::Memory => None,
+            Url::Memory | Url::Service(_) => None,
         }
     }
 
@@ -70,6 +82,7 @@ impl Url {
         match self {
             Url::Sqlite(path) => format!("sqlite:{}", escaped(&path.to_string_lossy())),
             Url::Memory => "memory:".to_owned(),
+            Url::Service(url) => escaped(&without_secrets(url)),
         }
     }
 
@@ -82,7 +95,14 @@ impl Url {
             let text = format!("there is no store at {path}; name another by --store or TENURE_STORE");
             return Err(Failure::new(UNAVAILABLE, text));
         }
-        let opening = Opening { create: missing == Missing::Create, clock };
+        let create_table = missing == Missing::CreateTable;
+        if create_table && !matches!(self, Url::Service(_)) {
+            return Err(Failure::usage(format!(
+                "--create-table is for stores behind a service; {} is made when it is first used",
+                self.shown()
+            )));
+        }
+        let opening = Opening { create: missing == Missing::Create, create_table, clock };
         Ok(Registry::standard().open(&self.plain(), opening).await?)
     }
 
@@ -91,7 +111,17 @@ impl Url {
         match self {
             Url::Sqlite(path) => format!("sqlite:{}", path.to_string_lossy()),
             Url::Memory => "memory:".to_owned(),
+            Url::Service(url) => url.clone(),
         }
+    }
+}
+
+/// A URL without what may hold a secret: who calls, and all options.
+fn without_secrets(url: &str) -> String {
+    let plain = url.split(['?', '#']).next().unwrap_or_default();
+    match (plain.split_once("//"), plain.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}//{place}"),
+        _ => plain.to_owned(),
     }
 }
 
@@ -104,10 +134,23 @@ mod tests {
         assert_eq!(Url::parse("sqlite:a b.db").unwrap(), Url::Sqlite("a b.db".into()));
         assert_eq!(Url::parse("sqlite:///var/x.db").unwrap(), Url::Sqlite("/var/x.db".into()));
         assert_eq!(Url::parse("memory:").unwrap(), Url::Memory);
+        #[cfg(feature = "dynamodb")]
+        assert_eq!(Url::parse("dynamodb://t?x=y").unwrap(), Url::Service("dynamodb://t?x=y".into()));
         for bad in ["", "leases.db", "sqlite:", "memory:x", "postgres://u:secret@h/d"] {
             let error = Url::parse(bad).unwrap_err();
             assert_eq!(error.code, crate::exit::USAGE, "{bad}");
             assert!(!error.text.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_has_no_secrets() {
+        for (url, shown) in [
+            ("dynamodb://t?region=x&token=hidden", "dynamodb://t"),
+            ("x://me:hidden@host:1/db?password=hidden", "x://host:1/db"),
+            ("x://me:hid@den@host#hidden", "x://host"),
+        ] {
+            assert_eq!(Url::Service(url.into()).shown(), shown);
         }
     }
 }

@@ -56,6 +56,8 @@ pub use tenure_core::{
     Ask, Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Nonce, Number,
     Occupant, Record, Ride, StoreError, Stored, Tenure, Tick, Ttl, Value, Version, Wall,
 };
+#[cfg(feature = "dynamodb")]
+pub use tenure_dynamodb as dynamodb;
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
 pub use tenure_store::{

@@ -25,13 +25,15 @@ use tenure_store::{AnyStore, MemoryStore};
 pub struct Opening {
     /// Whether one that isn't there yet is made. Yes, by default.
     pub create: bool,
-    /// The clock that a store in memory tells ages by.
+    /// Whether that goes for what costs money, too: a DynamoDB table. No, by default.
+    pub create_table: bool,
+    /// The clock that a store tells ages by, or bridges the time between its service's own dates.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Default for Opening {
     fn default() -> Self {
-        Opening { create: true, clock: clock::system() }
+        Opening { create: true, create_table: false, clock: clock::system() }
     }
 }
 
@@ -56,6 +58,8 @@ impl Registry {
     pub fn standard() -> Registry {
         let mut kinds: BTreeMap<String, Opener> = BTreeMap::new();
         kinds.insert("memory".to_owned(), opener(memory));
+        #[cfg(feature = "dynamodb")]
+        kinds.insert("dynamodb".to_owned(), opener(dynamodb));
         #[cfg(feature = "sqlite")]
         kinds.insert("sqlite".to_owned(), opener(sqlite));
         Registry { kinds }
@@ -138,6 +142,16 @@ async fn memory(rest: String, opening: Opening) -> Result<AnyStore, StoreError> 
     Ok(AnyStore::new(MemoryStore::new(format!("memory:{:016x}", clock::instance()), opening.clock)))
 }
 
+#[cfg(feature = "dynamodb")]
+async fn dynamodb(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
+    use tenure_dynamodb::{DynamoConfig, DynamoStore};
+    let config = DynamoConfig::from_url(&rest)?;
+    if opening.create_table {
+        DynamoStore::create_table(&config).await?;
+    }
+    Ok(AnyStore::new(DynamoStore::open(config, opening.clock).await?))
+}
+
 #[cfg(feature = "sqlite")]
 async fn sqlite(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
     let path = rest.strip_prefix("//").unwrap_or(&rest);
@@ -185,5 +199,20 @@ mod tests {
         stores.open(&url, Opening::default()).await.unwrap();
         assert!(stores.open(&url, missing).await.is_ok());
         assert!(stores.open("sqlite:", Opening::default()).await.is_err());
+    }
+
+    #[cfg(feature = "dynamodb")]
+    #[tokio::test]
+    async fn a_dynamodb_url_is_checked_before_anything_is_asked() {
+        let stores = Registry::standard();
+        for (url, says) in
+            [("dynamodb:", "names no table"), ("dynamodb://jobs?regoin=x", "region, namespace")]
+        {
+            let error = stores.open(url, Opening::default()).await.unwrap_err();
+            assert!(
+                error.kind() == tenure_core::ErrorKind::Invalid && error.to_string().contains(says),
+                "{error}"
+            );
+        }
     }
 }

@@ -39,6 +39,8 @@ where
 
 /// The service refused a call, by an error code of its own.
 fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: Option<&str>) -> StoreError {
+    // Whatever else comes, from something between or half an answer, does not say that nothing was done.
+    let is_refusal = code.is_some() && (400..500).contains(&status);
     let code = code.unwrap_or("no code");
     let said = message.unwrap_or("no more was said");
     match code {
@@ -83,8 +85,8 @@ fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: 
         "ValidationException" => {
             StoreError::invalid(format!("{place}: the service does not accept the request ({said})"))
         }
-        _ if status >= 500 && call == Call::Write => StoreError::unknown(format!(
-            "{place}: the service failed ({code}); the write may or may not have taken effect"
+        _ if !is_refusal && call == Call::Write => StoreError::unknown(format!(
+            "{place}: the service failed ({status} {code}); the write may or may not have taken effect"
         )),
         _ => StoreError::unavailable(format!("{place}: the service refused the request ({status} {code})")),
     }

@@ -1,4 +1,108 @@
-//! x
+//! [tenure](https://docs.rs/tenure) on DynamoDB: many applications in one table, each in a namespace of its own.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use tenure_dynamodb::{DynamoConfig, DynamoStore};
+//!
+//! # async fn example(clock: Arc<dyn tenure_core::Clock>) -> Result<(), tenure_store::StoreError> {
+//! let config = DynamoConfig::new("leases").region("eu-west-1").namespace("billing");
+//! let store = DynamoStore::open(config, clock).await?; // `tenure::clock::system()`
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! As a URL, for the command line and `tenure::registry`: `dynamodb://leases?region=eu-west-1&namespace=billing`; the other
+//! options are at [`DynamoConfig::from_url`]. Credentials come from where every AWS program has them: environment, profile,
+//! web identity, container, instance. Not from AWS's single sign-on, whose client would be built in for all: let `aws
+//! configure export-credentials` be the profile's `credential_process`, or bring a client of your own
+//! ([`DynamoStore::with_client`]).
+//!
+//! # The table
+//!
+//! A HASH key `namespace` and a RANGE key `key`, both of type S, and nothing else: no index, no stream, no TTL. It is never
+//! made by the way. `tenure doctor --create-table` makes it, billed on demand, or anything else that you make tables with:
+//!
+//! ```text
+//! aws dynamodb create-table --table-name leases --billing-mode PAY_PER_REQUEST \
+//!   --attribute-definitions AttributeName=namespace,AttributeType=S AttributeName=key,AttributeType=S \
+//!   --key-schema AttributeName=namespace,KeyType=HASH AttributeName=key,KeyType=RANGE
+//! ```
+//!
+//! The service lets about 1,000 writes and 3,000 reads a second go to one namespace, before it splits it between partitions.
+//!
+//! # What it can do
+//!
+//! | capability | here |
+//! |---|---|
+//! | expiry | a record's age is attested by the service's own dates; it falls short of the truth by up to 2 s and a round trip |
+//! | fencing | yes |
+//! | list | yes, by `Query` over all pages, in byte order of keys; never by `Scan` |
+//! | watch | no: waiters poll |
+//! | batch | 100 writes, which are requests of their own, up to 25 at a time |
+//! | least ttl | 1 s |
+//!
+//! # What it costs
+//!
+//! To acquire, to renew and to release is one `UpdateItem` each, also right after another process's release, and so is to find
+//! the key held: the refusal brings the holder's record along. A record of up to 1 KB is one write unit; so is a refusal. A
+//! contender needs a second request when its wall clock is behind that of the last holder by more than the key was vacant
+//! for. Reads are strongly consistent, one read unit for each 4 KB. Opening is one `DescribeTable`.
+//!
+//! # What it survives
+//!
+//! - Lost answers: nothing is retried behind your back, so that no retry hides what became of the first request. A write without
+//!   an answer is `Unknown`, and is resolved by its nonce.
+//! - Requests that the network delivers twice, or late: each is conditional on what it found.
+//! - Throttling, failures and outages of the service: errors that pass, each with its remedy. A lease is lost in time, or kept.
+//! - Clocks: no two hosts' clocks are compared. If the service's own clock is set, ages are wrong for once; they are one of
+//!   two witnesses, and count for nothing alone. They can be switched off ([`DynamoConfig::attested_ages`]).
+//! - Records deleted by hand, or by a TTL that you switch on over an attribute of your own: the next fence is higher all the
+//!   same as long as the acquirers' clocks are sane, because it begins at their wall time. tenure itself has no TTL attribute,
+//!   so no live lease is ever hit; `tenure gc` removes old vacant records.
+//! - Items damaged or written by others: `Foreign`, and never written over. Listings show them with the reason.
+//!
+//! # What it does not
+//!
+//! - *Global tables* whose last writer wins are refused: two regions would both have the lease. Those with multi-region strong
+//!   consistency are fine. With [`DynamoConfig::one_region`] you promise that all processes use one region's replica; the
+//!   others are then for reading after a disaster, and every lease must have expired before another region takes over.
+//! - A table that is *restored* from a backup has an id of its own, so tokens of the old one are refused; fences go on by the
+//!   acquirers' clocks.
+//! - A hostile process with the right to `UpdateItem` can do anything to its namespace: DynamoDB has no condition that a role
+//!   can't leave out.
+//! - All of this is tested on DynamoDB Local. Nothing local proves the service itself: try it with `tenure doctor`.
+//!
+//! # Least privilege
+//!
+//! A program with leases needs this much, and can be kept to its namespaces:
+//!
+//! ```json
+#![doc = include_str!("../docs/iam-policy.json")]
+//! ```
+//!
+//! `tenure gc` and `tenure doctor` remove records, and `tenure doctor --create-table` makes the table. That is for another
+//! role, which has the above and:
+//!
+//! ```json
+#![doc = include_str!("../docs/iam-policy-operator.json")]
+//! ```
+//!
+//! No role needs `PutItem` or `Scan`. A program that [guards](DynamoStore::guard) its own transactions needs
+//! `dynamodb:ConditionCheckItem` on this table, besides the rights to its own.
+//!
+//! # A lease as a condition of your own transaction
+//!
+//! ```no_run
+//! # use tenure_dynamodb::aws_sdk_dynamodb::{Client, types::TransactWriteItem};
+//! # async fn example(store: &tenure_dynamodb::DynamoStore, client: &Client, mine: Vec<TransactWriteItem>,
+//! #     key: &tenure_core::Key, fence: tenure_core::Fence) -> Result<(), Box<dyn std::error::Error>> {
+//! let guard = store.guard(key, fence).await?; // of a `tenure::Guard`: `lease.key()`, `lease.fence()`
+//! let transaction = client.transact_write_items().set_transact_items(Some([guard, mine].concat()));
+//! transaction.send().await?; // canceled if the lease is lost
+//! # Ok(())
+//! # }
+//! ```
+
 mod config;
 mod connect;
 mod dates;
@@ -10,6 +114,7 @@ mod store;
 mod table;
 mod write;
 
+/// The SDK, for clients of one's own and for guarded transactions.
 pub use aws_sdk_dynamodb;
 pub use config::DynamoConfig;
 pub use store::DynamoStore;

@@ -13,7 +13,7 @@ use tenure_store::Listed;
 /// The most keys that one BatchGetItem takes.
 const BATCH: usize = 100;
 /// How often what was left unprocessed is asked for again.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 6;
 
 pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, StoreError> {
     match item(inner, key).await? {

@@ -3,6 +3,7 @@
 use crate::error::{Call, failed, wrong_keys};
 use crate::item::{KEY, NAMESPACE};
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::primitives::DateTime;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, MultiRegionConsistency, ScalarAttributeType,
     TableDescription, TableStatus,
@@ -39,8 +40,13 @@ pub(crate) async fn examine(
     check_keys(place, table)?;
     check_status(place, table)?;
     check_regions(place, table, one_region)?;
-    let id = table.table_id().or(table.table_arn());
-    Ok(id.map_or_else(|| format!("{}/{}", place.region, place.table), str::to_owned))
+    Ok(table.table_id().map_or_else(|| made(place, table), str::to_owned))
+}
+
+/// What tells tables apart on an emulator that gives them no id.
+fn made(place: &Place, table: &TableDescription) -> String {
+    let when = table.creation_date_time().map_or(0.0, DateTime::as_secs_f64);
+    format!("{}/{}@{when}", place.region, place.table)
 }
 
 fn check_keys(place: &Place, table: &TableDescription) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@
 
 use crate::dates::Dates;
 use crate::error::{Call, failed};
-use crate::item::{self, BYTES, FENCE, Item, KEY, RECORD, TENURE, VERSION};
+use crate::item::{self, BYTES, Item, KEY, RECORD, VERSION};
 use crate::read;
 use crate::store::Inner;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
@@ -17,13 +17,16 @@ use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
 use tenure_store::codec;
 use tokio::task::JoinSet;
 
-/// The most writes that one call takes. DynamoDB has no request for many writes, each on its own condition, that a role
-/// without `PutItem` may make; so they are requests of their own.
+/// The most writes that one call takes. They are requests of their own: DynamoDB's transactions are all or nothing, and a
+/// statement of its PartiQL batches can't say "nothing, or what is vacant" in one.
 pub(crate) const MOST: usize = 100;
 /// How many of them are under way at a time.
 const AT_ONCE: usize = 25;
 /// How often a vacant key is tried whose fence others raise meanwhile.
 const ROUNDS: usize = 8;
+
+/// That the record is as long as it was written: one that was cut short is not written over.
+const WHOLE: &str = "size(#record) = #bytes";
 
 /// What a single request asks for.
 #[derive(Debug, Clone, Copy)]
@@ -78,14 +81,14 @@ async fn attempt(
         .set_key(Some(inner.keys(key)))
         .return_values_on_condition_check_failure(AllOld);
     let (mut set, mut remove) = (Vec::new(), Vec::new());
-    for (n, (name, value)) in item::attributes(record, encoded, written).into_iter().enumerate() {
-        request = request.expression_attribute_names(format!("#{n}"), name);
+    for (name, value) in item::attributes(record, encoded, written) {
+        request = request.expression_attribute_names(format!("#{name}"), name);
         match value {
             Some(value) => {
-                request = request.expression_attribute_values(format!(":{n}"), value);
-                set.push(format!("#{n} = :{n}"));
+                request = request.expression_attribute_values(format!(":{name}"), value);
+                set.push(format!("#{name} = :{name}"));
             }
-            None => remove.push(format!("#{n}")),
+            None => remove.push(format!("#{name}")),
         }
     }
     let mut update = format!("SET {}", set.join(", "));
@@ -93,27 +96,19 @@ async fn attempt(
         update = format!("{update} REMOVE {}", remove.join(", "));
     }
     request = request.update_expression(update);
-    // That the record is as long as it was written keeps one that was cut short from being written over.
     request = match condition {
         Condition::Absent => {
-            request.condition_expression("attribute_not_exists(#k)").expression_attribute_names("#k", KEY)
+            request.condition_expression("attribute_not_exists(#key)").expression_attribute_names("#key", KEY)
         }
         Condition::VacantBelow(fence) => request
-            .condition_expression(
-                "attribute_not_exists(#k) OR (attribute_not_exists(#t) AND #f < :f AND size(#r) = #b)",
-            )
-            .expression_attribute_names("#k", KEY)
-            .expression_attribute_names("#t", TENURE)
-            .expression_attribute_names("#f", FENCE)
-            .expression_attribute_names("#r", RECORD)
-            .expression_attribute_names("#b", BYTES)
-            .expression_attribute_values(":f", item::number(fence)),
+            .condition_expression(format!(
+                "attribute_not_exists(#key) OR (attribute_not_exists(#tenure) AND #fence < :below AND {WHOLE})"
+            ))
+            .expression_attribute_names("#key", KEY)
+            .expression_attribute_values(":below", item::number(fence)),
         Condition::Unchanged(version) => request
-            .condition_expression("#v = :v AND size(#r) = #b")
-            .expression_attribute_names("#v", VERSION)
-            .expression_attribute_names("#r", RECORD)
-            .expression_attribute_names("#b", BYTES)
-            .expression_attribute_values(":v", item::version(version)),
+            .condition_expression(format!("#version = :expected AND {WHOLE}"))
+            .expression_attribute_values(":expected", item::version(version)),
     };
     let error = match request.send().await {
         Ok(_) => return Ok(Outcome::Won { version: record.version(), fence: record.fence }),
@@ -121,11 +116,7 @@ async fn attempt(
     };
     match error.as_service_error() {
         Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
-            let standing = standing(inner, key, refusal.item()).await?;
-            if let (Condition::Unchanged(expected), Some(standing)) = (condition, &standing) {
-                check_refusal(inner, key, expected, standing)?;
-            }
-            Ok(Outcome::Lost(standing))
+            standing(inner, key, refusal.item()).await.map(Outcome::Lost)
         }
         _ => Err(failed(&inner.place, Call::Write, &error)),
     }
@@ -138,16 +129,6 @@ async fn standing(inner: &Inner, key: &Key, item: Option<&Item>) -> Result<Optio
         // There was nothing to be unchanged; or this is an emulator that leaves the old item out.
         _ => read::one(inner, key).await,
     }
-}
-
-/// A refusal may not show the very version that was asked for.
-fn check_refusal(inner: &Inner, key: &Key, expected: Version, standing: &Stored) -> Result<(), StoreError> {
-    if standing.version == expected {
-        let text =
-            format!("{}: a write to key {key} was refused though its record is unchanged", inner.place);
-        return Err(StoreError::unavailable(text));
-    }
-    Ok(())
 }
 
 pub(crate) async fn many(inner: &Arc<Inner>, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
@@ -213,11 +194,11 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
         .delete_item()
         .table_name(&inner.place.table)
         .set_key(Some(inner.keys(key)))
-        .condition_expression("#v = :v AND size(#r) = #b")
-        .expression_attribute_names("#v", VERSION)
-        .expression_attribute_names("#r", RECORD)
-        .expression_attribute_names("#b", BYTES)
-        .expression_attribute_values(":v", item::version(version))
+        .condition_expression(format!("#version = :expected AND {WHOLE}"))
+        .expression_attribute_names("#version", VERSION)
+        .expression_attribute_names("#record", RECORD)
+        .expression_attribute_names("#bytes", BYTES)
+        .expression_attribute_values(":expected", item::version(version))
         .return_values_on_condition_check_failure(AllOld);
     let error = match request.send().await {
         Ok(_) => return Ok(true),

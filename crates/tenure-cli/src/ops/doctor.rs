@@ -57,7 +57,8 @@ pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failur
         check_file(path, &mut findings);
     }
     let clock: Arc<dyn Clock> = tenure::clock::system();
-    let store = url.open(Missing::Refuse, Arc::clone(&clock)).await?;
+    let missing = if typed.create_table { Missing::CreateTable } else { Missing::Refuse };
+    let store = url.open(missing, Arc::clone(&clock)).await?;
     let leases = Leases::builder(store).clock(clock).start()?;
     check_clock(&leases, &mut findings);
     check_capabilities(&leases, &mut findings);

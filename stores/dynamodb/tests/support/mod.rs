@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod stub;
+
 use aws_smithy_types::body::SdkBody;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,32 +22,32 @@ use tenure_store::Store;
 use tenure_testkit::RealClock;
 
 /// The region of all tests. DynamoDB Local keeps each region's tables apart.
-pub const REGION: &str = "eu-west-1";
+pub(crate) const REGION: &str = "eu-west-1";
 
 /// Where DynamoDB Local listens.
-pub fn endpoint() -> String {
+pub(crate) fn endpoint() -> String {
     std::env::var("TENURE_TEST_DYNAMODB").expect(
         "TENURE_TEST_DYNAMODB does not say where DynamoDB Local listens: `cargo xtask services up` starts it and prints that",
     )
 }
 
 /// A table as it should be, in the service.
-pub fn config(table: &str) -> DynamoConfig {
+pub(crate) fn config(table: &str) -> DynamoConfig {
     DynamoConfig::new(table).region(REGION).endpoint(endpoint())
 }
 
 /// A name that no other test of this run has.
-pub fn unique(what: &str) -> String {
+pub(crate) fn unique(what: &str) -> String {
     static LAST: AtomicU64 = AtomicU64::new(0);
     format!("{what}-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::SeqCst))
 }
 
-pub fn key(text: &str) -> Key {
+pub(crate) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
 /// The settings of a client with credentials that DynamoDB Local takes, as it takes any.
-pub fn client(endpoint: &str) -> Builder {
+pub(crate) fn client(endpoint: &str) -> Builder {
     let http = aws_smithy_http_client::Builder::new().build_http();
     Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
@@ -56,34 +58,34 @@ pub fn client(endpoint: &str) -> Builder {
 }
 
 /// A store on `table` by that client; the table is made if need be.
-pub async fn store_by(client: Builder, table: &str, namespace: &str) -> DynamoStore {
+pub(crate) async fn store_by(client: Builder, table: &str, namespace: &str) -> DynamoStore {
     make(table).await;
     let config = DynamoConfig::new(table).namespace(namespace);
     let client = Client::from_conf(client.build());
     DynamoStore::with_client(&client, config, Arc::new(RealClock::new())).await.unwrap()
 }
 
-pub async fn store(table: &str, namespace: &str) -> DynamoStore {
+pub(crate) async fn store(table: &str, namespace: &str) -> DynamoStore {
     store_by(client(&endpoint()), table, namespace).await
 }
 
 /// Makes the table if it isn't there.
-pub async fn make(table: &str) {
+pub(crate) async fn make(table: &str) {
     DynamoStore::create_table(&config(table)).await.unwrap();
 }
 
 /// Whether a write was won.
-pub async fn wins(store: &impl Store, write: Write) -> bool {
+pub(crate) async fn wins(store: &impl Store, write: Write) -> bool {
     matches!(store.write(write).await.unwrap(), Outcome::Won { .. })
 }
 
-/// Notes which actions are asked for.
+/// Notes which actions are asked for, and fails where a read may be stale: DynamoDB Local's never are.
 #[derive(Debug, Clone, Default)]
-pub struct Actions(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Actions(Arc<Mutex<Vec<String>>>);
 
 impl Actions {
     /// Those since the last call.
-    pub fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
@@ -101,6 +103,10 @@ impl Intercept for Actions {
     ) -> Result<(), BoxError> {
         let target = context.request().headers().get("x-amz-target").expect("every request names its action");
         let action = target.rsplit('.').next().unwrap_or_default();
+        if ["GetItem", "BatchGetItem", "Query"].contains(&action) {
+            let body = String::from_utf8_lossy(context.request().body().bytes().unwrap_or_default());
+            assert!(body.contains("\"ConsistentRead\":true"), "a stale read: {body}");
+        }
         self.0.lock().unwrap().push(action.to_owned());
         Ok(())
     }
@@ -108,7 +114,7 @@ impl Intercept for Actions {
 
 /// Makes the service an emulator that leaves the old item out of its refusals.
 #[derive(Debug)]
-pub struct NoOldItems;
+pub(crate) struct NoOldItems;
 
 impl Intercept for NoOldItems {
     fn name(&self) -> &'static str {

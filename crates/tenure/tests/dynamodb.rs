@@ -1,0 +1,91 @@
+//! Leases on DynamoDB, through the registry of stores.
+//!
+//! Plan: a lease is kept for longer than its ttl, and its fence is below that of the next tenure, also when its record was deleted
+//! by hand in between; a dead holder's key is taken at first sight by a process that never watched it, and only by those
+//! that go by the service's dates.
+#![cfg(feature = "dynamodb")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+#![allow(clippy::disallowed_methods, reason = "leases on a real service take real time")]
+
+use std::time::{Duration, Instant};
+use tenure::registry::{Opening, Registry};
+use tenure::{AcquireError, AnyStore, Leases, Store};
+
+const TTL: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(60);
+
+fn url(table: &str, options: &str) -> String {
+    let endpoint = std::env::var("TENURE_TEST_DYNAMODB").expect(
+        "TENURE_TEST_DYNAMODB does not say where DynamoDB Local listens: `cargo xtask services up` starts it and prints that",
+    );
+    let table = format!("library-{table}-{}", std::process::id());
+    format!("dynamodb://{table}?region=eu-west-1&endpoint={endpoint}&namespace=tests{options}")
+}
+
+async fn open(table: &str, options: &str) -> AnyStore {
+    let opening = Opening { create_table: true, ..Opening::default() };
+    Registry::standard().open(&url(table, options), opening).await.unwrap()
+}
+
+async fn leases(table: &str, options: &str) -> Leases {
+    Leases::builder(open(table, options).await).session_ttl(TTL).start().unwrap()
+}
+
+#[tokio::test]
+async fn a_lease_is_kept_and_its_fence_outlives_its_record() {
+    let leases = leases("kept", "").await;
+    let guard = leases.acquire("a").await.unwrap();
+    let first = guard.fence();
+    let start = Instant::now();
+    while start.elapsed() < TTL * 3 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(guard.is_held(), "renewed in time, after {:?}", start.elapsed());
+    }
+    guard.release().await;
+    let store = leases.store();
+    let stored =
+        store.read(&tenure::Key::new("a").unwrap()).await.unwrap().expect("a vacant record keeps the fence");
+    assert!(store.remove(&tenure::Key::new("a").unwrap(), stored.version).await.unwrap());
+    let guard = leases.acquire("a").await.unwrap();
+    assert!(guard.fence() > first, "{} after {first}", guard.fence());
+    leases.stop().await;
+}
+
+/// A process that dies with a lease.
+fn die_with(table: &'static str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let guard = leases(table, "").await.acquire("a").await.unwrap();
+        std::mem::forget(guard);
+    });
+    runtime.shutdown_background();
+}
+
+#[tokio::test]
+async fn a_dead_holders_key_is_taken_at_first_sight_by_the_service_s_dates() {
+    std::thread::spawn(|| die_with("dead")).join().unwrap();
+    let start = Instant::now();
+    loop {
+        // A process that never watched, each time.
+        let fresh = leases("dead", "").await;
+        match fresh.try_acquire("a").await {
+            Ok(guard) => {
+                assert!(start.elapsed() < LONG && guard.is_held());
+                break;
+            }
+            Err(AcquireError::Held(_)) => assert!(start.elapsed() < LONG, "held by the dead for too long"),
+            Err(error) => panic!("{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(start.elapsed() >= TTL / 2, "not before its time");
+
+    std::thread::spawn(|| die_with("dead-ageless")).join().unwrap();
+    let start = Instant::now();
+    while start.elapsed() < TTL * 5 {
+        let fresh = leases("dead-ageless", "&attested_ages=no").await;
+        let refused = fresh.try_acquire("a").await;
+        assert!(matches!(refused, Err(AcquireError::Held(_))), "{refused:?}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}

@@ -1,0 +1,85 @@
+//! Ages are told by the service's dates and by nothing else.
+//!
+//! Plan: a service whose clock runs ahead of this host makes records old, one whose clock is set back makes them young, and a
+//! date that lacks makes them ageless; whether ages are told at all is seen when the store is opened, and can be switched off.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use support::stub::{Fate, Stub};
+use support::{client, key, make, store_by, unique, wins};
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::{DynamoConfig, DynamoStore};
+use tenure_store::{Expiry, Store};
+use tenure_testkit::{RealClock, Scribe};
+
+const TABLE: &str = "tenure-ages";
+
+async fn age(store: &DynamoStore) -> Option<Duration> {
+    store.read(&key("a")).await.unwrap().expect("the record stands").age
+}
+
+#[tokio::test]
+async fn an_age_goes_by_the_service_s_clock() {
+    let later = Arc::new(AtomicI64::new(0));
+    let shown = Arc::clone(&later);
+    let stub = Stub::start(move |_, _| Fate::Redated(Some(shown.load(Ordering::SeqCst)))).await;
+    let store = store_by(client(&stub.endpoint), TABLE, &unique("ages")).await;
+    assert_eq!(store.capabilities().expiry, Expiry::AttestedAge);
+    let scribe = Scribe::new();
+    let record = scribe.held(5);
+    assert!(wins(&store, scribe.absent(&key("a"), record.clone())).await);
+    assert!(age(&store).await < Some(Duration::from_secs(20)), "this test itself takes less than that");
+
+    later.store(1000, Ordering::SeqCst);
+    let old = age(&store).await.unwrap();
+    assert!(old > Duration::from_secs(990) && old < Duration::from_secs(1020), "{old:?}");
+
+    // Written by a clock that is then set back: never below zero.
+    let again = scribe.held(5);
+    assert!(wins(&store, scribe.unchanged(&key("a"), record.version(), again)).await);
+    later.store(0, Ordering::SeqCst);
+    assert_eq!(age(&store).await, Some(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn without_dates_there_are_no_ages() {
+    let stub = Stub::start(|_, _| Fate::Redated(None)).await;
+    let store = store_by(client(&stub.endpoint), TABLE, &unique("dateless")).await;
+    assert_eq!(store.capabilities().expiry, Expiry::ObservedSilence);
+    let scribe = Scribe::new();
+    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(5))).await);
+    assert_eq!(age(&store).await, None);
+}
+
+#[tokio::test]
+async fn ages_can_be_switched_off() {
+    make(TABLE).await;
+    let namespace = unique("off");
+    let open = async |attested_ages: bool| {
+        let client = Client::from_conf(client(&support::endpoint()).build());
+        let config = DynamoConfig::new(TABLE).namespace(&namespace).attested_ages(attested_ages);
+        DynamoStore::with_client(&client, config, Arc::new(RealClock::new())).await.unwrap()
+    };
+    let (off, on) = (open(false).await, open(true).await);
+    assert_eq!(off.capabilities().expiry, Expiry::ObservedSilence);
+    let scribe = Scribe::new();
+    let record = scribe.held(5);
+    assert!(wins(&off, scribe.absent(&key("a"), record.clone())).await);
+    assert_eq!((age(&off).await, age(&on).await), (None, None), "nobody wrote down when");
+    assert!(wins(&on, scribe.unchanged(&key("a"), record.version(), scribe.held(5))).await);
+    assert_eq!(age(&off).await, None);
+    assert!(age(&on).await.is_some());
+    // What the other wrote down goes away with the record that it was about.
+    let version = on.read(&key("a")).await.unwrap().unwrap().version;
+    assert!(wins(&off, scribe.unchanged(&key("a"), version, scribe.held(5))).await);
+    assert_eq!(age(&on).await, None);
+}

@@ -1,0 +1,270 @@
+//! What becomes of a call when something goes wrong, between a client and DynamoDB Local or in place of it.
+//!
+//! Plan: each refusal of the service has an error of its own, with the table, the remedy and no secret, after one request and
+//! no retry; a lost answer, a lost request and a silent service leave a write unknown and a read unavailable, and what was
+//! written all the same is found by its nonce; a request that the network repeats has no effect; where nothing was sent, nothing is unknown; what a batch leaves unprocessed
+//! is asked for again, within bounds; a batch of writes that failed in part says so.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use support::stub::{Fate, Stub};
+use support::{client, key, make, store_by, unique, wins};
+use tenure_core::op::Outcome;
+use tenure_core::{ErrorKind, StoreError};
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::{DynamoConfig, DynamoStore};
+use tenure_store::{Store, StoreExt};
+use tenure_testkit::{RealClock, Scribe};
+
+const TABLE: &str = "tenure-faults";
+
+/// A store on the real table through a stub that decides about all but the opening.
+async fn through(decide: impl Fn(&str, &str) -> Fate + Send + Sync + 'static) -> (DynamoStore, Stub) {
+    let stub = Stub::start(move |action, body| match action {
+        "DescribeTable" => Fate::Through,
+        _ => decide(action, body),
+    })
+    .await;
+    let store = store_by(client(&stub.endpoint), TABLE, &unique("faults")).await;
+    stub.take();
+    (store, stub)
+}
+
+#[tokio::test]
+async fn each_refusal_has_an_error_of_its_own() {
+    use ErrorKind::{Invalid, Unavailable};
+    let cases = [
+        (400, "ResourceNotFoundException", "Requested resource not found", Unavailable, "--create-table"),
+        (
+            400,
+            "ProvisionedThroughputExceededException",
+            "too fast",
+            Unavailable,
+            "raise the table's capacity",
+        ),
+        (400, "ThrottlingException", "too fast", Unavailable, "throttled"),
+        (400, "RequestLimitExceeded", "too fast", Unavailable, "throttled"),
+        (
+            400,
+            "AccessDeniedException",
+            "not authorized to perform: dynamodb:UpdateItem",
+            Invalid,
+            "dynamodb:UpdateItem",
+        ),
+        (400, "ExpiredTokenException", "expired", Unavailable, "the credentials have expired"),
+        (400, "UnrecognizedClientException", "hidden", Invalid, "AWS_PROFILE"),
+        (400, "InvalidSignatureException", "x-amz-security-token:hidden", Invalid, "secret key"),
+        (400, "RequestExpired", "skew", Unavailable, "set this host's clock"),
+        (400, "ItemCollectionSizeLimitExceededException", "10 GB", Unavailable, "tenure gc"),
+        (400, "TransactionConflictException", "conflict", Unavailable, "transaction is under way"),
+        (
+            400,
+            "ValidationException",
+            "The provided key element does not match the schema",
+            Invalid,
+            "RANGE key",
+        ),
+        (400, "ValidationException", "Item size has exceeded", Invalid, "Item size has exceeded"),
+        (400, "SomethingNewException", "hidden", Unavailable, "SomethingNewException"),
+    ];
+    for (status, code, message, kind, says) in cases {
+        let (store, stub) = through(move |_, _| Fate::refusal(status, code, message)).await;
+        let scribe = Scribe::new();
+        let key = key("a");
+        let errors = [
+            store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err(),
+            store.remove(&key, scribe.held(5).version()).await.unwrap_err(),
+            store.read(&key).await.unwrap_err(),
+            store.read_many(std::slice::from_ref(&key)).await.unwrap_err(),
+            store.list("", None, 10).await.unwrap_err(),
+        ];
+        assert_eq!(stub.take(), errors.len(), "{code}: one request each, and no retry");
+        for error in errors {
+            let text = error.to_string();
+            assert_eq!(error.kind(), kind, "{text}");
+            assert!(text.contains(says) && text.contains(TABLE) && text.contains("eu-west-1"), "{text}");
+            assert!(!text.contains("hidden"), "{text}");
+        }
+    }
+}
+
+/// What a write and a read were answered.
+async fn both(store: &DynamoStore) -> [StoreError; 2] {
+    let (scribe, key) = (Scribe::new(), key("a"));
+    let write = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    [write, store.read(&key).await.unwrap_err()]
+}
+
+#[tokio::test]
+async fn a_service_that_fails_or_cuts_the_connection_leaves_a_write_unknown() {
+    for fate in [
+        Fate::refusal(500, "InternalServerError", "sorry"),
+        Fate::refusal(503, "ServiceUnavailable", "sorry"),
+        Fate::Answer(200, "no JSON".into()),
+        Fate::Answer(408, "a proxy's own page".into()),
+        Fate::RequestLost,
+    ] {
+        let chosen = fate.clone();
+        let (store, stub) = through(move |_, _| chosen.clone()).await;
+        let errors = both(&store).await;
+        assert_eq!(
+            errors.each_ref().map(StoreError::kind),
+            [ErrorKind::Unknown, ErrorKind::Unavailable],
+            "{errors:?}"
+        );
+        assert_eq!(stub.take(), 2, "{fate:?}: no retry may hide what became of the first");
+        assert!(errors.iter().all(|error| error.to_string().contains(TABLE)), "{errors:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_resolved_by_the_nonce() {
+    let (store, _stub) = through(|action, _| match action {
+        "UpdateItem" => Fate::AnswerLost,
+        _ => Fate::Through,
+    })
+    .await;
+    let (scribe, key) = (Scribe::new(), key("a"));
+    let record = scribe.held(5);
+    let error = store.write(scribe.if_vacant(&key, record.clone())).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    let found = store.read(&key).await.unwrap().expect("it was written all the same");
+    assert_eq!(found.record, record);
+}
+
+#[tokio::test]
+async fn a_request_that_the_network_repeats_has_no_effect() {
+    let (store, stub) = through(|_, _| Fate::Through).await;
+    let (scribe, key) = (Scribe::new(), key("a"));
+    for fence in [100, 7] {
+        // The first claims a key that was never held, the second counts on from a fence above its clock.
+        let version = match store.write(scribe.if_vacant(&key, scribe.held(fence))).await.unwrap() {
+            Outcome::Won { version, .. } => version,
+            lost => panic!("{lost:?}"),
+        };
+        let vacant = scribe.vacant(100);
+        let claim = stub.last();
+        let answer = claim.repeat().await;
+        assert!(answer.contains("ConditionalCheckFailedException"), "while it is held: {answer}");
+        assert!(wins(&store, scribe.unchanged(&key, version, vacant.clone())).await);
+        let answer = claim.repeat().await;
+        assert!(answer.contains("ConditionalCheckFailedException"), "after its release: {answer}");
+        assert_eq!(store.read(&key).await.unwrap().unwrap().record, vacant);
+    }
+}
+
+#[tokio::test]
+async fn a_silent_service_is_given_up_in_time() {
+    make(TABLE).await;
+    let stub =
+        Stub::start(|action, _| if action == "DescribeTable" { Fate::Through } else { Fate::Silence }).await;
+    // Long enough for the opening on a busy machine, which has to come through.
+    let config = DynamoConfig::new(TABLE).timeout(Duration::from_millis(1500));
+    let client = Client::from_conf(client(&stub.endpoint).build());
+    let store = DynamoStore::with_client(&client, config, Arc::new(RealClock::new())).await.unwrap();
+    let errors =
+        tokio::time::timeout(Duration::from_secs(30), both(&store)).await.expect("calls end in time");
+    assert_eq!(
+        errors.each_ref().map(StoreError::kind),
+        [ErrorKind::Unknown, ErrorKind::Unavailable],
+        "{errors:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_not_sent_is_not_unknown() {
+    // Nobody listens on a port that was just given back.
+    let nobody = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = nobody.local_addr().unwrap();
+    drop(nobody);
+    let gone = format!("http://{address}");
+    let config = DynamoConfig::new(TABLE).region("eu-west-1").endpoint(&gone);
+    let error = DynamoStore::open(config, Arc::new(RealClock::new())).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("can't be reached") && error.to_string().contains(&gone), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_batch_left_out_is_asked_for_again() {
+    let rounds = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&rounds);
+    let (store, stub) = through(move |action, body| {
+        if action == "BatchGetItem" && counted.fetch_add(1, Ordering::SeqCst) < 2 {
+            let asked = body.split_once("\"RequestItems\":").expect("a request for items").1;
+            let asked = asked.strip_suffix('}').expect("the request's end");
+            return Fate::Answer(200, format!("{{\"Responses\":{{}},\"UnprocessedKeys\":{asked}}}"));
+        }
+        Fate::Through
+    })
+    .await;
+    let scribe = Scribe::new();
+    let keys = ["a", "b", "c"].map(key);
+    for key in &keys {
+        assert!(wins(&store, scribe.absent(key, scribe.held(5))).await);
+    }
+    stub.take();
+    // A key that is named twice is asked for once, because DynamoDB refuses more.
+    let found = store.read_many(&[&keys[..], &keys[..1]].concat()).await.unwrap();
+    assert_eq!((found.len(), stub.take()), (3, 3));
+    assert_eq!(rounds.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_never_processed_is_given_up() {
+    let (store, stub) = through(|_, body| {
+        let asked = body.split_once("\"RequestItems\":").expect("a request for items").1;
+        let asked = asked.strip_suffix('}').expect("the request's end");
+        Fate::Answer(200, format!("{{\"Responses\":{{}},\"UnprocessedKeys\":{asked}}}"))
+    })
+    .await;
+    let error = store.read_many(&[key("a")]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("throttled") && stub.take() < 10, "{error}");
+}
+
+#[tokio::test]
+async fn a_batch_of_writes_that_failed_in_part_is_unknown() {
+    let refuse = |wanted: &'static str| {
+        move |action: &str, body: &str| match action {
+            "UpdateItem" if body.contains(wanted) => Fate::refusal(400, "ThrottlingException", "too fast"),
+            _ => Fate::Through,
+        }
+    };
+    let scribe = Scribe::new();
+    let batch = || ["a", "b"].map(|text| scribe.absent(&key(text), scribe.held(5))).to_vec();
+    let (store, _stub) = through(refuse("{\"S\":\"b\"}")).await;
+    let error = store.write_many(batch()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    assert!(error.to_string().contains("throttled"), "{error}");
+    assert_eq!(store.list_all("").await.unwrap().len(), 1);
+
+    let (store, _stub) = through(refuse("UpdateExpression")).await;
+    let error = store.write_many(batch()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "nothing of it was written: {error}");
+}
+
+#[tokio::test]
+async fn without_credentials_nothing_is_sent() {
+    use tenure_dynamodb::aws_sdk_dynamodb::config::{BehaviorVersion, Config, Region};
+    let stub = Stub::start(|_, _| Fate::Through).await;
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .region(Region::new("eu-west-1"))
+        .endpoint_url(&stub.endpoint);
+    let client = Client::from_conf(config.build());
+    let opened =
+        DynamoStore::with_client(&client, DynamoConfig::new(TABLE), Arc::new(RealClock::new())).await;
+    let error = opened.unwrap_err();
+    assert_eq!((error.kind(), stub.take()), (ErrorKind::Unavailable, 0), "{error}");
+    assert!(error.to_string().contains("there are no credentials; set AWS_PROFILE"), "{error}");
+}

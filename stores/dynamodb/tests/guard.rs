@@ -1,0 +1,125 @@
+//! The guard: a transaction of the caller's own goes through while the tenure stands, and not after.
+//!
+//! Plan: a lease that beats for itself, through renewal, release and takeover; one that rides, through the end of its session
+//! and onto another; one below a prefix, which must not be taken for another.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use support::{client, endpoint, key, store, unique, wins};
+use tenure_core::{Fence, Key, Record, Ride};
+use tenure_dynamodb::DynamoStore;
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
+use tenure_store::PrefixedStore;
+use tenure_testkit::Scribe;
+
+const TABLE: &str = "tenure-guard";
+
+/// An application's own write under these conditions, to an item of its own that it keeps in the same table; whether it went
+/// through.
+async fn writes(guard: Vec<TransactWriteItem>, namespace: &str) -> bool {
+    let client = Client::from_conf(client(&endpoint()).build());
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let update = Update::builder()
+        .table_name(TABLE)
+        .key("namespace", text(&format!("{namespace}-application")))
+        .key("key", text("account"))
+        .update_expression("ADD balance :one")
+        .expression_attribute_values(":one", AttributeValue::N("1".into()))
+        .build()
+        .unwrap();
+    let items = [guard, vec![TransactWriteItem::builder().update(update).build()]].concat();
+    match client.transact_write_items().set_transact_items(Some(items)).send().await {
+        Ok(_) => true,
+        Err(error) => {
+            let error = error.into_service_error();
+            assert!(error.is_transaction_canceled_exception(), "{error:?}");
+            false
+        }
+    }
+}
+
+async fn holds(store: &DynamoStore, key: &Key, fence: u64) -> bool {
+    writes(store.guard(key, Fence(fence)).await.unwrap(), "a").await
+}
+
+#[tokio::test]
+async fn a_guarded_write_does_not_land_after_the_loss() {
+    let (store, scribe, name) = (store(TABLE, &unique("own")).await, Scribe::new(), key("it's #1 :n"));
+    let first = scribe.held(5);
+    assert!(!holds(&store, &name, 5).await, "before the tenure");
+    assert!(wins(&store, scribe.absent(&name, first.clone())).await);
+    let kept = store.guard(&name, Fence(5)).await.unwrap();
+    assert!(writes(kept.clone(), "a").await, "while it is held");
+
+    let mut renewed = Record { nonce: scribe.nonce(), ..first.clone() };
+    renewed.tenure.as_mut().unwrap().beat = renewed.nonce;
+    assert!(wins(&store, scribe.unchanged(&name, first.version(), renewed.clone())).await);
+    assert!(writes(kept.clone(), "a").await, "after a renewal");
+    assert!(!holds(&store, &name, 6).await, "another fence");
+    assert!(!holds(&store, &key("other"), 5).await, "another key");
+
+    assert!(wins(&store, scribe.unchanged(&name, renewed.version(), scribe.vacant(5))).await);
+    assert!(!writes(kept.clone(), "a").await, "after the release");
+    assert!(wins(&store, scribe.if_vacant(&name, scribe.held(1))).await);
+    assert!(!writes(kept, "a").await, "after a takeover");
+    assert!(holds(&store, &name, 6).await, "the next tenure's own");
+}
+
+#[tokio::test]
+async fn a_riding_lease_ends_with_its_session() {
+    let (store, scribe) = (store(TABLE, &unique("riding")).await, Scribe::new());
+    let (session, name) = (key("session"), key("a"));
+    let mut riding = scribe.held(5);
+    riding.tenure.as_mut().unwrap().ride = Some(Ride { session: session.clone(), fence: Fence(70) });
+    assert!(wins(&store, scribe.absent(&name, riding.clone())).await);
+    let kept = store.guard(&name, Fence(5)).await.unwrap();
+    assert_eq!(kept.len(), 2);
+    assert!(!writes(kept.clone(), "a").await, "a session that isn't there");
+
+    let beating = scribe.held(70);
+    assert!(wins(&store, scribe.absent(&session, beating.clone())).await);
+    assert!(writes(kept.clone(), "a").await, "while the session stands");
+    let bumped = scribe.held(71);
+    assert!(wins(&store, scribe.unchanged(&session, beating.version(), bumped.clone())).await);
+    assert!(!writes(kept.clone(), "a").await, "a session that was fenced");
+    let back = scribe.held(70);
+    assert!(wins(&store, scribe.unchanged(&session, bumped.version(), back.clone())).await);
+    assert!(writes(kept.clone(), "a").await);
+    assert!(wins(&store, scribe.unchanged(&session, back.version(), scribe.vacant(70))).await);
+    assert!(!writes(kept.clone(), "a").await, "a session that was left");
+
+    // The claim goes on without a session: what was looked up before says no, not yes.
+    let mut alone = Record { nonce: scribe.nonce(), ..riding.clone() };
+    alone.tenure.as_mut().unwrap().ride = None;
+    assert!(wins(&store, scribe.unchanged(&name, riding.version(), alone.clone())).await);
+    assert!(!writes(kept, "a").await);
+    let kept = store.guard(&name, Fence(5)).await.unwrap();
+    assert!(writes(kept.clone(), "a").await);
+    let mut again = Record { nonce: scribe.nonce(), ..riding };
+    again.tenure.as_mut().unwrap().beat = again.nonce;
+    assert!(wins(&store, scribe.unchanged(&name, alone.version(), again)).await);
+    assert!(!writes(kept, "a").await, "it rides again, on a session that is left");
+}
+
+#[tokio::test]
+async fn below_a_prefix_a_guard_takes_the_whole_key_and_fails_closed_for_riders() {
+    let (store, scribe) = (store(TABLE, &unique("prefix")).await, Scribe::new());
+    let below = PrefixedStore::new(store.clone(), "team/").unwrap();
+    let (own, rider, session) = (key("own"), key("rider"), key("session"));
+    assert!(wins(&below, scribe.absent(&own, scribe.held(5))).await);
+    assert!(wins(&below, scribe.absent(&session, scribe.held(70))).await);
+    let mut riding = scribe.held(5);
+    riding.tenure.as_mut().unwrap().ride = Some(Ride { session, fence: Fence(70) });
+    assert!(wins(&below, scribe.absent(&rider, riding)).await);
+
+    assert!(!holds(&store, &own, 5).await, "without its prefix");
+    assert!(holds(&store, &key("team/own"), 5).await);
+    assert!(!holds(&store, &key("team/rider"), 5).await);
+}
