@@ -65,16 +65,18 @@ async fn main() {
         "| tasks | pairs/s | p50 | p99 | requests a pair | bare pairs/s | p50 | p99 | requests a pair | pairs : bare |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
+    let pair = move |key| pair(store.clone(), key);
+    let bare_pair = move |key| bare_pair(bare.clone(), key);
     // An emulator in Java is slow at first.
-    measure(32, span * 2, |key| pair(store.clone(), key)).await;
-    measure(32, span * 2, |key| bare_pair(bare.clone(), key)).await;
+    measure(32, span * 2, pair.clone()).await;
+    measure(32, span * 2, bare_pair.clone()).await;
     actions.take();
     for tasks in [1, 32] {
         let (mut ours, mut theirs) = (Tally::default(), Tally::default());
         // By turns, so that what else the machine does falls on both.
         for _ in 0..ROUNDS {
-            add(&mut ours, measure(tasks, span, |key| pair(store.clone(), key)).await, &actions);
-            add(&mut theirs, measure(tasks, span, |key| bare_pair(bare.clone(), key)).await, &actions);
+            add(&mut ours, measure(tasks, span, pair.clone()).await, &actions);
+            add(&mut theirs, measure(tasks, span, bare_pair.clone()).await, &actions);
         }
         let rate = |tally: &Tally| tally.pairs as f64 / (span * ROUNDS).as_secs_f64();
         let each = |tally: &Tally| tally.requests as f64 / tally.pairs as f64;
