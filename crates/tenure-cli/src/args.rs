@@ -49,7 +49,8 @@ pub(crate) enum Verb {
 /// can refuse an older one; TENURE_DEADLINE, until when the lease was good when CMD started, in milliseconds since 1970
 /// (an estimate: it is prolonged while CMD runs).
 ///
-/// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one does so at once.
+/// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once
+/// and leaves the lease to expire.
 #[derive(Debug, Parser)]
 pub(crate) struct Run {
     /// The name of the lease: 1 to 512 bytes of UTF-8
@@ -81,7 +82,8 @@ pub(crate) struct Run {
 /// When CMD ends by itself, `elect` ends with its status and makes room for another leader: put it under a supervisor
 /// that starts it again. CMD finds TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
-/// The first INT, TERM or HUP stops CMD cleanly and then makes room for another; a second one does so at once.
+/// The first INT, TERM or HUP stops CMD cleanly and then makes room for another; a second one kills CMD at
+/// once and leaves the lease to expire.
 #[derive(Debug, Parser)]
 pub(crate) struct Elect {
     /// What is led: 1 to 512 bytes of UTF-8
@@ -159,7 +161,8 @@ pub(crate) struct Range {
 /// written at once to a pipe or with O_APPEND to a file (a line, mostly) stays in one piece. CMD's standard input is
 /// empty. CMD finds TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
-/// The first INT, TERM or HUP stops the running commands and hands their units back, unharmed; a second one does so at once.
+/// The first INT, TERM or HUP stops the running commands and hands their units back, unharmed; a second one
+/// kills them at once and leaves their leases to expire.
 ///
 /// With --forever, units are never done: they are the fleet NAME's, spread evenly over the processes that work on it, and CMD
 /// runs for each for as long as this process owns it. CMD is started again when it exits, after a pause. When another process

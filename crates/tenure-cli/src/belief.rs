@@ -1,10 +1,10 @@
 //! What the state of a lease means for the command that runs under it.
 
-use crate::process::boottime;
 use crate::watchdog::Lead;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure::Guard;
+use tenure::clock::boottime;
 use tenure::fleet::{Reason, Unit};
 
 /// What to do about a running command.

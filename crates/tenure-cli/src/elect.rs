@@ -6,7 +6,7 @@ use crate::exit::{self, Failure};
 use crate::keeper::Keeper;
 use crate::meant;
 use crate::process;
-use crate::run::{Ended, attend};
+use crate::run::{Ended, about, attend};
 use crate::say;
 use crate::signals::Signals;
 use crate::stores::{Missing, Url};
@@ -44,6 +44,8 @@ pub(crate) async fn elect(url: &Url, plan: meant::Elect) -> Result<u8, Failure> 
     }
     if let Some(watching) = watching {
         watching.abort();
+        // With the task the hook is over, and a command that it runs.
+        let _aborted = watching.await;
     }
     result.map(|last| last.status)
 }
@@ -113,10 +115,7 @@ async fn stand_by(
     tokio::select! {
         elected = elected => match elected {
             Ok(guard) => Ok(Ok(guard)),
-            Err(AcquireError::Store(error)) => {
-                let failure = Failure::from(error);
-                Err(Failure::new(failure.code, format!("{}: {}", plan.key, failure.text)))
-            }
+            Err(AcquireError::Store(error)) => Err(about(&plan.key, error)),
             Err(error) => Err(error.into()),
         },
         signal = signals.next() => Ok(Err(signal)),

@@ -1,7 +1,6 @@
 //! This side of the watchdog: starts it, tells it what there is to watch, and starts another if it dies.
 
 use crate::exit::{Failure, INTERNAL};
-use crate::process::boottime;
 use crate::watchdog::{self, Lead, MARK};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::collections::BTreeSet;
@@ -12,6 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure::clock::boottime;
 
 /// Tells the watchdog.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 use tenure::range::KeyRange;
-use tenure::{Key, Ttl};
+use tenure::{Key, Ttl, reserved};
 
 /// How long to wait for a key that another holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl args::Run {
             (false, None) => Patience::Forever,
         };
         Ok(Run {
-            key: key(&self.key)?,
+            key: free_key(&self.key)?,
             patience,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
@@ -56,7 +56,7 @@ pub(crate) struct Elect {
 impl args::Elect {
     pub(crate) fn meant(self) -> Result<Elect, Failure> {
         let term = Run {
-            key: key(&self.key)?,
+            key: free_key(&self.key)?,
             patience: Patience::Forever,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
@@ -167,6 +167,13 @@ impl args::Work {
 /// A key as typed.
 pub(crate) fn key(text: &OsStr) -> Result<Key, Failure> {
     Ok(Key::from_bytes(text.as_bytes())?)
+}
+
+/// A key as typed that can be locked or led: none of tenure's own records.
+fn free_key(text: &OsStr) -> Result<Key, Failure> {
+    let key = key(text)?;
+    reserved::check(&key)?;
+    Ok(key)
 }
 
 /// What keys begin with, as typed.

@@ -4,7 +4,7 @@
 use crate::belief::Outlook;
 use crate::exit::{self, Failure};
 use crate::keeper::{Keeper, asked_now};
-use crate::process::{self, Leash, Running, boottime};
+use crate::process::{self, Leash, Running};
 use crate::say;
 use crate::signals::{self, Signals};
 use crate::terminal::{self, Terminal};
@@ -14,6 +14,7 @@ use std::io::Write;
 use std::process::{ChildStdin, Command, ExitStatus};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use tenure::clock::boottime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 

@@ -7,7 +7,6 @@ use crate::text::escaped;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,15 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Time since boot, suspended or not; on systems without it, the monotonic clock.
-pub(crate) fn boottime() -> Duration {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    const CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    const CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
-    clock_gettime(CLOCK).map(Duration::from).unwrap_or_default()
-}
+use tenure::clock::boottime;
 
 /// Signals a whole group. That it is gone already is no failure.
 pub(crate) fn signal_group(group: i32, signal: Signal) {

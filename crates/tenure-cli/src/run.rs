@@ -13,7 +13,7 @@ use crate::text::date;
 use crate::watchdog::Lead;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use tenure::{AcquireError, Clock, Guard, Leases};
+use tenure::{AcquireError, Clock, ErrorKind, Guard, Leases, StoreError};
 
 pub(crate) async fn run(url: &Url, plan: meant::Run) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
@@ -119,12 +119,16 @@ fn refusal(plan: &meant::Run, error: AcquireError) -> Failure {
             });
             Failure::new(exit::HELD, format!("{} is held{by}", plan.key))
         }
-        AcquireError::Store(error) => {
-            let failure = Failure::from(error);
-            Failure::new(failure.code, format!("{}: {}", plan.key, failure.text))
-        }
+        AcquireError::Store(error) => about(&plan.key, error),
         error => error.into(),
     }
+}
+
+/// What the store says of `key`. What is wrong with the key itself names it already.
+pub(crate) fn about(key: &tenure::Key, error: StoreError) -> Failure {
+    let is_named = error.kind() == ErrorKind::Invalid;
+    let failure = Failure::from(error);
+    if is_named { failure } else { Failure::new(failure.code, format!("{key}: {}", failure.text)) }
 }
 
 /// Runs the command under `guard`, sees to it that it is over before the lease is, and gives the lease up.

@@ -2,10 +2,10 @@
 
 use crate::args;
 use crate::exit::{self, Failure};
-use crate::process::boottime;
 use crate::say;
 use crate::text::escaped;
 use serde_json::json;
+use tenure::clock::boottime;
 use tenure_core::{Bug, Bugs};
 use tenure_sim::{Fault, Faults, Options, Report, Rule};
 

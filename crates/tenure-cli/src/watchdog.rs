@@ -10,7 +10,7 @@
 //!
 //! Groups that were not registered yet when tenure was killed or stopped are found by a mark in their environment.
 
-use crate::process::{boottime, is_group_alive, signal_group};
+use crate::process::{is_group_alive, signal_group};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid, getsid};
@@ -21,6 +21,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tenure::clock::boottime;
 
 /// The hidden verb.
 pub(crate) const VERB: &str = "__watchdog";

@@ -2,7 +2,7 @@
 //!
 //! Plan: one of several runs its command and the others stand by; a command's end, tenure's death (SIGKILL), its
 //! standstill (SIGSTOP), a withdrawal and signals each make room, and the command is dead before another leads;
-//! whoever lost its leadership starts its command again when it is elected again; the hook is told of each leader;
+//! whoever lost its leadership starts its command again when it is elected again; the hook is told of each leader, and does not outlive its process;
 //! `leader` says who leads, once and again and again; bad input.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -153,6 +153,19 @@ fn the_hook_is_told_of_each_leader() {
         bench.read("second").contains(&format!("leader k {} {fence}\n", holder(&bench)))
     });
     drop(second);
+}
+
+#[test]
+fn a_hook_that_still_runs_at_the_end_is_killed() {
+    let bench = Bench::new();
+    let hook = "echo $$ > hook; sleep 600";
+    let mut leader =
+        bench.start(&["elect", "k", "--ttl", "2s", "--on-change", hook, "--", "sh", "-c", OBEYS]);
+    let hook = bench.await_number("hook");
+    leader.signal(Signal::SIGTERM);
+    leader.wait();
+    // Killed and waited for before `elect` has ended, so nothing is left of it; the group's other members die with it.
+    assert!(!is_alive(hook));
 }
 
 fn holder(bench: &Bench) -> String {

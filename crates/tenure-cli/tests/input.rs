@@ -39,6 +39,11 @@ fn keys() {
     refused(&bench, &["run", "", "--", "true"], 64, "a key can't be empty");
     refused(&bench, &["run", &"x".repeat(513), "--", "true"], 64, "513 bytes; the limit is 512");
     refused(&bench, &["show", &"x".repeat(513)], 64, "the limit is 512");
+    for key in ["work/j/u", "fleet/f/unit/u", "session/a", "section/s"] {
+        for verb in ["run", "elect"] {
+            refused(&bench, &[verb, key, "--", "true"], 64, "choose a name that doesn't begin with");
+        }
+    }
     let mut command = bench.tenure(&["run"]);
     let output = command.arg(OsStr::from_bytes(b"a\xff\x1b[31m")).args(["--", "true"]).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();

@@ -142,8 +142,7 @@ fn a_command_that_was_being_started_when_tenure_stood_still_dies_before_the_dead
         .process_group(0)
         .spawn()
         .unwrap();
-    let boottime: std::time::Duration =
-        nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).unwrap().into();
+    let boottime = tenure::clock::boottime();
     let deadline = now_ms() + 1500;
     let line = format!("?\ndeadline {}\n", (boottime + std::time::Duration::from_millis(1500)).as_nanos());
     pipe.write_all(line.as_bytes()).unwrap();

@@ -70,6 +70,12 @@ impl StoreError {
         Self::new(ErrorKind::Invalid, text)
     }
 
+    /// The same, of something that is named first.
+    #[must_use]
+    pub fn about(&self, what: impl fmt::Display) -> Self {
+        Self::new(self.kind, format!("{what}: {}", self.text))
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -101,5 +107,17 @@ impl std::error::Error for StoreError {}
 impl From<InvalidInput> for StoreError {
     fn from(error: InvalidInput) -> Self {
         StoreError::invalid(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_about_something_says_its_kind_once() {
+        let error = StoreError::foreign("not ours").about("the row of k");
+        assert_eq!(error.to_string(), "foreign or damaged record: the row of k: not ours");
+        assert_eq!(error.kind(), ErrorKind::Foreign);
     }
 }

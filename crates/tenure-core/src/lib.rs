@@ -25,6 +25,7 @@ mod notice;
 pub mod op;
 pub mod range;
 mod record;
+pub mod reserved;
 pub mod section;
 mod session;
 mod table;

@@ -175,6 +175,12 @@ impl Drift {
     }
 }
 
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ‰", self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,12 +5,14 @@
 //! agree that more than a ttl has passed since the beat: the store's clock (the attested age) and the wall clocks (ours
 //! against the stamp that the holder wrote). One clock's jump is never enough.
 
+mod room;
+
 use crate::bugs::{Bug, Bugs};
 use crate::fence::{Fence, Nonce};
 use crate::key::Key;
 use crate::record::{Record, Stored, Tenure};
 use crate::time::{Drift, Now, Tick};
-use std::collections::BTreeMap;
+use room::Room;
 use std::time::Duration;
 
 /// What a process's machines go by.
@@ -62,15 +64,12 @@ struct Vigil {
 /// holder's key in the end.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Vigils {
-    kept: BTreeMap<Key, Vigil>,
+    kept: Room<Vigil>,
     /// Riding claims that stand in our way: which, and since when, or since when their session was last asked about them.
-    doubts: BTreeMap<Key, (Nonce, Tick)>,
+    doubts: Room<(Nonce, Tick)>,
 }
 
 impl Vigils {
-    /// More keys than this are not watched at a time; the one watched longest goes first.
-    const MOST: usize = 4096;
-
     /// Judges the claim that `key`'s record shows. `now` was read after the answer arrived.
     ///
     /// `attested` says whether the record's age tells anything about the holder: a session's does, a riding claim's
@@ -87,7 +86,7 @@ impl Vigils {
         let ttl = tenure.ttl.duration();
         let record = &stored.record;
         let beat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.beat };
-        let since = self.since(now, key, record, beat, rules.bugs);
+        let since = self.since(now, key, tenure, record, beat, rules.bugs);
         let watched = if rules.bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
         let patience = if rules.bugs.has(Bug::PatienceTooShort) { ttl * 4 / 5 } else { ttl };
         if rules.bugs.has(Bug::DeadNeverJudged) {
@@ -113,28 +112,34 @@ impl Vigils {
     }
 
     /// Since when this beat has been seen; starts over when the beat is a new one.
-    fn since(&mut self, now: Now, key: &Key, record: &Record, beat: Nonce, bugs: Bugs) -> Tick {
+    fn since(
+        &mut self,
+        now: Now,
+        key: &Key,
+        tenure: &Tenure,
+        record: &Record,
+        beat: Nonce,
+        bugs: Bugs,
+    ) -> Tick {
         let now_waited = if bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
-        if let Some(vigil) = self.kept.get(key) {
-            let same = vigil.fence == record.fence && vigil.beat == beat;
-            if same || bugs.has(Bug::VigilNotRestarted) {
-                return vigil.since;
-            }
-        } else if self.kept.len() >= Self::MOST {
-            let oldest = self.kept.iter().min_by_key(|(_, vigil)| vigil.since).map(|(key, _)| key.clone());
-            oldest.map(|key| self.kept.remove(&key));
+        let fresh = || Vigil { fence: record.fence, beat, since: now_waited };
+        // Without room for it, this look is the first one again.
+        let Some(vigil) = self.kept.look(now_waited, key, tenure.ttl.duration(), fresh) else {
+            return now_waited;
+        };
+        let same = vigil.fence == record.fence && vigil.beat == beat;
+        if !same && !bugs.has(Bug::VigilNotRestarted) {
+            *vigil = fresh();
         }
-        self.kept.insert(key.clone(), Vigil { fence: record.fence, beat, since: now_waited });
-        now_waited
+        vigil.since
     }
 
     /// Whether to ask the session behind `key`'s riding claim about it: true each time that `patience` has passed, as the
     /// question itself may be lost.
     pub(crate) fn doubts(&mut self, now: Now, key: &Key, claim: Nonce, patience: Duration) -> bool {
-        if !self.doubts.contains_key(key) && self.doubts.len() >= Self::MOST {
-            self.doubts.pop_first();
-        }
-        let doubt = self.doubts.entry(key.clone()).or_insert((claim, now.held));
+        let Some(doubt) = self.doubts.look(now.held, key, patience, || (claim, now.held)) else {
+            return false;
+        };
         let due = doubt.0 == claim && now.held.since(doubt.1) >= patience;
         if due || doubt.0 != claim {
             *doubt = (claim, now.held);
@@ -144,8 +149,13 @@ impl Vigils {
 
     /// Ends the vigil over `key`: it was taken or given up.
     pub(crate) fn end(&mut self, key: &Key) {
-        self.kept.remove(key);
-        self.doubts.remove(key);
+        self.kept.forget(key);
+        self.doubts.forget(key);
+    }
+
+    /// Ends the vigil over what rides on a session that is there: should that ever be missing, its time begins anew.
+    pub(crate) fn session_is_there(&mut self, rider: &Key) {
+        self.kept.forget(rider);
     }
 }
 
@@ -252,15 +262,50 @@ mod tests {
         assert_eq!(verdict, Verdict::Live { until: at(106).held.after(Duration::from_millis(2)) });
     }
 
+    /// More keys than are kept without a thought.
+    const MANY: usize = 5000;
+
+    fn keys() -> Vec<Key> {
+        (0..MANY).map(|n| Key::new(format!("k{n}")).unwrap()).collect()
+    }
+
     #[test]
-    fn vigils_are_bounded() {
+    fn l1_more_dead_holders_than_fit_are_all_judged_in_time() {
+        let (mut vigils, rules, keys) = (Vigils::default(), Rules::default(), keys());
+        let seen = stored(1, 0, None);
+        let tenure = seen.record.tenure.clone().unwrap();
+        let mut verdicts = Vec::new();
+        for secs in 0..=10 {
+            verdicts = keys
+                .iter()
+                .map(|key| vigils.judge(at(secs), key, &seen, &tenure, &rules, true))
+                .collect::<Vec<_>>();
+        }
+        let silent = verdicts.iter().filter(|verdict| **verdict == Verdict::Silent).count();
+        assert_eq!(silent, MANY);
+    }
+
+    #[test]
+    fn l3_more_doubtful_claims_than_fit_are_all_asked_about() {
+        let (mut vigils, keys, mut asked) = (Vigils::default(), keys(), 0);
+        for secs in 0..=20 {
+            let ask = |key: &&Key| vigils.doubts(at(secs), key, Nonce(1), TTL * 2);
+            asked += keys.iter().filter(ask).count();
+        }
+        assert_eq!(asked, MANY);
+    }
+
+    #[test]
+    fn vigils_over_keys_that_nobody_comes_back_to_are_forgotten() {
         let (mut vigils, rules) = (Vigils::default(), Rules::default());
         let seen = stored(1, 0, None);
         let tenure = seen.record.tenure.clone().unwrap();
-        for n in 0..Vigils::MOST as u64 + 10 {
-            vigils.judge(at(n), &Key::new(format!("k{n}")).unwrap(), &seen, &tenure, &rules, true);
+        for n in 0..20_000 {
+            let key = Key::new(format!("k{n}")).unwrap();
+            vigils.judge(at(n / 10), &key, &seen, &tenure, &rules, true);
+            vigils.doubts(at(n / 10), &key, Nonce(1), TTL);
         }
-        assert_eq!(vigils.kept.len(), Vigils::MOST);
+        assert!(vigils.kept.len() <= 8_200 && vigils.doubts.len() <= 8_200, "{}", vigils.kept.len());
         assert!(!vigils.kept.contains_key(&Key::new("k0").unwrap()));
     }
 }

@@ -1,6 +1,7 @@
 //! Attempts at their edges. Plan: one that only waits ends at once when it is given up, one whose claim is under way or may
 //! stand does not; early and spurious wake-ups end nothing; a process's own claims that are under way are not taken for
-//! nobody's, and nobody's are.
+//! nobody's, and nobody's are; one that only watches looks again soon once the key is free.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod common;
 
@@ -87,4 +88,40 @@ fn a_claim_of_this_process_that_nobody_wants_is_taken_at_once() {
     let takes = second_attempt(nonce(99));
     let rides = riding(claim(4, WALL + 10, 10), "session/a", 3);
     assert_eq!(takes.requests, vec![write(4, "k", unchanged(nonce(99)), rides)]);
+}
+
+/// The milliseconds at which a bid that only watches looks at a key that stays free from `free_ms`, up to `end_ms`.
+fn looks_while_free(a: &mut tenure_core::Holder, op: &mut u64, free_ms: u64, end_ms: u64) -> Vec<u64> {
+    let (mut looks, mut step) = (Vec::new(), a.step(now(free_ms), seen(*op, None)));
+    loop {
+        let at = step.wake_at.unwrap().0.div_ceil(1_000_000);
+        if at > end_ms {
+            return looks;
+        }
+        looks.push(at);
+        *op += 1;
+        assert_eq!(a.step(now(at), Event::Wake).requests, vec![read(*op, "k")], "it never claims");
+        step = a.step(now(at), seen(*op, None));
+    }
+}
+
+#[test]
+fn whoever_only_watches_looks_again_soon_after_the_key_became_free() {
+    let every = std::time::Duration::from_secs(2);
+    let (mut a, mut op) = (holder(), 1);
+    a.step(now(0), acquire("k", own(), Patience::Watch { every }));
+    let looks = looks_while_free(&mut a, &mut op, 5, 12_000);
+    assert!(looks[0] <= 5 + 35, "a leader that comes at once is seen: {looks:?}");
+    for pair in looks.windows(2) {
+        let (pause, free_for) = (pair[1] - pair[0], (pair[0] - 5).max(31));
+        assert!(pause <= free_for + 1 && pause <= 2_000, "{pair:?} of {looks:?}");
+    }
+    assert!(looks.len() <= 18, "less and less often: {looks:?}");
+    // Someone leads and goes: it starts over.
+    op += 1;
+    a.step(now(12_100), Event::Changed(None));
+    a.step(now(12_100), seen(op, Some(held("b", Nonce(50), Nonce(50), 8, 12_000, 12_000))));
+    op += 1;
+    a.step(now(13_000), Event::Changed(None));
+    assert!(looks_while_free(&mut a, &mut op, 13_000, 14_000)[0] <= 13_035);
 }

@@ -1,12 +1,14 @@
 //! The session and what rides on it. Plan: begun with the first lease that wants it; one renewal for all; lost with all; the
-//! next tenure at once over the process's own old one; a dead session is fenced before its leases are taken; letters to a
+//! next tenure at once over the process's own old one, by the session's own attempt only; a dead session is fenced before its leases are taken; letters to a
 //! session; a question about a claim that nobody has.
 
 mod common;
 
 use common::*;
 use tenure_core::op::{Event, Expect, Machine};
-use tenure_core::{Ask, Beat, Fence, Letter, Loss, Nonce, Notice, Patience, Tick};
+use tenure_core::{
+    Ask, Beat, Carry, Command, Fence, LeaseId, Letter, Loss, Metadata, Nonce, Notice, Patience, Tick, Want,
+};
 
 fn session(n: u128, fence: u64, ms: u64) -> tenure_core::Record {
     held("a", nonce(1), nonce(n), fence, 0, ms)
@@ -53,6 +55,51 @@ fn its_own_old_session_is_taken_over_at_once() {
     let takes = a.step(now(8_205), lost(3, Some(session(1, 3, 0))));
     let record = claim(4, WALL + 8_205, 8_205);
     assert_eq!(takes, step(vec![write(4, "session/a", unchanged(nonce(1)), record)], vec![], None));
+}
+
+#[test]
+fn s1_an_attempt_to_lock_ones_own_session_does_not_depose_it() {
+    let mut a = holding_on_session();
+    let want = Want {
+        key: key("session/a"),
+        beat: own(),
+        carry: Carry::Replace(Metadata::new()),
+        patience: Patience::Try,
+    };
+    a.step(now(20), Event::Command(Command::Acquire(LeaseId(2), want)));
+    let told = a.step(now(25), lost(3, Some(session(1, 3, 0))));
+    assert_eq!(told.requests, vec![], "the session is up, and others ride on it");
+    assert!(matches!(told.notices[..], [Notice::Held(LeaseId(2), Some(_))]), "{told:?}");
+}
+
+/// `k` is looked at again, and shows a claim that rides on `session/b`; then that is read, and answered by `session`.
+fn look_again(
+    a: &mut tenure_core::Holder,
+    ms: u64,
+    op: u64,
+    session: Option<tenure_core::Record>,
+) -> tenure_core::op::Step<Notice> {
+    let rides = riding(held("b", Nonce(50), Nonce(50), 8, 0, 0), "session/b", 3);
+    if op == 1 {
+        a.step(now(ms), acquire("k", own(), Patience::Forever));
+        a.step(now(ms + 5), lost(1, Some(rides)));
+    } else {
+        assert_eq!(a.step(now(ms), Event::Wake).requests, vec![read(op, "k")]);
+        assert_eq!(a.step(now(ms + 5), seen(op, Some(rides))).requests, vec![read(op + 1, "session/b")]);
+    }
+    a.step(now(ms + 10), seen(op + 1, session))
+}
+
+#[test]
+fn a_session_that_is_missing_a_second_time_has_a_full_ttl_once_more() {
+    let mut a = holder();
+    look_again(&mut a, 0, 1, None);
+    let back = held("b", Nonce(40), Nonce(41), 3, 0, 5_000);
+    look_again(&mut a, 5_000, 3, Some(back));
+    let missing = look_again(&mut a, 11_000, 5, None);
+    assert_eq!(missing.requests, vec![], "it was there 6 s ago");
+    let silent = look_again(&mut a, 21_020, 7, None);
+    assert!(!silent.requests.is_empty(), "a full ttl has passed since it was missing");
 }
 
 #[test]

@@ -3,8 +3,12 @@
 //! When the lease is lost, withdrawn, or about to run out, the body's token is cancelled; it has its grace period to end;
 //! then it is aborted and waited for; and only then is the lease released. A body that can't be ended (it blocks its
 //! thread) leaves the lease to expire.
+//!
+//! After the machine was suspended, a body whose lease's time has passed meanwhile is told so within a twentieth of the ttl, 30 s
+//! at most.
 
 use crate::belief::Cell;
+use crate::driver::nap;
 use crate::error::BodyError;
 use crate::guard::Guard;
 use crate::leases::Leases;
@@ -217,8 +221,9 @@ async fn finish<T>(guard: Guard, done: Result<T, JoinError>) -> Result<T, BodyEr
 
 /// Resolves when the body has to end: on loss, on withdrawal, or when no more is left than the grace period and a little.
 async fn must_stop(holding: &impl Holding, grace: Duration) -> Loss {
+    const LEAST: Duration = Duration::from_millis(1);
     let gone = holding.gone();
-    let reserve = grace + holding.reserve();
+    let reserve = grace.saturating_add(holding.reserve());
     loop {
         let left = holding.remaining();
         if left <= reserve && !holding.is_suspended() {
@@ -226,7 +231,7 @@ async fn must_stop(holding: &impl Holding, grace: Duration) -> Loss {
         }
         tokio::select! {
             () = gone.cancelled() => return holding.why(),
-            () = tokio::time::sleep((left.saturating_sub(reserve)).max(Duration::from_millis(1))) => {}
+            () = tokio::time::sleep(left.saturating_sub(reserve).min(nap(left / 16)).max(LEAST)) => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_core::{
     Clock, Command, Drift, Holder, HolderId, Identity, InvalidInput, Key, Metadata, Nonces, Rules, Ttl,
+    reserved,
 };
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, watch};
@@ -34,7 +35,7 @@ impl LeasesBuilder {
             clock: None,
             holder: None,
             instance: None,
-            session_prefix: "session/".to_owned(),
+            session_prefix: reserved::SESSION.to_owned(),
             session_ttl: Duration::from_secs(10),
             about: Metadata::new(),
             rules: Rules::default(),
@@ -71,7 +72,8 @@ impl LeasesBuilder {
         self
     }
 
-    /// How far the clocks' rates may be off; 10 % by default.
+    /// How far the clocks' rates may be off; 10 % by default. Up to 20 % goes with the usual rate of renewals, more with
+    /// [a higher one](Self::renew_every).
     #[must_use]
     pub fn drift(mut self, drift: Drift) -> Self {
         self.rules.drift = drift;
@@ -136,11 +138,15 @@ impl LeasesBuilder {
                 session_ttl.part(3)
             )));
         }
+        check_drift(self.rules.drift, session_ttl, renew_every)?;
         let holder = match self.holder {
             Some(holder) => holder,
             None => HolderId::new(clock::holder_name())?,
         };
         let session_key = Key::new(format!("{}{}", self.session_prefix, holder.as_str()))?;
+        if !session_key.as_str().starts_with(reserved::SESSION) {
+            reserved::check(&session_key)?;
+        }
         let clock = self.clock.unwrap_or_else(|| clock::system());
         let instance = self.instance.unwrap_or_else(clock::instance);
         let identity = Identity {
@@ -157,10 +163,12 @@ impl LeasesBuilder {
             clock: Arc::clone(&clock),
             session_ttl,
             renew_every,
+            drift: self.rules.drift,
             session: Belief::default(),
             listen,
             holder,
             session_key,
+            session_prefix: self.session_prefix,
             commands,
             last_id: AtomicU64::new(0),
             nonces: Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINE)),
@@ -194,4 +202,21 @@ pub(crate) fn checked_ttl(store: &AnyStore, ttl: Duration) -> Result<Ttl, Invali
         )));
     }
     Ttl::new(ttl)
+}
+
+/// Whether a holder can keep a lease at all where clocks drift so much: one renewal may fail, and the next must be in time
+/// (promise L4).
+pub(crate) fn check_drift(drift: Drift, ttl: Ttl, renew_every: Duration) -> Result<(), InvalidInput> {
+    let renewal = renew_every.min(ttl.part(3));
+    // Until it counts as failed, the pause after it, and the answer to the next one.
+    let second = ttl.part(6) + ttl.part(64) + ttl.part(8);
+    let belief = drift.belief(ttl);
+    if belief >= renewal + second {
+        return Ok(());
+    }
+    Err(InvalidInput::new(format!(
+        "with clocks that drift by {drift}, a holder may believe in a ttl of {ttl} for {belief:?} only: with a renewal every \
+         {renewal:?}, one that fails would end the lease; choose a smaller drift, or renew every {:?} or more often",
+        belief.saturating_sub(second)
+    )))
 }

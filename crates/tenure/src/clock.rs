@@ -54,6 +54,12 @@ pub fn system() -> Arc<SystemClock> {
     Arc::new(SystemClock::new())
 }
 
+/// Time since the machine was started, suspended or not; on systems without such a clock, the monotonic one's.
+#[must_use]
+pub fn boottime() -> Duration {
+    read::boot()
+}
+
 /// 64 random bits for this process instance.
 pub(crate) fn instance() -> u64 {
     let (high, low) = uuid::Uuid::new_v4().as_u64_pair();

@@ -1,12 +1,15 @@
 //! The driver: one task that performs what a machine asks for, and keeps one wake-up.
 
+mod hints;
+
+use hints::Hints;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Request, Step};
 use tenure_core::{Clock, StoreError, Tick};
-use tenure_store::{AnyStore, Changes, Store};
+use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -38,7 +41,7 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
         let mut farewell = Some(farewell);
         let mut flights = Flights::default();
         let mut wake_at: Option<Tick> = None;
-        let mut hints: Option<Changes> = None;
+        let mut hints = Hints::of(std::mem::take(&mut self.watches));
         loop {
             let event = tokio::select! {
                 biased;
@@ -55,15 +58,9 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                     (None, Some(last)) => Event::Command(last()),
                     (None, None) => continue,
                 },
-                hint = next_hint(&mut hints) => match hint {
-                    Some(key) => Event::Changed(key),
-                    None => {
-                        hints = None;
-                        continue;
-                    }
-                },
-                Ok(()) = self.listen.changed(), if hints.is_none() => {
-                    hints = self.store.changed(&self.watches).ok();
+                hint = hints.next(&self.store, &*self.clock) => Event::Changed(hint),
+                Ok(()) = self.listen.changed(), if !hints.is_wanted() => {
+                    hints.begin(&self.store, self.clock.held());
                     // What changed while nobody listened has to be looked for once.
                     Event::Changed(None)
                 }
@@ -74,14 +71,15 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                 let step = self.machine.step(self.clock.now(), next);
                 let Step { requests, notices, wake_at: next_wake } = step;
                 wake_at = next_wake;
-                for request in requests {
-                    flights.start(&self.store, request);
-                }
                 let mut more = Vec::new();
+                // Before anything is sent: a request may free what a notice ends the belief in.
                 for notice in notices {
                     if self.sink.tell(notice, &mut more).is_break() {
                         return;
                     }
+                }
+                for request in requests {
+                    flights.start(&self.store, request);
                 }
                 commands.extend(more);
             }
@@ -89,20 +87,25 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
     }
 }
 
-async fn next_hint(hints: &mut Option<Changes>) -> Option<Option<tenure_core::Key>> {
-    match hints {
-        Some(hints) => hints.recv().await,
-        None => std::future::pending().await,
+/// Returns at `wake_at`; never without one.
+pub(crate) async fn sleep_until(clock: &dyn Clock, wake_at: Option<Tick>) {
+    let Some(at) = wake_at else { return std::future::pending().await };
+    let mut left = at.since(clock.held());
+    // What is to be woken for is mostly a third of a ttl away, so this is late by a twentieth of it at most.
+    let nap = nap(left / 8);
+    loop {
+        tokio::time::sleep(left.min(nap)).await;
+        left = at.since(clock.held());
+        if left.is_zero() {
+            return;
+        }
     }
 }
 
-pub(crate) async fn sleep_until(clock: &dyn Clock, wake_at: Option<Tick>) {
-    /// The runtime's timer stops while the machine is suspended, so a long sleep is cut: what is due is late by no more.
-    const LONGEST: Duration = Duration::from_secs(30);
-    match wake_at {
-        Some(at) => tokio::time::sleep(at.since(clock.held()).min(LONGEST)).await,
-        None => std::future::pending().await,
-    }
+/// How long to sleep at a time where being late by `span` does no harm. The runtime's timers stop while the machine is
+/// suspended, so what falls due meanwhile is noticed only when the nap is over.
+pub(crate) fn nap(span: Duration) -> Duration {
+    span.clamp(Duration::from_millis(1), Duration::from_secs(30))
 }
 
 /// The operations under way, and those that wait for their turn. Renewals don't wait.
@@ -172,5 +175,169 @@ async fn perform(store: &AnyStore, op: Op, timeout: Duration) -> Result<Answer, 
         Ok(result) => result,
         Err(_) if writes => Err(StoreError::unknown(format!("no answer to a write within {timeout:?}"))),
         Err(_) => Err(StoreError::unavailable(format!("no answer to a read within {timeout:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what a machine tells is told before what it asks for is begun; hints that end, or can't be had, are asked for
+    //! again, less and less often.
+    use super::*;
+    use crate::clock;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use tenure_core::{Key, Now, Stored, Version};
+    use tenure_store::{Capabilities, Changes, Listed, MemoryStore, Outcome, Write};
+
+    type Log = Arc<Mutex<Vec<String>>>;
+
+    /// At its one command it tells something and asks for a read; at the answer it stops. Hints are told.
+    struct Machine1(OpId);
+
+    impl Machine for Machine1 {
+        type Command = &'static str;
+        type Notice = String;
+
+        fn step(&mut self, _now: Now, event: Event<&'static str>) -> Step<String> {
+            let mut step = Step { requests: vec![], notices: vec![], wake_at: None };
+            match event {
+                Event::Command(text) => {
+                    step.notices.push(text.to_owned());
+                    let (op, timeout) = (Op::Read(Key::new("k").unwrap()), Duration::from_secs(1));
+                    step.requests.push(Request { id: self.0, op, timeout, urgent: false });
+                }
+                Event::Answer(..) => step.notices.push("stop".to_owned()),
+                Event::Changed(key) => step.notices.push(format!("changed {key:?}")),
+                Event::Wake => {}
+            }
+            step
+        }
+    }
+
+    struct Told(Log);
+
+    impl Sink<Machine1> for Told {
+        fn tell(&mut self, notice: String, _commands: &mut Vec<&'static str>) -> ControlFlow<()> {
+            if notice == "stop" {
+                return ControlFlow::Break(());
+            }
+            let under_way = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+            self.0.lock().unwrap().push(format!("{notice}, {under_way} under way"));
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// Notes what it is asked. Of the streams of hints that it is asked for, every other is refused; the rest end at once.
+    #[derive(Clone)]
+    struct Noting {
+        log: Log,
+        asked_for_hints: Arc<AtomicU32>,
+        store: MemoryStore,
+    }
+
+    impl Store for Noting {
+        fn capabilities(&self) -> Capabilities {
+            self.store.capabilities()
+        }
+        fn id(&self) -> String {
+            self.store.id()
+        }
+        async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+            self.log.lock().unwrap().push(format!("read {key}"));
+            self.store.read(key).await
+        }
+        async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+            self.store.read_many(keys).await
+        }
+        async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+            self.store.write(write).await
+        }
+        async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+            self.store.write_many(writes).await
+        }
+        async fn list(
+            &self,
+            prefix: &str,
+            after: Option<&Key>,
+            limit: usize,
+        ) -> Result<Vec<Listed>, StoreError> {
+            self.store.list(prefix, after, limit).await
+        }
+        async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+            self.store.remove(key, version).await
+        }
+        fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {
+            if self.asked_for_hints.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+                Err(StoreError::unavailable("no hints today"))
+            } else {
+                Ok(mpsc::channel(1).1)
+            }
+        }
+    }
+
+    fn noting() -> Noting {
+        let store = MemoryStore::new("noting", clock::system());
+        Noting { log: Log::default(), asked_for_hints: Arc::default(), store }
+    }
+
+    struct Desk {
+        commands: mpsc::UnboundedSender<&'static str>,
+        listen: watch::Sender<bool>,
+        driver: Driver<Machine1, Told>,
+    }
+
+    fn desk(store: &Noting, clock: Arc<dyn Clock>) -> Desk {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (listen, listening) = watch::channel(false);
+        let driver = Driver {
+            machine: Machine1(OpId(1)),
+            store: AnyStore::new(store.clone()),
+            clock,
+            commands: receiver,
+            listen: listening,
+            watches: String::new(),
+            sink: Told(Arc::clone(&store.log)),
+        };
+        Desk { commands, listen, driver }
+    }
+
+    #[tokio::test]
+    async fn s1_what_ends_a_belief_is_told_before_what_frees_the_key_is_begun() {
+        let store = noting();
+        let desk = desk(&store, clock::system());
+        desk.commands.send("lost").unwrap();
+        desk.driver.run(|| "over").await;
+        assert_eq!(*store.log.lock().unwrap(), ["lost, 0 under way", "read k"]);
+    }
+
+    /// The paused runtime's time.
+    struct Paused(tokio::time::Instant);
+
+    impl Clock for Paused {
+        fn now(&self) -> Now {
+            let held = Tick(0).after(self.0.elapsed());
+            Now { held, waited: held, wall: tenure_core::Wall(0) }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hints_that_end_are_asked_for_again_less_and_less_often() {
+        #[allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
+        let clock = Arc::new(Paused(tokio::time::Instant::now()));
+        let store = noting();
+        let desk = desk(&store, clock);
+        let driver = tokio::spawn(desk.driver.run(|| "over"));
+        desk.listen.send(true).unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(store.asked_for_hints.load(Ordering::SeqCst), 1, "refused");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(store.asked_for_hints.load(Ordering::SeqCst), 2);
+        // Once when it is first listened to, and once after each gap, all keys are looked at.
+        let looks = store.log.lock().unwrap().iter().filter(|line| line.starts_with("changed None")).count();
+        assert_eq!(looks, 2);
+        tokio::time::sleep(Duration::from_secs(60 * 60)).await;
+        let hourly = store.asked_for_hints.load(Ordering::SeqCst);
+        assert!((60..=70).contains(&hourly), "{hourly}");
+        driver.abort();
     }
 }

@@ -54,8 +54,8 @@ pub enum LeaseError {
     /// The store, or the input, is at fault: see its kind. The lease is still held if it was.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// These `Leases` were stopped.
-    #[error("these leases were stopped")]
+    /// What it was asked of was stopped, and with it the lease.
+    #[error("it was stopped, and its leases with it; start another")]
     Stopped,
 }
 

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{
-    Clock, Command, HolderId, InvalidInput, Key, LeaseId, Loss, Nonce, Nonces, Notice, Tick, Ttl,
+    Clock, Command, Drift, HolderId, InvalidInput, Key, LeaseId, Loss, Nonce, Nonces, Notice, Tick, Ttl,
+    reserved,
 };
 use tenure_store::AnyStore;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -30,10 +31,14 @@ pub(crate) struct Inner {
     pub(crate) session_ttl: Ttl,
     /// How often the session is renewed, at the least.
     pub(crate) renew_every: Duration,
+    /// How far the clocks' rates may be off.
+    pub(crate) drift: Drift,
     pub(crate) session: Belief,
     pub(crate) listen: watch::Sender<bool>,
     pub(crate) holder: HolderId,
     pub(crate) session_key: Key,
+    /// What the keys of sessions begin with.
+    pub(crate) session_prefix: String,
     pub(crate) commands: mpsc::UnboundedSender<Command>,
     pub(crate) last_id: AtomicU64,
     /// Marks writes that no machine makes.
@@ -61,7 +66,8 @@ impl Leases {
 
     /// A request for the lease on `key`: say how, then acquire it.
     ///
-    /// The key is checked when it is acquired.
+    /// The key is checked when it is acquired: those that begin with `session/`, `section/`, `fleet/` and `work/` are kept for
+    /// tenure's own records.
     pub fn lock(&self, key: impl AsRef<str>) -> Lock {
         Lock::new(self.clone(), key.as_ref())
     }
@@ -174,6 +180,13 @@ impl Inner {
     pub(crate) fn users(&self) -> MutexGuard<'_, Users> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether `key` is free for a lease: none of tenure's own records, which a claim would write over.
+    pub(crate) fn check_free(&self, key: &Key) -> Result<(), InvalidInput> {
+        let is_ours = self.session_prefix.is_empty() && *key == self.session_key;
+        let prefix = if is_ours { self.session_key.as_str() } else { &self.session_prefix };
+        reserved::check_with_sessions(key, prefix)
     }
 
     pub(crate) fn next_id(&self) -> LeaseId {

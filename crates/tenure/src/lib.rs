@@ -54,7 +54,7 @@ pub use leases::Leases;
 pub use lock::Lock;
 pub use tenure_core::{
     Ask, Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Nonce, Number,
-    Occupant, Record, Ride, StoreError, Stored, Tenure, Tick, Ttl, Value, Version, Wall,
+    Occupant, Record, Ride, StoreError, Stored, Tenure, Tick, Ttl, Value, Version, Wall, reserved,
 };
 #[cfg(feature = "dynamodb")]
 pub use tenure_dynamodb as dynamodb;

@@ -1,13 +1,14 @@
 //! Asking for one key.
 
-use crate::builder::checked_ttl;
+use crate::builder::{check_drift, checked_ttl};
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::{Leases, end_of};
 use crate::users::Reply;
 use std::time::Duration;
 use tenure_core::{
-    Beat, Carry, Command, InvalidInput, Key, LeaseId, Metadata, Patience, StoreError, Stored, Want,
+    Beat, Carry, Command, InvalidInput, Key, LeaseId, Metadata, Patience, StoreError, Stored, Ttl, Want,
+    reserved,
 };
 use tenure_store::Store;
 
@@ -43,14 +44,15 @@ impl Lock {
         self
     }
 
-    /// Keeps the metadata that the record carries; the record must exist. What was `seen` of it last saves a round trip if
+    /// Keeps the metadata that the record carries; the record must exist. Only so can a unit of a job (`work/…`) be locked. What was `seen` of it last saves a round trip if
     /// it is still so.
     pub fn carry(mut self, seen: Option<Stored>) -> Self {
         self.carry = Carry::Keep(seen.map(Box::new));
         self
     }
 
-    /// How long a body that [`Lock::with_lease`] runs may take to end once it is told to: an eighth of the ttl by default.
+    /// How long a body that [`Lock::with_lease`] runs may take to end once it is told to: an eighth of the ttl by default, and
+    /// less than what is left of the lease before each renewal: 0.46 of the ttl, usually.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
@@ -93,7 +95,7 @@ impl Lock {
         /// Time for an answer that is on its way.
         const LAST_CALL: Duration = Duration::from_millis(100);
         let end = end_of(&*self.leases.inner.clock, patience);
-        match tokio::time::timeout(patience + LAST_CALL, self.get(Patience::Until(end))).await {
+        match tokio::time::timeout(patience.saturating_add(LAST_CALL), self.get(Patience::Until(end))).await {
             Ok(result) => result,
             Err(_) => {
                 Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
@@ -104,7 +106,9 @@ impl Lock {
     /// Waits for the lease and runs `body` under it; see [`crate::body`].
     ///
     /// # Errors
-    /// [`BodyError::Interrupted`] when the lease was lost or withdrawn while the body ran.
+    /// [`BodyError::Acquire`] when the lease could not be had, as [`Lock::acquire`] says, or the grace period is too long for
+    /// its ttl: the body did not run. [`BodyError::Interrupted`] when the lease was lost or withdrawn while the body ran.
+    /// [`BodyError::Panicked`] when it panicked. What the body itself returns, an error or not, is returned as it is.
     ///
     /// # Cancel safety
     /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then released,
@@ -116,22 +120,43 @@ impl Lock {
         T: Send + 'static,
     {
         let grace = self.grace.take();
+        grace.map_or(Ok(()), |grace| self.check_grace(grace)).map_err(AcquireError::from)?;
         let guard = self.acquire().await?;
         crate::body::run(guard, grace, body).await
+    }
+
+    fn own_ttl(&self, ttl: Duration) -> Result<Ttl, InvalidInput> {
+        let inner = &self.leases.inner;
+        let ttl = checked_ttl(&inner.store, ttl)?;
+        check_drift(inner.drift, ttl, inner.renew_every)?;
+        Ok(ttl)
+    }
+
+    /// A grace period that is as long as what is mostly left of the lease would end every body at once.
+    fn check_grace(&self, grace: Duration) -> Result<(), InvalidInput> {
+        let inner = &self.leases.inner;
+        let ttl = self.ttl.map_or(Ok(inner.session_ttl), |ttl| self.own_ttl(ttl))?;
+        let renewal = inner.renew_every.min(ttl.part(3));
+        let most = inner.drift.belief(ttl).saturating_sub(renewal + ttl.part(50));
+        if grace >= most {
+            return Err(InvalidInput::new(format!(
+                "a grace period of {grace:?} with a ttl of {ttl}: no more than {most:?} is left before each renewal, so every \
+                 body would be told to end; choose a shorter one, or a longer ttl"
+            )));
+        }
+        Ok(())
     }
 
     async fn get(self, patience: Patience) -> Result<Guard, AcquireError> {
         let inner = &self.leases.inner;
         let key = Key::new(&self.key)?;
-        if key.as_str().starts_with(tenure_core::section::PREFIX) {
-            // A claim would write over the ranges that are leased there.
-            let text = format!(
-                "{key} is the key of a section of ranges; choose a lock's name that doesn't begin with section/"
-            );
-            return Err(InvalidInput::new(text).into());
+        // Who carries the record of a job's unit on does it no harm.
+        let carries_on = matches!(self.carry, Carry::Keep(_)) && key.as_str().starts_with(reserved::WORK);
+        if !carries_on {
+            inner.check_free(&key)?;
         }
         let (beat, rides) = match self.ttl {
-            Some(ttl) => (Beat::Own(checked_ttl(&inner.store, ttl)?), false),
+            Some(ttl) => (Beat::Own(self.own_ttl(ttl)?), false),
             None => (Beat::Session, true),
         };
         if let Carry::Replace(metadata) = &self.carry {

@@ -67,13 +67,17 @@ impl LeaseToken {
         LeaseToken { metadata, ..self }
     }
 
-    fn check(&self, store: &AnyStore) -> Result<Token, LeaseError> {
-        let ours = store.id();
+    fn check(&self, leases: &Leases) -> Result<Token, LeaseError> {
+        let ours = leases.store().id();
         if self.store != ours {
             return Err(LeaseError::OtherStore { theirs: self.store.clone(), ours });
         }
         tenure_store::codec::check_metadata(&self.metadata)?;
-        self.parse().map_err(|error| LeaseError::Store(StoreError::from(error)))
+        let checked = self.parse().and_then(|token| {
+            leases.inner.check_free(&token.key)?;
+            Ok(token)
+        });
+        checked.map_err(|error| LeaseError::Store(StoreError::from(error)))
     }
 
     fn parse(&self) -> Result<Token, InvalidInput> {
@@ -107,7 +111,7 @@ impl Leases {
     /// # Cancel safety
     /// When the future is dropped the lease may be prolonged or not; the token stays good.
     pub async fn refresh(&self, token: &LeaseToken) -> Result<LeaseToken, LeaseError> {
-        let token = Box::new(token.check(self.store())?);
+        let token = Box::new(token.check(self)?);
         let id = self.inner.next_id();
         match self.inner.ask(id, Command::Refresh(id, token)).await {
             Ok(Reply::Token(token)) => Ok(LeaseToken::new(self.store(), *token)),
@@ -115,8 +119,9 @@ impl Leases {
         }
     }
 
-    /// Takes a lease up that was plain data, and holds it from now on, beating for itself. Fence and tenure stay the same:
-    /// whoever passed the token on must have stopped acting on it.
+    /// Takes a lease up that was plain data, and holds it from now on, beating for itself. The fence stays the same, so whoever
+    /// passed the token on must have stopped acting on it. The tenure gets a new name: this token and all its copies are good
+    /// for nothing from then on.
     ///
     /// # Errors
     /// As [`Leases::refresh`].
@@ -124,7 +129,7 @@ impl Leases {
     /// # Cancel safety
     /// When the future is dropped the lease is given up.
     pub async fn adopt(&self, token: &LeaseToken) -> Result<Guard, LeaseError> {
-        let token = Box::new(token.check(self.store())?);
+        let token = Box::new(token.check(self)?);
         let id = self.inner.next_id();
         let (key, ttl) = (token.key.clone(), token.ttl);
         match self.inner.ask(id, Command::Adopt(id, token)).await {
@@ -143,7 +148,7 @@ impl Leases {
     /// # Cancel safety
     /// Dropping the future does not stop the release.
     pub async fn give_back(&self, token: &LeaseToken) -> Result<bool, LeaseError> {
-        let token = Box::new(token.check(self.store())?);
+        let token = Box::new(token.check(self)?);
         let id = self.inner.next_id();
         match self.inner.ask(id, Command::Return(id, token)).await {
             Ok(Reply::Released(ours)) => Ok(ours),

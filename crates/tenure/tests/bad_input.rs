@@ -6,7 +6,7 @@ mod common;
 
 use common::{TTL, World};
 use std::time::Duration;
-use tenure::{AcquireError, ErrorKind, Metadata, Value};
+use tenure::{AcquireError, AnyStore, ErrorKind, Metadata, Value};
 
 async fn refused(lock: tenure::Lock) -> String {
     match lock.try_acquire().await {
@@ -35,6 +35,71 @@ async fn keys_ttls_and_metadata_are_checked_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn s1_keys_of_tenures_own_records_are_refused() {
+    let world = World::new();
+    let process = world.process();
+    let (_, line) = world.line();
+    let elsewhere = world.builder(&line).session_prefix("process/").start().unwrap();
+    let own = process.leases.session_key().as_str().to_owned();
+    for key in [own.as_str(), "session/other", "section/x", "fleet/f/unit/u", "work/j/u"] {
+        let text = refused(process.leases.lock(key)).await;
+        assert!(text.contains("choose a name that doesn't begin with"), "{text}");
+        assert_eq!(refused(elsewhere.lock(key)).await, text);
+    }
+    let own = elsewhere.session_key().as_str().to_owned();
+    for key in [own.as_str(), "process/other"] {
+        assert!(refused(elsewhere.lock(key)).await.contains("a process's session"));
+    }
+    let (_, line_of_bare) = world.line();
+    let bare = world.builder(&line_of_bare).session_prefix("").start().unwrap();
+    assert!(refused(bare.lock(bare.session_key().as_str())).await.contains("a process's session"));
+    assert!(bare.try_acquire("process").await.is_ok(), "without a prefix, only its own key is a session's");
+    // A unit's record can be carried on, which harms nothing; the others can't.
+    assert!(matches!(
+        process.leases.lock("work/j/u").carry(None).try_acquire().await,
+        Err(AcquireError::Absent)
+    ));
+    process.store.take();
+    for key in ["section/x", "fleet/f/unit/u", "session/other"] {
+        refused(process.leases.lock(key).carry(None)).await;
+    }
+    // Nor can a token be made up for one.
+    let token = process.leases.try_acquire("k").await.unwrap().into_token().await.unwrap();
+    let forged = serde_json::to_string(&token).unwrap().replace("\"k\"", "\"section/x\"");
+    process.store.take();
+    let forged = serde_json::from_str(&forged).unwrap();
+    assert!(process.leases.adopt(&forged).await.unwrap_err().to_string().contains("a section of ranges"));
+    assert_eq!(process.store.take().round_trips() + line.take().round_trips(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l4_a_drift_with_which_no_lease_could_be_kept_is_refused() {
+    let world = World::new();
+    let (_, line) = world.line();
+    let drifting = |rho| world.builder(&line).drift(tenure::Drift::per_mille(rho).unwrap());
+    for rho in [220, 500] {
+        let refused = drifting(rho).start().unwrap_err().to_string();
+        assert!(refused.contains("choose a smaller drift, or renew every"), "{refused}");
+    }
+    drifting(200).start().unwrap();
+    // With more renewals there is room for more, but not for a lease with a ttl that they are too rare for.
+    let often = drifting(300).renew_every(TTL / 5).start().unwrap();
+    assert!(refused(often.lock("k").ttl(TTL / 2)).await.contains("drift by 300 ‰"));
+    let fleet = tenure::fleet::Fleet::new(AnyStore::new(line.clone()), "f").unwrap();
+    let worker = fleet.join().drift(tenure::Drift::per_mille(220).unwrap()).start();
+    assert!(worker.unwrap_err().to_string().contains("a smaller drift"));
+    assert_eq!(line.take().round_trips(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_patience_is_too_long() {
+    let world = World::new();
+    let process = world.process();
+    let held = process.leases.acquire_within("k", Duration::MAX).await.unwrap();
+    assert!(held.is_held());
+}
+
+#[tokio::test(start_paused = true)]
 async fn settings_are_checked_at_the_start() {
     let world = World::new();
     let (_, line) = world.line();
@@ -43,6 +108,7 @@ async fn settings_are_checked_at_the_start() {
     assert!(error(world.builder(&line).session_ttl(TTL * 10_000)).contains("1 day"));
     assert!(error(world.builder(&line).poll(Duration::ZERO)).contains("poll interval"));
     assert!(error(world.builder(&line).session_prefix("x".repeat(600))).contains("limit is 512"));
+    assert!(error(world.builder(&line).session_prefix("section/")).contains("a section of ranges"));
 }
 
 #[tokio::test(start_paused = true)]

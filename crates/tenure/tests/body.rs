@@ -1,5 +1,5 @@
 //! S6: the body ends before the lease. Plan: normal end, loss, withdrawal, the caller going away, panics, bodies that don't
-//! listen and bodies that can't be ended.
+//! listen and bodies that can't be ended; a suspend; grace periods that no lease could give.
 
 mod common;
 
@@ -130,6 +130,40 @@ async fn s6_a_panic_is_told_and_releases_the_lease() {
         .await;
     assert!(matches!(result, Err(BodyError::Panicked(_))), "{result:?}");
     assert!(b.leases.try_acquire("k").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_after_a_suspend_the_body_is_told_soon_after_waking() {
+    let (world, ttl) = (World::new(), TTL * 6);
+    let a = world.process();
+    let lock = a.leases.lock("k").ttl(ttl);
+    let running = tokio::spawn(lock.with_lease(|held| async move { held.cancelled().cancelled().await }));
+    tokio::time::sleep(TTL / 10).await;
+    world.clock.suspend(ttl);
+    let (result, after) = timed(running).await;
+    assert!(matches!(result.unwrap(), Err(BodyError::Interrupted { .. })));
+    assert!(after <= ttl / 20, "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_grace_period_that_no_lease_could_give_is_refused_before_any_io() {
+    let world = World::new();
+    let a = world.process();
+    for (ttl, grace) in [(None, Duration::MAX), (Some(TTL), TTL), (Some(TTL), TTL * 47 / 100)] {
+        let lock = a.leases.lock("k").grace(grace);
+        let lock = if let Some(ttl) = ttl { lock.ttl(ttl) } else { lock };
+        match lock.with_lease(|_| async {}).await {
+            Err(BodyError::Acquire(error)) => {
+                assert!(error.to_string().contains("choose a shorter one"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(a.store.take().round_trips(), 0);
+    // With the longest that is allowed, a body runs through renewals.
+    let lock = a.leases.lock("k").ttl(TTL).grace(TTL * 46 / 100);
+    let (result, after) = timed(lock.with_lease(|_| tokio::time::sleep(TTL * 3))).await;
+    assert!(result.is_ok() && after >= TTL * 3, "{result:?} {after:?}");
 }
 
 /// A body that blocks its thread can't be aborted. Time is real here, and short.

@@ -39,6 +39,18 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
         assert!(refused.contains(text), "{refused}");
         assert_eq!(builder.observe().unwrap_err().to_string(), refused);
     }
+    // What only looks may look at any key.
+    for reserved in ["section/x", "session/a", "fleet/f/board", "work/j/u"] {
+        for builder in [on_store(), riding()] {
+            let refused = builder.key(reserved).start().unwrap_err().to_string();
+            assert!(refused.contains("choose a name that doesn't begin with"), "{refused}");
+        }
+    }
+    // The session's drift counts.
+    let (_, unsteady) = world.line();
+    let unsteady = world.builder(&unsteady).drift(tenure::Drift::per_mille(200).unwrap()).start().unwrap();
+    let refused = Candidate::on(&unsteady).errors(2).start().unwrap_err().to_string();
+    assert!(refused.contains("believes for 6.666666666s only"), "{refused}");
     settle().await;
     assert_eq!(line.take().round_trips() + process.store.take().round_trips(), 0);
     // Hold rates that fit are taken, those of sessions too.

@@ -107,6 +107,26 @@ async fn s4_an_unknown_renewal_extends_nothing_until_it_is_resolved() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn s5_after_a_suspend_loss_is_told_soon_after_waking() {
+    let ttl = TTL * 6;
+    for rides in [true, false] {
+        let world = World::new();
+        let (_, line) = world.line();
+        let leases = world.builder(&line).session_ttl(ttl).start().unwrap();
+        let lock = leases.lock("k");
+        let guard = if rides { lock } else { lock.ttl(ttl) }.try_acquire().await.unwrap();
+        let cancelled = guard.cancelled();
+        let lost = tokio::spawn(async move { guard.lost().await });
+        tokio::time::sleep(ttl / 60).await;
+        world.clock.suspend(ttl);
+        let (_, after) = timed(cancelled.cancelled()).await;
+        assert!(after <= ttl / 20, "{after:?}, riding: {rides}");
+        let (loss, after) = timed(lost).await;
+        assert!(after <= ttl / 20 && loss.unwrap() == Loss::Expired, "{after:?}, riding: {rides}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn s5_loss_is_told_by_the_deadline_though_the_store_hangs() {
     let world = World::new();
     let process = world.process();

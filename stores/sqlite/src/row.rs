@@ -117,7 +117,7 @@ fn page(
 }
 
 fn about(key: &Key, error: &StoreError) -> StoreError {
-    StoreError::foreign(format!("the row of key {key} is left as it is: {error}"))
+    error.about(format_args!("the row of key {key} is left as it is"))
 }
 
 fn standing(row: &Row<'_>) -> Result<Standing, StoreError> {

@@ -7,13 +7,21 @@ use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure::election::Leader;
 use tenure::{HolderId, Key};
 
-/// Runs the hook, once at a time, in a thread of its own: it must not hold up the candidate.
-pub(super) struct Hook(Sender<Option<Leader>>);
+/// Runs the hook, once at a time, in a thread of its own: it must not hold up the candidate. When this is dropped, one that
+/// runs is killed and waited for.
+pub(super) struct Hook {
+    changes: Option<Sender<Option<Leader>>>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
 
 /// A hook that takes longer is killed, as it would keep the next one from being run.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -21,30 +29,60 @@ const LONGEST: Duration = Duration::from_secs(60);
 impl Hook {
     pub(super) fn start(command: OsString, key: Key, me: HolderId) -> Result<Hook, Failure> {
         let (sender, changes) = channel();
-        let run = move || run_all(&changes, &command, &key, &me);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let run = move || run_all(&changes, &over, &command, &key, &me);
         let thread = std::thread::Builder::new().name("on-change".to_owned()).spawn(run);
-        thread.map_err(|error| Failure::new(INTERNAL, format!("no thread for --on-change: {error}")))?;
-        Ok(Hook(sender))
+        let thread =
+            thread.map_err(|error| Failure::new(INTERNAL, format!("no thread for --on-change: {error}")))?;
+        Ok(Hook { changes: Some(sender), is_over, thread: Some(thread) })
     }
 
     pub(super) fn tell(&self, leader: Option<Leader>) {
         // Its thread lives as long as this.
-        let _told = self.0.send(leader);
+        let _told = self.changes.as_ref().map(|changes| changes.send(leader));
     }
 }
 
-fn run_all(changes: &Receiver<Option<Leader>>, command: &OsString, key: &Key, me: &HolderId) {
+impl Drop for Hook {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // Ends the wait for a next change.
+        self.changes = None;
+        if let Some(thread) = self.thread.take() {
+            // Soon, as what it runs is killed.
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn run_all(
+    changes: &Receiver<Option<Leader>>,
+    is_over: &AtomicBool,
+    command: &OsString,
+    key: &Key,
+    me: &HolderId,
+) {
     while let Ok(mut leader) = changes.recv() {
         while let Ok(later) = changes.try_recv() {
             leader = later;
         }
-        if let Err(error) = run(command, key, me, leader.as_ref()) {
+        if is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        if let Err(error) = run(is_over, command, key, me, leader.as_ref()) {
             say::note(format!("--on-change: {error}"));
         }
     }
 }
 
-fn run(command: &OsString, key: &Key, me: &HolderId, leader: Option<&Leader>) -> std::io::Result<()> {
+fn run(
+    is_over: &AtomicBool,
+    command: &OsString,
+    key: &Key,
+    me: &HolderId,
+    leader: Option<&Leader>,
+) -> std::io::Result<()> {
     let role = if leader.is_some_and(|leader| leader.id == *me) { "leader" } else { "standby" };
     let mut child = Command::new("sh")
         .arg("-c")
@@ -59,9 +97,13 @@ fn run(command: &OsString, key: &Key, me: &HolderId, leader: Option<&Leader>) ->
     const STEP: Duration = Duration::from_millis(10);
     let mut left = LONGEST;
     while child.try_wait()?.is_none() {
-        if left.is_zero() {
+        let is_over = is_over.load(Ordering::SeqCst);
+        if is_over || left.is_zero() {
             signal_group(i32::try_from(child.id()).unwrap_or(0), Signal::SIGKILL);
             child.wait()?;
+            if is_over {
+                return Ok(());
+            }
             return Err(std::io::Error::other(format!("killed after {LONGEST:?}")));
         }
         std::thread::sleep(STEP);

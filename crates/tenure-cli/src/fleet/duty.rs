@@ -4,7 +4,7 @@ use super::meant::Forever;
 use super::pace::Pace;
 use crate::belief::{Dark, Outlook, outlook_of_unit};
 use crate::keeper::Keeper;
-use crate::process::{Leash, Running, boottime};
+use crate::process::{Leash, Running};
 use crate::watchdog::Lead;
 use nix::sys::signal::Signal;
 use std::process::{Command, ExitStatus, Stdio};
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure::Clock;
+use tenure::clock::boottime;
 use tenure::fleet::{Assignment, Unit};
 use tokio::sync::mpsc;
 

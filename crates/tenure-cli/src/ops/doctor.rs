@@ -4,7 +4,6 @@ use super::seize::nonces;
 use crate::args;
 use crate::exit::{self, Failure};
 use crate::fleet;
-use crate::process::boottime;
 use crate::say;
 use crate::stores::{Missing, Url};
 use crate::text::{brief, count, date};
@@ -14,6 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::{
     Clock, Expect, Expiry, Fence, Key, Leases, Listed, Metadata, Outcome, Record, Store, StoreError,
     StoreExt, Wall, Write,

@@ -16,11 +16,11 @@ use crate::belief::{Outlook, outlook};
 use crate::exit::{self, Failure};
 use crate::keeper::{Keeper, asked_now};
 use crate::meant;
-use crate::process::boottime;
 use crate::signals::Signals;
 use crate::text::count;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Ride, StoreError};
 use tokio::sync::mpsc;
 

@@ -3,7 +3,7 @@
 use crate::belief::Dark;
 use crate::keeper::{Keeper, asked_now};
 use crate::meant::Template;
-use crate::process::{Leash, Running, boottime};
+use crate::process::{Leash, Running};
 use nix::sys::signal::Signal;
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;
@@ -11,6 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::{Clock, Guard, Key};
 
 /// A unit that this process holds, to be run.

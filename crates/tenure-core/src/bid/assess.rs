@@ -2,7 +2,7 @@
 
 use super::{Bid, BidEnd, Carry, Patience, State, Won};
 use crate::bugs::Bug;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Part};
 use crate::op::{Expect, Write};
 use crate::record::{Ask, Letter, MAILBOX, Occupant, Ride, Stored, Tenure};
 use crate::time::Tick;
@@ -27,7 +27,9 @@ impl Bid {
         if self.abandoned {
             return Some(BidEnd::Dropped);
         }
-        let own_session = self.goal.key == *ctx.session_key && ctx.nonces.made(tenure.id);
+        // Only the session itself may do that: to anyone else of this process it is held, as to the others.
+        let own_session =
+            ctx.part == Part::Session && self.goal.key == *ctx.session_key && ctx.nonces.made(tenure.id);
         if own_session && !ctx.rules.bugs.has(Bug::OwnSessionForeign) {
             // A session of this very process that it does not believe in any more, or never did: no need to wait.
             return self.take(ctx, seen);
@@ -99,6 +101,7 @@ impl Bid {
                 Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             };
         };
+        ctx.vigils.session_is_there(&self.goal.key);
         let beating = match &session.record.tenure {
             Some(beating) if session.record.fence == ride.fence => beating,
             _ => return self.take(ctx, seen),

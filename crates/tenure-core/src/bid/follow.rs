@@ -54,9 +54,15 @@ impl Bid {
     pub(super) fn stands_aside(&mut self, ctx: &mut Ctx<'_>) -> bool {
         let Some(sight) = self.sight.as_mut().filter(|_| !self.abandoned) else { return false };
         sight.tell(None);
+        let free_since = *sight.free_since.get_or_insert(ctx.now.held);
         let until = match self.goal.patience {
-            Patience::Watch { every } => ctx.jittered(every),
-            Patience::Follow { after, .. } => sight.free_since.get_or_insert(ctx.now.held).after(after),
+            // Whoever comes next mostly comes at once, and stores need not tell of that: so look soon, then less and less
+            // often.
+            Patience::Watch { every } => {
+                let soon = (every / 64).max(Duration::from_millis(1));
+                ctx.jittered(ctx.now.held.since(free_since).max(soon).min(every))
+            }
+            Patience::Follow { after, .. } => free_since.after(after),
             _ => return false,
         };
         if ctx.now.held >= until {

@@ -8,7 +8,7 @@ use crate::leases::Leases;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::election::Terms;
-use tenure_core::{Bugs, Clock, Drift, HolderId, InvalidInput, Key, Metadata};
+use tenure_core::{Bugs, Clock, HolderId, InvalidInput, Key, Metadata};
 use tenure_store::AnyStore;
 
 /// Settings of a [`Candidate`], each with a default.
@@ -69,7 +69,8 @@ impl CandidateBuilder {
         }
     }
 
-    /// What to lead; `default` by default.
+    /// What to lead; `default` by default. Keys that begin with `session/`, `section/`, `fleet/` and `work/` are kept for tenure's
+    /// own records.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = key.into();
         self
@@ -153,6 +154,8 @@ impl CandidateBuilder {
     /// Outside a tokio runtime.
     pub fn start(self) -> Result<Candidate, InvalidInput> {
         let plan = self.plan()?;
+        // Who only looks may look at anything.
+        plan.leases.inner.check_free(&plan.terms.key)?;
         Ok(Candidate::started(runner::start(plan, false)))
     }
 
@@ -175,12 +178,11 @@ impl CandidateBuilder {
             Base::Leases(leases) => {
                 self.refuse_what_the_session_decides()?;
                 let ttl = leases.inner.session_ttl;
-                let hold = leases.inner.renew_every;
+                let (hold, drift) = (leases.inner.renew_every, leases.inner.drift);
                 // The session renews as it does: so many as fit, and no more than usual.
-                let drift = Drift::default().belief(ttl).as_nanos().saturating_sub(1);
-                let fit = drift / hold.as_nanos().max(1);
+                let fit = drift.belief(ttl).as_nanos().saturating_sub(1) / hold.as_nanos().max(1);
                 let errors = u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, 3);
-                Terms { rides: true, hold, errors, ..Terms::of(key, ttl) }
+                Terms { rides: true, hold, errors, drift, ..Terms::of(key, ttl) }
             }
         };
         terms.follow = self.follow.unwrap_or(terms.follow);

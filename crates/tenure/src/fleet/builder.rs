@@ -3,7 +3,7 @@
 use super::catalogue::Fleet;
 use super::sink::{Meters, Notices};
 use super::worker::{Inner, Worker};
-use crate::builder::checked_ttl;
+use crate::builder::{check_drift, checked_ttl};
 use crate::clock;
 use crate::driver::Driver;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// How far the clocks' rates may be off; 10 % by default.
+    /// How far the clocks' rates may be off; 10 % by default, and 20 % at most.
     #[must_use]
     pub fn drift(mut self, drift: Drift) -> Self {
         self.rules.drift = drift;
@@ -130,6 +130,7 @@ impl WorkerBuilder {
     pub fn start(self) -> Result<Worker, InvalidInput> {
         let store = self.fleet.store().clone();
         let ttl = checked_ttl(&store, self.ttl)?;
+        check_drift(self.rules.drift, ttl, ttl.part(3))?;
         if self.fields.contains_key(tenure_core::RESERVED) {
             return Err(InvalidInput::new("the field \"tenure\" is kept for tenure; choose another name"));
         }

@@ -227,6 +227,9 @@ impl Fleet {
     ///
     /// # Errors
     /// `Foreign` when its record is none of a unit; else the store's.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
     pub async fn get(&self, unit: &str) -> Result<Option<UnitView>, StoreError> {
         let stored = self.store.read(&self.name.unit(unit)?).await?;
         let view = stored.map(|stored| view(unit, stored)).transpose()?;
@@ -237,6 +240,9 @@ impl Fleet {
     ///
     /// # Errors
     /// The store's.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
     pub async fn list(&self) -> Result<Units, StoreError> {
         let mut all = Units::default();
         for listed in self.store.list_all(&self.name.unit_prefix()).await? {
@@ -255,6 +261,9 @@ impl Fleet {
     ///
     /// # Errors
     /// The store's.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
     pub async fn roster(&self) -> Result<Vec<Member>, StoreError> {
         let listed = self.store.list_all(&self.name.worker_prefix()).await?;
         let sessions = listed.into_iter().filter_map(|listed| listed.stored.ok());
@@ -360,6 +369,9 @@ impl Fleet {
     ///
     /// # Errors
     /// The store's. What was changed before is changed; workers find out by themselves, in time.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the workers may be told or not. Telling them twice does no harm.
     pub async fn tell(&self) -> Result<(), StoreError> {
         let board = self.name.board()?;
         let mut seen = self.store.read(&board).await?;

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure::{AnyStore, Clock, Leases, LeasesBuilder, MemoryStore, Tick, Wall};
 use tenure_core::Now;
@@ -12,19 +13,28 @@ use tokio::time::Instant;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
-/// The paused runtime's time, the same for holders and waiters.
-pub(crate) struct PausedClock(Instant);
+/// The paused runtime's time, the same for holders and waiters but for suspends.
+pub(crate) struct PausedClock {
+    start: Instant,
+    suspended: AtomicU64,
+}
 
 impl PausedClock {
     pub(crate) fn start() -> Arc<PausedClock> {
-        Arc::new(PausedClock(Instant::now()))
+        Arc::new(PausedClock { start: Instant::now(), suspended: AtomicU64::new(0) })
+    }
+
+    /// The machine was suspended for so long: the runtime's timers have not noticed.
+    pub(crate) fn suspend(&self, span: Duration) {
+        self.suspended.fetch_add(span.as_nanos() as u64, Ordering::SeqCst);
     }
 }
 
 impl Clock for PausedClock {
     fn now(&self) -> Now {
-        let elapsed = Tick(0).after(self.0.elapsed());
-        Now { held: elapsed, waited: elapsed, wall: Wall(1_700_000_000_000 + elapsed.0 / 1_000_000) }
+        let waited = Tick(0).after(self.start.elapsed());
+        let held = Tick(waited.0 + self.suspended.load(Ordering::SeqCst));
+        Now { held, waited, wall: Wall(1_700_000_000_000 + held.0 / 1_000_000) }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Crew, SHORT, Stop};
 use crate::exit::{self, Failure};
-use crate::process::boottime;
 use crate::say;
 use crate::signals;
 use crate::text::{brief, count};
@@ -10,6 +9,7 @@ use crate::work::board::Local;
 use crate::work::slots::Why;
 use std::time::Duration;
 use tenure::StoreError;
+use tenure::clock::boottime;
 
 impl Crew {
     /// Something did not work that may work later.

@@ -2,7 +2,7 @@
 
 use super::Crew;
 use crate::exit;
-use crate::process::{boottime, not_started, shell_status};
+use crate::process::{not_started, shell_status};
 use crate::say;
 use crate::work::board::Local;
 use crate::work::slots::{Ended, Task, Why};
@@ -10,6 +10,7 @@ use crate::work::unit::{JobName, Ran, Status, Unit};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError, Ride, StoreError};
 
 impl Crew {

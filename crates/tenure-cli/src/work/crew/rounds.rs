@@ -1,8 +1,8 @@
 //! Looking at what there is to do: rounds through the open units, page by page, and listings of all of them.
 
 use super::{Crew, Event, SHORT};
-use crate::process::boottime;
 use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::{Key, Listed, Store, StoreError, StoreExt};
 
 impl Crew {

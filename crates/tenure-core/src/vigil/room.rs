@@ -1,0 +1,124 @@
+//! What is remembered by key, of which that which nobody comes back to is forgotten once there is much of it.
+
+use crate::key::Key;
+use crate::time::Tick;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Room<T> {
+    entries: BTreeMap<Key, Entry<T>>,
+    /// With so many entries it is time to forget some.
+    full_at: usize,
+    /// Before this, nothing can be forgotten.
+    not_before: Tick,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Entry<T> {
+    value: T,
+    forget_at: Tick,
+}
+
+impl<T> Default for Room<T> {
+    fn default() -> Self {
+        Room { entries: BTreeMap::new(), full_at: Self::FEW, not_before: Tick(0) }
+    }
+}
+
+impl<T> Room<T> {
+    /// So many are kept whatever their age.
+    const FEW: usize = 4096;
+    /// More than this are never kept: those that are being looked at stay, as whoever drove them out would be driven out in
+    /// turn, and none would ever be there for as long as is needed.
+    const MOST: usize = 1 << 18;
+
+    /// What is remembered of `key`, `fresh` if nothing was; none if there is no room. It stays for as long as it is looked at
+    /// again and again: at least once in three times `span`.
+    pub(super) fn look(
+        &mut self,
+        now: Tick,
+        key: &Key,
+        span: Duration,
+        fresh: impl FnOnce() -> T,
+    ) -> Option<&mut T> {
+        if !self.entries.contains_key(key) {
+            if !self.has_room(now) {
+                return None;
+            }
+            let entry = Entry { value: fresh(), forget_at: now.after(span.saturating_mul(4)) };
+            self.entries.insert(key.clone(), entry);
+        }
+        let entry = self.entries.get_mut(key)?;
+        // Not at each look, so that looks by themselves make no difference.
+        if entry.forget_at < now.after(span.saturating_mul(3)) {
+            entry.forget_at = now.after(span.saturating_mul(4));
+        }
+        Some(&mut entry.value)
+    }
+
+    fn has_room(&mut self, now: Tick) -> bool {
+        if self.entries.len() >= self.full_at && now >= self.not_before {
+            self.entries.retain(|_, entry| entry.forget_at > now);
+            let next = self.entries.values().map(|entry| entry.forget_at).min();
+            self.not_before = next.unwrap_or(now);
+            self.full_at = (self.entries.len() * 2).clamp(Self::FEW, Self::MOST);
+        }
+        self.entries.len() < Self::MOST
+    }
+
+    pub(super) fn forget(&mut self, key: &Key) {
+        self.entries.remove(key);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn contains_key(&self, key: &Key) -> bool {
+        self.entries.contains_key(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what is looked at stays, the rest is forgotten; at the very end of the room those that are there stay.
+    use super::*;
+
+    const SPAN: Duration = Duration::from_secs(10);
+
+    fn key(n: usize) -> Key {
+        Key::new(format!("k{n}")).unwrap()
+    }
+
+    fn at(secs: u64) -> Tick {
+        Tick(secs * 1_000_000_000)
+    }
+
+    #[test]
+    fn what_is_looked_at_stays_and_the_rest_is_forgotten() {
+        let mut room = Room::default();
+        for secs in (0..1000).step_by(25) {
+            assert_eq!(room.look(at(secs), &key(0), SPAN, || secs), Some(&mut 0), "after {secs} s");
+            for n in 0..400 {
+                room.look(at(secs), &key(1 + secs as usize * 400 + n), SPAN, || secs);
+            }
+        }
+        assert!(room.len() <= Room::<u64>::FEW, "{}", room.len());
+    }
+
+    #[test]
+    fn when_all_is_full_those_that_are_there_stay() {
+        let mut room = Room::default();
+        for n in 0..Room::<()>::MOST {
+            assert!(room.look(at(0), &key(n), SPAN, || ()).is_some());
+        }
+        let other = key(usize::MAX);
+        assert_eq!(room.look(at(1), &other, SPAN, || ()), None);
+        assert!(room.look(at(1), &key(7), SPAN, || ()).is_some());
+        room.forget(&key(7));
+        assert!(room.look(at(2), &other, SPAN, || ()).is_some());
+    }
+}

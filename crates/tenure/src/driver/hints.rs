@@ -1,0 +1,67 @@
+//! Hints of changes in a store, listened to again whenever they end.
+
+use super::sleep_until;
+use std::time::Duration;
+use tenure_core::{Clock, ErrorKind, Key, StoreError, Tick};
+use tenure_store::{AnyStore, Changes, Store};
+
+pub(super) struct Hints {
+    /// What the keys begin with that hints are wanted for.
+    prefix: String,
+    is_wanted: bool,
+    stream: Option<Changes>,
+    /// When to try again to listen.
+    retry_at: Option<Tick>,
+    failures: u32,
+}
+
+impl Hints {
+    pub(super) fn of(prefix: String) -> Hints {
+        Hints { prefix, is_wanted: false, stream: None, retry_at: None, failures: 0 }
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
+    /// Listens from now on, or as soon as that is possible. What changed before has to be looked for once.
+    pub(super) fn begin(&mut self, store: &AnyStore, now: Tick) {
+        self.is_wanted = true;
+        match store.changed(&self.prefix) {
+            Ok(stream) => self.stream = Some(stream),
+            Err(error) => self.ended(&error, now),
+        }
+    }
+
+    /// The next key that may have changed; none if it may be any. Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self, store: &AnyStore, clock: &dyn Clock) -> Option<Key> {
+        loop {
+            if let Some(stream) = &mut self.stream {
+                if let Some(hint) = stream.recv().await {
+                    self.failures = 0;
+                    return hint;
+                }
+                self.ended(&StoreError::unavailable("the store tells of no more changes"), clock.held());
+            } else {
+                sleep_until(clock, self.retry_at).await;
+                self.begin(store, clock.held());
+                if self.stream.is_some() {
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Without hints everything goes on, by polls: so try again, less and less often.
+    fn ended(&mut self, error: &StoreError, now: Tick) {
+        const FIRST: Duration = Duration::from_millis(250);
+        self.stream = None;
+        if self.failures == 0 {
+            tracing::warn!(target: "tenure", %error, "no hints of changes for now: keys that are waited for are polled");
+        }
+        // Up to 64 s.
+        let pause = FIRST * (1 << self.failures.min(8));
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = (error.kind() != ErrorKind::Unsupported).then(|| now.after(pause));
+    }
+}
