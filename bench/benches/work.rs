@@ -35,7 +35,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn build() -> Result<PathBuf, Box<dyn std::error::Error>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let status = Command::new(cargo).args(["build", "--quiet", "--release", "-p", "tenure-cli"]).status()?;
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "-p", "tenure-cli", "--no-default-features"])
+        .status()?;
     if !status.success() {
         return Err("the command line could not be built".into());
     }

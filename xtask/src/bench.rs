@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: the figures. Every bench target of the workspace is a program that prints its own table, with
 //! what it is measured against in the same run, so that the ratios hold on any machine.
 
-use crate::services::Servers;
+use crate::services::{self, Servers};
 use crate::step::Step;
 use crate::workspace::{Kind, Target, packages};
 use std::rc::Rc;
@@ -13,8 +13,10 @@ pub(crate) fn steps(names: &[String], servers: &Rc<Servers>) -> Result<Vec<Step>
     println!("{}", machine());
     // Only what is measured on a server needs one.
     let needs_server = |bench: &Target| bench.package == "tenure-dynamodb";
-    let mut steps =
-        if benches.iter().any(|bench| needs_server(bench)) { servers.steps() } else { Vec::new() };
+    let mut steps = Vec::new();
+    if benches.iter().any(|bench| needs_server(bench)) {
+        steps.extend([services::fetch(), servers.start()]);
+    }
     steps.extend(benches.into_iter().map(|bench| {
         let step = step(bench);
         if needs_server(bench) { servers.known_to(step) } else { step }

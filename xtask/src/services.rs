@@ -44,19 +44,22 @@ pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
 /// The steps; with `run`, servers that end when `Servers` is dropped.
 pub(crate) fn steps(asked: Asked) -> Result<(Vec<Step>, Option<Rc<Servers>>), String> {
     match asked {
-        Asked::Up => {
-            Ok((vec![Step::check("DynamoDB Local is fetched", dynamodb::fetch), Step::check("up", up)], None))
-        }
+        Asked::Up => Ok((vec![fetch(), Step::check("up", up)], None)),
         Asked::Down => Ok((vec![Step::check("down", down)], None)),
         Asked::Run(words) => {
             let servers = Servers::new()?;
-            let mut steps = servers.steps();
+            let mut steps = vec![fetch(), servers.start()];
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]);
             steps.push(servers.known_to(Step::command(&words[0], command)));
             Ok((steps, Some(servers)))
         }
     }
+}
+
+/// Fetches what is missing of them.
+pub(crate) fn fetch() -> Step {
+    Step::check("DynamoDB Local is fetched", dynamodb::fetch)
 }
 
 /// The servers of one run of steps. They end when this is dropped, however the steps ended.
@@ -72,16 +75,13 @@ impl Servers {
         Ok(Rc::new(Servers { port: free_port()?, dynamodb: Default::default() }))
     }
 
-    /// Fetches and starts them.
-    pub(crate) fn steps(self: &Rc<Servers>) -> Vec<Step> {
+    /// Starts them, once they have been fetched.
+    pub(crate) fn start(self: &Rc<Servers>) -> Step {
         let servers = Rc::clone(self);
-        vec![
-            Step::check("DynamoDB Local is fetched", dynamodb::fetch),
-            Step::check("DynamoDB Local is started", move || {
-                *servers.dynamodb.borrow_mut() = Some(Server::start(servers.port)?);
-                Ok(())
-            }),
-        ]
+        Step::check("DynamoDB Local is started", move || {
+            *servers.dynamodb.borrow_mut() = Some(Server::start(servers.port)?);
+            Ok(())
+        })
     }
 
     /// The step with what it takes to find them.

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
-use crate::services::Servers;
+use crate::services::{self, Servers};
 use crate::step::{Step, cargo};
 use crate::workspace::{Kind, Package, Target, packages};
 use std::path::{Path, PathBuf};
@@ -22,13 +22,14 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     let packages = packages()?;
     let mut steps = vec![
         Step::check("tools", have_tools),
+        services::fetch(),
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::check("no bugs shipped", no_bugs_shipped),
         Step::check("no hidden tests", no_hidden_tests),
         Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     ];
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
-    steps.extend(servers.steps());
+    steps.push(servers.start());
     steps.push(servers.known_to(Step::cargo("tests", &["test", "--workspace"])));
     let targets = || packages.iter().flat_map(|package| &package.targets);
     steps.extend(targets().filter(|t| t.kind == Kind::Test && !t.needs.is_empty()).flat_map(needy_test));

@@ -15,7 +15,7 @@
 //! options are at [`DynamoConfig::from_url`]. Credentials come from where every AWS program has them: environment, profile,
 //! web identity, container, instance. Not from AWS's single sign-on, whose client would be built in for all: let `aws
 //! configure export-credentials` be the profile's `credential_process`, or bring a client of your own
-//! ([`DynamoStore::with_client`]).
+//! ([`DynamoStore::with_client`]). So do if there is a proxy on the way: none is taken from the environment.
 //!
 //! # The table
 //!

@@ -81,7 +81,7 @@ pub(crate) async fn list(
 ) -> Result<Vec<Listed>, StoreError> {
     let mut found = Vec::new();
     // No key is that long, and DynamoDB would refuse the question.
-    if limit == 0 || prefix.len() > Key::MAX_BYTES {
+    if prefix.len() > Key::MAX_BYTES {
         return Ok(found);
     }
     let mut start = match after {
