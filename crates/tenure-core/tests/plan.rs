@@ -1,5 +1,5 @@
 //! Plan: what the fleet's plan promises, for any fleet: everybody gets the same answer; what can be covered is; nothing goes
-//! where it may not; counts are within one of each other, weights as even as single weights allow; no more moves than
+//! where it may not; as much is covered as can be (against trying everything); counts are within one of each other, weights as even as single weights allow; no more moves than
 //! needed; a plan that was carried out is left alone, and one that was carried out half goes on as it began.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -129,6 +129,89 @@ proptest! {
         let heaviest = weights.iter().max().unwrap();
         prop_assert!(sums.iter().max().unwrap() - sums.iter().min().unwrap() <= *heaviest, "{:?}", sums);
     }
+}
+
+/// Few units over few workers with little room.
+fn any_small_fleet() -> impl Strategy<Value = (Vec<Load>, Vec<Room>)> {
+    let labels = || proptest::collection::btree_set("[ab]", 0..2);
+    let load = (labels(), proptest::option::of(0..4_usize));
+    let load = load.prop_map(|(needs, owner)| Load { weight: 1, needs, owner, pin: None });
+    let room = (0..4_u64, proptest::collection::btree_set("[ab]", 0..3), proptest::bool::weighted(0.1));
+    let room = room.prop_map(|(units, labels, leaving)| Room { units, weight: u64::MAX, labels, leaving });
+    (vec(load, 0..7), vec(room, 1..5))
+}
+
+/// The most units that can be covered, and the least sum of squared counts with that: by trying everything.
+fn best_of_all(loads: &[Load], rooms: &[Room], counts: &mut Vec<u64>, covered: usize) -> (usize, u64) {
+    let Some((load, rest)) = loads.split_first() else {
+        return (covered, counts.iter().map(|count| count * count).sum());
+    };
+    let better = |one: (usize, u64), other: (usize, u64)| {
+        std::cmp::max_by_key(one, other, |found| (found.0, std::cmp::Reverse(found.1)))
+    };
+    let mut best = best_of_all(rest, rooms, counts, covered);
+    for at in 0..rooms.len() {
+        let room = &rooms[at];
+        if !room.leaving && counts[at] < room.units && load.needs.is_subset(&room.labels) {
+            counts[at] += 1;
+            best = better(best, best_of_all(rest, rooms, counts, covered + 1));
+            counts[at] -= 1;
+        }
+    }
+    best
+}
+
+proptest! {
+    #[test]
+    fn as_many_as_can_be_are_covered_and_as_evenly_as_labels_and_room_allow((loads, rooms) in any_small_fleet()) {
+        let planned = plan(&loads, &rooms, Balance::Count);
+        let counts = counts(&planned, rooms.len());
+        let squares = counts.iter().map(|&count| (count * count) as u64).sum::<u64>();
+        let best = best_of_all(&loads, &rooms, &mut vec![0; rooms.len()], 0);
+        prop_assert_eq!((counts.iter().sum::<usize>(), squares), best, "{:?}", counts);
+    }
+}
+
+fn gpu() -> BTreeSet<String> {
+    BTreeSet::from(["gpu".to_owned()])
+}
+
+#[test]
+fn a_unit_makes_room_for_one_that_can_go_nowhere_else() {
+    let rooms = [Room { units: 1, labels: gpu(), ..free() }, free()];
+    let plain = Load { weight: 1, needs: BTreeSet::new(), owner: Some(0), pin: None };
+    let picky = Load { needs: gpu(), owner: None, ..plain.clone() };
+    for balance in [Balance::Count, Balance::Weight] {
+        assert_eq!(plan(&[plain.clone(), picky.clone()], &rooms, balance), [Ok(1), Ok(0)]);
+    }
+    // And one that may not be moved does not.
+    let pinned = Load { pin: Some(0), ..plain };
+    assert_eq!(plan(&[pinned, picky], &rooms, Balance::Count), [Ok(0), Err(Uncovered::NoRoom)]);
+}
+
+#[test]
+fn counts_are_evened_out_through_a_third_worker() {
+    let labels = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let rooms = [&["a"][..], &["a", "b"], &["b"]].map(|names| Room { labels: labels(names), ..free() });
+    let load = |name: &str, owner| Load { weight: 1, needs: labels(&[name]), owner: Some(owner), pin: None };
+    let loads = [load("a", 0), load("a", 0), load("a", 0), load("b", 1), load("b", 1), load("b", 2)];
+    assert_eq!(counts(&plan(&loads, &rooms, Balance::Count), 3), [2, 2, 2]);
+}
+
+#[test]
+fn a_heavy_unit_is_swapped_for_a_lighter_one_where_no_move_helps() {
+    let load = |weight, owner| Load { weight, needs: BTreeSet::new(), owner: Some(owner), pin: None };
+    let loads = [load(60, 0), load(50, 0), load(50, 1), load(40, 1)];
+    let planned = plan(&loads, &[free(), free()], Balance::Weight);
+    let sum = |at: usize| -> u64 {
+        loads.iter().zip(&planned).filter(|(_, owner)| **owner == Ok(at)).map(|(load, _)| load.weight).sum()
+    };
+    assert_eq!((sum(0), sum(1)), (100, 100));
+    assert_eq!(moves(&loads, &planned).len(), 2);
+    // A gap of less than a twentieth is left alone.
+    let loads = [load(60, 0), load(50, 0), load(57, 1), load(50, 1)];
+    let planned = plan(&loads, &[free(), free()], Balance::Weight);
+    assert_eq!(moves(&loads, &planned), Vec::<usize>::new());
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Which worker should own which unit: one pure function, the same answer everywhere, so no leader is needed.
 //!
 //! What a worker has it keeps, unless that is too much or not allowed; what nobody has goes to whoever has least; then
-//! units move from the fullest to the emptiest for as long as that evens them out. So moves are few, and a fleet that is
-//! even is left alone. The order in which planned moves are done does not matter: planning again half-way gives the rest
+//! units move from the fullest to the emptiest for as long as that evens them out. Where no single move helps, a chain of them
+//! may. So moves are few, and a fleet that is even is left alone. The order in which planned moves are done does not matter: planning again half-way gives the rest
 //! of the same moves, at least while all units are alike.
 
+mod chain;
+
+use chain::Failed;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is evened out between workers.
@@ -65,12 +68,10 @@ pub fn plan(units: &[Load], workers: &[Room], balance: Balance) -> Plan {
     let mut table = Planner::new(units, workers, balance);
     table.settle_pinned();
     table.settle_owned();
-    // Evening out may make room for what nobody could take before.
+    // Evening out may make room for what nobody could take before. Each round covers more or evens out more, so this ends.
     loop {
-        let left = table.pool.len();
         table.place_pool();
-        table.even_out();
-        if table.pool.is_empty() || table.pool.len() == left {
+        if !table.even_out(balance) || table.pool.is_empty() {
             return table.finish();
         }
     }
@@ -202,12 +203,14 @@ impl<'a> Planner<'a> {
     fn place_pool(&mut self) {
         let mut pool = std::mem::take(&mut self.pool);
         pool.sort_by_key(|&unit| (std::cmp::Reverse(self.classes[unit].cost), unit));
+        let mut failed = Failed::default();
         for unit in pool {
             let class = self.classes[unit];
             let allowed = &self.allowed[class.needs];
             let to = self.ranks.iter().find(|(_, at)| allowed[*at] && self.has_room(*at, class));
-            match to.copied() {
-                Some((_, worker)) => self.give(unit, worker),
+            let to = to.map(|(_, worker)| *worker).or_else(|| self.make_room(class, &mut failed));
+            match to {
+                Some(worker) => self.give(unit, worker),
                 None => {
                     self.owners[unit] = Err(self.why_not(class));
                     self.pool.push(unit);
@@ -227,10 +230,22 @@ impl<'a> Planner<'a> {
     }
 
     /// Each move makes the sum of squares smaller, so this ends; and with nothing left to even out it does nothing.
-    fn even_out(&mut self) {
-        while let Some((from, to, class)) = self.best_move() {
-            let Some(unit) = self.take(from, class) else { return };
-            self.give(unit, to);
+    fn even_out(&mut self, balance: Balance) -> bool {
+        let mut moved = false;
+        loop {
+            while let Some((from, to, class)) = self.best_move() {
+                let Some(unit) = self.take(from, class) else { return moved };
+                self.give(unit, to);
+                moved = true;
+            }
+            let helped = match balance {
+                Balance::Count => self.even_by_chain(),
+                Balance::Weight => self.even_by_swap(),
+            };
+            if !helped {
+                return moved;
+            }
+            moved = true;
         }
     }
 
