@@ -70,6 +70,10 @@ pub enum Bug {
     LeaverTakes,
     RevisionOverwritten,
     FinishOverwritten,
+    PinIgnored,
+    WeightIgnored,
+    AuditForgotten,
+    BoardTrusted,
 }
 
 impl Bug {
@@ -136,6 +140,10 @@ impl Bug {
         Bug::LeaverTakes,
         Bug::RevisionOverwritten,
         Bug::FinishOverwritten,
+        Bug::PinIgnored,
+        Bug::WeightIgnored,
+        Bug::AuditForgotten,
+        Bug::BoardTrusted,
     ];
 
     /// Those that only fleets can have.
@@ -152,6 +160,10 @@ impl Bug {
         Bug::LeaverTakes,
         Bug::RevisionOverwritten,
         Bug::FinishOverwritten,
+        Bug::PinIgnored,
+        Bug::WeightIgnored,
+        Bug::AuditForgotten,
+        Bug::BoardTrusted,
     ];
 
     /// What goes wrong.
@@ -234,6 +246,10 @@ impl Bug {
             Bug::RevisionOverwritten => {
                 "a checkpoint overwrites what outsiders changed about the unit meanwhile"
             }
+            Bug::PinIgnored => "a plan leaves out of account to which worker a unit is pinned",
+            Bug::WeightIgnored => "a plan by weight takes all units for equally heavy",
+            Bug::AuditForgotten => "nobody lists anything unless the board has changed",
+            Bug::BoardTrusted => "a board that can't be read is taken to be as it was",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }

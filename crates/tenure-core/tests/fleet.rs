@@ -51,7 +51,8 @@ fn with_nothing_changing_nothing_moves_and_little_is_asked() {
             // One renewal and one look for each of four workers.
             assert!((4 * 29..=4 * 31).contains(&calls.writes), "{store:?}: {calls:?}");
             assert!((4 * 29..=4 * 31).contains(&calls.reads), "{store:?}: {calls:?}");
-            assert_eq!(calls.lists, 0, "{store:?}");
+            // And an audit or two of some pages.
+            assert!(calls.lists <= 2 * 3, "{store:?}: {calls:?}");
         }
     }
 }

@@ -14,7 +14,16 @@ fn free() -> Room {
 }
 
 fn alike(owners: &[Option<usize>]) -> Vec<Load> {
-    owners.iter().map(|&owner| Load { weight: 1, needs: BTreeSet::new(), owner, pin: None }).collect()
+    owners
+        .iter()
+        .map(|&owner| Load {
+            weight: 1,
+            needs: BTreeSet::new(),
+            owner,
+            pin: None,
+            declined_by: BTreeSet::new(),
+        })
+        .collect()
 }
 
 fn counts(plan: &Plan, workers: usize) -> Vec<usize> {
@@ -33,7 +42,13 @@ fn labels() -> impl Strategy<Value = BTreeSet<String>> {
 fn any_fleet() -> impl Strategy<Value = (Vec<Load>, Vec<Room>)> {
     let load =
         (0..20_u64, labels(), proptest::option::of(0..9_usize), proptest::option::weighted(0.1, 0..9_usize));
-    let load = load.prop_map(|(weight, needs, owner, pin)| Load { weight, needs, owner, pin });
+    let load = load.prop_map(|(weight, needs, owner, pin)| Load {
+        weight,
+        needs,
+        owner,
+        pin,
+        declined_by: BTreeSet::new(),
+    });
     let room = (
         prop_oneof![Just(u64::MAX), 0..9_u64],
         prop_oneof![Just(u64::MAX), 0..60_u64],
@@ -90,6 +105,9 @@ proptest! {
                 Ok(_) => {}
                 Err(Uncovered::NoWorker) => prop_assert!(rooms.iter().all(|room| room.leaving)),
                 Err(Uncovered::NoLabels) => prop_assert!(able.is_empty()),
+                Err(other @ (Uncovered::Declined | Uncovered::Damaged | Uncovered::Foreign)) => {
+                    prop_assert!(false, "nobody has said so: {:?}", other);
+                }
                 Err(Uncovered::NoRoom) => prop_assert!(able.iter().all(|room| room.units < u64::MAX || room.weight < u64::MAX)),
             }
         }
@@ -122,7 +140,7 @@ proptest! {
 
     #[test]
     fn weights_are_as_even_as_single_weights_allow(weights in vec(1..50_u64, 1..80), workers in 1..7_usize) {
-        let loads: Vec<Load> = weights.iter().map(|&weight| Load { weight, needs: BTreeSet::new(), owner: Some(0), pin: None }).collect();
+        let loads: Vec<Load> = weights.iter().map(|&weight| Load { weight, needs: BTreeSet::new(), owner: Some(0), pin: None, declined_by: BTreeSet::new() }).collect();
         let planned = plan(&loads, &vec![free(); workers], Balance::Weight);
         let sum = |at: usize| -> u64 { loads.iter().zip(&planned).filter(|(_, owner)| **owner == Ok(at)).map(|(load, _)| load.weight).sum() };
         let sums: Vec<u64> = (0..workers).map(sum).collect();
@@ -135,7 +153,13 @@ proptest! {
 fn any_small_fleet() -> impl Strategy<Value = (Vec<Load>, Vec<Room>)> {
     let labels = || proptest::collection::btree_set("[ab]", 0..2);
     let load = (labels(), proptest::option::of(0..4_usize));
-    let load = load.prop_map(|(needs, owner)| Load { weight: 1, needs, owner, pin: None });
+    let load = load.prop_map(|(needs, owner)| Load {
+        weight: 1,
+        needs,
+        owner,
+        pin: None,
+        declined_by: BTreeSet::new(),
+    });
     let room = (0..4_u64, proptest::collection::btree_set("[ab]", 0..3), proptest::bool::weighted(0.1));
     let room = room.prop_map(|(units, labels, leaving)| Room { units, weight: u64::MAX, labels, leaving });
     (vec(load, 0..7), vec(room, 1..5))
@@ -179,7 +203,8 @@ fn gpu() -> BTreeSet<String> {
 #[test]
 fn a_unit_makes_room_for_one_that_can_go_nowhere_else() {
     let rooms = [Room { units: 1, labels: gpu(), ..free() }, free()];
-    let plain = Load { weight: 1, needs: BTreeSet::new(), owner: Some(0), pin: None };
+    let plain =
+        Load { weight: 1, needs: BTreeSet::new(), owner: Some(0), pin: None, declined_by: BTreeSet::new() };
     let picky = Load { needs: gpu(), owner: None, ..plain.clone() };
     for balance in [Balance::Count, Balance::Weight] {
         assert_eq!(plan(&[plain.clone(), picky.clone()], &rooms, balance), [Ok(1), Ok(0)]);
@@ -193,14 +218,26 @@ fn a_unit_makes_room_for_one_that_can_go_nowhere_else() {
 fn counts_are_evened_out_through_a_third_worker() {
     let labels = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let rooms = [&["a"][..], &["a", "b"], &["b"]].map(|names| Room { labels: labels(names), ..free() });
-    let load = |name: &str, owner| Load { weight: 1, needs: labels(&[name]), owner: Some(owner), pin: None };
+    let load = |name: &str, owner| Load {
+        weight: 1,
+        needs: labels(&[name]),
+        owner: Some(owner),
+        pin: None,
+        declined_by: BTreeSet::new(),
+    };
     let loads = [load("a", 0), load("a", 0), load("a", 0), load("b", 1), load("b", 1), load("b", 2)];
     assert_eq!(counts(&plan(&loads, &rooms, Balance::Count), 3), [2, 2, 2]);
 }
 
 #[test]
 fn a_heavy_unit_is_swapped_for_a_lighter_one_where_no_move_helps() {
-    let load = |weight, owner| Load { weight, needs: BTreeSet::new(), owner: Some(owner), pin: None };
+    let load = |weight, owner| Load {
+        weight,
+        needs: BTreeSet::new(),
+        owner: Some(owner),
+        pin: None,
+        declined_by: BTreeSet::new(),
+    };
     let loads = [load(60, 0), load(50, 0), load(50, 1), load(40, 1)];
     let planned = plan(&loads, &[free(), free()], Balance::Weight);
     let sum = |at: usize| -> u64 {
@@ -217,7 +254,13 @@ fn a_heavy_unit_is_swapped_for_a_lighter_one_where_no_move_helps() {
 #[test]
 fn many_light_units_are_within_five_percent_by_weight() {
     let loads: Vec<Load> = (0..1000_u64)
-        .map(|n| Load { weight: 1 + n * 7 % 13, needs: BTreeSet::new(), owner: None, pin: None })
+        .map(|n| Load {
+            weight: 1 + n * 7 % 13,
+            needs: BTreeSet::new(),
+            owner: None,
+            pin: None,
+            declined_by: BTreeSet::new(),
+        })
         .collect();
     let planned = plan(&loads, &vec![free(); 10], Balance::Weight);
     let sum = |at: usize| -> u64 {

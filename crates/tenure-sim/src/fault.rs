@@ -135,7 +135,7 @@ impl Fault {
             Fault::SpuriousWake => "a wake-up that nobody asked for",
             Fault::SpuriousHint => "a hint of a change that did not happen",
             Fault::Stall => "the store does not answer for one ttl and a half",
-            Fault::Deleted => "somebody deletes the board of a fleet, or a session, by hand",
+            Fault::Deleted => "somebody deletes or damages the board of a fleet, or a session, by hand",
         }
     }
 

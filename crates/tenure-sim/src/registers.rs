@@ -2,7 +2,7 @@
 //! it, a failover that breaks it by losing the last writes.
 
 use crate::clock::{MILLI, True};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
 use tenure_core::op::{Answer, Expect, Listed, Op, Outcome, Write};
@@ -36,6 +36,8 @@ struct Undo {
 pub(crate) struct Registers {
     spec: StoreSpec,
     entries: BTreeMap<Key, Entry>,
+    /// Records that can't be read for now.
+    damaged: BTreeSet<Key>,
     /// How far the store's clock is ahead of where it began, by jumps.
     clock_offset: i64,
     /// Writes of the last moments, if a failover may lose them.
@@ -57,6 +59,7 @@ impl Registers {
         Registers {
             spec,
             entries: BTreeMap::new(),
+            damaged: BTreeSet::new(),
             clock_offset: 1 << 40,
             journal: may_fail_over.then(VecDeque::new),
         }
@@ -79,6 +82,22 @@ impl Registers {
         }
     }
 
+    fn listed(&self, key: &Key, entry: &Entry, t: True) -> Result<Stored, StoreError> {
+        if self.damaged.contains(key) { Err(unreadable()) } else { Ok(self.stored(entry, t)) }
+    }
+
+    /// Makes a record unreadable.
+    pub(crate) fn damage(&mut self, key: Key) {
+        if self.entries.contains_key(&key) {
+            self.damaged.insert(key);
+        }
+    }
+
+    /// Makes all records readable again, as they were before, and says which.
+    pub(crate) fn mend(&mut self) -> BTreeSet<Key> {
+        std::mem::take(&mut self.damaged)
+    }
+
     pub(crate) fn get(&self, key: &Key) -> Option<&Record> {
         self.entries.get(key).map(|entry| &entry.record)
     }
@@ -90,14 +109,16 @@ impl Registers {
     /// Performs one operation at this instant.
     pub(crate) fn perform(&mut self, t: True, op: Op) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
         match op {
+            Op::Read(key) if self.damaged.contains(&key) => (Err(unreadable()), None),
+            Op::Write(write) if self.damaged.contains(&write.key) => (Err(unreadable()), None),
             Op::Read(key) => {
                 let current = self.entries.get(&key).map(|entry| self.stored(entry, t));
                 (Ok(Answer::Read(current)), None)
             }
             Op::ReadMany(keys) => {
                 let found = keys.into_iter().filter_map(|key| {
-                    let stored = self.stored(self.entries.get(&key)?, t);
-                    Some(Listed { key, stored: Ok(stored) })
+                    let stored = self.listed(&key, self.entries.get(&key)?, t);
+                    Some(Listed { key, stored })
                 });
                 (Ok(Answer::Listed(found.collect())), None)
             }
@@ -108,7 +129,7 @@ impl Registers {
                     .skip_while(|(key, _)| *key.as_str() < *prefix)
                     .take_while(|(key, _)| key.as_str().starts_with(&prefix))
                     .take(limit)
-                    .map(|(key, entry)| Listed { key: key.clone(), stored: Ok(self.stored(entry, t)) });
+                    .map(|(key, entry)| Listed { key: key.clone(), stored: self.listed(key, entry, t) });
                 (Ok(Answer::Listed(page.collect())), None)
             }
             Op::Write(write) => self.write(t, *write),
@@ -158,6 +179,7 @@ impl Registers {
 
     /// Removes a record, as `gc` does.
     pub(crate) fn remove(&mut self, t: True, key: &Key) {
+        self.damaged.remove(key);
         self.put(t, key.clone(), None);
     }
 
@@ -180,4 +202,8 @@ impl Registers {
     pub(crate) fn keys(&self) -> impl Iterator<Item = (&Key, &Record)> {
         self.entries.iter().map(|(key, entry)| (key, &entry.record))
     }
+}
+
+fn unreadable() -> StoreError {
+    StoreError::foreign("the record can't be read; mend or delete it")
 }

@@ -6,7 +6,7 @@
 use tenure_sim::{Options, Report, run};
 
 /// Worlds of all scenarios in turn that each CI run takes.
-const WORLDS: u64 = 140;
+const WORLDS: u64 = 144;
 
 fn fleet(scenario: &str, seed: u64, worlds: u64) -> Report {
     run(&Options { scenario: Some(scenario.into()), seed, worlds, hours: 1e9, ..Options::default() }).unwrap()

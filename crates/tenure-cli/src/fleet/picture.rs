@@ -250,6 +250,10 @@ impl Picture {
             .collect();
         let is_planned =
             |unit: &Unit| unit.spec.status == Status::Open && !matches!(unit.owner, Owner::Outsider(_));
+        let declined_by = |name: &str| {
+            let about = live.iter().filter_map(|at| self.workers.get(*at)).map(|worker| &worker.about);
+            about.enumerate().filter(|(_, about)| about.declines.contains(name)).map(|(at, _)| at).collect()
+        };
         let loads: Vec<Load> = self
             .units
             .iter()
@@ -259,6 +263,7 @@ impl Picture {
                 needs: unit.spec.needs.clone(),
                 owner: if let Owner::Worker(at) = unit.owner { place(at) } else { None },
                 pin: unit.spec.pin.as_ref().and_then(|pin| holders.get(pin)).copied(),
+                declined_by: declined_by(&unit.name),
             })
             .collect();
         let balance = live.first().and_then(|at| self.workers.get(*at));
@@ -371,6 +376,9 @@ pub(crate) fn why(why: Uncovered) -> &'static str {
         Uncovered::NoWorker => "no worker",
         Uncovered::NoLabels => "no worker has its labels",
         Uncovered::NoRoom => "all workers are full",
+        Uncovered::Declined => "all who could take it have declined it",
+        Uncovered::Damaged => "its worker's session can't be read; mend or delete that record",
+        Uncovered::Foreign => "it rides on a session that is not a worker's",
     }
 }
 

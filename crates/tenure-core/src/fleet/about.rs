@@ -15,6 +15,8 @@ pub struct About {
     pub labels: BTreeSet<String>,
     /// What it wants evened out. Where workers differ, what the first of them by name wants holds.
     pub balance: Balance,
+    /// Units, by name, that it has declined and does not want for now.
+    pub declines: BTreeSet<String>,
     /// Whether it is about to go.
     pub leaving: bool,
 }
@@ -26,6 +28,7 @@ impl Default for About {
             weight: u64::MAX,
             labels: BTreeSet::new(),
             balance: Balance::Count,
+            declines: BTreeSet::new(),
             leaving: false,
         }
     }
@@ -49,6 +52,9 @@ impl About {
         if self.balance == Balance::Weight {
             own.insert("balance".into(), "weight".into());
         }
+        if !self.declines.is_empty() {
+            own.insert("declines".into(), Value::TextSet(self.declines.clone()));
+        }
         if self.leaving {
             own.insert("leaving".into(), true.into());
         }
@@ -64,17 +70,18 @@ impl About {
             None => Some(u64::MAX),
             Some(value) => value.as_i64().and_then(|n| u64::try_from(n).ok()),
         };
-        let labels = match own.get("labels") {
-            None => BTreeSet::new(),
-            Some(Value::TextSet(labels)) => labels.clone(),
-            Some(_) => return None,
+        let set = |name: &str| match own.get(name) {
+            None => Some(BTreeSet::new()),
+            Some(Value::TextSet(set)) => Some(set.clone()),
+            Some(_) => None,
         };
+        let (labels, declines) = (set("labels")?, set("declines")?);
         let balance = match own.get("balance").and_then(Value::as_text) {
             Some("weight") => Balance::Weight,
             _ => Balance::Count,
         };
         let leaving = own.get("leaving") == Some(&Value::Bool(true));
-        Some(About { units: number("units")?, weight: number("weight")?, labels, balance, leaving })
+        Some(About { units: number("units")?, weight: number("weight")?, labels, balance, declines, leaving })
     }
 
     pub(crate) fn room(&self) -> Room {

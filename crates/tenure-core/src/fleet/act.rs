@@ -18,7 +18,7 @@ use crate::key::{HolderId, Key};
 use crate::metadata::Metadata;
 use crate::record::{Ride, Stored};
 use crate::time::{Now, Tick};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Target = Result<Key, Uncovered>;
 
@@ -33,34 +33,43 @@ impl Worker {
         is_audit: bool,
     ) {
         self.awaited.clear();
-        self.revise_own(&units, &targets);
+        let damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
+        self.revise_own(&units, &targets, &damaged);
+        let me = self.me.clone();
+        self.doubts.keep(|unit| targets.get(unit).is_some_and(|target| target.as_ref() == Ok(&me)));
         summary.outgoing =
             self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
         if summary.outgoing > 0 && self.drain_at.is_none() {
             // So that nothing lies idle, those who are to have it get the time to make the same plan.
             self.drain_at = Some(now.held.after(self.ttl.part(16)));
         }
-        let (mut free, mut orphans) = (Vec::new(), false);
+        let (mut free, mut astray) = (Vec::new(), false);
         for (key, unit) in units {
             let target = targets.get(&key).and_then(|target| target.as_ref().ok());
             let mine = target == Some(&self.me);
             match unit.owner {
-                _ if self.own.contains_key(&key) || self.declined.contains_key(&key) => {}
-                Owner::Nobody(stored) if mine => free.push((key, Some(stored))),
-                Owner::Nobody(_) => orphans |= target.is_some(),
+                _ if self.own.contains_key(&key) => {}
+                Owner::Nobody(stored) if mine => free.push((key, Some(stored), target.cloned())),
+                Owner::Nobody(_) => astray |= target.is_some(),
                 // Passed on to us, or claimed and forgotten: to be had even if only to be passed on.
-                Owner::Worker(session) if session == self.me => free.push((key, None)),
+                Owner::Worker(session) if session == self.me => free.push((key, None, target.cloned())),
                 Owner::Worker(_) if self.has_bug(Bug::AwaitedForgotten) => {}
                 Owner::Worker(_) if mine => drop(self.awaited.insert(key)),
-                _ => {}
+                Owner::Worker(session) => astray |= target != Some(&session),
+                Owner::Outsider | Owner::Behind(_) => {}
             }
         }
         summary.incoming = self.awaited.len() + free.len();
         self.tell(FleetNotice::Planned(Box::new(summary)));
-        for (key, stored) in free {
-            self.try_unit(now, key, stored);
+        for (key, stored, target) in free {
+            self.try_unit(now, key.clone(), stored);
+            let moved = target.as_ref().and_then(|session| self.peers.get(session));
+            let goes = moved.map(|peer| Reason::Moved(peer.holder.clone()));
+            if let Some(own) = self.own.get_mut(&key) {
+                (own.given, own.goes, own.heir) = (goes.is_some(), goes, target);
+            }
         }
-        if is_audit && orphans {
+        if is_audit && (astray || !self.awaited.is_empty()) {
             // Whoever was to tell the others has not.
             self.want_bump(now.held.after(self.interval() / 2));
         }
@@ -70,13 +79,20 @@ impl Worker {
     }
 
     /// Notes who is to have each of the own units, and which of them have to go.
-    fn revise_own(&mut self, units: &BTreeMap<Key, Unit>, targets: &BTreeMap<Key, Target>) {
+    fn revise_own(
+        &mut self,
+        units: &BTreeMap<Key, Unit>,
+        targets: &BTreeMap<Key, Target>,
+        damaged: &BTreeSet<Key>,
+    ) {
         for (key, own) in &mut self.own {
             let unit = units.get(key);
             if let Some(unit) = unit {
                 own.spec = unit.spec.clone();
             }
-            let closed = unit.map_or(Status::Deleted, |unit| unit.spec.status);
+            // What can't be read can't be had by anybody else either, so it may as well go on here.
+            let unread = if damaged.contains(key) { own.spec.status } else { Status::Deleted };
+            let closed = unit.map_or(unread, |unit| unit.spec.status);
             if matches!(own.goes, Some(Reason::Asked | Reason::Revoked)) {
                 continue;
             }
@@ -99,7 +115,9 @@ impl Worker {
         if !std::mem::replace(&mut self.drain_due, true) {
             self.look_now(now);
         }
-        if self.look.seen_from < at || self.is_behind() || self.listing.is_some() {
+        // Where something changes all the time, it is enough that the plan was made since.
+        let is_newest = self.look.seen_from >= at && !self.is_behind() && self.listing.is_none();
+        if !is_newest && self.planned_from < at {
             return;
         }
         self.drain_at = None;
@@ -137,6 +155,8 @@ impl Worker {
             fields: Metadata::new(),
             writing: None,
             heir: Some(self.me.clone()),
+            chosen: false,
+            given: false,
             goes: None,
             told: false,
         };
@@ -161,18 +181,25 @@ impl Worker {
     }
 
     pub(super) fn acquired(&mut self, now: Now, lease: LeaseId, fence: Fence, metadata: Metadata) {
-        let Some((key, own)) = self.own_of(lease) else { return };
+        let Some((key, _)) = self.own_of(lease) else { return };
         let parsed = UnitSpec::parse(metadata);
         let Ok((spec, fields)) = parsed else { return self.give_away(now, lease) };
+        self.doubts.settle(&key);
+        let Some((_, own)) = self.own_of(lease) else { return };
         own.fence = fence;
         own.spec = spec;
         own.fields.clone_from(&fields);
         own.stage = Stage::Held;
+        let given = own.given;
         let stays = own.spec.status == Status::Open && own.heir.is_some() && !self.leaving;
-        let stays = stays && self.heir(lease).is_none();
+        let given = given && !self.declined.contains_key(&key);
+        let stays = stays && (given || self.heir(lease).is_none());
         if stays || self.has_bug(Bug::DeletedTaken) {
             if let Some((_, own)) = self.own_of(lease) {
                 own.told = true;
+                if own.goes.is_some() && self.drain_at.is_none() {
+                    self.drain_at = Some(now.held.after(self.ttl.part(16)));
+                }
             }
             self.tell(FleetNotice::Assigned { unit: key, lease, fence, fields });
         } else {
@@ -181,18 +208,10 @@ impl Worker {
         }
     }
 
-    /// Somebody else has it. Whether that is right, time will tell.
-    pub(super) fn missed(&mut self, now: Now, lease: LeaseId) {
-        if let Some(key) = self.forget(lease) {
-            self.awaited.insert(key);
-            self.look.next = self.look.next.min(now.held.after(self.ttl.part(16)));
-            // If it is still somebody else's by then, plans differ, and all have to look again.
-            self.want_bump(now.held.after(self.interval() * 2));
-        }
-    }
-
     pub(super) fn vanished(&mut self, lease: LeaseId) {
-        self.forget(lease);
+        if let Some(key) = self.forget(lease) {
+            self.doubts.settle(&key);
+        }
     }
 
     pub(super) fn failed(&mut self, now: Now, lease: LeaseId, error: StoreError) {
@@ -223,7 +242,7 @@ impl Worker {
     pub(super) fn released(&mut self, now: Now, lease: LeaseId, ours: bool) {
         let Some((_, own)) = self.own_of(lease) else { return };
         let (told, is_done) = (own.told, own.spec.status == Status::Done);
-        let heir = own.heir.take();
+        let (heir, chosen) = (own.heir.take(), own.chosen);
         self.forget(lease);
         if told {
             self.tell(FleetNotice::Released(lease, ours));
@@ -232,19 +251,16 @@ impl Worker {
         if is_done {
             // Many units may be finished at about the same time: the others need to hear of it once.
             self.want_bump(now.held.after(self.interval()));
-        } else if heir.is_some_and(|heir| heir != self.me) {
-            self.passed = true;
-        } else {
+        } else if heir.is_none_or(|heir| heir == self.me) {
             self.want_bump(now.held.after(self.interval() / 2));
-        }
-        if self.has_bug(Bug::AwaitedForgotten) {
-            self.passed = false;
-        }
-        if !self.own.values().any(|own| matches!(own.stage, Stage::Draining | Stage::Going))
-            && std::mem::take(&mut self.passed)
-        {
-            // All look once more whether what was passed on has arrived.
-            self.want_bump(now.held.after(self.interval() / 4));
+        } else if chosen {
+            // No plan tells its heir to expect it.
+            self.want_bump(now.held);
+        } else if !self.has_bug(Bug::AwaitedForgotten) {
+            // All look once more whether what was passed on has arrived: at once when that was the last for now.
+            let goes = |own: &Own| matches!(own.stage, Stage::Draining | Stage::Going);
+            let parts = if self.own.values().any(goes) { 1 } else { 4 };
+            self.want_bump(now.held.after(self.interval() / parts));
         }
     }
 
@@ -350,12 +366,12 @@ impl Worker {
         };
         let needs = own.spec.needs.clone();
         let until = now.held.after(self.ttl.duration());
-        self.declined.insert(key.clone(), until);
-        // If nobody else can have it, it comes back then.
-        self.audit_at = self.audit_at.min(until);
+        self.note_declined(now, key.clone(), until);
+        let name = self.options.fleet.unit_of(&key).map(str::to_owned);
         let fits = |peer: &Peer| {
             let about = &peer.about;
-            !about.leaving && peer.planned < about.units && needs.is_subset(&about.labels)
+            let wants = name.as_ref().is_none_or(|name| !about.declines.contains(name));
+            wants && !about.leaving && peer.planned < about.units && needs.is_subset(&about.labels)
         };
         let others = self.peers.iter().filter(|(_, peer)| fits(peer));
         let heir =
@@ -365,6 +381,7 @@ impl Worker {
         }
         if let Some(own) = self.own.get_mut(&key) {
             own.heir = heir;
+            own.chosen = true;
         }
         self.give_away(now, lease);
     }
@@ -375,6 +392,7 @@ impl Worker {
         match (self.own_of(lease), session) {
             (Some((_, own)), session @ Some(_)) => {
                 own.heir = session;
+                own.chosen = true;
                 self.give_away(now, lease);
             }
             (Some(_), None) => {
@@ -391,13 +409,13 @@ impl Worker {
         }
     }
 
-    fn own_of(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
+    pub(super) fn own_of(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
         let key = self.units.get(&lease)?.clone();
         let own = self.own.get_mut(&key)?;
         Some((key, own))
     }
 
-    fn forget(&mut self, lease: LeaseId) -> Option<Key> {
+    pub(super) fn forget(&mut self, lease: LeaseId) -> Option<Key> {
         let key = self.units.remove(&lease)?;
         self.own.remove(&key);
         Some(key)
@@ -405,6 +423,17 @@ impl Worker {
 
     /// A worker that leaves stops when nothing is left.
     pub(super) fn wake_leaving(&mut self, now: Now) {
+        if self.leaving && self.session_fence().is_none() {
+            // All that it held is lost. What waits for a session is not wanted any more.
+            let waits = |own: &&Own| own.stage == Stage::Bidding;
+            for lease in self.own.values().filter(waits).map(|own| own.lease).collect::<Vec<_>>() {
+                self.going(lease);
+                self.order(now, Command::Release(lease, None));
+            }
+            if self.own.is_empty() {
+                return self.stop(now);
+            }
+        }
         if self.has_left() && self.leave_from.is_none_or(|at| now.held >= at) {
             self.stop(now);
         }
@@ -413,7 +442,8 @@ impl Worker {
     /// Whether nothing is left of a worker that leaves, and the others were told.
     fn has_left(&self) -> bool {
         let is_told = self.session_fence().is_none() || self.leave_from.is_some();
-        self.leaving && self.own.is_empty() && is_told && matches!(self.bump, Bump::Idle)
+        let is_said = matches!(self.bump, Bump::Idle) || self.look.blind;
+        self.leaving && self.own.is_empty() && is_told && is_said
     }
 
     pub(super) fn leaving_wakes(&self) -> Option<Tick> {

@@ -3,11 +3,12 @@
 
 use super::about::About;
 use super::board;
-use super::plan::{Balance, Load, Plan, Room, plan};
+use super::names::FleetName;
+use super::plan::{Balance, Load, Plan, Room, Uncovered, plan};
 use super::talk::{FleetNotice, Summary};
 use super::unit::{Status, UnitSpec};
 use super::worker::{Errand, Worker};
-use crate::bugs::Bug;
+use crate::bugs::{Bug, Bugs};
 use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::key::{HolderId, Key};
@@ -15,10 +16,12 @@ use crate::op::{Answer, Listed, Op};
 use crate::record::Stored;
 use crate::time::{Now, Tick, Ttl};
 use crate::vigil::Verdict;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 const PAGE: usize = 1000;
+/// The longest time between two audits of one worker.
+const MOST_BETWEEN_AUDITS: Duration = Duration::from_secs(3600);
 
 /// A live worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,6 +50,8 @@ pub(super) enum Owner {
     Worker(Key),
     /// Something outside the fleet, such as a person who holds it by hand.
     Outsider,
+    /// Whether its session lives, or whose that is, can't be told: nobody can have it before somebody mends that.
+    Behind(Uncovered),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -56,6 +61,7 @@ pub(super) struct Listing {
     /// What the keys of workers' sessions begin with.
     roster: String,
     generation: Fence,
+    began: Tick,
     /// Whether the workers are all known, and it is the units' turn.
     at_units: bool,
     after: Option<Key>,
@@ -64,6 +70,10 @@ pub(super) struct Listing {
     peers: BTreeMap<Key, Peer>,
     units: BTreeMap<Key, Unit>,
     damaged: Vec<(Key, StoreError)>,
+    /// Sessions that can't be read, or are not workers'.
+    odd: BTreeMap<Key, Uncovered>,
+    /// Sessions that have been silent for too long.
+    dead: Vec<(Key, Stored)>,
 }
 
 impl Worker {
@@ -71,7 +81,7 @@ impl Worker {
         self.session_fence()?;
         match &self.listing {
             Some(listing) => listing.ask_at,
-            None if self.is_behind() => Some(self.list_at),
+            None if self.is_behind() || self.look.blind => Some(self.list_at.min(self.audit_at)),
             None => Some(self.audit_at),
         }
     }
@@ -89,7 +99,8 @@ impl Worker {
             return;
         }
         if self.listing.is_none() {
-            let due = self.is_behind() && now.held >= self.list_at || now.held >= self.audit_at;
+            let behind = self.is_behind() || self.look.blind;
+            let due = behind && now.held >= self.list_at || now.held >= self.audit_at;
             if !due {
                 return;
             }
@@ -98,12 +109,15 @@ impl Worker {
                 number: self.lists,
                 roster: self.options.fleet.worker_prefix(),
                 generation: board::generation(self.board.as_ref()),
+                began: now.held,
                 at_units: false,
                 after: None,
                 ask_at: Some(now.held),
                 peers: BTreeMap::new(),
                 units: BTreeMap::new(),
                 damaged: Vec::new(),
+                odd: BTreeMap::new(),
+                dead: Vec::new(),
             }));
         }
         let Some(listing) = &mut self.listing else { return };
@@ -130,7 +144,12 @@ impl Worker {
                             listing.add_unit(key, stored, trusts);
                         }
                         Ok(stored) => self.add_peer(now, &mut listing, key, stored),
-                        Err(error) => listing.damaged.push((key, error)),
+                        Err(error) => {
+                            if !listing.at_units {
+                                listing.odd.insert(key.clone(), Uncovered::Damaged);
+                            }
+                            listing.damaged.push((key, error));
+                        }
                     }
                 }
                 listing.ask_at = Some(now.held);
@@ -153,10 +172,7 @@ impl Worker {
 
     /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.
     fn add_peer(&mut self, now: Now, listing: &mut Listing, key: Key, stored: Stored) {
-        let (Some(tenure), Some(about)) = (&stored.record.tenure, About::parse(&stored.record.metadata))
-        else {
-            return;
-        };
+        let Some(tenure) = &stored.record.tenure else { return };
         let rules = self.holder.desk.rules.clone();
         let verdict = self.holder.desk.vigils.judge(now, &key, &stored, tenure, &rules, true);
         if key == self.me {
@@ -164,25 +180,42 @@ impl Worker {
         }
         if verdict == Verdict::Silent {
             // Whoever watched it may have died, or failed to fence it.
-            return self.fence_neighbour(now, key, stored);
+            return listing.dead.push((key, stored));
         }
+        let Some(about) = About::parse(&stored.record.metadata) else {
+            listing.odd.insert(key, Uncovered::Foreign);
+            return;
+        };
         let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
         listing.peers.insert(key, Peer { holder, fence, ttl, about, planned: 0 });
     }
 
+    /// When to list all though the board shows nothing new. The workers take turns, so that however many they are, one of them
+    /// does so every ten ttls, or each at least once in an hour.
+    fn next_audit(&self, now: Now, listing: &Listing, was_turn: bool) -> Tick {
+        if self.has_bug(Bug::AuditForgotten) {
+            return Tick::NEVER;
+        }
+        let workers = u32::try_from(listing.peers.len() + 1).unwrap_or(u32::MAX);
+        let turn = self.ttl.duration().max(Duration::from_secs(3)) * 10;
+        let round = turn.saturating_mul(workers).min(turn.max(MOST_BETWEEN_AUDITS));
+        let turn = round / workers;
+        let turns = if was_turn { workers } else { 1 + listing.rank(&self.me) };
+        let jitter = turn / 512 * u32::from(self.nonces.jitter());
+        now.held.after(turn * turns - turn / 4 + jitter)
+    }
+
     fn listed_all(&mut self, now: Now, mut listing: Listing) {
         let Some(fence) = self.session_fence() else { return };
-        self.list_at = now.held.after(self.ttl.part(32));
+        // However much is to be listed: not all the time.
+        let took = now.held.since(listing.began).saturating_mul(3).min(self.interval());
+        let pause = if self.look.blind { self.interval() } else { took.max(self.ttl.part(32)) };
+        self.list_at = now.held.after(pause);
         let is_audit = self.listed == Some(listing.generation);
         self.listed = Some(listing.generation);
-        // Of all audits of the fleet, this is every n-th, for n workers.
-        let audits = self.ttl.duration().max(Duration::from_secs(3)) * 10;
-        let workers = u32::try_from(listing.peers.len() + 1).unwrap_or(u32::MAX);
-        let jitter = 768 + u32::from(self.nonces.jitter()) * 2;
-        self.audit_at = now.held.after(audits.saturating_mul(workers) / 1024 * jitter);
-        // What was declined is looked at again once that is over.
-        self.declined.retain(|_, until| now.held < *until);
-        self.audit_at = self.declined.values().copied().fold(self.audit_at, Tick::min);
+        self.planned_from = listing.began;
+        let was_turn = listing.began >= self.audit_at;
+        self.audit_at = self.next_audit(now, &listing, was_turn);
         let me = Peer {
             holder: self.holder.desk.identity.holder.clone(),
             fence,
@@ -194,6 +227,8 @@ impl Worker {
             planned: 0,
         };
         listing.peers.insert(self.me.clone(), me);
+        let live: BTreeSet<Key> = listing.peers.keys().cloned().collect();
+        let dead = std::mem::take(&mut listing.dead);
         if self.has_bug(Bug::PlansFromStaleRoster) && self.peers.len() > 1 {
             listing.peers.retain(|key, _| *key == self.me);
             listing.peers.extend(self.peers.clone());
@@ -202,7 +237,7 @@ impl Worker {
         if self.has_bug(Bug::DeletedTaken) {
             listing.units.values_mut().for_each(|unit| unit.spec.status = Status::Open);
         }
-        let (plan, names, workers) = listing.plan();
+        let (plan, names, workers) = listing.plan(&self.options.fleet, self.holder.desk.rules.bugs);
         for owner in plan.iter().flatten() {
             if let Some(peer) = listing.peers.get_mut(&workers[*owner]) {
                 peer.planned += 1;
@@ -223,15 +258,25 @@ impl Worker {
         summary.uncovered = targets
             .iter()
             .filter_map(|(unit, target)| Some((unit.clone(), *target.as_ref().err()?)))
+            .chain(listing.units.iter().filter_map(|(unit, found)| match found.owner {
+                Owner::Behind(why) if found.spec.status == Status::Open => Some((unit.clone(), why)),
+                _ => None,
+            }))
             .collect();
         summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.me)).count();
         self.peers = listing.peers;
         self.peers.remove(&self.me);
+        self.bury(now, dead, &live);
         self.follow_plan(now, listing.units, targets, summary, is_audit);
     }
 }
 
 impl Listing {
+    /// How many workers come before this one.
+    fn rank(&self, me: &Key) -> u32 {
+        u32::try_from(self.peers.range(..me.clone()).count()).unwrap_or(u32::MAX)
+    }
+
     fn add_unit(&mut self, key: Key, stored: Stored, trusts: bool) {
         let spec = match UnitSpec::parse(stored.record.metadata.clone()) {
             Ok((spec, _)) => spec,
@@ -242,6 +287,9 @@ impl Listing {
             Some(tenure) => match &tenure.ride {
                 None => Owner::Outsider,
                 Some(ride) if !ride.session.as_str().starts_with(&self.roster) => Owner::Outsider,
+                Some(ride) if self.odd.contains_key(&ride.session) => {
+                    self.odd.get(&ride.session).map_or(Owner::Outsider, |why| Owner::Behind(*why))
+                }
                 Some(ride) if trusts => Owner::Worker(ride.session.clone()),
                 Some(ride) => match self.peers.get(&ride.session) {
                     Some(peer) if peer.fence == ride.fence => Owner::Worker(ride.session.clone()),
@@ -267,23 +315,33 @@ impl Listing {
     }
 
     /// The plan, with the units and the workers that its numbers stand for.
-    fn plan(&self) -> (Plan, Vec<Key>, Vec<Key>) {
+    fn plan(&self, fleet: &FleetName, bugs: Bugs) -> (Plan, Vec<Key>, Vec<Key>) {
         let workers: Vec<Key> = self.peers.keys().cloned().collect();
         let rooms: Vec<Room> = self.peers.values().map(|peer| peer.about.room()).collect();
         let index: BTreeMap<&Key, usize> = workers.iter().enumerate().map(|(at, key)| (key, at)).collect();
         let holders: BTreeMap<&HolderId, usize> =
             self.peers.values().enumerate().map(|(at, peer)| (&peer.holder, at)).collect();
+        let mut decliners: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+        for (at, peer) in self.peers.values().enumerate() {
+            for unit in &peer.about.declines {
+                decliners.entry(unit).or_default().insert(at);
+            }
+        }
         let open = self.units.iter().filter(|(_, unit)| unit.spec.status == Status::Open);
-        let open = open.filter(|(_, unit)| unit.owner != Owner::Outsider);
+        let open = open.filter(|(_, unit)| !matches!(unit.owner, Owner::Outsider | Owner::Behind(_)));
         let (names, loads): (Vec<Key>, Vec<Load>) = open
             .map(|(key, unit)| {
                 let owner = match &unit.owner {
                     Owner::Worker(session) => index.get(session).copied(),
                     _ => None,
                 };
-                let pin = unit.spec.pin.as_ref().and_then(|pin| holders.get(pin)).copied();
-                let (weight, needs) = (unit.spec.weight, unit.spec.needs.clone());
-                (key.clone(), Load { weight, needs, owner, pin })
+                let pin = unit.spec.pin.as_ref().filter(|_| !bugs.has(Bug::PinIgnored));
+                let pin = pin.and_then(|pin| holders.get(pin)).copied();
+                let weight = if bugs.has(Bug::WeightIgnored) { 1 } else { unit.spec.weight };
+                let needs = unit.spec.needs.clone();
+                let declined_by = fleet.unit_of(key).and_then(|unit| decliners.get(unit)).cloned();
+                let declined_by = declined_by.unwrap_or_default();
+                (key.clone(), Load { weight, needs, owner, pin, declined_by })
             })
             .unzip();
         let balance = self.peers.values().next().map_or(Balance::Count, |first| first.about.balance);

@@ -39,6 +39,8 @@ pub(super) struct Look {
     attested: bool,
     /// Since when the board shows the alarm.
     alarmed: Option<Tick>,
+    /// The board's record can't be read: all is listed in each interval, until somebody mends or deletes it.
+    pub(super) blind: bool,
 }
 
 impl Look {
@@ -74,6 +76,11 @@ impl Worker {
             Some(key) if *key == self.board_key => self.look_now(now),
             Some(key) if self.awaited.contains(key) => self.try_unit(now, key.clone(), None),
             Some(_) => {}
+            // It may be about anything, such as each write of every other user of the store.
+            None if self.awaited.is_empty() => {
+                let soon = self.look.sent.after(self.ttl.part(32));
+                self.look.next = self.look.next.min(soon.max(now.held));
+            }
             None => self.look_now(now),
         }
     }
@@ -116,7 +123,6 @@ impl Worker {
     /// The next of the live workers in the ring. The ring's order is that of a hash, so that those who are likely to die
     /// together, with names that are alike, don't stand together.
     fn neighbours(&self, count: usize) -> Vec<Key> {
-        let place = |key: &Key| (mix(key), key.clone());
         let ring: BTreeMap<_, _> = self.peers.keys().map(|key| (place(key), key)).collect();
         let me = place(&self.me);
         let after = ring.range((std::ops::Bound::Excluded(me.clone()), std::ops::Bound::Unbounded));
@@ -150,8 +156,14 @@ impl Worker {
         let mut found: BTreeMap<Key, Result<Stored, StoreError>> =
             found.into_iter().map(|Listed { key, stored }| (key, stored)).collect();
         match found.remove(&self.board_key).transpose() {
-            Ok(board) => self.saw_board(now, board),
-            Err(error) => self.tell(FleetNotice::Trouble(error)),
+            Ok(board) => {
+                self.look.blind = false;
+                self.saw_board(now, board);
+            }
+            Err(error) => {
+                self.look.blind = !self.has_bug(Bug::BoardTrusted);
+                self.tell(FleetNotice::Trouble(error));
+            }
         }
         for key in std::mem::take(&mut self.look.neighbours) {
             self.saw_neighbour(now, &key, found.remove(&key));
@@ -247,7 +259,9 @@ impl Worker {
 
     /// Without a push, the others would learn of a death only at their next regular look.
     fn raise_alarm(&mut self, now: Now) {
-        if self.options.push || self.look.alarmed.is_some() {
+        // One that was raised long ago was a false one, and nobody looks more often for it any more.
+        let stands = self.look.alarmed.filter(|since| now.held.since(*since) < self.ttl.duration() * 2);
+        if self.options.push || stands.is_some() || self.look.blind {
             return;
         }
         if let Some(board) = &self.board {
@@ -270,6 +284,10 @@ impl Worker {
 
     /// Something has changed that the others should look into.
     pub(super) fn want_bump(&mut self, at: Tick) {
+        if self.look.blind {
+            // Nobody can be told, this worker included.
+            self.list_at = self.list_at.min(at);
+        }
         match &mut self.bump {
             Bump::Idle => self.bump = Bump::At(at),
             Bump::At(planned) => *planned = (*planned).min(at),
@@ -301,7 +319,7 @@ impl Worker {
     pub(super) fn bumped(&mut self, now: Now, result: Result<Answer, StoreError>) {
         let Bump::Sent { write, lost_to, again } = &self.bump else { return };
         let (lost_to, again) = (*lost_to, *again);
-        let retry = now.held.after(self.ttl.part(32));
+        let retry = now.held.after(if self.look.blind { self.interval() } else { self.ttl.part(32) });
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
                 let board = Stored { record: write.record.clone(), version, age: None };
@@ -326,6 +344,11 @@ impl Worker {
             }
         }
     }
+}
+
+/// Where in the ring a session stands.
+pub(super) fn place(key: &Key) -> (u64, Key) {
+    (mix(key), key.clone())
 }
 
 /// FNV-1a (Fowler, Noll, Vo 1991), which spreads names well enough for a ring, with a final mix.

@@ -12,6 +12,7 @@
 mod about;
 mod act;
 mod board;
+mod doubts;
 mod listing;
 mod look;
 mod names;

@@ -31,6 +31,8 @@ pub struct Load {
     pub owner: Option<usize>,
     /// The index of the worker that is to have it if it may.
     pub pin: Option<usize>,
+    /// The indices of workers that have declined it.
+    pub declined_by: BTreeSet<usize>,
 }
 
 /// A worker, as far as planning goes.
@@ -55,6 +57,12 @@ pub enum Uncovered {
     NoLabels,
     /// All who could take it are full.
     NoRoom,
+    /// All who could take it have declined it, and are asked again after a while.
+    Declined,
+    /// It rides on a session whose record can't be read: that has to be mended or deleted.
+    Damaged,
+    /// It rides on a live session that is not a worker's: that has to end, or its record to be mended.
+    Foreign,
 }
 
 /// For each unit, in the order in which they were given, the index of its worker or the reason why there is none.
@@ -110,12 +118,15 @@ struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     fn new(units: &'a [Load], workers: &'a [Room], balance: Balance) -> Self {
-        let mut sets: BTreeMap<&BTreeSet<String>, usize> = BTreeMap::new();
+        let mut sets: BTreeMap<(&BTreeSet<String>, &BTreeSet<usize>), usize> = BTreeMap::new();
         let mut allowed: Vec<Vec<bool>> = Vec::new();
         let classes = units.iter().map(|unit| {
-            let needs = *sets.entry(&unit.needs).or_insert_with(|| {
-                let fits = |worker: &Room| !worker.leaving && unit.needs.is_subset(&worker.labels);
-                allowed.push(workers.iter().map(fits).collect());
+            let needs = *sets.entry((&unit.needs, &unit.declined_by)).or_insert_with(|| {
+                let fits = |(at, worker): (usize, &Room)| {
+                    let wants = !worker.leaving && !unit.declined_by.contains(&at);
+                    wants && unit.needs.is_subset(&worker.labels)
+                };
+                allowed.push(workers.iter().enumerate().map(fits).collect());
                 allowed.len() - 1
             });
             let weight = unit.weight.max(1);
@@ -212,18 +223,24 @@ impl<'a> Planner<'a> {
             match to {
                 Some(worker) => self.give(unit, worker),
                 None => {
-                    self.owners[unit] = Err(self.why_not(class));
+                    self.owners[unit] = Err(self.why_not(unit));
                     self.pool.push(unit);
                 }
             }
         }
     }
 
-    fn why_not(&self, class: Class) -> Uncovered {
+    fn why_not(&self, unit: usize) -> Uncovered {
+        let declined = |at: &usize| {
+            let room = self.workers.get(*at).filter(|room| !room.leaving);
+            room.is_some_and(|room| self.units[unit].needs.is_subset(&room.labels))
+        };
         if self.ranks.is_empty() {
             Uncovered::NoWorker
-        } else if self.allowed[class.needs].contains(&true) {
+        } else if self.allowed[self.classes[unit].needs].contains(&true) {
             Uncovered::NoRoom
+        } else if self.units[unit].declined_by.iter().any(declined) {
+            Uncovered::Declined
         } else {
             Uncovered::NoLabels
         }

@@ -4,6 +4,7 @@
 //! the plan means for the units that this worker has or should have).
 
 use super::about::About;
+use super::doubts::Doubts;
 use super::listing::{Listing, Peer};
 use super::look::{Bump, Look};
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
@@ -45,6 +46,10 @@ pub(super) struct Own {
     pub(super) writing: Option<Metadata>,
     /// The session of the worker that it is planned for.
     pub(super) heir: Option<Key>,
+    /// Users have chosen that worker: nobody there expects it.
+    pub(super) chosen: bool,
+    /// It was passed on to this worker, though the plan would have it elsewhere.
+    pub(super) given: bool,
     /// Why it has to go, if it has to.
     pub(super) goes: Option<Reason>,
     /// Whether users know of it.
@@ -102,8 +107,9 @@ pub struct Worker {
     pub(super) awaited: BTreeSet<Key>,
     /// Units that this worker does not want for now.
     pub(super) declined: BTreeMap<Key, Tick>,
-    /// What was passed on since the last generation.
-    pub(super) passed: bool,
+    pub(super) doubts: Doubts,
+    /// When the listing that the present plan was made from began.
+    pub(super) planned_from: Tick,
     /// When to drain what has to go.
     pub(super) drain_at: Option<Tick>,
     /// That time has come, and a look must show that nothing has changed.
@@ -196,7 +202,8 @@ impl Worker {
             units: BTreeMap::new(),
             awaited: BTreeSet::new(),
             declined: BTreeMap::new(),
-            passed: false,
+            doubts: Doubts::default(),
+            planned_from: Tick(0),
             drain_at: None,
             drain_due: false,
             leave_from: None,
@@ -236,7 +243,9 @@ impl Worker {
         let id = OpId(OWN | self.last_op);
         self.errands.insert(id, errand);
         let timeout = self.ttl.part(4).min(Duration::from_secs(5));
-        self.requests.push(Request { id, op, timeout, urgent: false });
+        // A look must not wait behind thousands of claims; a listing can.
+        let urgent = !matches!(op, Op::List { .. });
+        self.requests.push(Request { id, op, timeout, urgent });
     }
 
     pub(super) fn is_fencing(&self, key: &Key) -> bool {
@@ -316,7 +325,8 @@ impl Worker {
                 self.order(now, Command::Lapse(lease));
             }
             FleetCommand::Offer(about) => {
-                self.options.about = About { leaving: self.leaving, ..about };
+                let declines = self.options.about.declines.clone();
+                self.options.about = About { leaving: self.leaving, declines, ..about };
                 self.announce(now);
             }
             FleetCommand::Tell => self.want_bump(now.held),
@@ -342,7 +352,7 @@ impl Worker {
         self.stopping
     }
 
-    fn announce(&mut self, now: Now) {
+    pub(super) fn announce(&mut self, now: Now) {
         let about = self.options.about.compose(self.fields.clone());
         self.order(now, Command::Announce(about));
         if self.session.is_none() {
@@ -383,6 +393,10 @@ impl Worker {
         if !self.joined || self.stopping {
             return;
         }
+        self.wake_leaving(now);
+        if self.stopping {
+            return;
+        }
         if self.session.is_none() && now.held >= self.restart_at {
             self.restart_at = now.held.after(self.ttl.part(8));
             self.order(now, Command::Start);
@@ -392,6 +406,7 @@ impl Worker {
         self.wake_look(now);
         self.wake_bump(now);
         self.wake_listing(now);
+        self.wake_doubts(now);
         self.wake_leaving(now);
     }
 
@@ -399,9 +414,11 @@ impl Worker {
         let own = if self.joined && !self.stopping {
             let restart = self.session.is_none().then_some(self.restart_at);
             let parts = [self.look.wake_at(), self.bump.wake_at(), self.listing_wakes()];
-            [restart, parts[0], parts[1], parts[2], self.drains_at(), self.leaving_wakes()]
+            let [look, bump, listing] = parts;
+            let doubts = self.doubts.wake_at().into_iter().chain(self.declined_wakes()).min();
+            [restart, look, bump, listing, self.drains_at(), self.leaving_wakes(), doubts]
         } else {
-            [None; 6]
+            [None; 7]
         };
         own.into_iter().flatten().chain(self.holder_wakes).min()
     }

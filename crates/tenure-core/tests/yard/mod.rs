@@ -44,7 +44,7 @@ impl Calls {
 enum Happens {
     Arrives(usize, OpId, Op),
     Returns(usize, OpId, Result<Answer, StoreError>),
-    Hint(usize, Key),
+    Hint(usize, Option<Key>),
     Wakes(usize),
     BodyEnds(usize, LeaseId),
 }
@@ -72,6 +72,8 @@ pub struct Yard {
     pub last_plan: Summary,
     /// Nothing that is asked of the store takes effect, and after a while the asker knows.
     pub away: bool,
+    /// Records that can't be read.
+    pub damaged: BTreeSet<Key>,
     /// What users were told that they should not have been, in such a world.
     pub troubles: Vec<String>,
     name: FleetName,
@@ -96,6 +98,7 @@ impl Yard {
             longest_idle: Duration::ZERO,
             last_plan: Summary::default(),
             away: false,
+            damaged: BTreeSet::new(),
             troubles: Vec::new(),
             name: FleetName::new("test").unwrap(),
             t: Tick(1_000_000_000),
@@ -215,6 +218,41 @@ impl Yard {
         counts
     }
 
+    /// The key of the fleet's board.
+    pub fn board(&self) -> Key {
+        self.name.board().unwrap()
+    }
+
+    /// The key of a unit.
+    pub fn unit(&self, unit: &str) -> Key {
+        self.name.unit(unit).unwrap()
+    }
+
+    /// The key of a worker's session.
+    pub fn session(&self, index: usize) -> Key {
+        self.name.worker(&HolderId::new(format!("w{index:03}")).unwrap()).unwrap()
+    }
+
+    /// The board's fence.
+    pub fn generation(&self) -> Fence {
+        tenure_core::fleet::generation(self.stored(&self.board()).as_ref())
+    }
+
+    /// Somebody writes other fields into a record, and nothing else.
+    pub fn deface(&mut self, key: &Key, metadata: Metadata) {
+        self.last += 1;
+        let nonce = Nonce(u128::from(self.last) << 32);
+        let (record, _) = self.records.get_mut(key).unwrap();
+        (record.metadata, record.nonce) = (metadata, nonce);
+    }
+
+    /// The store says to all that something has changed, and not what.
+    pub fn hint_vaguely(&mut self) {
+        for index in 0..self.posts.len() {
+            self.at(self.t.after(WAY), Happens::Hint(index, None));
+        }
+    }
+
     /// How many units nobody works on.
     pub fn idle(&self) -> usize {
         self.units.len() - self.posts.iter().map(|post| post.works.len()).sum::<usize>()
@@ -255,10 +293,10 @@ impl Yard {
             }
             Happens::Arrives(index, id, op) => {
                 let answer = self.perform(op);
-                self.at(self.t.after(WAY), Happens::Returns(index, id, Ok(answer)));
+                self.at(self.t.after(WAY), Happens::Returns(index, id, answer));
             }
             Happens::Returns(index, id, result) => self.step(index, Event::Answer(id, result)),
-            Happens::Hint(index, key) => self.step(index, Event::Changed(Some(key))),
+            Happens::Hint(index, key) => self.step(index, Event::Changed(key)),
             Happens::Wakes(index) => self.step(index, Event::Wake),
             Happens::BodyEnds(index, lease) => {
                 if let Some(unit) = self.posts[index].works.remove(&lease) {
@@ -335,16 +373,24 @@ impl Yard {
         Some(Stored { version: record.version(), age, record: record.clone() })
     }
 
-    fn perform(&mut self, op: Op) -> Answer {
-        match op {
+    fn listed(&self, key: Key) -> Option<Listed> {
+        let stored = self.stored(&key)?;
+        let stored = if self.damaged.contains(&key) { Err(damaged()) } else { Ok(stored) };
+        Some(Listed { key, stored })
+    }
+
+    fn perform(&mut self, op: Op) -> Result<Answer, StoreError> {
+        Ok(match op {
             Op::Read(key) => {
                 self.calls.reads += 1;
+                if self.damaged.contains(&key) {
+                    return Err(damaged());
+                }
                 Answer::Read(self.stored(&key))
             }
             Op::ReadMany(keys) => {
                 self.calls.reads += 1;
-                let found = keys.into_iter().filter_map(|key| Some((self.stored(&key)?, key)));
-                Answer::Listed(found.map(|(stored, key)| Listed { key, stored: Ok(stored) }).collect())
+                Answer::Listed(keys.into_iter().filter_map(|key| self.listed(key)).collect())
             }
             Op::List { prefix, after, limit } => {
                 self.calls.lists += 1;
@@ -352,14 +398,16 @@ impl Yard {
                 let from = after.map_or_else(first, Bound::Excluded);
                 let keys = self.records.range((from, Bound::Unbounded)).map(|(key, _)| key);
                 let keys = keys.take_while(|key| key.as_str().starts_with(&prefix)).take(limit);
-                let found = keys.filter_map(|key| Some((self.stored(key)?, key.clone())));
-                Answer::Listed(found.map(|(stored, key)| Listed { key, stored: Ok(stored) }).collect())
+                Answer::Listed(keys.filter_map(|key| self.listed(key.clone())).collect())
             }
             Op::Write(write) => {
                 self.calls.writes += 1;
+                if self.damaged.contains(&write.key) {
+                    return Err(damaged());
+                }
                 Answer::Write(self.write(*write))
             }
-        }
+        })
     }
 
     fn write(&mut self, write: Write) -> Outcome {
@@ -382,9 +430,13 @@ impl Yard {
         self.records.insert(key.clone(), (record, self.t));
         if self.store.push {
             for index in 0..self.posts.len() {
-                self.at(self.t.after(WAY), Happens::Hint(index, key.clone()));
+                self.at(self.t.after(WAY), Happens::Hint(index, Some(key.clone())));
             }
         }
         outcome
     }
+}
+
+fn damaged() -> StoreError {
+    StoreError::foreign("damaged")
 }

@@ -91,7 +91,8 @@ impl World {
 
     /// The user was asked to end a body.
     pub(super) fn begin_end(&mut self, index: usize, lease: LeaseId) {
-        let span = self.dice.span(self.per_mille(self.scenario.bodies.ends));
+        let mean = self.per_mille(self.scenario.bodies.ends);
+        let span = self.dice.span(mean).min(mean * 8);
         let life = self.posts[index].life;
         self.at(self.t + span, What::Ends(index as u8, life, lease.0));
     }

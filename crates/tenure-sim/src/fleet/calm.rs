@@ -7,6 +7,7 @@ use super::world::{Idle, What, World};
 use crate::clock::True;
 use crate::invariants::Rule;
 use crate::trace::Story;
+use std::collections::BTreeMap;
 use tenure_core::fleet::Status;
 use tenure_core::{HolderId, Key};
 
@@ -15,6 +16,7 @@ impl World {
     pub(super) fn heal(&mut self) {
         self.trace.tell(self.t, || Story::Fault(None, "everything is healed".to_owned()));
         (self.store_down, self.throttled) = (false, false);
+        self.mend();
         for index in 0..self.posts.len() {
             let post = &mut self.posts[index];
             post.requests_pass = true;
@@ -102,7 +104,8 @@ impl World {
         if self.healed.is_none() {
             return;
         }
-        self.at(self.t + self.per_mille(9000), What::Deed);
+        let untold = self.scenario.deeds.contains(&Deed::Untold);
+        self.at(self.t + self.per_mille(if untold { 24_000 } else { 9000 }), What::Deed);
         let up: Vec<usize> = (0..self.posts.len()).filter(|index| self.posts[*index].acts()).collect();
         let deeds = self.scenario.deeds;
         let (Some(deed), true) = (deeds.get(self.dice.index(deeds.len())).copied(), up.len() > 1) else {
@@ -118,6 +121,9 @@ impl World {
             Deed::ZoneDeath => self.lose_zone(index),
             Deed::Leave => self.deliver(index, Input::Leave),
             Deed::Churn => self.change_units(),
+            Deed::Untold => self.change_untold(),
+            Deed::Hiccup => self.hiccup(index),
+            Deed::Damage => self.damage_board(index),
         }
         if matches!(deed, Deed::Death | Deed::ZoneDeath) {
             let bound = self.bound(1400) + self.plan_bound();
@@ -129,6 +135,10 @@ impl World {
     pub(super) fn look(&mut self) {
         let Some(healed) = self.healed else { return };
         self.at(self.t + self.per_mille(200), What::Look);
+        if self.has_ghost() {
+            // An audit finds it, and takes it for a worker until it has been silent for a ttl.
+            self.disturb(self.bound(1400) + self.plan_bound());
+        }
         let t = self.t;
         let live = self.posts.iter().filter(|post| post.acts() && !post.leaving && !post.stopping);
         let live: Vec<usize> = live.map(|post| post.index).collect();
@@ -140,18 +150,23 @@ impl World {
             }
             self.settled_by = self.settled_by.max(t + bound + self.plan_bound());
         }
-        let open = self.units.values().filter(|truth| truth.status == Status::Open).count() as u64;
-        let room = self.scenario.room.saturating_mul(live.len() as u64) >= open;
-        for (key, truth) in &self.units {
-            let coverable = live.iter().any(|index| !truth.needs_label || index % 3 != 2);
-            let is_open = truth.status == Status::Open;
-            if let Some(idle) = truth.idle.filter(|_| is_open && coverable && room && !self.scenario.labels) {
+        let due = l2::due(self, &live);
+        let planned = l2::as_planned(&due);
+        let covered = due.iter().map(|due| (due.unit.clone(), due.target.is_some()));
+        let covered: BTreeMap<Key, bool> = covered.collect();
+        let bound = self.bound(1400) + self.plan_bound();
+        for (key, truth) in &mut self.units {
+            let Some(idle) = truth.idle.filter(|_| truth.status == Status::Open) else { continue };
+            if covered.get(key) == Some(&true) {
                 let found = l3::not_idle_for_long(key, idle, t);
                 self.checks.check(t, Rule::L3, found);
+            } else {
+                // Nobody can have it for now; whoever can, once somebody can, is about to find that out.
+                truth.idle = Some(Idle { since: t, bound: bound.max(idle.bound), by_death: false });
             }
         }
         if t > self.settled_by {
-            let found = l2::as_planned(self, &live);
+            let found = planned;
             self.checks.check(t, Rule::L2, found);
             self.checks.settled_time += self.per_mille(200);
         }

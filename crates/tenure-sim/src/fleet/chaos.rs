@@ -51,6 +51,7 @@ impl World {
                 let span = self.dice.below(self.per_mille(3000));
                 self.at(self.t + span, What::StoreUp);
             }
+            Fault::Deleted if self.dice.chance(0.4) => self.damage_by_hand(),
             Fault::Deleted => self.delete_by_hand(),
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
             Fault::SpuriousHint => {

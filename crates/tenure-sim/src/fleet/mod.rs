@@ -6,6 +6,7 @@
 mod bodies;
 mod calm;
 mod chaos;
+mod hands;
 mod heard;
 mod invariants;
 mod net;

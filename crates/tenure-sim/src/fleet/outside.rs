@@ -36,7 +36,7 @@ impl World {
         let Ok(key) = self.fleet.unit(&format!("{index:04}")) else { return };
         let needs_label = self.scenario.labels && index.is_multiple_of(5);
         let needs = if needs_label { [LABEL.to_owned()].into() } else { Default::default() };
-        let spec = UnitSpec { needs, ..UnitSpec::default() };
+        let spec = UnitSpec { needs, weight: self.first_weight(), ..UnitSpec::default() };
         let Ok(metadata) = spec.compose(fields(0)) else { return };
         let wall = self.wall();
         let record = Record {
@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    fn any_open(&mut self) -> Option<Key> {
+    pub(super) fn any_open(&mut self) -> Option<Key> {
         let open: Vec<&Key> =
             self.units.iter().filter(|(_, truth)| truth.status == Status::Open).map(|(key, _)| key).collect();
         let at = self.dice.index(open.len());
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// Changes what a unit's record says about it, and nothing else in it.
-    fn revise(&mut self, key: &Key, change: impl FnOnce(&mut UnitSpec)) -> bool {
+    pub(super) fn revise(&mut self, key: &Key, change: impl FnOnce(&mut UnitSpec)) -> bool {
         let Some(mut stored) = self.store.stored_at(key, self.t) else { return false };
         let Ok((mut spec, fields)) = UnitSpec::parse(stored.record.metadata.clone()) else { return false };
         change(&mut spec);
@@ -103,8 +103,17 @@ impl World {
     }
 
     pub(super) fn change_units(&mut self) {
+        self.revise_units();
+        self.disturb_by_plan();
+        self.tell();
+    }
+
+    pub(super) fn revise_units(&mut self) {
         let open = self.units.values().filter(|truth| truth.status == Status::Open).count();
         let grows = open < self.scenario.units;
+        if self.scenario.pins && self.dice.chance(0.3) {
+            return self.pin_some();
+        }
         match self.dice.below(if self.healed.is_some() { 7 } else { 10 }) {
             0..=2 if grows => self.create_unit(),
             0..=3 => {
@@ -135,9 +144,6 @@ impl World {
             _ if self.scenario.mail => self.letter(),
             _ => {}
         }
-        self.disturb_by_plan();
-        // Whoever changes a unit and dies before telling leaves it to the audit; here they live.
-        self.tell();
     }
 
     pub(super) fn closed(&mut self, key: &Key, status: Status) {

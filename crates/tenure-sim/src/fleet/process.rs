@@ -7,7 +7,7 @@ use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
 use crate::fault::Fault;
 use crate::invariants::Rule;
 use crate::trace::{Story, describe};
-use tenure_core::fleet::{About, FleetCommand, FleetNotice, Options, Worker};
+use tenure_core::fleet::{About, Balance, FleetCommand, FleetNotice, Options, Worker};
 use tenure_core::op::{Event, Machine, Step};
 use tenure_core::{HolderId, Identity, Key, LeaseId, Metadata, Now, Rules, Tick};
 
@@ -50,7 +50,8 @@ impl World {
 
     pub(super) fn about(&self, index: usize) -> About {
         let labels = if index % 3 == 2 { Default::default() } else { [LABEL.to_owned()].into() };
-        About { units: self.scenario.room, labels, ..About::default() }
+        let balance = if self.scenario.weighs { Balance::Weight } else { Balance::Count };
+        About { units: self.scenario.room, labels, balance, ..About::default() }
     }
 
     /// Starts a process: a new holder id, a new instance.

@@ -32,6 +32,12 @@ pub(crate) enum Deed {
     Leave,
     /// Units are created, deleted and revised from outside.
     Churn,
+    /// The same, and nobody is told.
+    Untold,
+    /// One stops for a moment.
+    Hiccup,
+    /// The board is damaged, and while it is, one dies or leaves.
+    Damage,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +50,10 @@ pub(crate) struct Scenario {
     pub(crate) room: u64,
     /// A fifth of the units need a label, which two thirds of the workers have.
     pub(crate) labels: bool,
+    /// Units weigh differently, and it is their weights that are evened out.
+    pub(crate) weighs: bool,
+    /// Units are pinned to workers now and then.
+    pub(crate) pins: bool,
     /// Clock rates lie within ± this many millionths.
     pub(crate) rate: u64,
     pub(crate) wall_off_ms: u64,
@@ -88,6 +98,8 @@ const USUAL: Scenario = Scenario {
     units: 12,
     room: u64::MAX,
     labels: false,
+    weighs: false,
+    pins: false,
     rate: 100_000,
     wall_off_ms: 3_600_000,
     store: None,
@@ -127,6 +139,7 @@ pub(crate) const ALL: &[Scenario] = &[
         wall_off_ms: 20,
         mail: false,
         bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        deeds: &[Deed::Death, Deed::Leave, Deed::Churn, Deed::ZoneDeath, Deed::Hiccup],
         chaos: 4,
         calm: 100,
         rounds: 1,
@@ -152,7 +165,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "fleet-churn",
         about: "units come and go all the time, labels and room are short, bodies finish and decline",
         units: 16,
-        room: 8,
+        room: 4,
         labels: true,
         bodies: Bodies { turn: 400, update: 300, finish: 40, pass: 40, ends: 30, lapse: 20 },
         churn: 500,
@@ -184,7 +197,8 @@ pub(crate) const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "fleet-hands",
-        about: "somebody deletes the board and sessions by hand",
+        about: "somebody deletes and damages the board and sessions by hand",
+        deeds: &[Deed::Damage, Deed::Death, Deed::Leave, Deed::Churn],
         faults: &[(Fault::Deleted, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Rate, 4.0)],
         // A claim that is repeated after the deletion of its record takes effect once more: then only fences hold.
         calls: &[
@@ -196,6 +210,29 @@ pub(crate) const ALL: &[Scenario] = &[
             (Fault::PauseBeforeEffect, 0.1),
         ],
         wall_off_ms: 0,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-weights",
+        about: "units weigh differently, and some are pinned to workers",
+        units: 20,
+        weighs: true,
+        pins: true,
+        churn: 1000,
+        deeds: &[Deed::Churn, Deed::Churn, Deed::Leave, Deed::Death],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-untold",
+        about: "units are changed from outside, and whoever does it dies before telling",
+        pins: true,
+        labels: true,
+        mail: false,
+        faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0)],
+        deeds: &[Deed::Untold],
+        chaos: 5,
+        calm: 100,
+        rounds: 1,
         ..USUAL
     },
     Scenario {

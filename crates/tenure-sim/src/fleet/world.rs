@@ -32,6 +32,7 @@ pub(crate) enum What {
     Boot(u8, u32),
     HealLink(u8, u32),
     StoreUp,
+    Mend,
     Strike(u8),
     Churn,
     Deed,
@@ -209,6 +210,7 @@ impl World {
                 }
             }
             What::HealLink(index, turn) => self.heal_link(usize::from(index), turn),
+            What::Mend => self.mend(),
             What::StoreUp => (self.store_down, self.throttled) = (false, false),
             What::Strike(kind) => self.strike(usize::from(kind)),
             What::Churn => self.churn(),

@@ -6,10 +6,29 @@
 
 use super::super::process::LABEL;
 use super::super::world::World;
+use tenure_core::Key;
 use tenure_core::fleet::plan::{Balance, Load, Room, plan};
 use tenure_core::fleet::{Status, UnitSpec};
 
-pub(crate) fn as_planned(world: &World, live: &[usize]) -> Result<(), String> {
+/// A unit with work to do, who works on it, and who should; by the places of posts.
+pub(crate) struct Due<'a> {
+    pub(crate) unit: &'a Key,
+    pub(crate) owner: Option<usize>,
+    pub(crate) target: Option<usize>,
+}
+
+pub(crate) fn as_planned(due: &[Due<'_>]) -> Result<(), String> {
+    for Due { unit, owner, target } in due {
+        if owner != target {
+            let who = |at: &Option<usize>| at.map_or("nobody".to_owned(), |at| format!("w{at}"));
+            return Err(format!("{unit} is at {}, and planned for {}", who(owner), who(target)));
+        }
+    }
+    Ok(())
+}
+
+/// The plan for what there really is.
+pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> Vec<Due<'a>> {
     let mut live = live.to_vec();
     live.sort_by_key(|index| &world.posts[*index].session);
     let rooms: Vec<Room> = live
@@ -26,15 +45,20 @@ pub(crate) fn as_planned(world: &World, live: &[usize]) -> Result<(), String> {
             let owner = live.iter().position(|index| world.posts[*index].works_on(key).is_some());
             let needs = if truth.needs_label { [LABEL.to_owned()].into() } else { Default::default() };
             let spec = world.store.get(key).and_then(|record| UnitSpec::parse(record.metadata.clone()).ok());
-            Load { weight: spec.map_or(1, |(spec, _)| spec.weight), needs, owner, pin: None }
+            let spec = spec.map(|(spec, _)| spec).unwrap_or_default();
+            let pin = spec.pin.and_then(|pin| live.iter().position(|at| world.posts[*at].who == pin));
+            Load { weight: spec.weight, needs, owner, pin, declined_by: Default::default() }
         })
         .collect();
-    let targets = plan(&loads, &rooms, Balance::Count);
-    for ((key, _), (load, target)) in open.iter().zip(loads.iter().zip(targets)) {
-        if load.owner != target.ok() {
-            let who = |at: Option<usize>| at.map_or("nobody".to_owned(), |at| format!("w{}", live[at]));
-            return Err(format!("{key} is at {}, and planned for {}", who(load.owner), who(target.ok())));
-        }
-    }
-    Ok(())
+    let balance = if world.scenario.weighs { Balance::Weight } else { Balance::Count };
+    let targets = plan(&loads, &rooms, balance);
+    let place = |at: usize| live[at];
+    open.into_iter()
+        .zip(loads.into_iter().zip(targets))
+        .map(|((unit, _), (load, target))| Due {
+            unit,
+            owner: load.owner.map(place),
+            target: target.ok().map(place),
+        })
+        .collect()
 }

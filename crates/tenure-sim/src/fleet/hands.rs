@@ -1,0 +1,85 @@
+//! What people do to a fleet by hand, and what befalls it in the calm: records are damaged and mended, changes are told to
+//! nobody, a worker hiccups.
+
+use super::world::{What, World};
+use crate::trace::Story;
+use tenure_core::{HolderId, Key};
+
+impl World {
+    /// Somebody makes a record unreadable; after a while it is mended.
+    pub(super) fn damage(&mut self, key: &Key, per_mille: u64) {
+        self.trace.tell(self.t, || Story::Store(format!("somebody damages {key}")));
+        self.store.damage(key.clone());
+        self.hint(key);
+        self.at(self.t + self.per_mille(per_mille), What::Mend);
+    }
+
+    /// Everything can be read again.
+    pub(super) fn mend(&mut self) {
+        for key in self.store.mend() {
+            self.trace.tell(self.t, || Story::Store(format!("somebody mends {key}")));
+            self.hint(&key);
+        }
+    }
+
+    /// The board or a session is damaged in the midst of everything else.
+    pub(super) fn damage_by_hand(&mut self) {
+        let roster = self.fleet.worker_prefix();
+        let of_roster = |key: &&Key| key.as_str().starts_with(&roster);
+        let sessions: Vec<Key> = self.store.keys().map(|(key, _)| key).filter(of_roster).cloned().collect();
+        let at = self.dice.index(sessions.len());
+        let session = sessions.get(at).filter(|_| self.dice.chance(0.6)).cloned();
+        let key = session.unwrap_or_else(|| self.board.clone());
+        let span = self.dice.below(6000);
+        self.damage(&key, span);
+    }
+
+    /// The board can't be read, and then a worker dies or leaves: nobody can be told, and all goes on, if more slowly.
+    pub(super) fn damage_board(&mut self, index: usize) {
+        let board = self.board.clone();
+        self.damage(&board, 7000);
+        if self.dice.chance(0.7) {
+            self.kill(index);
+        } else {
+            self.deliver(index, super::post::Input::Leave);
+        }
+        // Looks that list everything find out who is silent, after a ttl of silence, and who is to take over.
+        let bound = self.bound(2600);
+        let t = self.t;
+        for idle in self.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
+            idle.bound = idle.bound.max(t + bound - idle.since);
+            idle.by_death = false;
+        }
+        let settled = self.per_mille(7000) + self.bound(1400) + self.per_mille(2000);
+        self.settled_by = self.settled_by.max(self.t + settled);
+    }
+
+    /// It stops for so long that others begin to wonder, and for no longer.
+    pub(super) fn hiccup(&mut self, index: usize) {
+        self.disturb(self.per_mille(4000));
+        self.pause(index, self.per_mille(450));
+    }
+
+    /// Something about units changes, and whoever did it dies before telling.
+    pub(super) fn change_untold(&mut self) {
+        self.revise_units();
+        // The audit finds it: one in ten ttls, give or take a quarter of that, and then what it finds is told.
+        self.disturb(self.bound(15_500) + self.per_mille(3000));
+    }
+
+    /// Pins some unit to a worker, or unpins it.
+    pub(super) fn pin_some(&mut self) {
+        let up: Vec<HolderId> =
+            self.posts.iter().filter(|post| post.machine.is_some()).map(|post| post.who.clone()).collect();
+        let at = self.dice.index(up.len());
+        let pin = up.get(at).filter(|_| self.dice.chance(0.7)).cloned();
+        if let Some(key) = self.any_open() {
+            self.revise(&key, |spec| spec.pin = pin);
+        }
+    }
+
+    /// What a unit weighs at the beginning.
+    pub(super) fn first_weight(&mut self) -> u64 {
+        if self.scenario.weighs { self.dice.between(1, 9) } else { 1 }
+    }
+}
