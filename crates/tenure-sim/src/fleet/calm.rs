@@ -135,7 +135,7 @@ impl World {
     pub(super) fn look(&mut self) {
         let Some(healed) = self.healed else { return };
         self.at(self.t + self.per_mille(200), What::Look);
-        if self.has_ghost() {
+        if self.haunted && self.has_ghost() {
             // An audit finds it, and takes it for a worker until it has been silent for a ttl.
             self.disturb(self.bound(1400) + self.plan_bound());
         }
