@@ -60,8 +60,8 @@ pub struct Holder {
     pub(crate) loose: BTreeMap<Key, Loose>,
     /// Leases that wait for the session to be up.
     pub(crate) queued: BTreeSet<LeaseId>,
-    /// Leases that are being bid for, by key. Some may be over.
-    bidding: BTreeMap<Key, BTreeSet<LeaseId>>,
+    /// Leases that are being bid for.
+    bidding: BTreeSet<LeaseId>,
     /// Leases that were left to expire while the session beats on: a stop must not vacate the session before that.
     pub(crate) lapsing: u32,
     pub(crate) stopping: bool,
@@ -117,7 +117,7 @@ impl Holder {
             leases: Table::default(),
             loose: BTreeMap::new(),
             queued: BTreeSet::new(),
-            bidding: BTreeMap::new(),
+            bidding: BTreeSet::new(),
             lapsing: 0,
             stopping: false,
             timers: BTreeSet::new(),
@@ -211,10 +211,11 @@ impl Holder {
 
     /// A hint from the store: whoever waits for this key looks at it again.
     fn changed(&mut self, now: Now, key: Option<&Key>) {
-        let waiting: Vec<LeaseId> = match key {
-            Some(key) => self.bidding.get(key).into_iter().flatten().copied().collect(),
-            None => self.bidding.values().flatten().copied().collect(),
+        let waits = |id: &LeaseId| match (self.leases.get(id), key) {
+            (Some(Lease::Bidding(bid)), Some(key)) => bid.key() == key,
+            (lease, _) => lease.is_some(),
         };
+        let waiting: Vec<LeaseId> = self.bidding.iter().copied().filter(waits).collect();
         for id in waiting {
             self.wake_lease(now, id, true);
         }
@@ -306,19 +307,13 @@ impl Holder {
             if let Some(seen) = bid.take_news() {
                 self.tell(Notice::Seen(id, seen.map(Box::new)));
             }
-            let key = bid.key().clone();
             let lease =
                 if abandoned { Lease::Abandoned(Box::new(bid)) } else { Lease::Bidding(Box::new(bid)) };
             self.leases.insert(id, lease);
-            self.bidding.entry(key).or_default().insert(id);
+            self.bidding.insert(id);
             return;
         };
-        if let Some(ids) = self.bidding.get_mut(bid.key()) {
-            ids.remove(&id);
-            if ids.is_empty() {
-                self.bidding.remove(bid.key());
-            }
-        }
+        self.bidding.remove(&id);
         self.set_wake(part.clone(), None);
         if bid.is_stray() && bid.goal().ride.is_some() {
             self.tie_up(now, bid.key().clone());
