@@ -13,6 +13,7 @@ mod about;
 mod act;
 mod board;
 mod doubts;
+mod leave;
 mod listing;
 mod look;
 mod names;
