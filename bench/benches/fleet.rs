@@ -121,7 +121,13 @@ fn restarts(name: &str, store: Store) {
 
 fn plans() {
     let loads: Vec<Load> = (0..10_000_usize)
-        .map(|n| Load { weight: 1 + n as u64 % 7, needs: BTreeSet::new(), owner: Some(n % 90), pin: None, declined_by: BTreeSet::new() })
+        .map(|n| Load {
+            weight: 1 + n as u64 % 7,
+            needs: BTreeSet::new(),
+            owner: Some(n % 90),
+            pin: None,
+            declined_by: BTreeSet::new(),
+        })
         .collect();
     let rooms =
         vec![Room { units: u64::MAX, weight: u64::MAX, labels: BTreeSet::new(), leaving: false }; 100];

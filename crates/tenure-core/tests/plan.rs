@@ -269,3 +269,25 @@ fn many_light_units_are_within_five_percent_by_weight() {
     let total: u64 = (0..10).map(sum).sum();
     assert!((0..10).all(|at| sum(at).abs_diff(total / 10) * 20 <= total / 10));
 }
+
+/// Or whoever sees a plan half carried out would give the rest to others than those who carry it out.
+#[test]
+fn weights_make_no_difference_where_nothing_is_weighed() {
+    let load = |weight, owner| Load {
+        weight,
+        needs: BTreeSet::new(),
+        owner,
+        pin: None,
+        declined_by: BTreeSet::new(),
+    };
+    let room = || Room { units: u64::MAX, weight: u64::MAX, labels: BTreeSet::new(), leaving: false };
+    let rooms = [room(), room(), room()];
+    let weighed: Vec<Load> = (0..9).map(|n| load(1 + n % 4, None)).collect();
+    let plain: Vec<Load> = (0..9).map(|_| load(1, None)).collect();
+    let whole = plan(&weighed, &rooms, Balance::Count);
+    assert_eq!(whole, plan(&plain, &rooms, Balance::Count));
+    let half: Vec<Load> = (0..9)
+        .map(|n| load(1 + n as u64 % 4, whole[n].as_ref().ok().copied().filter(|_| n % 3 == 0)))
+        .collect();
+    assert_eq!(plan(&half, &rooms, Balance::Count), whole, "the rest of it is planned as before");
+}

@@ -41,6 +41,7 @@ const FOUND: &[(&str, u64, &str)] = &[
     ),
     ("fleet-beyond-rho", 14, "S4: the same, with a unit's weight"),
     ("fleet-slow-drain", 2, "L2: a worker whose session ended before it could say that it leaves never left"),
+    ("fleet-zones", 1670, "L3: workers that saw a plan half carried out gave the rest to others"),
 ];
 
 #[test]

@@ -29,6 +29,8 @@ pub(super) struct Doubts {
     /// Dead sessions that others are to end, as they were listed.
     dead: Vec<(Key, Stored)>,
     end_at: Tick,
+    /// When to list again, of one's own accord.
+    pub(super) list_at: Option<Tick>,
 }
 
 impl Doubts {
@@ -66,6 +68,8 @@ impl Worker {
         self.awaited.insert(key);
         self.look.next = self.look.next.min(now.held.after(self.ttl.part(16)));
         if is_new {
+            // Whoever made another plan has done some of it by now: seen again, the rest may be free.
+            self.doubts.list_at = Some(now.held.after(self.ttl.part(16)));
             // If it is still somebody else's by then, plans differ, and all have to look again.
             self.want_bump(until);
         }

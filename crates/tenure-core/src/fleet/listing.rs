@@ -82,7 +82,9 @@ impl Worker {
         match &self.listing {
             Some(listing) => listing.ask_at,
             None if self.is_behind() || self.look.blind => Some(self.list_at.min(self.audit_at)),
-            None => Some(self.audit_at),
+            None => {
+                Some(self.doubts.list_at.map_or(self.audit_at, |at| self.audit_at.min(at.max(self.list_at))))
+            }
         }
     }
 
@@ -100,10 +102,12 @@ impl Worker {
         }
         if self.listing.is_none() {
             let behind = self.is_behind() || self.look.blind;
+            let behind = behind || self.doubts.list_at.is_some_and(|at| now.held >= at);
             let due = behind && now.held >= self.list_at || now.held >= self.audit_at;
             if !due {
                 return;
             }
+            self.doubts.list_at = None;
             self.lists += 1;
             self.listing = Some(Box::new(Listing {
                 number: self.lists,

@@ -120,6 +120,8 @@ impl<'a> Planner<'a> {
     fn new(units: &'a [Load], workers: &'a [Room], balance: Balance) -> Self {
         let mut sets: BTreeMap<(&BTreeSet<String>, &BTreeSet<usize>), usize> = BTreeMap::new();
         let mut allowed: Vec<Vec<bool>> = Vec::new();
+        // What makes no difference must not tell units apart: moves within a class may be done in any order.
+        let weighs = balance == Balance::Weight || workers.iter().any(|worker| worker.weight != u64::MAX);
         let classes = units.iter().map(|unit| {
             let needs = *sets.entry((&unit.needs, &unit.declined_by)).or_insert_with(|| {
                 let fits = |(at, worker): (usize, &Room)| {
@@ -129,7 +131,7 @@ impl<'a> Planner<'a> {
                 allowed.push(workers.iter().enumerate().map(fits).collect());
                 allowed.len() - 1
             });
-            let weight = unit.weight.max(1);
+            let weight = if weighs { unit.weight.max(1) } else { 1 };
             let cost = if balance == Balance::Count { 1 } else { weight };
             Class { needs, cost, weight }
         });
