@@ -1,6 +1,7 @@
 //! What is typed: the command line as clap sees it. What it means is worked out once, in `meant`.
 
 use crate::exit;
+use crate::fleet::args::Balance;
 use crate::text::span;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -194,6 +195,12 @@ pub(crate) struct Work {
     /// With --forever: a label that units may need of their process. May be repeated
     #[arg(long, value_name = "LABEL", requires = "forever")]
     pub(crate) label: Vec<String>,
+    /// With --forever: the most weight that this process takes, of units that were given one [default: any]
+    #[arg(long, value_name = "W", requires = "forever")]
+    pub(crate) most_weight: Option<u64>,
+    /// With --forever: what is evened out between processes, units or their weights. Give all the same
+    #[arg(long, value_name = "WHAT", requires = "forever", default_value = "count")]
+    pub(crate) balance: Balance,
     /// How many units to run at a time [default: one per core; with --forever, this process's share, whatever it is]
     #[arg(long, short, value_name = "N")]
     pub(crate) parallel: Option<usize>,

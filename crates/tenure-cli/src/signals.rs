@@ -1,11 +1,23 @@
 //! The user's signals: the first asks for a clean stop, the second for one at once.
+//!
+//! Whoever signals a process and its group, as `timeout` does, sends two of a kind at about the same time, and means one.
 
+use std::time::Duration;
+use tenure::clock::boottime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// INT, TERM and HUP, those of them that were not ignored when we were started (as nohup and `&` in scripts do).
 pub(crate) struct Signals {
     streams: Vec<(i32, Signal)>,
+    last: Last,
 }
+
+/// The last signal, and when it came.
+#[derive(Default)]
+struct Last(Option<(i32, Duration)>);
+
+/// Two of a kind that come within this time are one.
+const AT_ONCE: Duration = Duration::from_millis(50);
 
 impl Signals {
     pub(crate) fn listen() -> std::io::Result<Signals> {
@@ -17,20 +29,36 @@ impl Signals {
                 streams.push((number, signal(kind)?));
             }
         }
-        Ok(Signals { streams })
+        Ok(Signals { streams, last: Last::default() })
     }
 
     /// The next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> i32 {
-        std::future::poll_fn(|context| {
-            for (number, stream) in &mut self.streams {
-                if stream.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(*number);
+        loop {
+            let number = std::future::poll_fn(|context| {
+                for (number, stream) in &mut self.streams {
+                    if stream.poll_recv(context).is_ready() {
+                        return std::task::Poll::Ready(*number);
+                    }
                 }
+                std::task::Poll::Pending
+            })
+            .await;
+            if self.last.is_new(number, boottime()) {
+                return number;
             }
-            std::task::Poll::Pending
-        })
-        .await
+        }
+    }
+}
+
+impl Last {
+    /// Whether this one is not the same as the last, told once more.
+    fn is_new(&mut self, number: i32, now: Duration) -> bool {
+        if self.0.is_some_and(|(last, at)| last == number && now.saturating_sub(at) < AT_ONCE) {
+            return false;
+        }
+        self.0 = Some((number, now));
+        true
     }
 }
 
@@ -44,4 +72,18 @@ fn ignored() -> u64 {
 /// What a signal is called.
 pub(crate) fn name(number: i32) -> &'static str {
     nix::sys::signal::Signal::try_from(number).map_or("a signal", nix::sys::signal::Signal::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_of_a_kind_at_about_the_same_time_are_one() {
+        let mut last = Last::default();
+        let mut is_new = |number, ms| last.is_new(number, Duration::from_millis(ms));
+        assert!(is_new(15, 1000) && !is_new(15, 1001) && !is_new(15, 1049));
+        // Nobody who goes on and on is left unheard.
+        assert!(is_new(15, 1050) && is_new(2, 1051) && is_new(15, 1052));
+    }
 }

@@ -98,7 +98,7 @@ fn a_stopped_leaders_command_is_dead_before_another_leads_and_it_leads_again_lat
     let (_, again) = await_term(&bench, 3);
     assert!(is_alive(again) && first.is_running(), "elected again, it starts its command again");
     first.signal(Signal::SIGTERM);
-    first.signal(Signal::SIGTERM);
+    first.signal_again(Signal::SIGTERM);
     assert_eq!(first.wait(), 143);
     wait_until("its command to be dead", || !is_alive(again));
 }

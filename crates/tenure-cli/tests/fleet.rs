@@ -240,7 +240,7 @@ fn a_second_signal_stops_at_once() {
     let began = now_ms();
     worker.signal(Signal::SIGTERM);
     wait_until("it to leave", || bench.workers().first().is_some_and(|worker| worker["state"] == "leaving"));
-    worker.signal(Signal::SIGTERM);
+    worker.signal_again(Signal::SIGTERM);
     assert_eq!(worker.wait(), 143);
     assert!(now_ms() - began < 30_000);
     let before = bench.ticks("a").len();

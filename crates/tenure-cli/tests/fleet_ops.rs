@@ -65,6 +65,7 @@ fn fleets_units_and_workers_are_listed() {
     let ran = bench.run(&["fleet", "top", "f", "--once"]);
     assert!(ran.code == 0 && ran.out.contains("0 workers, 2 units") && ran.out.contains("silent"), "{ran:?}");
     refused(&bench, &["drain", "f", &name, "--yes"], 66, "is dead");
+    refused(&bench, &["move", "f", "a", &name], 66, "is dead, and can't be given anything");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn s6_a_second_signal_leaves_the_ranges_to_expire() {
     let pid = bench.await_number("pid");
     range.signal(Signal::SIGTERM);
     wait_until("the first signal", || bench.read("errors").contains("once more"));
-    range.signal(Signal::SIGTERM);
+    range.signal_again(Signal::SIGTERM);
     assert_eq!(range.wait(), 143);
     assert_eq!(
         bench.run(&["range", "s", "0..10", "--", "true"]).code,

@@ -172,7 +172,7 @@ fn the_second_signal_does_not_wait_for_the_grace() {
     run.signal(Signal::SIGTERM);
     wait_until("the first signal to be passed on", || bench.path("told").exists());
     assert!(run.is_running());
-    run.signal(Signal::SIGTERM);
+    run.signal_again(Signal::SIGTERM);
     assert_eq!(run.wait(), 143);
     wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
     assert_eq!(bench.state("k"), "held", "nothing was waited for, so it is left to expire");

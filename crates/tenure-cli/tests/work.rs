@@ -265,7 +265,7 @@ fn the_second_signal_does_not_wait() {
     work.signal(Signal::SIGTERM);
     wait_until("the first signal to be passed on", || bench.path("told").exists());
     assert!(work.is_running());
-    work.signal(Signal::SIGTERM);
+    work.signal_again(Signal::SIGTERM);
     assert_eq!(work.wait(), 143);
     wait_until("the command to be dead", || !is_alive(pid));
 }

@@ -40,6 +40,8 @@ pub enum Command {
     /// Give up a lease, or the attempt to get it; with other metadata in the same write, if given. Answered by
     /// `Released`.
     Release(LeaseId, Option<Metadata>),
+    /// Give up a lease, with these fields written over those of the same names in the same write. Answered by `Released`.
+    Finish(LeaseId, Metadata),
     /// Give a held lease to another process, in one write. Answered by `Released`.
     Pass(LeaseId, Box<Heir>),
     /// Stop believing, but leave the record to expire: what was done under the lease could not be ended for certain.
@@ -47,6 +49,8 @@ pub enum Command {
     Lapse(LeaseId),
     /// Write other metadata under the lease. Answered by `Updated`, or by the lease's loss.
     Update(LeaseId, Metadata),
+    /// As `Update`, but fields of other names stay as they stand in the record.
+    Merge(LeaseId, Metadata),
     /// Turn the lease into plain data that lasts for a ttl: from this command on, nobody here believes in it. Answered by
     /// `Detached`, or by the lease's loss.
     Detach(LeaseId, Ttl),

@@ -57,6 +57,33 @@ pub(crate) fn keep_reserved(ours: &mut Metadata, standing: &Metadata, bugs: Bugs
     }
 }
 
+/// What a change makes of the metadata that stand in a record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Fields {
+    /// They stay as they stand there.
+    Keep,
+    /// Others take their place; the reserved field stays.
+    Replace(Metadata),
+    /// These are written over those of the same names; all others stay, and so does the reserved field.
+    Merge(Metadata),
+}
+
+impl Fields {
+    pub(crate) fn over(&self, standing: Metadata, bugs: Bugs) -> Metadata {
+        let mut ours = match self {
+            Fields::Keep => return standing,
+            Fields::Replace(fields) => fields.clone(),
+            Fields::Merge(fields) => {
+                let mut ours = standing.clone();
+                ours.extend(fields.iter().map(|(name, value)| (name.clone(), value.clone())));
+                ours
+            }
+        };
+        keep_reserved(&mut ours, &standing, bugs);
+        ours
+    }
+}
+
 /// Who is to have a key next.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Heir {
@@ -97,8 +124,8 @@ pub(crate) struct Edit {
     pub(crate) ride: Option<Ride>,
     /// Letters that were found in the record. They stay there, unless it is adopted by whom they are told to.
     pub(crate) mail: Vec<Letter>,
-    /// Whether the metadata that stands in the record is to stay: no other was asked for.
-    pub(crate) keeps: bool,
+    /// What becomes of the metadata that stand in the record, should they be others than we knew.
+    pub(crate) fields: Fields,
     change: Change,
     in_flight: Option<(OpId, Attempt)>,
     /// Writes that may have landed: all that were sent but for those that were refused.
@@ -121,7 +148,7 @@ impl Edit {
             token,
             ride,
             mail: Vec::new(),
-            keeps: true,
+            fields: Fields::Keep,
             change,
             in_flight: None,
             unresolved: Vec::new(),
@@ -229,11 +256,7 @@ impl Edit {
         // Still ours, but something else was written: mail, or another process with the same token.
         self.token.version = current.version;
         self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
-        if self.keeps {
-            self.token.metadata = current.record.metadata;
-        } else {
-            keep_reserved(&mut self.token.metadata, &current.record.metadata, ctx.rules.bugs);
-        }
+        self.token.metadata = self.fields.over(current.record.metadata, ctx.rules.bugs);
         if unconditional {
             self.token.fence = current.record.fence;
         }

@@ -7,7 +7,7 @@ use crate::bid::{Bid, BidEnd, Goal, Patience};
 use crate::bugs::Bug;
 use crate::command::{Beat, Command, LeaseId, Want};
 use crate::ctx::{Ctx, Part};
-use crate::edit::{Edit, Token};
+use crate::edit::{Edit, Fields, Token};
 use crate::error::StoreError;
 use crate::fence::{Fence, Nonce, Nonces};
 use crate::hold::Hold;
@@ -230,10 +230,13 @@ impl Holder {
                 ));
             }
             Command::Acquire(id, want) => self.acquire(now, id, want),
-            Command::Release(id, metadata) => self.release(now, id, metadata),
+            Command::Release(id, None) => self.release(now, id, Fields::Keep),
+            Command::Release(id, Some(metadata)) => self.release(now, id, Fields::Replace(metadata)),
+            Command::Finish(id, metadata) => self.release(now, id, Fields::Merge(metadata)),
             Command::Pass(id, heir) => self.pass(now, id, *heir),
             Command::Lapse(id) => self.lapse(now, id),
-            Command::Update(id, metadata) => self.update(now, id, metadata),
+            Command::Update(id, metadata) => self.update(now, id, Fields::Replace(metadata)),
+            Command::Merge(id, metadata) => self.update(now, id, Fields::Merge(metadata)),
             Command::Detach(id, ttl) => self.detach(now, id, ttl),
             Command::Refresh(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Refresh),
             Command::Adopt(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Adopt),
@@ -244,12 +247,17 @@ impl Holder {
         }
     }
 
+    /// What a held lease's record carries, as far as is known here.
+    pub(crate) fn metadata_of(&self, id: LeaseId) -> Metadata {
+        self.leases.get(&id).map(Lease::metadata).unwrap_or_default()
+    }
+
     fn stop(&mut self, now: Now) {
         self.stopping = true;
         let all = self.leases.iter().filter(|(_, lease)| !lease.is_lapsing());
         let all: Vec<LeaseId> = all.map(|(id, _)| id).collect();
         for id in all {
-            self.release(now, id, None);
+            self.release(now, id, Fields::Keep);
         }
     }
 
@@ -333,7 +341,7 @@ impl Holder {
                 self.set_wake(part, lease.wake_at());
                 self.leases.insert(id, lease);
                 if abandoned {
-                    self.release(now, id, None);
+                    self.release(now, id, Fields::Keep);
                 } else {
                     self.tell(Notice::Acquired { lease: id, fence, until, metadata });
                 }

@@ -7,7 +7,7 @@ mod rider;
 use crate::bid::{Bid, Goal, Patience, Won};
 use crate::command::LeaseId;
 use crate::ctx::Part;
-use crate::edit::Edit;
+use crate::edit::{Edit, Fields};
 use crate::error::StoreError;
 use crate::fence::Nonce;
 use crate::hold::{Held, Hold, Loss};
@@ -45,7 +45,7 @@ pub(crate) struct Editing {
     /// What it is held by meanwhile, if it is.
     rider: Option<Rider>,
     /// To be given up as soon as the change is through.
-    then_release: Option<Option<Metadata>>,
+    then_release: Option<Fields>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -88,6 +88,20 @@ impl Lease {
                 let cap = rider.map(|rider| rider.cap()).filter(|cap| *cap < Tick::NEVER);
                 editing.edit.wake_at().into_iter().chain(cap).min()
             }
+        }
+    }
+
+    /// What its record carries, as far as is known here.
+    pub(crate) fn metadata(&self) -> Metadata {
+        match self {
+            Lease::Riding(rider) | Lease::Lapsing(rider) => rider.metadata(),
+            Lease::Beating(hold) => hold.metadata.clone(),
+            // What is being written may not come to stand there.
+            Lease::Editing(editing) => match &editing.rider {
+                Some(rider) => rider.metadata(),
+                None => editing.edit.token.metadata.clone(),
+            },
+            Lease::Queued(_) | Lease::Bidding(_) | Lease::Abandoned(_) => Metadata::new(),
         }
     }
 
@@ -161,7 +175,7 @@ impl Holder {
             }
             Lease::Lapsing(rider) if now.held >= rider.cap() => {
                 self.lapsing -= 1;
-                self.vacate(now, id, rider, None, Purpose::Vacate);
+                self.vacate(now, id, rider, Fields::Keep, Purpose::Vacate);
             }
             Lease::Beating(mut hold) => {
                 let mut out = Vec::new();

@@ -6,7 +6,7 @@ mod yard;
 
 use std::time::Duration;
 use tenure_core::HolderId;
-use tenure_core::fleet::{About, Balance, FleetCommand, Status, Uncovered, UnitSpec};
+use tenure_core::fleet::{About, Balance, FleetCommand, RequestId, Status, Uncovered, UnitSpec};
 use yard::{Store, TTL, Yard};
 
 const INTERVAL: Duration = TTL.checked_div(3).unwrap();
@@ -173,7 +173,7 @@ fn a_finished_or_deleted_unit_is_given_to_nobody() {
         let owner = yard.who_has("000000").unwrap();
         let lease = yard.lease_on(owner, "000000").unwrap();
         yard.end_work(owner, lease);
-        yard.order(owner, FleetCommand::Finish(lease, None));
+        yard.order(owner, FleetCommand::Finish(lease, RequestId(1), None));
         yard.revise("000001", &UnitSpec { status: Status::Deleted, ..UnitSpec::default() });
         yard.run(TTL * 3);
         assert_eq!((yard.who_has("000000"), yard.who_has("000001"), yard.counts()), (None, None, vec![1, 1]));
@@ -187,14 +187,17 @@ fn a_unit_that_is_declined_or_handed_on_goes_to_another() {
         let owner = yard.who_has("000004").unwrap();
         let lease = yard.lease_on(owner, "000004").unwrap();
         yard.end_work(owner, lease);
-        yard.order(owner, FleetCommand::Decline(lease));
+        yard.order(owner, FleetCommand::Decline(lease, RequestId(1)));
         let other = |yard: &Yard| yard.who_has("000004").is_some_and(|next| next != owner);
         assert!(yard.run_until(TTL, other).is_some(), "{store:?}");
         let third = (0..3).find(|w| *w != owner && Some(*w) != yard.who_has("000004")).unwrap();
         let has = yard.who_has("000004").unwrap();
         let lease = yard.lease_on(has, "000004").unwrap();
         yard.end_work(has, lease);
-        yard.order(has, FleetCommand::HandTo(lease, HolderId::new(format!("w{third:03}")).unwrap()));
+        yard.order(
+            has,
+            FleetCommand::HandTo(lease, RequestId(2), HolderId::new(format!("w{third:03}")).unwrap()),
+        );
         assert!(yard.run_until(TTL, |yard| yard.who_has("000004") == Some(third)).is_some(), "{store:?}");
         yard.run(TTL * 3);
         assert_eq!(yard.idle(), 0);

@@ -5,7 +5,7 @@
 mod yard;
 
 use std::time::Duration;
-use tenure_core::fleet::{About, FleetCommand, Uncovered, UnitSpec};
+use tenure_core::fleet::{About, FleetCommand, RequestId, Uncovered, UnitSpec};
 use tenure_core::{HolderId, Metadata, RESERVED, Value};
 use yard::{Store, TTL, Yard};
 
@@ -121,7 +121,10 @@ fn whom_a_user_chose_hears_of_it_at_once() {
     let other = (owner + 1) % 3;
     let lease = yard.lease_on(owner, "000004").unwrap();
     yard.end_work(owner, lease);
-    yard.order(owner, FleetCommand::HandTo(lease, HolderId::new(format!("w{other:03}")).unwrap()));
+    yard.order(
+        owner,
+        FleetCommand::HandTo(lease, RequestId(1), HolderId::new(format!("w{other:03}")).unwrap()),
+    );
     let took = yard.run_until(TTL, |yard| yard.idle() == 0);
     assert!(took.is_some_and(|took| took <= TTL / 32 + Duration::from_millis(20)), "{took:?}");
 }
@@ -133,7 +136,7 @@ fn a_declined_unit_stays_with_others_for_a_ttl_and_is_worked_on() {
         let owner = yard.who_has("000000").unwrap();
         let lease = yard.lease_on(owner, "000000").unwrap();
         yard.end_work(owner, lease);
-        yard.order(owner, FleetCommand::Decline(lease));
+        yard.order(owner, FleetCommand::Decline(lease, RequestId(1)));
         let other = |yard: &Yard| yard.who_has("000000") == Some(1 - owner);
         assert!(yard.run_until(TTL / 2, other).is_some(), "{store:?}");
         for _ in 0..18 {
@@ -150,7 +153,7 @@ fn what_the_only_worker_declines_comes_back_after_a_ttl() {
     let mut yard = fleet(PLAIN, 1, 2);
     let lease = yard.lease_on(0, "000000").unwrap();
     yard.end_work(0, lease);
-    yard.order(0, FleetCommand::Decline(lease));
+    yard.order(0, FleetCommand::Decline(lease, RequestId(1)));
     yard.run(TTL * 8 / 10);
     let name = yard.unit("000000");
     assert_eq!(yard.last_plan.uncovered, [(name, Uncovered::Declined)]);

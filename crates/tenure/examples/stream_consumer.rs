@@ -1,10 +1,11 @@
-//! A stream of messages in partitions, consumed by a group of processes that grows from one to five and shrinks again.
+//! A stream of messages in partitions, consumed by a group of processes that grows from one to five and shrinks again, and
+//! whose members are killed at random meanwhile.
 //!
 //! Each partition is a unit of a fleet; its checkpoint is the offset of the next message. Consumers join and leave while
 //! messages keep coming; each partition's messages are consumed in order, by one consumer at a time, and none is left out.
 //! What is consumed goes into a table whose key is the message, under the partition's fence.
 //!
-//! Run it with `cargo run --example stream_consumer`.
+//! Run it with `cargo run --example stream_consumer`, or with `-- KILLS` for another number of kills than five.
 
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     match args.first().map(String::as_str) {
         Some("consumer") => runtime.block_on(consumer(Path::new(&args[1]), &args[2])),
-        _ => runtime.block_on(scale()),
+        kills => runtime.block_on(scale(kills.map_or(Ok(5), str::parse)?)),
     }
 }
 
@@ -100,7 +101,7 @@ async fn consume(unit: Unit, dir: PathBuf) -> Verdict {
     Verdict::Again
 }
 
-async fn scale() -> Result<()> {
+async fn scale(kills: usize) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let mut stream = stream(dir.path())?;
     let fleet = fleet(dir.path())?;
@@ -108,52 +109,72 @@ async fn scale() -> Result<()> {
     fleet.create_all(names.iter().map(NewUnit::named)).await?;
     let clock = tenure::clock::system();
     let mut group: Vec<(String, Child)> = Vec::new();
-    let mut written = 0_i64;
-    for (phase, size) in [1_usize, 3, 5, 2, 1].into_iter().enumerate() {
-        while group.len() < size {
-            let name = format!("consumer-{phase}-{}", group.len());
-            let program = std::env::current_exe()?;
-            let child = Command::new(program)
-                .arg("consumer")
-                .arg(dir.path())
-                .arg(&name)
-                .stdin(Stdio::piped())
-                .spawn()?;
-            group.push((name, child));
-        }
-        while group.len() > size {
-            // The first to come is the first to go.
-            let (_, mut child) = group.remove(0);
-            drop(child.stdin.take());
-            child.wait()?;
-        }
-        let began = clock.held();
+    let (mut written, mut started, mut killed) = (0_i64, 0, 0);
+    // Any mixer of numbers will do to choose whom to kill.
+    let mut dice = clock.now().wall.0;
+    let sizes = [1_usize, 3, 5, 2, 1];
+    for (phase, size) in sizes.into_iter().enumerate() {
+        // Those that are killed in this phase are replaced, and the group has to share evenly again after each.
+        let kills_by_now = kills * (phase + 1) / sizes.len();
         loop {
-            let tx = stream.transaction()?;
-            for name in &names {
-                tx.execute("INSERT INTO message VALUES (?1, ?2)", (name, written))?;
+            while group.len() < size {
+                started += 1;
+                let name = format!("consumer-{started}");
+                let program = std::env::current_exe()?;
+                let child = Command::new(program)
+                    .arg("consumer")
+                    .arg(dir.path())
+                    .arg(&name)
+                    .stdin(Stdio::piped())
+                    .spawn()?;
+                group.push((name, child));
             }
-            tx.commit()?;
-            written += 1;
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            let mut counts: BTreeMap<HolderId, usize> = BTreeMap::new();
-            for unit in fleet.list().await?.units {
-                *counts.entry(unit.holder.map_or(HolderId::new("nobody")?, |by| by.holder)).or_default() += 1;
+            while group.len() > size {
+                // The first to come is the first to go.
+                let (_, mut child) = group.remove(0);
+                drop(child.stdin.take());
+                child.wait()?;
             }
-            let even =
-                counts.values().all(|count| (PARTITIONS / size..=PARTITIONS.div_ceil(size)).contains(count));
-            let members = group.iter().all(|(name, _)| counts.keys().any(|holder| holder.as_str() == name));
-            if even && members && counts.len() == size {
-                let took = clock.held().since(began);
-                println!(
-                    "{size} consumers: {:?} partitions each after {took:.1?}",
-                    counts.values().collect::<Vec<_>>()
-                );
+            let began = clock.held();
+            loop {
+                let tx = stream.transaction()?;
+                for name in &names {
+                    tx.execute("INSERT INTO message VALUES (?1, ?2)", (name, written))?;
+                }
+                tx.commit()?;
+                written += 1;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                let mut counts: BTreeMap<HolderId, usize> = BTreeMap::new();
+                for unit in fleet.list().await?.units {
+                    *counts
+                        .entry(unit.holder.map_or(HolderId::new("nobody")?, |by| by.holder))
+                        .or_default() += 1;
+                }
+                let even = counts
+                    .values()
+                    .all(|count| (PARTITIONS / size..=PARTITIONS.div_ceil(size)).contains(count));
+                let members =
+                    group.iter().all(|(name, _)| counts.keys().any(|holder| holder.as_str() == name));
+                if even && members && counts.len() == size {
+                    let took = clock.held().since(began);
+                    println!(
+                        "{size} consumers: {:?} partitions each after {took:.1?}",
+                        counts.values().collect::<Vec<_>>()
+                    );
+                    break;
+                }
+                if clock.held().since(began) > Duration::from_secs(60) {
+                    return Err(format!("{size} consumers don't share evenly: {counts:?}").into());
+                }
+            }
+            if killed == kills_by_now {
                 break;
             }
-            if clock.held().since(began) > Duration::from_secs(60) {
-                return Err(format!("{size} consumers don't share evenly: {counts:?}").into());
-            }
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (_, mut victim) = group.remove((dice >> 40) as usize % group.len());
+            victim.kill()?;
+            victim.wait()?;
+            killed += 1;
         }
     }
     let total = written * PARTITIONS as i64;
@@ -173,7 +194,10 @@ async fn scale() -> Result<()> {
         (),
         |row| row.get(0),
     )?;
-    println!("{total} messages written, {} consumed, {disorder} by a deposed consumer", consumed()?);
-    assert_eq!((consumed()?, disorder), (total, 0));
+    println!(
+        "{total} messages written, {} consumed, {disorder} by a deposed consumer; {killed} consumers were killed",
+        consumed()?
+    );
+    assert_eq!((consumed()?, disorder, killed), (total, 0, kills));
     Ok(())
 }

@@ -17,6 +17,15 @@ pub(crate) struct Fleet {
     pub(crate) verb: Verb,
 }
 
+/// What the workers of a fleet even out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Balance {
+    /// How many units each has
+    Count,
+    /// How much its units weigh together
+    Weight,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Ls(Ls),

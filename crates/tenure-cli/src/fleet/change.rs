@@ -60,19 +60,25 @@ pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
     let unit = meant::unit(&name, &typed.unit)?;
     let worker = typed.worker.as_deref().map(meant::worker).transpose()?;
     let fleet = super::open(url, &name, Missing::Refuse).await?;
-    let picture = super::picture_of_some(&fleet).await?;
+    let mut picture = super::picture_of_some(&fleet).await?;
     let absent = || Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", escaped(&unit)));
     let spec = &picture.units.iter().find(|known| known.name == unit).ok_or_else(absent)?.spec;
     let worker = worker.map(|worker| find(&picture, worker)).transpose()?;
     if let Some(worker) = worker {
         check(worker, spec)?;
     }
-    let holder = worker.map(|worker| &worker.holder);
-    if !patiently(async || fleet.pin(&unit, holder).await).await? {
+    let holder = worker.map(|worker| worker.holder.clone());
+    let gets_it = holder.as_ref().is_none_or(|holder| picture.would_get(holder, &unit));
+    if !patiently(async || fleet.pin(&unit, holder.as_ref()).await).await? {
         return Err(absent());
     }
     let unit = escaped(&unit);
     say::note(match holder {
+        Some(holder) if !gets_it => {
+            format!(
+                "{unit} is pinned to {holder}, which is full of what is pinned to it: it goes there once there is room"
+            )
+        }
         Some(holder) => format!("{unit} is pinned to {holder}"),
         None => format!("{unit} is pinned to nobody: it goes where the plan has it"),
     });
@@ -81,6 +87,10 @@ pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
 
 /// Refuses a pin that would be without effect.
 fn check(worker: &Worker, spec: &UnitSpec) -> Result<(), Failure> {
+    if !worker.is_alive() {
+        let text = format!("{} is dead, and can't be given anything; choose another worker", worker.holder);
+        return Err(Failure::new(exit::ABSENT, text));
+    }
     let lacks = &spec.needs - &worker.about.labels;
     if !lacks.is_empty() {
         let text = format!("{} lacks what the unit needs: {}", worker.holder, labels(&lacks));

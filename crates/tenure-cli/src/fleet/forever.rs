@@ -1,5 +1,6 @@
 //! `tenure work --forever`: a worker of a fleet, with a command for each of its units.
 
+use super::alarms::Alarms;
 use super::duty::{Duty, Next, Outcome, Over, Setup};
 use super::meant::Forever;
 use crate::exit::{self, Failure};
@@ -46,8 +47,10 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
         Arc::new(Keeper::start(worker.holder().as_str().to_owned(), Lead::new(plan.ttl, plan.grace))?);
     let (sender, over) = mpsc::unbounded_channel();
     let setup = Arc::new(Setup { plan, keeper, clock, ended: sender });
+    let alarms = Alarms::of(&worker, setup.plan.ttl);
     let duties = Duties {
         setup,
+        alarms,
         worker,
         over,
         duties: BTreeMap::new(),
@@ -63,12 +66,15 @@ fn join(fleet: &Fleet, plan: &Forever) -> Result<Worker, Failure> {
         ("host".to_owned(), Value::from(tenure::clock::host_name())),
         ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
     ]);
-    let mut builder = fleet.join().ttl(plan.ttl).drain(plan.grace).about(about);
+    let mut builder = fleet.join().ttl(plan.ttl).drain(plan.grace).about(about).balance(plan.balance);
     for label in &plan.labels {
         builder = builder.label(label);
     }
     if let Some(most) = plan.most {
         builder = builder.most_units(most);
+    }
+    if let Some(most) = plan.most_weight {
+        builder = builder.most_weight(most);
     }
     Ok(builder.start()?)
 }
@@ -94,6 +100,7 @@ enum Stop {
 /// All units of this process.
 struct Duties {
     setup: Arc<Setup>,
+    alarms: Alarms,
     worker: Worker,
     over: mpsc::UnboundedReceiver<Over>,
     /// By name.
@@ -241,6 +248,7 @@ impl Duties {
 
     /// Sees to the running commands and to the deadline that the watchdog goes by.
     fn look_after(&mut self) {
+        self.alarms.sound();
         let asked_at = asked_now();
         let left = self.worker.remaining();
         if !left.is_zero() {

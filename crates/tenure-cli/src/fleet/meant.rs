@@ -1,12 +1,13 @@
 //! What was typed about fleets, checked. Nothing here does I/O.
 
-use crate::args;
+use super::args;
+use crate::args::Work;
 use crate::exit::Failure;
 use crate::meant::{Source, Template, ttl};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
-use tenure::fleet::FleetName;
+use tenure::fleet::{Balance, FleetName};
 
 /// `work --forever`.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Forever {
     pub(crate) separator: u8,
     /// The most units that this process takes.
     pub(crate) most: Option<u64>,
+    pub(crate) most_weight: Option<u64>,
+    pub(crate) balance: Balance,
     pub(crate) labels: Vec<String>,
     pub(crate) backoff: Duration,
     pub(crate) ttl: Duration,
@@ -23,11 +26,14 @@ pub(crate) struct Forever {
     pub(crate) command: Template,
 }
 
-impl args::Work {
+impl Work {
     pub(crate) fn meant_forever(self) -> Result<Forever, Failure> {
         let name = name(self.name.as_deref().unwrap_or_default())?;
         if self.parallel == Some(0) {
             return Err(Failure::usage("--parallel 0 leaves no room for any unit; choose 1 or more"));
+        }
+        if self.most_weight == Some(0) {
+            return Err(Failure::usage("--most-weight 0 leaves no room for any unit; choose 1 or more"));
         }
         if let Some(empty) = self.label.iter().find(|label| label.is_empty()) {
             return Err(Failure::usage(format!("--label {empty:?} is empty; name what this process offers")));
@@ -49,6 +55,11 @@ impl args::Work {
             source,
             separator: if self.null { 0 } else { b'\n' },
             most: self.parallel.map(|most| most as u64),
+            most_weight: self.most_weight,
+            balance: match self.balance {
+                args::Balance::Count => Balance::Count,
+                args::Balance::Weight => Balance::Weight,
+            },
             labels: self.label,
             backoff: self.backoff,
             ttl: ttl(self.ttl)?,

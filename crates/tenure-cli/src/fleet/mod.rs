@@ -1,6 +1,7 @@
 //! Fleets on the command line: `tenure work --forever`, which is a worker, and `tenure fleet`, which looks at fleets and changes
 //! them.
 
+mod alarms;
 pub(crate) mod args;
 mod change;
 mod duty;

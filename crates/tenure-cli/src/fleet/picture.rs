@@ -232,6 +232,9 @@ impl Picture {
 
     /// Plans as the workers do, which all make the same plan of the same records.
     fn plan(&mut self) {
+        for worker in &mut self.workers {
+            worker.planned = 0;
+        }
         let live: Vec<usize> = self
             .workers
             .iter()
@@ -278,6 +281,20 @@ impl Picture {
                 worker.planned += 1;
             }
         }
+    }
+
+    /// Whether a worker would be given this unit if it were pinned to it.
+    pub(crate) fn would_get(&mut self, worker: &HolderId, unit: &str) -> bool {
+        let Some(at) = self.units.iter().position(|known| known.name == unit) else { return false };
+        let pin = Some(worker.clone());
+        let before = self.units.get_mut(at).map(|unit| std::mem::replace(&mut unit.spec.pin, pin));
+        self.plan();
+        let gets = self.units.get(at).and_then(|unit| self.target_of(unit)) == Some(Ok(worker));
+        if let (Some(unit), Some(before)) = (self.units.get_mut(at), before) {
+            unit.spec.pin = before;
+            self.plan();
+        }
+        gets
     }
 
     /// Whether there is nothing at all of that name.

@@ -118,6 +118,12 @@ impl Process {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id() as i32), signal).unwrap();
     }
 
+    /// Once more, as a person does: what comes within 50 ms of the first is taken for the same.
+    pub fn signal_again(&self, signal: nix::sys::signal::Signal) {
+        std::thread::sleep(Duration::from_millis(60));
+        self.signal(signal);
+    }
+
     pub fn is_running(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }

@@ -1,16 +1,17 @@
 //! What the plan means for the units that this worker has or should have: it takes what is free and planned for it, waits for
 //! what another still has, and drains and passes on what is planned for others.
 
+use super::asked::Asked;
 use super::listing::{Owner, Peer, Unit};
 use super::plan::Uncovered;
-use super::talk::{FleetNotice, Reason, Summary};
+use super::talk::{FleetNotice, Reason, RequestId, Summary};
 use super::unit::{Status, UnitSpec};
 use super::worker::{Own, Stage, Worker};
 use crate::bid::{Carry, Patience};
 use crate::bugs::Bug;
 use crate::command::{Beat, Command, LeaseId, Want};
 use crate::edit::Heir;
-use crate::error::{ErrorKind, StoreError};
+use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::hold::Loss;
 use crate::key::{HolderId, Key};
@@ -151,8 +152,7 @@ impl Worker {
             stage: Stage::Bidding,
             fence: Fence(0),
             spec: UnitSpec::default(),
-            fields: Metadata::new(),
-            writing: None,
+            asked: Asked::default(),
             heir: Some(self.me.clone()),
             chosen: false,
             given: false,
@@ -186,8 +186,7 @@ impl Worker {
         self.doubts.settle(&key);
         let Some((_, own)) = self.own_of(lease) else { return };
         own.fence = fence;
-        own.spec = spec;
-        own.fields.clone_from(&fields);
+        own.spec = spec.clone();
         own.stage = Stage::Held;
         let given = own.given;
         let stays = own.spec.status == Status::Open && own.heir.is_some() && !self.leaving;
@@ -200,7 +199,7 @@ impl Worker {
                     self.drain_at = Some(now.held.after(self.ttl.part(16)));
                 }
             }
-            self.tell(FleetNotice::Assigned { unit: key, lease, fence, fields });
+            self.tell(FleetNotice::Assigned { unit: key, lease, fence, spec, fields });
         } else {
             // Nothing has been done for it yet, so there is nothing to end.
             self.give_away(now, lease);
@@ -219,20 +218,18 @@ impl Worker {
             self.tell(FleetNotice::Trouble(error));
             self.missed(now, lease);
         } else {
-            if error.kind() != ErrorKind::Invalid {
-                own.writing = None;
-            }
-            self.tell(FleetNotice::Failed(lease, error));
+            self.not_updated(now, lease, &error);
         }
     }
 
     pub(super) fn lost(&mut self, now: Now, lease: LeaseId, loss: Loss) {
         let Some((_, own)) = self.own_of(lease) else { return };
         let (told, held) = (own.told, matches!(own.stage, Stage::Held | Stage::Draining));
+        let asker = own.asked.end;
         self.forget(lease);
         match (told, held) {
             (true, true) => self.tell(FleetNotice::Lost(lease, loss)),
-            (true, false) => self.tell(FleetNotice::Released(lease, false)),
+            (true, false) => self.tell(FleetNotice::Released(lease, asker, false)),
             (false, _) => {}
         }
         self.want_bump(now.held);
@@ -241,10 +238,10 @@ impl Worker {
     pub(super) fn released(&mut self, now: Now, lease: LeaseId, ours: bool) {
         let Some((_, own)) = self.own_of(lease) else { return };
         let (told, is_done) = (own.told, own.spec.status == Status::Done);
-        let (heir, chosen) = (own.heir.take(), own.chosen);
+        let (heir, chosen, asker) = (own.heir.take(), own.chosen, own.asked.end);
         self.forget(lease);
         if told {
-            self.tell(FleetNotice::Released(lease, ours));
+            self.tell(FleetNotice::Released(lease, asker, ours));
         }
         // The others are told once it is so: before that, they would find nothing.
         if is_done {
@@ -288,14 +285,15 @@ impl Worker {
         let me = self.me.clone();
         let leaving = self.leaving;
         let Some((key, own)) = self.own_of(lease) else {
-            return self.tell(FleetNotice::Released(lease, false));
+            return self.tell(FleetNotice::Released(lease, None, false));
         };
         match own.stage {
             Stage::Draining if own.heir.as_ref() == Some(&me) && !leaving => {
                 // The plan has changed its mind.
                 own.stage = Stage::Held;
-                let (fence, fields) = (own.fence, own.fields.clone());
-                self.tell(FleetNotice::Assigned { unit: key, lease, fence, fields });
+                let (fence, spec) = (own.fence, own.spec.clone());
+                let fields = self.users_fields(lease);
+                self.tell(FleetNotice::Assigned { unit: key, lease, fence, spec, fields });
             }
             Stage::Held | Stage::Draining => self.give_away(now, lease),
             Stage::Bidding | Stage::Going => {}
@@ -319,50 +317,10 @@ impl Worker {
         self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| heir_of(session, peer))
     }
 
-    pub(super) fn update(&mut self, now: Now, lease: LeaseId, fields: Metadata) {
-        let Some((_, own)) = self.own_of(lease) else {
-            return self.tell(FleetNotice::Lost(lease, Loss::Released));
-        };
-        match own.spec.compose(fields.clone()) {
-            Ok(metadata) => {
-                // If one is under way already, this one will be refused.
-                own.writing.get_or_insert(fields);
-                self.order(now, Command::Update(lease, metadata));
-            }
-            Err(error) => self.tell(FleetNotice::Failed(lease, error.into())),
-        }
-    }
-
-    pub(super) fn updated(&mut self, lease: LeaseId) {
-        if let Some((_, own)) = self.own_of(lease)
-            && let Some(fields) = own.writing.take()
-        {
-            own.fields = fields;
-        }
-        self.tell(FleetNotice::Updated(lease));
-    }
-
-    pub(super) fn finish(&mut self, now: Now, lease: LeaseId, fields: Option<Metadata>) {
-        let Some((_, own)) = self.own_of(lease) else {
-            return self.tell(FleetNotice::Released(lease, false));
-        };
-        own.spec.status = Status::Done;
-        // A checkpoint that is under way comes first.
-        let fields = fields.or_else(|| own.writing.clone()).unwrap_or_else(|| own.fields.clone());
-        match own.spec.compose(fields) {
-            Ok(metadata) => {
-                self.going(lease);
-                self.order(now, Command::Release(lease, Some(metadata)));
-            }
-            Err(error) => self.tell(FleetNotice::Failed(lease, error.into())),
-        }
-    }
-
     /// Gives it to whoever else may have it and has least.
-    pub(super) fn decline(&mut self, now: Now, lease: LeaseId) {
-        let Some((key, own)) = self.own_of(lease) else {
-            return self.tell(FleetNotice::Released(lease, false));
-        };
+    pub(super) fn decline(&mut self, now: Now, lease: LeaseId, request: RequestId) {
+        let Some((key, own)) = self.ending(lease, request) else { return };
+        own.asked.end = Some(request);
         let needs = own.spec.needs.clone();
         let until = now.held.after(self.ttl.duration());
         self.note_declined(now, key.clone(), until);
@@ -385,20 +343,21 @@ impl Worker {
         self.give_away(now, lease);
     }
 
-    pub(super) fn hand_to(&mut self, now: Now, lease: LeaseId, to: &HolderId) {
+    pub(super) fn hand_to(&mut self, now: Now, lease: LeaseId, request: RequestId, to: &HolderId) {
         let session = self.peers.iter().find(|(_, peer)| peer.holder == *to && !peer.about.leaving);
         let session = session.map(|(session, _)| session.clone());
-        match (self.own_of(lease), session) {
+        match (self.ending(lease, request), session) {
             (Some((_, own)), session @ Some(_)) => {
                 own.heir = session;
                 own.chosen = true;
+                own.asked.end = Some(request);
                 self.give_away(now, lease);
             }
             (Some(_), None) => {
                 let text = format!("there is no worker {to} in the fleet; see its roster");
-                self.tell(FleetNotice::Failed(lease, StoreError::invalid(text)));
+                self.tell(FleetNotice::Failed(lease, request, StoreError::invalid(text)));
             }
-            (None, _) => self.tell(FleetNotice::Released(lease, false)),
+            (None, _) => {}
         }
     }
 

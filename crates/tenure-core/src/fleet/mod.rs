@@ -11,6 +11,7 @@
 
 mod about;
 mod act;
+mod asked;
 mod board;
 mod doubts;
 mod leave;
@@ -26,6 +27,6 @@ pub use about::About;
 pub use board::{bump, generation};
 pub use names::FleetName;
 pub use plan::{Balance, Uncovered};
-pub use talk::{FleetCommand, FleetNotice, Options, Reason, Summary};
+pub use talk::{FleetCommand, FleetNotice, Options, Reason, RequestId, Summary};
 pub use unit::{Status, UnitSpec};
 pub use worker::Worker;

@@ -3,7 +3,7 @@
 use super::about::About;
 use super::names::FleetName;
 use super::plan::Uncovered;
-use super::unit::Status;
+use super::unit::{Status, UnitSpec};
 use crate::command::LeaseId;
 use crate::error::StoreError;
 use crate::fence::Fence;
@@ -26,22 +26,30 @@ pub struct Options {
     pub push: bool,
 }
 
+/// Names what a user asks about a unit, in the answer to it. Chosen by the user, never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
 /// What users ask of a [`Worker`](super::Worker).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FleetCommand {
     /// Take part.
     Join,
-    /// Write other fields into a unit's record. Answered by `Updated`, `Failed` or the unit's loss.
-    Update(LeaseId, Metadata),
+    /// Write other fields into a unit's record. One that comes while another is under way is written after it. Answered by
+    /// `Updated`, `Failed`, or the unit's end, `Lost` or `Released`.
+    Update(LeaseId, RequestId, Metadata),
+    /// As `Update`, but fields of other names stay as they stand in the record.
+    Merge(LeaseId, RequestId, Metadata),
     /// What was done for a unit has ended: pass it on to where it belongs. Answered by `Released`, or by `Assigned` if it
     /// belongs here after all.
     Drained(LeaseId),
-    /// The unit is done, and nobody is to have it again; with other fields, if given. Answered by `Released`.
-    Finish(LeaseId, Option<Metadata>),
+    /// The unit is done, and nobody is to have it again; with other fields, if given. Answered by `Released`, or by
+    /// `Failed` if the fields are no good.
+    Finish(LeaseId, RequestId, Option<Metadata>),
     /// Let another worker have the unit. Answered by `Released`.
-    Decline(LeaseId),
+    Decline(LeaseId, RequestId),
     /// Let this very worker have the unit. Answered by `Released`, or `Failed` if there is no such worker.
-    HandTo(LeaseId, HolderId),
+    HandTo(LeaseId, RequestId, HolderId),
     /// What was done for the unit could not be ended for certain: let it expire. Answered by `Released`.
     Lapse(LeaseId),
     /// Offer something else from now on.
@@ -104,19 +112,29 @@ pub enum FleetNotice {
         lease: LeaseId,
         /// Its fence.
         fence: Fence,
+        /// What its record says to the plan.
+        spec: UnitSpec,
         /// The users' fields.
         fields: Metadata,
     },
     /// End what is done for the unit, by then at the latest, and say `Drained`.
     Draining(LeaseId, Reason, Tick),
-    /// The unit is gone.
+    /// The unit is gone. Nothing more is answered about it.
     Lost(LeaseId, Loss),
     /// The fields are written.
-    Updated(LeaseId),
+    Updated {
+        /// Whose.
+        lease: LeaseId,
+        /// What asked for it.
+        request: RequestId,
+        /// The users' fields as they are now.
+        fields: Metadata,
+    },
     /// What was asked for could not be done; the unit is still held.
-    Failed(LeaseId, StoreError),
-    /// The unit is given up. False: it was not ours any more, or is left to expire.
-    Released(LeaseId, bool),
+    Failed(LeaseId, RequestId, StoreError),
+    /// The unit is given up, by the request if there was one. False: it was not ours any more, or is left to expire. Whatever
+    /// else was asked about it, and not answered before, was not done.
+    Released(LeaseId, Option<RequestId>, bool),
     /// All that is held is believed until then; not at all, for now, at tick 0.
     Valid(Tick),
     /// There is a new plan.

@@ -4,6 +4,7 @@
 //! the plan means for the units that this worker has or should have).
 
 use super::about::About;
+use super::asked::{Asked, Change};
 use super::doubts::Doubts;
 use super::listing::{Listing, Peer};
 use super::look::{Bump, Look};
@@ -41,9 +42,8 @@ pub(super) struct Own {
     pub(super) stage: Stage,
     pub(super) fence: Fence,
     pub(super) spec: UnitSpec,
-    pub(super) fields: Metadata,
-    /// A checkpoint that is under way.
-    pub(super) writing: Option<Metadata>,
+    /// The changes that are under way or wait for that, and who waits for its end.
+    pub(super) asked: Asked,
     /// The session of the worker that it is planned for.
     pub(super) heir: Option<Key>,
     /// Users have chosen that worker: nobody there expects it.
@@ -292,7 +292,7 @@ impl Worker {
             Notice::Asked(lease, Ask::Revoke) => self.asked(now, lease, Reason::Revoked),
             Notice::Asked(lease, Ask::HandOver) => self.asked(now, lease, Reason::Asked),
             Notice::Lost(lease, loss) => self.lost(now, lease, loss),
-            Notice::Updated(lease) => self.updated(lease),
+            Notice::Updated(lease) => self.updated(now, lease),
             Notice::Released(lease, ours) => self.released(now, lease, ours),
             Notice::Announced => self.announced(now),
             // An operator drains this worker. What is done for its units has to end before they go, also when they are
@@ -315,11 +315,16 @@ impl Worker {
                 self.look.next = now.held;
                 self.order(now, Command::Start);
             }
-            FleetCommand::Update(lease, fields) => self.update(now, lease, fields),
+            FleetCommand::Update(lease, request, fields) => {
+                self.change(now, lease, Change::new(request, fields, true));
+            }
+            FleetCommand::Merge(lease, request, fields) => {
+                self.change(now, lease, Change::new(request, fields, false));
+            }
             FleetCommand::Drained(lease) => self.drained(now, lease),
-            FleetCommand::Finish(lease, fields) => self.finish(now, lease, fields),
-            FleetCommand::Decline(lease) => self.decline(now, lease),
-            FleetCommand::HandTo(lease, holder) => self.hand_to(now, lease, &holder),
+            FleetCommand::Finish(lease, request, fields) => self.finish(now, lease, request, fields),
+            FleetCommand::Decline(lease, request) => self.decline(now, lease, request),
+            FleetCommand::HandTo(lease, request, holder) => self.hand_to(now, lease, request, &holder),
             FleetCommand::Lapse(lease) => {
                 self.going(lease);
                 self.order(now, Command::Lapse(lease));

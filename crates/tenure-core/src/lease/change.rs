@@ -4,11 +4,10 @@ use super::{Editing, Lease, Purpose, Rider};
 use crate::bid::Won;
 use crate::command::LeaseId;
 use crate::ctx::Part;
-use crate::edit::{Change, Edit, EditEnd, Token, keep_reserved};
+use crate::edit::{Change, Edit, EditEnd, Fields, Token};
 use crate::error::StoreError;
 use crate::hold::{Hold, Loss};
 use crate::holder::Holder;
-use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::time::{Now, Tick, Ttl};
 
@@ -29,19 +28,22 @@ impl Holder {
         self.put(id, Lease::Editing(Box::new(Editing { edit, purpose, rider, then_release: None })));
     }
 
-    pub(crate) fn update(&mut self, now: Now, id: LeaseId, metadata: Metadata) {
+    pub(crate) fn update(&mut self, now: Now, id: LeaseId, fields: Fields) {
         match self.leases.remove(&id) {
             Some(Lease::Riding(rider)) => {
                 let mut token = self.token_of_rider(&rider);
-                let standing = std::mem::replace(&mut token.metadata, metadata);
-                keep_reserved(&mut token.metadata, &standing, self.desk.rules.bugs);
+                token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
                 let until = self.session.valid_until();
                 self.edit(now, id, token, Change::Amend, until, Purpose::Update, Some(rider));
                 if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
-                    editing.edit.keeps = false;
+                    editing.edit.fields = fields;
                 }
             }
             Some(Lease::Beating(mut hold)) => {
+                let metadata = match fields {
+                    Fields::Replace(fields) => fields,
+                    fields => fields.over(hold.metadata.clone(), self.desk.rules.bugs),
+                };
                 self.lend(now, Part::Lease(id.0), |ctx| hold.update(ctx, metadata));
                 self.put(id, Lease::Beating(hold));
             }
@@ -116,8 +118,8 @@ impl Holder {
                 }
             }
             (Purpose::Detach, EditEnd::Done { .. }) if then_release.is_some() => {
-                if let Some(Some(metadata)) = then_release {
-                    token.metadata = metadata;
+                if let Some(fields) = then_release {
+                    token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
                 }
                 let until = now.held.after(token.ttl.duration());
                 return self.edit(now, id, token, Change::Vacate, until, Purpose::Release, None);
@@ -180,8 +182,8 @@ impl Holder {
                 self.tell(Notice::Failed(id, error));
             }
         }
-        if let Some(metadata) = then_release {
-            self.release(now, id, metadata);
+        if let Some(fields) = then_release {
+            self.release(now, id, fields);
         }
     }
 

@@ -4,15 +4,14 @@ use super::{Lease, Purpose, Rider};
 use crate::bid::Goal;
 use crate::bugs::Bug;
 use crate::command::LeaseId;
-use crate::edit::{Change, Heir, Token, keep_reserved};
+use crate::edit::{Change, Fields, Heir, Token};
 use crate::hold::Loss;
 use crate::holder::Holder;
-use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::time::{Now, Tick};
 
 impl Holder {
-    pub(crate) fn release(&mut self, now: Now, id: LeaseId, metadata: Option<Metadata>) {
+    pub(crate) fn release(&mut self, now: Now, id: LeaseId, fields: Fields) {
         let Some(lease) = self.leases.remove(&id) else { return self.tell(Notice::Released(id, false)) };
         match lease {
             Lease::Queued(_) => {
@@ -23,23 +22,24 @@ impl Holder {
                 let end = bid.abandon();
                 self.after_bid(now, id, *bid, end, true);
             }
-            Lease::Riding(rider) => self.vacate(now, id, rider, metadata, Purpose::Release),
+            Lease::Riding(rider) => self.vacate(now, id, rider, fields, Purpose::Release),
             Lease::Beating(hold) => {
                 let until = now.held.after(hold.ttl.duration());
                 let mut token = self.token_of(&hold);
-                let keeps = metadata.is_none();
-                if let Some(metadata) = metadata {
-                    token.metadata = metadata;
-                }
+                token.metadata = match &fields {
+                    Fields::Replace(fields) => fields.clone(),
+                    fields => fields.over(token.metadata, self.desk.rules.bugs),
+                };
                 self.edit(now, id, token, Change::Vacate, until, Purpose::Release, None);
                 if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
-                    editing.edit.keeps = keeps;
+                    editing.edit.fields = fields;
                 }
             }
             Lease::Editing(mut editing) => {
                 match editing.purpose {
                     Purpose::Update | Purpose::Detach | Purpose::Adopt => {
-                        editing.then_release = Some(metadata);
+                        // Whoever gave it up first said what is to be written with that.
+                        editing.then_release.get_or_insert(fields);
                     }
                     Purpose::Vacate => editing.purpose = Purpose::Release,
                     Purpose::Release | Purpose::Refresh => {}
@@ -50,21 +50,10 @@ impl Holder {
         }
     }
 
-    pub(super) fn vacate(
-        &mut self,
-        now: Now,
-        id: LeaseId,
-        rider: Rider,
-        metadata: Option<Metadata>,
-        purpose: Purpose,
-    ) {
+    pub(super) fn vacate(&mut self, now: Now, id: LeaseId, rider: Rider, fields: Fields, purpose: Purpose) {
         let mut token = self.token_of_rider(&rider);
-        let keeps = metadata.is_none();
-        if let Some(metadata) = metadata {
-            let standing = std::mem::replace(&mut token.metadata, metadata);
-            keep_reserved(&mut token.metadata, &standing, self.desk.rules.bugs);
-        }
-        self.part_with(now, id, token, Change::Vacate, purpose, keeps);
+        token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
+        self.part_with(now, id, token, Change::Vacate, purpose, fields);
     }
 
     fn part_with(
@@ -74,13 +63,13 @@ impl Holder {
         token: Token,
         change: Change,
         purpose: Purpose,
-        keeps: bool,
+        fields: Fields,
     ) {
         // As long as the session lives, nothing else would ever free the key.
         self.edit(now, id, token, change, Tick::NEVER, purpose, None);
         if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
             editing.edit.ride = self.session.ride(&self.desk.identity.session);
-            editing.edit.keeps = keeps;
+            editing.edit.fields = fields;
         }
     }
 
@@ -89,11 +78,11 @@ impl Holder {
         match self.leases.remove(&id) {
             Some(Lease::Riding(rider)) => {
                 let token = self.token_of_rider(&rider);
-                self.part_with(now, id, token, Change::Pass(Box::new(heir)), Purpose::Release, true);
+                self.part_with(now, id, token, Change::Pass(Box::new(heir)), Purpose::Release, Fields::Keep);
             }
             Some(lease) => {
                 self.put(id, lease);
-                self.release(now, id, None);
+                self.release(now, id, Fields::Keep);
             }
             None => self.tell(Notice::Released(id, false)),
         }
@@ -103,7 +92,7 @@ impl Holder {
     pub(crate) fn lapse(&mut self, now: Now, id: LeaseId) {
         match self.leases.remove(&id) {
             Some(Lease::Riding(rider)) if self.desk.rules.bugs.has(Bug::LapseVacates) => {
-                return self.vacate(now, id, rider, None, Purpose::Release);
+                return self.vacate(now, id, rider, Fields::Keep, Purpose::Release);
             }
             Some(Lease::Riding(mut rider)) => {
                 rider.set_cap(now.held.after(self.desk.identity.ttl.duration()));

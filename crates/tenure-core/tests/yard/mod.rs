@@ -2,6 +2,8 @@
 //! 20 ms to end.
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
 
+mod units;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
@@ -76,6 +78,8 @@ pub struct Yard {
     pub damaged: BTreeSet<Key>,
     /// What users were told that they should not have been, in such a world.
     pub troubles: Vec<String>,
+    /// What requests about units were answered, in order.
+    pub answers: Vec<(u64, &'static str)>,
     name: FleetName,
     t: Tick,
     records: BTreeMap<Key, (Record, Tick)>,
@@ -100,6 +104,7 @@ impl Yard {
             away: false,
             damaged: BTreeSet::new(),
             troubles: Vec::new(),
+            answers: Vec::new(),
             name: FleetName::new("test").unwrap(),
             t: Tick(1_000_000_000),
             records: BTreeMap::new(),
@@ -121,29 +126,6 @@ impl Yard {
         for n in 0..count {
             self.put(&format!("{n:06}"), &UnitSpec::default());
         }
-        self.tell();
-    }
-
-    /// Writes a unit that nobody holds, from outside.
-    pub fn put(&mut self, unit: &str, spec: &UnitSpec) {
-        let key = self.name.unit(unit).unwrap();
-        self.last += 1;
-        let fence = Fence::floor(self.now().wall);
-        let metadata = spec.compose(Metadata::new()).unwrap();
-        let record =
-            Record { fence, nonce: Nonce(self.last.into()), stamp: self.now().wall, tenure: None, metadata };
-        self.records.insert(key.clone(), (record, self.t));
-        self.units.insert(key);
-    }
-
-    /// Writes other specs into a unit's record, whoever holds it, from outside.
-    pub fn revise(&mut self, unit: &str, spec: &UnitSpec) {
-        let key = self.name.unit(unit).unwrap();
-        self.last += 1;
-        let (record, written) = self.records.get_mut(&key).unwrap();
-        record.metadata = spec.compose(Metadata::new()).unwrap();
-        record.nonce = Nonce(self.last.into());
-        *written = self.t;
         self.tell();
     }
 
@@ -355,15 +337,18 @@ impl Yard {
                     self.idle_since.insert(unit, self.t);
                 }
             }
-            FleetNotice::Failed(_, error) | FleetNotice::Trouble(error) => {
-                self.troubles.push(format!("{index}: {error}"));
-            }
+            FleetNotice::Failed(_, request, _) => self.answers.push((request.0, "failed")),
+            FleetNotice::Trouble(error) => self.troubles.push(format!("{index}: {error}")),
             FleetNotice::Planned(summary) => self.last_plan = *summary,
             FleetNotice::Stopped => {
                 assert!(post.works.is_empty(), "{index} stopped with {:?}", post.works);
                 post.up = false;
             }
-            FleetNotice::Updated(_) | FleetNotice::Released(..) => {}
+            FleetNotice::Updated { request, .. } => self.answers.push((request.0, "updated")),
+            FleetNotice::Released(_, request, ours) => {
+                let answer = if ours { "released" } else { "not ours" };
+                self.answers.extend(request.map(|request| (request.0, answer)));
+            }
         }
     }
 

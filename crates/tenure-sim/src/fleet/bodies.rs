@@ -4,11 +4,16 @@ use super::post::{Body, Lapse};
 use super::world::{What, World};
 use crate::clock::MILLI;
 use crate::fault::Fault;
-use tenure_core::fleet::FleetCommand;
+use tenure_core::fleet::{FleetCommand, RequestId};
 use tenure_core::{Key, LeaseId, Metadata, Value};
 
 /// The users' field that a checkpoint writes.
 pub(crate) const POINT: &str = "point";
+
+/// The request that asks for something with this point.
+pub(crate) fn asking(point: i64) -> RequestId {
+    RequestId(point.unsigned_abs())
+}
 
 pub(crate) fn fields(point: i64) -> Metadata {
     Metadata::from([(POINT.to_owned(), Value::from(point))])
@@ -39,7 +44,8 @@ impl World {
         let dice = self.dice.below(1000);
         let passing = bodies.finish + bodies.pass;
         if dice < bodies.update {
-            if !writes && !post.stopping {
+            // Some don't wait for the answer to the one before.
+            if !post.stopping && (!writes || self.dice.chance(0.2)) {
                 self.checkpoint(index, lease);
             }
         } else if dice < bodies.update + passing && !calm && work.body == Body::Works && is_believed {
@@ -67,24 +73,30 @@ impl World {
         self.next_point += 1;
         let point = self.next_point;
         if let Some(work) = self.posts[index].works.get_mut(&lease) {
-            work.writes = Some((point, self.t));
+            let before = work.writes.replace((point, self.t));
+            work.forsaken.extend(before.map(|(point, _)| asking(point)));
         }
-        self.command(index, FleetCommand::Update(lease, fields(point)));
+        let command = if point % 2 == 0 { FleetCommand::Update } else { FleetCommand::Merge };
+        self.command(index, command(lease, asking(point), fields(point)));
     }
 
     /// The body has ended by itself: the unit is finished, or another is to have it.
     fn let_go(&mut self, index: usize, lease: LeaseId, finishes: bool) {
         self.body_is_over(index, lease, finishes);
         self.disturb_by_plan();
+        self.next_point += 1;
+        let (point, request) = (self.next_point, asking(self.next_point));
+        if let Some(work) = self.posts[index].works.get_mut(&lease) {
+            work.end = Some(request);
+        }
         let command = if finishes {
-            self.next_point += 1;
-            let point = self.dice.chance(0.5).then_some(self.next_point);
-            FleetCommand::Finish(lease, point.map(fields))
+            let point = self.dice.chance(0.5).then_some(point);
+            FleetCommand::Finish(lease, request, point.map(fields))
         } else if self.dice.chance(0.5) {
-            FleetCommand::Decline(lease)
+            FleetCommand::Decline(lease, request)
         } else {
             let to = self.dice.index(self.posts.len());
-            FleetCommand::HandTo(lease, self.posts[to].who.clone())
+            FleetCommand::HandTo(lease, request, self.posts[to].who.clone())
         };
         self.command(index, command);
     }

@@ -1,25 +1,25 @@
 //! What users hear of their units, and what they and the invariants make of it.
 
-use super::bodies::POINT;
+use super::bodies::{POINT, asking};
 use super::invariants;
 use super::post::{Body, Work};
 use super::world::{What, World};
 use crate::invariants::Rule;
-use tenure_core::fleet::FleetNotice;
+use tenure_core::fleet::{FleetNotice, RequestId};
 use tenure_core::{ErrorKind, Fence, Key, LeaseId, Loss, Metadata, Now, StoreError, Tick, Value};
 
 impl World {
     /// A machine tells its users something.
     pub(super) fn heard(&mut self, index: usize, now: Now, notice: FleetNotice) {
         match notice {
-            FleetNotice::Assigned { unit, lease, fence, fields } => {
+            FleetNotice::Assigned { unit, lease, fence, fields, .. } => {
                 self.assigned(index, now, unit, lease, fence, &fields);
             }
             FleetNotice::Draining(lease, ..) => self.draining(index, lease),
             FleetNotice::Lost(lease, loss) => self.lost(index, lease, &loss),
-            FleetNotice::Updated(lease) => self.updated(index, lease),
-            FleetNotice::Failed(lease, error) => self.failed(index, lease, &error),
-            FleetNotice::Released(lease, ours) => self.released(index, lease, ours),
+            FleetNotice::Updated { lease, request, .. } => self.updated(index, lease, request),
+            FleetNotice::Failed(lease, request, error) => self.failed(index, lease, request, &error),
+            FleetNotice::Released(lease, request, ours) => self.released(index, lease, request, ours),
             FleetNotice::Valid(until) => self.valid(index, until),
             FleetNotice::Stopped => self.stopped(index),
             FleetNotice::Planned(_) | FleetNotice::Trouble(_) => {}
@@ -59,7 +59,9 @@ impl World {
         let before = self.posts[index].works.get(&lease);
         let turn = before.map_or(0, |work| work.turn);
         let writes = before.and_then(|work| work.writes);
-        let work = Work { unit: unit.clone(), fence, order, body: Body::Works, turn, writes };
+        let forsaken = before.map(|work| work.forsaken.clone()).unwrap_or_default();
+        let work =
+            Work { unit: unit.clone(), fence, order, body: Body::Works, turn, writes, forsaken, end: None };
         self.posts[index].works.insert(lease, work);
         self.posts[index].known.insert(lease);
         let found = invariants::s1::one_worker(&self.posts, &unit, t);
@@ -104,9 +106,13 @@ impl World {
         }
     }
 
-    fn updated(&mut self, index: usize, lease: LeaseId) {
+    fn updated(&mut self, index: usize, lease: LeaseId, request: RequestId) {
         let Some(work) = self.posts[index].works.get_mut(&lease) else { return };
-        let Some((point, _)) = work.writes.take() else {
+        if work.forsaken.contains(&request) {
+            // Nobody waits for it any more; whether it was written does not matter.
+            return;
+        }
+        let Some((point, _)) = work.writes.take_if(|(point, _)| asking(*point) == request) else {
             let text =
                 format!("w{index} is told of a checkpoint of lease {} that it did not ask for", lease.0);
             return self.checks.check(self.t, Rule::Answered, Err(text));
@@ -119,21 +125,20 @@ impl World {
     }
 
     /// Something could not be done; the unit is still held.
-    fn failed(&mut self, index: usize, lease: LeaseId, error: &StoreError) {
+    fn failed(&mut self, index: usize, lease: LeaseId, request: RequestId, error: &StoreError) {
         let blamed = error.kind() == ErrorKind::Invalid && !error.to_string().contains("no worker");
-        if blamed && !error.to_string().contains("changed already") {
+        if blamed && !error.to_string().contains("given up") {
             let text = format!("w{index} is told of a mistake that it did not make: {error}");
             self.checks.check(self.t, Rule::Answered, Err(text));
         }
         let Some(work) = self.posts[index].works.get_mut(&lease) else { return };
-        if !error.to_string().contains("no worker") {
-            work.writes = None;
-        }
+        work.writes.take_if(|(point, _)| asking(*point) == request);
         if let (Body::Ended { finished: false, .. }, true) =
             (work.body, error.to_string().contains("no worker"))
         {
             // It could not be handed to whom the user named: it goes on here.
             work.body = Body::Works;
+            work.end = None;
             let unit = work.unit.clone();
             if let Some(truth) = self.units.get_mut(&unit) {
                 truth.idle = None;
@@ -142,10 +147,15 @@ impl World {
         }
     }
 
-    fn released(&mut self, index: usize, lease: LeaseId, ours: bool) {
+    fn released(&mut self, index: usize, lease: LeaseId, request: Option<RequestId>, ours: bool) {
         let Some(work) = self.posts[index].works.remove(&lease) else {
             return self.unheard(index, lease);
         };
+        if request != work.end && work.end.is_some() {
+            let text =
+                format!("w{index} is told that {} ended by {request:?}, and asked {:?}", work.unit, work.end);
+            self.checks.check(self.t, Rule::Answered, Err(text));
+        }
         let found = invariants::s6::ended(index, &work);
         self.checks.check(self.t, Rule::S6, found);
         if let (Body::Ended { finished: true, .. }, true) = (work.body, ours) {

@@ -2,7 +2,7 @@
 
 use crate::clock::{NodeClock, True};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use tenure_core::fleet::{FleetNotice, Worker};
+use tenure_core::fleet::{FleetNotice, RequestId, Worker};
 use tenure_core::op::{Answer, OpId, Step};
 use tenure_core::{Fence, HolderId, Key, LeaseId, Now, StoreError, Tick};
 
@@ -32,6 +32,10 @@ pub(crate) struct Work {
     pub(crate) turn: u32,
     /// A checkpoint that is under way: which, and since when.
     pub(crate) writes: Option<(i64, True)>,
+    /// Checkpoints that were asked for, and whose answers nobody waits for any more.
+    pub(crate) forsaken: Vec<RequestId>,
+    /// What was asked to end it.
+    pub(crate) end: Option<RequestId>,
 }
 
 impl Work {

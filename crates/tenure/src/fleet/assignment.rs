@@ -1,9 +1,10 @@
 //! A unit that was assigned to this worker, to be given up exactly once.
 
 use super::unit::{Share, Unit, refused};
+use super::worker::{Ends, Presence, Reply};
 use std::ops::Deref;
 use std::sync::Arc;
-use tenure_core::fleet::FleetCommand;
+use tenure_core::fleet::{FleetCommand, RequestId};
 use tenure_core::{HolderId, Metadata, StoreError};
 
 /// A unit that was assigned to this worker: the [`Unit`], and the duty to let go of it.
@@ -13,11 +14,13 @@ use tenure_core::{HolderId, Metadata, StoreError};
 pub struct Assignment {
     unit: Unit,
     spent: bool,
+    /// Whoever has a unit to let go of takes part.
+    _presence: Arc<Presence>,
 }
 
 impl Assignment {
-    pub(super) fn new(share: Arc<Share>) -> Assignment {
-        Assignment { unit: Unit { share }, spent: false }
+    pub(super) fn new(share: Arc<Share>, presence: Arc<Presence>) -> Assignment {
+        Assignment { unit: Unit { share }, spent: false, _presence: presence }
     }
 
     /// The unit, to be shared with what is done for it.
@@ -32,19 +35,20 @@ impl Assignment {
         self.spend(FleetCommand::Drained(self.unit.share.lease));
     }
 
-    /// The unit is done, and nobody is to have it again; with these fields, if given. False: it was lost before.
+    /// The unit is done, and nobody is to have it again; with these fields in place of all others, if given. False: it was
+    /// lost before.
     ///
     /// # Errors
-    /// `Invalid` when the fields are no good; then another worker is given the unit.
+    /// `Invalid` when the fields are too large, or one is named `tenure`; then another worker is given the unit.
     ///
     /// # Cancel safety
     /// Dropping the future does not stop the finishing.
     pub async fn finish(self, fields: Option<Metadata>) -> Result<bool, StoreError> {
         if let Some(fields) = &fields {
-            tenure_store::codec::check_metadata(fields)?;
+            self.unit.share.check(fields)?;
         }
         let lease = self.unit.share.lease;
-        refused(self.ask(FleetCommand::Finish(lease, fields)).await)
+        refused(self.ask(|request| FleetCommand::Finish(lease, request, fields)).await)
     }
 
     /// Lets another worker have the unit; this one does not take it back for a ttl. False: it was lost before.
@@ -53,7 +57,7 @@ impl Assignment {
     /// Dropping the future does not stop the release.
     pub async fn release(self) -> bool {
         let lease = self.unit.share.lease;
-        refused(self.ask(FleetCommand::Decline(lease)).await).unwrap_or(false)
+        refused(self.ask(|request| FleetCommand::Decline(lease, request)).await).unwrap_or(false)
     }
 
     /// Lets this very worker have the unit. The plan may move it again; see [`Fleet::pin`](super::Fleet::pin) for good.
@@ -65,12 +69,7 @@ impl Assignment {
     /// Dropping the future does not stop the handover.
     pub async fn hand_to(self, worker: &HolderId) -> Result<bool, StoreError> {
         let lease = self.unit.share.lease;
-        let inner = Arc::clone(&self.unit.share.inner);
-        let reply = self.ask(FleetCommand::HandTo(lease, worker.clone())).await;
-        if matches!(reply, Some(super::worker::Reply::Failed(_))) {
-            inner.send(FleetCommand::Decline(lease));
-        }
-        refused(reply)
+        refused(self.ask(|request| FleetCommand::HandTo(lease, request, worker.clone())).await)
     }
 
     /// Stops believing but leaves the unit to expire: for when what is done for it can't be ended for certain.
@@ -78,10 +77,10 @@ impl Assignment {
         self.spend(FleetCommand::Lapse(self.unit.share.lease));
     }
 
-    async fn ask(mut self, command: FleetCommand) -> Option<super::worker::Reply> {
+    async fn ask(mut self, command: impl FnOnce(RequestId) -> FleetCommand) -> Option<Reply> {
         self.spent = true;
         self.unit.share.end();
-        self.unit.share.inner.ask(self.unit.share.lease, command).await
+        self.unit.share.inner.ask(self.unit.share.lease, Ends::Unit, command).await
     }
 
     fn spend(&mut self, command: FleetCommand) {
@@ -106,7 +105,12 @@ impl Drop for Assignment {
         }
         let lease = self.unit.share.lease;
         let draining = self.unit.share.drain.borrow().is_some();
-        self.spend(if draining { FleetCommand::Drained(lease) } else { FleetCommand::Decline(lease) });
+        let request = self.unit.share.inner.users().draw();
+        self.spend(if draining {
+            FleetCommand::Drained(lease)
+        } else {
+            FleetCommand::Decline(lease, request)
+        });
     }
 }
 

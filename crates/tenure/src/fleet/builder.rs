@@ -1,8 +1,9 @@
 //! The settings of a worker, and its start.
 
 use super::catalogue::Fleet;
-use super::sink::{Meters, Notices};
-use super::worker::{Inner, Worker};
+use super::meters::Meters;
+use super::sink::Notices;
+use super::worker::{AtStop, Inner, Worker};
 use crate::builder::{check_drift, checked_ttl};
 use crate::clock;
 use crate::driver::Driver;
@@ -12,6 +13,7 @@ use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker as Machin
 use tenure_core::{Drift, HolderId, Identity, InvalidInput, Key, Metadata, Rules};
 use tenure_store::Store;
 use tokio::sync::{mpsc, watch};
+use tracing::Instrument as _;
 
 /// Settings of a [`Worker`], each with a default.
 #[derive(Clone)]
@@ -24,6 +26,7 @@ pub struct WorkerBuilder {
     about: About,
     fields: Metadata,
     rules: Rules,
+    at_stop: AtStop,
 }
 
 impl WorkerBuilder {
@@ -37,6 +40,7 @@ impl WorkerBuilder {
             about: About::default(),
             fields: Metadata::new(),
             rules: Rules::default(),
+            at_stop: AtStop::default(),
         }
     }
 
@@ -80,6 +84,13 @@ impl WorkerBuilder {
     #[must_use]
     pub fn balance(mut self, balance: Balance) -> Self {
         self.about.balance = balance;
+        self
+    }
+
+    /// What becomes of its units when all handles and assignments are dropped; they are passed on by default.
+    #[must_use]
+    pub fn at_stop(mut self, at_stop: AtStop) -> Self {
+        self.at_stop = at_stop;
         self
     }
 
@@ -152,19 +163,19 @@ impl WorkerBuilder {
         let options = Options { fleet: name.clone(), about: self.about, drain: self.drain, push };
         let machine = Machine::new(identity, self.rules, options)?;
         let (commands, receiver) = mpsc::unbounded_channel();
-        let (events, told) = mpsc::unbounded_channel();
         let (listen, listening) = watch::channel(false);
         let clock = Arc::clone(self.fleet.clock());
+        let meters = Meters::new(&name, &holder);
+        let span = tracing::info_span!(target: "tenure::fleet", "worker", fleet = %name, worker = %holder);
         let inner = Arc::new(Inner::new(self.fleet, ttl, holder, commands));
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
-        let meters = Meters::new(name.as_str());
-        let sink = Notices { inner: Arc::downgrade(&inner), events, meters };
+        let sink = Notices { inner: Arc::downgrade(&inner), meters };
         let watches = name.prefix();
         let driver = Driver { machine, store, clock, commands: receiver, listen: listening, watches, sink };
         inner.send(FleetCommand::Join);
-        tokio::spawn(driver.run(|| FleetCommand::Leave));
+        tokio::spawn(driver.run(|| FleetCommand::Leave).instrument(span));
         // A store without hints is polled.
         let _ = listen.send(push);
-        Ok(Worker::new(inner, told))
+        Ok(Worker::new(inner, self.at_stop))
     }
 }

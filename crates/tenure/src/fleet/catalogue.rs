@@ -1,14 +1,15 @@
 //! The units of a fleet, as anyone can see and change them.
 
 use super::builder::WorkerBuilder;
+use super::view::{Member, NewUnit, UnitView, Units, member, view};
 use crate::clock;
 use crate::error::LeaseError;
 use crate::mail;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tenure_core::fleet::{About, FleetName, Status, UnitSpec, bump, generation};
+use tenure_core::fleet::{FleetName, Status, UnitSpec, bump, generation};
 use tenure_core::{
-    Ask, Clock, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Nonces, Occupant, Record, StoreError,
-    Stored,
+    Ask, Clock, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Nonces, Record, StoreError, Stored,
 };
 use tenure_store::{AnyStore, Expect, Outcome, Store, StoreExt, Write};
 
@@ -19,87 +20,8 @@ pub struct Fleet {
     name: FleetName,
     clock: Arc<dyn Clock>,
     nonces: Arc<Mutex<Nonces>>,
-}
-
-/// A unit that is to be created.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewUnit {
-    name: String,
-    spec: UnitSpec,
-    fields: Metadata,
-}
-
-impl NewUnit {
-    /// A unit of this name, of weight 1, that any worker may have.
-    #[must_use]
-    pub fn named(name: impl Into<String>) -> NewUnit {
-        NewUnit { name: name.into(), spec: UnitSpec::default(), fields: Metadata::new() }
-    }
-
-    /// What it weighs where workers plan by weight: 1 to 2^53.
-    #[must_use]
-    pub fn weight(mut self, weight: u64) -> NewUnit {
-        self.spec.weight = weight;
-        self
-    }
-
-    /// A label that its worker must have. May be called more than once.
-    #[must_use]
-    pub fn needs(mut self, label: impl Into<String>) -> NewUnit {
-        self.spec.needs.insert(label.into());
-        self
-    }
-
-    /// What it carries for its users.
-    #[must_use]
-    pub fn fields(mut self, fields: Metadata) -> NewUnit {
-        self.fields = fields;
-        self
-    }
-}
-
-/// A unit, as its record shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct UnitView {
-    /// Its name.
-    pub name: String,
-    /// What the plan knows of it.
-    pub spec: UnitSpec,
-    /// What it carries for its users.
-    pub fields: Metadata,
-    /// Its fence.
-    pub fence: Fence,
-    /// Who holds it by its record. A worker that died is still shown until another has taken over.
-    pub holder: Option<Occupant>,
-}
-
-/// All units of a fleet.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Units {
-    /// Those that can be read, by name; not the deleted ones.
-    pub units: Vec<UnitView>,
-    /// Those that can't, with the reason. They are left alone.
-    pub damaged: Vec<(String, StoreError)>,
-}
-
-/// A worker, as its session shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Member {
-    /// Its name.
-    pub holder: HolderId,
-    /// What it offers.
-    pub about: About,
-    /// What it says of itself, for people.
-    pub fields: Metadata,
-    /// The fence of its session.
-    pub fence: Fence,
-    /// How long ago it last renewed, where the store tells.
-    pub age: Option<std::time::Duration>,
-    /// How long it may be silent before it counts as dead.
-    pub ttl: std::time::Duration,
+    /// Something may have been changed through this handle that the workers were not told of.
+    untold: Arc<AtomicBool>,
 }
 
 /// A record that changes more often than this under our hands is not merely worked on.
@@ -131,7 +53,7 @@ impl Fleet {
             return Err(InvalidInput::new(text));
         }
         let nonces = Arc::new(Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINES)));
-        Ok(Fleet { store, name: FleetName::new(name)?, clock, nonces })
+        Ok(Fleet { store, name: FleetName::new(name)?, clock, nonces, untold: Arc::default() })
     }
 
     /// A worker of this fleet: set it up, then start it.
@@ -181,19 +103,41 @@ impl Fleet {
     /// As [`Fleet::create`].
     pub async fn create_all(&self, units: impl IntoIterator<Item = NewUnit>) -> Result<usize, StoreError> {
         let writes = units.into_iter().map(|unit| self.creation(unit)).collect::<Result<Vec<_>, _>>()?;
+        if writes.is_empty() {
+            return Ok(0);
+        }
+        let was_untold = self.untold.swap(true, Ordering::SeqCst);
+        match self.create_each(writes).await {
+            Ok((created, true)) => self.tell().await.map(|()| created),
+            Ok((created, false)) => {
+                self.untold.fetch_and(was_untold, Ordering::SeqCst);
+                Ok(created)
+            }
+            Err(error) => {
+                // Some may be there now. If they can't be told of now, the next attempt does it.
+                let _ = self.tell().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// How many were not there yet, and whether workers have to hear of any of them.
+    async fn create_each(&self, writes: Vec<Write>) -> Result<(usize, bool), StoreError> {
         let outcomes = self.store.write_all(writes.clone()).await?;
-        let mut created = 0;
+        let (mut created, mut news) = (0, false);
         for (write, outcome) in writes.into_iter().zip(outcomes) {
-            created += match outcome {
-                Outcome::Won { .. } => 1,
-                Outcome::Lost(Some(standing)) => usize::from(self.create_anew(write, standing).await?),
-                Outcome::Lost(None) => 0,
+            let is_new = match outcome {
+                Outcome::Won { .. } => true,
+                Outcome::Lost(Some(standing)) => {
+                    // Whoever made it may not have been able to tell, if nobody has it.
+                    news |= standing.record.tenure.is_none() && is_open(&standing);
+                    self.create_anew(write, standing).await?
+                }
+                Outcome::Lost(None) => false,
             };
+            created += usize::from(is_new);
         }
-        if created > 0 {
-            self.tell().await?;
-        }
-        Ok(created)
+        Ok((created, news || created > 0))
     }
 
     fn creation(&self, unit: NewUnit) -> Result<Write, StoreError> {
@@ -271,17 +215,31 @@ impl Fleet {
     }
 
     /// Changes a unit, whoever holds it: its weight, its needs, its fields, or whether it is done. A worker that holds it goes
-    /// on; what it writes later replaces the fields. Returns what it came to; none if there is no such unit.
+    /// on; a checkpoint, or its end, leaves the fields as they are then, and [`Unit::update`](super::Unit::update) replaces
+    /// them. Returns what it came to; none if there is no such unit.
     ///
-    /// `change` may be called more than once.
+    /// `change` may be called more than once. Where it changes nothing, nothing is written.
     ///
     /// # Errors
     /// `Invalid` when what `change` made of it is no good; `Unavailable` when the record changes too fast; else the
-    /// store's.
+    /// store's. The change may be made then without workers being told of it: the next one through this handle or a clone of
+    /// it makes up for that, and so does [`Fleet::tell`].
     ///
     /// # Cancel safety
     /// When the future is dropped the change may be made or not.
     pub async fn update(
+        &self,
+        unit: &str,
+        change: impl FnMut(&mut UnitSpec, &mut Metadata),
+    ) -> Result<Option<UnitView>, StoreError> {
+        let changed = self.change(unit, change).await?;
+        if self.untold.load(Ordering::SeqCst) {
+            self.tell().await?;
+        }
+        Ok(changed)
+    }
+
+    async fn change(
         &self,
         unit: &str,
         mut change: impl FnMut(&mut UnitSpec, &mut Metadata),
@@ -304,10 +262,11 @@ impl Fleet {
             let record = Record { nonce: self.nonce(), metadata, ..stored.record };
             let expect = Expect::Unchanged(stored.version);
             let written = Stored { version: record.version(), record: record.clone(), age: None };
+            let news = spec != before.0;
+            // Before the write, since its answer may be lost; after it, since somebody else may have told in between.
+            self.untold.fetch_or(news, Ordering::SeqCst);
             if let Outcome::Won { .. } = self.store.write(Write { key: key.clone(), expect, record }).await? {
-                if spec != before.0 {
-                    self.tell().await?;
-                }
+                self.untold.fetch_or(news, Ordering::SeqCst);
                 return view(unit, written).map(Some);
             }
         }
@@ -324,7 +283,9 @@ impl Fleet {
     /// # Cancel safety
     /// As [`Fleet::update`].
     pub async fn delete(&self, unit: &str) -> Result<bool, StoreError> {
-        let deleted = self.update(unit, |spec, _| spec.status = Status::Deleted).await?;
+        let deleted = self.change(unit, |spec, _| spec.status = Status::Deleted).await?;
+        // Also if it is found deleted: whoever did that may not have been able to tell.
+        self.tell().await?;
         Ok(deleted.is_some())
     }
 
@@ -337,7 +298,12 @@ impl Fleet {
     /// # Cancel safety
     /// As [`Fleet::update`].
     pub async fn pin(&self, unit: &str, worker: Option<&HolderId>) -> Result<bool, StoreError> {
-        Ok(self.update(unit, |spec, _| spec.pin = worker.cloned()).await?.is_some())
+        let pinned = self.change(unit, |spec, _| spec.pin = worker.cloned()).await?;
+        if pinned.is_some() {
+            // Also if it is found pinned, as with deletion.
+            self.tell().await?;
+        }
+        Ok(pinned.is_some())
     }
 
     /// Asks a worker to leave: it ends what it does, passes everything on and stops. It sees this at its next renewal.
@@ -373,6 +339,22 @@ impl Fleet {
     /// # Cancel safety
     /// When the future is dropped the workers may be told or not. Telling them twice does no harm.
     pub async fn tell(&self) -> Result<(), StoreError> {
+        /// Nobody was told, unless this is forgotten.
+        struct Untold<'a>(&'a AtomicBool);
+        impl Drop for Untold<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let untold = Untold(&self.untold);
+        // What is changed from here on is another matter.
+        self.untold.store(false, Ordering::SeqCst);
+        self.raise_board().await?;
+        std::mem::forget(untold);
+        Ok(())
+    }
+
+    async fn raise_board(&self) -> Result<(), StoreError> {
         let board = self.name.board()?;
         let mut seen = self.store.read(&board).await?;
         let before = generation(seen.as_ref());
@@ -389,24 +371,12 @@ impl Fleet {
     }
 }
 
+fn is_open(stored: &Stored) -> bool {
+    UnitSpec::parse(stored.record.metadata.clone()).is_ok_and(|(spec, _)| spec.status == Status::Open)
+}
+
 /// Tells this handle's nonces from those of machines.
 const OUTSIDE_MACHINES: u64 = 0x756e_6974_756e_6974;
-
-fn view(name: &str, stored: Stored) -> Result<UnitView, StoreError> {
-    let holder = Occupant::of(&stored.record);
-    let Record { fence, metadata, .. } = stored.record;
-    let (spec, fields) = UnitSpec::parse(metadata)?;
-    Ok(UnitView { name: name.to_owned(), spec, fields, fence, holder })
-}
-
-fn member(stored: Stored) -> Option<Member> {
-    let about = About::parse(&stored.record.metadata)?;
-    let tenure = stored.record.tenure?;
-    let mut fields = stored.record.metadata;
-    fields.remove(tenure_core::RESERVED);
-    let (fence, age) = (stored.record.fence, stored.age);
-    Some(Member { holder: tenure.holder, about, fields, fence, age, ttl: tenure.ttl.duration() })
-}
 
 impl std::fmt::Debug for Fleet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

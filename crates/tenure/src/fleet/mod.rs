@@ -33,8 +33,8 @@
 //! the time that bodies take to end. A worker that leaves passes everything on without a gap.
 //!
 //! # Metrics and traces
-//! Events are emitted with `tracing` under the target `tenure::fleet`, and these metrics with the `metrics` facade, each with
-//! the label `fleet`:
+//! With the `metrics` facade, each with the labels `fleet` and `worker`; the example `fleet_metrics` serves them for
+//! Prometheus:
 //!
 //! | name | kind | what |
 //! |---|---|---|
@@ -47,6 +47,25 @@
 //! | `tenure_fleet_drained_total` | counter | units that it was asked to let go of |
 //! | `tenure_fleet_lost_total` | counter | units that it lost |
 //! | `tenure_fleet_trouble_total` | counter | failed looks and listings |
+//!
+//! With `tracing`, under the target `tenure::fleet`. All that a worker does happens in a span `worker` (fields `fleet` and
+//! `worker`); each task that [`Worker::run`] starts is in a span `unit` (`fleet`, `worker`, `unit`, `fence`). The events, by their
+//! messages:
+//!
+//! | message | level | fields |
+//! |---|---|---|
+//! | `assigned` | info | `unit` (its key), `fence` |
+//! | `draining` | info | `unit`, `reason` |
+//! | `lost` | warn | `unit`, `loss` |
+//! | `session not believed in` | warn | `worker` |
+//! | `planned` | debug | `summary` |
+//! | `no worker can have this unit` | warn | `unit`, `why` |
+//! | `this record can't be read` | warn | `unit`, `error` |
+//! | `the store could not be asked about the fleet` | warn | `error` |
+//! | `stopped` | info | `worker` |
+//! | `what was done for this unit panicked` | error | `unit`, `error` |
+//! | `what is done for this unit can't be ended` | error | `unit` |
+//! | `this unit could not be let go of as its task said` | warn | `unit`, `error` |
 //!
 //! # Where names of other systems went
 //!
@@ -66,15 +85,19 @@
 mod assignment;
 mod builder;
 mod catalogue;
+mod meters;
+mod news;
 mod run;
 mod sink;
 mod unit;
+mod view;
 mod worker;
 
 pub use assignment::Assignment;
 pub use builder::WorkerBuilder;
-pub use catalogue::{Fleet, Member, NewUnit, UnitView, Units};
+pub use catalogue::Fleet;
 pub use run::Verdict;
 pub use tenure_core::fleet::{About, Balance, FleetName, Reason, Status, Summary, Uncovered, UnitSpec};
 pub use unit::Unit;
-pub use worker::{Event, Worker};
+pub use view::{Member, NewUnit, UnitView, Units};
+pub use worker::{AtStop, Event, Worker};

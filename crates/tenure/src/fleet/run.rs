@@ -6,16 +6,23 @@ use super::worker::{Event, Worker};
 use crate::body::{Ending, Told, supervise};
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_core::{HolderId, Metadata};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 /// What became of the work on a unit, when its task returned by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
     /// It is done: nobody is to have it again.
     Done,
-    /// It is not: let another worker have a go.
+    /// It is done, and these fields are written in the same write, as by [`Assignment::finish`].
+    DoneWith(Metadata),
+    /// It is not: let another worker have a go, as by [`Assignment::release`].
     Again,
+    /// It is not: let this very worker have it, as by [`Assignment::hand_to`].
+    HandTo(HolderId),
 }
 
 impl From<()> for Verdict {
@@ -76,8 +83,13 @@ where
     let unit = assignment.unit().clone();
     let grace = unit.share.inner.ttl.part(8);
     let task = {
+        let inner = &unit.share.inner;
+        let (fleet, worker) = (inner.fleet.name(), &inner.holder);
+        let span = tracing::info_span!(
+            target: "tenure::fleet", "unit", %fleet, %worker, unit = unit.name(), fence = %unit.fence()
+        );
         let unit = unit.clone();
-        tokio::spawn(async move { body(unit).await.into() })
+        tokio::spawn(async move { body(unit).await.into() }.instrument(span))
     };
     let told = async {
         let within = tokio::select! {
@@ -87,9 +99,17 @@ where
         Told { why: None, within: within.max(Duration::from_millis(1)) }
     };
     match supervise(&unit, task, grace, unit.token().clone(), told).await {
-        Ending::Done(Ok(Verdict::Done)) if !unit.token().is_cancelled() => {
+        Ending::Done(Ok(verdict)) if !unit.token().is_cancelled() => {
             // It may have been lost meanwhile, which has been told.
-            let _ = assignment.finish(None).await;
+            let followed = match verdict {
+                Verdict::Done => assignment.finish(None).await,
+                Verdict::DoneWith(fields) => assignment.finish(Some(fields)).await,
+                Verdict::Again => Ok(assignment.release().await),
+                Verdict::HandTo(worker) => assignment.hand_to(&worker).await,
+            };
+            if let Err(error) = followed {
+                tracing::warn!(target: "tenure::fleet", unit = %unit.key(), %error, "this unit could not be let go of as its task said");
+            }
         }
         Ending::Done(Ok(_)) => drop(assignment),
         Ending::Done(Err(error)) => {

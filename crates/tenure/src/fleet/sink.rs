@@ -1,18 +1,17 @@
 //! Where the notices of a worker's machine go: to the users of its units, to events, traces and metrics.
 
-use super::assignment::Assignment;
+use super::meters::Meters;
+use super::news::Piece;
 use super::unit::Share;
-use super::worker::{Event, Inner, Reply};
+use super::worker::{Ends, Inner, Reply, Users};
 use crate::driver::Sink;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
-use tenure_core::fleet::{FleetCommand, FleetNotice, Summary, Worker as Machine};
+use tenure_core::fleet::{FleetCommand, FleetNotice, RequestId, Worker as Machine};
 use tenure_core::{LeaseId, Loss, Tick};
-use tokio::sync::mpsc;
 
 pub(super) struct Notices {
     pub(super) inner: Weak<Inner>,
-    pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) meters: Meters,
 }
 
@@ -29,12 +28,19 @@ impl Sink<Machine> for Notices {
             }
             return ControlFlow::Continue(());
         };
-        self.take(&inner, notice)
+        let flow = self.take(&inner, notice, commands);
+        inner.told.notify_waiters();
+        flow
     }
 }
 
 impl Notices {
-    fn take(&mut self, inner: &Arc<Inner>, notice: FleetNotice) -> ControlFlow<()> {
+    fn take(
+        &mut self,
+        inner: &Arc<Inner>,
+        notice: FleetNotice,
+        commands: &mut Vec<FleetCommand>,
+    ) -> ControlFlow<()> {
         match notice {
             FleetNotice::Valid(until) => {
                 if until == Tick(0) {
@@ -42,32 +48,51 @@ impl Notices {
                 }
                 inner.session.set(until);
             }
-            FleetNotice::Assigned { unit, lease, fence, fields } => {
+            FleetNotice::Assigned { unit, lease, fence, spec, fields } => {
                 tracing::info!(target: "tenure::fleet", %unit, %fence, "assigned");
                 self.meters.assigned.increment(1);
-                let share = Arc::new(Share::new(Arc::clone(inner), lease, unit, fence, fields));
-                inner.users().shares.insert(lease, Arc::clone(&share));
-                // Without a listener the assignment is dropped, which lets another worker have the unit.
-                let _ = self.events.send(Event::Assigned(Assignment::new(share)));
+                let share = Arc::new(Share::new(Arc::clone(inner), lease, unit, fence, (spec, fields)));
+                let mut users = inner.users();
+                users.shares.insert(lease, Arc::clone(&share));
+                users.news.add(Piece::Assigned(share));
             }
             FleetNotice::Draining(lease, reason, until) => {
-                let share = inner.users().shares.get(&lease).cloned();
-                if let Some(share) = share {
+                let mut users = inner.users();
+                if let Some(share) = users.shares.get(&lease).cloned() {
                     let unit = super::Unit { share };
                     tracing::info!(target: "tenure::fleet", unit = %unit.key(), ?reason, "draining");
                     self.meters.drained.increment(1);
                     unit.share.told_to_drain(reason.clone(), until);
-                    let within = until.since(inner.clock().held());
-                    let _ =
-                        self.events.send(Event::Draining { unit: unit.name().to_owned(), reason, within });
+                    if users.news.take_back(lease) {
+                        // Nothing was begun for it, so there is nothing to end.
+                        commands.push(FleetCommand::Drained(lease));
+                    } else {
+                        users.news.add(Piece::Draining { unit: unit.name().to_owned(), reason, until });
+                    }
                 }
             }
-            FleetNotice::Lost(lease, loss) => self.lost(inner, lease, loss),
-            FleetNotice::Updated(lease) => answer(inner, lease, Reply::Updated),
-            FleetNotice::Failed(lease, error) => answer(inner, lease, Reply::Failed(error)),
-            FleetNotice::Released(lease, ours) => {
-                inner.users().shares.remove(&lease);
-                answer(inner, lease, Reply::Released(ours));
+            FleetNotice::Lost(lease, loss) => self.lost(inner, lease, &loss),
+            FleetNotice::Updated { lease, request, fields } => {
+                let mut users = inner.users();
+                if let Some(share) = users.shares.get(&lease) {
+                    share.knows(fields);
+                }
+                users.answer(lease, request, Reply::Updated);
+            }
+            FleetNotice::Failed(lease, request, error) => {
+                let mut users = inner.users();
+                if users.answer(lease, request, Reply::Failed(error)) == Some(Ends::Unit) {
+                    commands.push(FleetCommand::Decline(lease, users.draw()));
+                }
+            }
+            FleetNotice::Released(lease, request, ours) => {
+                let mut users = inner.users();
+                users.news.take_back(lease);
+                users.shares.remove(&lease);
+                if let Some(request) = request {
+                    users.answer(lease, request, Reply::Released(ours));
+                }
+                users.answer_all(lease, &Loss::Released);
             }
             FleetNotice::Planned(summary) => {
                 self.meters.planned(&summary);
@@ -79,17 +104,20 @@ impl Notices {
                     tracing::warn!(target: "tenure::fleet", %unit, %error, "this record can't be read");
                 }
                 inner.summary.send_replace(*summary);
+                inner.trouble.send_if_modified(|trouble| trouble.take().is_some());
             }
             FleetNotice::Trouble(error) => {
                 tracing::warn!(target: "tenure::fleet", %error, "the store could not be asked about the fleet");
                 self.meters.trouble.increment(1);
+                inner.trouble.send_replace(Some(error));
             }
             FleetNotice::Stopped => {
                 tracing::info!(target: "tenure::fleet", worker = %inner.holder, "stopped");
-                self.meters.held.set(0.0);
+                self.meters.stopped();
                 let mut users = inner.users();
                 users.over = true;
                 users.replies.clear();
+                users.news.take_all_back();
                 for share in std::mem::take(&mut users.shares).values() {
                     share.lost(Loss::Released);
                 }
@@ -103,60 +131,36 @@ impl Notices {
         ControlFlow::Continue(())
     }
 
-    fn lost(&self, inner: &Inner, lease: LeaseId, loss: Loss) {
-        let share = inner.users().shares.remove(&lease);
-        if let Some(share) = share {
+    fn lost(&self, inner: &Inner, lease: LeaseId, loss: &Loss) {
+        let mut users = inner.users();
+        if let Some(share) = users.shares.remove(&lease) {
             let unit = super::Unit { share };
             tracing::warn!(target: "tenure::fleet", unit = %unit.key(), ?loss, "lost");
             self.meters.lost.increment(1);
             unit.share.lost(loss.clone());
-            let _ = self.events.send(Event::Lost { unit: unit.name().to_owned(), loss: loss.clone() });
+            if !users.news.take_back(lease) {
+                users.news.add(Piece::Lost { unit: unit.name().to_owned(), loss: loss.clone() });
+            }
         }
-        answer(inner, lease, Reply::Lost(loss));
+        users.answer_all(lease, loss);
     }
 }
 
-fn answer(inner: &Inner, lease: LeaseId, reply: Reply) {
-    let asker = inner.users().replies.remove(&lease);
-    if let Some(asker) = asker {
+impl Users {
+    /// Answers a request, and says what that was to end; none if nobody made it.
+    fn answer(&mut self, lease: LeaseId, request: RequestId, reply: Reply) -> Option<Ends> {
+        let (ends, asker) = self.replies.remove(&(lease, request))?;
         // Whoever asked may have gone away.
         let _ = asker.send(reply);
+        Some(ends)
     }
-}
 
-/// The metrics of one worker, by the names that the module's documentation lists.
-pub(super) struct Meters {
-    held: metrics::Gauge,
-    workers: metrics::Gauge,
-    units: metrics::Gauge,
-    uncovered: metrics::Gauge,
-    moves: metrics::Gauge,
-    assigned: metrics::Counter,
-    drained: metrics::Counter,
-    lost: metrics::Counter,
-    trouble: metrics::Counter,
-}
-
-impl Meters {
-    pub(super) fn new(fleet: &str) -> Meters {
-        let fleet = || fleet.to_owned();
-        Meters {
-            held: metrics::gauge!("tenure_fleet_held", "fleet" => fleet()),
-            workers: metrics::gauge!("tenure_fleet_workers", "fleet" => fleet()),
-            units: metrics::gauge!("tenure_fleet_units", "fleet" => fleet()),
-            uncovered: metrics::gauge!("tenure_fleet_uncovered", "fleet" => fleet()),
-            moves: metrics::gauge!("tenure_fleet_moves", "fleet" => fleet()),
-            assigned: metrics::counter!("tenure_fleet_assigned_total", "fleet" => fleet()),
-            drained: metrics::counter!("tenure_fleet_drained_total", "fleet" => fleet()),
-            lost: metrics::counter!("tenure_fleet_lost_total", "fleet" => fleet()),
-            trouble: metrics::counter!("tenure_fleet_trouble_total", "fleet" => fleet()),
+    /// The unit is over, and whatever is asked about it is not done any more.
+    fn answer_all(&mut self, lease: LeaseId, loss: &Loss) {
+        let all = (lease, RequestId(0))..=(lease, RequestId(u64::MAX));
+        let requests: Vec<RequestId> = self.replies.range(all).map(|((_, request), _)| *request).collect();
+        for request in requests {
+            self.answer(lease, request, Reply::Lost(loss.clone()));
         }
-    }
-
-    fn planned(&self, summary: &Summary) {
-        self.workers.set(summary.workers as f64);
-        self.units.set(summary.units as f64);
-        self.uncovered.set(summary.uncovered.len() as f64);
-        self.moves.set((summary.incoming + summary.outgoing) as f64);
     }
 }

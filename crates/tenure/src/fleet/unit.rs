@@ -1,13 +1,13 @@
 //! A unit that this worker holds, as what is done for it sees it.
 
-use super::worker::{Inner, Reply};
+use super::worker::{Ends, Inner, Reply};
 use crate::belief::Cell;
 use crate::body::Holding;
 use crate::error::LeaseError;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::fleet::{FleetCommand, Reason};
-use tenure_core::{Fence, Key, LeaseId, Loss, Metadata, StoreError, Tick, Value};
+use tenure_core::fleet::{FleetCommand, Reason, RequestId, UnitSpec};
+use tenure_core::{ErrorKind, Fence, Key, LeaseId, Loss, Metadata, StoreError, Tick, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -27,9 +27,8 @@ pub(super) struct Share {
     key: Key,
     name: String,
     fence: Fence,
+    spec: UnitSpec,
     fields: Mutex<Metadata>,
-    /// One change at a time.
-    writing: tokio::sync::Mutex<()>,
     pub(super) cell: Cell,
     pub(super) drain: watch::Sender<Option<(Reason, Tick)>>,
     /// Told to end, for whatever reason.
@@ -37,13 +36,18 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn new(inner: Arc<Inner>, lease: LeaseId, key: Key, fence: Fence, fields: Metadata) -> Share {
+    pub(super) fn new(
+        inner: Arc<Inner>,
+        lease: LeaseId,
+        key: Key,
+        fence: Fence,
+        (spec, fields): (UnitSpec, Metadata),
+    ) -> Share {
         let name = inner.fleet.name().unit_of(&key).unwrap_or_default().to_owned();
         let cell = Cell::default();
         cell.belief.set(Tick::NEVER);
-        let (fields, writing) = (Mutex::new(fields), tokio::sync::Mutex::new(()));
         let (drain, stop) = (watch::Sender::new(None), CancellationToken::new());
-        Share { inner, lease, key, name, fence, fields, writing, cell, drain, stop }
+        Share { inner, lease, key, name, fence, spec, fields: Mutex::new(fields), cell, drain, stop }
     }
 
     pub(super) fn lost(&self, loss: Loss) {
@@ -60,6 +64,24 @@ impl Share {
     pub(super) fn end(&self) {
         self.cell.belief.end();
         self.stop.cancel();
+    }
+
+    fn is_over(&self) -> bool {
+        self.cell.belief.deadline() == Tick(0)
+    }
+
+    pub(super) fn knows(&self, fields: Metadata) {
+        *self.fields() = fields;
+    }
+
+    fn fields(&self) -> MutexGuard<'_, Metadata> {
+        // No code that can panic runs under the lock.
+        self.fields.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses fields that the unit's record can't carry.
+    pub(super) fn check(&self, fields: &Metadata) -> Result<(), StoreError> {
+        tenure_store::codec::check_metadata(&self.spec.compose(fields.clone())?)
     }
 }
 
@@ -85,13 +107,13 @@ impl Unit {
     /// What it carries for its users, as this worker last knew.
     #[must_use]
     pub fn fields(&self) -> Metadata {
-        self.share.fields.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.share.fields().clone()
     }
 
     /// What was last given to [`Unit::checkpoint`], by whichever worker.
     #[must_use]
     pub fn last_checkpoint(&self) -> Option<Value> {
-        self.share.fields.lock().unwrap_or_else(PoisonError::into_inner).get(CHECKPOINT).cloned()
+        self.share.fields().get(CHECKPOINT).cloned()
     }
 
     /// Whether it is held at this instant. Takes a few nanoseconds, no I/O, and never blocks. As
@@ -136,20 +158,23 @@ impl Unit {
         self.share.cell.loss()
     }
 
-    /// Writes other fields, on the condition that the unit is still this worker's. One that was deleted is not created again.
+    /// Writes these fields in place of all others, on the condition that the unit is still this worker's. One that was deleted
+    /// is not created again. Of several that are asked for at a time, the last one asked for stands in the end.
     ///
     /// # Errors
-    /// [`LeaseError::Lost`] when it is not this worker's any more, and nothing was changed; `Invalid` when the fields are too
-    /// large, or one is named `tenure`.
+    /// [`LeaseError::Lost`] when it is not this worker's any more, or was let go of, and nothing was changed; `Invalid` when
+    /// the fields are too large, or one is named `tenure`.
     ///
     /// # Cancel safety
     /// When the future is dropped the fields may be written or not.
     pub async fn update(&self, fields: Metadata) -> Result<(), LeaseError> {
-        let _turn = self.share.writing.lock().await;
-        self.write(fields).await
+        self.share.check(&fields)?;
+        let lease = self.share.lease;
+        self.write(|request| FleetCommand::Update(lease, request, fields)).await
     }
 
-    /// Writes how far the work has come, beside the other fields. As [`Unit::update`].
+    /// Writes how far the work has come, beside the other fields, which stay as they stand in the record. Else as
+    /// [`Unit::update`].
     ///
     /// # Errors
     /// As [`Unit::update`].
@@ -157,26 +182,29 @@ impl Unit {
     /// # Cancel safety
     /// As [`Unit::update`].
     pub async fn checkpoint(&self, value: impl Into<Value>) -> Result<(), LeaseError> {
-        let _turn = self.share.writing.lock().await;
+        let checkpoint = Metadata::from([(CHECKPOINT.to_owned(), value.into())]);
         let mut fields = self.fields();
-        fields.insert(CHECKPOINT.to_owned(), value.into());
-        self.write(fields).await
+        fields.extend(checkpoint.clone());
+        self.share.check(&fields)?;
+        let lease = self.share.lease;
+        self.write(|request| FleetCommand::Merge(lease, request, checkpoint)).await
     }
 
-    async fn write(&self, fields: Metadata) -> Result<(), LeaseError> {
-        tenure_store::codec::check_metadata(&fields)?;
-        let Share { inner, lease, .. } = &*self.share;
-        match inner.ask(*lease, FleetCommand::Update(*lease, fields.clone())).await {
-            Some(Reply::Updated) => {
-                *self.share.fields.lock().unwrap_or_else(PoisonError::into_inner) = fields;
-                Ok(())
-            }
+    async fn write(&self, command: impl FnOnce(RequestId) -> FleetCommand) -> Result<(), LeaseError> {
+        let over = || LeaseError::Lost(self.loss().unwrap_or(Loss::Released));
+        if self.share.is_over() {
+            return Err(over());
+        }
+        match self.share.inner.ask(self.share.lease, Ends::Nothing, command).await {
+            Some(Reply::Updated) => Ok(()),
             Some(Reply::Lost(loss)) => Err(LeaseError::Lost(loss)),
+            // It was let go of at this very moment.
+            Some(Reply::Failed(error)) if error.kind() == ErrorKind::Invalid && self.share.is_over() => {
+                Err(over())
+            }
             Some(Reply::Failed(error)) => Err(LeaseError::Store(error)),
-            Some(Reply::Released(_)) => Err(LeaseError::Lost(Loss::Released)),
-            // Something else has been asked about the unit since, which only giving it up does; or the worker has stopped.
-            None if inner.users().over => Err(self.loss().map_or(LeaseError::Stopped, LeaseError::Lost)),
-            None => Err(LeaseError::Lost(self.loss().unwrap_or(Loss::Released))),
+            Some(Reply::Released(_)) => Err(over()),
+            None => Err(self.loss().map_or(LeaseError::Stopped, LeaseError::Lost)),
         }
     }
 

@@ -2,22 +2,24 @@
 
 use super::assignment::Assignment;
 use super::catalogue::Fleet;
+use super::news::{News, Piece};
 use super::unit::Share;
 use crate::belief::Belief;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::fleet::{About, FleetCommand, Reason, Summary};
+use tenure_core::fleet::{About, FleetCommand, Reason, RequestId, Summary};
 use tenure_core::{Clock, Fence, HolderId, LeaseId, Loss, StoreError, Ttl};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// This process, in a fleet. Cheap to clone; clones are the same worker.
 ///
-/// When the last clone and the last [`Assignment`] are dropped it leaves in the background; [`Worker::leave`] waits for that.
+/// When the last clone and the last [`Assignment`] are dropped it leaves in the background, or does what
+/// [`WorkerBuilder::at_stop`](super::WorkerBuilder::at_stop) says; [`Worker::leave`] waits for that.
 #[derive(Clone)]
 pub struct Worker {
     pub(super) inner: Arc<Inner>,
-    events: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Event>>>,
+    presence: Arc<Presence>,
 }
 
 /// What happens to this worker's units.
@@ -32,7 +34,7 @@ pub enum Event {
         unit: String,
         /// Why it has to go.
         reason: Reason,
-        /// How long that may take. What takes longer delays others, but does no harm while the unit is held.
+        /// How long that may take from now on. What takes longer delays others, but does no harm while the unit is held.
         within: Duration,
     },
     /// A unit is gone.
@@ -44,23 +46,62 @@ pub enum Event {
     },
 }
 
+/// What becomes of a worker's units when all that stands for it is dropped.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AtStop {
+    /// As [`Worker::leave`]: they are passed on to the others, without a gap.
+    #[default]
+    PassOn,
+    /// As [`Worker::stop`]: they are given up, and others take them once they notice.
+    GiveUp,
+}
+
+/// The worker takes part as long as somebody has one of these.
+pub(super) struct Presence {
+    inner: Arc<Inner>,
+    at_stop: AtStop,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        match self.at_stop {
+            AtStop::PassOn => self.inner.send(FleetCommand::Leave),
+            AtStop::GiveUp => self.inner.stop(),
+        }
+    }
+}
+
 pub(super) struct Inner {
     pub(super) fleet: Fleet,
     pub(super) session: Belief,
     pub(super) ttl: Ttl,
     pub(super) holder: HolderId,
     pub(super) summary: watch::Sender<Summary>,
+    pub(super) trouble: watch::Sender<Option<StoreError>>,
     commands: mpsc::UnboundedSender<FleetCommand>,
     pub(super) users: Mutex<Users>,
+    /// Notified when there is news, or there won't be any more.
+    pub(super) told: Notify,
 }
 
 /// Who works on what, and who waits for an answer.
 #[derive(Default)]
 pub(super) struct Users {
     pub(super) shares: BTreeMap<LeaseId, Arc<Share>>,
-    pub(super) replies: BTreeMap<LeaseId, oneshot::Sender<Reply>>,
+    pub(super) replies: BTreeMap<(LeaseId, RequestId), (Ends, oneshot::Sender<Reply>)>,
+    last_request: u64,
+    pub(super) news: News,
     pub(super) stopped: Vec<oneshot::Sender<()>>,
     pub(super) over: bool,
+}
+
+/// What a command about a unit is to bring to an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// The unit: should it be refused, somebody else must have the unit.
+    Unit,
+    Nothing,
 }
 
 /// The answer to a command about a unit.
@@ -79,8 +120,10 @@ impl Inner {
         holder: HolderId,
         commands: mpsc::UnboundedSender<FleetCommand>,
     ) -> Inner {
-        let (session, summary, users) = (Belief::default(), watch::Sender::default(), Mutex::default());
-        Inner { fleet, session, ttl, holder, summary, commands, users }
+        let (session, summary, trouble) =
+            (Belief::default(), watch::Sender::default(), watch::Sender::default());
+        let (users, told) = (Mutex::default(), Notify::new());
+        Inner { fleet, session, ttl, holder, summary, trouble, commands, users, told }
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -98,31 +141,78 @@ impl Inner {
     }
 
     /// Gives a command about a unit and waits for the answer; none when the worker has stopped.
-    pub(super) async fn ask(&self, lease: LeaseId, command: FleetCommand) -> Option<Reply> {
+    pub(super) async fn ask(
+        &self,
+        lease: LeaseId,
+        ends: Ends,
+        command: impl FnOnce(RequestId) -> FleetCommand,
+    ) -> Option<Reply> {
         let (sender, reply) = oneshot::channel();
-        {
+        let request = {
             let mut users = self.users();
             if users.over {
                 return None;
             }
-            users.replies.insert(lease, sender);
-        }
-        self.send(command);
+            let request = users.draw();
+            users.replies.insert((lease, request), (ends, sender));
+            request
+        };
+        self.send(command(request));
         reply.await.ok()
+    }
+
+    /// Gives everything up at once.
+    fn stop(&self) {
+        for share in self.users().shares.values() {
+            share.lost(Loss::Released);
+        }
+        self.send(FleetCommand::Stop);
+    }
+}
+
+impl Users {
+    /// A request that nobody else makes.
+    pub(super) fn draw(&mut self) -> RequestId {
+        self.last_request += 1;
+        RequestId(self.last_request)
     }
 }
 
 impl Worker {
-    pub(super) fn new(inner: Arc<Inner>, events: mpsc::UnboundedReceiver<Event>) -> Worker {
-        Worker { inner, events: Arc::new(tokio::sync::Mutex::new(events)) }
+    pub(super) fn new(inner: Arc<Inner>, at_stop: AtStop) -> Worker {
+        let presence = Arc::new(Presence { inner: Arc::clone(&inner), at_stop });
+        Worker { inner, presence }
     }
 
     /// What happens next to this worker's units; none once it has stopped.
     ///
+    /// A unit that has to go before it was taken from here goes at once, and nothing is told of it.
+    ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn next(&self) -> Option<Event> {
-        self.events.lock().await.recv().await
+        loop {
+            let told = self.inner.told.notified();
+            {
+                let mut users = self.inner.users();
+                match users.news.take() {
+                    Some(news) => return Some(self.event(news)),
+                    None if users.over => return None,
+                    None => {}
+                }
+            }
+            told.await;
+        }
+    }
+
+    fn event(&self, news: Piece) -> Event {
+        match news {
+            Piece::Assigned(share) => Event::Assigned(Assignment::new(share, Arc::clone(&self.presence))),
+            Piece::Draining { unit, reason, until } => {
+                Event::Draining { unit, reason, within: until.since(self.inner.clock().held()) }
+            }
+            Piece::Lost { unit, loss } => Event::Lost { unit, loss },
+        }
     }
 
     /// This worker's name as others see it.
@@ -174,6 +264,12 @@ impl Worker {
         self.inner.summary.subscribe()
     }
 
+    /// What kept the fleet from being looked at last, until it was looked at again.
+    #[must_use]
+    pub fn trouble(&self) -> watch::Receiver<Option<StoreError>> {
+        self.inner.trouble.subscribe()
+    }
+
     /// Offers something else from now on: more room, or less, or other labels.
     pub fn offer(&self, about: About) {
         self.inner.send(FleetCommand::Offer(about));
@@ -184,7 +280,7 @@ impl Worker {
     /// # Cancel safety
     /// Dropping the future does not stop the leaving.
     pub async fn leave(&self) {
-        self.ended(FleetCommand::Leave).await;
+        self.ended(|| self.inner.send(FleetCommand::Leave)).await;
     }
 
     /// Gives everything up at once, without waiting for what is done for units to end: end that before. Others are given the
@@ -193,13 +289,10 @@ impl Worker {
     /// # Cancel safety
     /// Dropping the future does not stop the stopping.
     pub async fn stop(&self) {
-        for share in self.inner.users().shares.values() {
-            share.lost(Loss::Released);
-        }
-        self.ended(FleetCommand::Stop).await;
+        self.ended(|| self.inner.stop()).await;
     }
 
-    async fn ended(&self, command: FleetCommand) {
+    async fn ended(&self, order: impl FnOnce()) {
         let (sender, stopped) = oneshot::channel();
         {
             let mut users = self.inner.users();
@@ -208,7 +301,7 @@ impl Worker {
             }
             users.stopped.push(sender);
         }
-        self.inner.send(command);
+        order();
         // An error means that the driver is gone, which is as good.
         let _ = stopped.await;
     }

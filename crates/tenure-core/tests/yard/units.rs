@@ -1,0 +1,41 @@
+//! Units' records, written and read from outside.
+
+use super::Yard;
+use tenure_core::fleet::UnitSpec;
+use tenure_core::{Fence, Metadata, Nonce, Record};
+
+impl Yard {
+    /// Writes a unit that nobody holds, from outside.
+    pub fn put(&mut self, unit: &str, spec: &UnitSpec) {
+        let key = self.name.unit(unit).unwrap();
+        self.last += 1;
+        let fence = Fence::floor(self.now().wall);
+        let metadata = spec.compose(Metadata::new()).unwrap();
+        let record =
+            Record { fence, nonce: Nonce(self.last.into()), stamp: self.now().wall, tenure: None, metadata };
+        self.records.insert(key.clone(), (record, self.t));
+        self.units.insert(key);
+    }
+
+    /// Writes other specs into a unit's record, whoever holds it, from outside.
+    pub fn revise(&mut self, unit: &str, spec: &UnitSpec) {
+        self.write_over(unit, spec, Metadata::new());
+    }
+
+    /// As `revise`, with users' fields.
+    pub fn write_over(&mut self, unit: &str, spec: &UnitSpec, fields: Metadata) {
+        let key = self.name.unit(unit).unwrap();
+        self.last += 1;
+        let (record, written) = self.records.get_mut(&key).unwrap();
+        record.metadata = spec.compose(fields).unwrap();
+        record.nonce = Nonce(self.last.into());
+        *written = self.t;
+        self.tell();
+    }
+
+    /// What the plan and the users see in a unit's record.
+    pub fn shows(&self, unit: &str) -> (UnitSpec, Metadata) {
+        let key = self.name.unit(unit).unwrap();
+        UnitSpec::parse(self.records[&key].0.metadata.clone()).unwrap()
+    }
+}

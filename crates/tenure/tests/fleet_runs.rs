@@ -1,0 +1,253 @@
+//! Plan: what tasks that are run for units may decide, and what becomes of units when a worker's handles are dropped, in
+//! simulated time; the names and labels of metrics, spans and events, which people's dashboards and alarms depend on.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod common;
+
+use common::{TTL, World, settle};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tenure::fleet::{AtStop, Event, Fleet, NewUnit, Status, Unit, Verdict, Worker};
+use tenure::{AnyStore, HolderId, Metadata, Value};
+use tracing::field::{Field, Visit};
+use tracing::span;
+
+fn fleet(world: &World, instance: u64) -> Fleet {
+    Fleet::with_clock(AnyStore::new(world.memory.clone()), "test", world.clock.clone(), instance).unwrap()
+}
+
+async fn create(world: &World, units: usize) -> Fleet {
+    let fleet = fleet(world, 99);
+    fleet.create_all((0..units).map(|n| NewUnit::named(format!("u{n}")))).await.unwrap();
+    fleet
+}
+
+fn name(n: u64) -> HolderId {
+    HolderId::new(format!("w{n}")).unwrap()
+}
+
+fn join(world: &World, n: u64, at_stop: AtStop) -> Worker {
+    let worker = fleet(world, n).join().ttl(TTL).drain(TTL / 4).holder(name(n)).instance(n).at_stop(at_stop);
+    worker.start().unwrap()
+}
+
+async fn soon(mut done: impl AsyncFnMut() -> bool) {
+    for _ in 0..(TTL.as_millis() / 5) {
+        if done().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("not within two ttls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_finish_with_fields_and_hand_their_units_to_whom_they_name() {
+    let world = World::new();
+    let fleet = create(&world, 3).await;
+    let log: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+    let workers: Vec<Worker> = (1..=3).map(|n| join(&world, n, AtStop::PassOn)).collect();
+    for worker in &workers {
+        let (worker, log) = (worker.clone(), Arc::clone(&log));
+        tokio::spawn(async move {
+            let me = worker.holder().to_string();
+            let body = move |unit: Unit| {
+                let (log, me) = (Arc::clone(&log), me.clone());
+                async move {
+                    tokio::time::sleep(TTL).await;
+                    log.lock().unwrap().push((unit.name().to_owned(), me.clone()));
+                    let fields = Metadata::from([("by".to_owned(), Value::from(me.as_str()))]);
+                    let bad = Metadata::from([("tenure".to_owned(), Value::Null)]);
+                    let tries = log.lock().unwrap().iter().filter(|(name, _)| name == unit.name()).count();
+                    match (unit.name(), tries) {
+                        // To the next in turn.
+                        ("u0", 1) if me == "w3" => Verdict::HandTo(name(1)),
+                        ("u0", 1) => Verdict::HandTo(name(if me == "w1" { 2 } else { 3 })),
+                        ("u1", 1) => Verdict::HandTo(name(77)),
+                        ("u2", 1) => Verdict::DoneWith(bad),
+                        _ => Verdict::DoneWith(fields),
+                    }
+                }
+            };
+            worker.run(body).await;
+        });
+    }
+    for _ in 0..1000 {
+        tokio::time::sleep(TTL / 50).await;
+        let units = fleet.list().await.unwrap().units;
+        if units.iter().all(|unit| unit.spec.status == Status::Done) {
+            break;
+        }
+    }
+    let log = log.lock().unwrap().clone();
+    for view in fleet.list().await.unwrap().units {
+        let who: Vec<&str> =
+            log.iter().filter(|(unit, _)| *unit == view.name).map(|(_, who)| &**who).collect();
+        let [first, second] = who[..] else { panic!("{}: {who:?}", view.name) };
+        assert_ne!(first, second, "{}: what can't be done as told goes to another", view.name);
+        assert_eq!(
+            (view.spec.status, view.fields.get("by")),
+            (Status::Done, Some(&second.into())),
+            "{}",
+            view.name
+        );
+        if view.name == "u0" {
+            let next = match first {
+                "w1" => "w2",
+                "w2" => "w3",
+                _ => "w1",
+            };
+            assert_eq!(second, next);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_units_when_the_handles_are_dropped_can_be_chosen() {
+    for (at_stop, expected) in [(AtStop::PassOn, false), (AtStop::GiveUp, true)] {
+        let world = World::new();
+        let fleet = create(&world, 1).await;
+        let a = join(&world, 1, at_stop);
+        let Some(Event::Assigned(assignment)) = a.next().await else { panic!() };
+        // Nobody else is there: it is vacated at once, or only once the others had time to hear.
+        std::mem::drop(a);
+        let unit = assignment.unit().clone();
+        drop(assignment);
+        settle().await;
+        let roster = fleet.roster().await.unwrap();
+        assert_eq!(roster.is_empty(), expected, "{at_stop:?}: {roster:?}");
+        assert!(!unit.is_held());
+        soon(async || fleet.roster().await.unwrap().is_empty()).await;
+        assert_eq!(fleet.get("u0").await.unwrap().unwrap().holder, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_have_the_documented_names_and_tell_two_workers_of_one_process_apart() {
+    let world = World::new();
+    create(&world, 3).await;
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let (a, b) = metrics::with_local_recorder(&recorder, || {
+        (join(&world, 1, AtStop::PassOn), join(&world, 2, AtStop::PassOn))
+    });
+    soon(async || a.held().len() + b.held().len() == 3).await;
+    settle().await;
+    let page = recorder.handle().render();
+    let mut names = BTreeSet::new();
+    for line in page.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let (name, labels) = line.split_once('{').unwrap();
+        names.insert(name);
+        let right = ["w1", "w2"].map(|worker| format!("fleet=\"test\",worker=\"{worker}\"}}"));
+        assert!(right.iter().any(|right| labels.starts_with(right)), "{line}");
+    }
+    let documented = [
+        "tenure_fleet_assigned_total",
+        "tenure_fleet_drained_total",
+        "tenure_fleet_held",
+        "tenure_fleet_lost_total",
+        "tenure_fleet_moves",
+        "tenure_fleet_trouble_total",
+        "tenure_fleet_uncovered",
+        "tenure_fleet_units",
+        "tenure_fleet_workers",
+    ];
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), documented);
+    for worker in [&a, &b] {
+        let held = format!(
+            "tenure_fleet_held{{fleet=\"test\",worker=\"{}\"}} {}",
+            worker.holder(),
+            worker.held().len()
+        );
+        assert!(page.lines().any(|line| line == held), "{held}: {page}");
+    }
+    a.stop().await;
+    let page = recorder.handle().render();
+    let held = "tenure_fleet_held{fleet=\"test\",worker=\"w1\"} 0";
+    assert!(page.lines().any(|line| line == held), "{page}");
+}
+
+/// Writes down spans and events: the name or message, and the fields' names.
+#[derive(Clone, Default)]
+struct Scribe(Arc<Mutex<BTreeSet<String>>>);
+
+/// The fields of one span or event.
+#[derive(Default)]
+struct Fields {
+    message: String,
+    names: String,
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            let _ = write!(self.message, "{value:?}");
+        } else {
+            let _ = write!(self.names, " {}", field.name());
+        }
+    }
+}
+
+impl Scribe {
+    fn note(&self, metadata: &tracing::Metadata<'_>, name: &str, fields: &Fields) {
+        if metadata.target() == "tenure::fleet" {
+            let line = format!("{} {name}:{}", metadata.level(), fields.names);
+            self.0.lock().unwrap().insert(line);
+        }
+    }
+}
+
+impl tracing::Subscriber for Scribe {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        let mut fields = Fields::default();
+        span.record(&mut fields);
+        self.note(span.metadata(), &format!("span {}", span.metadata().name()), &fields);
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.note(event.metadata(), &fields.message.clone(), &fields);
+    }
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn spans_and_events_have_the_documented_names_and_fields() {
+    let scribe = Scribe::default();
+    let _guard = tracing::subscriber::set_default(scribe.clone());
+    let world = World::new();
+    let fleet = create(&world, 2).await;
+    fleet.create(NewUnit::named("picky").needs("gpu")).await.unwrap();
+    let a = join(&world, 1, AtStop::PassOn);
+    let run = tokio::spawn({
+        let a = a.clone();
+        async move { a.run(|unit| async move { unit.cancelled().await }).await }
+    });
+    soon(async || a.held().len() == 2).await;
+    fleet.revoke("u0").await.unwrap();
+    tokio::time::sleep(TTL * 2).await;
+    a.leave().await;
+    run.await.unwrap();
+    let seen = scribe.0.lock().unwrap().clone();
+    for line in [
+        "INFO span worker: fleet worker",
+        "INFO span unit: fleet worker unit fence",
+        "INFO assigned: unit fence",
+        "INFO draining: unit reason",
+        "DEBUG planned: summary",
+        "WARN no worker can have this unit: unit why",
+        "INFO stopped: worker",
+    ] {
+        assert!(seen.contains(line), "{line}: {seen:#?}");
+    }
+}

@@ -1,0 +1,230 @@
+//! Plan: what users do with the units that they have, and what they are answered, in simulated time: each answer goes to who
+//! asked, also when several ask at once or give up asking (S4); what outsiders write stays; nothing is written after the end
+//! (S3); a unit whose end is refused goes to another (L3); units that nobody takes up, handles that are dropped; a change that was
+//! made but not told is told by the next attempt.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+
+mod common;
+
+use common::{TTL, World, settle};
+use std::time::Duration;
+use tenure::fleet::{Assignment, Event, Fleet, NewUnit, Status, Worker};
+use tenure::{AnyStore, Fence, HolderId, LeaseError, Loss, Metadata, Value};
+use tenure_store::{Fault, FaultyStore, MemoryStore, Store};
+
+fn fleet(world: &World, store: AnyStore, instance: u64) -> Fleet {
+    Fleet::with_clock(store, "test", world.clock.clone(), instance).unwrap()
+}
+
+async fn create(world: &World, units: usize) -> Fleet {
+    let fleet = fleet(world, AnyStore::new(world.memory.clone()), 99);
+    fleet.create_all((0..units).map(|n| NewUnit::named(format!("u{n}")))).await.unwrap();
+    fleet
+}
+
+fn join(world: &World, n: u64) -> (Worker, FaultyStore<MemoryStore>) {
+    let (faults, store) = world.line();
+    let fleet = fleet(world, AnyStore::new(store), n);
+    let holder = HolderId::new(format!("w{n}")).unwrap();
+    (fleet.join().ttl(TTL).drain(TTL / 4).holder(holder).instance(n).start().unwrap(), faults)
+}
+
+async fn assigned(worker: &Worker) -> Assignment {
+    match worker.next().await {
+        Some(Event::Assigned(assignment)) => assignment,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn soon(mut done: impl FnMut() -> bool) {
+    for _ in 0..(TTL.as_millis() / 5) {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("not within two ttls");
+}
+
+async fn stands(fleet: &Fleet, unit: &str) -> (Status, Metadata) {
+    let view = fleet.get(unit).await.unwrap().unwrap();
+    (view.spec.status, view.fields)
+}
+
+fn fields(of: &[(&str, i64)]) -> Metadata {
+    of.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect()
+}
+
+/// Sends it, and then nobody waits for it any more.
+async fn forsake(future: impl Future) {
+    tokio::select! {
+        biased;
+        _ = future => panic!("it should not be through yet"),
+        () = std::future::ready(()) => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l3_a_unit_whose_finish_is_refused_goes_to_another() {
+    let world = World::new();
+    let fleet = create(&world, 1).await;
+    let (a, _) = join(&world, 1);
+    let unit = assigned(&a).await;
+    let (b, _) = join(&world, 2);
+    tokio::time::sleep(TTL).await;
+    let reserved = Metadata::from([("tenure".to_owned(), Value::Null)]);
+    let error = unit.finish(Some(reserved.clone())).await.unwrap_err();
+    assert!(error.to_string().contains("choose another name"), "{error}");
+    let unit = assigned(&b).await;
+    assert_eq!(stands(&fleet, "u0").await.0, Status::Open);
+    let error = unit.update(reserved).await.unwrap_err().to_string();
+    assert!(error.contains("choose another name") && unit.is_held(), "{error}");
+    assert!(unit.finish(Some(fields(&[("end", 1)]))).await.unwrap());
+    assert_eq!(stands(&fleet, "u0").await, (Status::Done, fields(&[("end", 1)])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s4_the_answer_to_a_checkpoint_that_was_forsaken_is_nobody_elses() {
+    let world = World::new();
+    let fleet = create(&world, 1).await;
+    let (a, faults) = join(&world, 1);
+    let unit = assigned(&a).await;
+    forsake(unit.checkpoint(1)).await;
+    unit.checkpoint(2).await.unwrap();
+    assert_eq!(stands(&fleet, "u0").await.1, fields(&[("checkpoint", 2)]));
+    // The store does not answer the first one, which nobody waits for, for a while.
+    faults.inject([Fault::Hang]);
+    forsake(unit.checkpoint(3)).await;
+    settle().await;
+    forsake(unit.checkpoint(4)).await;
+    unit.checkpoint(5).await.unwrap();
+    assert_eq!(stands(&fleet, "u0").await.1, fields(&[("checkpoint", 5)]));
+    assert_eq!(unit.last_checkpoint(), Some(Value::from(5)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s4_finishing_is_answered_as_such_while_a_checkpoint_is_under_way() {
+    let world = World::new();
+    let fleet = create(&world, 2).await;
+    let (a, _) = join(&world, 1);
+    for _ in 0..2 {
+        let unit = assigned(&a).await;
+        let name = unit.name().to_owned();
+        let clone = unit.unit().clone();
+        // Both are on their way before either is answered.
+        let (checkpoint, was_ours) = tokio::join!(clone.checkpoint(7), async {
+            if name == "u0" { unit.finish(None).await.unwrap() } else { unit.release().await }
+        });
+        checkpoint.unwrap();
+        assert!(was_ours, "{name}");
+        let status = if name == "u0" { Status::Done } else { Status::Open };
+        assert_eq!(stands(&fleet, &name).await, (status, fields(&[("checkpoint", 7)])));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s3_what_was_let_go_of_is_not_written_any_more() {
+    let world = World::new();
+    create(&world, 2).await;
+    let (a, faults) = join(&world, 1);
+    for how in ["drained", "dropped"] {
+        let assignment = assigned(&a).await;
+        let unit = assignment.unit().clone();
+        // If it were sent, it would take its time.
+        faults.inject([Fault::Hang]);
+        if how == "drained" {
+            assignment.drained()
+        } else {
+            drop(assignment)
+        }
+        let refused = unit.checkpoint(1).await;
+        assert!(matches!(refused, Err(LeaseError::Lost(Loss::Released))), "{how}: {refused:?}");
+        tokio::time::sleep(TTL / 2).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_outsiders_write_stays_through_checkpoints_and_the_end() {
+    let world = World::new();
+    let fleet = create(&world, 1).await;
+    let (a, _) = join(&world, 1);
+    let unit = assigned(&a).await;
+    unit.checkpoint(1).await.unwrap();
+    let put = |name: &'static str| {
+        let fleet = fleet.clone();
+        async move { fleet.update("u0", |_, fields| drop(fields.insert(name.into(), 1.into()))).await.unwrap() }
+    };
+    put("x").await;
+    unit.checkpoint(2).await.unwrap();
+    let both = fields(&[("x", 1), ("checkpoint", 2)]);
+    assert_eq!((stands(&fleet, "u0").await.1, unit.fields()), (both.clone(), both));
+    put("y").await;
+    assert!(unit.finish(None).await.unwrap());
+    let all = fields(&[("x", 1), ("y", 1), ("checkpoint", 2)]);
+    assert_eq!(stands(&fleet, "u0").await, (Status::Done, all));
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_that_nobody_takes_up_go_where_they_belong() {
+    let world = World::new();
+    create(&world, 4).await;
+    let (idle, _) = join(&world, 1);
+    soon(|| idle.held().len() == 4).await;
+    let (busy, _) = join(&world, 2);
+    let mut has = Vec::new();
+    for _ in 0..2 {
+        has.push(assigned(&busy).await);
+    }
+    let left = tokio::time::timeout(TTL * 2, idle.leave()).await;
+    assert!(left.is_ok(), "it waits for somebody who does not listen");
+    for _ in 0..2 {
+        has.push(assigned(&busy).await);
+    }
+    assert!(idle.next().await.is_none(), "what was never had is not lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_leaves_when_its_handles_are_dropped_though_a_unit_is_remembered() {
+    let world = World::new();
+    create(&world, 1).await;
+    let (a, _) = join(&world, 1);
+    let assignment = assigned(&a).await;
+    let unit = assignment.unit().clone();
+    let (b, _) = join(&world, 2);
+    drop(a);
+    tokio::time::sleep(TTL * 2).await;
+    assert!(unit.is_held(), "the assignment is there");
+    drop(assignment);
+    let _next = assigned(&b).await;
+    soon(|| unit.loss().is_some() || !unit.is_held()).await;
+    tokio::time::sleep(TTL * 2).await;
+    assert_eq!(b.fleet().roster().await.unwrap().len(), 1, "only one is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn l2_a_change_that_could_not_be_told_is_told_by_the_next_attempt() {
+    let world = World::new();
+    let outside = create(&world, 1).await;
+    let (faults, store) = world.line();
+    let other = fleet(&world, AnyStore::new(store), 98);
+    let board = outside.name().board().unwrap();
+    let generation = async || world.memory.read(&board).await.unwrap().map(|board| board.record.fence);
+    for change in ["create", "pin", "weigh", "delete"] {
+        let before: Option<Fence> = generation().await;
+        let w1 = HolderId::new("w1").unwrap();
+        let attempt = async |fleet: &Fleet| match change {
+            "create" => fleet.create(NewUnit::named("x")).await.map(drop),
+            "pin" => fleet.pin("x", Some(&w1)).await.map(drop),
+            "weigh" => fleet.update("x", |spec, _| spec.weight = 7).await.map(drop),
+            _ => fleet.delete("u0").await.map(drop),
+        };
+        // The change itself is made: what comes after it fails.
+        let calls_before = usize::from(change != "create") + 1;
+        faults.inject((0..calls_before).map(|_| Fault::None).chain([Fault::Refuse]));
+        assert!(attempt(&other).await.is_err(), "{change}");
+        assert_eq!(generation().await, before, "{change}");
+        attempt(&other).await.unwrap();
+        assert!(generation().await > before, "{change}: it was not told");
+    }
+}
