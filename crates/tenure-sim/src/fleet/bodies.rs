@@ -45,7 +45,7 @@ impl World {
         let passing = bodies.finish + bodies.pass;
         if dice < bodies.update {
             // Some don't wait for the answer to the one before.
-            if !post.stopping && (!writes || self.dice.chance(0.2)) {
+            if !post.stopping && (!writes || self.dice.chance(0.25)) {
                 self.checkpoint(index, lease);
             }
         } else if dice < bodies.update + passing && !calm && work.body == Body::Works && is_believed {
