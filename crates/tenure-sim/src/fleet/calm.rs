@@ -89,7 +89,7 @@ impl World {
     }
 
     /// Whether a session stands whose process is gone.
-    fn has_ghost(&self) -> bool {
+    pub(super) fn has_ghost(&self) -> bool {
         let roster = self.fleet.worker_prefix();
         let lives = |who: &HolderId| self.posts.iter().any(|post| post.machine.is_some() && post.who == *who);
         self.store

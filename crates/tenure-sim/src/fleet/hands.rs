@@ -14,11 +14,16 @@ impl World {
         self.at(self.t + self.per_mille(per_mille), What::Mend);
     }
 
-    /// Everything can be read again.
+    /// Everything can be read again. Whoever mends a session tells the fleet: workers would find it at their next audit only.
     pub(super) fn mend(&mut self) {
+        let mut is_told = true;
         for key in self.store.mend() {
             self.trace.tell(self.t, || Story::Store(format!("somebody mends {key}")));
             self.hint(&key);
+            is_told &= key == self.board;
+        }
+        if !is_told {
+            self.tell();
         }
     }
 

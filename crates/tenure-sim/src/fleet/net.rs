@@ -165,6 +165,8 @@ impl World {
         // A write that was given up long ago may still land in the calm: whatever that spoils needs time to mend.
         if envelope.stray && self.healed.is_some() {
             self.disturb(self.per_mille(7000));
+            // A session that nobody renews may stand again, and is found at the next audit.
+            self.haunted |= self.has_ghost();
         }
         self.hint(key);
     }
