@@ -1,5 +1,5 @@
 //! Plan: what tasks that are run for units may decide, and what becomes of units when a worker's handles are dropped, in
-//! simulated time; the names and labels of metrics, spans and events, which people's dashboards and alarms depend on.
+//! simulated time; the names and labels of metrics, which people's dashboards and alarms depend on.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
@@ -8,13 +8,10 @@ mod common;
 use common::{TTL, World, settle};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::fleet::{AtStop, Event, Fleet, NewUnit, Status, Unit, Verdict, Worker};
 use tenure::{AnyStore, HolderId, Metadata, Value};
-use tracing::field::{Field, Visit};
-use tracing::span;
 
 fn fleet(world: &World, instance: u64) -> Fleet {
     Fleet::with_clock(AnyStore::new(world.memory.clone()), "test", world.clock.clone(), instance).unwrap()
@@ -168,86 +165,4 @@ async fn metrics_have_the_documented_names_and_tell_two_workers_of_one_process_a
     let page = recorder.handle().render();
     let held = "tenure_fleet_held{fleet=\"test\",worker=\"w1\"} 0";
     assert!(page.lines().any(|line| line == held), "{page}");
-}
-
-/// Writes down spans and events: the name or message, and the fields' names.
-#[derive(Clone, Default)]
-struct Scribe(Arc<Mutex<BTreeSet<String>>>);
-
-/// The fields of one span or event.
-#[derive(Default)]
-struct Fields {
-    message: String,
-    names: String,
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" {
-            let _ = write!(self.message, "{value:?}");
-        } else {
-            let _ = write!(self.names, " {}", field.name());
-        }
-    }
-}
-
-impl Scribe {
-    fn note(&self, metadata: &tracing::Metadata<'_>, name: &str, fields: &Fields) {
-        if metadata.target() == "tenure::fleet" {
-            let line = format!("{} {name}:{}", metadata.level(), fields.names);
-            self.0.lock().unwrap().insert(line);
-        }
-    }
-}
-
-impl tracing::Subscriber for Scribe {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
-        let mut fields = Fields::default();
-        span.record(&mut fields);
-        self.note(span.metadata(), &format!("span {}", span.metadata().name()), &fields);
-        span::Id::from_u64(1)
-    }
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        self.note(event.metadata(), &fields.message.clone(), &fields);
-    }
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
-
-#[tokio::test(start_paused = true)]
-async fn spans_and_events_have_the_documented_names_and_fields() {
-    let scribe = Scribe::default();
-    let _guard = tracing::subscriber::set_default(scribe.clone());
-    let world = World::new();
-    let fleet = create(&world, 2).await;
-    fleet.create(NewUnit::named("picky").needs("gpu")).await.unwrap();
-    let a = join(&world, 1, AtStop::PassOn);
-    let run = tokio::spawn({
-        let a = a.clone();
-        async move { a.run(|unit| async move { unit.cancelled().await }).await }
-    });
-    soon(async || a.held().len() == 2).await;
-    fleet.revoke("u0").await.unwrap();
-    tokio::time::sleep(TTL * 2).await;
-    a.leave().await;
-    run.await.unwrap();
-    let seen = scribe.0.lock().unwrap().clone();
-    for line in [
-        "INFO span worker: fleet worker",
-        "INFO span unit: fleet worker unit fence",
-        "INFO assigned: unit fence",
-        "INFO draining: unit reason",
-        "DEBUG planned: summary",
-        "WARN no worker can have this unit: unit why",
-        "INFO stopped: worker",
-    ] {
-        assert!(seen.contains(line), "{line}: {seen:#?}");
-    }
 }
