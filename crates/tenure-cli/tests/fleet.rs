@@ -170,7 +170,8 @@ fn a_revoked_workers_commands_end_before_others_run() {
     let session = format!("fleet/f/worker/{}", bench.name_of(&first));
     assert_eq!(bench.run(&["revoke", &session, "--yes"]).code, 0);
     assert_eq!(first.wait(), 0);
-    assert_eq!(bench.read("told").lines().count(), told + 1, "it could end by itself");
+    // Signals go to the whole group: a shell that is just forking may say so twice.
+    assert!(bench.read("told").lines().count() > told, "it could end by itself");
     bench.await_shares(&[(&second, 2)]);
     for unit in bench.units() {
         bench.await_tick(unit["unit"].as_str().unwrap(), unit["fence"].as_u64().unwrap() - 1);
