@@ -178,13 +178,14 @@ impl Duty {
     }
 
     /// The command is over. If the unit is to go, it goes.
-    pub(crate) fn ended(&mut self, outcome: &Outcome) -> Next {
+    pub(crate) fn ended(&mut self, outcome: &Outcome, lead: Lead) -> Next {
         let Some(run) = self.run.take() else { return Next::Free };
         let now = boottime();
         if self.goes {
             return Next::Free;
         }
-        let was_stopped = run.kill_at.is_some() || !self.unit.is_held();
+        // The watchdog sends TERM on its own, perhaps a moment before it is sent here.
+        let was_stopped = run.kill_at.is_some() || self.unit.remaining() <= lead.total();
         if was_stopped || matches!(outcome, Outcome::TooLate) {
             self.due = now;
             return Next::Resume;

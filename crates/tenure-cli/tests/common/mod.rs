@@ -181,8 +181,15 @@ pub const OBEYS: &str = "trap 'echo {} >> told; exit' TERM; \
 impl Bench {
     /// A worker of it, with a short ttl.
     pub fn worker(&self, more: &[&str], script: &str) -> Process {
-        let base = ["work", "--forever", "--name", "f", "--ttl", "2s", "--grace", "1s", "--backoff", "50ms"];
-        self.start(&[&base, more, &["--", "sh", "-c", script]].concat())
+        self.worker_with("2s", more, script)
+    }
+
+    /// A worker with this ttl. What it says is added to the file `notes`.
+    pub fn worker_with(&self, ttl: &str, more: &[&str], script: &str) -> Process {
+        let base = ["work", "--forever", "--name", "f", "--ttl", ttl, "--grace", "1s", "--backoff", "50ms"];
+        let mut command = self.tenure(&[&base, more, &["--", "sh", "-c", script]].concat());
+        let notes = std::fs::OpenOptions::new().create(true).append(true).open(self.path("notes")).unwrap();
+        Process(command.stdout(Stdio::null()).stderr(notes).spawn().unwrap())
     }
 
     /// Its units, as `fleet units` tells them.
