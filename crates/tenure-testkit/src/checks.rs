@@ -14,6 +14,7 @@ pub mod capabilities;
 pub mod contention;
 pub mod fences;
 pub mod hints;
+pub mod leases;
 pub mod listing;
 pub mod records;
 pub mod registers;

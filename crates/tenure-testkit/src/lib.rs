@@ -17,14 +17,20 @@
 //!
 //! Each check is also a plain function in [`checks`], which fails by panicking, so that a suite can be run against a store
 //! that is known to be broken: [`checks::all`] lists them.
+//!
+//! A second suite is for leases as their users have them, whatever the layout: the native one, or a dialect that other
+//! programs read and write too. Its subject is a [`Rental`], its macro [`lease_conformance!`], and its checks are in
+//! [`checks::leases`].
 
 pub mod checks;
 mod clock;
+mod rental;
 mod scribe;
 mod subject;
 mod suite;
 
 pub use clock::{ManualClock, RealClock};
+pub use rental::{Lost, Refusal, Rental, Tenant};
 pub use scribe::Scribe;
 pub use subject::{Clones, Subject};
 #[doc(hidden)]

@@ -98,3 +98,60 @@ macro_rules! for_each_check {
         }
     };
 }
+
+/// Turns every check of leases into a `#[test]` of its name, within a module.
+///
+/// The first argument names the module; the second is a function that runs a future to its end, such as
+/// [`run`](crate::run) in real time; the third is a closure that returns the future of a fresh [`Rental`](crate::Rental).
+#[macro_export]
+macro_rules! lease_conformance {
+    ($module:ident, $run:expr, $make:expr) => {
+        mod $module {
+            #[allow(unused_imports)]
+            use super::*;
+            $crate::for_each_lease_check! { one_test_per_lease_check ($run, $make) }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! one_test_per_lease_check {
+    (($run:expr, $make:expr) $($file:ident::$check:ident,)*) => {
+        $(
+            #[test]
+            fn $check() {
+                ($run)(async {
+                    let rental = ($make)().await;
+                    $crate::checks::leases::$file::$check(&rental).await;
+                });
+            }
+        )*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_lease_check {
+    ($callback:ident $argument:tt) => {
+        $crate::$callback! { $argument
+            holding::one_of_many_gets_it,
+            holding::a_held_key_is_refused_and_left_alone,
+            holding::keys_are_apart,
+            holding::a_renewed_lease_is_kept,
+            holding::belief_ends_by_itself,
+            holding::fences_grow_or_are_refused,
+            ending::a_released_key_is_free_at_once,
+            ending::a_silent_holder_s_key_is_free_in_time,
+            ending::the_deposed_can_t_renew,
+            ending::the_deposed_can_t_release,
+            ending::what_was_given_back_is_gone,
+            faults::a_lost_answer_to_an_acquisition_is_found_out,
+            faults::a_lost_acquisition_blocks_nobody_for_long,
+            faults::a_lost_answer_to_a_renewal_is_found_out,
+            faults::a_lost_renewal_is_not_believed,
+            faults::a_lost_release_is_found_out,
+            faults::a_damaged_record_is_never_overwritten,
+        }
+    };
+}

@@ -1,0 +1,116 @@
+//! When requests or answers are lost, or a record is damaged. Each process has its own way out; what it then believes must be
+//! true.
+
+use super::{acquired, attempt, is_told_held, part, taken_over};
+use crate::rental::{Lost, Refusal, Rental, Tenant};
+use tenure_core::ErrorKind;
+
+/// Who got the key but not the answer holds it, and knows it.
+pub async fn a_lost_answer_to_an_acquisition_is_found_out<R: Rental>(rental: &R) {
+    let (holder, other) = (rental.tenant().await, rental.tenant().await);
+    holder.lose_next(Lost::Answer);
+    let mut lease = acquired(&holder, "a").await;
+    is_told_held(&other, "a").await;
+    rental.pass(part(rental, 4)).await;
+    holder.renew(&mut lease).await.expect("a renewal");
+    taken_over(rental, &other, "a", || holder.is_held(&lease)).await;
+}
+
+/// Who asked in vain has the key or has not, but no two have it; and it is not lost for good.
+pub async fn a_lost_acquisition_blocks_nobody_for_long<R: Rental>(rental: &R) {
+    let (one, other) = (rental.tenant().await, rental.tenant().await);
+    one.lose_next(Lost::Request);
+    let (lease, refusal) = attempt(&one, "a").await;
+    if let Some(Refusal::Held | Refusal::NotOwned) = refusal {
+        panic!("nobody holds it, and yet {refusal:?}");
+    }
+    taken_over(rental, &other, "a", || lease.as_ref().is_some_and(|lease| one.is_held(lease))).await;
+}
+
+/// A renewal whose answer was lost counts once it is known, not before; and the lease goes on.
+pub async fn a_lost_answer_to_a_renewal_is_found_out<R: Rental>(rental: &R) {
+    renewed_in_spite_of(rental, Lost::Answer).await;
+}
+
+/// A renewal that was lost itself is repeated, or its failure is told; and the lease goes on.
+pub async fn a_lost_renewal_is_not_believed<R: Rental>(rental: &R) {
+    renewed_in_spite_of(rental, Lost::Request).await;
+}
+
+async fn renewed_in_spite_of<R: Rental>(rental: &R, lost: Lost) {
+    let (holder, other) = (rental.tenant().await, rental.tenant().await);
+    let mut lease = acquired(&holder, "a").await;
+    rental.pass(part(rental, 4)).await;
+    for _ in 0..3 {
+        holder.lose_next(lost);
+        match holder.renew(&mut lease).await {
+            Ok(()) => {}
+            Err(Refusal::Store(error)) if error.is_passing() => {
+                holder.renew(&mut lease).await.expect("a renewal after one that was lost");
+            }
+            Err(refusal) => panic!("the lease is still ours, but {refusal:?}"),
+        }
+        is_told_held(&other, "a").await;
+        // Longer than the first term has left.
+        for _ in 0..4 {
+            rental.pass(part(rental, 8)).await;
+            assert!(holder.is_held(&lease), "it was renewed in time");
+        }
+    }
+    taken_over(rental, &other, "a", || holder.is_held(&lease)).await;
+    assert_eq!(holder.renew(&mut lease).await, Err(Refusal::NotOwned));
+}
+
+/// A release whose answer was lost, or that was lost itself, frees the key at once, or its failure is told.
+pub async fn a_lost_release_is_found_out<R: Rental>(rental: &R) {
+    let (holder, other) = (rental.tenant().await, rental.tenant().await);
+    for lost in [Lost::Answer, Lost::Request] {
+        let mut lease = acquired(&holder, "a").await;
+        holder.lose_next(lost);
+        match holder.release(&mut lease).await {
+            Ok(()) => {}
+            Err(Refusal::Store(error)) if error.is_passing() => {
+                holder.release(&mut lease).await.expect("a release after one that was lost");
+            }
+            Err(refusal) => panic!("{lost:?}: {refusal:?}"),
+        }
+        assert!(!holder.is_held(&lease), "{lost:?}: it was given back");
+        let mut next = acquired(&other, "a").await;
+        other.release(&mut next).await.expect("a release");
+    }
+}
+
+/// A record that is damaged, or not a lease at all, is named and left as it is, however old it is.
+pub async fn a_damaged_record_is_never_overwritten<R: Rental>(rental: &R) {
+    for way in 0.. {
+        let key = format!("damaged-{way}");
+        let (holder, other) = (rental.tenant().await, rental.tenant().await);
+        let mut lease = acquired(&holder, &key).await;
+        if !rental.damage(&key, way).await {
+            return;
+        }
+        let spoiled = rental.raw(&key).await;
+        for round in 0..2 {
+            for tenant in [&holder, &other] {
+                let (_, refusal) = attempt(tenant, &key).await;
+                let Some(Refusal::Store(error)) = refusal else { panic!("way {way}: {refusal:?}") };
+                assert_eq!(error.kind(), ErrorKind::Foreign, "way {way}: {error}");
+                assert!(error.to_string().contains(&key), "way {way}, unnamed: {error}");
+            }
+            match holder.renew(&mut lease).await {
+                Err(Refusal::NotOwned) => {}
+                Err(Refusal::Store(error)) if error.kind() == ErrorKind::Foreign => {}
+                other => panic!("way {way}: a renewal of a damaged record: {other:?}"),
+            }
+            assert!(!holder.is_held(&lease), "way {way}: nobody knows who holds it");
+            assert_eq!(rental.raw(&key).await, spoiled, "way {way}, round {round}: it was written over");
+            rental.pass(rental.takeover() * 2).await;
+        }
+        // To give it back is no error, or one that says why not.
+        if let Err(refusal) = holder.release(&mut lease).await {
+            let Refusal::Store(error) = refusal else { panic!("way {way}: {refusal:?}") };
+            assert_eq!(error.kind(), ErrorKind::Foreign, "way {way}: {error}");
+        }
+        assert_eq!(rental.raw(&key).await, spoiled, "way {way}: it was written over");
+    }
+}
