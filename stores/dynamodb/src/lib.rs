@@ -106,6 +106,7 @@
 mod config;
 mod connect;
 mod dates;
+mod dialect;
 mod error;
 mod guard;
 mod item;
@@ -117,4 +118,5 @@ mod write;
 /// The SDK, for clients of one's own and for guarded transactions.
 pub use aws_sdk_dynamodb;
 pub use config::DynamoConfig;
+pub use dialect::kcl;
 pub use store::DynamoStore;

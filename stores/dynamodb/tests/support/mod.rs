@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod lease_table;
 pub(crate) mod stub;
 
 use aws_smithy_types::body::SdkBody;

@@ -1,0 +1,270 @@
+//! What users have in hand: a worker that takes leases and keeps them, in the background.
+
+use super::change::Edit;
+use super::driver::{Command, Driver};
+use super::error::LeaseError;
+use super::held::Held;
+use super::options::Options;
+use super::row::{Fields, Row};
+use super::table::{Listing, Table};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use tenure_core::{Loss, StoreError};
+use tokio::sync::{mpsc, oneshot};
+
+/// What a coordinator tells.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// A lease is held: work on it.
+    Taken(Held),
+    /// A lease is over: its work must have ended by now. Told no later than its local deadline, without any I/O.
+    Lost {
+        /// Which.
+        lease: Held,
+        /// Why.
+        loss: Loss,
+    },
+    /// The KCL's leader wants a lease to be handed over: end the work and [release](Coordinator::release) it. It stays held
+    /// until then.
+    Wanted {
+        /// Which.
+        lease: Held,
+        /// Who is to have it.
+        by: String,
+    },
+    /// The table could not be read. It is read again soon, and what is held is renewed meanwhile.
+    LookFailed(StoreError),
+    /// A row can't be read as a lease, and is left as it is. Told once for each text.
+    Foreign(StoreError),
+}
+
+/// The events of a coordinator, in order.
+#[derive(Debug)]
+pub struct Events(mpsc::UnboundedReceiver<Event>);
+
+impl Events {
+    /// The next event; none after the end.
+    ///
+    /// # Cancel safety
+    /// No event is lost.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.0.recv().await
+    }
+}
+
+/// A worker on a lease table: it takes its even share of the leases, renews what it has, and gives it up at the end.
+///
+/// Clones are the same worker. When the last one is dropped, it stops as [`Self::stop`] does, in the background.
+#[derive(Clone)]
+pub struct Coordinator {
+    table: Table,
+    options: Arc<Options>,
+    commands: mpsc::UnboundedSender<Command>,
+    held: Arc<Mutex<BTreeMap<String, Held>>>,
+}
+
+impl Coordinator {
+    /// Starts the worker. It must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// `Invalid`, when the options contradict themselves.
+    pub fn start(table: &Table, options: Options) -> Result<(Coordinator, Events), StoreError> {
+        options.check()?;
+        let (commands, orders) = mpsc::unbounded_channel();
+        let (events, told) = mpsc::unbounded_channel();
+        let held = Arc::default();
+        let coordinator = Coordinator {
+            table: table.clone(),
+            options: Arc::new(options),
+            commands,
+            held: Arc::clone(&held),
+        };
+        let driver = Driver::new(table.clone(), Arc::clone(&coordinator.options), events, held);
+        tokio::spawn(driver.run(orders));
+        Ok((coordinator, Events(told)))
+    }
+
+    /// The table that it works on.
+    #[must_use]
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Who it is and how it works.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What is held now, without I/O.
+    #[must_use]
+    pub fn held(&self) -> Vec<Held> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.values().filter(|lease| lease.is_held()).cloned().collect()
+    }
+
+    /// Creates a lease that nobody has; some worker takes it soon.
+    ///
+    /// # Errors
+    /// [`LeaseError::Exists`]: there is a row of that name, which stays as it is.
+    ///
+    /// # Cancel safety
+    /// The row may have been created, or not.
+    pub async fn create(&self, key: &str, fields: Fields) -> Result<Row, LeaseError> {
+        self.table.create(key, fields).await
+    }
+
+    /// All leases, whoever has them.
+    ///
+    /// # Errors
+    /// As [`Table::list`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn list(&self) -> Result<Listing, StoreError> {
+        self.table.list().await
+    }
+
+    /// Changes the fields of a lease that is held here, on condition that it still is; this renews it, too.
+    ///
+    /// # Errors
+    /// [`LeaseError::NotHeld`]: nothing was changed. A store error of kind `Unknown`: it may have been.
+    ///
+    /// # Cancel safety
+    /// The change is made all the same.
+    pub async fn update(&self, key: &str, edit: Edit) -> Result<(), LeaseError> {
+        edit.check(self.table.format())?;
+        let key = key.to_owned();
+        self.ask(|reply| Command::Update { key, edit, reply }).await?
+    }
+
+    /// As [`Table::force_update`].
+    ///
+    /// # Errors
+    /// As [`Table::force_update`].
+    ///
+    /// # Cancel safety
+    /// The change may have been made, or not.
+    pub async fn force_update(&self, key: &str, edit: &Edit) -> Result<(), LeaseError> {
+        self.table.force_update(key, edit).await
+    }
+
+    /// Gives up a lease that is held here; its work must have ended. It is not believed from here on, and nobody's as soon as the
+    /// table says so; or the next one's, if it was wanted.
+    ///
+    /// # Errors
+    /// [`LeaseError::NotHeld`]. A store error: it is left to expire.
+    ///
+    /// # Cancel safety
+    /// It is given up all the same.
+    pub async fn release(&self, key: &str) -> Result<(), LeaseError> {
+        let key = key.to_owned();
+        self.ask(|reply| Command::End { key, delete: false, reply }).await?
+    }
+
+    /// Deletes a lease: one that is held here, whose work must have ended, or one that nobody has. One that another has is left
+    /// to that one.
+    ///
+    /// # Errors
+    /// [`LeaseError::Changed`]: another has it, or has changed it meanwhile. [`LeaseError::Missing`].
+    ///
+    /// # Cancel safety
+    /// The row may have been deleted, or not.
+    pub async fn delete(&self, key: &str) -> Result<(), LeaseError> {
+        let name = key.to_owned();
+        match self.ask(|reply| Command::End { key: name, delete: true, reply }).await? {
+            Err(LeaseError::NotHeld(_)) => {}
+            done => return done,
+        }
+        let row = self.table.read(key).await?.ok_or_else(|| LeaseError::Missing(key.to_owned()))?;
+        if row.holder().is_some() {
+            return Err(LeaseError::Changed(key.to_owned()));
+        }
+        self.table.delete(&row).await
+    }
+
+    /// Takes a lease away from whoever has it, this worker or another: see [`Table::evict`].
+    ///
+    /// # Errors
+    /// [`LeaseError::Missing`]; [`LeaseError::Changed`] when it changes faster than it can be read.
+    ///
+    /// # Cancel safety
+    /// The lease may have been evicted, or not.
+    pub async fn evict(&self, key: &str) -> Result<(), LeaseError> {
+        /// Owners renew seldom, so twice in a row is bad luck.
+        const ATTEMPTS: usize = 5;
+        match self.release(key).await {
+            Err(LeaseError::NotHeld(_)) => {}
+            done => return done,
+        }
+        for _ in 0..ATTEMPTS {
+            let row = self.table.read(key).await?.ok_or_else(|| LeaseError::Missing(key.to_owned()))?;
+            if row.holder().is_none() {
+                return Ok(());
+            }
+            match self.table.evict(&row).await {
+                Err(LeaseError::Changed(_)) => {}
+                done => return done,
+            }
+        }
+        Err(LeaseError::Changed(key.to_owned()))
+    }
+
+    /// Reads the table now, and takes what is to be taken.
+    ///
+    /// # Errors
+    /// When the table can't be read.
+    ///
+    /// # Cancel safety
+    /// It is done all the same.
+    pub async fn take_now(&self) -> Result<(), LeaseError> {
+        Ok(self.ask(|reply| Command::Look { reply }).await??)
+    }
+
+    /// Renews all that is held now. What was lost is told as ever.
+    ///
+    /// # Errors
+    /// [`LeaseError::Stopped`].
+    ///
+    /// # Cancel safety
+    /// It is done all the same.
+    pub async fn renew_now(&self) -> Result<(), LeaseError> {
+        self.ask(|reply| Command::Renew { reply }).await
+    }
+
+    /// Takes no more leases. What is held is kept.
+    pub fn stop_taking(&self) {
+        let _ended = self.commands.send(Command::StopTaking);
+    }
+
+    /// A lease whose work can't be ended is not renewed any more, and left to expire.
+    pub fn lapse(&self, key: &str) {
+        let _ended = self.commands.send(Command::Lapse { key: key.to_owned() });
+    }
+
+    /// Stops. All work must have ended: nothing is believed from here on, and all that is held is released. What can't be
+    /// released within a failover time is left to expire.
+    ///
+    /// # Cancel safety
+    /// It stops all the same.
+    pub async fn stop(&self) {
+        let _stopped_already = self.ask(|reply| Command::Stop { reply }).await;
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, LeaseError> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(command(reply)).map_err(|_| LeaseError::Stopped)?;
+        answer.await.map_err(|_| LeaseError::Stopped)
+    }
+}
+
+impl fmt::Debug for Coordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coordinator")
+            .field("table", &self.table)
+            .field("worker", &self.options.worker)
+            .finish_non_exhaustive()
+    }
+}

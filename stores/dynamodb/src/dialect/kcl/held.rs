@@ -1,0 +1,142 @@
+//! A lease that is held, as its user sees it.
+
+use super::row::Row;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure_core::{Clock, Fence, Loss, Tick};
+use tokio::sync::Notify;
+
+/// What the driver and the users of one tenure share.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    key: String,
+    counter_at_take: u64,
+    /// Until when it is believed.
+    until: AtomicU64,
+    news: Mutex<News>,
+    wake: Notify,
+}
+
+#[derive(Debug)]
+struct News {
+    row: Row,
+    loss: Option<Loss>,
+}
+
+impl Cell {
+    /// Of a row that was just taken.
+    pub(crate) fn new(row: &Row, until: Tick) -> Cell {
+        Cell {
+            key: row.key().to_owned(),
+            counter_at_take: row.counter(),
+            until: AtomicU64::new(until.0),
+            news: Mutex::new(News { row: row.clone(), loss: None }),
+            wake: Notify::new(),
+        }
+    }
+
+    fn news(&self) -> MutexGuard<'_, News> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn until(&self) -> Tick {
+        Tick(self.until.load(Ordering::SeqCst))
+    }
+
+    /// It was renewed, and is believed until then.
+    pub(crate) fn renewed(&self, row: &Row, until: Tick) {
+        let mut news = self.news();
+        if news.loss.is_none() {
+            news.row = row.clone();
+            self.until.store(until.0, Ordering::SeqCst);
+        }
+    }
+
+    /// It is over. The first reason counts.
+    pub(crate) fn lose(&self, loss: Loss) {
+        let mut news = self.news();
+        self.until.store(0, Ordering::SeqCst);
+        news.loss.get_or_insert(loss);
+        self.wake.notify_waiters();
+    }
+}
+
+/// A lease that is held, or was. Clones are of the same tenure.
+#[derive(Clone)]
+pub struct Held {
+    pub(crate) cell: Arc<Cell>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Held {
+    /// The lease's name.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.cell.key
+    }
+
+    /// The counter of the row when it was taken. It grows with each take, so it is a fencing token *while the row lives*: a row
+    /// that is deleted and created again begins anew.
+    #[must_use]
+    pub fn counter_at_take(&self) -> u64 {
+        self.cell.counter_at_take
+    }
+
+    /// The same as a fence, with the same caveat.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        Fence(self.cell.counter_at_take)
+    }
+
+    /// Whether it is held, without I/O.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.clock.held() < self.cell.until()
+    }
+
+    /// How long it is held if it is not renewed again.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.cell.until().since(self.clock.held())
+    }
+
+    /// Why it is over, if it is.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.cell.news().loss.clone()
+    }
+
+    /// Waits until it is over.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn lost(&self) -> Loss {
+        loop {
+            let mut news = std::pin::pin!(self.cell.wake.notified());
+            news.as_mut().enable();
+            if let Some(loss) = self.loss() {
+                return loss;
+            }
+            news.await;
+        }
+    }
+
+    /// The row as this worker last saw it: its users' fields, a handoff of the KCL's.
+    #[must_use]
+    pub fn row(&self) -> Row {
+        self.cell.news().row.clone()
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("key", &self.cell.key)
+            .field("counter_at_take", &self.cell.counter_at_take)
+            .field("is_held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,24 @@
+//! The lease tables of the Kinesis Client Library (KCL) and of `a8m/lease`: one row a lease, with an owner and a counter.
+#![doc = include_str!("../../../docs/kcl.md")]
+
+mod agenda;
+mod change;
+mod coordinator;
+mod driver;
+mod error;
+mod format;
+mod held;
+mod options;
+mod row;
+mod schema;
+mod table;
+mod taker;
+
+pub use change::Edit;
+pub use coordinator::{Coordinator, Event, Events};
+pub use error::LeaseError;
+pub use format::{Format, Peers, Unowned};
+pub use held::Held;
+pub use options::Options;
+pub use row::{Fields, Row};
+pub use table::{Listing, Table};

@@ -1,0 +1,445 @@
+//! The table: its rows, read and changed one request at a time, with outcomes that are known.
+
+use super::change::{Change, Edit, Expressions, Trace, forced};
+use super::error::LeaseError;
+use super::format::Format;
+use super::row::{Fields, LEASE_KEY, Row, check_worker};
+use super::schema;
+use crate::config::DynamoConfig;
+use crate::connect::{connect, harnessed};
+use crate::dates::Dates;
+use crate::error::{Call, failed};
+use crate::item::{Item, text};
+use crate::table::Place;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::ReturnValue;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::{Clock, ErrorKind, StoreError, Tick};
+
+/// A lease table in the KCL's or `a8m/lease`'s layout. Clones share their connections.
+#[derive(Clone)]
+pub struct Table {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    place: Place,
+    format: Format,
+    clock: Arc<dyn Clock>,
+    timeout: Duration,
+}
+
+/// All rows of a table.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Listing {
+    /// The leases, by name.
+    pub rows: Vec<Row>,
+    /// What was found besides and can't be read as leases: it is left as it is.
+    pub foreign: Vec<StoreError>,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Settled {
+    /// It was made, by a request that was sent no earlier than that. The row as it is now; none if it is gone.
+    Made(Tick, Option<Row>),
+    /// It was not, and won't be. The row as it is now.
+    Refused(Option<Row>),
+}
+
+/// What one request brought.
+enum Answer {
+    Made(Option<Row>),
+    Refused(Option<Row>),
+}
+
+impl Table {
+    /// Opens the table, with region and credentials as every AWS program finds them unless the configuration names them. It
+    /// looks at the table once (`DescribeTable`), and never makes it.
+    ///
+    /// # Errors
+    /// Each names the table and the remedy, as those of [`DynamoStore::open`](crate::DynamoStore::open).
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn open(
+        config: DynamoConfig,
+        format: Format,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        config.check()?;
+        let client = connect(&config).await?;
+        Self::start(&client, &config, format, clock).await
+    }
+
+    /// Opens the table with a client of the caller's own. Its retries and timeouts are not used.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn with_client(
+        client: &Client,
+        config: DynamoConfig,
+        format: Format,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        config.check()?;
+        Self::start(client, &config, format, clock).await
+    }
+
+    /// Makes a table with the HASH key that leases have, billed on demand, and waits until it can be used. False if there was one
+    /// of that name already, which is left as it is.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// The table may have been made, or not.
+    pub async fn create_table(config: &DynamoConfig, clock: Arc<dyn Clock>) -> Result<bool, StoreError> {
+        config.check()?;
+        let client = harnessed(&connect(config).await?, config.timeout, Dates::new(clock));
+        schema::create(&client, &place(&client, config)).await
+    }
+
+    async fn start(
+        client: &Client,
+        config: &DynamoConfig,
+        format: Format,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        let client = harnessed(client, config.timeout, Dates::new(Arc::clone(&clock)));
+        let place = place(&client, config);
+        schema::examine(&client, &place, config.one_region.as_deref()).await?;
+        let timeout = config.timeout;
+        Ok(Table { inner: Arc::new(Inner { client, place, format, clock, timeout }) })
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        self.inner.format
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    /// The row of this name.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Foreign` when there is one that is no lease.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn read(&self, key: &str) -> Result<Option<Row>, StoreError> {
+        let request = self.inner.client.get_item().table_name(&self.inner.place.table);
+        let request = request.key(LEASE_KEY, text(key)).consistent_read(true);
+        let answer = request.send().await.map_err(|error| self.failed(Call::Read, &error))?;
+        self.row(answer.item.as_ref())
+    }
+
+    /// All rows, over all pages, by consistent reads.
+    ///
+    /// # Errors
+    /// `Unavailable`. Rows that can't be read are in the listing, each with its error.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn list(&self) -> Result<Listing, StoreError> {
+        let mut listing = Listing::default();
+        let mut start = None;
+        loop {
+            let request = self.inner.client.scan().table_name(&self.inner.place.table).consistent_read(true);
+            let answer = request.set_exclusive_start_key(start).send().await;
+            let answer = answer.map_err(|error| self.failed(Call::Read, &error))?;
+            for item in answer.items() {
+                match Row::read(self.inner.format, item) {
+                    Ok(row) => listing.rows.extend(row),
+                    Err(error) => listing.foreign.push(error),
+                }
+            }
+            // A page may be short, or empty, without being the last.
+            start = answer.last_evaluated_key;
+            if start.is_none() {
+                listing.rows.sort_by(|a, b| a.key().cmp(b.key()));
+                return Ok(listing);
+            }
+        }
+    }
+
+    /// Creates a lease that nobody has.
+    ///
+    /// # Errors
+    /// [`LeaseError::Exists`]: there is a row of that name, which stays as it is.
+    ///
+    /// # Cancel safety
+    /// The row may have been created, or not.
+    pub async fn create(&self, key: &str, fields: Fields) -> Result<Row, LeaseError> {
+        let row = Row::new(self.inner.format, key, fields)?;
+        let mut may_be_made = false;
+        let deadline = self.inner.clock.held().after(self.inner.timeout);
+        loop {
+            let request = self.inner.client.put_item().table_name(&self.inner.place.table);
+            let request = request
+                .set_item(Some(row.item()))
+                .condition_expression("attribute_not_exists(#leaseKey)")
+                .expression_attribute_names("#leaseKey", LEASE_KEY)
+                .return_values_on_condition_check_failure(AllOld);
+            let Err(error) = request.send().await else { return Ok(row) };
+            if let Some(PutItemError::ConditionalCheckFailedException(refusal)) = error.as_service_error() {
+                let standing = self.standing(key, refusal.item()).await?;
+                let is_ours = may_be_made && standing.as_ref() == Some(&row);
+                return if is_ours { Ok(row) } else { Err(LeaseError::Exists(key.to_owned())) };
+            }
+            let error = self.failed(Call::Write, &error);
+            may_be_made |= error.kind() == ErrorKind::Unknown;
+            self.pause_or(error, deadline).await?;
+        }
+    }
+
+    /// Changes the users' fields of a row, whoever has it, without any condition but that it is there. Its owner, if it has one,
+    /// notices nothing: [`Coordinator::update`](super::Coordinator::update) is for owners.
+    ///
+    /// # Errors
+    /// [`LeaseError::Missing`]: there is no such row, and none is made.
+    ///
+    /// # Cancel safety
+    /// The change may have been made, or not.
+    pub async fn force_update(&self, key: &str, edit: &Edit) -> Result<(), LeaseError> {
+        edit.check(self.inner.format)?;
+        if edit.is_empty() {
+            let found = self.read(key).await?;
+            return found.map(drop).ok_or_else(|| LeaseError::Missing(key.to_owned()));
+        }
+        let deadline = self.inner.clock.held().after(self.inner.timeout);
+        loop {
+            match self.update(key, &forced(edit)).await {
+                Ok(Answer::Made(_)) => return Ok(()),
+                Ok(Answer::Refused(_)) => return Err(LeaseError::Missing(key.to_owned())),
+                Err(error) => self.pause_or(error, deadline).await?,
+            }
+        }
+    }
+
+    /// Takes the lease from whoever has it, if the row is still as it was read: as its owner, if nobody has it or its counter
+    /// has not changed for a failover time. The row as it is then; its counter is the fence of this tenure.
+    ///
+    /// This is for tools that judge by themselves; a [`Coordinator`](super::Coordinator) takes, renews and believes by itself.
+    ///
+    /// # Errors
+    /// [`LeaseError::Changed`]: it is not as it was read.
+    ///
+    /// # Cancel safety
+    /// The lease may have been taken, or not.
+    pub async fn take(&self, row: &Row, worker: &str) -> Result<Row, LeaseError> {
+        check_worker(worker)?;
+        self.made(Change::take(self.inner.format, row, worker)).await
+    }
+
+    /// Renews the lease for whoever has it in `row`, and changes its users' fields.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    ///
+    /// # Cancel safety
+    /// It may have been renewed, or not.
+    pub async fn renew(&self, row: &Row, edit: &Edit) -> Result<Row, LeaseError> {
+        edit.check(self.inner.format)?;
+        self.made(Change::renew(self.inner.format, row, edit)).await
+    }
+
+    /// Makes the lease nobody's, if the row is still as it was read. Its owner notices at its next renewal: with the lease taken
+    /// by another meanwhile, both work on it until then. To give up one's own, see
+    /// [`Coordinator::release`](super::Coordinator::release).
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    ///
+    /// # Cancel safety
+    /// The lease may have been evicted, or not.
+    pub async fn evict(&self, row: &Row) -> Result<(), LeaseError> {
+        self.made(Change::evict(self.inner.format, row)).await.map(drop)
+    }
+
+    /// Deletes the row, if it is still as it was read, or gone already.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    ///
+    /// # Cancel safety
+    /// The row may have been deleted, or not.
+    pub async fn delete(&self, row: &Row) -> Result<(), LeaseError> {
+        self.made(Change::delete(self.inner.format, row)).await.map(drop)
+    }
+
+    async fn made(&self, change: Change) -> Result<Row, LeaseError> {
+        let deadline = self.inner.clock.held().after(self.inner.timeout);
+        match self.settle(&change, deadline).await? {
+            Settled::Made(_, row) => Ok(row.unwrap_or(change.after)),
+            Settled::Refused(_) => Err(LeaseError::Changed(change.before.key().to_owned())),
+        }
+    }
+
+    /// Makes a change, repeating it until its outcome is known or the deadline has come.
+    pub(crate) async fn settle(&self, change: &Change, deadline: Tick) -> Result<Settled, StoreError> {
+        const SHORTEST: Duration = Duration::from_millis(100);
+        // When the first request was sent that may have made the change; no later one can have made it before.
+        let mut may_be_made: Option<Tick> = None;
+        loop {
+            let sent = self.inner.clock.held();
+            let left = deadline.since(sent);
+            // Some time is kept to find out what became of a request without an answer.
+            let patience = left.min((left / 2).max(SHORTEST));
+            let answer = match tokio::time::timeout(patience, self.send(change)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(StoreError::unknown(format!(
+                    "{}: no answer to a write within what was left of the lease",
+                    self.inner.place
+                ))),
+            };
+            let error = match answer {
+                Ok(Answer::Made(row)) => return Ok(Settled::Made(may_be_made.unwrap_or(sent), row)),
+                Ok(Answer::Refused(standing)) => match change.trace(standing.as_ref(), may_be_made.is_some())
+                {
+                    Trace::Made => return Ok(Settled::Made(may_be_made.unwrap_or(sent), standing)),
+                    Trace::Never => return Ok(Settled::Refused(standing)),
+                    // Changed and changed back between the refusal and a read.
+                    Trace::NotYet => StoreError::unavailable(format!(
+                        "{}: the row of lease {:?} changes too often",
+                        self.inner.place,
+                        change.before.key()
+                    )),
+                },
+                Err(error) => error,
+            };
+            if error.kind() == ErrorKind::Unknown {
+                may_be_made.get_or_insert(sent);
+            }
+            let error = match may_be_made {
+                Some(_) => StoreError::new(ErrorKind::Unknown, error.to_string()),
+                None => error,
+            };
+            self.pause_or(error, deadline).await?;
+        }
+    }
+
+    async fn send(&self, change: &Change) -> Result<Answer, StoreError> {
+        let (key, expressions) = (change.before.key(), &change.expressions);
+        if change.aim == super::change::Aim::Delete {
+            self.remove(key, expressions).await
+        } else {
+            self.update(key, expressions).await
+        }
+    }
+
+    async fn update(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
+        let request = self.inner.client.update_item().table_name(&self.inner.place.table);
+        let request = request
+            .key(LEASE_KEY, text(key))
+            .update_expression(&expressions.update)
+            .condition_expression(&expressions.condition)
+            .set_expression_attribute_names(Some(expressions.names.clone().into_iter().collect()))
+            .set_expression_attribute_values(values(expressions))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(AllOld);
+        let error = match request.send().await {
+            // What can't be read there any more is as it was meant to be.
+            Ok(answer) => return Ok(Answer::Made(self.row(answer.attributes()).ok().flatten())),
+            Err(error) => error,
+        };
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
+                self.standing(key, refusal.item()).await.map(Answer::Refused)
+            }
+            _ => Err(self.failed(Call::Write, &error)),
+        }
+    }
+
+    async fn remove(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
+        let request = self.inner.client.delete_item().table_name(&self.inner.place.table);
+        let names =
+            expressions.names.clone().into_iter().chain([("#leaseKey".to_owned(), LEASE_KEY.to_owned())]);
+        let request = request
+            .key(LEASE_KEY, text(key))
+            .condition_expression(format!("attribute_not_exists(#leaseKey) OR ({})", expressions.condition))
+            .set_expression_attribute_names(Some(names.collect()))
+            .set_expression_attribute_values(values(expressions))
+            .return_values_on_condition_check_failure(AllOld);
+        let error = match request.send().await {
+            Ok(_) => return Ok(Answer::Made(None)),
+            Err(error) => error,
+        };
+        match error.as_service_error() {
+            Some(DeleteItemError::ConditionalCheckFailedException(refusal)) => {
+                self.standing(key, refusal.item()).await.map(Answer::Refused)
+            }
+            _ => Err(self.failed(Call::Write, &error)),
+        }
+    }
+
+    /// What stands in the way of a write that was refused.
+    async fn standing(&self, key: &str, item: Option<&Item>) -> Result<Option<Row>, StoreError> {
+        match item {
+            Some(item) if !item.is_empty() => self.row(Some(item)),
+            // There is none; or this is an emulator that leaves the old item out.
+            _ => self.read(key).await,
+        }
+    }
+
+    fn row(&self, item: Option<&Item>) -> Result<Option<Row>, StoreError> {
+        let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(None) };
+        match Row::read(self.inner.format, item)? {
+            Some(row) => Ok(Some(row)),
+            None => Err(StoreError::foreign(format!(
+                "{}: the row is another thing than a lease",
+                self.inner.place
+            ))),
+        }
+    }
+
+    /// Waits a little before the next attempt; or gives up, if that can't help or there is no time left.
+    async fn pause_or(&self, error: StoreError, deadline: Tick) -> Result<(), StoreError> {
+        const PAUSE: Duration = Duration::from_millis(25);
+        if !error.is_passing() || self.inner.clock.held().after(PAUSE) >= deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
+
+    fn failed<E>(
+        &self,
+        call: Call,
+        error: &aws_sdk_dynamodb::error::SdkError<E, aws_sdk_dynamodb::config::http::HttpResponse>,
+    ) -> StoreError
+    where
+        E: aws_sdk_dynamodb::error::ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        failed(&self.inner.place, call, error)
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("place", &self.inner.place)
+            .field("format", &self.inner.format)
+            .finish_non_exhaustive()
+    }
+}
+
+fn values(expressions: &Expressions) -> Option<Item> {
+    Some(expressions.values.clone().into_iter().collect())
+}
+
+fn place(client: &Client, config: &DynamoConfig) -> Place {
+    let region = client.config().region().map_or("an unknown region", |region| region.as_ref());
+    Place { table: config.table.clone(), region: region.to_owned(), endpoint: config.endpoint.clone() }
+}

@@ -1,0 +1,331 @@
+//! Who may take what: the peers' own rule, without I/O and without a clock.
+//!
+//! A row is free when nobody has it, or when its counter has not changed for a full failover time that this worker itself has
+//! watched. Each worker wants its even share, of what is free first; only if nothing is free does it steal from the worker that
+//! has most.
+
+use super::row::Row;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tenure_core::Tick;
+
+/// Since when each row has been as it is, as far as this worker has seen.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(crate) struct Watch {
+    seen: BTreeMap<String, Seen>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    row: Row,
+    /// No earlier than the end of the read that first showed it so, on the waiter's time line.
+    since: Tick,
+}
+
+impl Watch {
+    /// Notes what a read that has ended by `now` has shown.
+    pub(crate) fn look(&mut self, now: Tick, rows: &[Row]) {
+        let mut earlier = std::mem::take(&mut self.seen);
+        for row in rows {
+            let since = match earlier.remove(row.key()) {
+                // An eviction by a8m/lease leaves the counter alone; but then nobody has the row.
+                Some(seen) if seen.row.is_same(row) => seen.since,
+                _ => now,
+            };
+            self.seen.insert(row.key().to_owned(), Seen { row: row.clone(), since });
+        }
+    }
+
+    /// When `row` will have been silent for that long.
+    fn silent_at(&self, row: &Row, failover: Duration) -> Option<Tick> {
+        let seen = self.seen.get(row.key()).filter(|seen| seen.row.is_same(row))?;
+        Some(seen.since.after(failover))
+    }
+
+    /// When the next of the rows that others have will have been silent for that long, if nothing happens.
+    pub(crate) fn next_silence(
+        &self,
+        now: Tick,
+        failover: Duration,
+        held: &BTreeSet<String>,
+    ) -> Option<Tick> {
+        let theirs = self.seen.values().filter(|seen| seen.row.holder().is_some());
+        let theirs = theirs.filter(|seen| !held.contains(seen.row.key()));
+        theirs.map(|seen| seen.since.after(failover)).filter(|at| *at > now).min()
+    }
+}
+
+/// Why a row may be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Nobody has it.
+    Free,
+    /// Whoever has it was silent for too long.
+    Expired,
+    /// Whoever has it has too many.
+    Stolen,
+}
+
+/// What one worker knows when it chooses.
+#[derive(Debug)]
+pub(crate) struct View<'v> {
+    pub(crate) me: &'v str,
+    /// What this worker holds, or is about to.
+    pub(crate) held: &'v BTreeSet<String>,
+    pub(crate) rows: &'v [Row],
+    pub(crate) watch: &'v Watch,
+    pub(crate) now: Tick,
+    pub(crate) failover: Duration,
+    pub(crate) most: usize,
+    pub(crate) steal: usize,
+}
+
+impl View<'_> {
+    /// Why the row can be had without stealing it, if it can.
+    fn availability(&self, row: &Row) -> Option<Why> {
+        if row.holder().is_none() {
+            return Some(Why::Free);
+        }
+        let silent_at = self.watch.silent_at(row, self.failover)?;
+        (self.now >= silent_at).then_some(Why::Expired)
+    }
+
+    /// What to take now. `lots` decides among equals.
+    pub(crate) fn choose(&self, lots: u64) -> Vec<(Row, Why)> {
+        let mut lots = Lots(lots);
+        let mut available = Vec::new();
+        let mut of_others: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| !self.held.contains(row.key())) {
+            match (self.availability(row), row.owner().or_else(|| row.holder())) {
+                (Some(why), _) => available.push((row, why)),
+                (None, Some(owner)) if owner != self.me => of_others.entry(owner).or_default().push(row),
+                // An earlier start of the same name had it: it isn't ours before it expires.
+                (None, _) => {}
+            }
+        }
+        let mine = self.held.len();
+        let workers = of_others.len() + 1;
+        let target = self.rows.len().div_ceil(workers).min(self.most);
+        let needed = target.saturating_sub(mine);
+        if !available.is_empty() || needed == 0 {
+            lots.shuffle(&mut available);
+            return available.into_iter().take(needed).map(|(row, why)| (row.clone(), why)).collect();
+        }
+        let Some(most) = of_others.values().map(Vec::len).max() else { return Vec::new() };
+        let mut victims: Vec<Vec<&Row>> = of_others.into_values().filter(|rows| rows.len() == most).collect();
+        lots.shuffle(&mut victims);
+        // One that is being handed over goes its own way.
+        let victim = victims.into_iter().next().unwrap_or_default();
+        let mut rows: Vec<&Row> = victim.into_iter().filter(|row| row.handing_over().is_none()).collect();
+        lots.shuffle(&mut rows);
+        let over = most.saturating_sub(target);
+        // Where all others have their share exactly and two are wanting here, one of theirs is too much.
+        let count = if over == 0 && most >= target && needed > 1 { 1 } else { needed.min(over) };
+        rows.into_iter().take(count.min(self.steal)).map(|row| (row.clone(), Why::Stolen)).collect()
+    }
+}
+
+/// Numbers that look random, from a seed (SplitMix64).
+struct Lots(u64);
+
+impl Lots {
+    fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn shuffle<T>(&mut self, values: &mut [T]) {
+        for end in (1..values.len()).rev() {
+            let other = self.draw() % (end as u64 + 1);
+            values.swap(end, usize::try_from(other).unwrap_or(0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: silence is counted from the end of the read that first showed a row so, for each spelling of a change; the even
+    //! share, with and without free rows, with a limit; stealing from the most loaded only, as many as allowed, and never for
+    //! ever; rows of an earlier start of the same name; a simulated fleet comes to rest evenly.
+    use super::super::change::Change;
+    use super::super::format::Format;
+    use super::super::row::Fields;
+    use super::*;
+
+    const FAILOVER: Duration = Duration::from_secs(10);
+
+    fn row(key: &str, owner: Option<&str>) -> Row {
+        let row = Row::new(Format::kcl(), key, Fields::new()).unwrap();
+        owner.map_or(row.clone(), |owner| Change::take(Format::kcl(), &row, owner).after)
+    }
+
+    fn rows(owners: &[Option<&str>]) -> Vec<Row> {
+        owners.iter().enumerate().map(|(n, owner)| row(&format!("k{n:03}"), *owner)).collect()
+    }
+
+    fn secs(seconds: u64) -> Tick {
+        Tick(0).after(Duration::from_secs(seconds))
+    }
+
+    /// What `me` takes at `now` of rows that it first saw at 0.
+    fn choice(rows: &[Row], now: Tick, most: usize, steal: usize) -> Vec<(Row, Why)> {
+        let mut watch = Watch::default();
+        watch.look(secs(0), rows);
+        let held =
+            rows.iter().filter(|row| row.owner() == Some("me")).map(|row| row.key().to_owned()).collect();
+        let view = View { me: "me", held: &held, rows, watch: &watch, now, failover: FAILOVER, most, steal };
+        view.choose(7)
+    }
+
+    #[test]
+    fn silence_is_counted_from_the_read_that_first_showed_it() {
+        let (mut watch, first) = (Watch::default(), row("a", Some("w")));
+        let (none, at) = (BTreeSet::new(), |watch: &Watch, row| watch.silent_at(row, FAILOVER));
+        watch.look(secs(5), std::slice::from_ref(&first));
+        assert_eq!(at(&watch, &first), Some(secs(15)));
+        watch.look(secs(9), std::slice::from_ref(&first));
+        assert_eq!(at(&watch, &first), Some(secs(15)), "the same still");
+        assert_eq!(watch.next_silence(secs(9), FAILOVER, &none), Some(secs(15)));
+        assert_eq!(watch.next_silence(secs(15), FAILOVER, &none), None);
+        assert_eq!(watch.next_silence(secs(9), FAILOVER, &["a".to_owned()].into()), None);
+        let renewed = Change::renew(Format::kcl(), &first, &Default::default()).after;
+        watch.look(secs(14), std::slice::from_ref(&renewed));
+        assert_eq!(at(&watch, &renewed), Some(secs(24)));
+        assert_eq!(at(&watch, &first), None, "what is no more, is not silent");
+        // The same counter with another owner is another thing too.
+        let mut moved = renewed.clone();
+        moved.owner = Some(crate::item::text("v"));
+        watch.look(secs(20), &[moved.clone()]);
+        assert_eq!(at(&watch, &moved), Some(secs(30)));
+        // A row that was away for a look has been seen anew.
+        watch.look(secs(22), &[]);
+        watch.look(secs(23), &[moved.clone()]);
+        assert_eq!(at(&watch, &moved), Some(secs(33)));
+    }
+
+    #[test]
+    fn what_is_free_or_silent_is_taken_up_to_the_even_share() {
+        let free = rows(&[None; 5]);
+        assert_eq!(choice(&free, secs(0), usize::MAX, 1).len(), 5);
+        assert_eq!(choice(&free, secs(0), 2, 1).len(), 2);
+        let others = rows(&[Some("v"), Some("v"), Some("me"), None, None, Some("w")]);
+        let taken = choice(&others, secs(9), usize::MAX, 1);
+        assert_eq!(taken.len(), 1, "two each");
+        assert!(taken.iter().all(|(row, why)| *why == Why::Free && row.owner().is_none()));
+        let silent = choice(&others, secs(10), usize::MAX, 1);
+        assert_eq!(silent.len(), 5, "all others were silent for a failover time");
+        assert!(choice(&[], secs(0), 9, 1).is_empty());
+    }
+
+    #[test]
+    fn only_from_the_most_loaded_is_stolen_and_only_when_nothing_is_free() {
+        let owners = |text: &'static str| text.split(' ').map(Some).collect::<Vec<_>>();
+        let stolen = |text, steal| {
+            let rows = rows(&owners(text));
+            let taken = choice(&rows, secs(1), usize::MAX, steal);
+            assert!(taken.iter().all(|(_, why)| *why == Why::Stolen));
+            taken.iter().filter_map(|(row, _)| row.owner().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        assert_eq!(stolen("v v v v w w", 1), ["v"]);
+        assert_eq!(stolen("v v v v w w", 9), ["v", "v"], "no more than what is over the share");
+        assert_eq!(stolen("v v v v v v", 9), ["v", "v", "v"]);
+        assert_eq!(stolen("v v w w", 9).len(), 1, "each has two, and there are none here");
+        assert_eq!(stolen("me v v", 9), [""; 0], "one is wanting here, and nobody has too many");
+        assert_eq!(stolen("me me v v v", 9), [""; 0]);
+        assert_eq!(stolen("v", 9), [""; 0], "more workers than leases");
+        let some_free = rows(&[Some("v"), Some("v"), Some("v"), Some("v"), None]);
+        let taken = choice(&some_free, secs(1), usize::MAX, 9);
+        assert_eq!(taken.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [Why::Free]);
+        let full = rows(&owners("v v v v"));
+        assert!(choice(&full, secs(1), 0, 9).is_empty(), "no room");
+    }
+
+    #[test]
+    fn one_that_is_handed_over_is_not_stolen() {
+        let mut all = rows(&[Some("v"), Some("v"), Some("v"), Some("v")]);
+        for row in &mut all {
+            row.checkpoint_owner = Some(crate::item::text("u"));
+        }
+        assert!(choice(&all, secs(1), usize::MAX, 9).is_empty());
+        assert_eq!(choice(&all, secs(10), usize::MAX, 9).len(), 4, "but what is silent is silent");
+    }
+
+    #[test]
+    fn what_an_earlier_start_of_the_same_name_left_is_taken_when_it_is_silent() {
+        let left = [row("a", Some("me"))];
+        let mut watch = Watch::default();
+        watch.look(secs(0), &left);
+        let held = BTreeSet::new();
+        let view = |now| View {
+            me: "me",
+            held: &held,
+            rows: &left,
+            watch: &watch,
+            now,
+            failover: FAILOVER,
+            most: 9,
+            steal: 9,
+        };
+        assert!(view(secs(9)).choose(1).is_empty());
+        assert_eq!(view(secs(10)).choose(1), [(left[0].clone(), Why::Expired)]);
+    }
+
+    #[test]
+    fn a_fleet_comes_to_rest_evenly_and_lots_decide_which() {
+        for (leases, workers, lots) in [(10, 3, 1), (10, 4, 2), (7, 7, 3), (5, 8, 4), (100, 6, 5)] {
+            let names: Vec<String> = (0..workers).map(|n| format!("w{n}")).collect();
+            let mut all = rows(&vec![Some("w0"); leases]);
+            let mut calm = 0;
+            for round in 0..leases * workers + 2 {
+                let me = &names[round % workers];
+                let held: BTreeSet<String> = all
+                    .iter()
+                    .filter(|row| row.owner() == Some(me))
+                    .map(|row| row.key().to_owned())
+                    .collect();
+                let mut watch = Watch::default();
+                watch.look(secs(0), &all);
+                let view = View {
+                    me,
+                    held: &held,
+                    rows: &all,
+                    watch: &watch,
+                    now: secs(1),
+                    failover: FAILOVER,
+                    most: leases,
+                    steal: 1,
+                };
+                let taken = view.choose(lots + round as u64);
+                calm = if taken.is_empty() { calm + 1 } else { 0 };
+                for (stolen, _) in taken {
+                    let slot = all.iter_mut().find(|row| row.key() == stolen.key()).unwrap();
+                    *slot = Change::take(Format::kcl(), slot, me).after;
+                }
+            }
+            assert!(calm >= workers, "{leases} leases, {workers} workers: something moves still");
+            let mut counts =
+                names.iter().map(|name| all.iter().filter(|row| row.owner() == Some(name)).count());
+            assert!(counts.all(|count| count <= leases.div_ceil(workers)), "{leases} over {workers}");
+        }
+        let free = rows(&[None; 20]);
+        let picks = |lots| {
+            let (held, watch) = (BTreeSet::new(), Watch::default());
+            let view = View {
+                me: "me",
+                held: &held,
+                rows: &free,
+                watch: &watch,
+                now: secs(0),
+                failover: FAILOVER,
+                most: 3,
+                steal: 1,
+            };
+            view.choose(lots).into_iter().map(|(row, _)| row.key().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(picks(1), picks(1));
+        assert_ne!(picks(1), picks(2));
+    }
+}

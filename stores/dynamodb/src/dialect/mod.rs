@@ -1,0 +1,3 @@
+//! Record layouts that other programs read and write too.
+
+pub mod kcl;

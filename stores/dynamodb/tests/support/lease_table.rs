@@ -1,0 +1,50 @@
+//! Lease tables as the KCL and a8m have them, and rows in them as those programs write them.
+
+use super::{client, endpoint, unique};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenure_dynamodb::DynamoConfig;
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::aws_sdk_dynamodb::config::Builder;
+use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb::kcl::{Format, Table};
+use tenure_testkit::RealClock;
+
+pub(crate) fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+pub(crate) fn number(digits: &str) -> AttributeValue {
+    AttributeValue::N(digits.to_owned())
+}
+
+pub(crate) fn service() -> Client {
+    Client::from_conf(client(&endpoint()).build())
+}
+
+/// A new table.
+pub(crate) async fn lease_table(what: &str, format: Format) -> Table {
+    let name = unique(what);
+    let config = super::config(&name);
+    Table::create_table(&config, Arc::new(RealClock::new())).await.unwrap();
+    open(client(&endpoint()), &name, format).await
+}
+
+/// The table of that name, by a client of these settings.
+pub(crate) async fn open(client: Builder, name: &str, format: Format) -> Table {
+    let client = Client::from_conf(client.build());
+    let clock = Arc::new(RealClock::new());
+    Table::with_client(&client, DynamoConfig::new(name), format, clock).await.unwrap()
+}
+
+/// Writes a row as another program may.
+pub(crate) async fn put(table: &str, row: &[(&str, AttributeValue)]) {
+    let item = row.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    service().put_item().table_name(table).set_item(Some(item)).send().await.unwrap();
+}
+
+/// A row as it stands there.
+pub(crate) async fn item(table: &str, key: &str) -> Option<BTreeMap<String, AttributeValue>> {
+    let request = service().get_item().table_name(table).key("leaseKey", text(key)).consistent_read(true);
+    request.send().await.unwrap().item.map(|item| item.into_iter().collect())
+}
