@@ -16,7 +16,7 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::lease_table::{item, lease_table, number, open, put, service, text};
+use support::lease_table::{item, lease_table, name_of, number, open, put, service, text};
 use support::stub::{Fate, Stub};
 use support::{client, config, make, unique};
 use tenure_core::ErrorKind;
@@ -94,7 +94,7 @@ async fn each_change_is_conditional_and_leaves_the_users_fields_alone() {
         let free = table.read("a").await.unwrap().unwrap();
         assert!(free.holder().is_none() && keeps_all(&free), "{free:?}");
         assert_eq!(free.counter(), if format == Format::a8m() { 5 } else { 6 });
-        let stored = item(&table_name(&table), "a").await.unwrap();
+        let stored = item(&name_of(&table), "a").await.unwrap();
         let owner = stored.get("leaseOwner");
         assert_eq!(owner, (format != Format::kcl()).then(|| text("NULL")).as_ref());
         table.delete(&free).await.unwrap();
@@ -105,15 +105,10 @@ async fn each_change_is_conditional_and_leaves_the_users_fields_alone() {
     }
 }
 
-fn table_name(table: &Table) -> String {
-    let shown = format!("{table:?}");
-    shown.split("table: \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned()
-}
-
 #[tokio::test]
 async fn rows_are_read_as_the_peers_write_them() {
     let table = lease_table("kcl-peers", Format::kcl()).await;
-    let name = table_name(&table);
+    let name = name_of(&table);
     let shard = [
         ("leaseKey", text("shard-1")),
         ("leaseCounter", number("41")),
@@ -154,7 +149,7 @@ async fn rows_are_read_as_the_peers_write_them() {
 #[tokio::test]
 async fn what_the_kcl_hands_over_goes_to_the_next_one() {
     let table = lease_table("kcl-handoff", Format::kcl()).await;
-    let name = table_name(&table);
+    let name = name_of(&table);
     let row = [("leaseKey", text("a")), ("leaseCounter", number("7")), ("leaseOwner", text("next"))];
     put(&name, &[&row[..], &[("checkpointOwner", text("me"))]].concat()).await;
     let handing = table.read("a").await.unwrap().unwrap();
@@ -177,14 +172,14 @@ async fn a_table_of_many_pages_is_read_to_its_end() {
     let listing = table.list().await.unwrap();
     assert_eq!((listing.rows.len(), listing.foreign.len()), (30, 0));
     assert!(listing.rows.is_sorted_by(|a, b| a.key() < b.key()));
-    let page = service().scan().table_name(table_name(&table)).send().await.unwrap();
+    let page = service().scan().table_name(name_of(&table)).send().await.unwrap();
     assert!(page.last_evaluated_key().is_some(), "there was more than one page");
 }
 
 #[tokio::test]
 async fn lost_answers_are_resolved_by_what_stands_there() {
     let there = lease_table("kcl-lost", Format::kcl()).await;
-    let name = table_name(&there);
+    let name = name_of(&there);
     for lost in [Fate::AnswerLost, Fate::RequestLost, Fate::refusal(500, "InternalServerError", "sorry")] {
         let writes = Arc::new(AtomicUsize::new(0));
         let (counted, fate) = (Arc::clone(&writes), lost.clone());
@@ -215,7 +210,7 @@ async fn lost_answers_are_resolved_by_what_stands_there() {
 #[tokio::test]
 async fn a_lost_answer_is_not_taken_for_won_when_another_won() {
     let there = lease_table("kcl-lost-other", Format::kcl()).await;
-    let name = table_name(&there);
+    let name = name_of(&there);
     let row = there.create("a", Fields::new()).await.unwrap();
     let other = Arc::new(there.clone());
     let first = Arc::new(AtomicUsize::new(0));
@@ -237,7 +232,7 @@ async fn a_lost_answer_is_not_taken_for_won_when_another_won() {
 #[tokio::test]
 async fn a_client_of_ones_own_will_do() {
     let table = lease_table("kcl-client", Format::kcl()).await;
-    let name = table_name(&table);
+    let name = name_of(&table);
     let own = Client::from_conf(client(&support::endpoint()).build());
     let clock = Arc::new(RealClock::new());
     let config = tenure_dynamodb::DynamoConfig::new(&name);

@@ -48,3 +48,9 @@ pub(crate) async fn item(table: &str, key: &str) -> Option<BTreeMap<String, Attr
     let request = service().get_item().table_name(table).key("leaseKey", text(key)).consistent_read(true);
     request.send().await.unwrap().item.map(|item| item.into_iter().collect())
 }
+
+/// What the table is called.
+pub(crate) fn name_of(table: &Table) -> String {
+    let shown = format!("{table:?}");
+    shown.split("table: \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned()
+}
