@@ -8,6 +8,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     reason = "tests fail by panicking, also in what they share"
 )]
 
@@ -245,7 +246,7 @@ async fn lost_answers_cost_nothing() {
     let writes = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&writes);
     let stub = Stub::start(move |action, _| match action {
-        "UpdateItem" if counted.fetch_add(1, Ordering::SeqCst) % 2 == 0 => Fate::AnswerLost,
+        "UpdateItem" if counted.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => Fate::AnswerLost,
         _ => Fate::Through,
     })
     .await;

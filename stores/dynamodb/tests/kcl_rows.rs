@@ -186,7 +186,7 @@ async fn lost_answers_are_resolved_by_what_stands_there() {
         let stub = Stub::start(move |action, _| {
             // Every other write goes wrong.
             let is_write = ["PutItem", "UpdateItem", "DeleteItem"].contains(&action);
-            if is_write && counted.fetch_add(1, Ordering::SeqCst) % 2 == 0 {
+            if is_write && counted.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
                 fate.clone()
             } else {
                 Fate::Through

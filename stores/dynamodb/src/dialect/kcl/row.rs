@@ -237,7 +237,7 @@ mod tests {
             for (name, value) in every_type() {
                 assert_eq!(row.fields().get(&name), Some(&value));
             }
-            let is_spelled = row.item().get(LEASE_OWNER).is_some();
+            let is_spelled = row.item().contains_key(LEASE_OWNER);
             assert_eq!(is_spelled, format.unowned == Unowned::Null);
             assert_eq!(row.fields().contains_key("checkpoint"), format.is_kcl());
         }
