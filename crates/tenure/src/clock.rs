@@ -66,8 +66,9 @@ pub(crate) fn instance() -> u64 {
     high.rotate_left(32) ^ low
 }
 
-/// A new UUID, as text.
-pub(crate) fn uuid() -> String {
+/// A new UUID of version 4, as text: lower case, with hyphens.
+#[must_use]
+pub fn uuid() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 

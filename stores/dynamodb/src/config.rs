@@ -1,5 +1,6 @@
 //! Which table, how it is reached, and how it is used.
 
+use crate::dialect::Dialect;
 use std::fmt;
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -79,6 +80,7 @@ impl DynamoConfig {
                     let plain_text = yes(&name, &value)?;
                     config.plain_text(plain_text)
                 }
+                "dialect" => return Err(Dialect::is_no_store(&value)),
                 other => {
                     return Err(bad(format!(
                         "a DynamoDB store has no option {other:?}; there are region, namespace, endpoint, profile, \
@@ -148,6 +150,16 @@ impl DynamoConfig {
         DynamoConfig { one_region: Some(region.into()), ..self }
     }
 
+    /// That nothing is said of what a client of the caller's own has already.
+    pub(crate) fn check_bare(&self) -> Result<(), StoreError> {
+        if self.region.is_some() || self.endpoint.is_some() || self.profile.is_some() {
+            return Err(StoreError::invalid(
+                "a client has a region, an endpoint and credentials of its own; leave them out of the configuration",
+            ));
+        }
+        Ok(())
+    }
+
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let bad = |text: String| Err(StoreError::invalid(text));
         let DynamoConfig { table, namespace, .. } = self;
@@ -200,7 +212,7 @@ fn check_endpoint(endpoint: &str, plain_text: bool) -> Result<(), StoreError> {
     }
 }
 
-fn yes(name: &str, value: &str) -> Result<bool, StoreError> {
+pub(crate) fn yes(name: &str, value: &str) -> Result<bool, StoreError> {
     match value {
         "yes" => Ok(true),
         "no" => Ok(false),

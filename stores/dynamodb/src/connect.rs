@@ -6,7 +6,7 @@ use aws_config::meta::region::RegionProviderChain;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Region, StalledStreamProtectionConfig};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Builder, Region, StalledStreamProtectionConfig};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use std::time::Duration;
@@ -41,17 +41,20 @@ pub(crate) async fn connect(config: &DynamoConfig) -> Result<Client, StoreError>
     Ok(Client::new(&loaded))
 }
 
-/// The same client as the store needs it.
+/// The same client as the store needs it: one that notes the service's dates.
+pub(crate) fn harnessed(client: &Client, timeout: Duration, dates: Dates) -> Client {
+    Client::from_conf(once(client, timeout).interceptor(dates).build())
+}
+
+/// The settings of the same client, but that it asks once and waits for no longer than `timeout`.
 ///
 /// Without retries: one that comes after a lost answer would be refused by the first one's effect and hide it. Whoever asks the
 /// store repeats what can be repeated, within what is left of the lease.
-pub(crate) fn harnessed(client: &Client, timeout: Duration, dates: Dates) -> Client {
+pub(crate) fn once(client: &Client, timeout: Duration) -> Builder {
     let timeouts = TimeoutConfig::builder().operation_timeout(timeout).connect_timeout(timeout).build();
     let config = client.config().to_builder();
-    let config = config
+    config
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts)
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
-        .interceptor(dates);
-    Client::from_conf(config.build())
 }

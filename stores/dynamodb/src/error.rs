@@ -4,6 +4,7 @@
 //! write. Texts name the table and the remedy. The service's own words are repeated only where they can't hold what was
 //! signed.
 
+use crate::layout::Layout;
 use crate::table::Place;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
@@ -45,7 +46,8 @@ fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: 
     let said = message.unwrap_or("no more was said");
     match code {
         "ResourceNotFoundException" => StoreError::unavailable(format!(
-            "{place}: there is no such table; check its name and its region, or create it with `tenure doctor --create-table`"
+            "{place}: there is no such table; check its name and its region, or {}",
+            place.layout.creation
         )),
         "ProvisionedThroughputExceededException"
         | "ThrottlingException"
@@ -54,7 +56,8 @@ fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: 
             "{place}: throttled ({code}); raise the table's capacity, or bill it on demand"
         )),
         "AccessDeniedException" => StoreError::invalid(format!(
-            "{place}: access denied; the role needs the actions of the crate's docs/iam-policy.json on this table ({said})"
+            "{place}: access denied; the role needs {} on this table ({said})",
+            place.layout.actions
         )),
         "ExpiredTokenException" | "ExpiredToken" => StoreError::unavailable(format!(
             "{place}: the credentials have expired; renew them (aws sso login, or a new session token)"
@@ -72,8 +75,9 @@ fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: 
             "{place}: the service's clock and this host's are too far apart ({code}); set this host's clock"
         )),
         "ItemCollectionSizeLimitExceededException" => StoreError::unavailable(format!(
-            "{place}: the namespace has reached 10 GB, the limit of a table with local indexes; remove the indexes, or old \
-             records with `tenure gc`"
+            "{place}: what has the same HASH key has reached 10 GB, the limit of a table with local indexes; remove the \
+             indexes, or {}",
+            place.layout.removal
         )),
         "TransactionConflictException" | "TransactionInProgressException" => StoreError::unavailable(
             format!("{place}: a transaction is under way on the same item; nothing was written"),
@@ -106,10 +110,9 @@ fn is_about_keys(said: &str) -> bool {
 }
 
 pub(crate) fn wrong_keys(place: &Place, found: &str) -> String {
-    format!(
-        "{place}: the table's keys are not tenure's, a HASH key \"namespace\" and a RANGE key \"key\", both of type S \
-         ({found}); name another table, or create one with `tenure doctor --create-table`"
-    )
+    let Layout { whose, creation, .. } = place.layout;
+    let keys = place.layout.described();
+    format!("{place}: the table's keys are not {whose}, {keys} ({found}); name another table, or {creation}")
 }
 
 /// The request never left this host, or was not even made.

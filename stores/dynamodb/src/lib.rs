@@ -110,6 +110,7 @@ mod dialect;
 mod error;
 mod guard;
 mod item;
+mod layout;
 mod read;
 mod store;
 mod table;
@@ -118,5 +119,5 @@ mod write;
 /// The SDK, for clients of one's own and for guarded transactions.
 pub use aws_sdk_dynamodb;
 pub use config::DynamoConfig;
-pub use dialect::kcl;
+pub use dialect::{Dialect, kcl, tabletheory};
 pub use store::DynamoStore;

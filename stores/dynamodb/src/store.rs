@@ -4,6 +4,7 @@ use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed};
 use crate::dates::Dates;
 use crate::item::{self, Item};
+use crate::layout::Layout;
 use crate::table::{self, Place};
 use crate::{guard, read, write};
 use aws_sdk_dynamodb::Client;
@@ -62,11 +63,7 @@ impl DynamoStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
         config.check()?;
-        if config.region.is_some() || config.endpoint.is_some() || config.profile.is_some() {
-            return Err(StoreError::invalid(
-                "a client has a region, an endpoint and credentials of its own; leave them out of the configuration",
-            ));
-        }
+        config.check_bare()?;
         Self::start(client, config, clock).await
     }
 
@@ -81,7 +78,7 @@ impl DynamoStore {
     pub async fn create_table(config: &DynamoConfig) -> Result<bool, StoreError> {
         config.check()?;
         let client = connect(config).await?;
-        let place = place(&client, config);
+        let place = place(&client, config, Layout::native());
         let clock = Dates::new(Arc::new(NoClock));
         table::create(&harnessed(&client, config.timeout, clock), &place).await
     }
@@ -89,7 +86,7 @@ impl DynamoStore {
     async fn start(client: &Client, config: DynamoConfig, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let dates = Dates::new(clock);
         let client = harnessed(client, config.timeout, dates.clone());
-        let place = place(&client, &config);
+        let place = place(&client, &config, Layout::native());
         let table = table::examine(&client, &place, config.one_region.as_deref()).await?;
         // The answer to that was the first to tell the service's time, if it tells it at all.
         let dates = (config.attested_ages && dates.at_least().is_some()).then_some(dates);
@@ -124,9 +121,11 @@ impl DynamoStore {
     }
 }
 
-fn place(client: &Client, config: &DynamoConfig) -> Place {
+/// Where `client` finds the table, which has that layout.
+pub(crate) fn place(client: &Client, config: &DynamoConfig, layout: Layout) -> Place {
     let region = client.config().region().map_or("an unknown region", |region| region.as_ref());
-    Place { table: config.table.clone(), region: region.to_owned(), endpoint: config.endpoint.clone() }
+    let (table, endpoint) = (config.table.clone(), config.endpoint.clone());
+    Place { table, region: region.to_owned(), endpoint, layout }
 }
 
 /// Where nothing is dated.

@@ -1,7 +1,7 @@
 //! The table: whether it is fit for leases, and how it is made.
 
 use crate::error::{Call, failed, wrong_keys};
-use crate::item::{KEY, NAMESPACE};
+use crate::layout::Layout;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::DateTime;
 use aws_sdk_dynamodb::types::{
@@ -18,6 +18,7 @@ pub(crate) struct Place {
     pub(crate) table: String,
     pub(crate) region: String,
     pub(crate) endpoint: Option<String>,
+    pub(crate) layout: Layout,
 }
 
 impl fmt::Display for Place {
@@ -60,7 +61,8 @@ fn check_keys(place: &Place, table: &TableDescription) -> Result<(), StoreError>
         })
         .collect();
     let text = Some(&ScalarAttributeType::S);
-    if found == [(NAMESPACE, &KeyType::Hash, text), (KEY, &KeyType::Range, text)] {
+    let meant = place.layout.keys();
+    if found.iter().copied().eq(meant.iter().map(|(name, role)| (&**name, role, text))) {
         return Ok(());
     }
     let shown: Vec<String> = found
@@ -115,8 +117,8 @@ pub(crate) async fn create(client: &Client, place: &Place) -> Result<bool, Store
     let missing =
         |error| StoreError::invalid(format!("{place}: the request to create it can't be made ({error})"));
     let mut request = client.create_table().table_name(&place.table).billing_mode(BillingMode::PayPerRequest);
-    for (name, role) in [(NAMESPACE, KeyType::Hash), (KEY, KeyType::Range)] {
-        let part = KeySchemaElement::builder().attribute_name(name).key_type(role).build();
+    for (name, role) in place.layout.keys() {
+        let part = KeySchemaElement::builder().attribute_name(&name).key_type(role).build();
         let kind = AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S);
         request =
             request.key_schema(part.map_err(missing)?).attribute_definitions(kind.build().map_err(missing)?);
@@ -165,7 +167,7 @@ mod tests {
     use aws_sdk_dynamodb::types::builders::TableDescriptionBuilder;
 
     fn place() -> Place {
-        Place { table: "jobs".into(), region: "eu-west-1".into(), endpoint: None }
+        Place { table: "jobs".into(), region: "eu-west-1".into(), endpoint: None, layout: Layout::native() }
     }
 
     fn table(keys: &[(&str, KeyType, ScalarAttributeType)]) -> TableDescriptionBuilder {

@@ -5,6 +5,7 @@
 
 pub(crate) mod lease_table;
 pub(crate) mod stub;
+pub(crate) mod tabletheory;
 
 use aws_smithy_types::body::SdkBody;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -71,6 +71,15 @@ impl Stub {
         std::mem::take(&mut *self.asked.lock().unwrap()).len()
     }
 
+    /// All requests of this action since the last [`Stub::take`].
+    pub(crate) fn requests(&self, action: &str) -> Vec<Request> {
+        let asked = self.asked.lock().unwrap();
+        let is_of = |request: &&Request| {
+            header(&request.0, "x-amz-target").is_some_and(|name| name.ends_with(action))
+        };
+        asked.iter().filter(is_of).cloned().collect()
+    }
+
     /// The last request.
     pub(crate) fn last(&self) -> Request {
         self.asked.lock().unwrap().last().cloned().expect("there was a request")

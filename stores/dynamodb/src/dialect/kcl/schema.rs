@@ -2,12 +2,25 @@
 
 use super::row::LEASE_KEY;
 use crate::error::{Call, failed};
+use crate::layout::Layout;
 use crate::table::{Place, await_active, check_regions, check_status};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use tenure_core::StoreError;
+
+/// What the table is like, and what a remedy names.
+pub(crate) fn layout() -> Layout {
+    Layout {
+        whose: "those of the KCL's leases",
+        hash: LEASE_KEY.to_owned(),
+        range: None,
+        actions: "the actions GetItem, PutItem, UpdateItem, DeleteItem, Scan and DescribeTable",
+        creation: "create one as your other programs with these leases do",
+        removal: "old rows",
+    }
+}
 
 /// Looks at the table.
 pub(crate) async fn examine(

@@ -10,6 +10,7 @@ use crate::connect::{connect, harnessed};
 use crate::dates::Dates;
 use crate::error::{Call, failed};
 use crate::item::{Item, text};
+use crate::store;
 use crate::table::Place;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
@@ -440,6 +441,5 @@ fn values(expressions: &Expressions) -> Option<Item> {
 }
 
 fn place(client: &Client, config: &DynamoConfig) -> Place {
-    let region = client.config().region().map_or("an unknown region", |region| region.as_ref());
-    Place { table: config.table.clone(), region: region.to_owned(), endpoint: config.endpoint.clone() }
+    store::place(client, config, schema::layout())
 }

@@ -1,0 +1,87 @@
+//! Claims that nobody waits for, though they may have landed: the answer was lost, or the future was dropped.
+
+use super::error::LeaseKey;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// More than can matter: each is over when its lease would have been.
+const MOST: usize = 1024;
+
+/// Claims of this process that nobody waits for, by key and token, with their expiry. Whoever finds one of them in the way
+/// takes it up: nobody believes in it.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans(Mutex<BTreeMap<(LeaseKey, String), i64>>);
+
+impl Orphans {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<(LeaseKey, String), i64>> {
+        // No code that can panic runs under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it was one of them. It is none any more.
+    pub(crate) fn take(&self, key: &LeaseKey, token: &str) -> bool {
+        self.all().remove(&(key.clone(), token.to_owned())).is_some()
+    }
+
+    /// A claim that becomes one of them unless it is closed.
+    pub(crate) fn claim(&self, key: &LeaseKey, token: &str, expires_at: i64) -> Claim<'_> {
+        Claim { orphans: self, what: Some(((key.clone(), token.to_owned()), expires_at)) }
+    }
+}
+
+/// A claim whose outcome isn't known yet.
+pub(crate) struct Claim<'o> {
+    orphans: &'o Orphans,
+    what: Option<((LeaseKey, String), i64)>,
+}
+
+impl Claim<'_> {
+    /// It is known what became of it.
+    pub(crate) fn close(mut self) {
+        self.what = None;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let Some((claim, expires_at)) = self.what.take() else { return };
+        let mut all = self.orphans.all();
+        all.insert(claim, expires_at);
+        if all.len() > MOST {
+            let first = all.iter().min_by_key(|(_, expires_at)| **expires_at).map(|(claim, _)| claim.clone());
+            first.map(|first| all.remove(&first));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a claim that isn't closed is found once, by its key and token; there are never too many.
+    use super::*;
+
+    fn key(pk: &str) -> LeaseKey {
+        LeaseKey { pk: pk.into(), sk: "LOCK".into() }
+    }
+
+    #[test]
+    fn what_is_left_open_is_found_once() {
+        let orphans = Orphans::default();
+        drop(orphans.claim(&key("a"), "t", 5));
+        orphans.claim(&key("b"), "u", 5).close();
+        assert!(
+            !orphans.take(&key("b"), "u") && !orphans.take(&key("a"), "u") && !orphans.take(&key("b"), "t")
+        );
+        assert!(orphans.take(&key("a"), "t"));
+        assert!(!orphans.take(&key("a"), "t"));
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let orphans = Orphans::default();
+        for n in 0..=MOST {
+            drop(orphans.claim(&key(&n.to_string()), "t", 10_000 - i64::try_from(n).unwrap()));
+        }
+        assert_eq!(orphans.all().len(), MOST);
+        assert!(orphans.take(&key("0"), "t") && !orphans.take(&key(&MOST.to_string()), "t"));
+    }
+}

@@ -1,0 +1,172 @@
+//! Tables and managers of TableTheory's leases, and ways to spoil them.
+
+use super::{client, endpoint};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tenure_core::{Clock, Wall};
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::{
+    BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+};
+use tenure_dynamodb::aws_sdk_dynamodb::config::{Builder, ConfigBag, Intercept, RuntimeComponents};
+use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
+use tenure_dynamodb::aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use tenure_dynamodb::tabletheory::{Manager, Options};
+use tenure_testkit::{Lost, ManualClock};
+
+pub(crate) const TABLE: &str = "tenure-tabletheory";
+
+/// A second in 2023 at which nothing is rounded.
+pub(crate) const START: u64 = 1_700_000_000;
+
+/// A client without anything between.
+pub(crate) fn plain() -> Client {
+    Client::from_conf(client(&endpoint()).build())
+}
+
+/// Makes a table with these keys if it isn't there.
+pub(crate) async fn make_table(table: &str, keys: [&str; 2]) {
+    let mut request = plain().create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
+    for (name, role) in keys.into_iter().zip([KeyType::Hash, KeyType::Range]) {
+        let kind = AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S);
+        let part = KeySchemaElement::builder().attribute_name(name).key_type(role);
+        request = request.attribute_definitions(kind.build().unwrap()).key_schema(part.build().unwrap());
+    }
+    if let Err(error) = request.send().await {
+        let error = error.into_service_error();
+        assert!(error.is_resource_in_use_exception(), "{error:?}");
+    }
+}
+
+/// A clock at [`START`].
+pub(crate) fn clock() -> Arc<ManualClock> {
+    let clock = Arc::new(ManualClock::new());
+    clock.set_wall(Wall(START * 1000));
+    clock
+}
+
+/// Tokens that no other test of this run has: "…-1", "…-2" and so on, in the shape of UUIDs.
+pub(crate) fn token() -> String {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let (process, last) = (std::process::id(), LAST.fetch_add(1, Ordering::SeqCst));
+    format!("{process:08x}-0000-4000-8000-{last:012x}")
+}
+
+/// A manager by that client.
+pub(crate) fn manager(client: Builder, options: Options, clock: Arc<dyn Clock>) -> Manager {
+    Manager::with_client(&Client::from_conf(client.build()), options, clock, token).unwrap()
+}
+
+/// The item's keys.
+pub(crate) fn keys(pk: &str, sk: &str) -> Vec<(String, AttributeValue)> {
+    [("pk", pk), ("sk", sk)].map(|(name, text)| (name.to_owned(), AttributeValue::S(text.to_owned()))).into()
+}
+
+/// The item as it is, in order.
+pub(crate) async fn item(pk: &str, sk: &str) -> Option<BTreeMap<String, AttributeValue>> {
+    let request = plain().get_item().table_name(TABLE).consistent_read(true);
+    let answer = request.set_key(Some(keys(pk, sk).into_iter().collect())).send().await.unwrap();
+    answer.item.map(|item| item.into_iter().collect())
+}
+
+/// Puts attributes of the item to what a hand would: none removes one.
+pub(crate) async fn spoil(pk: &str, sk: &str, attributes: &[(&str, Option<AttributeValue>)]) {
+    for (name, value) in attributes {
+        let request = plain().update_item().table_name(TABLE);
+        let request = request.set_key(Some(keys(pk, sk).into_iter().collect()));
+        let request = request.expression_attribute_names("#a", *name);
+        let request = match value {
+            Some(value) => {
+                request.update_expression("SET #a = :a").expression_attribute_values(":a", value.clone())
+            }
+            None => request.update_expression("REMOVE #a"),
+        };
+        request.send().await.unwrap();
+    }
+}
+
+/// Loses requests that write, or their answers, when told to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Losing(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    next: Option<Lost>,
+    answer_is_lost: bool,
+}
+
+impl Losing {
+    pub(crate) fn lose_next(&self, lost: Lost) {
+        self.0.lock().unwrap().next = Some(lost);
+    }
+}
+
+impl Intercept for Losing {
+    fn name(&self) -> &'static str {
+        "losing"
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let target = context.request().headers().get("x-amz-target").unwrap_or_default();
+        if ["PutItem", "UpdateItem", "DeleteItem"].iter().any(|write| target.ends_with(write)) {
+            let mut state = self.0.lock().unwrap();
+            match state.next.take() {
+                Some(Lost::Request) => return Err("the request is lost".into()),
+                Some(Lost::Answer) => state.answer_is_lost = true,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_before_deserialization(
+        &self,
+        _: &BeforeDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        // A manager that is tested so makes one request after the other.
+        match std::mem::take(&mut self.0.lock().unwrap().answer_is_lost) {
+            true => Err("the answer is lost".into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Notes what is asked for: the action, and the body without what is the same in all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Bodies(Arc<Mutex<Vec<(String, serde_json::Value)>>>);
+
+impl Bodies {
+    /// Those since the last call.
+    pub(crate) fn take(&self) -> Vec<(String, serde_json::Value)> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Intercept for Bodies {
+    fn name(&self) -> &'static str {
+        "bodies"
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let target = context.request().headers().get("x-amz-target").unwrap_or_default();
+        let action = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let body = context.request().body().bytes().unwrap_or_default();
+        self.0.lock().unwrap().push((action, serde_json::from_slice(body)?));
+        Ok(())
+    }
+}
