@@ -12,15 +12,16 @@ pub(crate) fn steps(names: &[String], servers: &Rc<Servers>) -> Result<Vec<Step>
     let benches = choose(&targets, names)?;
     println!("{}", machine());
     // Only what is measured on a server needs one.
-    let needs_server = |bench: &Target| bench.package == "tenure-dynamodb";
+    let needs_server = |bench: &Target| bench.needs.iter().any(|feature| feature == "dynamodb");
     let mut steps = Vec::new();
     if benches.iter().any(|bench| needs_server(bench)) {
-        steps.extend([services::fetch(), servers.start()]);
+        steps.extend(services::fetch());
+        steps.extend([services::fetch_for_benches(), servers.start()]);
     }
-    steps.extend(benches.into_iter().map(|bench| {
+    for bench in benches {
         let step = step(bench);
-        if needs_server(bench) { servers.known_to(step) } else { step }
-    }));
+        steps.push(if needs_server(bench) { servers.known_to(step)? } else { step });
+    }
     Ok(steps)
 }
 

@@ -1,6 +1,8 @@
-//! The servers that tests need: fetched if they are missing, started on loopback at a port of their own, stopped by id.
+//! The servers that tests need, and the programs that share them: fetched if they are missing, started on loopback at a port of their own, stopped by id.
 
 mod dynamodb;
+mod maven;
+mod peers;
 
 use crate::step::Step;
 use std::path::{Path, PathBuf};
@@ -44,22 +46,35 @@ pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
 /// The steps; with `run`, servers that end when `Servers` is dropped.
 pub(crate) fn steps(asked: Asked) -> Result<(Vec<Step>, Option<Rc<Servers>>), String> {
     match asked {
-        Asked::Up => Ok((vec![fetch(), Step::check("up", up)], None)),
+        Asked::Up => {
+            let mut steps = Vec::from(fetch());
+            steps.push(Step::check("up", up));
+            Ok((steps, None))
+        }
         Asked::Down => Ok((vec![Step::check("down", down)], None)),
         Asked::Run(words) => {
             let servers = Servers::new()?;
-            let mut steps = vec![fetch(), servers.start()];
+            let mut steps = Vec::from(fetch());
+            steps.push(servers.start());
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]);
-            steps.push(servers.known_to(Step::command(&words[0], command)));
+            steps.push(servers.known_to(Step::command(&words[0], command))?);
             Ok((steps, Some(servers)))
         }
     }
 }
 
-/// Fetches what is missing of them.
-pub(crate) fn fetch() -> Step {
-    Step::check("DynamoDB Local is fetched", dynamodb::fetch)
+/// Fetches what is missing of them, and of their partners in tests.
+pub(crate) fn fetch() -> [Step; 2] {
+    [
+        Step::check("DynamoDB Local is fetched", || dynamodb::LIBRARY.fetch()),
+        Step::check("the KCL is fetched", || peers::KCL.fetch()),
+    ]
+}
+
+/// Fetches what only benches compare with.
+pub(crate) fn fetch_for_benches() -> Step {
+    Step::check("AWS's lock client is fetched", || peers::LOCK_CLIENT.fetch())
 }
 
 /// The servers of one run of steps. They end when this is dropped, however the steps ended.
@@ -85,15 +100,19 @@ impl Servers {
     }
 
     /// The step with what it takes to find them.
-    pub(crate) fn known_to(&self, step: Step) -> Step {
-        environment(self.port).into_iter().fold(step, |step, (name, value)| step.env(name, &value))
+    pub(crate) fn known_to(&self, step: Step) -> Result<Step, String> {
+        let all = environment(self.port)?;
+        Ok(all.into_iter().fold(step, |step, (name, value)| step.env(name, &value)))
     }
 }
 
-fn environment(port: u16) -> Vec<(&'static str, String)> {
+fn environment(port: u16) -> Result<Vec<(&'static str, String)>, String> {
     let mut all = vec![(ENDPOINT, format!("http://127.0.0.1:{port}"))];
     all.extend(CREDENTIALS.map(|(name, value)| (name, value.to_owned())));
-    all
+    for peer in [peers::KCL, peers::LOCK_CLIENT] {
+        all.push((peer.variable, peer.class_path()?));
+    }
+    Ok(all)
 }
 
 /// A server that ends with this value.
@@ -187,7 +206,7 @@ fn up() -> Result<(), String> {
         }
     };
     println!("DynamoDB Local listens; for tests and the command line:\n");
-    environment(port).iter().for_each(|(name, value)| println!("export {name}={value}"));
+    environment(port)?.iter().for_each(|(name, value)| println!("export {name}='{value}'"));
     Ok(())
 }
 
@@ -223,12 +242,14 @@ mod tests {
     #[test]
     fn a_step_is_told_where_they_listen() {
         let servers = Servers::new().unwrap();
-        let step = servers.known_to(Step::command("tests", Command::new("true"))).to_string();
+        let step = servers.known_to(Step::command("tests", Command::new("true"))).unwrap().to_string();
         assert!(
             step.contains(&format!("TENURE_TEST_DYNAMODB='http://127.0.0.1:{}'", servers.port)),
             "{step}"
         );
         assert!(step.contains("AWS_EC2_METADATA_DISABLED='true'"), "{step}");
+        assert!(step.contains("services/kcl-3.5.1-program:/"), "a program before its library: {step}");
+        assert!(step.contains("services/lock-client-1.4.0/*'"), "{step}");
     }
 
     #[test]

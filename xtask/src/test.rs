@@ -20,17 +20,17 @@ const SHIPPED: &str = "tenure-cli";
 /// The steps, the quick ones first.
 pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     let packages = packages()?;
-    let mut steps = vec![
-        Step::check("tools", have_tools),
-        services::fetch(),
+    let mut steps = vec![Step::check("tools", have_tools)];
+    steps.extend(services::fetch());
+    steps.extend([
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::check("no bugs shipped", no_bugs_shipped),
         Step::check("no hidden tests", no_hidden_tests),
         Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    ];
+    ]);
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
     steps.push(servers.start());
-    steps.push(servers.known_to(Step::cargo("tests", &["test", "--workspace"])));
+    steps.push(servers.known_to(Step::cargo("tests", &["test", "--workspace"]))?);
     let targets = || packages.iter().flat_map(|package| &package.targets);
     steps.extend(targets().filter(|t| t.kind == Kind::Test && !t.needs.is_empty()).flat_map(needy_test));
     steps.extend(targets().filter(|t| t.kind == Kind::Example).map(example));

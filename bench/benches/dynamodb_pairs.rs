@@ -14,7 +14,7 @@
     reason = "a benchmark that can't run says so by panicking"
 )]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../../stores/dynamodb/tests/support/mod.rs"]
 mod support;
 
 use std::future::Future;

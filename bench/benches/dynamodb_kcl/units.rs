@@ -1,0 +1,44 @@
+//! A fleet of ours: its units, and one worker of it.
+
+use crate::{TTL, support};
+use std::collections::BTreeMap;
+use tenure::dynamodb::DynamoStore;
+use tenure::fleet::{Fleet, NewUnit};
+use tenure::{AnyStore, HolderId, clock};
+
+const TABLE: &str = "tenure-bench";
+
+async fn open(endpoint: &str, namespace: &str) -> Fleet {
+    let config = support::config(TABLE).endpoint(endpoint).namespace(namespace);
+    let store = DynamoStore::open(config, clock::system()).await.unwrap();
+    Fleet::new(AnyStore::new(store), "bench").unwrap()
+}
+
+/// A fleet with so many units, past the relay.
+pub(crate) async fn create(namespace: &str, count: usize) -> Fleet {
+    support::make(TABLE).await;
+    let fleet = open(&support::endpoint(), namespace).await;
+    fleet.create_all((0..count).map(|n| NewUnit::named(format!("{n:05}")))).await.unwrap();
+    fleet
+}
+
+/// How many units each worker has by the records.
+pub(crate) async fn owners(fleet: &Fleet) -> BTreeMap<String, usize> {
+    let mut owners = BTreeMap::new();
+    for holder in fleet.list().await.unwrap().units.into_iter().filter_map(|unit| unit.holder) {
+        *owners.entry(holder.holder.as_str().to_owned()).or_default() += 1;
+    }
+    owners
+}
+
+/// Works until standard input ends.
+pub(crate) async fn work(endpoint: &str, namespace: &str, id: &str) {
+    let fleet = open(endpoint, namespace).await;
+    let worker = fleet.join().ttl(TTL).holder(HolderId::new(id).unwrap()).start().unwrap();
+    let body = worker.run(|unit| async move { unit.cancelled().await });
+    let ended = tokio::task::spawn_blocking(|| std::io::stdin().lines().count());
+    tokio::select! {
+        _ = ended => {}
+        _ = body => {}
+    }
+}
