@@ -4,6 +4,7 @@ use crate::library::Table;
 use crate::support::unique;
 use crate::{WORKERS, units};
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tenure::fleet::Fleet;
@@ -54,8 +55,19 @@ impl Crew {
             }
         };
         // They end with their input, so none outlives this program.
-        self.workers.push((id.clone(), command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()));
+        self.workers
+            .push((id.clone(), command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()));
         id
+    }
+
+    /// Waits until those that were started last work.
+    pub(crate) fn await_ready(&mut self, last: usize) {
+        let first = self.workers.len() - last;
+        for (id, process) in &mut self.workers[first..] {
+            let mut line = String::new();
+            BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+            assert!(line.starts_with("ready"), "{id} says {line:?}");
+        }
     }
 
     /// Kills the worker that has been there the longest, and tells its name.

@@ -67,6 +67,7 @@ async fn relay() -> Relay {
 /// What a crew with all its workers asks for; and, if so wished, what becomes of it when workers die and come.
 async fn measure(mut crew: Crew, leases: usize, moves: bool) -> (Counted, Vec<String>) {
     (0..WORKERS).for_each(|_| drop(crew.start()));
+    crew.await_ready(WORKERS);
     crew.even(Duration::from_secs(180)).await.expect("even at first");
     // Until what a start brings with it is over.
     tokio::time::sleep(TTL + TTL / 3).await;

@@ -36,6 +36,7 @@ pub(crate) async fn work(endpoint: &str, namespace: &str, id: &str) {
     let fleet = open(endpoint, namespace).await;
     let worker = fleet.join().ttl(TTL).holder(HolderId::new(id).unwrap()).start().unwrap();
     let body = worker.run(|unit| async move { unit.cancelled().await });
+    println!("ready");
     let ended = tokio::task::spawn_blocking(|| std::io::stdin().lines().count());
     tokio::select! {
         _ = ended => {}
