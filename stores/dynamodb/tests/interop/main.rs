@@ -1,16 +1,18 @@
-//! Real processes of the Kinesis Client Library on one lease table, and what they make of each other.
+//! Real processes of the Kinesis Client Library and of ours on one lease table.
 //!
-//! Plan: workers join and share evenly; half of them are killed with SIGKILL and the others take over everything, evenly; one
-//! stops; throughout, no lease has two believers for longer than the dialect's own rule allows, counters grow from each holder to
+//! Plan: one of each joins, then another of each, and they share evenly; one of each is killed with SIGKILL and the others take
+//! over everything, evenly; one stops, of ours in one story, of theirs in the other, and the last has all; throughout, no lease has two believers for longer than the dialect's own rule allows, counters grow from each holder to
 //! the next, and attributes that are nobody's business stay as they were. The checker of all that is checked itself.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     reason = "tests fail by panicking, also in what they share"
 )]
 
 mod belief;
+mod ours;
 mod party;
 #[path = "../support/mod.rs"]
 mod support;
@@ -198,7 +200,18 @@ async fn story(kinds: [Start; 4]) {
     assert_eq!(rest(table.items().await), rest((0..LEASES).map(lease)), "what is not theirs is as it was");
 }
 
+fn ours(id: &str, terms: &Terms) -> Party {
+    ours::start("theirs_goes_on_alone", id, terms)
+}
+
 #[tokio::test]
-async fn processes_of_the_library_share_a_table_by_themselves() {
-    story([Party::kcl; 4]).await;
+async fn theirs_goes_on_alone() {
+    if !ours::worked().await {
+        story([ours, Party::kcl, Party::kcl, ours]).await;
+    }
+}
+
+#[tokio::test]
+async fn ours_goes_on_alone() {
+    story([Party::kcl, ours, ours, Party::kcl]).await;
 }

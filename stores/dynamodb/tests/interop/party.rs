@@ -12,6 +12,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The time that every process of this machine shares, in ns.
+#[allow(clippy::disallowed_methods, reason = "what several processes believed when is compared by one clock")]
 pub(crate) fn monotonic() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     u64::try_from(time.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
@@ -50,7 +51,8 @@ impl Party {
         Party::start(id, command.stderr(Stdio::null()))
     }
 
-    fn start(id: &str, command: &mut Command) -> Party {
+    /// A process that says what it takes and loses.
+    pub(crate) fn start(id: &str, command: &mut Command) -> Party {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let output = process.stdout.take().unwrap();
         let heard: Arc<(Mutex<Vec<Said>>, Condvar)> = Arc::default();
