@@ -74,6 +74,7 @@ pub enum Bug {
     WeightIgnored,
     AuditForgotten,
     BoardTrusted,
+    OnePageListed,
 }
 
 impl Bug {
@@ -144,6 +145,7 @@ impl Bug {
         Bug::WeightIgnored,
         Bug::AuditForgotten,
         Bug::BoardTrusted,
+        Bug::OnePageListed,
     ];
 
     /// Those that only fleets can have.
@@ -164,6 +166,7 @@ impl Bug {
         Bug::WeightIgnored,
         Bug::AuditForgotten,
         Bug::BoardTrusted,
+        Bug::OnePageListed,
     ];
 
     /// What goes wrong.
@@ -250,6 +253,7 @@ impl Bug {
             Bug::WeightIgnored => "a plan by weight takes all units for equally heavy",
             Bug::AuditForgotten => "nobody lists anything unless the board has changed",
             Bug::BoardTrusted => "a board that can't be read is taken to be as it was",
+            Bug::OnePageListed => "the first page of a listing is taken for all of it",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }

@@ -31,6 +31,7 @@ const PEERS: &[(&str, Bug)] = &[
     ("less", Bug::LostIsStillMine),
     ("etcd-11456", Bug::OwnSessionForeign),
     ("client-go-728", Bug::LapseVacates),
+    ("fleet-a8m-one-page", Bug::OnePageListed),
 ];
 
 #[test]

@@ -38,3 +38,12 @@ fn every_published_bug_is_met_and_survived() {
         }
     }
 }
+
+/// a8m/lease scans one page of its table, and what is on the next ones is nobody's.
+#[test]
+fn a_fleet_that_is_listed_in_many_pages_is_seen_whole() {
+    let scenario = Some("fleet-a8m-one-page".into());
+    let report = run(&Options { scenario, worlds: 40, hours: 1e9, ..Options::default() }).unwrap();
+    assert!(report.failure.is_none(), "{report}");
+    assert!(report.tenures > 2_000 && report.fault_count() > 5_000, "{report}");
+}

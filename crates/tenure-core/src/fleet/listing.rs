@@ -19,7 +19,6 @@ use crate::vigil::Verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-const PAGE: usize = 1000;
 /// The longest time between two audits of one worker.
 const MOST_BETWEEN_AUDITS: Duration = Duration::from_secs(3600);
 
@@ -131,7 +130,7 @@ impl Worker {
         listing.ask_at = None;
         let fleet = &self.options.fleet;
         let prefix = if listing.at_units { fleet.unit_prefix() } else { fleet.worker_prefix() };
-        let op = Op::List { prefix, after: listing.after.clone(), limit: PAGE };
+        let op = Op::List { prefix, after: listing.after.clone(), limit: self.options.page.max(1) };
         self.send(Errand::List(self.lists), op);
     }
 
@@ -139,7 +138,7 @@ impl Worker {
         let Some(mut listing) = self.listing.take_if(|listing| listing.number == number) else { return };
         match result {
             Ok(Answer::Listed(page)) => {
-                let is_last = page.len() < PAGE;
+                let is_last = page.len() < self.options.page.max(1) || self.has_bug(Bug::OnePageListed);
                 listing.after = page.last().map(|listed| listed.key.clone());
                 for Listed { key, stored } in page {
                     match stored {

@@ -24,6 +24,13 @@ pub struct Options {
     pub drain: Duration,
     /// Whether the store hints at changes: then nothing is polled for.
     pub push: bool,
+    /// How many records are listed at a time: [`Options::PAGE`] is good; worlds that test this take fewer.
+    pub page: usize,
+}
+
+impl Options {
+    /// How many records are listed at a time.
+    pub const PAGE: usize = 1000;
 }
 
 /// Names what a user asks about a unit, in the answer to it. Chosen by the user, never used twice.

@@ -148,8 +148,13 @@ impl Yard {
             about: Metadata::new(),
             instance: 1000 + index as u64,
         };
-        let options =
-            Options { fleet: self.name.clone(), about, drain: Duration::from_secs(5), push: self.store.push };
+        let options = Options {
+            fleet: self.name.clone(),
+            about,
+            drain: Duration::from_secs(5),
+            push: self.store.push,
+            page: Options::PAGE,
+        };
         let machine = Worker::new(identity, Rules::default(), options).unwrap();
         self.posts.push(Post { machine, up: true, valid: Tick(0), works: BTreeMap::new() });
         self.order(index, FleetCommand::Join);

@@ -70,6 +70,7 @@ impl World {
             about: self.about(index),
             drain: self.ttl.part(2),
             push: self.spec.push,
+            page: self.scenario.page,
         };
         let Ok(machine) = Worker::new(identity, rules, options) else { return };
         let post = &mut self.posts[index];

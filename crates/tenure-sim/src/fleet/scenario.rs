@@ -46,6 +46,8 @@ pub(crate) struct Scenario {
     pub(crate) about: &'static str,
     pub(crate) posts: usize,
     pub(crate) units: usize,
+    /// How many records the store lists at a time.
+    pub(crate) page: usize,
     /// The most units that a worker takes.
     pub(crate) room: u64,
     /// A fifth of the units need a label, which two thirds of the workers have.
@@ -96,6 +98,7 @@ const USUAL: Scenario = Scenario {
     about: "five workers, twelve units, the usual faults",
     posts: 5,
     units: 12,
+    page: 1000,
     room: u64::MAX,
     labels: false,
     weighs: false,
@@ -233,6 +236,15 @@ pub(crate) const ALL: &[Scenario] = &[
         chaos: 5,
         calm: 100,
         rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-a8m-one-page",
+        about: "a fleet is listed in many pages (a8m/lease looks at the first one only)",
+        units: 16,
+        page: 3,
+        mail: false,
+        deeds: &[Deed::Churn, Deed::Untold, Deed::Death, Deed::Leave],
         ..USUAL
     },
     Scenario {

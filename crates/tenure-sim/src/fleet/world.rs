@@ -241,7 +241,8 @@ impl World {
             self.at(self.t + self.per_mille(12_000), What::Deed);
             return;
         }
-        let found = invariants::c1::little(&self.posts, &self.checks, self.ttl, self.scenario.rate);
+        let audit = self.pages_of(&self.fleet.worker_prefix()) + self.pages_of(&self.fleet.unit_prefix());
+        let found = invariants::c1::little(&self.posts, &self.checks, audit, self.ttl, self.scenario.rate);
         self.checks.check(self.t, Rule::C1, found);
         self.rounds_left -= 1;
         if self.rounds_left == 0 {
@@ -249,6 +250,12 @@ impl World {
         } else {
             self.begin_chaos();
         }
+    }
+
+    /// How many pages it takes to list all of `prefix`.
+    fn pages_of(&self, prefix: &str) -> u64 {
+        let records = self.store.keys().filter(|(key, _)| key.as_str().starts_with(prefix)).count();
+        (records / self.scenario.page + 1) as u64
     }
 
     /// Whether a fault of calls befalls this one.

@@ -160,7 +160,8 @@ impl WorkerBuilder {
         };
         let push = store.capabilities().watch;
         let name = self.fleet.name().clone();
-        let options = Options { fleet: name.clone(), about: self.about, drain: self.drain, push };
+        let options =
+            Options { fleet: name.clone(), about: self.about, drain: self.drain, push, page: Options::PAGE };
         let machine = Machine::new(identity, self.rules, options)?;
         let (commands, receiver) = mpsc::unbounded_channel();
         let (listen, listening) = watch::channel(false);

@@ -9,7 +9,8 @@ use crate::clock::MILLI;
 use tenure_core::Ttl;
 
 /// At the end of a calm: what was asked for while everything was settled.
-pub(crate) fn little(posts: &[Post], checks: &Checks, ttl: Ttl, rate: u64) -> Result<(), String> {
+/// `audit` is how many pages it takes to list all.
+pub(crate) fn little(posts: &[Post], checks: &Checks, audit: u64, ttl: Ttl, rate: u64) -> Result<(), String> {
     let ttls = checks.settled_time / (ttl.millis() * MILLI);
     // Three looks a ttl by the fastest clock; each time that it settles may cost one more.
     let looks = ttls * 3 * (1_000_000 + rate) / 1_000_000 + ttls / 2 + 12;
@@ -19,8 +20,8 @@ pub(crate) fn little(posts: &[Post], checks: &Checks, ttl: Ttl, rate: u64) -> Re
             post.index, post.settled_reads
         ));
     }
-    // An audit is two pages, and there is one in 7.5 ttls at the most by a fast clock.
-    let pages = 2 * (ttls / 5 + 2 + posts.len() as u64);
+    // There is one audit in 7.5 ttls at the most by a fast clock.
+    let pages = audit * (ttls / 5 + 2 + posts.len() as u64);
     if checks.settled_lists > pages {
         return Err(format!("{} pages were listed in {ttls} ttls that were settled", checks.settled_lists));
     }
