@@ -13,7 +13,8 @@ use std::time::Duration;
 #[command(name = "tenure", version, after_help = exit::HELP, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Args {
     /// Where the leases are kept: sqlite:PATH (shared by the processes of one host), memory:, or
-    /// dynamodb://TABLE?region=REGION&namespace=NAME
+    /// dynamodb://TABLE?region=REGION&namespace=NAME. With &dialect=tabletheory, `run` shares the table with TableTheory's
+    /// leases, of which KEY is the partition key
     #[arg(long, short, global = true, env = "TENURE_STORE", hide_env_values = true, value_name = "URL")]
     #[arg(default_value = "sqlite:leases.db")]
     pub(crate) store: String,
@@ -48,7 +49,8 @@ pub(crate) enum Verb {
 ///
 /// CMD finds in its environment: TENURE_KEY; TENURE_FENCE, a number that grows with each holder of KEY, for resources that
 /// can refuse an older one; TENURE_DEADLINE, until when the lease was good when CMD started, in milliseconds since 1970
-/// (an estimate: it is prolonged while CMD runs).
+/// (an estimate: it is prolonged while CMD runs). TableTheory's leases (dialect=tabletheory) have no fence, so there is no
+/// TENURE_FENCE then.
 ///
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once
 /// and leaves the lease to expire.

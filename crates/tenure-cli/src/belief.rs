@@ -52,8 +52,8 @@ pub(crate) fn outlook_of_unit(unit: &Unit, lead: Lead, dark: &Dark) -> Outlook {
     judged(left, revoked, || unit.loss().is_some(), lead, dark)
 }
 
-/// How it looks for ranges, which end by their time only.
-pub(crate) fn outlook_of_ranges(left: Duration, lead: Lead) -> Outlook {
+/// How it looks for what can't be withdrawn, and ends by its time only: ranges, and leases in another layout.
+pub(crate) fn outlook_by_time(left: Duration, lead: Lead) -> Outlook {
     judged(left, false, || true, lead, &Dark::default())
 }
 

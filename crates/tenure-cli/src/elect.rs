@@ -10,6 +10,7 @@ use crate::run::{Ended, about, attend};
 use crate::say;
 use crate::signals::Signals;
 use crate::stores::{Missing, Url};
+use crate::tenancy::Native;
 use crate::watchdog::Lead;
 use hook::Hook;
 use std::sync::Arc;
@@ -71,7 +72,7 @@ async fn terms(leases: &Leases, plan: &meant::Run, signals: &mut Signals) -> Res
                 return Err(failure);
             }
         };
-        let ended = attend(leases, guard, plan, &keeper, signals).await?;
+        let ended = attend(Native { leases, guard }, plan, &keeper, signals).await?;
         match &ended {
             Ended::Done(status) => return Ok(Last { status: *status, at_once: false }),
             Ended::Signalled(signal) => return Err(Failure::by_signal(*signal)),

@@ -17,6 +17,9 @@ mod say;
 mod signals;
 mod sim;
 mod stores;
+#[cfg(feature = "dynamodb")]
+mod tabletheory;
+mod tenancy;
 mod terminal;
 mod text;
 mod view;

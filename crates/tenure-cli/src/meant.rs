@@ -36,7 +36,8 @@ impl args::Run {
             (false, None) => Patience::Forever,
         };
         Ok(Run {
-            key: free_key(&self.key)?,
+            // Whether it is one of tenure's own matters where tenure keeps its own.
+            key: key(&self.key)?,
             patience,
             ttl: ttl(self.ttl)?,
             grace: self.grace,

@@ -1,6 +1,6 @@
 //! `tenure range`: one command for those keys of a range that nobody else works on.
 
-use crate::belief::outlook_of_ranges;
+use crate::belief::outlook_by_time;
 use crate::exit::{self, Failure};
 use crate::keeper::{Keeper, asked_now};
 use crate::meant;
@@ -75,7 +75,7 @@ async fn attend(
         }
     };
     let lead = keeper.lead();
-    let standing = || (guard.remaining(), outlook_of_ranges(guard.remaining(), lead));
+    let standing = || (guard.remaining(), outlook_by_time(guard.remaining(), lead));
     match overseen.see(standing, plan.duration, plan.grace, keeper, signals).await {
         Over::Ended(status, why) => {
             keeper.dismiss();

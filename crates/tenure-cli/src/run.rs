@@ -1,22 +1,27 @@
 //! `tenure run`: one command under one lease.
 
-use crate::belief::{Dark, outlook};
+use crate::belief::Dark;
 use crate::exit::{self, Failure};
 use crate::keeper::{Keeper, asked_now};
 use crate::meant::{self, Patience};
 use crate::overseer::{Given, Over, Overseen, Why};
 use crate::process::{self, shell_status};
-use crate::say;
 use crate::signals::Signals;
 use crate::stores::{Missing, Url};
+use crate::tenancy::{Native, Tenancy};
 use crate::text::date;
 use crate::watchdog::Lead;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use tenure::{AcquireError, Clock, ErrorKind, Guard, Leases, StoreError};
+use tenure::{AcquireError, Clock, ErrorKind, Leases, StoreError, reserved};
 
 pub(crate) async fn run(url: &Url, plan: meant::Run) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
+    #[cfg(feature = "dynamodb")]
+    if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::TableTheory)? {
+        return crate::tabletheory::run(rest, plan).await;
+    }
+    reserved::check(&plan.key)?;
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
@@ -39,8 +44,9 @@ pub(crate) async fn run(url: &Url, plan: meant::Run) -> Result<u8, Failure> {
     result.map(|ending| ending.status)
 }
 
-struct Ending {
-    status: u8,
+/// How a verb ends.
+pub(crate) struct Ending {
+    pub(crate) status: u8,
     /// The user does not want to wait for anything.
     at_once: bool,
 }
@@ -73,12 +79,7 @@ async fn under_lease(
             return Err(refusal(plan, error));
         }
     };
-    match attend(leases, guard, plan, keeper, signals).await? {
-        Ended::Done(status) => Ok(Ending { status, at_once: false }),
-        Ended::AtOnce(signal) => Ok(Ending { status: Failure::by_signal(signal).code, at_once: true }),
-        Ended::Signalled(signal) => Err(Failure::by_signal(signal)),
-        ended => Err(Failure::new(exit::LOST, ended.lost(&plan.key))),
-    }
+    attend(Native { leases, guard }, plan, keeper, signals).await?.ending(&plan.key)
 }
 
 /// How a command under a lease came to its end.
@@ -99,6 +100,16 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
+    /// How the verb ends then, when nothing more is to be tried.
+    pub(crate) fn ending(self, key: &tenure::Key) -> Result<Ending, Failure> {
+        match self {
+            Ended::Done(status) => Ok(Ending { status, at_once: false }),
+            Ended::AtOnce(signal) => Ok(Ending { status: Failure::by_signal(signal).code, at_once: true }),
+            Ended::Signalled(signal) => Err(Failure::by_signal(signal)),
+            ended => Err(Failure::new(exit::LOST, ended.lost(key))),
+        }
+    }
+
     /// Why it was stopped, in words.
     pub(crate) fn lost(&self, key: &tenure::Key) -> String {
         let stopped = |why: &str| format!("{key}: {why}; the command was stopped");
@@ -131,77 +142,74 @@ pub(crate) fn about(key: &tenure::Key, error: StoreError) -> Failure {
     if is_named { failure } else { Failure::new(failure.code, format!("{key}: {}", failure.text)) }
 }
 
-/// Runs the command under `guard`, sees to it that it is over before the lease is, and gives the lease up.
+/// Runs the command under a lease, sees to it that it is over before the lease is, and gives the lease up.
 pub(crate) async fn attend(
-    leases: &Leases,
-    guard: Guard,
+    tenancy: impl Tenancy,
     plan: &meant::Run,
     keeper: &Arc<Keeper>,
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
-    let overseen = match start(leases, &guard, plan, keeper) {
+    let overseen = match start(&tenancy, plan, keeper) {
         Ok(overseen) => overseen,
         Err(failure) => {
             keeper.dismiss();
-            guard.release().await;
+            tenancy.release().await;
             return Err(failure);
         }
     };
     let (lead, dark) = (keeper.lead(), Dark::default());
-    let standing = || (guard.remaining(), outlook(&guard, lead, &dark));
+    let standing = || (tenancy.remaining(), tenancy.outlook(lead, &dark));
     match overseen.see(standing, plan.ttl, plan.grace, keeper, signals).await {
         Over::Ended(status, why) => {
             keeper.dismiss();
-            conclude(guard, plan, status, why).await
+            conclude(tenancy, plan, status, why).await
         }
         // Nothing is known of the command, which may still be at work: the lease must expire.
         Over::AtOnce(signal) => {
-            guard.lapse().await;
+            tenancy.lapse().await;
             Ok(Ended::AtOnce(signal))
         }
         Over::Stuck => {
-            guard.lapse().await;
+            tenancy.lapse().await;
             Ok(Ended::Stuck)
         }
     }
 }
 
-fn start(
-    leases: &Leases,
-    guard: &Guard,
-    plan: &meant::Run,
-    keeper: &Arc<Keeper>,
-) -> Result<Overseen, Failure> {
+fn start(tenancy: &impl Tenancy, plan: &meant::Run, keeper: &Arc<Keeper>) -> Result<Overseen, Failure> {
     let asked_at = asked_now();
-    let left = guard.remaining();
+    let left = tenancy.remaining();
     keeper.prolong(asked_at, left);
     let mut command = Command::new(&plan.command.program);
     command.args(&plan.command.arguments);
-    command.env("TENURE_KEY", guard.key().as_str());
-    command.env("TENURE_FENCE", guard.fence().to_string());
-    let deadline = u128::from(leases.clock().now().wall.0) + left.as_millis();
+    command.env("TENURE_KEY", plan.key.as_str());
+    match tenancy.fence() {
+        Some(fence) => command.env("TENURE_FENCE", fence.to_string()),
+        // That of a command around this one would be of another lease.
+        None => command.env_remove("TENURE_FENCE"),
+    };
+    let deadline = u128::from(tenancy.wall().0) + left.as_millis();
     command.env("TENURE_DEADLINE", deadline.to_string());
     let overseen = Overseen::start(command, Given::Terminal, keeper, plan.grace)?;
-    if !guard.is_held() {
+    if !tenancy.is_held() {
         overseen.kill();
     }
     Ok(overseen)
 }
 
 async fn conclude(
-    guard: Guard,
+    tenancy: impl Tenancy,
     plan: &meant::Run,
     status: std::io::Result<ExitStatus>,
     why: Option<Why>,
 ) -> Result<Ended, Failure> {
-    let held = guard.is_held();
-    let loss = if held || guard.is_revoked() { None } else { Some(guard.lost().await) };
+    let loss = tenancy.loss().await;
     // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
-    let _known = tokio::time::timeout(plan.ttl, guard.release()).await;
+    let _known = tokio::time::timeout(plan.ttl, tenancy.release()).await;
     match (why, loss) {
         (Some(Why::Signal(signal)), _) => Ok(Ended::Signalled(signal)),
         (Some(Why::Revoked), _) => Ok(Ended::Withdrawn),
-        (_, Some(loss)) => Ok(Ended::Lost(say::loss(&loss))),
+        (_, Some(loss)) => Ok(Ended::Lost(loss)),
         (Some(Why::Losing), None) => Ok(Ended::Lost("the lease could not be renewed in time".to_owned())),
         (None, None) => {
             let status = status.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;

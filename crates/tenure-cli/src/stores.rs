@@ -4,6 +4,8 @@ use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(feature = "dynamodb")]
+use tenure::dynamodb::Dialect;
 use tenure::registry::{Opening, Registry};
 use tenure::{AnyStore, Clock};
 
@@ -75,6 +77,14 @@ impl Url {
             Url::Sqlite(path) => Some(path),
             Url::Memory | Url::Service(_) => None,
         }
+    }
+
+    /// What follows `dynamodb:`, if this is a table in the layout of that dialect.
+    #[cfg(feature = "dynamodb")]
+    pub(crate) fn of_dialect(&self, wanted: Dialect) -> Result<Option<&str>, Failure> {
+        let Url::Service(url) = self else { return Ok(None) };
+        let Some(rest) = url.strip_prefix("dynamodb:") else { return Ok(None) };
+        Ok(Dialect::of_url(rest)?.filter(|dialect| *dialect == wanted).map(|_| rest))
     }
 
     /// As it may be shown.

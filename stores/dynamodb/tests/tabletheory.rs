@@ -94,7 +94,7 @@ impl Tenant for Process {
     type Lease = Lease;
 
     async fn try_acquire(&self, key: &str) -> Result<Lease, Refusal> {
-        self.manager.acquire_key(&format!("{}/{key}", self.prefix), TTL).await.map_err(refusal)
+        self.manager.acquire(&format!("{}/{key}", self.prefix), TTL).await.map_err(refusal)
     }
 
     async fn renew(&self, lease: &mut Lease) -> Result<(), Refusal> {

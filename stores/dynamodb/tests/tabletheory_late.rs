@@ -62,7 +62,7 @@ fn kind(error: &LeaseError) -> Option<ErrorKind> {
 async fn a_refresh_that_comes_late_has_no_effect() {
     let Behind { manager, stub, left, clock } = behind("UpdateItem", Fate::RequestLost).await;
     let pk = unique("late");
-    let mut lease = manager.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = manager.acquire(&pk, TEN).await.unwrap();
     let first = lease.token().to_owned();
     left.store(usize::MAX, Ordering::SeqCst);
     stub.take();
@@ -97,7 +97,7 @@ async fn a_change_of_token_whose_answer_was_lost_is_found_out() {
     for round in 0..2 {
         let lost = Behind { ..behind("UpdateItem", Fate::AnswerLost).await };
         let pk = unique("moved");
-        let mut lease = lost.manager.acquire_key(&pk, TEN).await.unwrap();
+        let mut lease = lost.manager.acquire(&pk, TEN).await.unwrap();
         // One refresh that does not arrive, and is not known not to.
         let nowhere = Stub::start(|_, _| Fate::RequestLost).await;
         let cut = manager(client(&nowhere.endpoint), Options::new(TABLE), lost.clock.clone());
@@ -120,7 +120,7 @@ async fn a_change_of_token_whose_answer_was_lost_is_found_out() {
 async fn a_release_finds_a_token_that_was_changed() {
     let lost = behind("UpdateItem", Fate::AnswerLost).await;
     let pk = unique("moved");
-    let mut lease = lost.manager.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = lost.manager.acquire(&pk, TEN).await.unwrap();
     let nowhere = Stub::start(|_, _| Fate::RequestLost).await;
     let cut = manager(client(&nowhere.endpoint), Options::new(TABLE), lost.clock.clone());
     cut.refresh(&mut lease, TEN).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn while_a_refresh_is_open_the_sooner_expiry_counts() {
     let clock = clock();
     let manager_ = manager(client(&endpoint()), Options::new(TABLE), clock.clone());
     let pk = unique("sooner");
-    let mut lease = manager_.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = manager_.acquire(&pk, TEN).await.unwrap();
     let blind = Stub::start(|action, _| match action {
         "UpdateItem" => Fate::AnswerLost,
         _ => Fate::RequestLost,
@@ -166,17 +166,17 @@ async fn a_claim_that_nobody_waited_for_is_taken_up() {
     let theirs = manager(client(&endpoint()), Options::new(TABLE), clock.clone());
     let pk = unique("orphan");
     left.store(3, Ordering::SeqCst);
-    let refused = ours.acquire_key(&pk, TEN).await.unwrap_err();
+    let refused = ours.acquire(&pk, TEN).await.unwrap_err();
     assert_eq!(kind(&refused), Some(ErrorKind::Unknown), "{refused}");
     assert_eq!(item(&pk, "LOCK").await, None);
     let late = stub.requests("PutItem").remove(0);
     assert!(late.repeat().await.contains("200 OK"), "it arrives after all");
-    assert!(matches!(theirs.acquire_key(&pk, TEN).await, Err(LeaseError::Held { .. })));
+    assert!(matches!(theirs.acquire(&pk, TEN).await, Err(LeaseError::Held { .. })));
 
     clock.advance(Duration::from_secs(4));
-    let mut lease = ours.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = ours.acquire(&pk, TEN).await.unwrap();
     assert_eq!(lease.remaining(clock.now()), Duration::from_millis(9500));
-    assert!(matches!(ours.acquire_key(&pk, TEN).await, Err(LeaseError::Held { .. })), "but once only");
+    assert!(matches!(ours.acquire(&pk, TEN).await, Err(LeaseError::Held { .. })), "but once only");
     assert!(late.repeat().await.contains("ConditionalCheckFailed"), "repeated, it has no effect");
     assert_eq!(item(&pk, "LOCK").await.unwrap()["lease_token"].as_s().unwrap(), lease.token());
     ours.release(&mut lease).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_claim_whose_future_was_dropped_is_taken_up() {
     left.store(1, Ordering::SeqCst);
     let asking = tokio::spawn({
         let (manager, pk) = (manager.clone(), pk.clone());
-        async move { manager.acquire_key(&pk, TEN).await }
+        async move { manager.acquire(&pk, TEN).await }
     });
     until(async || item(&pk, "LOCK").await.is_some()).await;
     asking.abort();
@@ -199,7 +199,7 @@ async fn a_claim_whose_future_was_dropped_is_taken_up() {
         Err(error) => assert!(error.is_cancelled()),
     }
     assert!(!stub.requests("PutItem").is_empty());
-    manager.acquire_key(&pk, TEN).await.unwrap();
+    manager.acquire(&pk, TEN).await.unwrap();
 }
 
 #[tokio::test]
@@ -207,9 +207,9 @@ async fn what_was_never_sent_changes_nothing() {
     let Behind { manager: ours, clock, .. } = behind("PutItem", Fate::Through).await;
     let unreachable = manager(client("http://127.0.0.1:9"), Options::new(TABLE), clock.clone());
     let pk = unique("unsent");
-    let refused = unreachable.acquire_key(&pk, TEN).await.unwrap_err();
+    let refused = unreachable.acquire(&pk, TEN).await.unwrap_err();
     assert_eq!(kind(&refused), Some(ErrorKind::Unavailable), "{refused}");
-    let mut lease = ours.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = ours.acquire(&pk, TEN).await.unwrap();
     let before = lease.clone();
     let refused = unreachable.refresh(&mut lease, Duration::from_secs(1)).await.unwrap_err();
     assert_eq!((kind(&refused), &lease), (Some(ErrorKind::Unavailable), &before));
@@ -222,7 +222,7 @@ async fn what_was_never_sent_changes_nothing() {
 #[tokio::test]
 async fn a_wall_clock_that_is_set_ends_belief_and_never_prolongs_it() {
     let Behind { manager, clock, .. } = behind("PutItem", Fate::Through).await;
-    let lease = manager.acquire_key(&unique("wall"), TEN).await.unwrap();
+    let lease = manager.acquire(&unique("wall"), TEN).await.unwrap();
     let now = clock.now().wall.0;
     clock.set_wall(Wall(now - 3_600_000));
     assert_eq!(lease.remaining(clock.now()), Duration::from_millis(9500));
@@ -230,6 +230,21 @@ async fn a_wall_clock_that_is_set_ends_belief_and_never_prolongs_it() {
     assert_eq!(lease.remaining(clock.now()), Duration::from_millis(1));
     clock.set_wall(Wall(now + 3_600_000));
     assert!(!lease.is_held(clock.now()));
+}
+
+#[tokio::test]
+async fn a_lease_that_was_seen_to_be_lost_stays_lost() {
+    let Behind { manager, clock, .. } = behind("PutItem", Fate::Through).await;
+    let now = clock.now().wall.0;
+    let hour = Duration::from_secs(3600);
+    // Long enough for no refresh to come before the end of this test.
+    let hold = manager.hold(manager.acquire(&unique("sticky"), hour).await.unwrap(), hour);
+    assert!(hold.is_held());
+    clock.set_wall(Wall(now + 3_600_000));
+    assert!(!hold.is_held(), "by the wall clock its time is over");
+    clock.set_wall(Wall(now));
+    assert!(!hold.is_held(), "its holder may have acted on that");
+    hold.release().await.unwrap();
 }
 
 /// Waits for a condition, for as long as any machine may take.
@@ -250,7 +265,7 @@ async fn a_lease_is_kept_in_the_background_and_ends_with_its_item() {
     let options = Options::new(TABLE).skew_margin(Duration::from_millis(100));
     let manager = manager(client(&endpoint()), options, clock.clone());
     let (pk, span) = (unique("kept"), Duration::from_secs(4));
-    let lease = manager.acquire_key(&pk, span).await.unwrap();
+    let lease = manager.acquire(&pk, span).await.unwrap();
     let first: Lease = lease.clone();
     let hold = manager.hold(lease, span);
     // Longer than without a refresh, in which case this never comes.
@@ -265,10 +280,10 @@ async fn a_lease_is_kept_in_the_background_and_ends_with_its_item() {
     assert_eq!(hold.trouble(), Some(LeaseError::NotOwned { key: hold.key().clone() }));
     hold.release().await.unwrap();
 
-    let hold = manager.hold(manager.acquire_key(&pk, span).await.unwrap(), span);
+    let hold = manager.hold(manager.acquire(&pk, span).await.unwrap(), span);
     hold.release().await.unwrap();
     assert_eq!(item(&pk, "LOCK").await, None);
-    let lease = manager.acquire_key(&pk, span).await.unwrap();
+    let lease = manager.acquire(&pk, span).await.unwrap();
     let last: Lease = lease.clone();
     drop(manager.hold(lease, span));
     until(async || !last.is_held(clock.now())).await;

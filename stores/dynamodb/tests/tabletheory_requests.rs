@@ -49,7 +49,7 @@ fn one(bodies: &Bodies) -> (String, serde_json::Value) {
 async fn each_operation_is_one_request_as_peers_make_it() {
     let (manager, bodies, clock) = watched(Options::new(TABLE)).await;
     let pk = unique("exact");
-    let mut lease = manager.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = manager.acquire(&pk, TEN).await.unwrap();
     let token = lease.token().to_owned();
     let acquire = json!({
         "TableName": TABLE,
@@ -67,7 +67,7 @@ async fn each_operation_is_one_request_as_peers_make_it() {
     assert_eq!(one(&bodies), ("PutItem".to_owned(), acquire));
     assert_eq!(lease.expires_at(), 1_700_000_010);
 
-    assert!(manager.acquire_key(&pk, TEN).await.is_err());
+    assert!(manager.acquire(&pk, TEN).await.is_err());
     assert_eq!(one(&bodies).0, "PutItem", "refused");
 
     clock.advance(Duration::from_millis(2200));
@@ -75,13 +75,13 @@ async fn each_operation_is_one_request_as_peers_make_it() {
     let refresh = json!({
         "TableName": TABLE,
         "Key": {"pk": {"S": pk}, "sk": {"S": "LOCK"}},
-        "UpdateExpression": "SET #lease_expires_at = :lease_expires_at, #ttl = :ttl",
+        "UpdateExpression": "SET #lease_expires_at = :exp, #ttl = :ttl",
         "ConditionExpression": "#lease_token = :token AND #lease_expires_at > :now",
         "ExpressionAttributeNames":
             {"#lease_token": "lease_token", "#lease_expires_at": "lease_expires_at", "#ttl": "ttl"},
         "ExpressionAttributeValues": {
             ":token": {"S": token}, ":now": {"N": "1700000003"},
-            ":lease_expires_at": {"N": "1700000008"}, ":ttl": {"N": "1700003608"},
+            ":exp": {"N": "1700000008"}, ":ttl": {"N": "1700003608"},
         },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     });
@@ -113,15 +113,15 @@ async fn without_ttl_none_is_written_and_an_old_one_is_removed() {
     for options in [Options::new(TABLE).ttl(false), Options::new(TABLE).ttl_buffer(Duration::ZERO)] {
         let (without, bodies, _) = watched(options).await;
         let pk = unique("ttl");
-        let lease = with.acquire(&pk, "s", TEN).await.unwrap();
+        let lease = with.acquire_key(&pk, "s", TEN).await.unwrap();
         assert!(item(&pk, "s").await.unwrap().contains_key("ttl"));
         let mut lease = Lease::known_by(&pk, "s", lease.token());
         without.refresh(&mut lease, TEN).await.unwrap();
         let (_, body) = one(&bodies);
-        assert_eq!(body["UpdateExpression"], "SET #lease_expires_at = :lease_expires_at REMOVE #ttl");
+        assert_eq!(body["UpdateExpression"], "SET #lease_expires_at = :exp REMOVE #ttl");
         assert!(!item(&pk, "s").await.unwrap().contains_key("ttl"), "it would delete a live lease");
         without.release(&mut lease).await.unwrap();
-        without.acquire(&pk, "s", TEN).await.unwrap();
+        without.acquire_key(&pk, "s", TEN).await.unwrap();
         let found: Vec<String> = item(&pk, "s").await.unwrap().into_keys().collect();
         assert_eq!(found, ["lease_expires_at", "lease_token", "pk", "sk"]);
     }
@@ -137,7 +137,7 @@ async fn every_attribute_can_have_another_name() {
     let options = Options::new(RENAMED).names(names).lock_sort_key("#LEASE");
     let (manager, bodies, clock) = watched(options).await;
     let pk = unique("renamed");
-    let mut lease = manager.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = manager.acquire(&pk, TEN).await.unwrap();
     let token = lease.token().to_owned();
     let item = json!({
         "PK": {"S": pk}, "SK": {"S": "#LEASE"}, "Token": {"S": token},
@@ -145,11 +145,11 @@ async fn every_attribute_can_have_another_name() {
     });
     assert_eq!(one(&bodies).1["Item"], item);
     manager.refresh(&mut lease, TEN).await.unwrap();
-    let held = manager.acquire_key(&pk, TEN).await.unwrap_err();
+    let held = manager.acquire(&pk, TEN).await.unwrap_err();
     let key = LeaseKey { pk: pk.clone(), sk: "#LEASE".into() };
     assert_eq!(held, LeaseError::Held { key, until: Some(lease.expires_at()) });
     clock.advance(TEN);
-    let mut next = manager.acquire_key(&pk, TEN).await.unwrap();
+    let mut next = manager.acquire(&pk, TEN).await.unwrap();
     assert!(matches!(manager.refresh(&mut lease, TEN).await, Err(LeaseError::NotOwned { .. })));
     manager.release(&mut next).await.unwrap();
     assert_eq!(manager.look(&pk, "#LEASE").await, Ok(None));
@@ -160,10 +160,10 @@ async fn the_second_of_the_expiry_is_free_can_t_be_refreshed_and_can_be_released
     let (manager, _, clock) = watched(Options::new(TABLE)).await;
     let pk = unique("edge");
     // Ends at 1700000010; one millisecond before, it is still the holder's.
-    let mut lease = manager.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = manager.acquire(&pk, TEN).await.unwrap();
     clock.advance(Duration::from_millis(9099));
     assert_eq!(clock.now().wall.0, START * 1000 + 9999);
-    assert!(matches!(manager.acquire_key(&pk, TEN).await, Err(LeaseError::Held { .. })));
+    assert!(matches!(manager.acquire(&pk, TEN).await, Err(LeaseError::Held { .. })));
     assert!(!lease.is_held(clock.now()), "the margin");
     manager.refresh(&mut lease.clone(), Duration::from_millis(1)).await.unwrap();
     clock.advance(Duration::from_millis(1));
@@ -174,9 +174,9 @@ async fn the_second_of_the_expiry_is_free_can_t_be_refreshed_and_can_be_released
     manager.release(&mut lease).await.unwrap();
     assert_eq!(item(&pk, "LOCK").await, None, "expired, and released all the same");
 
-    let mut old = manager.acquire_key(&pk, TEN).await.unwrap();
+    let mut old = manager.acquire(&pk, TEN).await.unwrap();
     clock.advance(TEN);
-    let new = manager.acquire_key(&pk, TEN).await.unwrap();
+    let new = manager.acquire(&pk, TEN).await.unwrap();
     manager.release(&mut old).await.unwrap();
     let standing = Standing { token: new.token().to_owned(), expires_at: new.expires_at() };
     assert_eq!(manager.look(&pk, "LOCK").await, Ok(Some(standing)));
@@ -201,7 +201,7 @@ async fn what_peers_write_is_understood() {
         item.push(("note".into(), AttributeValue::Bool(true)));
         let put = plain().put_item().table_name(TABLE).set_item(Some(item.into_iter().collect()));
         put.send().await.unwrap();
-        let acquired = manager.acquire_key(&pk, TEN).await;
+        let acquired = manager.acquire(&pk, TEN).await;
         match is_live {
             true => assert!(matches!(acquired, Err(LeaseError::Held { .. })), "{expires_at}: {acquired:?}"),
             false => assert!(acquired.is_ok(), "{expires_at}: {acquired:?}"),
@@ -220,7 +220,7 @@ async fn only_what_has_its_token_is_given_back() {
         (("lease_expires_at", Some(late)), false),
     ] {
         let pk = unique("own");
-        let mut lease = manager.acquire_key(&pk, TEN).await.unwrap();
+        let mut lease = manager.acquire(&pk, TEN).await.unwrap();
         spoil(&pk, "LOCK", std::slice::from_ref(&spoilt)).await;
         let before = item(&pk, "LOCK").await;
         manager.release(&mut lease).await.unwrap();
@@ -234,9 +234,9 @@ async fn a_mistake_is_told_before_anything_is_sent() {
     let (manager, bodies, _) = watched(Options::new(TABLE)).await;
     let mut nameless = Lease::known_by("", "LOCK", "t");
     for error in [
-        manager.acquire_key("", TEN).await.unwrap_err(),
-        manager.acquire("a", "", TEN).await.unwrap_err(),
-        manager.acquire_key("a", Duration::ZERO).await.unwrap_err(),
+        manager.acquire("", TEN).await.unwrap_err(),
+        manager.acquire_key("a", "", TEN).await.unwrap_err(),
+        manager.acquire("a", Duration::ZERO).await.unwrap_err(),
         manager.refresh(&mut nameless, TEN).await.unwrap_err(),
     ] {
         assert!(matches!(error, LeaseError::Invalid(_)), "{error}");
@@ -246,7 +246,7 @@ async fn a_mistake_is_told_before_anything_is_sent() {
     let refused = Manager::with_client(&client, own, clock(), token).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
     let empty = Manager::with_client(&client, Options::new(TABLE), clock(), String::new).unwrap();
-    assert!(matches!(empty.acquire_key("a", TEN).await, Err(LeaseError::Invalid(_))));
+    assert!(matches!(empty.acquire("a", TEN).await, Err(LeaseError::Invalid(_))));
     assert_eq!(bodies.take(), []);
     let fence = Lease::known_by("a", "LOCK", "t").fence().unwrap_err();
     let LeaseError::Store(fence) = fence else { panic!("{fence}") };
@@ -257,7 +257,7 @@ async fn a_mistake_is_told_before_anything_is_sent() {
 async fn four_actions_are_all_that_a_role_needs() {
     let (manager, bodies, _) = watched(Options::new(TABLE)).await;
     let pk = unique("role");
-    let mut lease = manager.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = manager.acquire(&pk, TEN).await.unwrap();
     manager.refresh(&mut lease, TEN).await.unwrap();
     manager.look(&pk, "LOCK").await.unwrap();
     manager.release(&mut lease).await.unwrap();
@@ -271,9 +271,9 @@ async fn an_emulator_that_leaves_the_old_item_out_is_asked_for_it() {
     let client = client(&endpoint()).interceptor(NoOldItems).interceptor(bodies.clone());
     let manager = manager(client, Options::new(TABLE), clock);
     let pk = unique("bare");
-    let mut lease = manager.acquire_key(&pk, TEN).await.unwrap();
+    let mut lease = manager.acquire(&pk, TEN).await.unwrap();
     let until = Some(lease.expires_at());
-    let held = manager.acquire_key(&pk, TEN).await.unwrap_err();
+    let held = manager.acquire(&pk, TEN).await.unwrap_err();
     assert_eq!(held, LeaseError::Held { key: lease.key().clone(), until });
     let actions: Vec<String> = bodies.take().into_iter().map(|(action, _)| action).collect();
     assert_eq!(actions, ["PutItem", "PutItem", "GetItem"]);

@@ -73,7 +73,8 @@ pub(crate) async fn store(table: &str, namespace: &str) -> DynamoStore {
 
 /// Makes the table if it isn't there.
 pub(crate) async fn make(table: &str) {
-    DynamoStore::create_table(&config(table)).await.unwrap();
+    // DynamoDB Local has only just been started, perhaps on a busy machine.
+    DynamoStore::create_table(&config(table).timeout(DynamoConfig::MAX_TIMEOUT)).await.unwrap();
 }
 
 /// Whether a write was won.

@@ -85,15 +85,15 @@ impl Manager {
         Manager { inner: Arc::new(inner) }
     }
 
-    /// As [`Manager::acquire`], with the lock sort key of the options, which is `LOCK` by default.
+    /// The lease whose sort key is the lock sort key of the options, `LOCK` by default; otherwise as [`Manager::acquire_key`].
     ///
     /// # Errors
-    /// As [`Manager::acquire`].
+    /// As [`Manager::acquire_key`].
     ///
     /// # Cancel safety
-    /// As [`Manager::acquire`].
-    pub async fn acquire_key(&self, pk: &str, duration: Duration) -> Result<Lease, LeaseError> {
-        self.acquire(pk, &self.options().lock_sort_key, duration).await
+    /// As [`Manager::acquire_key`].
+    pub async fn acquire(&self, pk: &str, duration: Duration) -> Result<Lease, LeaseError> {
+        self.acquire_key(pk, &self.options().lock_sort_key, duration).await
     }
 
     /// The lease, if nobody holds it. It lasts for `duration`, cut so that it ends at a whole second, and is held for the skew
@@ -107,11 +107,12 @@ impl Manager {
     /// # Cancel safety
     /// When the future is dropped, the lease may have been won. It then ends by itself, unless this manager is asked for it
     /// again before.
-    pub async fn acquire(&self, pk: &str, sk: &str, duration: Duration) -> Result<Lease, LeaseError> {
+    pub async fn acquire_key(&self, pk: &str, sk: &str, duration: Duration) -> Result<Lease, LeaseError> {
         let Inner { calls, clock, orphans, .. } = &*self.inner;
         let options = self.options();
-        options.check_request(pk, sk, duration)?;
         let key = LeaseKey { pk: pk.to_owned(), sk: sk.to_owned() };
+        options.check_key(&key)?;
+        options.check_duration(duration)?;
         let token = self.token()?;
         let sent = clock.now();
         let (now, expires_at) = (judge::seconds(sent.wall), judge::expiry(sent.wall, duration));
@@ -206,7 +207,8 @@ impl Manager {
     pub async fn refresh(&self, lease: &mut Lease, duration: Duration) -> Result<(), LeaseError> {
         let Inner { calls, clock, .. } = &*self.inner;
         let options = self.options();
-        options.check_request(&lease.key.pk, &lease.key.sk, duration)?;
+        options.check_lease(lease)?;
+        options.check_duration(duration)?;
         let mut trouble = None;
         for _ in 0..ROUNDS {
             let sent = clock.now();
@@ -287,7 +289,7 @@ impl Manager {
                 Still::Ours(_) => {}
             }
         }
-        Err(trouble.map_or(LeaseError::NotOwned { key: lease.key.clone() }, LeaseError::Store))
+        Err(trouble.unwrap_or_else(|| restless(&lease.key)).into())
     }
 
     /// Gives the lease back. That it is over, or another's, is no error, and changes nothing. It isn't held any more, whatever
@@ -301,6 +303,7 @@ impl Manager {
     pub async fn release(&self, lease: &mut Lease) -> Result<(), LeaseError> {
         let calls = &self.inner.calls;
         lease.end();
+        self.options().check_lease(lease)?;
         let mut trouble = None;
         for _ in 0..ROUNDS {
             let asked = Asked::release(&self.options().names, &lease.token);
@@ -327,9 +330,7 @@ impl Manager {
                 _ => return Ok(()),
             }
         }
-        Err(trouble
-            .unwrap_or_else(|| StoreError::unavailable(format!("{} changes too often", lease.key)))
-            .into())
+        Err(trouble.unwrap_or_else(|| restless(&lease.key)).into())
     }
 
     /// The lease as its item shows it, whoever holds it; none if there is no item. One whose expiry has come is free.
@@ -371,6 +372,11 @@ impl Manager {
         }
         Ok(token)
     }
+}
+
+/// Each attempt found something else than the one before.
+fn restless(key: &LeaseKey) -> StoreError {
+    StoreError::unavailable(format!("the lease {key} changes too often; try again"))
 }
 
 impl fmt::Debug for Manager {

@@ -1,5 +1,7 @@
 //! What can be chosen about TableTheory's leases.
 
+use super::error::LeaseKey;
+use super::lease::Lease;
 use crate::config::DynamoConfig;
 use crate::dialect::{self, Dialect};
 use crate::layout::Layout;
@@ -114,7 +116,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The sort key of what [`Manager::acquire_key`](super::Manager::acquire_key) takes: `LOCK`, unless said otherwise.
+    /// The sort key of what [`Manager::acquire`](super::Manager::acquire) takes: `LOCK`, unless said otherwise.
     #[must_use]
     pub fn lock_sort_key(self, lock_sort_key: impl Into<String>) -> Self {
         Options { lock_sort_key: lock_sort_key.into(), ..self }
@@ -151,6 +153,12 @@ impl Options {
     #[must_use]
     pub fn skew_margin(self, skew: Duration) -> Self {
         Options { skew, ..self }
+    }
+
+    /// How much sooner than its item says a lease ends for its holder.
+    #[must_use]
+    pub fn margin(&self) -> Duration {
+        self.skew
     }
 
     /// How long after its end DynamoDB may delete an item, in seconds; none if it never does.
@@ -198,25 +206,39 @@ impl Options {
         Ok(())
     }
 
-    /// What is asked for, before anything is sent.
-    pub(crate) fn check_request(&self, pk: &str, sk: &str, duration: Duration) -> Result<(), InvalidInput> {
-        /// Longer ones are mistakes in a unit, and would end in another age.
+    /// That a lease lasts for some time, but not for ages.
+    pub(crate) fn check_duration(&self, duration: Duration) -> Result<(), InvalidInput> {
+        /// Longer ones are mistakes in a unit.
         const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
         if duration > LONGEST {
             return Err(InvalidInput::new(format!("a lease of {duration:?} is over the limit of a year")));
         }
-        if !self.validated {
-            return Ok(());
-        }
-        for (what, key) in [("partition", pk), ("sort", sk)] {
-            if key.is_empty() {
-                return Err(InvalidInput::new(format!("the {what} key of a lease is empty; name one")));
-            }
-        }
-        if duration.is_zero() {
+        if duration.is_zero() && self.validated {
             return Err(InvalidInput::new(
                 "a lease of no duration would end at once; ask for 10 s, for example",
             ));
+        }
+        Ok(())
+    }
+
+    /// That the keys of a lease are there.
+    pub(crate) fn check_key(&self, key: &LeaseKey) -> Result<(), InvalidInput> {
+        for (what, key) in [("partition", &key.pk), ("sort", &key.sk)] {
+            if key.is_empty() && self.validated {
+                return Err(InvalidInput::new(format!("the {what} key of a lease is empty; name one")));
+            }
+        }
+        Ok(())
+    }
+
+    /// That a lease says which it is, and whose.
+    pub(crate) fn check_lease(&self, lease: &Lease) -> Result<(), InvalidInput> {
+        self.check_key(&lease.key)?;
+        if lease.token.is_empty() && self.validated {
+            let key = &lease.key;
+            return Err(InvalidInput::new(format!(
+                "the lease {key} has no token; take one that was acquired"
+            )));
         }
         Ok(())
     }
@@ -262,19 +284,23 @@ mod tests {
 
     #[test]
     fn requests_are_checked_unless_that_is_switched_off() {
-        let (options, second) = (Options::new("jobs"), Duration::from_secs(1));
-        for (pk, sk, duration, says) in [
-            ("", "s", second, "partition key"),
-            ("p", "", second, "sort key"),
-            ("p", "s", Duration::ZERO, "no duration"),
-            ("p", "s", Duration::MAX, "over the limit"),
-        ] {
-            let error = options.check_request(pk, sk, duration).unwrap_err().to_string();
+        let options = Options::new("jobs");
+        let unchecked = options.clone().validation(false);
+        for (pk, sk, token, says) in
+            [("", "s", "t", "partition key"), ("p", "", "t", "sort key"), ("p", "s", "", "no token")]
+        {
+            let lease = Lease::known_by(pk, sk, token);
+            let error = options.check_lease(&lease).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
-            let unchecked = options.clone().validation(false).check_request(pk, sk, duration);
-            assert_eq!(unchecked.is_ok(), duration != Duration::MAX, "{says}");
+            assert!(unchecked.check_lease(&lease).is_ok());
         }
-        assert!(options.check_request("p", "s", second).is_ok());
+        assert!(options.check_lease(&Lease::known_by("p", "s", "t")).is_ok());
+        assert!(
+            options.check_duration(Duration::ZERO).is_err()
+                && unchecked.check_duration(Duration::ZERO).is_ok()
+        );
+        assert!(options.check_duration(Duration::from_nanos(1)).is_ok());
+        assert!(unchecked.check_duration(Duration::MAX).is_err());
     }
 
     #[test]

@@ -58,9 +58,9 @@ impl Asked {
         let mut asked = Asked::new(
             "#lease_token = :token AND #lease_expires_at > :now",
             &[("#lease_token", &names.token), ("#lease_expires_at", &names.expires_at), ("#ttl", &names.ttl)],
-            [(":token", text(token)), (":now", number(now)), (":lease_expires_at", number(expires_at))],
+            [(":token", text(token)), (":now", number(now)), (":exp", number(expires_at))],
         );
-        let mut update = "SET #lease_expires_at = :lease_expires_at".to_owned();
+        let mut update = "SET #lease_expires_at = :exp".to_owned();
         if let Some(next) = next {
             update.push_str(", #lease_token = :next");
             asked.values.insert(":next".to_owned(), text(next));

@@ -1,0 +1,194 @@
+//! `tenure run` on TableTheory's leases: the same watchdog and the same end in time, and no fence.
+
+use crate::belief::{Dark, Outlook, outlook_by_time};
+use crate::exit::{self, Failure};
+use crate::keeper::Keeper;
+use crate::meant::{self, Patience};
+use crate::run::{about, attend};
+use crate::say;
+use crate::signals::Signals;
+use crate::tenancy::Tenancy;
+use crate::text::{brief, date};
+use crate::watchdog::Lead;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::clock::{boottime, uuid};
+use tenure::dynamodb::tabletheory::{Hold, Lease, LeaseError, Manager, Options};
+use tenure::{Clock, Fence, Wall};
+
+/// A lease that is refreshed in the background.
+struct Rented {
+    hold: Hold,
+    clock: Arc<dyn Clock>,
+}
+
+impl Tenancy for Rented {
+    fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    fn outlook(&self, lead: Lead, _: &Dark) -> Outlook {
+        outlook_by_time(self.hold.remaining(), lead)
+    }
+
+    fn fence(&self) -> Option<Fence> {
+        None
+    }
+
+    fn wall(&self) -> Wall {
+        self.clock.now().wall
+    }
+
+    async fn loss(&self) -> Option<String> {
+        if self.hold.is_held() {
+            return None;
+        }
+        Some(match self.hold.trouble() {
+            Some(LeaseError::NotOwned { .. }) => {
+                "the lease was taken over, or its item was removed".to_owned()
+            }
+            Some(error) => format!("the lease has expired: {error}"),
+            None => "the lease has expired".to_owned(),
+        })
+    }
+
+    async fn release(self) {
+        if let Err(error) = self.hold.release().await {
+            say::note(format!("the lease could not be given back, and is left to expire: {error}"));
+        }
+    }
+
+    async fn lapse(self) {}
+}
+
+/// Runs the command under the lease whose partition key is the plan's key. `rest` is what follows `dynamodb:` in the URL.
+pub(crate) async fn run(rest: &str, plan: meant::Run) -> Result<u8, Failure> {
+    let options = Options::from_url(rest)?;
+    let lead = Lead::new(plan.ttl, plan.grace);
+    check_ttl(plan.ttl, options.margin(), lead)?;
+    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let manager = Manager::open(options, Arc::clone(&clock), uuid).await?;
+    let keeper = Arc::new(Keeper::start(format!("tabletheory-{}", uuid()), lead)?);
+    let lease = match acquired(&manager, &plan, &mut signals).await {
+        Ok(lease) => lease,
+        Err(failure) => {
+            keeper.dismiss();
+            return Err(failure);
+        }
+    };
+    let rented = Rented { hold: manager.hold(lease, plan.ttl), clock };
+    let ended = attend(rented, &plan, &keeper, &mut signals).await?;
+    ended.ending(&plan.key).map(|ending| ending.status)
+}
+
+/// A lease must be long enough to be refreshed at about a third of what is left of it, and to stop the command in the rest.
+fn check_ttl(ttl: Duration, margin: Duration, lead: Lead) -> Result<(), Failure> {
+    /// Expiries are cut to whole seconds.
+    const CUT: Duration = Duration::from_secs(1);
+    let least = ttl.saturating_sub(CUT + margin);
+    if least * 2 / 3 < lead.total() * 2 {
+        let (ttl, margin) = (brief(ttl), brief(margin));
+        return Err(Failure::usage(format!(
+            "--ttl {ttl} is too short for TableTheory's leases: they end at whole seconds, and {margin} sooner for their \
+             holders (skew_ms); take 3s, or 10s"
+        )));
+    }
+    Ok(())
+}
+
+/// The lease, as soon as it can be had, for as long as the plan has patience.
+async fn acquired(manager: &Manager, plan: &meant::Run, signals: &mut Signals) -> Result<Lease, Failure> {
+    let end = match plan.patience {
+        Patience::Try => Some(Duration::ZERO),
+        Patience::Within(wait) => Some(boottime().saturating_add(wait)),
+        Patience::Forever => None,
+    };
+    loop {
+        let error = match attempt(manager, plan, signals).await? {
+            Ok(lease) => return Ok(lease),
+            Err(error) => error,
+        };
+        let left = end.map_or(Duration::MAX, |end| end.saturating_sub(boottime()));
+        if !error.is_passing() || left.is_zero() {
+            return Err(refusal(plan, error));
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause(manager, &error).min(left)) => {}
+            signal = signals.next() => return Err(Failure::by_signal(signal)),
+        }
+    }
+}
+
+/// Tries once. A signal meanwhile ends it, but what was won all the same is given back; a second one waits for nothing.
+async fn attempt(
+    manager: &Manager,
+    plan: &meant::Run,
+    signals: &mut Signals,
+) -> Result<Result<Lease, LeaseError>, Failure> {
+    let mut attempt = pin!(manager.acquire(plan.key.as_str(), plan.ttl));
+    let signal = tokio::select! {
+        told = &mut attempt => return Ok(told),
+        signal = signals.next() => signal,
+    };
+    let give_back = async {
+        if let Ok(mut lease) = attempt.await {
+            let _left_to_expire_otherwise = manager.release(&mut lease).await;
+        }
+    };
+    tokio::select! {
+        () = give_back => {}
+        _ = signals.next() => {}
+    }
+    Err(Failure::by_signal(signal))
+}
+
+/// Until the holder's time is over, but not for long: it may be given back any time, and nobody tells.
+fn pause(manager: &Manager, error: &LeaseError) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(1);
+    const SHORTEST: Duration = Duration::from_millis(50);
+    let until = match error {
+        LeaseError::Held { until: Some(until), .. } => {
+            let end = Wall(u64::try_from(*until).unwrap_or(0).saturating_mul(1000));
+            end.since(manager.clock().now().wall)
+        }
+        _ => LONGEST,
+    };
+    // Up to a fifth less, so that those who wait don't all ask at the same time.
+    let random = uuid().bytes().map(u32::from).sum::<u32>() % 20;
+    until.clamp(SHORTEST, LONGEST * (100 - random) / 100)
+}
+
+fn refusal(plan: &meant::Run, error: LeaseError) -> Failure {
+    match error {
+        LeaseError::Held { until, .. } => {
+            let until = until.and_then(|until| u64::try_from(until).ok());
+            let until = until.map_or_else(String::new, |until| {
+                format!(" until {} at least", date(Wall(until.saturating_mul(1000))))
+            });
+            Failure::new(exit::HELD, format!("{} is held by another{until}", plan.key))
+        }
+        LeaseError::Store(error) => about(&plan.key, error),
+        LeaseError::Invalid(error) => error.into(),
+        error => Failure::new(exit::LOST, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_must_leave_room_for_a_refresh_and_for_the_end() {
+        let check = |ttl_ms, margin_ms| {
+            let ttl = Duration::from_millis(ttl_ms);
+            check_ttl(ttl, Duration::from_millis(margin_ms), Lead::new(ttl, Duration::from_secs(10)))
+        };
+        assert!(check(3000, 500).is_ok() && check(10_000, 500).is_ok() && check(10_000, 4000).is_ok());
+        for (ttl, margin) in [(10, 0), (1000, 0), (2000, 500), (10_000, 9000), (10_000, 5000)] {
+            let failure = check(ttl, margin).unwrap_err();
+            assert!(failure.code == exit::USAGE && failure.text.contains("whole seconds"), "{failure}");
+        }
+    }
+}
