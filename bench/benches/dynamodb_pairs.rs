@@ -1,30 +1,29 @@
-//! Acquire-and-release pairs per second on DynamoDB Local, from 1 and 32 tasks with a key each, against bare conditional puts
-//! of an item of the same size by the same client, two of them for a pair, in the same run. The requests that went out are
-//! counted on the way.
+//! Acquire-and-release pairs per second on DynamoDB Local, from 1 and 32 tasks with a key each: by `Leases`, by the store alone,
+//! by AWS's own lock client (in Java), and by the bare requests that a lock needs at the least, conditional puts of an item
+//! of the same size, two for a pair. The requests that went out are counted on the way.
 //!
 //! `cargo xtask bench dynamodb_pairs` starts DynamoDB Local and prints the table; `TENURE_BENCH_MS` says for how long each of a
 //! cell's rounds runs. The emulator is the limit here, not the wire: on the service itself, a request takes milliseconds and
-//! costs money, so that the requests for a pair are what counts.
-
+//! costs money, so that the requests for a pair are what counts. What the emulator takes for an update rather than a put is
+//! shown apart: a role for leases has no right to `PutItem`, which would let it throw records away.
+#![allow(missing_docs, reason = "a program")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a benchmark that can't run says so by panicking"
-)]
-
-#[path = "../../stores/dynamodb/tests/support/mod.rs"]
-mod support;
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a bench may fail")]
 
 use std::future::Future;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::pin::Pin;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use support::{Actions, client, endpoint, key, store_by, unique};
-use tenure_core::Key;
-use tenure_dynamodb::DynamoStore;
+use tenure::{AnyStore, Leases, clock};
+use tenure_bench::dynamodb::{Requests, client, endpoint, make, make_with_hash, told, unique};
+use tenure_bench::wire::Relay;
+use tenure_core::{Key, Version};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_store::{Outcome, Store, Write};
 use tenure_testkit::Scribe;
 
@@ -34,19 +33,32 @@ const ITEM_BYTES: usize = 250;
 /// How many times each cell is measured.
 const ROUNDS: u32 = 6;
 
+type Pair = Arc<dyn Fn(Key) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// Whoever makes pairs.
+enum Contender {
+    Here(Pair),
+    Java(LockClient),
+}
+
 /// What some tasks did together.
 #[derive(Default)]
 struct Tally {
     pairs: u64,
-    /// Of each pair, in microseconds.
+    /// Of each pair, in microseconds; from Java, of each round its median and its 99th percentile.
     latencies: Vec<u64>,
-    requests: usize,
+    medians: Vec<[u64; 2]>,
+    requests: f64,
 }
 
 impl Tally {
-    fn percentile(&mut self, percent: usize) -> u64 {
+    fn percentiles(&mut self) -> [u64; 2] {
+        if !self.medians.is_empty() {
+            self.medians.sort_unstable();
+            return self.medians[self.medians.len() / 2];
+        }
         self.latencies.sort_unstable();
-        self.latencies[(self.latencies.len() - 1) * percent / 100]
+        [50, 99].map(|percent| self.latencies[(self.latencies.len() - 1) * percent / 100])
     }
 }
 
@@ -56,61 +68,75 @@ async fn main() {
     let millis =
         std::env::var("TENURE_BENCH_MS").map_or(if is_bench { 1500 } else { 50 }, |ms| ms.parse().unwrap());
     let span = Duration::from_millis(millis);
-    let actions = Actions::default();
-    let store = store_by(client(&endpoint()).interceptor(actions.clone()), TABLE, &unique("bench")).await;
-    let bare = Client::from_conf(client(&endpoint()).interceptor(actions.clone()).build());
-    actions.take();
+    let requests = Requests::default();
+    let bare = Client::from_conf(client().unwrap().interceptor(requests.clone()).build());
+    make(TABLE).await.unwrap();
+    let store = store(&bare).await;
+    let leases = Leases::new(AnyStore::new(self::store(&bare).await)).unwrap();
+    leases.begin_session();
+    let locks = unique("locks");
+    make_with_hash(&bare, &locks, "key").await.unwrap();
+    let java_requests = LockClient::requests_a_pair(&locks);
+    let (user, update) = (leases.clone(), bare.clone());
+    let mut contenders = [
+        ("bare conditional puts", Contender::Here(boxed(move |key| bare_pair(bare.clone(), key)))),
+        ("bare conditional updates", Contender::Here(boxed(move |key| update_pair(update.clone(), key)))),
+        ("tenure, the store alone", Contender::Here(boxed(move |key| pair(store.clone(), key)))),
+        ("tenure, `Leases`", Contender::Here(boxed(move |key| lease_pair(user.clone(), key)))),
+        ("AWS's lock client 1.4.0", Contender::Java(LockClient::start(&endpoint().unwrap(), &locks))),
+    ];
     println!("{:?} a cell; latencies are of pairs, in µs\n", span * ROUNDS);
-    println!(
-        "| tasks | pairs/s | p50 | p99 | requests a pair | bare pairs/s | p50 | p99 | requests a pair | pairs : bare |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
-    let pair = move |key| pair(store.clone(), key);
-    let bare_pair = move |key| bare_pair(bare.clone(), key);
-    // An emulator in Java is slow at first.
-    measure(32, span * 2, pair.clone()).await;
-    measure(32, span * 2, bare_pair.clone()).await;
-    actions.take();
-    for tasks in [1, 32] {
-        let (mut ours, mut theirs) = (Tally::default(), Tally::default());
-        // By turns, so that what else the machine does falls on both.
-        for _ in 0..ROUNDS {
-            add(&mut ours, measure(tasks, span, pair.clone()).await, &actions);
-            add(&mut theirs, measure(tasks, span, bare_pair.clone()).await, &actions);
-        }
-        let rate = |tally: &Tally| tally.pairs as f64 / (span * ROUNDS).as_secs_f64();
-        let each = |tally: &Tally| tally.requests as f64 / tally.pairs as f64;
-        println!(
-            "| {tasks} | {:.0} | {} | {} | {:.2} | {:.0} | {} | {} | {:.2} | {:.2} |",
-            rate(&ours),
-            ours.percentile(50),
-            ours.percentile(99),
-            each(&ours),
-            rate(&theirs),
-            theirs.percentile(50),
-            theirs.percentile(99),
-            each(&theirs),
-            rate(&ours) / rate(&theirs),
-        );
+    println!("| tasks | | pairs/s | p50 | p99 | requests a pair | of the bare puts |");
+    println!("|---|---|---|---|---|---|---|");
+    let java_requests = java_requests.await;
+    // An emulator in Java is slow at first, and so is a client.
+    for (_, contender) in &mut contenders {
+        measure(contender, 32, span * 2).await;
     }
+    for tasks in [1, 32] {
+        let mut tallies: Vec<Tally> = contenders.iter().map(|_| Tally::default()).collect();
+        // By turns, so that what else the machine does falls on all.
+        for _ in 0..ROUNDS {
+            for ((_, contender), all) in contenders.iter_mut().zip(&mut tallies) {
+                let _before = requests.take();
+                let round = measure(contender, tasks, span).await;
+                all.pairs += round.pairs;
+                all.latencies.extend(round.latencies);
+                all.medians.extend(round.medians);
+                all.requests += match contender {
+                    Contender::Here(_) => requests.take() as f64,
+                    Contender::Java(_) => java_requests * round.pairs as f64,
+                };
+            }
+        }
+        let limit = tallies[0].pairs as f64;
+        for ((name, _), mut tally) in contenders.iter().zip(tallies) {
+            let [p50, p99] = tally.percentiles();
+            println!(
+                "| {tasks} | {name} | {:.0} | {p50} | {p99} | {:.2} | {:.2} |",
+                tally.pairs as f64 / (span * ROUNDS).as_secs_f64(),
+                tally.requests / tally.pairs as f64,
+                tally.pairs as f64 / limit,
+            );
+        }
+    }
+    leases.stop().await;
 }
 
-fn add(all: &mut Tally, round: Tally, actions: &Actions) {
-    all.pairs += round.pairs;
-    all.latencies.extend(round.latencies);
-    all.requests += actions.take().len();
+fn boxed<F: Future<Output = ()> + Send + 'static>(pair: impl Fn(Key) -> F + Send + Sync + 'static) -> Pair {
+    Arc::new(move |key| Box::pin(pair(key)))
 }
 
 /// Lets tasks make pairs at the same time, each on a key of its own.
-async fn measure<F: Future<Output = ()> + Send + 'static>(
-    tasks: usize,
-    span: Duration,
-    pair: impl Fn(Key) -> F + Clone + Send + Sync + 'static,
-) -> Tally {
+async fn measure(contender: &mut Contender, tasks: usize, span: Duration) -> Tally {
+    let pair = match contender {
+        Contender::Java(java) => return java.measure(tasks, span),
+        Contender::Here(pair) => pair,
+    };
     let start = Instant::now();
     let running: Vec<_> = (0..tasks)
         .map(|task| {
-            let (pair, key) = (pair.clone(), key(&format!("task/{task}")));
+            let (pair, key) = (Arc::clone(pair), Key::new(format!("task/{task}")).unwrap());
             tokio::spawn(async move {
                 let mut latencies = Vec::new();
                 while start.elapsed() < span {
@@ -131,6 +157,15 @@ async fn measure<F: Future<Output = ()> + Send + 'static>(
     tally
 }
 
+async fn store(client: &Client) -> DynamoStore {
+    let config = DynamoConfig::new(TABLE).namespace(unique("bench"));
+    DynamoStore::with_client(client, config, clock::system()).await.unwrap()
+}
+
+async fn lease_pair(leases: Leases, key: Key) {
+    leases.acquire(key.as_str()).await.unwrap().release().await;
+}
+
 async fn pair(store: DynamoStore, key: Key) {
     let scribe = Scribe::new();
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
@@ -139,16 +174,19 @@ async fn pair(store: DynamoStore, key: Key) {
     won(&store, scribe.unchanged(&key, version, scribe.vacant(fence))).await;
 }
 
-async fn won(store: &DynamoStore, write: Write) -> (tenure_core::Version, u64) {
+async fn won(store: &DynamoStore, write: Write) -> (Version, u64) {
     match store.write(write).await.expect("the table is there for this alone") {
         Outcome::Won { version, fence } => (version, fence.0),
         lost => panic!("each key has one user, but {lost:?}"),
     }
 }
 
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
 /// What a lock has to do at the least: take the item if it is free, and give it back if it is still one's own.
 async fn bare_pair(client: Client, key: Key) {
-    let text = |text: &str| AttributeValue::S(text.to_owned());
     let put = |owner: &str| {
         client
             .put_item()
@@ -163,4 +201,66 @@ async fn bare_pair(client: Client, key: Key) {
     take.expression_attribute_values(":nobody", text("nobody")).send().await.unwrap();
     let give = put("nobody").condition_expression("#o = :me");
     give.expression_attribute_values(":me", text("me")).send().await.unwrap();
+}
+
+/// The same by updates.
+async fn update_pair(client: Client, key: Key) {
+    let update = |owner: &str, old: &str| {
+        client
+            .update_item()
+            .table_name(TABLE)
+            .key("namespace", text("bare-update"))
+            .key("key", text(key.as_str()))
+            .update_expression("SET #o = :new, #f = :fill")
+            .condition_expression("attribute_not_exists(#o) OR #o = :old")
+            .expression_attribute_names("#o", "holder")
+            .expression_attribute_names("#f", "fill")
+            .expression_attribute_values(":new", text(owner))
+            .expression_attribute_values(":old", text(old))
+            .expression_attribute_values(":fill", AttributeValue::B(Blob::new(vec![7; ITEM_BYTES])))
+    };
+    update("me", "nobody").send().await.unwrap();
+    update("nobody", "me").send().await.unwrap();
+}
+
+/// A process with AWS's lock client.
+struct LockClient {
+    process: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl LockClient {
+    fn start(endpoint: &str, table: &str) -> LockClient {
+        let class_path = told("TENURE_TEST_LOCK_CLIENT").unwrap();
+        let mut command = Command::new("java");
+        command.args(["-classpath", &class_path, "LockPairs", endpoint, table]).stderr(Stdio::null());
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        LockClient { process, output }
+    }
+
+    fn measure(&mut self, tasks: usize, span: Duration) -> Tally {
+        let mut input = self.process.stdin.as_ref().unwrap();
+        writeln!(input, "{tasks} {}", span.as_millis()).unwrap();
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        let numbers: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let [pairs, p50, p99] = numbers[..] else { panic!("the lock client says {line:?}") };
+        Tally { pairs, medians: vec![[p50, p99]], ..Tally::default() }
+    }
+
+    /// By what goes over the wire, which would slow down what is measured.
+    async fn requests_a_pair(table: &str) -> f64 {
+        let relay = Relay::start(&endpoint().unwrap()).await.unwrap();
+        let mut client = LockClient::start(&relay.endpoint, table);
+        let counting = tokio::task::spawn_blocking(move || {
+            let tally = client.measure(1, Duration::from_secs(1));
+            drop(client.process.stdin.take());
+            client.process.wait().unwrap();
+            tally
+        });
+        let tally = counting.await.unwrap();
+        let counted = relay.take();
+        (counted.reads() + counted.writes()) as f64 / tally.pairs as f64
+    }
 }

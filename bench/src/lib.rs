@@ -3,6 +3,8 @@
 //! Figures are for people to read and compare within one run; nothing here asserts a speed.
 #![allow(clippy::disallowed_methods, reason = "benches measure real time")]
 
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb;
 pub mod wire;
 
 use std::time::{Duration, Instant};

@@ -3,6 +3,7 @@
 use crate::services::{self, Servers};
 use crate::step::{Step, cargo};
 use crate::workspace::{Kind, Package, Target, packages};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -26,7 +27,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::check("no bugs shipped", no_bugs_shipped),
         Step::check("no hidden tests", no_hidden_tests),
-        Step::cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        lints(&packages),
     ]);
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
     steps.push(servers.start());
@@ -39,6 +40,20 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         Step::cargo("documentation", &["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
     );
     Ok(steps)
+}
+
+/// `--all-targets` leaves out, without a word, a bench whose features are off.
+fn lints(packages: &[Package]) -> Step {
+    let targets = packages.iter().flat_map(|package| &package.targets).filter(|t| t.kind == Kind::Bench);
+    let needs = targets.flat_map(|t| t.needs.iter().map(|need| format!("{}/{need}", t.package)));
+    let needs: BTreeSet<String> = needs.collect();
+    let mut args = vec!["clippy", "--workspace", "--all-targets"];
+    let needs = needs.into_iter().collect::<Vec<_>>().join(",");
+    if !needs.is_empty() {
+        args.extend(["--features", &needs]);
+    }
+    args.extend(["--", "-D", "warnings"]);
+    Step::cargo("lints", &args)
 }
 
 /// Users compile a crate without the rest of the workspace, which may lend it features that it forgot to ask for.
@@ -190,6 +205,16 @@ mod tests {
                 "p with bugs: cargo clippy --package p --no-default-features --features bugs -- -D warnings",
             ]
         );
+    }
+
+    #[test]
+    fn benches_with_features_are_linted_with_the_workspace() {
+        let mut package =
+            Package { name: "p".into(), features: vec![], is_published: false, targets: vec![] };
+        let all = "lints: cargo clippy --workspace --all-targets";
+        assert_eq!(lints(&[package.clone()]).to_string(), format!("{all} -- -D warnings"));
+        package.targets = vec![target(Kind::Bench, &["x"]), target(Kind::Bench, &["x"])];
+        assert_eq!(lints(&[package]).to_string(), format!("{all} --features p/x -- -D warnings"));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The worker processes of one fleet, of either kind.
 
 use crate::library::Table;
-use crate::support::unique;
 use crate::{WORKERS, units};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tenure::fleet::Fleet;
+use tenure_bench::dynamodb::unique;
 use tenure_bench::stopwatch;
 use tenure_bench::wire::Relay;
 

@@ -1,14 +1,11 @@
 //! The Kinesis Client Library's lease table, and one worker process of it.
 
 use crate::TTL;
-use crate::support::{client, endpoint, unique};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
+use tenure_bench::dynamodb::{client, make_with_hash, told, unique};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
-use tenure_dynamodb::aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, PutRequest,
-    ScalarAttributeType, WriteRequest,
-};
+use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 
 pub(crate) struct Table {
     client: Client,
@@ -18,17 +15,8 @@ pub(crate) struct Table {
 impl Table {
     /// A table with so many leases, dealt out to `owners`.
     pub(crate) async fn create(leases: usize, owners: &[String]) -> Table {
-        let table = Table { client: Client::from_conf(client(&endpoint()).build()), name: unique("kcl") };
-        let key =
-            KeySchemaElement::builder().attribute_name("leaseKey").key_type(KeyType::Hash).build().unwrap();
-        let definition = AttributeDefinition::builder()
-            .attribute_name("leaseKey")
-            .attribute_type(ScalarAttributeType::S)
-            .build()
-            .unwrap();
-        let request = table.client.create_table().table_name(&table.name);
-        let request = request.billing_mode(BillingMode::PayPerRequest).key_schema(key);
-        request.attribute_definitions(definition).send().await.unwrap();
+        let table = Table { client: Client::from_conf(client().unwrap().build()), name: unique("kcl") };
+        make_with_hash(&table.client, &table.name, "leaseKey").await.unwrap();
         let all: Vec<usize> = (0..leases).collect();
         for batch in all.chunks(25) {
             let puts = batch.iter().map(|n| {
@@ -57,9 +45,7 @@ impl Table {
 
     /// A process with one worker, which finds the service at `endpoint`.
     pub(crate) fn worker(&self, endpoint: &str, id: &str) -> Command {
-        let class_path = std::env::var("TENURE_TEST_KCL").expect(
-            "TENURE_TEST_KCL does not say where the KCL is: `cargo xtask bench` fetches it and says that",
-        );
+        let class_path = told("TENURE_TEST_KCL").unwrap();
         let mut command = Command::new("java");
         // Small, for there are ten.
         command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]);

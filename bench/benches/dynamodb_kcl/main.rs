@@ -11,12 +11,11 @@
 
 mod crew;
 mod library;
-#[path = "../../../stores/dynamodb/tests/support/mod.rs"]
-mod support;
 mod units;
 
 use crew::Crew;
 use std::time::Duration;
+use tenure_bench::dynamodb::endpoint;
 use tenure_bench::wire::{Counted, Relay};
 use tenure_bench::{percentile, stopwatch};
 
@@ -61,7 +60,7 @@ async fn main() {
 }
 
 async fn relay() -> Relay {
-    Relay::start(&support::endpoint()).await.unwrap()
+    Relay::start(&endpoint().unwrap()).await.unwrap()
 }
 
 /// What a crew with all its workers asks for; and, if so wished, what becomes of it when workers die and come.

@@ -1,23 +1,24 @@
 //! A fleet of ours: its units, and one worker of it.
 
-use crate::{TTL, support};
+use crate::TTL;
 use std::collections::BTreeMap;
 use tenure::dynamodb::DynamoStore;
 use tenure::fleet::{Fleet, NewUnit};
 use tenure::{AnyStore, HolderId, clock};
+use tenure_bench::dynamodb;
 
 const TABLE: &str = "tenure-bench";
 
 async fn open(endpoint: &str, namespace: &str) -> Fleet {
-    let config = support::config(TABLE).endpoint(endpoint).namespace(namespace);
+    let config = dynamodb::config(endpoint, TABLE, namespace);
     let store = DynamoStore::open(config, clock::system()).await.unwrap();
     Fleet::new(AnyStore::new(store), "bench").unwrap()
 }
 
 /// A fleet with so many units, past the relay.
 pub(crate) async fn create(namespace: &str, count: usize) -> Fleet {
-    support::make(TABLE).await;
-    let fleet = open(&support::endpoint(), namespace).await;
+    dynamodb::make(TABLE).await.unwrap();
+    let fleet = open(&dynamodb::endpoint().unwrap(), namespace).await;
     fleet.create_all((0..count).map(|n| NewUnit::named(format!("{n:05}")))).await.unwrap();
     fleet
 }

@@ -1,0 +1,113 @@
+//! What the benches on DynamoDB share: the service that `cargo xtask bench` starts, clients of it, tables, and a count.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
+use tenure_dynamodb::aws_sdk_dynamodb::config::{
+    BehaviorVersion, Builder, Config, ConfigBag, Credentials, Intercept, Region, RuntimeComponents,
+};
+use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
+use tenure_dynamodb::aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use tenure_dynamodb::{DynamoConfig, DynamoStore};
+
+/// What goes wrong in a bench is only shown.
+pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
+
+const REGION: &str = "eu-west-1";
+
+/// A setting of the environment that `cargo xtask bench` makes.
+///
+/// # Errors
+/// It is not there.
+pub fn told(variable: &str) -> Result<String, Trouble> {
+    std::env::var(variable)
+        .map_err(|_| format!("{variable} is not set; start this with `cargo xtask bench`").into())
+}
+
+/// Where DynamoDB Local listens.
+///
+/// # Errors
+/// Nothing says so.
+pub fn endpoint() -> Result<String, Trouble> {
+    told("TENURE_TEST_DYNAMODB")
+}
+
+/// A name that nothing else in this run has.
+#[must_use]
+pub fn unique(what: &str) -> String {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    format!("{what}-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::SeqCst))
+}
+
+/// Where a table is, and a namespace of it.
+#[must_use]
+pub fn config(endpoint: &str, table: &str, namespace: &str) -> DynamoConfig {
+    DynamoConfig::new(table).region(REGION).endpoint(endpoint).namespace(namespace)
+}
+
+/// Makes a table for tenure if it isn't there.
+///
+/// # Errors
+/// The service refuses.
+pub async fn make(table: &str) -> Result<(), Trouble> {
+    DynamoStore::create_table(&config(&endpoint()?, table, "any")).await?;
+    Ok(())
+}
+
+/// A table with this HASH key, as other programs have.
+///
+/// # Errors
+/// The service refuses.
+pub async fn make_with_hash(client: &Client, table: &str, hash: &str) -> Result<(), Trouble> {
+    let key = KeySchemaElement::builder().attribute_name(hash).key_type(KeyType::Hash).build()?;
+    let definition = AttributeDefinition::builder().attribute_name(hash);
+    let definition = definition.attribute_type(ScalarAttributeType::S).build()?;
+    let request = client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
+    request.key_schema(key).attribute_definitions(definition).send().await?;
+    Ok(())
+}
+
+/// The settings of a client with credentials that DynamoDB Local takes, as it takes any.
+///
+/// # Errors
+/// Nothing says where the service is.
+pub fn client() -> Result<Builder, Trouble> {
+    let http = aws_smithy_http_client::Builder::new().build_http();
+    Ok(Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .http_client(http)
+        .region(Region::new(REGION))
+        .endpoint_url(endpoint()?)
+        .credentials_provider(Credentials::new("local", "local", None, None, "benches")))
+}
+
+/// Counts what a client asks for.
+#[derive(Debug, Clone, Default)]
+pub struct Requests(Arc<AtomicU64>);
+
+impl Requests {
+    /// How many since the last call.
+    #[must_use]
+    pub fn take(&self) -> u64 {
+        self.0.swap(0, Ordering::SeqCst)
+    }
+}
+
+impl Intercept for Requests {
+    fn name(&self) -> &'static str {
+        "requests"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
