@@ -3,6 +3,7 @@
 use super::endpoint;
 use aws_smithy_types::date_time::{DateTime, Format as DateTimeFormat};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -17,6 +18,10 @@ pub(crate) enum Fate {
     Redated(Option<i64>),
     /// It goes on to the real service, and the answer is lost.
     AnswerLost,
+    /// It goes on to the real service this much later, whoever still waits for the answer.
+    Late(Duration),
+    /// It goes on to the real service, and once more this much later.
+    Twice(Duration),
     /// It gets nowhere, and the connection is cut.
     RequestLost,
     /// Nothing happens.
@@ -112,6 +117,18 @@ async fn serve(
         Fate::AnswerLost => {
             pass_on(head, body).await;
             return;
+        }
+        Fate::Late(later) => {
+            tokio::time::sleep(later).await;
+            pass_on(head, body).await
+        }
+        Fate::Twice(later) => {
+            let again = request.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(later).await;
+                again.repeat().await
+            });
+            pass_on(head, body).await
         }
         Fate::RequestLost => return,
         Fate::Silence => return std::future::pending().await,
