@@ -93,6 +93,24 @@ async fn a_refresh_that_comes_late_has_no_effect() {
 }
 
 #[tokio::test]
+async fn a_refresh_whose_answer_was_lost_is_read_up() {
+    let Behind { manager, stub, left, clock } = behind("UpdateItem", Fate::AnswerLost).await;
+    let pk = unique("read-up");
+    let mut lease = manager.acquire(&pk, TEN).await.unwrap();
+    let first = lease.token().to_owned();
+    clock.advance(Duration::from_secs(3));
+    stub.take();
+    left.store(1, Ordering::SeqCst);
+    manager.refresh(&mut lease, TEN).await.unwrap();
+    let asked = ["UpdateItem", "GetItem"].map(|action| stub.requests(action).len());
+    assert_eq!((asked, stub.take()), ([1, 1], 2), "it has landed, so nothing is repeated");
+    assert_eq!((lease.token(), lease.remaining(clock.now())), (&*first, Duration::from_millis(9500)));
+    // And nothing is open: the next one is as ever.
+    manager.refresh(&mut lease, TEN).await.unwrap();
+    assert_eq!((lease.token(), stub.take()), (&*first, 1));
+}
+
+#[tokio::test]
 async fn a_change_of_token_whose_answer_was_lost_is_found_out() {
     for round in 0..2 {
         let lost = Behind { ..behind("UpdateItem", Fate::AnswerLost).await };
@@ -174,7 +192,9 @@ async fn a_claim_that_nobody_waited_for_is_taken_up() {
     assert!(matches!(theirs.acquire(&pk, TEN).await, Err(LeaseError::Held { .. })));
 
     clock.advance(Duration::from_secs(4));
+    let landed = item(&pk, "LOCK").await.unwrap()["lease_token"].as_s().unwrap().clone();
     let mut lease = ours.acquire(&pk, TEN).await.unwrap();
+    assert_ne!(lease.token(), landed, "an earlier attempt to take it up may still be on its way");
     assert_eq!(lease.remaining(clock.now()), Duration::from_millis(9500));
     assert!(matches!(ours.acquire(&pk, TEN).await, Err(LeaseError::Held { .. })), "but once only");
     assert!(late.repeat().await.contains("ConditionalCheckFailed"), "repeated, it has no effect");

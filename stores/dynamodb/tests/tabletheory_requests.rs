@@ -2,7 +2,8 @@
 //!
 //! Plan: each operation is one request, also when it is refused, with just these expressions; items are the same to the byte, with
 //! and without ttl, and with every attribute renamed; the second of the expiry is free, can't be refreshed and can be released;
-//! what peers write in their roundings is read; held and not owned are told apart, by name; nothing is sent for a mistake; four
+//! what peers write in their roundings is read; a transaction of the
+//! caller's own is refused once the lease is another's; held and not owned are told apart, by name; nothing is sent for a mistake; four
 //! actions are all that a role needs; a table that is not fit is told when it is opened.
 
 #![allow(
@@ -22,7 +23,7 @@ use support::tabletheory::{
 };
 use support::{NoOldItems, client, config, endpoint, unique};
 use tenure_core::{Clock, ErrorKind};
-use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use tenure_dynamodb::tabletheory::{Lease, LeaseError, LeaseKey, Manager, Names, Options, Standing};
 use tenure_testkit::ManualClock;
 
@@ -251,6 +252,31 @@ async fn a_mistake_is_told_before_anything_is_sent() {
     let fence = Lease::known_by("a", "LOCK", "t").fence().unwrap_err();
     let LeaseError::Store(fence) = fence else { panic!("{fence}") };
     assert_eq!(fence.kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn a_guarded_transaction_is_refused_once_another_has_the_lease() {
+    let (manager, _, clock) = watched(Options::new(TABLE)).await;
+    let pk = unique("guarded");
+    let write = async |lease: &Lease| {
+        let item = keys(&pk, "RESULT").into_iter().collect();
+        let put = Put::builder().table_name(TABLE).set_item(Some(item)).build().unwrap();
+        let put = TransactWriteItem::builder().put(put).build();
+        let both =
+            plain().transact_write_items().transact_items(manager.guard(lease).unwrap()).transact_items(put);
+        both.send().await.is_ok()
+    };
+    let mut lease = manager.acquire(&pk, TEN).await.unwrap();
+    assert!(write(&lease).await);
+    manager.refresh(&mut lease, TEN).await.unwrap();
+    assert!(write(&lease).await);
+    clock.advance(TEN * 2);
+    assert!(write(&lease).await, "nobody has taken it yet");
+    let mut next = manager.acquire(&pk, TEN).await.unwrap();
+    assert!(!write(&lease).await && write(&next).await);
+    manager.release(&mut next).await.unwrap();
+    assert!(!write(&next).await);
+    assert!(matches!(manager.guard(&Lease::known_by(&pk, "LOCK", "")), Err(LeaseError::Invalid(_))));
 }
 
 #[tokio::test]

@@ -32,7 +32,8 @@ pub(crate) enum Answer {
 }
 
 impl Calls {
-    fn keys(&self, key: &LeaseKey) -> Item {
+    /// What names the item of a lease.
+    pub(crate) fn keys(&self, key: &LeaseKey) -> Item {
         let names = &self.options.names;
         [(names.partition_key.clone(), text(&key.pk)), (names.sort_key.clone(), text(&key.sk))].into()
     }

@@ -306,7 +306,7 @@ impl Manager {
         self.options().check_lease(lease)?;
         let mut trouble = None;
         for _ in 0..ROUNDS {
-            let asked = Asked::release(&self.options().names, &lease.token);
+            let asked = Asked::is_of(&self.options().names, &lease.token);
             let found = match calls.delete(&lease.key, asked).await {
                 Ok(Answer::Done) => return Ok(()),
                 Ok(Answer::Refused(old)) => calls.refused(&lease.key, old).await,
@@ -355,6 +355,10 @@ impl Manager {
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.inner.calls
     }
 
     /// What would be believed of a lease of `duration` that was asked for now.

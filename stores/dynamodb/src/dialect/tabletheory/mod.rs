@@ -2,6 +2,7 @@
 
 mod calls;
 mod error;
+mod guard;
 mod hold;
 mod item;
 mod judge;

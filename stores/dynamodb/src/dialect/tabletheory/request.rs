@@ -76,8 +76,9 @@ impl Asked {
         asked
     }
 
-    /// The item is deleted if it is still `token`'s, expired or not.
-    pub(crate) fn release(names: &Names, token: &str) -> Asked {
+    /// That the lease is still `token`'s, expired or not: for a release, which then deletes the item, and for guarded
+    /// transactions.
+    pub(crate) fn is_of(names: &Names, token: &str) -> Asked {
         Asked::new("#lease_token = :token", &[("#lease_token", &names.token)], [(":token", text(token))])
     }
 }
