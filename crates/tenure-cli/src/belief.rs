@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure::Guard;
 use tenure::clock::boottime;
-use tenure::fleet::{Reason, Unit};
 
 /// What to do about a running command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +44,15 @@ pub(crate) fn outlook(guard: &Guard, lead: Lead, dark: &Dark) -> Outlook {
     judged(left, guard.is_revoked(), || guard.cancelled().is_cancelled(), lead, dark)
 }
 
-/// How it looks for a unit of a fleet.
-pub(crate) fn outlook_of_unit(unit: &Unit, lead: Lead, dark: &Dark) -> Outlook {
-    let left = unit.remaining();
-    let revoked = unit.draining().is_some_and(|(reason, _)| reason == Reason::Revoked);
-    judged(left, revoked, || unit.loss().is_some(), lead, dark)
+/// How it looks for a unit of a fleet, which is surely ours for `left`.
+pub(crate) fn outlook_of_unit(
+    left: Duration,
+    revoked: bool,
+    gone: impl Fn() -> bool,
+    lead: Lead,
+    dark: &Dark,
+) -> Outlook {
+    judged(left, revoked, gone, lead, dark)
 }
 
 /// How it looks for what can't be withdrawn, and ends by its time only: ranges, and leases in another layout.

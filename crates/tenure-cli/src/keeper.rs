@@ -86,6 +86,16 @@ impl Keeper {
         }
     }
 
+    /// Something more is watched, which must be dead in `left`: what was told last may be too late for that.
+    pub(crate) fn not_beyond(&self, asked_at: Duration, left: Duration) {
+        let deadline = asked_at + left;
+        let mut state = self.state();
+        if deadline < state.deadline {
+            state.deadline = deadline;
+            self.tell(&mut state, &format!("deadline {}\n", deadline.as_nanos()));
+        }
+    }
+
     fn tell(&self, state: &mut State, line: &str) {
         if state.pipe.write_all(line.as_bytes()).is_err() {
             // Dead or stuck. Without it a command could outlive the lease, so it is replaced at once.

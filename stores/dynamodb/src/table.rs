@@ -74,7 +74,7 @@ fn check_keys(place: &Place, table: &TableDescription) -> Result<(), StoreError>
     Err(StoreError::invalid(wrong_keys(place, &format!("it has a {}", shown.join(" and a ")))))
 }
 
-pub(crate) fn check_status(place: &Place, table: &TableDescription) -> Result<(), StoreError> {
+fn check_status(place: &Place, table: &TableDescription) -> Result<(), StoreError> {
     match table.table_status() {
         None | Some(TableStatus::Active | TableStatus::Updating) => Ok(()),
         Some(TableStatus::Creating) => {
@@ -90,7 +90,7 @@ pub(crate) fn check_status(place: &Place, table: &TableDescription) -> Result<()
 }
 
 /// Where the last writer wins, a condition holds in one region only: two holders would be the outcome.
-pub(crate) fn check_regions(
+fn check_regions(
     place: &Place,
     table: &TableDescription,
     one_region: Option<&str>,
@@ -134,7 +134,7 @@ pub(crate) async fn create(client: &Client, place: &Place) -> Result<bool, Store
     Ok(created)
 }
 
-pub(crate) async fn await_active(client: &Client, place: &Place) -> Result<(), StoreError> {
+async fn await_active(client: &Client, place: &Place) -> Result<(), StoreError> {
     /// AWS takes some seconds as a rule.
     const LOOKS: usize = 120;
     const PAUSE: Duration = Duration::from_secs(1);

@@ -318,8 +318,9 @@ async fn what_is_held_is_updated_released_lapsed_and_deleted() {
     let gone = worker.held().into_iter().find(|held| held.key() == "k01").unwrap();
     let (told, released) = tokio::join!(timeout(LONG, gone.lost()), worker.release("k01"));
     assert_eq!((told.unwrap(), released), (Loss::Released, Ok(())));
+    assert_eq!(worker.give_back(&gone).await, Err(LeaseError::NotHeld("k01".into())), "once is enough");
     worker.delete("k02").await.unwrap();
-    worker.lapse("k03");
+    worker.lapse(worker.held().iter().find(|held| held.key() == "k03").unwrap());
     assert_eq!(worker.create("k00", Fields::new()).await.map(drop), Err(LeaseError::Exists("k00".into())));
     until("one is left", async || worker.held().len() == 1).await;
     let rows = table.list().await.unwrap().rows;

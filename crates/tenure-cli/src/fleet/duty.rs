@@ -1,5 +1,6 @@
 //! What is done here for one unit: its command, run again and again until the unit is to go.
 
+use super::crew::{Charge, Unit};
 use super::meant::Forever;
 use super::pace::Pace;
 use crate::belief::{Dark, Outlook, outlook_of_unit};
@@ -13,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure::Clock;
 use tenure::clock::boottime;
-use tenure::fleet::{Assignment, Unit};
 use tokio::sync::mpsc;
 
 /// How commands are run, for all duties of a process.
@@ -54,9 +54,9 @@ pub(crate) enum Next {
 
 /// A unit that this process owns, until its command has ended and it is let go of.
 pub(crate) struct Duty {
-    unit: Unit,
+    unit: Arc<dyn Unit>,
     /// None once a command that can't be killed has made us leave the unit to expire.
-    assignment: Option<Assignment>,
+    charge: Option<Box<dyn Charge>>,
     run: Option<Run>,
     /// When to start the command, while none runs.
     due: Duration,
@@ -76,10 +76,10 @@ struct Run {
 }
 
 impl Duty {
-    pub(crate) fn new(assignment: Assignment, backoff: Duration) -> Duty {
+    pub(super) fn new(charge: Box<dyn Charge>, backoff: Duration) -> Duty {
         Duty {
-            unit: assignment.unit().clone(),
-            assignment: Some(assignment),
+            unit: charge.unit(),
+            charge: Some(charge),
             run: None,
             due: Duration::ZERO,
             pace: Pace::new(backoff),
@@ -88,8 +88,8 @@ impl Duty {
         }
     }
 
-    pub(crate) fn unit(&self) -> &Unit {
-        &self.unit
+    pub(super) fn unit(&self) -> &dyn Unit {
+        &*self.unit
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -136,7 +136,13 @@ impl Duty {
             }
             return false;
         }
-        match outlook_of_unit(&self.unit, lead, &self.dark) {
+        match outlook_of_unit(
+            self.unit.remaining(),
+            self.unit.is_revoked(),
+            || self.unit.is_lost(),
+            lead,
+            &self.dark,
+        ) {
             Outlook::Good => {}
             Outlook::Revoked(within) => self.stop(within.min(setup.plan.grace)),
             Outlook::Losing(within) => self.stop(within),
@@ -146,9 +152,9 @@ impl Duty {
             run.go_on_stopping();
             run.is_overdue()
         });
-        match self.assignment.take_if(|_| is_overdue) {
-            Some(assignment) => {
-                assignment.lapse();
+        match self.charge.take_if(|_| is_overdue) {
+            Some(charge) => {
+                charge.lapse();
                 self.goes = true;
                 true
             }
@@ -158,16 +164,16 @@ impl Duty {
 
     /// Whether its command can't be killed, so that nobody should wait for it.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.assignment.is_none()
+        self.charge.is_none()
     }
 
     fn start(&mut self, setup: &Arc<Setup>) {
         let run = Run { leash: Arc::default(), doomed: Arc::default(), began: boottime(), kill_at: None };
         let (leash, doomed) = (Arc::clone(&run.leash), Arc::clone(&run.doomed));
-        let (unit, of_thread) = (self.unit.clone(), Arc::clone(setup));
+        let (unit, of_thread) = (Arc::clone(&self.unit), Arc::clone(setup));
         let thread = std::thread::Builder::new().name("command".to_owned()).stack_size(256 << 10);
         let thread = thread.spawn(move || {
-            let outcome = perform(&unit, &of_thread, leash, &doomed);
+            let outcome = perform(&*unit, &of_thread, leash, &doomed);
             let _nobody_waits = of_thread.ended.send(Over { unit: unit.name().to_owned(), outcome });
         });
         self.run = Some(run);
@@ -198,8 +204,8 @@ impl Duty {
 
     /// Lets go of the unit: it goes to where it belongs, if it was not lost.
     pub(crate) fn conclude(self) {
-        if let Some(assignment) = self.assignment {
-            assignment.drained();
+        if let Some(charge) = self.charge {
+            charge.drained();
         }
     }
 
@@ -224,7 +230,7 @@ impl Run {
     }
 }
 
-fn perform(unit: &Unit, setup: &Setup, leash: Arc<Leash>, doomed: &AtomicBool) -> Outcome {
+fn perform(unit: &dyn Unit, setup: &Setup, leash: Arc<Leash>, doomed: &AtomicBool) -> Outcome {
     let Setup { plan, keeper, clock, .. } = setup;
     let lead: Lead = keeper.lead();
     let left = unit.remaining();
@@ -250,7 +256,7 @@ fn perform(unit: &Unit, setup: &Setup, leash: Arc<Leash>, doomed: &AtomicBool) -
     }
 }
 
-fn prepare(unit: &Unit, setup: &Setup, now: u64, left: Duration) -> Command {
+fn prepare(unit: &dyn Unit, setup: &Setup, now: u64, left: Duration) -> Command {
     let template = &setup.plan.command;
     let deadline = now.saturating_add(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
     let mut command = Command::new(&template.program);
@@ -258,7 +264,7 @@ fn prepare(unit: &Unit, setup: &Setup, now: u64, left: Duration) -> Command {
         .args(template.fill(unit.name()))
         .stdin(Stdio::null())
         .env("TENURE_UNIT", unit.name())
-        .env("TENURE_KEY", unit.key().as_str())
+        .env("TENURE_KEY", unit.key())
         .env("TENURE_FENCE", unit.fence().to_string())
         .env("TENURE_DEADLINE", deadline.to_string());
     setup.keeper.mark(&mut command);

@@ -1,26 +1,25 @@
 //! `tenure work --forever`: a worker of a fleet, with a command for each of its units.
 
-use super::alarms::Alarms;
+use super::crew::{Charge, Crew, Event};
 use super::duty::{Duty, Next, Outcome, Over, Setup};
 use super::meant::Forever;
+use super::native;
 use crate::exit::{self, Failure};
 use crate::keeper::{Keeper, asked_now};
 use crate::process;
 use crate::say;
 use crate::signals::{self, Signals};
-use crate::stores::{Missing, Url};
+use crate::stores::Url;
 use crate::text::{brief, count, escaped};
 use crate::watchdog::Lead;
-use crate::work::register::patiently;
 use crate::work::units;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::Clock;
 use tenure::clock::boottime;
-use tenure::fleet::{Assignment, Event, Fleet, NewUnit, Reason, Status, Worker};
-use tenure::{Clock, Metadata, Value};
 use tokio::sync::mpsc;
 
 pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
@@ -31,27 +30,30 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
     }
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
-    let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
-    let fleet = Fleet::new(store, plan.name.as_str())?;
-    let worker = join(&fleet, &plan)?;
+    let mut crew = enlist(url, &plan, Arc::clone(&clock)).await?;
     let names: Vec<&str> = given.keys.iter().filter_map(|key| plan.name.unit_of(key)).collect();
     let registered = tokio::select! {
-        registered = register(&fleet, &names) => registered,
+        registered = crew.register(&names) => registered,
         signal = signals.next() => Err(Failure::by_signal(signal)),
     };
-    if let Err(failure) = registered {
-        let _gone = tokio::time::timeout(plan.ttl, worker.stop()).await;
-        return Err(failure);
+    match registered {
+        Ok(_) if names.is_empty() => {
+            say::note(format!("{}: working on the units that are there", crew.fleet()))
+        }
+        Ok(created) => {
+            say::note(format!("{}: {} ({created} new)", crew.fleet(), count(names.len(), "unit")));
+        }
+        Err(failure) => {
+            crew.resign().await;
+            return Err(failure);
+        }
     }
-    let keeper =
-        Arc::new(Keeper::start(worker.holder().as_str().to_owned(), Lead::new(plan.ttl, plan.grace))?);
+    let keeper = Arc::new(Keeper::start(crew.name().to_owned(), Lead::new(plan.ttl, plan.grace))?);
     let (sender, over) = mpsc::unbounded_channel();
     let setup = Arc::new(Setup { plan, keeper, clock, ended: sender });
-    let alarms = Alarms::of(&worker, setup.plan.ttl);
     let duties = Duties {
         setup,
-        alarms,
-        worker,
+        crew,
         over,
         duties: BTreeMap::new(),
         next: BTreeMap::new(),
@@ -61,34 +63,13 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
     duties.work(&mut signals).await
 }
 
-fn join(fleet: &Fleet, plan: &Forever) -> Result<Worker, Failure> {
-    let about = Metadata::from([
-        ("host".to_owned(), Value::from(tenure::clock::host_name())),
-        ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
-    ]);
-    let mut builder = fleet.join().ttl(plan.ttl).drain(plan.grace).about(about).balance(plan.balance);
-    for label in &plan.labels {
-        builder = builder.label(label);
+/// Joins the fleet, of whatever layout the store is.
+async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Box<dyn Crew>, Failure> {
+    #[cfg(feature = "dynamodb")]
+    if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::Kcl)? {
+        return Ok(Box::new(super::kcl::enlist(rest, plan, clock).await?));
     }
-    if let Some(most) = plan.most {
-        builder = builder.most_units(most);
-    }
-    if let Some(most) = plan.most_weight {
-        builder = builder.most_weight(most);
-    }
-    Ok(builder.start()?)
-}
-
-/// Creates the units that are not there yet.
-async fn register(fleet: &Fleet, names: &[&str]) -> Result<(), Failure> {
-    let units: Vec<NewUnit> = names.iter().map(|name| NewUnit::named(*name)).collect();
-    let created = patiently(async || fleet.create_all(units.clone()).await).await?;
-    let name = fleet.name();
-    say::note(match names.len() {
-        0 => format!("fleet \"{name}\": working on the units that are there"),
-        n => format!("fleet \"{name}\": {} ({created} new)", count(n, "unit")),
-    });
-    Ok(())
+    Ok(Box::new(native::enlist(url, plan, clock).await?))
 }
 
 /// Why this process leaves.
@@ -100,13 +81,12 @@ enum Stop {
 /// All units of this process.
 struct Duties {
     setup: Arc<Setup>,
-    alarms: Alarms,
-    worker: Worker,
+    crew: Box<dyn Crew>,
     over: mpsc::UnboundedReceiver<Over>,
     /// By name.
     duties: BTreeMap<String, Duty>,
     /// Units that are ours again before what ran for them when they were lost is dead.
-    next: BTreeMap<String, Assignment>,
+    next: BTreeMap<String, Box<dyn Charge>>,
     stop: Option<Stop>,
     /// A worker that leaves does not wait longer than this.
     leave_by: Option<Duration>,
@@ -121,7 +101,7 @@ impl Duties {
             tokio::select! {
                 biased;
                 signal = signals.next() => self.on_signal(signal)?,
-                event = self.worker.next(), if is_in => match event {
+                event = self.crew.next(), if is_in => match event {
                     Some(event) => self.on(event),
                     None => {
                         is_in = false;
@@ -172,39 +152,40 @@ impl Duties {
         let plan = &self.setup.plan;
         let patience = plan.grace + plan.ttl * 3 + Duration::from_secs(5);
         self.leave_by.get_or_insert(boottime() + patience);
-        let worker = self.worker.clone();
-        tokio::spawn(async move { worker.leave().await });
+        self.crew.leave();
     }
 
     fn on(&mut self, event: Event) {
         match event {
-            Event::Assigned(assignment) => {
-                let unit = assignment.name().to_owned();
-                note(&unit, &format!("owned, with fence {}", assignment.fence()));
-                if self.duties.contains_key(&unit) {
-                    self.next.insert(unit, assignment);
+            Event::Assigned(charge) => {
+                let (asked_at, unit) = (asked_now(), charge.unit());
+                // One that was asked for long ago may end before the others.
+                self.setup.keeper.not_beyond(asked_at, unit.remaining());
+                let name = unit.name().to_owned();
+                note(&name, &format!("owned, with fence {}", unit.fence()));
+                if self.duties.contains_key(&name) {
+                    self.next.insert(name, charge);
                 } else {
-                    self.begin(unit, assignment);
+                    self.begin(name, charge);
                 }
             }
-            Event::Draining { unit, reason, within } => {
-                note(&unit, &reason_text(&reason));
+            Event::Draining { unit, why, within } => {
+                note(&unit, &why);
                 // Nothing was begun for it yet.
                 drop(self.next.remove(&unit));
                 let grace = within.min(self.setup.plan.grace);
-                self.let_go(&unit, grace, |duty| duty.unit().draining().is_some());
+                self.let_go(&unit, grace, |duty| duty.unit().is_draining());
             }
-            Event::Lost { unit, loss } => {
-                note(&unit, &say::loss(&loss));
-                self.next.retain(|_, assignment| assignment.loss().is_none());
-                self.let_go(&unit, Duration::ZERO, |duty| duty.unit().loss().is_some());
+            Event::Lost { unit, why } => {
+                note(&unit, &why);
+                self.next.retain(|_, charge| !charge.unit().is_lost());
+                self.let_go(&unit, Duration::ZERO, |duty| duty.unit().is_lost());
             }
-            _ => {}
         }
     }
 
-    fn begin(&mut self, unit: String, assignment: Assignment) {
-        let mut duty = Duty::new(assignment, self.setup.plan.backoff);
+    fn begin(&mut self, unit: String, charge: Box<dyn Charge>) {
+        let mut duty = Duty::new(charge, self.setup.plan.backoff);
         duty.look_after(&self.setup);
         self.duties.insert(unit, duty);
     }
@@ -221,8 +202,8 @@ impl Duties {
         if let Some(duty) = self.duties.remove(unit) {
             duty.conclude();
         }
-        if let Some((unit, assignment)) = self.next.remove_entry(unit) {
-            self.begin(unit, assignment);
+        if let Some((unit, charge)) = self.next.remove_entry(unit) {
+            self.begin(unit, charge);
         }
     }
 
@@ -248,9 +229,9 @@ impl Duties {
 
     /// Sees to the running commands and to the deadline that the watchdog goes by.
     fn look_after(&mut self) {
-        self.alarms.sound();
+        self.crew.sound();
         let asked_at = asked_now();
-        let left = self.worker.remaining();
+        let left = self.crew.remaining();
         if !left.is_zero() {
             self.setup.keeper.prolong(asked_at, left);
         }
@@ -301,18 +282,5 @@ fn ending(status: ExitStatus) -> String {
         (Some(code), _) => format!("exited with {code}"),
         (None, Some(signal)) => format!("was ended by {}", signals::name(signal)),
         (None, None) => "ended".to_owned(),
-    }
-}
-
-fn reason_text(reason: &Reason) -> String {
-    match reason {
-        Reason::Moved(to) => format!("goes to {to}"),
-        Reason::Leaving => "is passed on, since this worker leaves".to_owned(),
-        Reason::Asked => "is to be passed on: somebody asked for it".to_owned(),
-        Reason::Revoked => "was withdrawn".to_owned(),
-        Reason::Closed(Status::Deleted) => "was removed".to_owned(),
-        Reason::Closed(_) => "is done".to_owned(),
-        Reason::Uncovered(why) => format!("is let go of: {}", super::picture::why(*why)),
-        _ => "is to be passed on".to_owned(),
     }
 }

@@ -4,11 +4,15 @@
 mod alarms;
 pub(crate) mod args;
 mod change;
+mod crew;
 mod duty;
 mod forever;
 mod health;
+#[cfg(feature = "dynamodb")]
+mod kcl;
 mod look;
 pub(crate) mod meant;
+mod native;
 mod pace;
 pub(crate) mod picture;
 mod screen;

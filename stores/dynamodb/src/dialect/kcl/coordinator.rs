@@ -161,7 +161,19 @@ impl Coordinator {
     /// It is given up all the same.
     pub async fn release(&self, key: &str) -> Result<(), LeaseError> {
         let key = key.to_owned();
-        self.ask(|reply| Command::End { key, delete: false, reply }).await?
+        self.ask(|reply| Command::End { key, taken: None, delete: false, reply }).await?
+    }
+
+    /// As [`Self::release`], of this very tenure: another one of the same lease is left alone.
+    ///
+    /// # Errors
+    /// As [`Self::release`].
+    ///
+    /// # Cancel safety
+    /// It is given up all the same.
+    pub async fn give_back(&self, lease: &Held) -> Result<(), LeaseError> {
+        let (key, taken) = (lease.key().to_owned(), Some(lease.counter_at_take()));
+        self.ask(|reply| Command::End { key, taken, delete: false, reply }).await?
     }
 
     /// Deletes a lease: one that is held here, whose work must have ended, or one that nobody has. One that another has is left
@@ -174,7 +186,7 @@ impl Coordinator {
     /// The row may have been deleted, or not.
     pub async fn delete(&self, key: &str) -> Result<(), LeaseError> {
         let name = key.to_owned();
-        match self.ask(|reply| Command::End { key: name, delete: true, reply }).await? {
+        match self.ask(|reply| Command::End { key: name, taken: None, delete: true, reply }).await? {
             Err(LeaseError::NotHeld(_)) => {}
             done => return done,
         }
@@ -240,8 +252,9 @@ impl Coordinator {
     }
 
     /// A lease whose work can't be ended is not renewed any more, and left to expire.
-    pub fn lapse(&self, key: &str) {
-        let _ended = self.commands.send(Command::Lapse { key: key.to_owned() });
+    pub fn lapse(&self, lease: &Held) {
+        let (key, taken) = (lease.key().to_owned(), lease.counter_at_take());
+        let _ended = self.commands.send(Command::Lapse { key, taken });
     }
 
     /// Stops. All work must have ended: nothing is believed from here on, and all that is held is released. What can't be

@@ -26,10 +26,10 @@ type Done<T> = Result<T, LeaseError>;
 /// What users ask of the task.
 pub(crate) enum Command {
     Update { key: String, edit: Edit, reply: Reply<Done<()>> },
-    End { key: String, delete: bool, reply: Reply<Done<()>> },
+    End { key: String, taken: Option<u64>, delete: bool, reply: Reply<Done<()>> },
     Look { reply: Reply<Result<(), StoreError>> },
     Renew { reply: Reply<()> },
-    Lapse { key: String },
+    Lapse { key: String, taken: u64 },
     StopTaking,
     Stop { reply: Reply<()> },
 }
@@ -196,7 +196,13 @@ impl Driver {
     fn on_command(&mut self, command: Command) {
         match command {
             Command::Update { key, edit, reply } => self.wish(key, Wish::Update(edit, reply)),
-            Command::End { key, delete, reply } => self.wish(key, Wish::End { delete, reply: Some(reply) }),
+            Command::End { key, taken, delete, reply } => {
+                if taken.is_some_and(|taken| !self.is_tenure(&key, taken)) {
+                    let _gone = reply.send(Err(LeaseError::NotHeld(key)));
+                } else {
+                    self.wish(key, Wish::End { delete, reply: Some(reply) });
+                }
+            }
             Command::Look { reply } => {
                 self.asked.push(reply);
                 self.look_at = Tick(0);
@@ -213,7 +219,10 @@ impl Driver {
                     self.renewers.push((keys, reply));
                 }
             }
-            Command::Lapse { key } => {
+            Command::Lapse { key, taken } => {
+                if !self.is_tenure(&key, taken) {
+                    return;
+                }
                 self.renewals.remove(&key);
                 if let Some(holding) = self.holdings.get_mut(&key) {
                     holding.lapsed = true;
@@ -228,6 +237,11 @@ impl Driver {
             }
             Command::Stop { reply } => self.stop(Some(reply)),
         }
+    }
+
+    /// Whether what is held is what was taken at that counter.
+    fn is_tenure(&self, key: &str, taken: u64) -> bool {
+        self.holdings.get(key).is_some_and(|holding| holding.cell.counter_at_take() == taken)
     }
 
     fn wish(&mut self, key: String, wish: Wish) {

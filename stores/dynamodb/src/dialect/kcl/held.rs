@@ -42,6 +42,10 @@ impl Cell {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn counter_at_take(&self) -> u64 {
+        self.counter_at_take
+    }
+
     pub(crate) fn until(&self) -> Tick {
         Tick(self.until.load(Ordering::SeqCst))
     }

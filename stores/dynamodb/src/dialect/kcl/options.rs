@@ -93,7 +93,17 @@ impl Options {
         &self.worker
     }
 
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    /// After how long without a change of its counter a lease is free.
+    #[must_use]
+    pub fn failover_time(&self) -> Duration {
+        self.failover
+    }
+
+    /// Whether they make sense together.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the option and the remedy.
+    pub fn check(&self) -> Result<(), StoreError> {
         const SHORTEST: Duration = Duration::from_millis(300);
         let bad = |text: String| Err(StoreError::invalid(text));
         check_worker(&self.worker)?;

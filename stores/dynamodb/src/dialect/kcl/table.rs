@@ -1,23 +1,24 @@
 //! The table: its rows, read and changed one request at a time, with outcomes that are known.
 
-use super::change::{Change, Edit, Expressions, Trace, forced};
+mod requests;
+
+use super::change::{Change, Edit, Trace, forced};
 use super::error::LeaseError;
 use super::format::Format;
+use super::place::Place;
 use super::row::{Fields, LEASE_KEY, Row, check_worker};
 use super::schema;
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed};
 use crate::dates::Dates;
-use crate::error::{Call, failed};
-use crate::item::{Item, text};
+use crate::error::Call;
+use crate::item::text;
 use crate::store;
-use crate::table::Place;
+use crate::table::{self, Place as At};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::ReturnValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use requests::Answer;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub struct Table {
 
 struct Inner {
     client: Client,
-    place: Place,
+    place: At,
     format: Format,
     clock: Arc<dyn Clock>,
     timeout: Duration,
@@ -55,12 +56,6 @@ pub(crate) enum Settled {
     Refused(Option<Row>),
 }
 
-/// What one request brought.
-enum Answer {
-    Made(Option<Row>),
-    Refused(Option<Row>),
-}
-
 impl Table {
     /// Opens the table, with region and credentials as every AWS program finds them unless the configuration names them. It
     /// looks at the table once (`DescribeTable`), and never makes it.
@@ -78,6 +73,28 @@ impl Table {
         config.check()?;
         let client = connect(&config).await?;
         Self::start(&client, &config, format, clock).await
+    }
+
+    /// Opens the table that a URL names.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn at(place: Place, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::open(place.config, place.format, clock).await
+    }
+
+    /// As [`Self::create_table`], of the table that a URL names.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// The table may have been made, or not.
+    pub async fn create_at(place: &Place, clock: Arc<dyn Clock>) -> Result<bool, StoreError> {
+        Self::create_table(&place.config, clock).await
     }
 
     /// Opens the table with a client of the caller's own. Its retries and timeouts are not used.
@@ -108,7 +125,7 @@ impl Table {
     pub async fn create_table(config: &DynamoConfig, clock: Arc<dyn Clock>) -> Result<bool, StoreError> {
         config.check()?;
         let client = harnessed(&connect(config).await?, config.timeout, Dates::new(clock));
-        schema::create(&client, &place(&client, config)).await
+        table::create(&client, &place(&client, config)).await
     }
 
     async fn start(
@@ -119,7 +136,7 @@ impl Table {
     ) -> Result<Self, StoreError> {
         let client = harnessed(client, config.timeout, Dates::new(Arc::clone(&clock)));
         let place = place(&client, config);
-        schema::examine(&client, &place, config.one_region.as_deref()).await?;
+        table::examine(&client, &place, config.one_region.as_deref()).await?;
         let timeout = config.timeout;
         Ok(Table { inner: Arc::new(Inner { client, place, format, clock, timeout }) })
     }
@@ -330,101 +347,6 @@ impl Table {
             self.pause_or(error, deadline).await?;
         }
     }
-
-    async fn send(&self, change: &Change) -> Result<Answer, StoreError> {
-        let (key, expressions) = (change.before.key(), &change.expressions);
-        if change.aim == super::change::Aim::Delete {
-            self.remove(key, expressions).await
-        } else {
-            self.update(key, expressions).await
-        }
-    }
-
-    async fn update(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
-        let request = self.inner.client.update_item().table_name(&self.inner.place.table);
-        let request = request
-            .key(LEASE_KEY, text(key))
-            .update_expression(&expressions.update)
-            .condition_expression(&expressions.condition)
-            .set_expression_attribute_names(Some(expressions.names.clone().into_iter().collect()))
-            .set_expression_attribute_values(values(expressions))
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(AllOld);
-        let error = match request.send().await {
-            // What can't be read there any more is as it was meant to be.
-            Ok(answer) => return Ok(Answer::Made(self.row(answer.attributes()).ok().flatten())),
-            Err(error) => error,
-        };
-        match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
-                self.standing(key, refusal.item()).await.map(Answer::Refused)
-            }
-            _ => Err(self.failed(Call::Write, &error)),
-        }
-    }
-
-    async fn remove(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
-        let request = self.inner.client.delete_item().table_name(&self.inner.place.table);
-        let names =
-            expressions.names.clone().into_iter().chain([("#leaseKey".to_owned(), LEASE_KEY.to_owned())]);
-        let request = request
-            .key(LEASE_KEY, text(key))
-            .condition_expression(format!("attribute_not_exists(#leaseKey) OR ({})", expressions.condition))
-            .set_expression_attribute_names(Some(names.collect()))
-            .set_expression_attribute_values(values(expressions))
-            .return_values_on_condition_check_failure(AllOld);
-        let error = match request.send().await {
-            Ok(_) => return Ok(Answer::Made(None)),
-            Err(error) => error,
-        };
-        match error.as_service_error() {
-            Some(DeleteItemError::ConditionalCheckFailedException(refusal)) => {
-                self.standing(key, refusal.item()).await.map(Answer::Refused)
-            }
-            _ => Err(self.failed(Call::Write, &error)),
-        }
-    }
-
-    /// What stands in the way of a write that was refused.
-    async fn standing(&self, key: &str, item: Option<&Item>) -> Result<Option<Row>, StoreError> {
-        match item {
-            Some(item) if !item.is_empty() => self.row(Some(item)),
-            // There is none; or this is an emulator that leaves the old item out.
-            _ => self.read(key).await,
-        }
-    }
-
-    fn row(&self, item: Option<&Item>) -> Result<Option<Row>, StoreError> {
-        let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(None) };
-        match Row::read(self.inner.format, item)? {
-            Some(row) => Ok(Some(row)),
-            None => Err(StoreError::foreign(format!(
-                "{}: the row is another thing than a lease",
-                self.inner.place
-            ))),
-        }
-    }
-
-    /// Waits a little before the next attempt; or gives up, if that can't help or there is no time left.
-    async fn pause_or(&self, error: StoreError, deadline: Tick) -> Result<(), StoreError> {
-        const PAUSE: Duration = Duration::from_millis(25);
-        if !error.is_passing() || self.inner.clock.held().after(PAUSE) >= deadline {
-            return Err(error);
-        }
-        tokio::time::sleep(PAUSE).await;
-        Ok(())
-    }
-
-    fn failed<E>(
-        &self,
-        call: Call,
-        error: &aws_sdk_dynamodb::error::SdkError<E, aws_sdk_dynamodb::config::http::HttpResponse>,
-    ) -> StoreError
-    where
-        E: aws_sdk_dynamodb::error::ProvideErrorMetadata + std::error::Error + 'static,
-    {
-        failed(&self.inner.place, call, error)
-    }
 }
 
 impl fmt::Debug for Table {
@@ -436,10 +358,6 @@ impl fmt::Debug for Table {
     }
 }
 
-fn values(expressions: &Expressions) -> Option<Item> {
-    Some(expressions.values.clone().into_iter().collect())
-}
-
-fn place(client: &Client, config: &DynamoConfig) -> Place {
+fn place(client: &Client, config: &DynamoConfig) -> At {
     store::place(client, config, schema::layout())
 }

@@ -113,10 +113,11 @@ impl Driver {
         let now = self.clock.now();
         let until = self.options.believed_until(sent);
         let key = row.key().to_owned();
-        // Too late to believe in: it expires, or is taken again later.
-        if now.held >= until || self.holdings.contains_key(&key) {
+        if self.holdings.contains_key(&key) {
             return;
         }
+        // Too late to believe in, and nobody else has it: it is given back.
+        let is_late = now.held >= until;
         self.tenures += 1;
         let holding = Holding {
             tenure: self.tenures,
@@ -132,7 +133,7 @@ impl Driver {
         self.holdings.insert(key.clone(), holding);
         self.renewals.set(&key, self.options.renewed_at(sent));
         self.deadlines.set(&key, until);
-        if self.stopping.is_some() {
+        if self.stopping.is_some() || is_late {
             self.give_up(&key);
         } else if why == Why::Stolen && self.options.settle_steals {
             self.unsettled.insert(key, now.waited.after(self.options.failover));

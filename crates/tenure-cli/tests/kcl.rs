@@ -1,0 +1,186 @@
+//! `tenure work --forever` on a lease table of the KCL's or a8m's layout, in DynamoDB Local, which `cargo xtask services up`
+//! starts.
+//!
+//! Plan: units are created in the peers' layout and spread evenly; a command never runs twice at a time, while workers join, are
+//! killed and leave; who leaves gives everything back after its commands have ended, and others' attributes stay; what means
+//! nothing on such a table is refused, naming what works.
+#![cfg(feature = "dynamodb")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, OBEYS, Process, Ran, TICKS, wait_until};
+use nix::sys::signal::Signal;
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use tenure::dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure::dynamodb::kcl::{Edit, Place, Row, Table};
+use tokio::runtime::Runtime;
+
+struct Fleet {
+    bench: Bench,
+    url: String,
+    table: Table,
+    runtime: Runtime,
+}
+
+/// A table of its own.
+fn fleet(name: &str, peers: &str) -> Fleet {
+    let endpoint = std::env::var("TENURE_TEST_DYNAMODB").expect(
+        "TENURE_TEST_DYNAMODB does not say where DynamoDB Local listens: `cargo xtask services up` starts it and prints that",
+    );
+    let name = format!("cli-{name}-{}", std::process::id());
+    let rest = format!("//{name}?region=eu-west-1&endpoint={endpoint}&dialect=kcl&peers={peers}&steal=2");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let table = runtime.block_on(async {
+        let place = Place::from_url(&rest).unwrap();
+        Table::create_at(&place, tenure::clock::system()).await.unwrap();
+        Table::at(place, tenure::clock::system()).await.unwrap()
+    });
+    Fleet { bench: Bench::new(), url: format!("dynamodb:{rest}"), table, runtime }
+}
+
+impl Fleet {
+    fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.bench.tenure(arguments).env("TENURE_STORE", &self.url).output().unwrap())
+    }
+
+    fn worker(&self, name: &str, more: &[&str], script: &str) -> Process {
+        let base = ["work", "--forever", "--name", name, "--ttl", "3s", "--grace", "1s", "--backoff", "50ms"];
+        let mut command = self.bench.tenure(&[&base, more, &["--", "sh", "-c", script]].concat());
+        let path = self.bench.path("notes");
+        let notes = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        command.env("TENURE_STORE", &self.url).stdout(Stdio::null()).stderr(notes).spawn().unwrap().into()
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        self.runtime.block_on(self.table.list()).unwrap().rows
+    }
+
+    /// How many leases each worker has, by the beginning of its name.
+    fn shares(&self) -> BTreeMap<String, usize> {
+        let mut shares = BTreeMap::new();
+        for row in self.rows() {
+            let owner = row.owner().map_or("", |owner| owner.split('/').next().unwrap_or(owner));
+            *shares.entry(owner.to_owned()).or_default() += 1;
+        }
+        shares
+    }
+
+    fn await_shares(&self, wanted: &[(&str, usize)]) {
+        let wanted = wanted.iter().map(|(name, share)| ((*name).to_owned(), *share)).collect();
+        wait_until("the shares", || self.shares() == wanted);
+    }
+}
+
+const UNITS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+#[test]
+fn units_follow_workers_that_come_die_and_go_and_never_run_twice() {
+    let fleet = fleet("units", "kcl");
+    let units = [&["--units"][..], &UNITS[..]].concat();
+    let mut first = fleet.worker("one", &units, TICKS);
+    fleet.await_shares(&[("one", 6)]);
+    for row in fleet.rows() {
+        assert!(row.fields().contains_key("checkpoint"), "a KCL process can read it: {row:?}");
+    }
+    let second = fleet.worker("two", &["--join"], TICKS);
+    fleet.await_shares(&[("one", 3), ("two", 3)]);
+    let fence = |unit: &str| fleet.bench.ticks(unit).last().map_or(0, |(fence, _)| *fence);
+    let of_two = |row: &Row| row.owner().is_some_and(|owner| owner.starts_with("two/"));
+    let stolen: Vec<String> =
+        fleet.rows().iter().filter(|row| of_two(row)).map(|row| row.key().to_owned()).collect();
+    wait_until("the stolen ones to run", || stolen.iter().all(|unit| fence(unit) > 2));
+
+    // It has no time for a word.
+    let on_two: Vec<u64> = stolen.iter().map(|unit| fence(unit)).collect();
+    second.signal(Signal::SIGKILL);
+    fleet.await_shares(&[("one", 6)]);
+    let is_again = || stolen.iter().zip(&on_two).all(|(unit, before)| fence(unit) > *before);
+    wait_until("them to run again", is_again);
+    let before = UNITS.map(fence);
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.wait(), 128 + 15);
+    let rows = fleet.rows();
+    let notes = fleet.bench.read("notes");
+    assert!(rows.iter().all(|row| row.owner().is_none()), "everything is given back: {rows:?} {notes}");
+    let third = fleet.worker("three", &["--join", "--parallel", "4"], TICKS);
+    fleet.await_shares(&[("", 2), ("three", 4)]);
+    let newer = || UNITS.map(fence).iter().zip(before).filter(|(now, then)| **now > *then).count();
+    wait_until("four to run", || newer() == 4);
+    drop(third);
+    fleet.bench.no_overlaps(&UNITS);
+}
+
+#[test]
+fn others_attributes_stay_and_commands_end_before_the_lease_does() {
+    let fleet = fleet("theirs", "a8m");
+    let theirs = AttributeValue::Ss(vec!["x".to_owned(), "y".to_owned()]);
+    fleet.runtime.block_on(async {
+        let fields = [("theirs".to_owned(), theirs.clone())].into();
+        fleet.table.create("a", fields).await.unwrap();
+    });
+    let mut worker = fleet.worker("one", &["--units", "a", "b"], OBEYS);
+    wait_until("both to run", || ["a", "b"].iter().all(|unit| !fleet.bench.ticks(unit).is_empty()));
+    let row = |key: &str| fleet.rows().into_iter().find(|row| row.key() == key).unwrap();
+    // Somebody takes one away: its command is told, and killed at the latest when it doesn't obey.
+    let taken = fleet.runtime.block_on(async {
+        loop {
+            let row = fleet.table.read("a").await.unwrap().unwrap();
+            if let Ok(row) = fleet.table.take(&row, "thief").await {
+                break row;
+            }
+        }
+    });
+    wait_until("the loss to be told", || {
+        fleet.bench.read("notes").contains("a: the lease is lost: taken: thief")
+    });
+    let ticks = |unit: &str| fleet.bench.ticks(unit).len();
+    wait_until("the command to end", || {
+        let before = ticks("a");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        ticks("a") == before
+    });
+    assert_eq!(row("a"), taken, "the deposed writes nothing");
+    fleet
+        .runtime
+        .block_on(fleet.table.force_update("b", &Edit::new().set("p", AttributeValue::Bool(true))))
+        .unwrap();
+    worker.signal(Signal::SIGINT);
+    assert_eq!(worker.wait(), 128 + 2);
+    assert!(fleet.bench.read("told").contains('b'), "it was told before the lease was given back");
+    assert_eq!((row("a").fields().get("theirs"), row("a").owner()), (Some(&theirs), Some("thief")));
+    assert_eq!((row("b").fields().get("p"), row("b").owner()), (Some(&AttributeValue::Bool(true)), None));
+}
+
+#[test]
+fn what_means_nothing_on_such_a_table_is_refused() {
+    let fleet = fleet("refused", "kcl");
+    let forever = ["work", "--forever", "--name", "f", "--join"];
+    let refused = |arguments: &[&str], says: &str| {
+        let ran = fleet.run(arguments);
+        assert!(ran.code == 64 && ran.err.contains(says), "{arguments:?}: {ran:?}");
+    };
+    for (option, says) in [
+        (&["--label", "x"][..], "--label means nothing"),
+        (&["--most-weight", "3"], "--most-weight means nothing"),
+        (&["--balance", "weight"], "--balance weight means nothing"),
+        (&["--ttl", "100ms"], "failover"),
+    ] {
+        refused(&[&forever[..], option, &["--", "true"]].concat(), says);
+    }
+    for verb in [
+        &["run", "k", "--", "true"][..],
+        &["ls"],
+        &["work", "--name", "f", "a", "--", "true"],
+        &["fleet", "ls"],
+        &["doctor", "--create-table"],
+    ] {
+        refused(verb, "`tenure work --forever`");
+    }
+    assert!(fleet.rows().is_empty());
+    let elsewhere = fleet.url.replace("cli-refused", "cli-nowhere");
+    let ran = fleet.bench.tenure(&[&forever[..], &["--", "true"]].concat());
+    let ran = Ran::of({ ran }.env("TENURE_STORE", elsewhere).output().unwrap());
+    assert!(ran.code == 69 && ran.err.contains("no such table"), "{ran:?}");
+}

@@ -1,0 +1,120 @@
+//! Single requests, and what their answers say.
+
+use super::Table;
+use crate::dialect::kcl::change::{Aim, Change, Expressions};
+use crate::dialect::kcl::row::{LEASE_KEY, Row};
+use crate::error::{Call, failed};
+use crate::item::{Item, text};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::ReturnValue;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use std::time::Duration;
+use tenure_core::{StoreError, Tick};
+
+/// What one request brought.
+pub(super) enum Answer {
+    Made(Option<Row>),
+    Refused(Option<Row>),
+}
+
+impl Table {
+    pub(super) async fn send(&self, change: &Change) -> Result<Answer, StoreError> {
+        let (key, expressions) = (change.before.key(), &change.expressions);
+        if change.aim == Aim::Delete {
+            self.remove(key, expressions).await
+        } else {
+            self.update(key, expressions).await
+        }
+    }
+
+    pub(super) async fn update(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
+        let request = self.inner.client.update_item().table_name(&self.inner.place.table);
+        let request = request
+            .key(LEASE_KEY, text(key))
+            .update_expression(&expressions.update)
+            .condition_expression(&expressions.condition)
+            .set_expression_attribute_names(Some(expressions.names.clone().into_iter().collect()))
+            .set_expression_attribute_values(values(expressions))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(AllOld);
+        let error = match request.send().await {
+            // What can't be read there any more is as it was meant to be.
+            Ok(answer) => return Ok(Answer::Made(self.row(answer.attributes()).ok().flatten())),
+            Err(error) => error,
+        };
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
+                self.standing(key, refusal.item()).await.map(Answer::Refused)
+            }
+            _ => Err(self.failed(Call::Write, &error)),
+        }
+    }
+
+    async fn remove(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
+        let request = self.inner.client.delete_item().table_name(&self.inner.place.table);
+        let names =
+            expressions.names.clone().into_iter().chain([("#leaseKey".to_owned(), LEASE_KEY.to_owned())]);
+        let request = request
+            .key(LEASE_KEY, text(key))
+            .condition_expression(format!("attribute_not_exists(#leaseKey) OR ({})", expressions.condition))
+            .set_expression_attribute_names(Some(names.collect()))
+            .set_expression_attribute_values(values(expressions))
+            .return_values_on_condition_check_failure(AllOld);
+        let error = match request.send().await {
+            Ok(_) => return Ok(Answer::Made(None)),
+            Err(error) => error,
+        };
+        match error.as_service_error() {
+            Some(DeleteItemError::ConditionalCheckFailedException(refusal)) => {
+                self.standing(key, refusal.item()).await.map(Answer::Refused)
+            }
+            _ => Err(self.failed(Call::Write, &error)),
+        }
+    }
+
+    /// What stands in the way of a write that was refused.
+    pub(super) async fn standing(&self, key: &str, item: Option<&Item>) -> Result<Option<Row>, StoreError> {
+        match item {
+            Some(item) if !item.is_empty() => self.row(Some(item)),
+            // There is none; or this is an emulator that leaves the old item out.
+            _ => self.read(key).await,
+        }
+    }
+
+    pub(super) fn row(&self, item: Option<&Item>) -> Result<Option<Row>, StoreError> {
+        let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(None) };
+        match Row::read(self.inner.format, item)? {
+            Some(row) => Ok(Some(row)),
+            None => Err(StoreError::foreign(format!(
+                "{}: the row is another thing than a lease",
+                self.inner.place
+            ))),
+        }
+    }
+
+    /// Waits a little before the next attempt; or gives up, if that can't help or there is no time left.
+    pub(super) async fn pause_or(&self, error: StoreError, deadline: Tick) -> Result<(), StoreError> {
+        const PAUSE: Duration = Duration::from_millis(25);
+        if !error.is_passing() || self.inner.clock.held().after(PAUSE) >= deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
+
+    pub(super) fn failed<E>(
+        &self,
+        call: Call,
+        error: &aws_sdk_dynamodb::error::SdkError<E, aws_sdk_dynamodb::config::http::HttpResponse>,
+    ) -> StoreError
+    where
+        E: aws_sdk_dynamodb::error::ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        failed(&self.inner.place, call, error)
+    }
+}
+
+fn values(expressions: &Expressions) -> Option<Item> {
+    Some(expressions.values.clone().into_iter().collect())
+}
