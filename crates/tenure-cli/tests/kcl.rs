@@ -3,7 +3,8 @@
 //!
 //! Plan: units are created in the peers' layout and spread evenly; a command never runs twice at a time, while workers join, are
 //! killed and leave; who leaves gives everything back after its commands have ended, and others' attributes stay; what means
-//! nothing on such a table is refused, naming what works.
+//! nothing on such a table is refused, naming what works; `fleet adopt` moves all of it to a native fleet while it runs, also when
+//! it is killed half way.
 #![cfg(feature = "dynamodb")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -183,4 +184,44 @@ fn what_means_nothing_on_such_a_table_is_refused() {
     let ran = fleet.bench.tenure(&[&forever[..], &["--", "true"]].concat());
     let ran = Ran::of({ ran }.env("TENURE_STORE", elsewhere).output().unwrap());
     assert!(ran.code == 69 && ran.err.contains("no such table"), "{ran:?}");
+}
+
+#[test]
+fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
+    let fleet = fleet("adopted", "kcl");
+    let units = [&["--units"][..], &UNITS[..]].concat();
+    let mut theirs = fleet.worker("theirs", &units, TICKS);
+    fleet.await_shares(&[("theirs", 6)]);
+    // A native worker, in the file of this bench, that waits for units.
+    let ours = fleet.bench.worker(&["--join"], TICKS);
+    fleet.bench.name_of(&ours);
+    let adopt = ["fleet", "adopt", "f", "--from", &fleet.url, "--failover", "3s"];
+    let with = |more: &[&str]| fleet.bench.run(&[&adopt[..], more].concat());
+    let dry = with(&["--dry-run"]);
+    assert!(dry.code == 0 && dry.out.lines().count() == 6 && dry.out.contains("theirs/"), "{dry:?}");
+    let asked = with(&[]);
+    assert!(asked.code == 64 && asked.err.contains("--yes"), "{asked:?}");
+    let missing = with(&["--yes", "--only", "a", "zz"]);
+    assert!(missing.code == 66 && missing.err.contains("zz"), "{missing:?}");
+    let wrong = fleet.bench.run(&["fleet", "adopt", "f", "--from", "sqlite:leases.db", "--yes"]);
+    assert!(wrong.code == 64 && wrong.err.contains("dialect=kcl"), "{wrong:?}");
+    assert!(fleet.bench.units().is_empty() && fleet.shares() == [("theirs".to_owned(), 6)].into());
+
+    let killed = fleet.bench.start(&[&adopt[..], &["--yes"]].concat());
+    wait_until("a row to be taken", || fleet.shares().keys().any(|owner| owner.starts_with("tenure-adopt")));
+    killed.signal(Signal::SIGKILL);
+    let moved = with(&["--yes"]);
+    assert!(moved.code == 0, "{moved:?}");
+    assert!(fleet.rows().is_empty(), "{moved:?}");
+    fleet.bench.await_shares(&[(&ours, 6)]);
+    let is_native = |unit: &str| fleet.bench.ticks(unit).last().is_some_and(|(fence, _)| *fence > 1 << 40);
+    wait_until("all to run in the native fleet", || UNITS.iter().all(|unit| is_native(unit)));
+    for unit in fleet.bench.units() {
+        assert_eq!(unit["fields"]["checkpoint"], "TRIM_HORIZON", "{unit}");
+    }
+    theirs.signal(Signal::SIGTERM);
+    assert_eq!(theirs.wait(), 128 + 15);
+    drop(ours);
+    fleet.bench.no_overlaps(&UNITS);
+    assert_eq!(with(&["--yes"]).code, 0, "there is nothing left to move");
 }

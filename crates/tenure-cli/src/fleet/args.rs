@@ -36,6 +36,8 @@ pub(crate) enum Verb {
     Move(Move),
     Drain(Drain),
     Top(Top),
+    #[cfg(feature = "dynamodb")]
+    Adopt(Adopt),
 }
 
 /// List the fleets of the store.
@@ -140,4 +142,31 @@ pub(crate) struct Top {
     /// Print one picture as text, and end; needs no terminal
     #[arg(long)]
     pub(crate) once: bool,
+}
+
+/// Move a running fleet from a lease table of the KCL's or of a8m/lease into one of tenure's own.
+///
+/// Unit by unit: the unit is created closed, with all attributes of the row; the row is taken from whoever works on it, and
+/// kept until that one must have noticed; the row is deleted; the unit is opened to the workers of the fleet. So no unit has two
+/// owners and none is lost, whatever happens in between: run it again to go on. Let the other fleet create no rows meanwhile.
+#[cfg(feature = "dynamodb")]
+#[derive(Debug, Parser)]
+pub(crate) struct Adopt {
+    /// The name of the fleet that is to have the units, in the store of --store
+    pub(crate) fleet: OsString,
+    /// The lease table: dynamodb://TABLE?region=REGION&dialect=kcl, with &peers=a8m for a8m/lease
+    #[arg(long, value_name = "URL")]
+    pub(crate) from: String,
+    /// Only these units
+    #[arg(long, value_name = "UNIT", num_args = 1..)]
+    pub(crate) only: Vec<OsString>,
+    /// The failover time of the workers there
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) failover: Duration,
+    /// Say what there is to move, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }

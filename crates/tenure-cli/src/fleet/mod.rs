@@ -1,6 +1,8 @@
 //! Fleets on the command line: `tenure work --forever`, which is a worker, and `tenure fleet`, which looks at fleets and changes
 //! them.
 
+#[cfg(feature = "dynamodb")]
+mod adopt;
 mod alarms;
 pub(crate) mod args;
 mod change;
@@ -41,6 +43,8 @@ pub(crate) async fn fleet(url: &Url, typed: args::Fleet) -> Result<u8, Failure> 
         Verb::Move(typed) => change::pin(url, &typed).await,
         Verb::Drain(typed) => change::drain(url, &typed).await,
         Verb::Top(typed) => top::top(url, &typed).await,
+        #[cfg(feature = "dynamodb")]
+        Verb::Adopt(typed) => adopt::adopt(url, &typed).await,
     }
 }
 

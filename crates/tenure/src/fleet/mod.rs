@@ -82,6 +82,8 @@
 //! | `shutdownRequested`, `leaseLost` | [`Unit::cancelled`], [`Event::Draining`], [`Event::Lost`] |
 //! | `evict` | [`Assignment::release`] |
 
+#[cfg(feature = "dynamodb")]
+mod adopt;
 mod assignment;
 mod builder;
 mod catalogue;
@@ -93,6 +95,8 @@ mod unit;
 mod view;
 mod worker;
 
+#[cfg(feature = "dynamodb")]
+pub use adopt::{Adopted, Adopter, Found, Step};
 pub use assignment::Assignment;
 pub use builder::WorkerBuilder;
 pub use catalogue::Fleet;

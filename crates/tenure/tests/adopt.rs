@@ -1,0 +1,219 @@
+//! A fleet on a lease table moves to tenure's own layout while it runs, on DynamoDB Local.
+//!
+//! Plan: two coordinators work on a table, with checkpoints, while workers of a native fleet wait for units and an adopter is
+//! killed at each step of each unit, again and again, until everything is moved: at no instant two believe in a unit, none is lost,
+//! no checkpoint that was answered is lost, and every field keeps its type; what stands in the way is left as it is.
+#![cfg(feature = "dynamodb")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tenure::dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure::dynamodb::kcl::{Coordinator, Edit, Events, Fields, Held, Options, Place, Table};
+use tenure::fleet::{Adopted, Adopter, Event, Fleet, NewUnit, Step, Unit};
+use tenure::{Value, memory};
+use tokio::time::{sleep, timeout};
+
+const FAILOVER: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(60);
+
+async fn lease_table(name: &str) -> Table {
+    let endpoint = std::env::var("TENURE_TEST_DYNAMODB").expect(
+        "TENURE_TEST_DYNAMODB does not say where DynamoDB Local listens: `cargo xtask services up` starts it and prints that",
+    );
+    let name = format!("adopt-{name}-{}", std::process::id());
+    let url = format!("//{name}?region=eu-west-1&endpoint={endpoint}&dialect=kcl");
+    let place = Place::from_url(&url).unwrap();
+    Table::create_at(&place, tenure::clock::system()).await.unwrap();
+    Table::at(place, tenure::clock::system()).await.unwrap()
+}
+
+fn options(worker: &str) -> Options {
+    Options::new(worker).failover(FAILOVER)
+}
+
+fn number(n: usize) -> AttributeValue {
+    AttributeValue::N(n.to_string())
+}
+
+/// What was answered to checkpoints, by lease.
+type Answered = Arc<Mutex<BTreeMap<String, usize>>>;
+
+/// Works on what the coordinator holds: counts in its row, all the time.
+async fn peer(worker: Coordinator, mut events: Events, answered: Answered, over: Arc<AtomicBool>) {
+    let mut n = 0;
+    while !over.load(Ordering::SeqCst) {
+        // Nobody reads them here, so that they don't pile up.
+        while timeout(Duration::from_millis(1), events.next()).await.is_ok_and(|event| event.is_some()) {}
+        for held in worker.held() {
+            n += 1;
+            let last = answered.lock().unwrap().get(held.key()).copied().unwrap_or(0);
+            if worker.update(held.key(), Edit::new().set("n", number(last + 1))).await.is_ok() {
+                answered.lock().unwrap().insert(held.key().to_owned(), last + 1);
+            }
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert!(n > 0, "it had something to do");
+    worker.stop().await;
+}
+
+/// Works on what the native fleet gives it: it keeps it.
+async fn native(fleet: Fleet, units: Arc<Mutex<Vec<Unit>>>, over: Arc<AtomicBool>) {
+    let worker = fleet.join().ttl(FAILOVER * 2).start().unwrap();
+    let mut kept = Vec::new();
+    while !over.load(Ordering::SeqCst) {
+        match timeout(Duration::from_millis(50), worker.next()).await {
+            Ok(Some(Event::Assigned(assignment))) => {
+                units.lock().unwrap().push(assignment.unit().clone());
+                kept.push(assignment);
+            }
+            Ok(Some(Event::Draining { unit, .. })) => kept.retain(|assignment| assignment.name() != unit),
+            _ => {}
+        }
+    }
+    drop(kept);
+    worker.stop().await;
+}
+
+/// Whether two believe in a unit at this instant.
+fn double(peers: &[Coordinator], units: &[Unit]) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    let held: Vec<Held> = peers.iter().flat_map(Coordinator::held).collect();
+    let theirs = held.iter().filter(|held| held.is_held()).map(|held| held.key().to_owned());
+    let ours = units.iter().filter(|unit| unit.is_held()).map(|unit| unit.name().to_owned());
+    theirs.chain(ours).find(|name| !seen.insert(name.clone()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_unit_is_held_twice_and_none_is_lost_wherever_the_adopter_dies() {
+    const UNITS: usize = 4;
+    let table = lease_table("all").await;
+    let fields = |n: usize| -> Fields {
+        let set = AttributeValue::Ns(vec!["1.5".to_owned()]);
+        [("n".to_owned(), number(0)), ("set".to_owned(), set), ("which".to_owned(), number(n))].into()
+    };
+    for n in 0..UNITS {
+        table.create(&format!("u{n}"), fields(n)).await.unwrap();
+    }
+    let (over, answered) = (Arc::new(AtomicBool::new(false)), Answered::default());
+    let units: Arc<Mutex<Vec<Unit>>> = Arc::default();
+    let (mut peers, mut tasks) = (Vec::new(), Vec::new());
+    for name in ["w1", "w2"] {
+        let (worker, events) = Coordinator::start(&table, options(name)).unwrap();
+        peers.push(worker.clone());
+        tasks.push(tokio::spawn(peer(worker, events, Arc::clone(&answered), Arc::clone(&over))));
+    }
+    let fleet = Fleet::new(memory(), "f").unwrap();
+    tasks.push(tokio::spawn(native(fleet.clone(), Arc::clone(&units), Arc::clone(&over))));
+    let all_held = async {
+        while peers.iter().map(|peer| peer.held().len()).sum::<usize>() < UNITS {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, all_held).await.expect("the peers have everything");
+
+    let (peers_seen, units_seen, watched) = (peers.clone(), Arc::clone(&units), Arc::clone(&over));
+    let watchman = tokio::spawn(async move {
+        let (mut looks, mut twice) = (0, None);
+        while !watched.load(Ordering::SeqCst) {
+            twice = twice.or(double(&peers_seen, &units_seen.lock().unwrap().clone()));
+            looks += 1;
+            sleep(Duration::from_millis(2)).await;
+        }
+        (looks, twice)
+    });
+
+    // Each unit's adopter dies after its first step, then the next one after its second, and so on; side by side.
+    let steps = [Step::Closed, Step::Taken, Step::Quiet, Step::Ready, Step::Deleted];
+    let moving = (0..UNITS).map(|n| {
+        let (table, fleet) = (table.clone(), fleet.clone());
+        tokio::spawn(async move {
+            let unit = format!("u{n}");
+            for (life, deadly) in steps.into_iter().enumerate() {
+                let name = format!("tenure-adopt-{n}-{life}");
+                let adopter = Adopter::new(table.clone(), fleet.clone(), options(&name)).unwrap();
+                let adopted = adopter.adopt(&unit, |step| step != deadly).await.unwrap();
+                assert_eq!(adopted, Adopted::Stopped, "it dies at {deadly:?}");
+                // A peer may have it again in between.
+                sleep(FAILOVER * u32::try_from(n % 3).unwrap()).await;
+            }
+            let adopter = Adopter::new(table, fleet, options(&format!("tenure-adopt-{n}"))).unwrap();
+            let found = adopter.find().await.unwrap();
+            assert!(found.half_way.contains(&unit) && !found.rows.contains_key(&unit), "{found:?}");
+            let adopted = adopter.adopt(&unit, |_| true).await.unwrap();
+            assert_eq!(adopted, Adopted::Opened, "all but its opening was done");
+            assert_eq!(adopter.adopt(&unit, |_| true).await.unwrap(), Adopted::Gone, "once is enough");
+        })
+    });
+    for moved in moving.collect::<Vec<_>>() {
+        timeout(LONG, moved).await.expect("moved in time").unwrap();
+    }
+    let all_here = async {
+        while units.lock().unwrap().iter().filter(|unit| unit.is_held()).count() < UNITS {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, all_here).await.expect("none is lost");
+    over.store(true, Ordering::SeqCst);
+    let (looks, twice) = watchman.await.unwrap();
+    assert!(looks > 100 && twice.is_none(), "{looks} looks, two believed in {twice:?}");
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(table.list().await.unwrap().rows.is_empty());
+    let listed = fleet.list().await.unwrap().units;
+    assert_eq!(listed.len(), UNITS);
+    for (n, unit) in listed.into_iter().enumerate() {
+        assert!(unit.spec.needs.is_empty(), "open to all: {unit:?}");
+        let known = answered.lock().unwrap()[&unit.name];
+        let moved = unit.fields["n"].as_i64().unwrap();
+        assert!(moved >= i64::try_from(known).unwrap(), "{}: {moved} after {known}", unit.name);
+        assert_eq!(unit.fields["which"].as_i64(), Some(i64::try_from(n).unwrap()));
+        assert!(matches!(&unit.fields["set"], Value::NumberSet(set) if set.len() == 1), "{unit:?}");
+        assert_eq!(unit.fields["checkpoint"].as_text(), Some("TRIM_HORIZON"));
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_has_is_moved_at_once_and_what_stands_in_the_way_stays() {
+    let table = lease_table("free").await;
+    for unit in ["a", "b", "c"] {
+        table.create(unit, Fields::new()).await.unwrap();
+    }
+    let fleet = Fleet::new(memory(), "f").unwrap();
+    fleet.create(NewUnit::named("b")).await.unwrap();
+    // Nobody had it, so there is nobody to wait for, however long the failover time.
+    let patient = Options::new("tenure-adopt").failover(Duration::from_secs(3600));
+    let adopter = Adopter::new(table.clone(), fleet.clone(), patient).unwrap();
+    let found = adopter.find().await.unwrap();
+    assert_eq!((found.rows.len(), found.half_way.len(), found.side_by_side), (3, 0, 3));
+    let mut steps = Vec::new();
+    let adopted = timeout(
+        LONG,
+        adopter.adopt("a", |step| {
+            steps.push(step);
+            true
+        }),
+    );
+    assert_eq!(adopted.await.expect("no wait").unwrap(), Adopted::Moved);
+    assert_eq!(steps, [Step::Closed, Step::Taken, Step::Quiet, Step::Ready, Step::Deleted, Step::Opened]);
+
+    let error = adopter.adopt("b", |_| true).await.unwrap_err();
+    assert!(error.to_string().contains("no adoption's"), "{error}");
+    assert!(table.read("b").await.unwrap().unwrap().owner().is_none(), "the row is as it was");
+
+    // Its row is deleted by its own program half way: there is nothing to open.
+    assert_eq!(adopter.adopt("c", |step| step != Step::Closed).await.unwrap(), Adopted::Stopped);
+    table.delete(&table.read("c").await.unwrap().unwrap()).await.unwrap();
+    assert_eq!(adopter.adopt("c", |_| true).await.unwrap(), Adopted::Gone);
+    assert!(fleet.get("c").await.unwrap().is_none());
+
+    // Too large for a unit: told, and left.
+    let large = [("load".to_owned(), AttributeValue::S("x".repeat(300_000)))].into();
+    table.create("d", large).await.unwrap();
+    assert!(adopter.adopt("d", |_| true).await.is_err());
+    assert!(fleet.get("d").await.unwrap().is_none() && table.read("d").await.unwrap().is_some());
+}
