@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// Where the leases are kept: sqlite:PATH (shared by the processes of one host), memory:, or
     /// dynamodb://TABLE?region=REGION&namespace=NAME. With &dialect=tabletheory, `run` shares the table with TableTheory's
-    /// leases, of which KEY is the partition key
+    /// leases, of which KEY is the partition key; with &dialect=kcl, `work --forever` shares it with the KCL's or a8m/lease's
     #[arg(long, short, global = true, env = "TENURE_STORE", hide_env_values = true, value_name = "URL")]
     #[arg(default_value = "sqlite:leases.db")]
     pub(crate) store: String,
@@ -171,6 +171,11 @@ pub(crate) struct Range {
 /// runs for each for as long as this process owns it. CMD is started again when it exits, after a pause. When another process
 /// is to have the unit CMD gets TERM and then KILL, and only then the unit is passed on. Processes come and go freely: units
 /// follow. Standard input is not read unless by --from -. See also `fleet`.
+///
+/// On a lease table of the KCL's or of a8m/lease (dynamodb://TABLE?region=REGION&dialect=kcl, with &peers=a8m for the latter, and
+/// &steal=N for how many leases are stolen at a time), the table is the fleet and NAME begins this worker's id there. --ttl is the
+/// failover time, the same for all; --parallel is the most leases that this process takes; labels and weights are not to be had.
+/// TENURE_FENCE is the row's counter when the lease was taken: it grows for as long as the row lives.
 #[derive(Debug, Parser)]
 pub(crate) struct Work {
     /// The units

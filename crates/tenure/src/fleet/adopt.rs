@@ -8,6 +8,7 @@ use super::{Fleet, NewUnit, Status};
 use crate::clock;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 use tenure_core::fleet::UnitSpec;
 use tenure_core::{Clock, Metadata, Number, StoreError, Value};
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
@@ -188,8 +189,9 @@ impl Adopter {
     ) -> Result<bool, LeaseError> {
         let failover = self.options.failover_time();
         // As a waiter counts, from after the answer.
-        let quiet = self.clock.now().waited.after(failover);
-        while was_had {
+        let wait = if was_had { failover } else { Duration::ZERO };
+        let quiet = self.clock.now().waited.after(wait);
+        loop {
             let left = quiet.since(self.clock.now().waited);
             if left.is_zero() {
                 break;

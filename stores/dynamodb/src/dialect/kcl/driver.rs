@@ -4,6 +4,8 @@
 
 mod answers;
 
+pub(crate) use answers::loss_by;
+
 use super::agenda::Agenda;
 use super::change::{Change, Edit};
 use super::coordinator::Event;

@@ -3,6 +3,7 @@
 
 mod agenda;
 mod change;
+mod claimant;
 mod coordinator;
 mod driver;
 mod error;
@@ -16,6 +17,7 @@ mod table;
 mod taker;
 
 pub use change::Edit;
+pub use claimant::Claimant;
 pub use coordinator::{Coordinator, Event, Events};
 pub use error::LeaseError;
 pub use format::{Format, Peers, Unowned};

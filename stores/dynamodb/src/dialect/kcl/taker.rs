@@ -36,8 +36,17 @@ impl Watch {
         }
     }
 
+    /// Notes what a read of one row that has ended by `now` has shown.
+    pub(crate) fn see(&mut self, now: Tick, row: &Row) {
+        let since = match self.seen.get(row.key()) {
+            Some(seen) if seen.row.is_same(row) => seen.since,
+            _ => now,
+        };
+        self.seen.insert(row.key().to_owned(), Seen { row: row.clone(), since });
+    }
+
     /// When `row` will have been silent for that long.
-    fn silent_at(&self, row: &Row, failover: Duration) -> Option<Tick> {
+    pub(crate) fn silent_at(&self, row: &Row, failover: Duration) -> Option<Tick> {
         let seen = self.seen.get(row.key()).filter(|seen| seen.row.is_same(row))?;
         Some(seen.since.after(failover))
     }

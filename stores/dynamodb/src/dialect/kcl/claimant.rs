@@ -1,0 +1,138 @@
+//! Leases by name, one at a time: for tools that know what they want, beside coordinators that take their share.
+
+use super::change::{Change, Edit};
+use super::driver::loss_by;
+use super::error::LeaseError;
+use super::held::{Cell, Held};
+use super::options::Options;
+use super::row::{Fields, Row};
+use super::table::{Settled, Table};
+use super::taker::Watch;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tenure_core::{ErrorKind, Loss, StoreError};
+
+/// Takes leases by name and renews them when it is told to: the coordinator's rules, without its background.
+///
+/// It never steals. A lease that another has is taken when this very claimant has seen it unchanged for a failover time, so it must
+/// have tried before.
+pub struct Claimant {
+    table: Table,
+    options: Options,
+    watch: Mutex<Watch>,
+}
+
+impl Claimant {
+    /// A claimant on that table. Of the options it goes by the worker's id, the failover time and the drift.
+    ///
+    /// # Errors
+    /// `Invalid`, when the options contradict themselves.
+    pub fn new(table: Table, options: Options) -> Result<Claimant, StoreError> {
+        options.check()?;
+        Ok(Claimant { table, options, watch: Mutex::default() })
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        // No code that can panic runs under the lock.
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the lease, if nobody has it or whoever has it was silent for a failover time; its row is created if there is none.
+    /// None: another has it.
+    ///
+    /// # Errors
+    /// A store error: the lease may have been taken, if its kind is `Unknown`; it expires then.
+    ///
+    /// # Cancel safety
+    /// The lease may have been taken, or not; it expires then.
+    pub async fn try_take(&self, key: &str) -> Result<Option<Held>, LeaseError> {
+        let row = match self.table.read(key).await? {
+            Some(row) => row,
+            None => match self.table.create(key, Fields::new()).await {
+                Ok(row) => row,
+                Err(LeaseError::Exists(_)) => match self.table.read(key).await? {
+                    Some(row) => row,
+                    None => return Ok(None),
+                },
+                Err(error) => return Err(error),
+            },
+        };
+        if !self.may_take(&row) {
+            return Ok(None);
+        }
+        let change = Change::take(self.table.format(), &row, self.options.worker());
+        let deadline = self.options.believed_until(self.table.clock().held());
+        match self.table.settle(&change, deadline).await? {
+            Settled::Refused(_) => Ok(None),
+            Settled::Made(sent, found) => {
+                let row = found.unwrap_or(change.after);
+                let cell = Arc::new(Cell::new(&row, self.options.believed_until(sent)));
+                Ok(Some(Held { cell, clock: Arc::clone(self.table.clock()) }))
+            }
+        }
+    }
+
+    fn may_take(&self, row: &Row) -> bool {
+        let now = self.table.clock().now().waited;
+        let mut watch = self.watch();
+        watch.see(now, row);
+        row.holder().is_none() || watch.silent_at(row, self.options.failover).is_some_and(|at| now >= at)
+    }
+
+    /// Renews the lease, and changes its users' fields.
+    ///
+    /// # Errors
+    /// [`LeaseError::NotHeld`]: it is over, and nothing was changed. A store error: it is held for as long as it was.
+    ///
+    /// # Cancel safety
+    /// It may have been renewed, or not.
+    pub async fn renew(&self, lease: &Held, edit: &Edit) -> Result<(), LeaseError> {
+        edit.check(self.table.format())?;
+        if !lease.is_held() {
+            return Err(LeaseError::NotHeld(lease.key().to_owned()));
+        }
+        let change = Change::renew(self.table.format(), &lease.row(), edit);
+        match self.table.settle(&change, lease.cell.until()).await {
+            Ok(Settled::Made(sent, found)) => {
+                let row = found.unwrap_or(change.after);
+                lease.cell.renewed(&row, self.options.believed_until(sent));
+                Ok(())
+            }
+            Ok(Settled::Refused(standing)) => {
+                lease.cell.lose(loss_by(standing.as_ref(), self.table.clock().now().wall));
+                Err(LeaseError::NotHeld(lease.key().to_owned()))
+            }
+            Err(error) => {
+                if error.kind() == ErrorKind::Foreign {
+                    // Nobody knows whose it is.
+                    lease.cell.lose(Loss::Unreachable(error.clone()));
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Gives the lease back, whose work must have ended. That it is over, or another's by now, is no error.
+    ///
+    /// # Errors
+    /// A store error: it is not believed any more, and expires.
+    ///
+    /// # Cancel safety
+    /// It may have been given back, or not; it is not believed any more.
+    pub async fn release(&self, lease: &Held) -> Result<(), LeaseError> {
+        if lease.loss().is_some() {
+            return Ok(());
+        }
+        lease.cell.lose(Loss::Released);
+        let change = Change::evict(self.table.format(), &lease.row());
+        let deadline = self.table.clock().held().after(self.options.failover);
+        self.table.settle(&change, deadline).await?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Claimant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claimant").field("table", &self.table).finish_non_exhaustive()
+    }
+}
