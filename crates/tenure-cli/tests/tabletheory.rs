@@ -3,7 +3,7 @@
 //!
 //! Plan: a command runs under a lease that peers see, without a fence; a peer's lease is waited for, or told; a peer's release is
 //! noticed; a long command keeps its lease; a lease that a peer has taken stops the command; a command is dead before its lease
-//! ends though tenure is killed; a signal while waiting leaves nothing behind; a damaged item is left alone; all other verbs
+//! ends though tenure is killed, or the service falls silent; a signal while waiting leaves nothing behind; a damaged item is left alone; all other verbs
 //! refuse, and so does what can't work.
 #![cfg(feature = "dynamodb")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -14,8 +14,10 @@ use common::{Bench, Process, Ran, now_ms, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 struct Table {
     bench: Bench,
@@ -219,6 +221,62 @@ fn a_command_is_dead_before_its_lease_ends_though_tenure_is_killed() {
     let next = table.run(&["run", "--wait", "5s", "k", "--", "true"]);
     assert_eq!(next.code, 0, "{next:?}");
     assert_eq!(last(&table), then, "it is dead");
+}
+
+/// What lies between a process and the service, until it is told to be silent: then nothing comes through any more, and no
+/// connection ends.
+fn between(endpoint: &str) -> (String, Arc<AtomicBool>) {
+    let (service, silent) =
+        (endpoint.trim_start_matches("http://").to_owned(), Arc::new(AtomicBool::new(false)));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let here = format!("http://{}", listener.local_addr().unwrap());
+    let told = silent.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let near = stream.unwrap();
+            let far = TcpStream::connect(&service).unwrap();
+            let ways = [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))];
+            for (from, to) in ways {
+                let (from, to, told) = (from.unwrap(), to.unwrap(), told.clone());
+                std::thread::spawn(move || pass_on(from, to, &told));
+            }
+        }
+    });
+    (here, silent)
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, silent: &AtomicBool) {
+    let mut part = [0; 4096];
+    loop {
+        match from.read(&mut part) {
+            Ok(read) if read > 0 && !silent.load(Ordering::SeqCst) => {
+                let _gone = to.write_all(&part[..read]);
+            }
+            Ok(read) if read > 0 => std::thread::sleep(common::LONG),
+            _ => {
+                let _gone = to.shutdown(std::net::Shutdown::Write);
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_command_is_dead_before_its_lease_ends_though_the_service_is_silent() {
+    let table = table("silent");
+    let (proxy, silent) = between(&table.endpoint);
+    let url = table.url("").replace(&table.endpoint, &proxy);
+    let script = "trap '' TERM; while :; do date +%s%3N >> ticks; sleep 0.01; done";
+    let mut command = table.bench.tenure(&["run", "--ttl", "4s", "k", "--", "sh", "-c", script]);
+    command.env("TENURE_STORE", url).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    wait_until("ticks", || table.bench.read("ticks").lines().count() > 20);
+    silent.store(true, Ordering::SeqCst);
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert!(ran.code == 76 && ran.err.contains("the command was stopped"), "{ran:?}");
+    let until = table.until("k").expect("it could not be given back");
+    let last: i64 = table.bench.read("ticks").lines().rev().find_map(|line| line.parse().ok()).unwrap();
+    assert!(last < until, "it ran at {last}, and peers could take its lease at {until}");
 }
 
 #[test]

@@ -90,6 +90,16 @@
 //! No role needs `PutItem` or `Scan`. A program that [guards](DynamoStore::guard) its own transactions needs
 //! `dynamodb:ConditionCheckItem` on this table, besides the rights to its own.
 //!
+//! # Tables in which other programs have leases
+//!
+//! They are shared with those programs by a *dialect*: their items, their conditions, and their rule of expiry. None of them is
+//! a store, because their items have no room for what a store keeps.
+//!
+//! | dialect | whose leases | in programs | on the command line |
+//! |---|---|---|---|
+//! | `tabletheory` | those of TableTheory's package `lease` | [`tabletheory`] | `tenure run` |
+//! | `kcl` | those of the KCL, and of `a8m/lease` | [`kcl`] | `tenure work --forever` |
+//!
 //! # A lease as a condition of your own transaction
 //!
 //! ```no_run
