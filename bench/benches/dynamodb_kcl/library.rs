@@ -56,7 +56,7 @@ impl Table {
     }
 }
 
-/// A lease as the library writes it.
+/// A lease as the library writes it for a shard that is read from the middle, with its range of hash keys.
 fn lease(n: usize, owner: &str) -> BTreeMap<String, AttributeValue> {
     let text = |text: String| AttributeValue::S(text);
     let number = |number: &str| AttributeValue::N(number.to_owned());
@@ -64,9 +64,12 @@ fn lease(n: usize, owner: &str) -> BTreeMap<String, AttributeValue> {
         ("leaseKey", text(format!("shardId-{n:012}"))),
         ("leaseOwner", text(owner.to_owned())),
         ("leaseCounter", number("1")),
-        ("checkpoint", text("TRIM_HORIZON".into())),
+        ("checkpoint", text(format!("49{n:054}"))),
         ("checkpointSubSequenceNumber", number("0")),
         ("ownerSwitchesSinceCheckpoint", number("0")),
+        ("parentShardIds", AttributeValue::Ss(vec![format!("shardId-{:012}", n + 100_000)])),
+        ("startingHashKey", text(format!("17{n:037}"))),
+        ("endingHashKey", text(format!("18{n:037}"))),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
