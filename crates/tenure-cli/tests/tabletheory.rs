@@ -173,7 +173,7 @@ fn a_peer_s_lease_is_told_or_waited_for() {
 #[test]
 fn a_long_command_keeps_its_lease() {
     let table = table("long");
-    let mut running = table.start(&["run", "--ttl", "3s", "k", "--", "sleep", "7"]);
+    let mut running = table.start(&["run", "--ttl", "6s", "k", "--", "sleep", "10"]);
     let first = wait_for("the lease", || table.until("k"));
     let token = table.item("k").unwrap()["lease_token"].clone();
     while now_ms() < first + 2500 {
@@ -191,7 +191,7 @@ fn a_long_command_keeps_its_lease() {
 fn a_lease_that_a_peer_has_taken_stops_the_command() {
     let table = table("lost");
     let script = "cp /dev/null started; sleep 600";
-    let mut command = table.bench.tenure(&["run", "--ttl", "3s", "k", "--", "sh", "-c", script]);
+    let mut command = table.bench.tenure(&["run", "--ttl", "6s", "k", "--", "sh", "-c", script]);
     command.env("TENURE_STORE", table.url("")).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     wait_until("the command", || table.bench.path("started").exists());

@@ -284,7 +284,7 @@ async fn a_lease_is_kept_in_the_background_and_ends_with_its_item() {
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let options = Options::new(TABLE).skew_margin(Duration::from_millis(100));
     let manager = manager(client(&endpoint()), options, clock.clone());
-    let (pk, span) = (unique("kept"), Duration::from_secs(4));
+    let (pk, span) = (unique("kept"), Duration::from_secs(6));
     let lease = manager.acquire(&pk, span).await.unwrap();
     let first: Lease = lease.clone();
     let hold = manager.hold(lease, span);
