@@ -25,8 +25,15 @@ pub(crate) async fn create(namespace: &str, count: usize) -> Fleet {
 
 /// How many units each worker has by the records.
 pub(crate) async fn owners(fleet: &Fleet) -> BTreeMap<String, usize> {
+    // While a large fleet starts, the emulator may be too busy to list it in time.
+    let units = loop {
+        match fleet.list().await {
+            Ok(units) => break units,
+            Err(error) => eprintln!("{error}; listed again"),
+        }
+    };
     let mut owners = BTreeMap::new();
-    for holder in fleet.list().await.unwrap().units.into_iter().filter_map(|unit| unit.holder) {
+    for holder in units.units.into_iter().filter_map(|unit| unit.holder) {
         *owners.entry(holder.holder.as_str().to_owned()).or_default() += 1;
     }
     owners
