@@ -75,6 +75,10 @@ pub enum Bug {
     AuditForgotten,
     BoardTrusted,
     OnePageListed,
+    MissingIsDead,
+    MissingForgotten,
+    OwnPace,
+    NextInRingOnly,
 }
 
 impl Bug {
@@ -146,6 +150,10 @@ impl Bug {
         Bug::AuditForgotten,
         Bug::BoardTrusted,
         Bug::OnePageListed,
+        Bug::MissingIsDead,
+        Bug::MissingForgotten,
+        Bug::OwnPace,
+        Bug::NextInRingOnly,
     ];
 
     /// Those that only fleets can have.
@@ -167,6 +175,10 @@ impl Bug {
         Bug::AuditForgotten,
         Bug::BoardTrusted,
         Bug::OnePageListed,
+        Bug::MissingIsDead,
+        Bug::MissingForgotten,
+        Bug::OwnPace,
+        Bug::NextInRingOnly,
     ];
 
     /// What goes wrong.
@@ -254,6 +266,10 @@ impl Bug {
             Bug::AuditForgotten => "nobody lists anything unless the board has changed",
             Bug::BoardTrusted => "a board that can't be read is taken to be as it was",
             Bug::OnePageListed => "the first page of a listing is taken for all of it",
+            Bug::MissingIsDead => "a session that is missing counts as dead at first sight",
+            Bug::MissingForgotten => "what rides on a session that is missing is left to the next audit",
+            Bug::OwnPace => "a worker looks as often as its own ttl asks for, however short others' are",
+            Bug::NextInRingOnly => "all whom a worker watches stand side by side",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }

@@ -7,7 +7,7 @@ mod rider;
 use crate::bid::{Bid, Goal, Patience, Won};
 use crate::command::LeaseId;
 use crate::ctx::Part;
-use crate::edit::{Edit, Fields};
+use crate::edit::{Edit, Fields, Heir};
 use crate::error::StoreError;
 use crate::fence::Nonce;
 use crate::hold::{Held, Hold, Loss};
@@ -44,8 +44,16 @@ pub(crate) struct Editing {
     purpose: Purpose,
     /// What it is held by meanwhile, if it is.
     rider: Option<Rider>,
-    /// To be given up as soon as the change is through.
-    then_release: Option<Fields>,
+    /// What is to become of it as soon as the change is through, if it is to be given up.
+    then: Option<Then>,
+}
+
+/// How a lease is given up that is being changed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Then {
+    Release(Fields),
+    /// Another process is to have it at once.
+    Pass(Box<Heir>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -83,7 +91,7 @@ impl Lease {
             }
             Lease::Beating(hold) => Some(hold.wake_at()),
             Lease::Editing(editing) => {
-                let believed = editing.purpose == Purpose::Update && editing.then_release.is_none();
+                let believed = editing.purpose == Purpose::Update && editing.then.is_none();
                 let rider = editing.rider.as_ref().filter(|_| believed);
                 let cap = rider.map(|rider| rider.cap()).filter(|cap| *cap < Tick::NEVER);
                 editing.edit.wake_at().into_iter().chain(cap).min()
@@ -183,7 +191,7 @@ impl Holder {
                 self.after_hold(id, hold, out);
             }
             Lease::Editing(mut editing) => {
-                let believed = editing.purpose == Purpose::Update && editing.then_release.is_none();
+                let believed = editing.purpose == Purpose::Update && editing.then.is_none();
                 if let Some(rider) = editing.rider.take_if(|rider| believed && now.held >= rider.cap()) {
                     // The change that is under way may or may not land; the claim is looked up again when it is vacated.
                     self.tell(Notice::Lost(id, Loss::Revoked));

@@ -10,8 +10,8 @@ mod room;
 use crate::bugs::{Bug, Bugs};
 use crate::fence::{Fence, Nonce};
 use crate::key::Key;
-use crate::record::{Record, Stored, Tenure};
-use crate::time::{Drift, Now, Tick};
+use crate::record::{Record, Ride, Stored, Tenure};
+use crate::time::{Drift, Now, Tick, Ttl};
 use room::Room;
 use std::time::Duration;
 
@@ -64,16 +64,16 @@ struct Vigil {
 /// holder's key in the end.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Vigils {
-    kept: Room<Vigil>,
+    kept: Room<Key, Vigil>,
+    /// Sessions that are missing altogether though something rides on them: since when each tenure of them is. One for all its
+    /// riders, however many those are.
+    missing: Room<(Key, Fence), Tick>,
     /// Riding claims that stand in our way: which, and since when, or since when their session was last asked about them.
-    doubts: Room<(Nonce, Tick)>,
+    doubts: Room<Key, (Nonce, Tick)>,
 }
 
 impl Vigils {
     /// Judges the claim that `key`'s record shows. `now` was read after the answer arrived.
-    ///
-    /// `attested` says whether the record's age tells anything about the holder: a session's does, a riding claim's
-    /// own record does not.
     pub(crate) fn judge(
         &mut self,
         now: Now,
@@ -81,14 +81,12 @@ impl Vigils {
         stored: &Stored,
         tenure: &Tenure,
         rules: &Rules,
-        attested: bool,
     ) -> Verdict {
         let ttl = tenure.ttl.duration();
         let record = &stored.record;
         let beat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.beat };
         let since = self.since(now, key, tenure, record, beat, rules.bugs);
-        let watched = if rules.bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
-        let patience = if rules.bugs.has(Bug::PatienceTooShort) { ttl * 4 / 5 } else { ttl };
+        let (watched, patience) = (watched(now, rules.bugs), patience(tenure.ttl, rules.bugs));
         if rules.bugs.has(Bug::DeadNeverJudged) {
             return Verdict::Live { until: now.held.after(ttl) };
         }
@@ -100,7 +98,7 @@ impl Vigils {
         if rules.bugs.has(Bug::WallDecides) && by_wall > ttl {
             return Verdict::Silent;
         }
-        if let (Some(age), true, true) = (stored.age, rules.first_sight, attested) {
+        if let (Some(age), true) = (stored.age, rules.first_sight) {
             let agreed = if rules.bugs.has(Bug::OneWitness) { age } else { age.min(by_wall) };
             if agreed > ttl {
                 return Verdict::Silent;
@@ -121,7 +119,7 @@ impl Vigils {
         beat: Nonce,
         bugs: Bugs,
     ) -> Tick {
-        let now_waited = if bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
+        let now_waited = watched(now, bugs);
         let fresh = || Vigil { fence: record.fence, beat, since: now_waited };
         // Without room for it, this look is the first one again.
         let Some(vigil) = self.kept.look(now_waited, key, tenure.ttl.duration(), fresh) else {
@@ -153,10 +151,51 @@ impl Vigils {
         self.doubts.forget(key);
     }
 
-    /// Ends the vigil over what rides on a session that is there: should that ever be missing, its time begins anew.
-    pub(crate) fn session_is_there(&mut self, rider: &Key) {
-        self.kept.forget(rider);
+    /// Judges the tenure of a session that `ride` names, whose record a read has just shown to be missing: deleted by `gc` long
+    /// after its end, or by a hand while its process still believes. From then on it can't be renewed, and whatever rides
+    /// on it may be taken after a full ttl; the age of a rider's own record says nothing about it.
+    pub(crate) fn judge_missing(&mut self, now: Now, ride: &Ride, ttl: Ttl, rules: &Rules) -> Verdict {
+        let watched = watched(now, rules.bugs);
+        let tenure = (ride.session.clone(), ride.fence);
+        let since =
+            self.missing.look(watched, &tenure, ttl.duration(), || watched).map_or(watched, |since| *since);
+        verdict_on_missing(now, since, ttl, rules)
     }
+
+    /// What is thought of such a session by what was read before; none if no read has shown that it is missing.
+    pub(crate) fn known_missing(&self, now: Now, ride: &Ride, ttl: Ttl, rules: &Rules) -> Option<Verdict> {
+        let since = self.missing.get(&(ride.session.clone(), ride.fence))?;
+        Some(verdict_on_missing(now, *since, ttl, rules))
+    }
+
+    /// The tenure of a session that `ride` names is there: should it ever be missing, its time begins anew.
+    pub(crate) fn session_is_there(&mut self, ride: &Ride) {
+        if !self.missing.is_empty() {
+            self.missing.forget(&(ride.session.clone(), ride.fence));
+        }
+    }
+}
+
+/// The time that a waiter counts.
+fn watched(now: Now, bugs: Bugs) -> Tick {
+    if bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited }
+}
+
+/// How long a silence has to be.
+fn patience(ttl: Ttl, bugs: Bugs) -> Duration {
+    if bugs.has(Bug::PatienceTooShort) { ttl.duration() * 4 / 5 } else { ttl.duration() }
+}
+
+fn verdict_on_missing(now: Now, since: Tick, ttl: Ttl, rules: &Rules) -> Verdict {
+    let silent = watched(now, rules.bugs).since(since);
+    let patience = patience(ttl, rules.bugs);
+    if rules.bugs.has(Bug::DeadNeverJudged) {
+        return Verdict::Live { until: now.held.after(ttl.duration()) };
+    }
+    if silent >= patience || rules.bugs.has(Bug::MissingIsDead) {
+        return Verdict::Silent;
+    }
+    Verdict::Live { until: now.held.after(patience - silent) }
 }
 
 #[cfg(test)]
@@ -201,7 +240,7 @@ mod tests {
 
     fn judge(vigils: &mut Vigils, now: Now, stored: &Stored, rules: &Rules) -> Verdict {
         let tenure = stored.record.tenure.clone().unwrap();
-        vigils.judge(now, &Key::new("k").unwrap(), stored, &tenure, rules, true)
+        vigils.judge(now, &Key::new("k").unwrap(), stored, &tenure, rules)
     }
 
     #[test]
@@ -278,7 +317,7 @@ mod tests {
         for secs in 0..=10 {
             verdicts = keys
                 .iter()
-                .map(|key| vigils.judge(at(secs), key, &seen, &tenure, &rules, true))
+                .map(|key| vigils.judge(at(secs), key, &seen, &tenure, &rules))
                 .collect::<Vec<_>>();
         }
         let silent = verdicts.iter().filter(|verdict| **verdict == Verdict::Silent).count();
@@ -296,13 +335,29 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_sessions_tenures_are_judged_each_for_itself_and_once_for_all_riders() {
+        let (mut vigils, rules, ttl) = (Vigils::default(), Rules::default(), Ttl::new(TTL).unwrap());
+        let ride = |fence| Ride { session: Key::new("session/a").unwrap(), fence: Fence(fence) };
+        assert_eq!(vigils.known_missing(at(0), &ride(7), ttl, &rules), None, "nothing was read yet");
+        let live = |secs| Verdict::Live { until: at(secs).held };
+        assert_eq!(vigils.judge_missing(at(0), &ride(7), ttl, &rules), live(10));
+        assert_eq!(vigils.judge_missing(at(6), &ride(9), ttl, &rules), live(16), "a later tenure of it");
+        assert_eq!(vigils.known_missing(at(9), &ride(7), ttl, &rules), Some(live(10)));
+        assert_eq!(vigils.judge_missing(at(10), &ride(7), ttl, &rules), Verdict::Silent);
+        assert_eq!(vigils.judge_missing(at(10), &ride(9), ttl, &rules), live(16));
+        vigils.session_is_there(&ride(9));
+        assert_eq!(vigils.judge_missing(at(20), &ride(9), ttl, &rules), live(30), "it was there meanwhile");
+        assert_eq!(vigils.known_missing(at(20), &ride(7), ttl, &rules), Some(Verdict::Silent));
+    }
+
+    #[test]
     fn vigils_over_keys_that_nobody_comes_back_to_are_forgotten() {
         let (mut vigils, rules) = (Vigils::default(), Rules::default());
         let seen = stored(1, 0, None);
         let tenure = seen.record.tenure.clone().unwrap();
         for n in 0..20_000 {
             let key = Key::new(format!("k{n}")).unwrap();
-            vigils.judge(at(n / 10), &key, &seen, &tenure, &rules, true);
+            vigils.judge(at(n / 10), &key, &seen, &tenure, &rules);
             vigils.doubts(at(n / 10), &key, Nonce(1), TTL);
         }
         assert!(vigils.kept.len() <= 8_200 && vigils.doubts.len() <= 8_200, "{}", vigils.kept.len());

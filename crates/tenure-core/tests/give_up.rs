@@ -1,5 +1,5 @@
 //! Giving up, and passing on. Plan: a release is one conditional write; lost answers are resolved; the deposed change
-//! nothing; what must expire is not written; a stop ends with the session; plain data goes to one process only.
+//! nothing; a pass waits for a change that is under way; what must expire is not written; a stop ends with the session; plain data goes to one process only.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -7,9 +7,10 @@ mod common;
 
 use common::*;
 use std::time::Duration;
-use tenure_core::op::{Event, Machine, Op};
+use tenure_core::op::{Event, Machine, Op, OpId};
 use tenure_core::{
-    Ask, Command, Fence, LeaseId, Letter, Nonce, Notice, Occupant, Tick, Token, Ttl, Version, Wall,
+    Ask, Command, Fence, Heir, HolderId, LeaseId, Letter, Metadata, Nonce, Notice, Occupant, Record, Ride,
+    StoreError, Tick, Token, Ttl, Version, Wall,
 };
 
 fn release() -> Event<Command> {
@@ -190,4 +191,46 @@ fn a_release_while_a_lease_becomes_plain_data_gives_it_up() {
     let vacates = a.step(now(1_005), won(3, nonce(3), 7));
     assert_eq!(vacates.requests, vec![write(4, "k", unchanged(nonce(3)), vacant(nonce(4), 7, 1_005))]);
     assert_eq!(a.step(now(1_010), won(4, nonce(4), 7)).notices, vec![Notice::Released(LEASE, true)]);
+}
+
+#[test]
+fn a_pass_waits_for_a_change_that_is_under_way() {
+    let fields = Metadata::from([("point".to_owned(), 7.into())]);
+    let heir = || Heir {
+        holder: HolderId::new("b").unwrap(),
+        ride: Ride { session: key("session/b"), fence: Fence(9) },
+        ttl: ttl(),
+    };
+    let passed = |metadata: Metadata, ms: u64| {
+        let record = held("b", nonce(4), nonce(4), WALL + ms, ms, ms);
+        Record { metadata, ..riding(record, "session/b", 9) }
+    };
+    let under_way = || {
+        let mut a = holding_on_session();
+        a.step(now(1_000), Event::Command(Command::Update(LEASE, fields.clone())));
+        let waits = a.step(now(1_001), Event::Command(Command::Pass(LEASE, Box::new(heir()))));
+        assert_eq!((waits.requests, waits.notices), (vec![], vec![]));
+        // Whoever gives it up after that changes nothing about it.
+        let waits = a.step(now(1_002), release());
+        assert_eq!((waits.requests, waits.notices), (vec![], vec![]));
+        a
+    };
+    let mut a = under_way();
+    let passes = a.step(now(1_005), won(3, nonce(3), 7));
+    assert_eq!(passes.notices, vec![Notice::Updated(LEASE)]);
+    assert_eq!(passes.requests, vec![write(4, "k", unchanged(nonce(3)), passed(fields.clone(), 1_005))]);
+    let told = a.step(now(1_010), won(4, nonce(4), WALL + 1_005));
+    assert_eq!(told.notices, vec![Notice::Released(LEASE, true)]);
+    // One that was refused for good ends too, and the lease is still ours to pass on.
+    let mut a = under_way();
+    let refused = Event::Answer(OpId(3), Err(StoreError::invalid("too large")));
+    let passes = a.step(now(1_005), refused);
+    assert!(matches!(passes.notices[..], [Notice::Failed(LEASE, _)]), "{passes:?}");
+    assert_eq!(passes.requests, vec![write(4, "k", unchanged(nonce(2)), passed(Metadata::new(), 1_005))]);
+    // What turns out to be another's is not passed on.
+    let mut a = under_way();
+    let other = held("c", Nonce(50), Nonce(50), 8, 900, 900);
+    let told = a.step(now(1_005), lost(3, Some(other)));
+    assert!(matches!(told.notices[..], [Notice::Lost(LEASE, _), Notice::Released(LEASE, false)]), "{told:?}");
+    assert_eq!(told.requests, vec![]);
 }

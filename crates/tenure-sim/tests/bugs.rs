@@ -14,7 +14,7 @@ use tenure_sim::{Options, run, scenario};
 const WORLDS: u64 = 4000;
 
 /// The same for fleets: as many as are known to break nothing by themselves.
-const FLEETS: u64 = 144;
+const FLEETS: u64 = 192;
 
 /// How long it may take to catch one.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@
 use tenure_sim::{Options, Report, run};
 
 /// Worlds of all scenarios in turn that each CI run takes.
-const WORLDS: u64 = 144;
+const WORLDS: u64 = 192;
 
 fn fleet(scenario: &str, seed: u64, worlds: u64) -> Report {
     run(&Options { scenario: Some(scenario.into()), seed, worlds, hours: 1e9, ..Options::default() }).unwrap()
@@ -41,6 +41,8 @@ const FOUND: &[(&str, u64, &str)] = &[
     ),
     ("fleet-beyond-rho", 14, "S4: the same, with a unit's weight"),
     ("fleet-slow-drain", 2, "L2: a worker whose session ended before it could say that it leaves never left"),
+    ("fleet-hands", 30, "S1: an old tenure of a session ended a later one, whose record was missing too"),
+    ("fleet-hands", 983, "C1: a closed unit behind a missing session had the board raised"),
     ("fleet-zones", 1670, "L3: workers that saw a plan half carried out gave the rest to others"),
 ];
 

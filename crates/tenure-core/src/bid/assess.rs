@@ -37,7 +37,7 @@ impl Bid {
         self.occupant = Occupant::of(&seen.record);
         self.note(&seen.record);
         match &tenure.ride {
-            None => match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules, true) {
+            None => match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules) {
                 Verdict::Silent => self.take(ctx, seen),
                 Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             },
@@ -52,7 +52,7 @@ impl Bid {
                 }
             }
             Some(_) if ctx.rules.bugs.has(Bug::AgeIgnoresRide) => {
-                match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules, true) {
+                match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules) {
                     Verdict::Silent => self.take(ctx, seen),
                     Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
                 }
@@ -95,19 +95,17 @@ impl Bid {
         let Some(tenure) = &seen.record.tenure else { return self.assess_vacant(ctx, seen) };
         let Some(ride) = &tenure.ride else { return self.look(ctx) };
         let Some(session) = session else {
-            // Deleted: by `gc` long after its end, or by a hand while its process still believes. Wait as for any claim;
-            // the age of `seen` says nothing about the session's last beat.
-            return match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules, false) {
+            return match ctx.vigils.judge_missing(ctx.now, ride, tenure.ttl, ctx.rules) {
                 Verdict::Silent => self.take(ctx, seen),
                 Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             };
         };
-        ctx.vigils.session_is_there(&self.goal.key);
+        ctx.vigils.session_is_there(ride);
         let beating = match &session.record.tenure {
             Some(beating) if session.record.fence == ride.fence => beating,
             _ => return self.take(ctx, seen),
         };
-        match ctx.vigils.judge(ctx.now, &ride.session, &session, beating, ctx.rules, true) {
+        match ctx.vigils.judge(ctx.now, &ride.session, &session, beating, ctx.rules) {
             Verdict::Silent if ctx.rules.bugs.has(Bug::SessionNotFenced) => self.take(ctx, seen),
             Verdict::Silent => self.fence_session(ctx, ride.session.clone(), session, seen),
             Verdict::Live { until } => {
@@ -135,6 +133,7 @@ impl Bid {
             if ctx.rules.bugs.has(Bug::TryForgetsVigil) {
                 let key = tenure.ride.as_ref().map_or(&self.goal.key, |ride| &ride.session);
                 ctx.vigils.end(key);
+                tenure.ride.as_ref().inspect(|ride| ctx.vigils.session_is_there(ride));
             }
             return Some(BidEnd::Held(self.occupant.take()));
         }

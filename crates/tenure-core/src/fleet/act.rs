@@ -30,7 +30,7 @@ impl Worker {
         units: BTreeMap<Key, Unit>,
         targets: BTreeMap<Key, Target>,
         mut summary: Summary,
-        is_audit: bool,
+        (is_audit, is_turn): (bool, bool),
     ) {
         self.awaited.clear();
         let damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
@@ -41,15 +41,20 @@ impl Worker {
             self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
         if summary.outgoing > 0 && self.drain_at.is_none() {
             // So that nothing lies idle, those who are to have it get the time to make the same plan.
-            self.drain_at = Some(now.held.after(self.ttl.part(16)));
+            self.drain_at = Some(now.held.after(self.part(16)));
         }
-        let (mut free, mut astray) = (Vec::new(), false);
+        let (mut free, mut astray, mut missing) = (Vec::new(), false, 0);
         for (key, unit) in units {
             let target = targets.get(&key).and_then(|target| target.as_ref().ok());
             let mine = target == Some(&self.me);
             match unit.owner {
                 _ if self.own.contains_key(&key) => {}
-                Owner::Nobody(stored) if mine => free.push((key, Some(stored), target.cloned())),
+                Owner::Nobody(stored) | Owner::LongMissing(stored) if mine => {
+                    free.push((key, Some(stored), target.cloned()));
+                }
+                Owner::Missing(_) if mine => missing += 1,
+                // All who have seen that it is missing come back by themselves.
+                Owner::Missing(_) | Owner::LongMissing(_) => astray |= target.is_some() && is_turn,
                 Owner::Nobody(_) => astray |= target.is_some(),
                 // Passed on to us, or claimed and forgotten: to be had even if only to be passed on.
                 Owner::Worker(session) if session == self.me => free.push((key, None, target.cloned())),
@@ -59,7 +64,7 @@ impl Worker {
                 Owner::Outsider | Owner::Behind(_) => {}
             }
         }
-        summary.incoming = self.awaited.len() + free.len();
+        summary.incoming = self.awaited.len() + free.len() + missing;
         self.tell(FleetNotice::Planned(Box::new(summary)));
         for (key, stored, target) in free {
             self.try_unit(now, key.clone(), stored);
@@ -196,7 +201,7 @@ impl Worker {
             if let Some((_, own)) = self.own_of(lease) {
                 own.told = true;
                 if own.goes.is_some() && self.drain_at.is_none() {
-                    self.drain_at = Some(now.held.after(self.ttl.part(16)));
+                    self.drain_at = Some(now.held.after(self.part(16)));
                 }
             }
             self.tell(FleetNotice::Assigned { unit: key, lease, fence, spec, fields });

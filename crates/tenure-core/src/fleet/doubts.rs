@@ -1,6 +1,6 @@
 //! What this worker leaves alone for a while: units that it could not get, and dead sessions that others are to end first.
 
-use super::look::place;
+use super::ring::is_first;
 use super::worker::Worker;
 use crate::command::LeaseId;
 use crate::key::Key;
@@ -12,8 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const ROUNDS: u32 = 3;
 /// The most units that a worker says it has declined.
 const DECLINED: usize = 64;
-/// How many of the live workers that stand before a dead one in the ring end its session at once.
-const FIRST: usize = 3;
 
 /// A unit that is planned for this worker, and was not to be had.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -66,10 +64,10 @@ impl Worker {
             return;
         }
         self.awaited.insert(key);
-        self.look.next = self.look.next.min(now.held.after(self.ttl.part(16)));
+        self.look.next = self.look.next.min(now.held.after(self.part(16)));
         if is_new {
             // Whoever made another plan has done some of it by now: seen again, the rest may be free.
-            self.doubts.list_at = Some(now.held.after(self.ttl.part(16)));
+            self.list_again(now.held.after(self.part(16)));
             // If it is still somebody else's by then, plans differ, and all have to look again.
             self.want_bump(until);
         }
@@ -99,13 +97,8 @@ impl Worker {
     /// Ends the sessions of those who were listed as dead, if it is this worker's turn: whoever stands closest before them in
     /// the ring is first. The others do so after a while, if nothing has come of it.
     pub(super) fn bury(&mut self, now: Now, dead: Vec<(Key, Stored)>, live: &BTreeSet<Key>) {
-        let ring: BTreeSet<_> = live.iter().map(place).collect();
-        let places: Vec<_> = ring.into_iter().collect();
-        let me = places.partition_point(|other| *other < place(&self.me));
-        let (mine, others) = dead.into_iter().partition::<Vec<_>, _>(|(key, _)| {
-            let next = places.partition_point(|other| *other < place(key));
-            (next + places.len() - 1 - me) % places.len().max(1) < FIRST
-        });
+        let is_first = is_first(&self.me, live);
+        let (mine, others) = dead.into_iter().partition::<Vec<_>, _>(|(key, _)| is_first(key));
         self.doubts.dead = others;
         self.doubts.end_at = now.held.after(self.interval() / 2);
         for (key, stored) in mine {

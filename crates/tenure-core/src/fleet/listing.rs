@@ -45,6 +45,10 @@ pub(super) struct Unit {
 pub(super) enum Owner {
     /// Nobody who lives; this is the record, by which it can be claimed without another look.
     Nobody(Box<Stored>),
+    /// A session that is missing altogether. Nobody can have it before that has lasted for a ttl.
+    Missing(Box<Stored>),
+    /// A session that has been missing for a ttl.
+    LongMissing(Box<Stored>),
     /// The worker with this session.
     Worker(Key),
     /// Something outside the fleet, such as a person who holds it by hand.
@@ -73,6 +77,8 @@ pub(super) struct Listing {
     odd: BTreeMap<Key, Uncovered>,
     /// Sessions that have been silent for too long.
     dead: Vec<(Key, Stored)>,
+    /// Sessions that are there, and are no live worker's, or this worker's own.
+    ended: BTreeSet<Key>,
 }
 
 impl Worker {
@@ -121,6 +127,7 @@ impl Worker {
                 damaged: Vec::new(),
                 odd: BTreeMap::new(),
                 dead: Vec::new(),
+                ended: BTreeSet::from([self.me.clone()]),
             }));
         }
         let Some(listing) = &mut self.listing else { return };
@@ -166,7 +173,7 @@ impl Worker {
             }
             Ok(_) => {}
             Err(error) => {
-                listing.ask_at = Some(now.held.after(self.ttl.part(16)));
+                listing.ask_at = Some(now.held.after(self.part(16)));
                 self.tell(FleetNotice::Trouble(error));
             }
         }
@@ -175,14 +182,18 @@ impl Worker {
 
     /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.
     fn add_peer(&mut self, now: Now, listing: &mut Listing, key: Key, stored: Stored) {
-        let Some(tenure) = &stored.record.tenure else { return };
+        let Some(tenure) = &stored.record.tenure else {
+            listing.ended.insert(key);
+            return;
+        };
         let rules = self.holder.desk.rules.clone();
-        let verdict = self.holder.desk.vigils.judge(now, &key, &stored, tenure, &rules, true);
+        let verdict = self.holder.desk.vigils.judge(now, &key, &stored, tenure, &rules);
         if key == self.me {
             return;
         }
         if verdict == Verdict::Silent {
             // Whoever watched it may have died, or failed to fence it.
+            listing.ended.insert(key.clone());
             return listing.dead.push((key, stored));
         }
         let Some(about) = About::parse(&stored.record.metadata) else {
@@ -200,7 +211,7 @@ impl Worker {
             return Tick::NEVER;
         }
         let workers = u32::try_from(listing.peers.len() + 1).unwrap_or(u32::MAX);
-        let turn = self.ttl.duration().max(Duration::from_secs(3)) * 10;
+        let turn = self.part(1).max(Duration::from_secs(3)) * 10;
         let round = turn.saturating_mul(workers).min(turn.max(MOST_BETWEEN_AUDITS));
         let turn = round / workers;
         let turns = if was_turn { workers } else { 1 + listing.rank(&self.me) };
@@ -212,7 +223,7 @@ impl Worker {
         let Some(fence) = self.session_fence() else { return };
         // However much is to be listed: not all the time.
         let took = now.held.since(listing.began).saturating_mul(3).min(self.interval());
-        let pause = if self.look.blind { self.interval() } else { took.max(self.ttl.part(32)) };
+        let pause = if self.look.blind { self.interval() } else { took.max(self.part(32)) };
         self.list_at = now.held.after(pause);
         let is_audit = self.listed == Some(listing.generation);
         self.listed = Some(listing.generation);
@@ -237,6 +248,8 @@ impl Worker {
             listing.peers.extend(self.peers.clone());
         }
         listing.find_own();
+        self.settle_missing(now, &mut listing.units);
+        self.pace.meet(listing.peers.values().map(|peer| peer.ttl));
         if self.has_bug(Bug::DeletedTaken) {
             listing.units.values_mut().for_each(|unit| unit.spec.status = Status::Open);
         }
@@ -270,7 +283,7 @@ impl Worker {
         self.peers = listing.peers;
         self.peers.remove(&self.me);
         self.bury(now, dead, &live);
-        self.follow_plan(now, listing.units, targets, summary, is_audit);
+        self.follow_plan(now, listing.units, targets, summary, (is_audit, was_turn));
     }
 }
 
@@ -296,6 +309,7 @@ impl Listing {
                 Some(ride) if trusts => Owner::Worker(ride.session.clone()),
                 Some(ride) => match self.peers.get(&ride.session) {
                     Some(peer) if peer.fence == ride.fence => Owner::Worker(ride.session.clone()),
+                    None if !self.ended.contains(&ride.session) => Owner::Missing(Box::new(stored)),
                     // Dead, or ourselves: that is told apart once all is listed.
                     _ => Owner::Nobody(Box::new(stored)),
                 },

@@ -4,6 +4,7 @@
 
 use super::board;
 use super::listing::Peer;
+use super::ring::watched;
 use super::talk::FleetNotice;
 use super::worker::{Errand, Stage, Worker};
 use crate::bugs::Bug;
@@ -14,11 +15,14 @@ use crate::op::{Answer, Expect, Listed, Op, Outcome, Write};
 use crate::record::{Record, Stored};
 use crate::time::{Now, Tick};
 use crate::vigil::Verdict;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How many neighbours are watched where the store doesn't tell ages: so that a run of dead ones is noticed together.
+/// How many others are watched where the store doesn't tell ages, so that of many who die together each is watched by somebody
+/// who lives.
 const NEIGHBOURS: usize = 8;
+/// Of how many that were overdue a worker does not lose sight.
+const OVERDUE: usize = 3 * NEIGHBOURS;
 /// How many awaited units one look shows.
 const AWAITED: usize = 64;
 
@@ -33,12 +37,17 @@ pub(super) struct Look {
     again: bool,
     /// The neighbours that the look under way is at.
     neighbours: Vec<Key>,
+    /// Others who should have renewed by now: they are watched until that is decided, whatever becomes of the ring meanwhile.
+    overdue: BTreeSet<Key>,
     /// The last awaited unit that was looked at.
     cursor: Option<Key>,
     /// Whether sessions' ages are told, as far as is known.
     attested: bool,
     /// Since when the board shows the alarm.
     alarmed: Option<Tick>,
+    /// Until then it may come to be shown: whoever knows of more who are overdue sets it again once a new generation has ended
+    /// it, and who has just listed everything for that generation can afford some more looks.
+    wary_until: Tick,
     /// The board's record can't be read: all is listed in each interval, until somebody mends or deletes it.
     pub(super) blind: bool,
 }
@@ -78,7 +87,7 @@ impl Worker {
             Some(_) => {}
             // It may be about anything, such as each write of every other user of the store.
             None if self.awaited.is_empty() => {
-                let soon = self.look.sent.after(self.ttl.part(32));
+                let soon = self.look.sent.after(self.part(32));
                 self.look.next = self.look.next.min(soon.max(now.held));
             }
             None => self.look_now(now),
@@ -99,7 +108,12 @@ impl Worker {
         }
         let mut keys = vec![self.board_key.clone()];
         let count = if self.look.attested { 1 } else { NEIGHBOURS };
-        self.look.neighbours = self.neighbours(count);
+        let side_by_side = self.has_bug(Bug::NextInRingOnly);
+        self.look.neighbours = watched(&self.me, self.peers.keys(), count, side_by_side);
+        self.look.overdue.retain(|key| self.peers.contains_key(key));
+        let overdue = self.look.overdue.iter().filter(|key| !self.look.neighbours.contains(key)).cloned();
+        let overdue: Vec<Key> = overdue.collect();
+        self.look.neighbours.extend(overdue);
         keys.extend(self.look.neighbours.iter().cloned());
         keys.extend(self.next_awaited());
         self.look.under_way = true;
@@ -111,22 +125,14 @@ impl Worker {
 
     /// How long until the next look, if nothing happens.
     fn pace(&self, now: Now) -> Duration {
-        let alarmed = self.look.alarmed.is_some_and(|since| now.held.since(since) < self.ttl.duration() * 2);
+        let alarmed = self.look.alarmed.is_some_and(|since| now.held.since(since) < self.part(1) * 2);
+        let alarmed = alarmed || now.held < self.look.wary_until;
         let moving = !self.awaited.is_empty() || self.own.values().any(|own| own.stage == Stage::Draining);
         match (alarmed || moving, self.options.push) {
             (false, _) => self.interval(),
             (true, true) => self.interval() / 4,
-            (true, false) => self.ttl.part(32),
+            (true, false) => self.part(32),
         }
-    }
-
-    /// The next of the live workers in the ring. The ring's order is that of a hash, so that those who are likely to die
-    /// together, with names that are alike, don't stand together.
-    fn neighbours(&self, count: usize) -> Vec<Key> {
-        let ring: BTreeMap<_, _> = self.peers.keys().map(|key| (place(key), key)).collect();
-        let me = place(&self.me);
-        let after = ring.range((std::ops::Bound::Excluded(me.clone()), std::ops::Bound::Unbounded));
-        after.chain(ring.range(..me)).map(|(_, key)| (*key).clone()).take(count).collect()
     }
 
     fn next_awaited(&mut self) -> Vec<Key> {
@@ -148,7 +154,7 @@ impl Worker {
             Ok(Answer::Listed(found)) => found,
             Ok(_) => return,
             Err(error) => {
-                self.look.next = self.look.next.min(now.held.after(self.ttl.part(16)));
+                self.look.next = self.look.next.min(now.held.after(self.part(16)));
                 return self.tell(FleetNotice::Trouble(error));
             }
         };
@@ -182,10 +188,13 @@ impl Worker {
         let same =
             self.board.as_ref().map(|board| board.version) == board.as_ref().map(|board| board.version);
         if !same || !board::is_alarmed(board.as_ref()) {
-            self.look.alarmed = board::is_alarmed(board.as_ref()).then_some(now.held);
-            if self.look.alarmed.is_some() {
-                self.look.next = self.look.next.min(now.held.after(self.pace(now)));
+            let shows = board::is_alarmed(board.as_ref());
+            let grew = board::generation(board.as_ref()) != board::generation(self.board.as_ref());
+            if grew && !self.options.push {
+                self.look.wary_until = now.held.after(self.part(8));
             }
+            self.look.alarmed = shows.then_some(now.held);
+            self.look.next = self.look.next.min(now.held.after(self.pace(now)));
         }
         self.board = board;
     }
@@ -202,12 +211,12 @@ impl Worker {
             _ => return self.neighbour_left(now, key),
         };
         let by_wall = now.wall.since(stored.record.stamp);
-        let agreed = stored.age.is_some_and(|age| age.abs_diff(by_wall) < self.ttl.part(16));
+        let agreed = stored.age.is_some_and(|age| age.abs_diff(by_wall) < tenure.ttl.part(16));
         // Only then do all see at once who is dead, and a run of dead ones need not be watched from one place.
         self.look.attested = agreed && self.holder.desk.rules.first_sight;
         let Worker { holder, .. } = self;
         let rules = holder.desk.rules.clone();
-        let verdict = holder.desk.vigils.judge(now, key, &stored, &tenure, &rules, true);
+        let verdict = holder.desk.vigils.judge(now, key, &stored, &tenure, &rules);
         if rules.bugs.has(Bug::NeighbourVigilForgotten) {
             holder.desk.vigils.end(key);
         }
@@ -217,9 +226,14 @@ impl Worker {
                 self.look.next = self.look.next.min(until);
                 let left = until.since(now.held);
                 // A renewal, which is due every third of a ttl, is overdue.
-                if left < tenure.ttl.duration() * 7 / 12 {
-                    self.raise_alarm(now);
+                if left >= tenure.ttl.duration() * 7 / 12 {
+                    self.look.overdue.remove(key);
+                    return;
                 }
+                if self.look.overdue.len() < OVERDUE {
+                    self.look.overdue.insert(key.clone());
+                }
+                self.raise_alarm(now);
             }
         }
     }
@@ -260,7 +274,7 @@ impl Worker {
     /// Without a push, the others would learn of a death only at their next regular look.
     fn raise_alarm(&mut self, now: Now) {
         // One that was raised long ago was a false one, and nobody looks more often for it any more.
-        let stands = self.look.alarmed.filter(|since| now.held.since(*since) < self.ttl.duration() * 2);
+        let stands = self.look.alarmed.filter(|since| now.held.since(*since) < self.part(1) * 2);
         if self.options.push || stands.is_some() || self.look.blind {
             return;
         }
@@ -319,7 +333,7 @@ impl Worker {
     pub(super) fn bumped(&mut self, now: Now, result: Result<Answer, StoreError>) {
         let Bump::Sent { write, lost_to, again } = &self.bump else { return };
         let (lost_to, again) = (*lost_to, *again);
-        let retry = now.held.after(if self.look.blind { self.interval() } else { self.ttl.part(32) });
+        let retry = now.held.after(if self.look.blind { self.interval() } else { self.part(32) });
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
                 let board = Stored { record: write.record.clone(), version, age: None };
@@ -344,18 +358,4 @@ impl Worker {
             }
         }
     }
-}
-
-/// Where in the ring a session stands.
-pub(super) fn place(key: &Key) -> (u64, Key) {
-    (mix(key), key.clone())
-}
-
-/// FNV-1a (Fowler, Noll, Vo 1991), which spreads names well enough for a ring, with a final mix.
-fn mix(key: &Key) -> u64 {
-    let hash = key
-        .as_str()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

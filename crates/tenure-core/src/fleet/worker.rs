@@ -8,6 +8,7 @@ use super::asked::{Asked, Change};
 use super::doubts::Doubts;
 use super::listing::{Listing, Peer};
 use super::look::{Bump, Look};
+use super::pace::Pace;
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use super::unit::UnitSpec;
 use crate::bugs::Bug;
@@ -19,7 +20,7 @@ use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::op::{Event, Machine, Op, OpId, Request, Step};
-use crate::record::{Ask, Stored};
+use crate::record::{Ask, Ride, Stored};
 use crate::time::{Now, Tick, Ttl};
 use crate::vigil::Rules;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -71,6 +72,8 @@ pub(super) enum Errand {
     Alarm,
     /// Raising the fence of a dead worker's session.
     Fence(Key),
+    /// Whether a session is really missing that something rides on, and that something's ttl.
+    Missing(Ride, Ttl),
 }
 
 /// The machine of one process in a fleet.
@@ -82,6 +85,7 @@ pub struct Worker {
     pub(super) board_key: Key,
     pub(super) me: Key,
     pub(super) ttl: Ttl,
+    pub(super) pace: Pace,
     pub(super) nonces: Nonces,
     pub(super) joined: bool,
     pub(super) leaving: bool,
@@ -118,7 +122,7 @@ pub struct Worker {
     pub(super) leave_from: Option<Tick>,
     last_lease: u64,
     last_op: u64,
-    errands: BTreeMap<OpId, Errand>,
+    pub(super) errands: BTreeMap<OpId, Errand>,
     requests: Vec<Request>,
     notices: Vec<FleetNotice>,
     holder_wakes: Option<Tick>,
@@ -140,6 +144,7 @@ impl Machine for Worker {
                         Errand::Bump => self.bumped(now, result),
                         Errand::Alarm => self.alarmed(now, result),
                         Errand::Fence(key) => self.fenced(now, &key, result),
+                        Errand::Missing(ride, ttl) => self.asked_after(now, &ride, ttl, result),
                     }
                 }
             }
@@ -183,6 +188,7 @@ impl Worker {
             fields,
             me,
             ttl,
+            pace: Pace::new(ttl),
             nonces,
             joined: false,
             leaving: false,
@@ -215,11 +221,6 @@ impl Worker {
             holder_wakes: None,
             inbox: VecDeque::new(),
         })
-    }
-
-    /// A third of the ttl: how often a worker renews, and looks.
-    pub(super) fn interval(&self) -> Duration {
-        self.ttl.part(3)
     }
 
     /// The fence of this worker's session while it is up.
@@ -369,7 +370,7 @@ impl Worker {
     fn announced(&mut self, now: Now) {
         if self.leaving {
             // Without a push they notice only when they next look.
-            let notice = self.ttl.part(16) + if self.options.push { Duration::ZERO } else { self.interval() };
+            let notice = self.part(16) + if self.options.push { Duration::ZERO } else { self.heard_within() };
             self.leave_from = Some(now.held.after(notice));
         }
         self.want_bump(now.held);

@@ -1,6 +1,6 @@
 //! Changes of a lease's record on the strength of its tenure: other metadata, from lease to plain data and back.
 
-use super::{Editing, Lease, Purpose, Rider};
+use super::{Editing, Lease, Purpose, Rider, Then};
 use crate::bid::Won;
 use crate::command::LeaseId;
 use crate::ctx::Part;
@@ -25,7 +25,7 @@ impl Holder {
     ) {
         let rides = rider.is_some() && purpose == Purpose::Update;
         let edit = self.start_edit(now, Part::Lease(id.0), token, change, until, rides);
-        self.put(id, Lease::Editing(Box::new(Editing { edit, purpose, rider, then_release: None })));
+        self.put(id, Lease::Editing(Box::new(Editing { edit, purpose, rider, then: None })));
     }
 
     pub(crate) fn update(&mut self, now: Now, id: LeaseId, fields: Fields) {
@@ -106,7 +106,7 @@ impl Holder {
     }
 
     pub(super) fn after_edit(&mut self, now: Now, id: LeaseId, editing: Editing, end: EditEnd) {
-        let Editing { edit, purpose, rider, then_release } = editing;
+        let Editing { edit, purpose, rider, then } = editing;
         let Edit { mut token, mail, .. } = edit;
         self.drop_lease(id);
         match (purpose, end) {
@@ -117,8 +117,8 @@ impl Holder {
                     self.put(id, Lease::Riding(rider));
                 }
             }
-            (Purpose::Detach, EditEnd::Done { .. }) if then_release.is_some() => {
-                if let Some(fields) = then_release {
+            (Purpose::Detach, EditEnd::Done { .. }) if then.is_some() => {
+                if let Some(Then::Release(fields)) = then {
                     token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
                 }
                 let until = now.held.after(token.ttl.duration());
@@ -134,7 +134,7 @@ impl Holder {
                 let until = now.held.after(token.ttl.duration());
                 self.edit(now, id, token, Change::Adopt, until, Purpose::Adopt, None);
                 if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
-                    editing.then_release = then_release;
+                    editing.then = then;
                     editing.edit.mail = mail;
                 }
                 return;
@@ -182,8 +182,10 @@ impl Holder {
                 self.tell(Notice::Failed(id, error));
             }
         }
-        if let Some(fields) = then_release {
-            self.release(now, id, fields);
+        match then {
+            Some(Then::Release(fields)) => self.release(now, id, fields),
+            Some(Then::Pass(heir)) => self.pass(now, id, *heir),
+            None => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! The ends of a lease: given up, left to expire, withdrawn, or lost with its session.
 
-use super::{Lease, Purpose, Rider};
+use super::{Lease, Purpose, Rider, Then};
 use crate::bid::Goal;
 use crate::bugs::Bug;
 use crate::command::LeaseId;
@@ -39,7 +39,7 @@ impl Holder {
                 match editing.purpose {
                     Purpose::Update | Purpose::Detach | Purpose::Adopt => {
                         // Whoever gave it up first said what is to be written with that.
-                        editing.then_release.get_or_insert(fields);
+                        editing.then.get_or_insert(Then::Release(fields));
                     }
                     Purpose::Vacate => editing.purpose = Purpose::Release,
                     Purpose::Release | Purpose::Refresh => {}
@@ -73,12 +73,20 @@ impl Holder {
         }
     }
 
-    /// Gives a held lease to another process. One that is not held by the session, or is being changed, is given up instead.
+    /// Gives a held lease to another process; once a change of its metadata that is under way has come to an end. One that is
+    /// not held by the session is given up instead.
     pub(crate) fn pass(&mut self, now: Now, id: LeaseId, heir: Heir) {
         match self.leases.remove(&id) {
             Some(Lease::Riding(rider)) => {
                 let token = self.token_of_rider(&rider);
                 self.part_with(now, id, token, Change::Pass(Box::new(heir)), Purpose::Release, Fields::Keep);
+            }
+            // Whoever gave it up first said what is to become of it.
+            Some(Lease::Editing(mut editing))
+                if editing.rider.is_some() && editing.purpose == Purpose::Update =>
+            {
+                editing.then.get_or_insert(Then::Pass(Box::new(heir)));
+                self.put(id, Lease::Editing(editing));
             }
             Some(lease) => {
                 self.put(id, lease);
@@ -167,7 +175,7 @@ impl Holder {
             Lease::Editing(editing) => match editing.purpose {
                 Purpose::Update | Purpose::Detach => {
                     self.tell(Notice::Lost(id, loss.clone()));
-                    if editing.then_release.is_some() {
+                    if editing.then.is_some() {
                         self.tell(Notice::Released(id, false));
                     }
                 }

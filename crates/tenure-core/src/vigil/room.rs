@@ -1,13 +1,18 @@
-//! What is remembered by key, of which that which nobody comes back to is forgotten once there is much of it.
+//! What is remembered by key, or by whatever else names it, of which that which nobody comes back to is forgotten once there is much of it.
 
-use crate::key::Key;
 use crate::time::Tick;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// So many are kept whatever their age.
+const FEW: usize = 4096;
+/// More than this are never kept: those that are being looked at stay, as whoever drove them out would be driven out in
+/// turn, and none would ever be there for as long as is needed.
+const MOST: usize = 1 << 18;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Room<T> {
-    entries: BTreeMap<Key, Entry<T>>,
+pub(super) struct Room<K, T> {
+    entries: BTreeMap<K, Entry<T>>,
     /// With so many entries it is time to forget some.
     full_at: usize,
     /// Before this, nothing can be forgotten.
@@ -20,25 +25,19 @@ struct Entry<T> {
     forget_at: Tick,
 }
 
-impl<T> Default for Room<T> {
+impl<K, T> Default for Room<K, T> {
     fn default() -> Self {
-        Room { entries: BTreeMap::new(), full_at: Self::FEW, not_before: Tick(0) }
+        Room { entries: BTreeMap::new(), full_at: FEW, not_before: Tick(0) }
     }
 }
 
-impl<T> Room<T> {
-    /// So many are kept whatever their age.
-    const FEW: usize = 4096;
-    /// More than this are never kept: those that are being looked at stay, as whoever drove them out would be driven out in
-    /// turn, and none would ever be there for as long as is needed.
-    const MOST: usize = 1 << 18;
-
+impl<K: Ord + Clone, T> Room<K, T> {
     /// What is remembered of `key`, `fresh` if nothing was; none if there is no room. It stays for as long as it is looked at
     /// again and again: at least once in three times `span`.
     pub(super) fn look(
         &mut self,
         now: Tick,
-        key: &Key,
+        key: &K,
         span: Duration,
         fresh: impl FnOnce() -> T,
     ) -> Option<&mut T> {
@@ -62,13 +61,22 @@ impl<T> Room<T> {
             self.entries.retain(|_, entry| entry.forget_at > now);
             let next = self.entries.values().map(|entry| entry.forget_at).min();
             self.not_before = next.unwrap_or(now);
-            self.full_at = (self.entries.len() * 2).clamp(Self::FEW, Self::MOST);
+            self.full_at = (self.entries.len() * 2).clamp(FEW, MOST);
         }
-        self.entries.len() < Self::MOST
+        self.entries.len() < MOST
     }
 
-    pub(super) fn forget(&mut self, key: &Key) {
+    /// What is remembered of `key`, left as it is.
+    pub(super) fn get(&self, key: &K) -> Option<&T> {
+        self.entries.get(key).map(|entry| &entry.value)
+    }
+
+    pub(super) fn forget(&mut self, key: &K) {
         self.entries.remove(key);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     #[cfg(test)]
@@ -77,7 +85,7 @@ impl<T> Room<T> {
     }
 
     #[cfg(test)]
-    pub(super) fn contains_key(&self, key: &Key) -> bool {
+    pub(super) fn contains_key(&self, key: &K) -> bool {
         self.entries.contains_key(key)
     }
 }
@@ -86,6 +94,7 @@ impl<T> Room<T> {
 mod tests {
     //! Plan: what is looked at stays, the rest is forgotten; at the very end of the room those that are there stay.
     use super::*;
+    use crate::key::Key;
 
     const SPAN: Duration = Duration::from_secs(10);
 
@@ -106,13 +115,13 @@ mod tests {
                 room.look(at(secs), &key(1 + secs as usize * 400 + n), SPAN, || secs);
             }
         }
-        assert!(room.len() <= Room::<u64>::FEW, "{}", room.len());
+        assert!(room.len() <= FEW, "{}", room.len());
     }
 
     #[test]
     fn when_all_is_full_those_that_are_there_stay() {
         let mut room = Room::default();
-        for n in 0..Room::<()>::MOST {
+        for n in 0..MOST {
             assert!(room.look(at(0), &key(n), SPAN, || ()).is_some());
         }
         let other = key(usize::MAX);

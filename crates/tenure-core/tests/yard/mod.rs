@@ -2,6 +2,7 @@
 //! 20 ms to end.
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
 
+mod hands;
 mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +81,8 @@ pub struct Yard {
     pub troubles: Vec<String>,
     /// What requests about units were answered, in order.
     pub answers: Vec<(u64, &'static str)>,
+    /// How often a unit's record was left to nobody.
+    pub vacated: usize,
     name: FleetName,
     t: Tick,
     records: BTreeMap<Key, (Record, Tick)>,
@@ -105,6 +108,7 @@ impl Yard {
             damaged: BTreeSet::new(),
             troubles: Vec::new(),
             answers: Vec::new(),
+            vacated: 0,
             name: FleetName::new("test").unwrap(),
             t: Tick(1_000_000_000),
             records: BTreeMap::new(),
@@ -139,12 +143,17 @@ impl Yard {
     }
 
     pub fn join(&mut self, about: About) -> usize {
+        self.join_for(about, TTL)
+    }
+
+    /// A worker whose session has a ttl of its own.
+    pub fn join_for(&mut self, about: About, ttl: Duration) -> usize {
         let index = self.posts.len();
         let holder = HolderId::new(format!("w{index:03}")).unwrap();
         let identity = Identity {
             session: Key::new("to be chosen").unwrap(),
             holder,
-            ttl: Ttl::new(TTL).unwrap(),
+            ttl: Ttl::new(ttl).unwrap(),
             about: Metadata::new(),
             instance: 1000 + index as u64,
         };
@@ -416,6 +425,7 @@ impl Yard {
         if let (Expect::Vacant, Some(standing)) = (expect, standing) {
             record.fence = standing.fence.next(record.fence).unwrap();
         }
+        self.vacated += usize::from(record.tenure.is_none() && self.units.contains(&key));
         let outcome = Outcome::Won { version: record.version(), fence: record.fence };
         self.records.insert(key.clone(), (record, self.t));
         if self.store.push {

@@ -112,8 +112,9 @@ impl World {
     /// A body that was asked to end has done so, or can't be made to.
     pub(super) fn ends(&mut self, index: usize, lease: LeaseId) {
         let lapses = self.dice.below(1000) < self.scenario.bodies.lapse;
-        let (t, half) = (self.t, self.ttl.duration());
+        let t = self.t;
         let post = &mut self.posts[index];
+        let full = post.ttl.duration();
         let Some(work) = post.works.get_mut(&lease).filter(|work| work.runs()) else { return };
         if post.stopping {
             return;
@@ -125,7 +126,7 @@ impl World {
         work.body = Body::Lapsed;
         let now = post.clock.held(t);
         let session = post.machine.as_ref().and_then(tenure_core::fleet::Worker::session_fence);
-        let lapse = Lapse { unit: work.unit.clone(), fence: work.fence, until: now.after(half), session };
+        let lapse = Lapse { unit: work.unit.clone(), fence: work.fence, until: now.after(full), session };
         let unit = work.unit.clone();
         if post.lapses.len() >= 16 {
             post.lapses.remove(0);
@@ -144,6 +145,6 @@ impl World {
         let Some(work) = self.posts[index].works.get_mut(&lease) else { return };
         work.body = Body::Ended { at: t, finished };
         let unit = work.unit.clone();
-        self.idles(&unit, false);
+        self.idles(&unit, None);
     }
 }

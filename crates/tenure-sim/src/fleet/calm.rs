@@ -4,12 +4,12 @@ use super::invariants::{l2, l3};
 use super::post::{Body, Input};
 use super::scenario::Deed;
 use super::world::{Idle, What, World};
-use crate::clock::True;
+use crate::clock::{MILLI, True};
 use crate::invariants::Rule;
 use crate::trace::Story;
 use std::collections::BTreeMap;
 use tenure_core::fleet::Status;
-use tenure_core::{HolderId, Key};
+use tenure_core::{HolderId, Key, Ttl};
 
 impl World {
     /// Everything works from now on; only what is under way already may still arrive late.
@@ -38,9 +38,13 @@ impl World {
 
     /// So many thousandths of a ttl by the slowest clock, and the time for some writes.
     pub(super) fn bound(&self, per_mille: u64) -> True {
-        let span = self.per_mille(per_mille);
-        (u128::from(span) * 1_000_000 / u128::from(1_000_000 - self.scenario.rate)) as True
-            + self.per_mille(60)
+        self.bound_of(self.ttl, per_mille)
+    }
+
+    fn bound_of(&self, ttl: Ttl, per_mille: u64) -> True {
+        let part = |per_mille| ttl.millis() * MILLI / 1000 * per_mille;
+        let span = u128::from(part(per_mille)) * 1_000_000 / u128::from(1_000_000 - self.scenario.rate);
+        span as True + part(60)
     }
 
     /// Something has changed that takes so long to settle.
@@ -66,14 +70,17 @@ impl World {
         }
     }
 
-    /// Nobody works on `unit` any more.
-    pub(super) fn idles(&mut self, unit: &Key, by_death: bool) {
+    /// L1's bound, for what a worker with this ttl had.
+    pub(super) fn death_bound(&self, ttl: Ttl) -> True {
         let agree = self.scenario.wall_off_ms <= 100;
-        let bound = match by_death {
-            true if self.spec.age && agree => self.bound(1150),
-            true => self.bound(1400),
-            false => self.plan_bound(),
-        };
+        self.bound_of(ttl, if self.spec.age && agree { 1150 } else { 1400 })
+    }
+
+    /// Nobody works on `unit` any more; as a worker with this ttl has died, if one has: then it is by that ttl, whatever those of
+    /// the others are, that it must be held again.
+    pub(super) fn idles(&mut self, unit: &Key, death: Option<Ttl>) {
+        let bound = death.map_or_else(|| self.plan_bound(), |ttl| self.death_bound(ttl));
+        let by_death = death.is_some();
         // Until all that came of the chaos has been settled, nothing is as quick as that.
         let rough = self.t < self.settled_by || self.healed.is_none() || self.haunted;
         let bound = if rough { bound.max(self.per_mille(6000)) } else { bound };
@@ -124,8 +131,10 @@ impl World {
             Deed::Untold => self.change_untold(),
             Deed::Hiccup => self.hiccup(index),
             Deed::Damage => self.damage_board(index),
+            Deed::Row => self.lose_row(&up),
+            Deed::Vanish => self.vanish(index),
         }
-        if matches!(deed, Deed::Death | Deed::ZoneDeath) {
+        if matches!(deed, Deed::Death | Deed::ZoneDeath | Deed::Row) {
             let bound = self.bound(1400) + self.plan_bound();
             self.settled_by = self.settled_by.max(self.t + bound);
         }
@@ -134,7 +143,8 @@ impl World {
     /// In the calm: does everything go on as it should?
     pub(super) fn look(&mut self) {
         let Some(healed) = self.healed else { return };
-        self.at(self.t + self.per_mille(200), What::Look);
+        let span = self.per_mille(if self.scenario.ttls { 50 } else { 200 });
+        self.at(self.t + span, What::Look);
         if self.haunted && self.has_ghost() {
             // An audit finds it, and takes it for a worker until it has been silent for a ttl.
             self.disturb(self.bound(1400) + self.plan_bound());
@@ -168,7 +178,7 @@ impl World {
         if t > self.settled_by {
             let found = planned;
             self.checks.check(t, Rule::L2, found);
-            self.checks.settled_time += self.per_mille(200);
+            self.checks.settled_time += span;
         }
         let late = self.per_mille(3500);
         for post in self.posts.iter().filter(|post| post.acts()) {

@@ -88,8 +88,21 @@ impl World {
 
     /// A third of all dies at once.
     pub(super) fn lose_zone(&mut self, index: usize) {
-        for other in (0..self.posts.len()).filter(|other| other % 3 == index % 3) {
-            self.kill(other);
+        let zone: Vec<usize> = (0..self.posts.len()).filter(|other| other % 3 == index % 3).collect();
+        self.kill_all(&zone);
+    }
+
+    /// They die together: what one of them had may be planned for another, until that one is known to be dead too.
+    pub(super) fn kill_all(&mut self, indices: &[usize]) {
+        let ttls = indices.iter().map(|index| &self.posts[*index]).filter(|post| post.machine.is_some());
+        let longest = ttls.map(|post| post.ttl).max().unwrap_or(self.ttl);
+        for index in indices {
+            self.kill(*index);
+        }
+        let (t, bound) = (self.t, self.death_bound(longest));
+        let died = self.units.values_mut().filter_map(|truth| truth.idle.as_mut());
+        for idle in died.filter(|idle| idle.by_death && idle.since == t) {
+            idle.bound = idle.bound.max(bound);
         }
     }
 

@@ -2,7 +2,9 @@
 //! nobody, a worker hiccups.
 
 use super::world::{What, World};
+use crate::clock::MILLI;
 use crate::trace::Story;
+use tenure_core::fleet::in_ring;
 use tenure_core::{HolderId, Key};
 
 impl World {
@@ -59,10 +61,40 @@ impl World {
         self.settled_by = self.settled_by.max(self.t + settled);
     }
 
+    /// Eight to twelve who stand side by side in the ring die at once.
+    pub(super) fn lose_row(&mut self, up: &[usize]) {
+        let sessions: Vec<Key> = up.iter().map(|index| self.posts[*index].session.clone()).collect();
+        let place = |key: &Key| sessions.iter().position(|session| session == key);
+        let ring: Vec<usize> = in_ring(&sessions).into_iter().filter_map(place).map(|at| up[at]).collect();
+        let (first, dead) = (self.dice.index(ring.len()), self.dice.between(8, 12) as usize);
+        // No more than half of those who are there.
+        let row = (0..dead.min(ring.len() / 2)).map(|at| ring[(first + at) % ring.len()]);
+        self.kill_all(&row.collect::<Vec<_>>());
+    }
+
+    /// A worker dies, and somebody deletes its session.
+    pub(super) fn vanish(&mut self, index: usize) {
+        self.kill(index);
+        let key = self.posts[index].session.clone();
+        self.trace.tell(self.t, || Story::Store(format!("somebody deletes {key}")));
+        self.store.remove(self.t, &key);
+        self.checks.tenures.forget(&key);
+        self.hint(&key);
+        // Those who don't watch it hear of it within an interval, and begin to wait only then; and so does whoever joins in the
+        // meantime, and has its share planned for it.
+        let bound = self.bound(1400) + self.bound(340) + self.bound(2000);
+        self.disturb(bound + self.per_mille(1500));
+        let t = self.t;
+        for idle in self.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
+            (idle.bound, idle.by_death) = (bound.max(t + bound - idle.since), false);
+        }
+    }
+
     /// It stops for so long that others begin to wonder, and for no longer.
     pub(super) fn hiccup(&mut self, index: usize) {
         self.disturb(self.per_mille(4000));
-        self.pause(index, self.per_mille(450));
+        let span = self.posts[index].ttl.millis() * MILLI / 1000 * 450;
+        self.pause(index, span);
     }
 
     /// Something about units changes, and whoever did it dies before telling.

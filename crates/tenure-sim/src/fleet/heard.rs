@@ -100,7 +100,7 @@ impl World {
                 self.idles_for(&unit, bound, false);
                 self.disturb(bound + self.per_mille(1500));
             } else {
-                self.idles(&unit, false);
+                self.idles(&unit, None);
                 self.disturb_by_plan();
             }
         }
@@ -175,7 +175,7 @@ impl World {
             return;
         }
         post.deadline = until;
-        let found = invariants::s4::founded(post, until, self.ttl);
+        let found = invariants::s4::founded(post, until, post.ttl);
         self.checks.check(t, Rule::S4, found);
         let units: Vec<Key> = self.posts[index].works.values().map(|work| work.unit.clone()).collect();
         for unit in units {

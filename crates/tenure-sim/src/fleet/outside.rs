@@ -58,7 +58,7 @@ impl World {
         };
         if self.write(Write { key: key.clone(), expect: Expect::Absent, record }) {
             self.units.insert(key.clone(), truth);
-            self.idles(&key, false);
+            self.idles(&key, None);
         }
     }
 

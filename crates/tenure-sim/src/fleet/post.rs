@@ -4,7 +4,7 @@ use crate::clock::{NodeClock, True};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure_core::fleet::{FleetNotice, RequestId, Worker};
 use tenure_core::op::{Answer, OpId, Step};
-use tenure_core::{Fence, HolderId, Key, LeaseId, Now, StoreError, Tick};
+use tenure_core::{Fence, HolderId, Key, LeaseId, Now, StoreError, Tick, Ttl};
 
 /// How far the body of a unit is, as the user knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,8 @@ pub(crate) struct Post {
     pub(crate) life: u32,
     pub(crate) machine: Option<Worker>,
     pub(crate) who: HolderId,
+    /// Of this process's session.
+    pub(crate) ttl: Ttl,
     pub(crate) session: Key,
     pub(crate) clock: NodeClock,
     pub(crate) paused: bool,

@@ -9,7 +9,7 @@ use crate::invariants::Rule;
 use crate::trace::{Story, describe};
 use tenure_core::fleet::{About, Balance, FleetCommand, FleetNotice, Options, Worker};
 use tenure_core::op::{Event, Machine, Step};
-use tenure_core::{HolderId, Identity, Key, LeaseId, Metadata, Now, Rules, Tick};
+use tenure_core::{HolderId, Identity, Key, LeaseId, Metadata, Now, Rules, Tick, Ttl};
 
 /// The label that some units need.
 pub(crate) const LABEL: &str = "gpu";
@@ -25,6 +25,7 @@ impl World {
             life: 0,
             machine: None,
             who: HolderId::new("nobody").unwrap_or_else(|_| unreachable!("short and not empty")),
+            ttl: self.ttl,
             session: self.board.clone(),
             clock: NodeClock::new(self.t, held, rate, offset),
             paused: false,
@@ -54,6 +55,14 @@ impl World {
         About { units: self.scenario.room, labels, balance, ..About::default() }
     }
 
+    /// The ttl of a new process's session: the world's, or a half or a quarter of it where they differ.
+    fn any_ttl(&mut self) -> Ttl {
+        if !self.scenario.ttls {
+            return self.ttl;
+        }
+        Ttl::clamped(self.ttl.millis() >> self.dice.below(3))
+    }
+
     /// Starts a process: a new holder id, a new instance.
     pub(crate) fn boot(&mut self, index: usize) {
         let instance = self.dice.bits();
@@ -62,8 +71,9 @@ impl World {
             return;
         };
         let Ok(session) = self.fleet.worker(&who) else { return };
+        let ttl = self.any_ttl();
         let identity =
-            Identity { holder: who.clone(), session: unset, ttl: self.ttl, about: Metadata::new(), instance };
+            Identity { holder: who.clone(), session: unset, ttl, about: Metadata::new(), instance };
         let rules = Rules { bugs: self.setup.bugs, ..Rules::default() };
         let options = Options {
             fleet: self.fleet.clone(),
@@ -77,6 +87,7 @@ impl World {
         post.life = life;
         post.machine = Some(machine);
         post.who = who;
+        post.ttl = ttl;
         post.session = session;
         post.wake_at = None;
         post.scheduled = True::MAX;
@@ -100,8 +111,9 @@ impl World {
         post.paused = false;
         post.pause_turn += 1;
         post.clock.set_pace(self.t, Pace::Running);
+        let ttl = self.posts[index].ttl;
         for work in works.into_values() {
-            self.idles(&work.unit, true);
+            self.idles(&work.unit, Some(ttl));
         }
     }
 

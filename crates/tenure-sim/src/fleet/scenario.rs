@@ -38,6 +38,10 @@ pub(crate) enum Deed {
     Hiccup,
     /// The board is damaged, and while it is, one dies or leaves.
     Damage,
+    /// Eight to twelve who stand side by side in the ring die at once.
+    Row,
+    /// One dies, and somebody deletes its session.
+    Vanish,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +60,8 @@ pub(crate) struct Scenario {
     pub(crate) weighs: bool,
     /// Units are pinned to workers now and then.
     pub(crate) pins: bool,
+    /// Workers' ttls differ: the world's, a half and a quarter of it.
+    pub(crate) ttls: bool,
     /// Clock rates lie within ± this many millionths.
     pub(crate) rate: u64,
     pub(crate) wall_off_ms: u64,
@@ -93,6 +99,16 @@ const CALLS: &[(Fault, f64)] = &[
     (Fault::PauseBeforeEffect, 0.1),
 ];
 
+/// Where records are deleted: a claim that is repeated after that takes effect once more, and then only fences hold.
+const HANDS: &[(Fault, f64)] = &[
+    (Fault::RequestLost, 0.03),
+    (Fault::AnswerLost, 0.04),
+    (Fault::Refused, 0.02),
+    (Fault::HintLost, 0.1),
+    (Fault::PauseMidStep, 0.004),
+    (Fault::PauseBeforeEffect, 0.1),
+];
+
 const USUAL: Scenario = Scenario {
     name: "fleet-usual",
     about: "five workers, twelve units, the usual faults",
@@ -103,6 +119,7 @@ const USUAL: Scenario = Scenario {
     labels: false,
     weighs: false,
     pins: false,
+    ttls: false,
     rate: 100_000,
     wall_off_ms: 3_600_000,
     store: None,
@@ -203,15 +220,7 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "somebody deletes and damages the board and sessions by hand",
         deeds: &[Deed::Damage, Deed::Death, Deed::Leave, Deed::Churn],
         faults: &[(Fault::Deleted, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Rate, 4.0)],
-        // A claim that is repeated after the deletion of its record takes effect once more: then only fences hold.
-        calls: &[
-            (Fault::RequestLost, 0.03),
-            (Fault::AnswerLost, 0.04),
-            (Fault::Refused, 0.02),
-            (Fault::HintLost, 0.1),
-            (Fault::PauseMidStep, 0.004),
-            (Fault::PauseBeforeEffect, 0.1),
-        ],
+        calls: HANDS,
         wall_off_ms: 0,
         ..USUAL
     },
@@ -233,6 +242,8 @@ pub(crate) const ALL: &[Scenario] = &[
         mail: false,
         faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0)],
         deeds: &[Deed::Untold],
+        // In a long calm, clocks that differ by more drive the workers' turns at the audit apart, and with them the bound.
+        rate: 20_000,
         chaos: 5,
         calm: 100,
         rounds: 1,
@@ -245,6 +256,43 @@ pub(crate) const ALL: &[Scenario] = &[
         page: 3,
         mail: false,
         deeds: &[Deed::Churn, Deed::Untold, Deed::Death, Deed::Leave],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-ttls",
+        about: "workers whose ttls differ by up to four",
+        ttls: true,
+        posts: 6,
+        // Bounds allow for the slowest clock: the closer the clocks, the tighter the bounds.
+        rate: 20_000,
+        wall_off_ms: 20,
+        deeds: &[Deed::Death, Deed::ZoneDeath, Deed::Leave, Deed::Churn, Deed::Hiccup],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-rows",
+        about: "of 24 workers, 8 to 12 who stand side by side die at once, and the store tells neither ages nor changes",
+        posts: 24,
+        units: 36,
+        rate: 20_000,
+        store: Some(StoreSpec { age: false, push: false }),
+        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        deeds: &[Deed::Row],
+        chaos: 5,
+        calm: 50,
+        rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-vanish",
+        about: "workers die and their sessions are deleted",
+        faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0), (Fault::Deleted, 10.0)],
+        calls: HANDS,
+        deeds: &[Deed::Vanish],
+        wall_off_ms: 0,
+        chaos: 10,
+        calm: 80,
+        rounds: 1,
         ..USUAL
     },
     Scenario {

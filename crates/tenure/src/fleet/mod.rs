@@ -25,7 +25,8 @@
 //!
 //! # What it costs
 //! With nothing changing, a worker makes one renewal and one small read in each third of a ttl, however many units and workers
-//! there are. When a worker comes, goes or dies, or units are added or closed, all workers list the fleet once.
+//! there are; where ttls differ, it looks by the shortest of them, at the most eight times as often as by its own. When a
+//! worker comes, goes or dies, or units are added or closed, all workers list the fleet once.
 //!
 //! # How fast it is
 //! What a dead worker had is held again 1.15 ttls after its last renewal on a store that tells records' ages or pushes

@@ -1,0 +1,79 @@
+//! Units behind sessions that are missing altogether: deleted by a hand, or collected long after their end. Each tenure of such a
+//! session is asked after once, whatever rides on it, and all is listed again once it has been missing for a ttl.
+//!
+//! Nobody can tell the others that its time is over, as a fenced record would: its process may have begun the session anew
+//! meanwhile, and that may have been deleted too. So each worker waits for itself.
+
+use super::listing::{Owner, Unit};
+use super::talk::FleetNotice;
+use super::unit::Status;
+use super::worker::{Errand, Worker};
+use crate::bugs::Bug;
+use crate::error::StoreError;
+use crate::key::Key;
+use crate::op::{Answer, Op};
+use crate::record::Ride;
+use crate::time::{Now, Tick, Ttl};
+use crate::vigil::Verdict;
+use std::collections::BTreeMap;
+
+impl Worker {
+    /// What was listed as missing may have begun after the roster was listed, so that proves nothing yet: a read does.
+    pub(super) fn settle_missing(&mut self, now: Now, units: &mut BTreeMap<Key, Unit>) {
+        let desk = &self.holder.desk;
+        let mut verdicts: BTreeMap<(Ride, Ttl), Option<Verdict>> = BTreeMap::new();
+        for unit in units.values_mut().filter(|unit| unit.spec.status == Status::Open) {
+            let Owner::Missing(stored) = &unit.owner else { continue };
+            let Some(tenure) = &stored.record.tenure else { continue };
+            let Some(ride) = &tenure.ride else { continue };
+            let known = || desk.vigils.known_missing(now, ride, tenure.ttl, &desk.rules);
+            if *verdicts.entry((ride.clone(), tenure.ttl)).or_insert_with(known) == Some(Verdict::Silent) {
+                unit.owner = Owner::LongMissing(stored.clone());
+            }
+        }
+        for ((ride, ttl), verdict) in verdicts {
+            match verdict {
+                Some(Verdict::Silent) => {}
+                Some(Verdict::Live { until }) => self.list_again(until),
+                None => self.ask_after(&ride, ttl),
+            }
+        }
+    }
+
+    fn ask_after(&mut self, ride: &Ride, ttl: Ttl) {
+        let is_asked = |errand: &Errand| matches!(errand, Errand::Missing(other, _) if other == ride);
+        if !self.errands.values().any(is_asked) && !self.has_bug(Bug::MissingForgotten) {
+            self.send(Errand::Missing(ride.clone(), ttl), Op::Read(ride.session.clone()));
+        }
+    }
+
+    pub(super) fn asked_after(
+        &mut self,
+        now: Now,
+        ride: &Ride,
+        ttl: Ttl,
+        result: Result<Answer, StoreError>,
+    ) {
+        let desk = &mut self.holder.desk;
+        match result {
+            Ok(Answer::Read(None)) => match desk.vigils.judge_missing(now, ride, ttl, &desk.rules) {
+                Verdict::Silent => self.list_again(now.held),
+                Verdict::Live { until } => self.list_again(until),
+            },
+            Ok(_) => {
+                // It began, or ended, while all was listed.
+                desk.vigils.session_is_there(ride);
+                self.list_again(now.held.after(self.interval()));
+            }
+            Err(error) => {
+                self.tell(FleetNotice::Trouble(error));
+                self.list_again(now.held.after(self.part(16)));
+            }
+        }
+    }
+
+    /// At `at`, or before that if that is wanted already.
+    pub(super) fn list_again(&mut self, at: Tick) {
+        self.doubts.list_at = Some(self.doubts.list_at.map_or(at, |planned| planned.min(at)));
+    }
+}

@@ -1,0 +1,19 @@
+//! What somebody does to records by hand, and who stands where in the ring.
+
+use super::Yard;
+use tenure_core::Key;
+use tenure_core::fleet::in_ring;
+
+impl Yard {
+    /// Somebody deletes a record.
+    pub fn delete(&mut self, key: &Key) {
+        assert!(self.records.remove(key).is_some(), "{key} is not there");
+    }
+
+    /// All workers in the order of the ring.
+    pub fn ring(&self) -> Vec<usize> {
+        let sessions: Vec<Key> = (0..self.posts.len()).map(|index| self.session(index)).collect();
+        let place = |key: &Key| sessions.iter().position(|session| session == key).unwrap();
+        in_ring(&sessions).into_iter().map(place).collect()
+    }
+}
