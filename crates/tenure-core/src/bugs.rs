@@ -77,7 +77,6 @@ pub enum Bug {
     OnePageListed,
     MissingIsDead,
     MissingForgotten,
-    OwnPace,
     NextInRingOnly,
 }
 
@@ -152,7 +151,6 @@ impl Bug {
         Bug::OnePageListed,
         Bug::MissingIsDead,
         Bug::MissingForgotten,
-        Bug::OwnPace,
         Bug::NextInRingOnly,
     ];
 
@@ -177,7 +175,6 @@ impl Bug {
         Bug::OnePageListed,
         Bug::MissingIsDead,
         Bug::MissingForgotten,
-        Bug::OwnPace,
         Bug::NextInRingOnly,
     ];
 
@@ -268,7 +265,6 @@ impl Bug {
             Bug::OnePageListed => "the first page of a listing is taken for all of it",
             Bug::MissingIsDead => "a session that is missing counts as dead at first sight",
             Bug::MissingForgotten => "what rides on a session that is missing is left to the next audit",
-            Bug::OwnPace => "a worker looks as often as its own ttl asks for, however short others' are",
             Bug::NextInRingOnly => "all whom a worker watches stand side by side",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }

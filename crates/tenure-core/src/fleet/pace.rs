@@ -2,7 +2,6 @@
 //! ttl, and not by that of whoever happens to watch it.
 
 use super::worker::Worker;
-use crate::bugs::Bug;
 use crate::time::Ttl;
 use std::time::Duration;
 
@@ -38,8 +37,7 @@ impl Pace {
 impl Worker {
     /// A part of the ttl that this worker reacts by.
     pub(super) fn part(&self, n: u32) -> Duration {
-        let by_own = self.has_bug(Bug::OwnPace);
-        if by_own { self.ttl.part(n) } else { self.pace.quick / n }
+        self.pace.quick / n
     }
 
     /// How often a worker looks: a third of the ttl that it reacts by.
