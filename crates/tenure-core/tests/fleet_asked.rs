@@ -95,6 +95,18 @@ fn s4_an_end_is_answered_after_the_change_under_way_and_what_waits_is_not_writte
 }
 
 #[test]
+fn s4_what_waits_when_a_worker_stops_is_not_written_and_is_no_mistake() {
+    let (mut yard, lease) = one();
+    update(&mut yard, lease, 1, &[("a", 1)]);
+    update(&mut yard, lease, 2, &[("a", 2)]);
+    yard.end_work(0, lease);
+    yard.order(0, FleetCommand::Stop);
+    moment(&mut yard);
+    assert_eq!(yard.answers, [(1, "updated")], "the end of the unit answers the other");
+    assert_eq!(yard.shows(UNIT).1, fields(&[("a", 1)]));
+}
+
+#[test]
 fn a_finish_that_is_refused_changes_nothing() {
     let (mut yard, lease) = one();
     let bad = Metadata::from([(RESERVED.to_owned(), Value::Null)]);

@@ -350,6 +350,10 @@ impl Worker {
 
     pub(super) fn stop(&mut self, now: Now) {
         if !std::mem::replace(&mut self.stopping, true) {
+            // What is not being written yet is not written any more.
+            for own in self.own.values_mut() {
+                own.stage = Stage::Going;
+            }
             self.order(now, Command::Stop);
         }
     }
