@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -59,7 +60,12 @@ impl Relay {
         let (counted, service) =
             (Arc::clone(&relay.counted), service.trim_start_matches("http://").to_owned());
         tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
+            loop {
+                // Where there are too many connections, the next one waits until there are fewer.
+                let Ok((client, _)) = listener.accept().await else {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    continue;
+                };
                 let (counted, service) = (Arc::clone(&counted), service.clone());
                 // A connection that breaks off is its client's affair.
                 tokio::spawn(async move { serve(client, &service, &counted).await.ok() });

@@ -106,7 +106,9 @@ impl Crew {
     pub(crate) async fn even(&self, limit: Duration) -> Option<Duration> {
         let clock = stopwatch();
         while clock() < limit {
+            let asked = clock();
             let owners = self.owners().await;
+            let took = clock() - asked;
             let (low, high) = (self.total / self.count(), self.total.div_ceil(self.count()));
             if owners.len() == self.count()
                 && self.workers.iter().all(|(id, _)| owners.contains_key(id))
@@ -115,7 +117,8 @@ impl Crew {
             {
                 return Some(clock());
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            // Of the emulator's time, most is to be left to the workers.
+            tokio::time::sleep((took * 4).max(Duration::from_millis(100))).await;
         }
         None
     }

@@ -1,27 +1,24 @@
 //! The driver: one task that performs what a machine asks for, and keeps one wake-up.
 
+mod flights;
 mod hints;
+mod room;
 
+use flights::Flights;
 use hints::Hints;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::op::{Answer, Event, Machine, Op, OpId, Request, Step};
-use tenure_core::{Clock, StoreError, Tick};
-use tenure_store::{AnyStore, Store};
+use tenure_core::op::{Event, Machine, Step};
+use tenure_core::{Clock, Tick};
+use tenure_store::AnyStore;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{Id, JoinError, JoinSet};
-
-/// Operations other than renewals that are under way at a time.
-const MOST_IN_FLIGHT: usize = 1024;
 
 /// Where a machine's notices go. What it returns is fed back as commands.
 pub(crate) trait Sink<M: Machine> {
     fn tell(&mut self, notice: M::Notice, commands: &mut Vec<M::Command>) -> ControlFlow<()>;
 }
-
-type Finished = (OpId, bool, Result<Answer, StoreError>);
 
 pub(crate) struct Driver<M: Machine, S> {
     pub(crate) machine: M,
@@ -39,13 +36,13 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
     /// Runs until the sink says so, or until all who could give commands are gone and `farewell` is through.
     pub(crate) async fn run(mut self, farewell: impl FnOnce() -> M::Command) {
         let mut farewell = Some(farewell);
-        let mut flights = Flights::default();
+        let mut flights = Flights::new(self.store.clone(), Arc::clone(&self.clock));
         let mut wake_at: Option<Tick> = None;
         let mut hints = Hints::of(std::mem::take(&mut self.watches));
         loop {
             let event = tokio::select! {
                 biased;
-                finished = flights.next(), if !flights.running.is_empty() => {
+                finished = flights.next(), if !flights.is_empty() => {
                     let Some((op, result)) = finished else { continue };
                     Event::Answer(op, result)
                 }
@@ -79,7 +76,7 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                     }
                 }
                 for request in requests {
-                    flights.start(&self.store, request);
+                    flights.start(request);
                 }
                 commands.extend(more);
             }
@@ -108,76 +105,6 @@ pub(crate) fn nap(span: Duration) -> Duration {
     span.clamp(Duration::from_millis(1), Duration::from_secs(30))
 }
 
-/// The operations under way, and those that wait for their turn. Renewals don't wait.
-#[derive(Default)]
-struct Flights {
-    running: JoinSet<Finished>,
-    ops: BTreeMap<Id, (OpId, bool)>,
-    ordinary: usize,
-    waiting: VecDeque<Request>,
-    store: Option<AnyStore>,
-}
-
-impl Flights {
-    fn start(&mut self, store: &AnyStore, request: Request) {
-        self.store.get_or_insert_with(|| store.clone());
-        if !request.urgent && self.ordinary >= MOST_IN_FLIGHT {
-            self.waiting.push_back(request);
-        } else {
-            self.launch(store.clone(), request);
-        }
-    }
-
-    fn launch(&mut self, store: AnyStore, request: Request) {
-        let Request { id, op, timeout, urgent } = request;
-        self.ordinary += usize::from(!urgent);
-        let handle = self.running.spawn(async move { (id, urgent, perform(&store, op, timeout).await) });
-        self.ops.insert(handle.id(), (id, urgent));
-    }
-
-    async fn next(&mut self) -> Option<(OpId, Result<Answer, StoreError>)> {
-        let (op, urgent, result) = match self.running.join_next_with_id().await? {
-            Ok((id, finished)) => {
-                self.ops.remove(&id);
-                finished
-            }
-            Err(error) => self.crashed(&error)?,
-        };
-        if !urgent {
-            self.ordinary -= 1;
-            if let (Some(request), Some(store)) = (self.waiting.pop_front(), self.store.clone()) {
-                self.launch(store, request);
-            }
-        }
-        Some((op, result))
-    }
-
-    /// A store that panics has told nothing about what it did.
-    fn crashed(&mut self, error: &JoinError) -> Option<Finished> {
-        let (op, urgent) = self.ops.remove(&error.id())?;
-        Some((op, urgent, Err(StoreError::unknown(format!("the store's code failed: {error}")))))
-    }
-}
-
-async fn perform(store: &AnyStore, op: Op, timeout: Duration) -> Result<Answer, StoreError> {
-    let writes = matches!(op, Op::Write(_));
-    let call = async {
-        match op {
-            Op::Read(key) => store.read(&key).await.map(Answer::Read),
-            Op::ReadMany(keys) => store.read_many(&keys).await.map(Answer::Listed),
-            Op::List { prefix, after, limit } => {
-                store.list(&prefix, after.as_ref(), limit).await.map(Answer::Listed)
-            }
-            Op::Write(write) => store.write(*write).await.map(Answer::Write),
-        }
-    };
-    match tokio::time::timeout(timeout, call).await {
-        Ok(result) => result,
-        Err(_) if writes => Err(StoreError::unknown(format!("no answer to a write within {timeout:?}"))),
-        Err(_) => Err(StoreError::unavailable(format!("no answer to a read within {timeout:?}"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     //! Plan: what a machine tells is told before what it asks for is begun; hints that end, or can't be had, are asked for
@@ -186,8 +113,9 @@ mod tests {
     use crate::clock;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use tenure_core::{Key, Now, Stored, Version};
-    use tenure_store::{Capabilities, Changes, Listed, MemoryStore, Outcome, Write};
+    use tenure_core::op::{Op, OpId, Request};
+    use tenure_core::{Key, Now, StoreError, Stored, Version};
+    use tenure_store::{Capabilities, Changes, Listed, MemoryStore, Outcome, Store, Write};
 
     type Log = Arc<Mutex<Vec<String>>>;
 

@@ -2,6 +2,7 @@
 //! what another still has, and drains and passes on what is planned for others.
 
 use super::asked::Asked;
+use super::claims::Claim;
 use super::listing::{Owner, Peer, Unit};
 use super::plan::Uncovered;
 use super::talk::{FleetNotice, Reason, RequestId, Summary};
@@ -18,7 +19,7 @@ use crate::key::{HolderId, Key};
 use crate::metadata::Metadata;
 use crate::record::{Ride, Stored};
 use crate::time::{Now, Tick};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 type Target = Result<Key, Uncovered>;
 
@@ -43,21 +44,23 @@ impl Worker {
             // So that nothing lies idle, those who are to have it get the time to make the same plan.
             self.drain_at = Some(now.held.after(self.part(16)));
         }
-        let (mut free, mut astray, mut missing) = (Vec::new(), false, 0);
+        let (mut free, mut astray, mut missing) = (VecDeque::new(), false, 0);
         for (key, unit) in units {
             let target = targets.get(&key).and_then(|target| target.as_ref().ok());
             let mine = target == Some(&self.me);
             match unit.owner {
                 _ if self.own.contains_key(&key) => {}
                 Owner::Nobody(stored) | Owner::LongMissing(stored) if mine => {
-                    free.push((key, Some(stored), target.cloned()));
+                    free.push_back(Claim { key, seen: Some(stored), target: target.cloned() });
                 }
                 Owner::Missing(_) if mine => missing += 1,
                 // All who have seen that it is missing come back by themselves.
                 Owner::Missing(_) | Owner::LongMissing(_) => astray |= target.is_some() && is_turn,
                 Owner::Nobody(_) => astray |= target.is_some(),
                 // Passed on to us, or claimed and forgotten: to be had even if only to be passed on.
-                Owner::Worker(session) if session == self.me => free.push((key, None, target.cloned())),
+                Owner::Worker(session) if session == self.me => {
+                    free.push_back(Claim { key, seen: None, target: target.cloned() });
+                }
                 Owner::Worker(_) if self.has_bug(Bug::AwaitedForgotten) => {}
                 Owner::Worker(_) if mine => drop(self.awaited.insert(key)),
                 Owner::Worker(session) => astray |= target != Some(&session),
@@ -66,14 +69,8 @@ impl Worker {
         }
         summary.incoming = self.awaited.len() + free.len() + missing;
         self.tell(FleetNotice::Planned(Box::new(summary)));
-        for (key, stored, target) in free {
-            self.try_unit(now, key.clone(), stored);
-            let moved = target.as_ref().and_then(|session| self.peers.get(session));
-            let goes = moved.map(|peer| Reason::Moved(peer.holder.clone()));
-            if let Some(own) = self.own.get_mut(&key) {
-                (own.given, own.goes, own.heir) = (goes.is_some(), goes, target);
-            }
-        }
+        self.claims.plan(free);
+        self.wake_claims(now);
         if is_audit && (astray || !self.awaited.is_empty()) {
             // Whoever was to tell the others has not.
             self.want_bump(now.held.after(self.interval() / 2));
@@ -166,6 +163,7 @@ impl Worker {
         };
         self.own.insert(key.clone(), own);
         self.units.insert(lease, key.clone());
+        self.claims.begun(lease);
         let (beat, carry) = (Beat::Session, Carry::Keep(seen));
         self.order(now, Command::Acquire(lease, Want { key, beat, carry, patience: Patience::Try }));
     }
@@ -185,6 +183,7 @@ impl Worker {
     }
 
     pub(super) fn acquired(&mut self, now: Now, lease: LeaseId, fence: Fence, metadata: Metadata) {
+        self.claims.ended(lease);
         let Some((key, _)) = self.own_of(lease) else { return };
         let parsed = UnitSpec::parse(metadata);
         let Ok((spec, fields)) = parsed else { return self.give_away(now, lease) };
@@ -379,6 +378,7 @@ impl Worker {
     }
 
     pub(super) fn forget(&mut self, lease: LeaseId) -> Option<Key> {
+        self.claims.ended(lease);
         let key = self.units.remove(&lease)?;
         self.own.remove(&key);
         Some(key)

@@ -13,6 +13,7 @@ mod about;
 mod act;
 mod asked;
 mod board;
+mod claims;
 mod doubts;
 mod leave;
 mod listing;

@@ -5,6 +5,7 @@
 
 use super::about::About;
 use super::asked::{Asked, Change};
+use super::claims::Claims;
 use super::doubts::Doubts;
 use super::listing::{Listing, Peer};
 use super::look::{Bump, Look};
@@ -107,6 +108,7 @@ pub struct Worker {
     pub(super) peers: BTreeMap<Key, Peer>,
     pub(super) own: BTreeMap<Key, Own>,
     pub(super) units: BTreeMap<LeaseId, Key>,
+    pub(super) claims: Claims,
     /// Units that are planned for this worker but held by another.
     pub(super) awaited: BTreeSet<Key>,
     /// Units that this worker does not want for now.
@@ -206,6 +208,7 @@ impl Worker {
             peers: BTreeMap::new(),
             own: BTreeMap::new(),
             units: BTreeMap::new(),
+            claims: Claims::default(),
             awaited: BTreeSet::new(),
             declined: BTreeMap::new(),
             doubts: Doubts::default(),
@@ -344,6 +347,7 @@ impl Worker {
     fn leave(&mut self, now: Now) {
         if !std::mem::replace(&mut self.leaving, true) {
             self.options.about.leaving = true;
+            self.claims.plan(VecDeque::new());
             self.announce(now);
         }
     }
@@ -395,6 +399,7 @@ impl Worker {
             }
         } else {
             self.awaited.clear();
+            self.claims.plan(VecDeque::new());
             self.restart_at = now.held;
         }
     }
@@ -412,6 +417,7 @@ impl Worker {
             self.order(now, Command::Start);
         }
         // What may ask for a look comes before the look.
+        self.wake_claims(now);
         self.wake_drains(now);
         self.wake_look(now);
         self.wake_bump(now);

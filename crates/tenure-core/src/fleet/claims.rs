@@ -1,0 +1,64 @@
+//! The claims that the plan asks for. Only so many are under way at a time: the next plan may ask for others, and what was
+//! begun by then has to be passed on.
+
+use super::talk::Reason;
+use super::worker::Worker;
+use crate::command::LeaseId;
+use crate::key::Key;
+use crate::record::Stored;
+use crate::time::Now;
+use std::collections::{BTreeSet, VecDeque};
+
+/// How many are under way at a time.
+const MOST: usize = 128;
+
+/// A unit that is to be claimed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Claim {
+    pub(super) key: Key,
+    /// Its record, unless that has to be read first.
+    pub(super) seen: Option<Box<Stored>>,
+    /// The session of the worker that is to have it in the end.
+    pub(super) target: Option<Key>,
+}
+
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Claims {
+    waiting: VecDeque<Claim>,
+    under_way: BTreeSet<LeaseId>,
+}
+
+impl Claims {
+    /// These are to be made from now on; of those before, only what was begun.
+    pub(super) fn plan(&mut self, claims: VecDeque<Claim>) {
+        self.waiting = claims;
+    }
+
+    pub(super) fn begun(&mut self, lease: LeaseId) {
+        self.under_way.insert(lease);
+    }
+
+    pub(super) fn ended(&mut self, lease: LeaseId) {
+        self.under_way.remove(&lease);
+    }
+
+    fn next(&mut self) -> Option<Claim> {
+        if self.under_way.len() < MOST { self.waiting.pop_front() } else { None }
+    }
+}
+
+impl Worker {
+    pub(super) fn wake_claims(&mut self, now: Now) {
+        while let Some(Claim { key, seen, target }) = self.claims.next() {
+            if self.own.contains_key(&key) {
+                continue;
+            }
+            self.try_unit(now, key.clone(), seen);
+            let moved = target.as_ref().and_then(|session| self.peers.get(session));
+            let goes = moved.map(|peer| Reason::Moved(peer.holder.clone()));
+            if let Some(own) = self.own.get_mut(&key) {
+                (own.given, own.goes, own.heir) = (goes.is_some(), goes, target);
+            }
+        }
+    }
+}

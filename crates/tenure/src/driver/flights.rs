@@ -1,0 +1,254 @@
+//! The operations under way, and those that wait for their turn.
+
+use super::room::{Fared, Launch, Room};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::op::{Answer, Op, OpId, Request};
+use tenure_core::{Clock, StoreError, Tick};
+use tenure_store::{AnyStore, Store};
+use tokio::task::{Id, JoinError, JoinSet};
+
+/// A failed operation keeps its place for so much of the time that it had, at least.
+const REST: u32 = 16;
+
+/// An operation that has come back, and when; or else the place of one is free again.
+type Finished = Option<(Flight, Tick, Result<Answer, StoreError>)>;
+
+/// One operation under way.
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    op: OpId,
+    /// Renewals, looks and listings, of which there are few, go at once.
+    waits: bool,
+    launch: Launch,
+    sent: Tick,
+    timeout: Duration,
+}
+
+pub(super) struct Flights {
+    store: AnyStore,
+    clock: Arc<dyn Clock>,
+    running: JoinSet<Finished>,
+    flights: BTreeMap<Id, Flight>,
+    room: Room,
+    /// How many of those under way had to wait for their turn.
+    ordinary: usize,
+    waiting: VecDeque<Request>,
+}
+
+impl Flights {
+    pub(super) fn new(store: AnyStore, clock: Arc<dyn Clock>) -> Flights {
+        let (running, flights, room) = (JoinSet::new(), BTreeMap::new(), Room::default());
+        Flights { store, clock, running, flights, room, ordinary: 0, waiting: VecDeque::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    pub(super) fn start(&mut self, request: Request) {
+        // A machine has one page of a listing under way at a time, and what it lists changes what it wants of the rest.
+        let waits = !request.urgent && !matches!(request.op, Op::List { .. });
+        if waits && !self.room.has_room(self.ordinary) {
+            self.waiting.push_back(request);
+        } else {
+            self.launch(request, waits);
+        }
+    }
+
+    fn launch(&mut self, request: Request, waits: bool) {
+        let Request { id, op, timeout, .. } = request;
+        let launch = self.room.launch(self.ordinary);
+        self.ordinary += usize::from(waits);
+        let (store, clock) = (self.store.clone(), Arc::clone(&self.clock));
+        let flight = Flight { op: id, waits, launch, sent: clock.held(), timeout };
+        let handle = self.running.spawn(async move {
+            let result = perform(&store, op, timeout).await;
+            Some((flight, clock.held(), result))
+        });
+        self.flights.insert(handle.id(), flight);
+    }
+
+    /// The next that comes back; or none, now and then, as long as any is under way.
+    pub(super) async fn next(&mut self) -> Option<(OpId, Result<Answer, StoreError>)> {
+        let finished = match self.running.join_next_with_id().await? {
+            Ok((id, finished)) => {
+                self.flights.remove(&id);
+                finished
+            }
+            Err(error) => self.crashed(&error),
+        };
+        let came = finished.map(|(flight, landed, result)| {
+            self.land(flight, landed.since(flight.sent), &result);
+            (flight.op, result)
+        });
+        if came.is_none() {
+            self.ordinary -= 1;
+        }
+        while self.room.has_room(self.ordinary) {
+            let Some(request) = self.waiting.pop_front() else { break };
+            self.launch(request, true);
+        }
+        came
+    }
+
+    fn land(&mut self, flight: Flight, took: Duration, result: &Result<Answer, StoreError>) {
+        let Flight { launch, timeout, waits, .. } = flight;
+        let rest = (timeout / REST).saturating_sub(took);
+        match result {
+            Err(error) if error.is_passing() => {
+                self.room.landed(launch, Fared::Failed);
+                if waits && !rest.is_zero() {
+                    // A store that refuses at once would be asked the more often for it.
+                    self.running.spawn(async move {
+                        tokio::time::sleep(rest).await;
+                        None
+                    });
+                    return;
+                }
+            }
+            // What a look or a page takes says nothing about claims.
+            _ if !waits => {}
+            _ => self.room.landed(launch, Fared::Answered { took, of: timeout }),
+        }
+        self.ordinary -= usize::from(waits);
+    }
+
+    /// A store that panics has told nothing about what it did.
+    fn crashed(&mut self, error: &JoinError) -> Finished {
+        let flight = self.flights.remove(&error.id())?;
+        let result = Err(StoreError::unknown(format!("the store's code failed: {error}")));
+        Some((flight, self.clock.held(), result))
+    }
+}
+
+async fn perform(store: &AnyStore, op: Op, timeout: Duration) -> Result<Answer, StoreError> {
+    let writes = matches!(op, Op::Write(_));
+    let call = async {
+        match op {
+            Op::Read(key) => store.read(&key).await.map(Answer::Read),
+            Op::ReadMany(keys) => store.read_many(&keys).await.map(Answer::Listed),
+            Op::List { prefix, after, limit } => {
+                store.list(&prefix, after.as_ref(), limit).await.map(Answer::Listed)
+            }
+            Op::Write(write) => store.write(*write).await.map(Answer::Write),
+        }
+    };
+    match tokio::time::timeout(timeout, call).await {
+        Ok(result) => result,
+        Err(_) if writes => Err(StoreError::unknown(format!("no answer to a write within {timeout:?}"))),
+        Err(_) => Err(StoreError::unavailable(format!("no answer to a read within {timeout:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: on a store that does not answer, only so many claims are begun, while renewals, looks and listings are begun at
+    //! once; the rest follow in their order as places come free; a refusal keeps its place for a while.
+    use super::*;
+    use crate::clock;
+    use std::sync::Mutex;
+    use tenure_core::op::{Listed, Outcome, Write};
+    use tenure_core::{Key, Stored, Version};
+    use tenure_store::{Capabilities, Changes, MemoryStore};
+    use tokio::sync::Semaphore;
+
+    /// Notes what is begun; each answer to a read takes a permit, and is a refusal.
+    #[derive(Clone)]
+    struct Gate {
+        begun: Arc<Mutex<Vec<String>>>,
+        permits: Arc<Semaphore>,
+        store: MemoryStore,
+    }
+
+    impl Gate {
+        fn note(&self, what: impl Into<String>) {
+            self.begun.lock().unwrap().push(what.into());
+        }
+    }
+
+    impl Store for Gate {
+        fn capabilities(&self) -> Capabilities {
+            self.store.capabilities()
+        }
+        fn id(&self) -> String {
+            self.store.id()
+        }
+        async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+            self.note(key.as_str());
+            self.permits.acquire().await.unwrap().forget();
+            Err(StoreError::unavailable("throttled"))
+        }
+        async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+            self.note("look");
+            self.store.read_many(keys).await
+        }
+        async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+            self.store.write(write).await
+        }
+        async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+            self.store.write_many(writes).await
+        }
+        async fn list(
+            &self,
+            prefix: &str,
+            after: Option<&Key>,
+            limit: usize,
+        ) -> Result<Vec<Listed>, StoreError> {
+            self.note("page");
+            self.store.list(prefix, after, limit).await
+        }
+        async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+            self.store.remove(key, version).await
+        }
+        fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+            self.store.changed(prefix)
+        }
+    }
+
+    fn request(n: u64, op: Op, urgent: bool) -> Request {
+        Request { id: OpId(n), op, timeout: Duration::from_secs(16), urgent }
+    }
+
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn claims_wait_for_their_turn_and_nothing_else_does() {
+        let store = MemoryStore::new("gate", clock::system());
+        let gate = Gate { begun: Arc::default(), permits: Arc::new(Semaphore::new(0)), store };
+        let mut flights = Flights::new(AnyStore::new(gate.clone()), clock::system());
+        let key = |n: u64| Key::new(format!("k{n}")).unwrap();
+        for n in 0..100 {
+            flights.start(request(n, Op::Read(key(n)), false));
+        }
+        flights.start(request(100, Op::ReadMany(vec![key(0)]), true));
+        flights.start(request(101, Op::List { prefix: String::new(), after: None, limit: 1 }, false));
+        settle().await;
+        let begun = || std::mem::take(&mut *gate.begun.lock().unwrap());
+        let mut first: Vec<String> = (0..32).map(|n| format!("k{n}")).collect();
+        first.extend(["look".into(), "page".into()]);
+        assert_eq!(begun(), first);
+        // A page and a look that are answered make no room for claims.
+        for _ in 0..2 {
+            assert!(flights.next().await.unwrap().1.is_ok());
+        }
+        // Of 32, half are to be under way from now on: the seventeenth that comes back makes room for the next one, and
+        // only after a rest.
+        gate.permits.add_permits(17);
+        for _ in 0..17 {
+            assert!(flights.next().await.unwrap().1.is_err());
+        }
+        settle().await;
+        assert_eq!(begun(), Vec::<String>::new());
+        for _ in 0..17 {
+            assert!(flights.next().await.is_none());
+        }
+        settle().await;
+        assert_eq!(begun(), ["k32"]);
+    }
+}

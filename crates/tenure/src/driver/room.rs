@@ -1,0 +1,170 @@
+//! How much may be asked of a store at a time: as much as it serves in good time.
+//!
+//! What is over that would only wait there, in front of renewals, until its time is up; and what is given up then is done all
+//! the same, in place of what is still waited for. So each process learns from the answers: it asks for more at a time while
+//! they are quick, and for less once they are late, or the store refuses for want of capacity.
+
+use std::time::Duration;
+
+/// The most operations that wait for a store at a time, however quick it is.
+const MOST: u32 = 1024;
+/// The least that are allowed, however slow it is.
+const LEAST: u32 = 4;
+/// With so many it begins.
+const FIRST: u32 = 32;
+/// Growth is by parts of one.
+const WHOLE: u32 = 1024;
+
+/// How many operations may be under way, learned from how those before them fared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Room {
+    /// In parts of one operation.
+    size: u32,
+    /// Nothing was ever late: it grows with each answer until then.
+    untried: bool,
+    /// The shortest time in which the store has answered.
+    quickest: Duration,
+    launched: u64,
+    /// Those launched before this one tell of a time that is over.
+    counts_from: u64,
+}
+
+/// An operation as it was launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Launch {
+    number: u64,
+    /// All that was allowed was used.
+    full: bool,
+}
+
+/// How an operation fared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fared {
+    /// It was answered within this part of the time that it had.
+    Answered { took: Duration, of: Duration },
+    /// The store was in trouble, or did not answer in time.
+    Failed,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        let (size, quickest) = (FIRST * WHOLE, Duration::MAX);
+        Room { size, untried: true, quickest, launched: 0, counts_from: 0 }
+    }
+}
+
+impl Room {
+    /// Whether there is room for one more.
+    pub(super) fn has_room(&self, under_way: usize) -> bool {
+        under_way < self.limit()
+    }
+
+    fn limit(&self) -> usize {
+        (self.size / WHOLE) as usize
+    }
+
+    /// One is launched beside so many others.
+    pub(super) fn launch(&mut self, under_way: usize) -> Launch {
+        self.launched += 1;
+        Launch { number: self.launched, full: under_way + 1 >= self.limit() }
+    }
+
+    /// One has come back.
+    pub(super) fn landed(&mut self, launch: Launch, fared: Fared) {
+        let Fared::Answered { took, of } = fared else { return self.shrink(launch, 2) };
+        self.quickest = self.quickest.min(took);
+        // A store that is far away is not one that is busy.
+        let usual = self.quickest.saturating_mul(4);
+        if took > usual.max(of / 4) {
+            // Renewals wait there just as long: a quarter of a quarter of the ttl leaves them time enough.
+            self.shrink(launch, 4);
+        } else if launch.full && took <= usual.max(of / 8) {
+            let step = if self.untried { WHOLE } else { WHOLE * WHOLE / self.size };
+            self.size = (self.size + step.max(1)).min(MOST * WHOLE);
+        }
+    }
+
+    /// By a part of what it is, once for all that were under way together.
+    fn shrink(&mut self, launch: Launch, part: u32) {
+        if launch.number >= self.counts_from {
+            self.untried = false;
+            self.counts_from = self.launched + 1;
+            self.size = (self.size - self.size / part).max(LEAST * WHOLE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a quick store is asked for more at a time, to the limit, but only where that much is wanted; lateness and failures
+    //! shrink the room once for all that were under way together, and never to nothing; what is far away is not late; after a
+    //! store was late, growth is slow.
+    use super::*;
+
+    const OF: Duration = Duration::from_millis(2500);
+
+    /// As many as are allowed, all launched together, each with that end.
+    fn round(room: &mut Room, fared: Fared) {
+        let launches: Vec<Launch> = (0..room.limit()).map(|under_way| room.launch(under_way)).collect();
+        launches.into_iter().for_each(|launch| room.landed(launch, fared));
+    }
+
+    fn after(took: u64) -> Fared {
+        Fared::Answered { took: Duration::from_millis(took), of: OF }
+    }
+
+    #[test]
+    fn a_quick_store_is_asked_for_more_where_more_is_wanted() {
+        let mut room = Room::default();
+        for _ in 0..1000 {
+            let launch = room.launch(20);
+            room.landed(launch, after(5));
+        }
+        assert_eq!(room.limit(), 32, "nobody wants more");
+        let mut limits = Vec::new();
+        for _ in 0..2000 {
+            let launch = room.launch(room.limit() - 1);
+            room.landed(launch, after(5));
+            limits.push(room.limit());
+        }
+        assert_eq!((limits[0], limits[99], limits[1999]), (33, 132, 1024));
+        assert!(room.has_room(1023) && !room.has_room(1024));
+    }
+
+    #[test]
+    fn lateness_and_failures_shrink_it_once_for_all_that_were_under_way() {
+        let mut room = Room::default();
+        round(&mut room, after(5));
+        assert_eq!(room.limit(), 33, "one of those filled it");
+        round(&mut room, after(700));
+        assert_eq!(room.limit(), 24);
+        round(&mut room, Fared::Failed);
+        assert_eq!(room.limit(), 12);
+        for _ in 0..10 {
+            round(&mut room, Fared::Failed);
+        }
+        assert_eq!(room.limit(), 4);
+        // Neither quick nor late.
+        round(&mut room, after(400));
+        assert_eq!(room.limit(), 4);
+        for _ in 0..4 {
+            round(&mut room, after(5));
+        }
+        assert_eq!(room.limit(), 4, "slowly from now on");
+        for _ in 0..4 {
+            round(&mut room, after(5));
+        }
+        assert_eq!(room.limit(), 5);
+    }
+
+    #[test]
+    fn a_store_that_is_far_away_is_not_late() {
+        let mut room = Room::default();
+        for _ in 0..3 {
+            round(&mut room, after(700));
+        }
+        assert_eq!(room.limit(), 35);
+        round(&mut room, after(2801));
+        assert!(room.limit() < 35);
+    }
+}
