@@ -1,58 +1,77 @@
 //! A thousand workers and a hundred thousand units, in simulated time, with the machines that run in production: what they
 //! ask of the store when nothing changes, and how much memory each worker takes.
 //!
-//! `cargo xtask bench fleet_scale`; some minutes, since each worker lists all units for itself.
+//! `cargo xtask bench fleet_scale`; some minutes, since each worker lists all units for itself, one after the other: all at
+//! once would need the memory of a thousand machines. `cargo bench -p tenure-bench --bench fleet_scale -- 100 10000` for one size.
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench may fail")]
 
 #[path = "../../crates/tenure-core/tests/yard/mod.rs"]
 mod yard;
 
+use peak_alloc::PeakAlloc;
 use std::time::Duration;
-use tenure_bench::{resident_bytes, stopwatch};
+use tenure_bench::{cpu_time, stopwatch};
 use tenure_core::fleet::About;
-use yard::{Store, TTL, Yard};
+use yard::{Store, TTL, Turns, Yard};
 
 const INTERVAL: Duration = TTL.checked_div(3).unwrap();
 const INTERVALS: u32 = 20;
+const SIZES: [(usize, usize); 6] =
+    [(10, 10_000), (100, 10_000), (1_000, 10_000), (10, 100_000), (100, 100_000), (1_000, 100_000)];
+
+/// What is in use, byte by byte: what the kernel sees of a process is mostly what earlier listings have left behind.
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
 
 fn main() {
-    println!("simulated time, ttl {TTL:?}; calls of the whole fleet in each third of a ttl");
+    println!("simulated time, ttl {TTL:?}; what the whole fleet asks in each third of a ttl, at rest");
     println!(
-        "{:>8} {:>8} {:>9} {:>9} {:>7} {:>14} {:>15} {:>8}",
-        "workers", "units", "writes", "reads", "lists", "all held after", "memory a worker", "real"
+        "{:>8} {:>8} {:>8} {:>8} {:>11} {:>16} {:>11} {:>8} {:>8}",
+        "workers", "units", "writes", "reads", "audit pages", "memory a worker", "peak of all", "real", "CPU"
     );
-    for (workers, units) in [(100, 10_000), (100, 100_000), (1_000, 10_000), (1_000, 100_000)] {
-        scale(workers, units);
+    let asked: Vec<usize> = std::env::args().filter_map(|arg| arg.parse().ok()).collect();
+    match asked[..] {
+        [workers, units] => scale(workers, units),
+        _ => SIZES.iter().for_each(|&(workers, units)| scale(workers, units)),
     }
 }
 
 fn scale(workers: usize, units: usize) {
-    let real = stopwatch();
+    let (real, cpu) = (stopwatch(), cpu_time());
+    MEMORY.reset_peak_usage();
     let mut yard = Yard::new(Store { age: true, push: false });
+    yard.turns = Some(Turns::default());
+    // All come within one interval, spread over it.
     for _ in 0..workers {
-        yard.join(About::default());
+        yard.add(About::default(), TTL);
+        yard.run(INTERVAL / workers as u32);
     }
     yard.run(INTERVAL * 6);
     yard.create(units);
-    let before = resident_bytes();
-    let held = yard.run_until(TTL * 6, |yard| yard.idle() == 0).expect("all units are held");
+    yard.run_until(TTL * 100, |yard| yard.idle() == 0).expect("all units are held");
+    // Whoever has to list a last time does.
     yard.run(INTERVAL * 6);
-    let memory = resident_bytes().saturating_sub(before) / workers as u64;
+    let peak = MEMORY.peak_usage();
     let counts = yard.counts();
     let share = units / workers;
     assert!(counts.first().zip(counts.last()) == Some((&share, &share)), "shares are even: {counts:?}");
     let calls = yard.calls;
     yard.run(INTERVAL * INTERVALS);
     let calls = yard.calls.since(calls);
+    let machines = yard.take_machines();
+    let before = MEMORY.current_usage();
+    drop(machines);
+    let memory = (before - MEMORY.current_usage()) / workers;
     let each = |calls: u64| calls as f64 / f64::from(INTERVALS);
     println!(
-        "{workers:>8} {units:>8} {:>9.1} {:>9.1} {:>7.2} {:>10.2} ttl {:>9} bytes {:>6.0} s",
+        "{workers:>8} {units:>8} {:>8.1} {:>8.1} {:>11.2} {:>10} bytes {:>8} MB {:>6.0} s {:>6.0} s",
         each(calls.writes),
         each(calls.reads),
         each(calls.lists),
-        held.as_secs_f64() / TTL.as_secs_f64(),
         memory,
+        peak / 1_000_000,
         real().as_secs_f64(),
+        (cpu_time() - cpu).as_secs_f64(),
     );
 }

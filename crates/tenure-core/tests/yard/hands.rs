@@ -2,12 +2,18 @@
 
 use super::Yard;
 use tenure_core::Key;
-use tenure_core::fleet::in_ring;
+use tenure_core::fleet::{Worker, in_ring};
 
 impl Yard {
     /// Somebody deletes a record.
     pub fn delete(&mut self, key: &Key) {
         assert!(self.records.remove(key).is_some(), "{key} is not there");
+    }
+
+    /// The machines are taken out, and nothing happens any more.
+    pub fn take_machines(&mut self) -> Vec<Worker> {
+        self.queue.clear();
+        std::mem::take(&mut self.posts).into_iter().map(|post| post.machine).collect()
     }
 
     /// All workers in the order of the ring.

@@ -3,19 +3,21 @@
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part")]
 
 mod hands;
+mod store;
+mod turns;
 mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::time::Duration;
 use tenure_core::fleet::{
     About, FleetCommand, FleetName, FleetNotice, Options, Summary, UnitSpec, Worker, bump,
 };
-use tenure_core::op::{Answer, Event, Expect, Listed, Machine, Op, OpId, Outcome, Write};
+use tenure_core::op::{Answer, Event, Machine, Op, OpId};
 use tenure_core::{
-    Fence, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Now, Record, Rules, StoreError, Stored, Tick,
-    Ttl, Wall,
+    Fence, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Now, Record, Rules, StoreError, Tick, Ttl, Wall,
 };
+
+pub use turns::Turns;
 
 pub const TTL: Duration = Duration::from_secs(10);
 const WAY: Duration = Duration::from_millis(1);
@@ -57,6 +59,8 @@ struct Post {
     up: bool,
     valid: Tick,
     works: BTreeMap<LeaseId, Key>,
+    /// The one wake-up that it has.
+    wakes_at: Tick,
 }
 
 impl Post {
@@ -83,6 +87,7 @@ pub struct Yard {
     pub answers: Vec<(u64, &'static str)>,
     /// How often a unit's record was left to nobody.
     pub vacated: usize,
+    pub turns: Option<Turns>,
     name: FleetName,
     t: Tick,
     records: BTreeMap<Key, (Record, Tick)>,
@@ -109,6 +114,7 @@ impl Yard {
             troubles: Vec::new(),
             answers: Vec::new(),
             vacated: 0,
+            turns: None,
             name: FleetName::new("test").unwrap(),
             t: Tick(1_000_000_000),
             records: BTreeMap::new(),
@@ -148,6 +154,14 @@ impl Yard {
 
     /// A worker whose session has a ttl of its own.
     pub fn join_for(&mut self, about: About, ttl: Duration) -> usize {
+        let index = self.add(about, ttl);
+        // Nobody starts in step.
+        self.run(Duration::from_millis(137));
+        index
+    }
+
+    /// A worker that has just been told to join.
+    pub fn add(&mut self, about: About, ttl: Duration) -> usize {
         let index = self.posts.len();
         let holder = HolderId::new(format!("w{index:03}")).unwrap();
         let identity = Identity {
@@ -165,10 +179,14 @@ impl Yard {
             page: Options::PAGE,
         };
         let machine = Worker::new(identity, Rules::default(), options).unwrap();
-        self.posts.push(Post { machine, up: true, valid: Tick(0), works: BTreeMap::new() });
+        self.posts.push(Post {
+            machine,
+            up: true,
+            valid: Tick(0),
+            works: BTreeMap::new(),
+            wakes_at: Tick::NEVER,
+        });
         self.order(index, FleetCommand::Join);
-        // Nobody starts in step.
-        self.run(Duration::from_millis(137));
         index
     }
 
@@ -291,9 +309,17 @@ impl Yard {
                 let answer = self.perform(op);
                 self.at(self.t.after(WAY), Happens::Returns(index, id, answer));
             }
-            Happens::Returns(index, id, result) => self.step(index, Event::Answer(id, result)),
+            Happens::Returns(index, id, result) => {
+                self.step(index, Event::Answer(id, result));
+                self.end_turn(index, id);
+            }
             Happens::Hint(index, key) => self.step(index, Event::Changed(key)),
-            Happens::Wakes(index) => self.step(index, Event::Wake),
+            Happens::Wakes(index) if self.posts[index].wakes_at <= self.t => {
+                self.posts[index].wakes_at = Tick::NEVER;
+                self.step(index, Event::Wake);
+            }
+            // An earlier one has taken its place.
+            Happens::Wakes(_) => {}
             Happens::BodyEnds(index, lease) => {
                 if let Some(unit) = self.posts[index].works.remove(&lease) {
                     self.idle_since.insert(unit, self.t);
@@ -313,11 +339,14 @@ impl Yard {
             self.heed(index, notice);
         }
         for request in step.requests {
-            self.at(self.t.after(WAY), Happens::Arrives(index, request.id, request.op));
+            self.ask(index, request.id, request.op);
         }
         if let Some(at) = step.wake_at {
             assert!(at > self.t, "a wake-up for the past makes no progress");
-            self.at(at, Happens::Wakes(index));
+            if at < self.posts[index].wakes_at {
+                self.posts[index].wakes_at = at;
+                self.at(at, Happens::Wakes(index));
+            }
         }
     }
 
@@ -365,78 +394,4 @@ impl Yard {
             }
         }
     }
-
-    fn stored(&self, key: &Key) -> Option<Stored> {
-        let (record, written) = self.records.get(key)?;
-        let age = self.store.age.then(|| Duration::from_millis(self.t.since(*written).as_millis() as u64));
-        Some(Stored { version: record.version(), age, record: record.clone() })
-    }
-
-    fn listed(&self, key: Key) -> Option<Listed> {
-        let stored = self.stored(&key)?;
-        let stored = if self.damaged.contains(&key) { Err(damaged()) } else { Ok(stored) };
-        Some(Listed { key, stored })
-    }
-
-    fn perform(&mut self, op: Op) -> Result<Answer, StoreError> {
-        Ok(match op {
-            Op::Read(key) => {
-                self.calls.reads += 1;
-                if self.damaged.contains(&key) {
-                    return Err(damaged());
-                }
-                Answer::Read(self.stored(&key))
-            }
-            Op::ReadMany(keys) => {
-                self.calls.reads += 1;
-                Answer::Listed(keys.into_iter().filter_map(|key| self.listed(key)).collect())
-            }
-            Op::List { prefix, after, limit } => {
-                self.calls.lists += 1;
-                let first = || Bound::Included(Key::new(&prefix).unwrap());
-                let from = after.map_or_else(first, Bound::Excluded);
-                let keys = self.records.range((from, Bound::Unbounded)).map(|(key, _)| key);
-                let keys = keys.take_while(|key| key.as_str().starts_with(&prefix)).take(limit);
-                Answer::Listed(keys.filter_map(|key| self.listed(key.clone())).collect())
-            }
-            Op::Write(write) => {
-                self.calls.writes += 1;
-                if self.damaged.contains(&write.key) {
-                    return Err(damaged());
-                }
-                Answer::Write(self.write(*write))
-            }
-        })
-    }
-
-    fn write(&mut self, write: Write) -> Outcome {
-        let Write { key, expect, mut record } = write;
-        let standing = self.records.get(&key).map(|(record, _)| record);
-        let holds = match (expect, standing) {
-            (Expect::Absent, standing) => standing.is_none(),
-            (Expect::Vacant, standing) => standing.is_none_or(|record| record.tenure.is_none()),
-            (Expect::Unchanged(version), standing) => {
-                standing.is_some_and(|record| record.version() == version)
-            }
-        };
-        if !holds {
-            return Outcome::Lost(self.stored(&key));
-        }
-        if let (Expect::Vacant, Some(standing)) = (expect, standing) {
-            record.fence = standing.fence.next(record.fence).unwrap();
-        }
-        self.vacated += usize::from(record.tenure.is_none() && self.units.contains(&key));
-        let outcome = Outcome::Won { version: record.version(), fence: record.fence };
-        self.records.insert(key.clone(), (record, self.t));
-        if self.store.push {
-            for index in 0..self.posts.len() {
-                self.at(self.t.after(WAY), Happens::Hint(index, Some(key.clone())));
-            }
-        }
-        outcome
-    }
-}
-
-fn damaged() -> StoreError {
-    StoreError::foreign("damaged")
 }

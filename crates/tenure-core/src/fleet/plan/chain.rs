@@ -33,16 +33,22 @@ impl Planner<'_> {
 
     /// One unit more for a worker that has two less than another at least.
     pub(super) fn even_by_chain(&mut self) -> bool {
+        let least = self.ranks.first().map_or(0, |(cost, _)| *cost);
         let fullest: Vec<(u64, usize)> = self.ranks.iter().rev().copied().collect();
         // Whoever could be reached from a fuller one, without any gain, gains nothing from a less full one.
         let mut trail = Trail::new();
         for (full, from) in fullest {
+            let will_do = |cost: u64| cost + 2 <= full;
+            if !will_do(least) {
+                // Or each worker of an even fleet would look at each other, for nothing.
+                break;
+            }
             if trail.contains_key(&from) {
                 continue;
             }
             let nothing = Class { needs: 0, cost: 0, weight: 0 };
             trail.insert(from, (None, nothing));
-            if let Some(end) = self.search([from].into(), &mut trail, |cost| cost + 2 <= full) {
+            if let Some(end) = self.search([from].into(), &mut trail, will_do) {
                 self.follow(&trail, end);
                 return true;
             }

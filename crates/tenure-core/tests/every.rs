@@ -1,0 +1,31 @@
+//! Plan: every test of this directory once more, as one program: for `cargo xtask mutants`, which builds it two thousand times,
+//! and where most of the time goes into building. `cargo test` builds and runs each file for itself.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![allow(clippy::duplicate_mod, reason = "what the files share is in each of them")]
+
+#[path = "acquire.rs"]
+mod acquire;
+#[path = "bid.rs"]
+mod bid;
+#[path = "election.rs"]
+mod election;
+#[path = "fleet.rs"]
+mod fleet;
+#[path = "fleet_asked.rs"]
+mod fleet_asked;
+#[path = "fleet_dead.rs"]
+mod fleet_dead;
+#[path = "fleet_trouble.rs"]
+mod fleet_trouble;
+#[path = "give_up.rs"]
+mod give_up;
+#[path = "hold.rs"]
+mod hold;
+#[path = "plan.rs"]
+mod plan;
+#[path = "range_vectors.rs"]
+mod range_vectors;
+#[path = "section.rs"]
+mod section;
+#[path = "session.rs"]
+mod session;

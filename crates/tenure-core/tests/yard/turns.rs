@@ -1,0 +1,35 @@
+//! Lists in turn. What a thousand workers know of a hundred thousand units while they list them at once is no more than one
+//! process can hold.
+
+use super::{Happens, WAY, Yard};
+use std::collections::VecDeque;
+use tenure_core::op::{Op, OpId};
+
+/// Whose listing is served, page by page, until it asks for no more; and who waits for that. Nothing else waits.
+#[derive(Default)]
+pub struct Turns {
+    at: Option<(usize, OpId)>,
+    waiting: VecDeque<(usize, OpId, Op)>,
+}
+
+impl Yard {
+    /// A worker's request sets out for the store.
+    pub(super) fn ask(&mut self, index: usize, id: OpId, op: Op) {
+        if let (Op::List { .. }, Some(turns)) = (&op, &mut self.turns) {
+            if turns.at.is_some_and(|(at, _)| at != index) {
+                return turns.waiting.push_back((index, id, op));
+            }
+            turns.at = Some((index, id));
+        }
+        self.at(self.t.after(WAY), Happens::Arrives(index, id, op));
+    }
+
+    /// The answer to `id` has come: if that was the last page, it is the next one's turn.
+    pub(super) fn end_turn(&mut self, index: usize, id: OpId) {
+        let Some(turns) = self.turns.as_mut().filter(|turns| turns.at == Some((index, id))) else { return };
+        turns.at = None;
+        if let Some((next, id, op)) = turns.waiting.pop_front() {
+            self.ask(next, id, op);
+        }
+    }
+}
