@@ -1,5 +1,8 @@
 //! `cargo xtask mutants`: small mistakes are made in tenure-core, one at a time, and a test must notice each. What needs no
 //! test is excluded in `.cargo/mutants.toml`, with the reason.
+//!
+//! Each mistake costs a build, so what is built most often is small: the tests as one program, without those that take
+//! long, notice most; the unit tests, those that take long, and the simulator see only what is left by those before.
 
 use crate::step::{Step, cargo};
 use std::path::{Path, PathBuf};
@@ -14,6 +17,19 @@ const MISSED: i32 = 2;
 
 /// What it exits with when tests took too long for some.
 const TIMEOUT: i32 = 3;
+
+/// Tests that take seconds without optimisation.
+const SLOW: &[&str] = &[
+    "fleet::all_ten_restart_one_after_the_other_and_no_unit_lies_idle",
+    "fleet::l2_a_worker_that_joins_gets_its_share_and_no_more_is_moved",
+    "fleet::l3_what_dead_workers_had_is_held_again_in_time",
+    "fleet::with_nothing_changing_nothing_moves_and_little_is_asked",
+    "fleet_dead::l1_a_third_to_a_half_of_the_fleet_that_dies_side_by_side_is_noticed_in_time",
+    "fleet_dead::l1_goes_by_the_ttl_of_the_one_that_dies",
+    "fleet_dead::l3_more_units_than_fit_behind_one_missing_session_are_held_again_in_time",
+    "fleet_dead::l3_those_who_were_there_share_what_is_behind_a_missing_session",
+    "fleet_trouble::a_false_alarm_of_long_ago_delays_no_takeover",
+];
 
 /// Which code is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,15 +65,25 @@ pub(crate) fn steps(scope: Scope) -> Result<Vec<Step>, String> {
     let which: Vec<&str> = which.iter().map(String::as_str).collect();
     let core = ["mutants", "--package", "tenure-core", "--jobs", "1", "--no-shuffle"];
     // Unoptimised code is built sooner, and the core's own tests take no time.
-    let own =
-        ["--test-package", "tenure-core", "--cargo-arg=--config=profile.dev.package.tenure-core.opt-level=0"];
+    let own = ["--test-package", "tenure-core", "--timeout", "120"];
+    let quick = ["profile.dev.package.tenure-core.opt-level=0", "profile.dev.debug=0"];
+    let quick: Vec<String> = quick.iter().map(|setting| format!("--cargo-arg=--config={setting}")).collect();
+    let own: Vec<&str> = own.into_iter().chain(quick.iter().map(String::as_str)).collect();
+    let skips: Vec<&str> = SLOW.iter().flat_map(|test| ["--skip", test]).collect();
+    let again: &[&str] = &["--iterate"];
+    let together: &[&str] = &["--", "--test", "every"];
+    let fast = [together, &["--"], &skips].concat();
     let simulated = ["--iterate", "--test-package", "tenure-sim", "--timeout", "900"];
+    // What the first ones miss is no failure yet.
+    let step = |name, args: &[&[&str]]| {
+        let args = [&core[..], &which, &args.concat()].concat();
+        Step::cargo(name, &args).passes_with(&[MISSED, TIMEOUT]).within(LIMIT)
+    };
     Ok(vec![
         Step::check("cargo-mutants", have_tool),
-        // What these tests miss is no failure yet.
-        Step::cargo("mutants by the core's tests", &[&core[..], &which, &own].concat())
-            .passes_with(&[MISSED, TIMEOUT])
-            .within(LIMIT),
+        step("mutants by the core's fast tests", &[&own, &fast]),
+        step("the rest by its unit tests", &[again, &own, &["--", "--lib"]]),
+        step("the rest by all of its tests", &[again, &own, together]),
         Step::cargo("the rest by the simulator", &[&core[..], &which, &simulated].concat()).within(LIMIT),
     ])
 }
@@ -110,12 +136,32 @@ mod tests {
     #[test]
     fn the_simulator_judges_what_the_cores_tests_missed() {
         let shown: Vec<String> = steps(Scope::All).unwrap().iter().map(ToString::to_string).collect();
-        assert_eq!(shown.len(), 3);
+        assert_eq!(shown.len(), 5);
         assert!(
-            shown[1].contains("--test-package tenure-core") && !shown[1].contains("--in-diff"),
+            shown[1].contains("--test every -- --skip") && !shown[1].contains("--in-diff"),
             "{}",
             shown[1]
         );
-        assert!(shown[2].contains("--iterate --test-package tenure-sim"), "{}", shown[2]);
+        assert!(shown[2].contains("--iterate") && shown[2].ends_with("--lib"), "{}", shown[2]);
+        assert!(shown[3].contains("--iterate") && shown[3].ends_with("--test every"), "{}", shown[3]);
+        assert!(shown[4].contains("--iterate --test-package tenure-sim"), "{}", shown[4]);
+    }
+
+    #[test]
+    fn every_test_of_the_core_judges() {
+        let room = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/tenure-core/tests");
+        let every = std::fs::read_to_string(room.join("every.rs")).unwrap();
+        for file in std::fs::read_dir(&room).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            // The one needs a feature, and what it tests is not in the core.
+            if name.ends_with(".rs") && name != "every.rs" && name != "range_json.rs" {
+                assert!(every.contains(&format!("#[path = \"{name}\"]")), "every.rs is without {name}");
+            }
+        }
+        for test in SLOW {
+            let (file, name) = test.split_once("::").unwrap();
+            let text = std::fs::read_to_string(room.join(file).with_extension("rs")).unwrap();
+            assert!(text.contains(&format!("fn {name}()")), "{test} is not there");
+        }
     }
 }
