@@ -71,8 +71,9 @@ pub(crate) fn steps(scope: Scope) -> Result<Vec<Step>, String> {
     let own: Vec<&str> = own.into_iter().chain(quick.iter().map(String::as_str)).collect();
     let skips: Vec<&str> = SLOW.iter().flat_map(|test| ["--skip", test]).collect();
     let again: &[&str] = &["--iterate"];
-    let together: &[&str] = &["--", "--test", "every"];
-    let fast = [together, &["--"], &skips].concat();
+    // What is given to cargo itself counts for what is built, too.
+    let together: &[&str] = &["--cargo-arg=--test=every"];
+    let fast = [together, &["--", "--"], &skips].concat();
     let simulated = ["--iterate", "--test-package", "tenure-sim", "--timeout", "900"];
     // What the first ones miss is no failure yet.
     let step = |name, args: &[&[&str]]| {
@@ -82,7 +83,7 @@ pub(crate) fn steps(scope: Scope) -> Result<Vec<Step>, String> {
     Ok(vec![
         Step::check("cargo-mutants", have_tool),
         step("mutants by the core's fast tests", &[&own, &fast]),
-        step("the rest by its unit tests", &[again, &own, &["--", "--lib"]]),
+        step("the rest by its unit tests", &[again, &own, &["--cargo-arg=--lib"]]),
         step("the rest by all of its tests", &[again, &own, together]),
         Step::cargo("the rest by the simulator", &[&core[..], &which, &simulated].concat()).within(LIMIT),
     ])
@@ -138,12 +139,12 @@ mod tests {
         let shown: Vec<String> = steps(Scope::All).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(shown.len(), 5);
         assert!(
-            shown[1].contains("--test every -- --skip") && !shown[1].contains("--in-diff"),
+            shown[1].contains("--test=every -- -- --skip") && !shown[1].contains("--in-diff"),
             "{}",
             shown[1]
         );
-        assert!(shown[2].contains("--iterate") && shown[2].ends_with("--lib"), "{}", shown[2]);
-        assert!(shown[3].contains("--iterate") && shown[3].ends_with("--test every"), "{}", shown[3]);
+        assert!(shown[2].contains("--iterate") && shown[2].ends_with("=--lib"), "{}", shown[2]);
+        assert!(shown[3].contains("--iterate") && shown[3].ends_with("--test=every"), "{}", shown[3]);
         assert!(shown[4].contains("--iterate --test-package tenure-sim"), "{}", shown[4]);
     }
 
