@@ -108,6 +108,8 @@ impl Servers {
 
 fn environment(port: u16) -> Result<Vec<(&'static str, String)>, String> {
     let mut all = vec![(ENDPOINT, format!("http://127.0.0.1:{port}"))];
+    // For tests that start one of their own.
+    all.extend(dynamodb::parts()?);
     all.extend(CREDENTIALS.map(|(name, value)| (name, value.to_owned())));
     for peer in [peers::KCL, peers::LOCK_CLIENT] {
         all.push((peer.variable, peer.class_path()?));

@@ -7,6 +7,7 @@
 //! | `bytes` | N | how many bytes that is, so that a condition notices a record that was cut short |
 //! | `version` | B | names the write; conditions compare it |
 //! | `fence` | N | conditions compare it |
+//! | `seal` | L | `version` and `fence` once more, so that a condition notices that one of them was changed by hand |
 //! | `tenure` | B | names the tenure; absent when the record is vacant |
 //! | `ride_key`, `ride_fence` | S, N | the session that the tenure rides on, if it does |
 //! | `written` | N | the latest, in ms since 1970, that the service's clock can have shown when the write was sent |
@@ -30,6 +31,7 @@ pub(crate) const RECORD: &str = "record";
 pub(crate) const BYTES: &str = "bytes";
 pub(crate) const VERSION: &str = "version";
 pub(crate) const FENCE: &str = "fence";
+pub(crate) const SEAL: &str = "seal";
 pub(crate) const TENURE: &str = "tenure";
 pub(crate) const RIDE_KEY: &str = "ride_key";
 pub(crate) const RIDE_FENCE: &str = "ride_fence";
@@ -56,13 +58,15 @@ pub(crate) fn attributes(
     record: &Record,
     encoded: Vec<u8>,
     written: Option<u64>,
-) -> [(&'static str, Option<AttributeValue>); 8] {
+) -> [(&'static str, Option<AttributeValue>); 9] {
+    let (version, fence) = (version(record.version()), number(record.fence));
     let ride = record.tenure.as_ref().and_then(|tenure| tenure.ride.as_ref());
     [
         (BYTES, Some(number(encoded.len()))),
         (RECORD, Some(bytes(encoded))),
-        (VERSION, Some(version(record.version()))),
-        (FENCE, Some(number(record.fence))),
+        (SEAL, Some(AttributeValue::L(vec![version.clone(), fence.clone()]))),
+        (VERSION, Some(version)),
+        (FENCE, Some(fence)),
         (TENURE, record.tenure.as_ref().map(|tenure| bytes(tenure.id.0.to_be_bytes()))),
         (RIDE_KEY, ride.map(|ride| text(ride.session.as_str()))),
         (RIDE_FENCE, ride.map(|ride| number(ride.fence))),
@@ -138,7 +142,7 @@ mod tests {
     fn what_contradicts_the_record_is_foreign() {
         let (scribe, record) = (Scribe::new(), riding(&Scribe::new()));
         let whole = item(&record, Some(17));
-        for name in [BYTES, RECORD, VERSION, FENCE, TENURE, RIDE_KEY, RIDE_FENCE] {
+        for name in [BYTES, RECORD, SEAL, VERSION, FENCE, TENURE, RIDE_KEY, RIDE_FENCE] {
             for value in [None, Some(AttributeValue::Bool(true)), Some(number(99)), Some(bytes([7; 16]))] {
                 let mut item = whole.clone();
                 match value {

@@ -113,6 +113,7 @@
 //! # }
 //! ```
 
+mod conditional;
 mod config;
 mod connect;
 mod dates;
@@ -122,6 +123,7 @@ mod guard;
 mod item;
 mod layout;
 mod read;
+mod released;
 mod store;
 mod table;
 mod write;

@@ -5,6 +5,7 @@ use crate::connect::{connect, harnessed};
 use crate::dates::Dates;
 use crate::item::{self, Item};
 use crate::layout::Layout;
+use crate::released::Released;
 use crate::table::{self, Place};
 use crate::{guard, read, write};
 use aws_sdk_dynamodb::Client;
@@ -27,6 +28,7 @@ pub(crate) struct Inner {
     pub(crate) place: Place,
     pub(crate) namespace: String,
     pub(crate) dates: Option<Dates>,
+    pub(crate) released: Released,
     id: String,
     capabilities: Capabilities,
 }
@@ -94,7 +96,8 @@ impl DynamoStore {
         let mut capabilities = Capabilities::native(Duration::from_secs(1)).expiring(expiry).without_watch();
         capabilities.batch = write::MOST;
         let id = format!("dynamodb:{table}/{}", config.namespace);
-        let inner = Inner { client, place, namespace: config.namespace, dates, id, capabilities };
+        let (namespace, released) = (config.namespace, Released::default());
+        let inner = Inner { client, place, namespace, dates, released, id, capabilities };
         Ok(DynamoStore { inner: Arc::new(inner) })
     }
 

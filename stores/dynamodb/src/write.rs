@@ -2,13 +2,11 @@
 //!
 //! `PutItem` is never used: a role without it, and without `DeleteItem`, can't throw a record away without a condition.
 
+use crate::conditional::{Ended, ended};
 use crate::dates::Dates;
-use crate::error::{Call, failed};
 use crate::item::{self, BYTES, Item, KEY, RECORD, VERSION};
 use crate::read;
 use crate::store::Inner;
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +25,8 @@ const ROUNDS: usize = 8;
 
 /// That the record is as long as it was written: one that was cut short is not written over.
 const WHOLE: &str = "size(#record) = #bytes";
+/// That what conditions go by is as it was written: a vacant record has no version that the acquirer knows.
+const SEALED: &str = "#seal[0] = #version AND #seal[1] = #fence";
 
 /// What a single request asks for.
 #[derive(Debug, Clone, Copy)]
@@ -39,12 +39,22 @@ enum Condition {
 
 pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
     let Write { key, expect, record } = write;
-    let condition = match *expect {
-        Expect::Absent => Condition::Absent,
-        Expect::Vacant => Condition::VacantBelow(record.fence),
-        Expect::Unchanged(version) => Condition::Unchanged(version),
+    let mut outcome = match *expect {
+        Expect::Absent => attempt(inner, key, Condition::Absent, record).await?,
+        Expect::Vacant => {
+            // Whoever released it a moment ago knows better than the clock what its fence is.
+            let fence = match inner.released.take(key) {
+                Some(last) => last.next(record.fence)?,
+                None => record.fence,
+            };
+            let record = Record { fence, ..record.clone() };
+            attempt(inner, key, Condition::VacantBelow(fence), &record).await?
+        }
+        Expect::Unchanged(version) => attempt(inner, key, Condition::Unchanged(version), record).await?,
     };
-    let mut outcome = attempt(inner, key, condition, record).await?;
+    if let (None, Outcome::Won { fence, .. }) = (&record.tenure, &outcome) {
+        inner.released.note(key, *fence);
+    }
     for _ in 0..ROUNDS {
         let standing = match &outcome {
             Outcome::Lost(Some(standing))
@@ -102,7 +112,7 @@ async fn attempt(
         }
         Condition::VacantBelow(fence) => request
             .condition_expression(format!(
-                "attribute_not_exists(#key) OR (attribute_not_exists(#tenure) AND #fence < :below AND {WHOLE})"
+                "attribute_not_exists(#key) OR (attribute_not_exists(#tenure) AND #fence < :below AND {WHOLE} AND {SEALED})"
             ))
             .expression_attribute_names("#key", KEY)
             .expression_attribute_values(":below", item::number(fence)),
@@ -110,24 +120,17 @@ async fn attempt(
             .condition_expression(format!("#version = :expected AND {WHOLE}"))
             .expression_attribute_values(":expected", item::version(version)),
     };
-    let error = match request.send().await {
-        Ok(_) => return Ok(Outcome::Won { version: record.version(), fence: record.fence }),
-        Err(error) => error,
-    };
-    match error.as_service_error() {
-        Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
-            standing(inner, key, refusal.item()).await.map(Outcome::Lost)
-        }
-        _ => Err(failed(&inner.place, Call::Write, &error)),
+    match ended(&inner.place, request.send().await)? {
+        Ended::Done(_) => Ok(Outcome::Won { version: record.version(), fence: record.fence }),
+        Ended::Refused(old) => standing(inner, key, old).await.map(Outcome::Lost),
     }
 }
 
 /// What stands in the way of a write that was refused.
-async fn standing(inner: &Inner, key: &Key, item: Option<&Item>) -> Result<Option<Stored>, StoreError> {
+async fn standing(inner: &Inner, key: &Key, item: Option<Item>) -> Result<Option<Stored>, StoreError> {
     match item {
-        Some(item) if !item.is_empty() => inner.stored(key, item).map(Some),
-        // There was nothing to be unchanged; or this is an emulator that leaves the old item out.
-        _ => read::one(inner, key).await,
+        Some(item) => inner.stored(key, &item).map(Some),
+        None => read::one(inner, key).await,
     }
 }
 
@@ -200,15 +203,9 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
         .expression_attribute_names("#bytes", BYTES)
         .expression_attribute_values(":expected", item::version(version))
         .return_values_on_condition_check_failure(AllOld);
-    let error = match request.send().await {
-        Ok(_) => return Ok(true),
-        Err(error) => error,
-    };
-    match error.as_service_error() {
-        Some(DeleteItemError::ConditionalCheckFailedException(refusal)) => {
-            // One that can't be understood is not merely another version.
-            standing(inner, key, refusal.item()).await.map(|_| false)
-        }
-        _ => Err(failed(&inner.place, Call::Write, &error)),
+    match ended(&inner.place, request.send().await)? {
+        Ended::Done(_) => Ok(true),
+        // One that can't be understood is not merely another version.
+        Ended::Refused(old) => standing(inner, key, old).await.map(|_| false),
     }
 }

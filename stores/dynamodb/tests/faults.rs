@@ -3,7 +3,8 @@
 //! Plan: each refusal of the service has an error of its own, with the table, the remedy and no secret, after one request and
 //! no retry; a lost answer, a lost request and a silent service leave a write unknown and a read unavailable, and what was
 //! written all the same is found by its nonce; a request that the network repeats has no effect; where nothing was sent, nothing is unknown; what a batch leaves unprocessed
-//! is asked for again, within bounds; a batch of writes that failed in part says so.
+//! is asked for again, within bounds; a batch of writes that failed in part says so; a vacant record of
+//! which any attribute was changed by hand is not written over, but told.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,10 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::stub::{Fate, Stub};
-use support::{client, key, make, store_by, unique, wins};
+use support::{client, endpoint, key, make, store_by, unique, wins};
 use tenure_core::op::Outcome;
 use tenure_core::{ErrorKind, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
+use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_store::{Store, StoreExt};
 use tenure_testkit::{RealClock, Scribe};
@@ -146,12 +149,12 @@ async fn a_request_that_the_network_repeats_has_no_effect() {
     let (store, stub) = through(|_, _| Fate::Through).await;
     let (scribe, key) = (Scribe::new(), key("a"));
     for fence in [100, 7] {
-        // The first claims a key that was never held, the second counts on from a fence above its clock.
-        let version = match store.write(scribe.if_vacant(&key, scribe.held(fence))).await.unwrap() {
-            Outcome::Won { version, .. } => version,
+        // The first claims a key that was never held, the second counts on from a fence above its clock. A release keeps it.
+        let (version, fence) = match store.write(scribe.if_vacant(&key, scribe.held(fence))).await.unwrap() {
+            Outcome::Won { version, fence } => (version, fence),
             lost => panic!("{lost:?}"),
         };
-        let vacant = scribe.vacant(100);
+        let vacant = scribe.vacant(fence.0);
         let claim = stub.last();
         let answer = claim.repeat().await;
         assert!(answer.contains("ConditionalCheckFailedException"), "while it is held: {answer}");
@@ -267,4 +270,51 @@ async fn without_credentials_nothing_is_sent() {
     let error = opened.unwrap_err();
     assert_eq!((error.kind(), stub.take()), (ErrorKind::Unavailable, 0), "{error}");
     assert!(error.to_string().contains("there are no credentials; set AWS_PROFILE"), "{error}");
+}
+
+#[tokio::test]
+async fn a_vacant_record_that_was_changed_by_hand_is_told_and_not_written_over() {
+    let namespace = unique("hand");
+    let plain = Client::from_conf(client(&endpoint()).build());
+    let store = store_by(client(&endpoint()), TABLE, &namespace).await;
+    let scribe = Scribe::new();
+    let number = |number: u64| Some(AttributeValue::N(number.to_string()));
+    let bytes = |bytes: &[u8]| Some(AttributeValue::B(Blob::new(bytes)));
+    let seal = AttributeValue::L(vec![AttributeValue::B(Blob::new([7; 16])), AttributeValue::N("70".into())]);
+    let changes = [
+        ("version", bytes(&[7; 16])),
+        ("version", bytes(b"junk")),
+        ("version", None),
+        ("fence", number(3)),
+        ("fence", None),
+        ("seal", Some(seal)),
+        ("seal", None),
+        ("bytes", number(1)),
+        ("record", bytes(b"junk")),
+        ("tenure", bytes(&[7; 16])),
+    ];
+    for (n, (name, value)) in changes.into_iter().enumerate() {
+        let what = format!("{name}: {value:?}");
+        let key = key(&format!("k{n}"));
+        assert!(wins(&store, scribe.if_vacant(&key, scribe.vacant(70))).await);
+        let place = [("namespace", &*namespace), ("key", key.as_str())]
+            .map(|(name, text)| (name.to_owned(), AttributeValue::S(text.to_owned())));
+        let place = || Some(place.clone().into_iter().collect());
+        let update = plain.update_item().table_name(TABLE).set_key(place());
+        let update = update.expression_attribute_names("#a", name);
+        let update = match value {
+            Some(value) => update.update_expression("SET #a = :a").expression_attribute_values(":a", value),
+            None => update.update_expression("REMOVE #a"),
+        };
+        update.send().await.unwrap();
+        let get = || plain.get_item().table_name(TABLE).set_key(place()).consistent_read(true);
+        let before = get().send().await.unwrap().item;
+        // By a process that did not write it, and by the one that did.
+        let other = store_by(client(&endpoint()), TABLE, &namespace).await;
+        for store in [&other, &store] {
+            let error = store.write(scribe.if_vacant(&key, scribe.held(90))).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Foreign, "{what}: {error}");
+        }
+        assert_eq!(get().send().await.unwrap().item, before, "{what}");
+    }
 }

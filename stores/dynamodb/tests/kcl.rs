@@ -14,8 +14,8 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::client;
 use support::lease_table::{item, lease_table, name_of, number, open, put, text};
@@ -72,40 +72,49 @@ async fn lost(events: &mut Events) -> (String, Loss) {
     }
 }
 
-/// Looks all the time whether two believe in the same lease.
+/// Looks, whenever one begins to believe in a lease, whether another still does: at no other time can two begin to.
 struct Watchman {
-    over: Arc<AtomicBool>,
-    looks: tokio::task::JoinHandle<(usize, Option<String>)>,
+    fleet: Vec<Coordinator>,
+    watches: tokio::task::JoinSet<()>,
+    takes: Arc<AtomicUsize>,
+    doubles: Arc<Mutex<Vec<String>>>,
 }
 
 impl Watchman {
-    fn of(fleet: &[&Coordinator]) -> Watchman {
+    fn of(fleet: &[&Coordinator], events: Vec<Events>) -> Watchman {
         let fleet: Vec<Coordinator> = fleet.iter().map(|one| (*one).clone()).collect();
-        let over = Arc::new(AtomicBool::new(false));
-        let done = Arc::clone(&over);
-        let looks = tokio::spawn(async move {
-            let (mut looks, mut double) = (0, None);
-            while !done.load(Ordering::SeqCst) {
-                let mut held: Vec<Held> = fleet.iter().flat_map(Coordinator::held).collect();
-                // Asked once more together, because the lists were made one after the other.
-                held.retain(Held::is_held);
-                let mut keys: Vec<String> = held.iter().map(|held| held.key().to_owned()).collect();
-                keys.sort();
-                double =
-                    double.or(keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()));
-                looks += 1;
-                sleep(Duration::from_millis(2)).await;
-            }
-            (looks, double)
-        });
-        Watchman { over, looks }
+        let mut watchman = Watchman {
+            fleet,
+            watches: tokio::task::JoinSet::new(),
+            takes: Arc::default(),
+            doubles: Arc::default(),
+        };
+        for (place, mut events) in events.into_iter().enumerate() {
+            let mut others = watchman.fleet.clone();
+            others.remove(place);
+            let (takes, doubles) = (Arc::clone(&watchman.takes), Arc::clone(&watchman.doubles));
+            watchman.watches.spawn(async move {
+                while let Some(event) = events.next().await {
+                    let Event::Taken(taken) = event else { continue };
+                    takes.fetch_add(1, Ordering::SeqCst);
+                    let theirs = others.iter().flat_map(Coordinator::held);
+                    // The taker is asked last: it has believed since before the others were asked.
+                    if theirs.into_iter().any(|held| held.key() == taken.key() && held.is_held())
+                        && taken.is_held()
+                    {
+                        doubles.lock().unwrap().push(taken.key().to_owned());
+                    }
+                }
+            });
+        }
+        watchman
     }
 
-    async fn report(self) {
-        self.over.store(true, Ordering::SeqCst);
-        let (looks, double) = self.looks.await.unwrap();
-        assert!(looks > 50, "{looks} looks only");
-        assert_eq!(double, None, "two believed in it");
+    fn report(mut self, least: usize) {
+        self.watches.abort_all();
+        let takes = self.takes.load(Ordering::SeqCst);
+        assert!(takes >= least, "{takes} leases were taken");
+        assert_eq!(*self.doubles.lock().unwrap(), Vec::<String>::new(), "two believed in them");
     }
 }
 
@@ -114,17 +123,17 @@ async fn a_fleet_is_even_and_no_lease_has_two_believers() {
     let table = lease_table("kcl-fleet", Format::kcl()).await;
     create(&table, 12).await;
     let clock = RealClock::new();
-    let (first, _events) = Coordinator::start(&table, options("w1")).unwrap();
+    let (first, of_first) = Coordinator::start(&table, options("w1")).unwrap();
     until("one has all", async || first.held().len() == 12).await;
 
-    let (second, _more) = Coordinator::start(&table, options("w2").leases_to_steal(3)).unwrap();
+    let (second, of_second) = Coordinator::start(&table, options("w2").leases_to_steal(3)).unwrap();
     // The third runs in a world of its own, which ends without a word.
     let world = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (third, _most) = {
+    let (third, of_third) = {
         let _within = world.enter();
         Coordinator::start(&table, options("w3").leases_to_steal(3)).unwrap()
     };
-    let watchman = Watchman::of(&[&first, &second, &third]);
+    let watchman = Watchman::of(&[&first, &second, &third], vec![of_first, of_second, of_third]);
     let counts = |fleet: &[&Coordinator]| fleet.iter().map(|one| one.held().len()).collect::<Vec<_>>();
     until("four each", async || counts(&[&first, &second, &third]) == [4, 4, 4]).await;
 
@@ -140,7 +149,8 @@ async fn a_fleet_is_even_and_no_lease_has_two_believers() {
     until("all back", async || first.held().len() == 12).await;
     let took = clock.held().since(stopped);
     assert!(took < FAILOVER * 2, "released leases are free at once, but this took {took:?}");
-    watchman.report().await;
+    // All at the start, four by each who joined, four of the dead one, six of the one that stopped.
+    watchman.report(12 + 4 + 4 + 4 + 6);
     first.stop().await;
     let rows = table.list().await.unwrap().rows;
     assert!(rows.iter().all(|row| row.holder().is_none()), "all is released at stop");

@@ -6,11 +6,13 @@ import org.eclipse.jetty.server.ServerConnector;
 
 /**
  * DynamoDB Local on loopback only: by itself it listens on every address of the machine and has no option for less.
- * The argument is the port.
+ * The arguments are the port and, if the tables are to be kept on disk, a directory; otherwise they are in memory.
  */
 public final class Loopback {
     public static void main(String[] args) throws Exception {
-        String[] options = {"-inMemory", "-disableTelemetry", "-port", args[0]};
+        String[] memory = {"-inMemory", "-disableTelemetry", "-port", args[0]};
+        String[] options = args.length < 2 ? memory
+            : new String[] {"-dbPath", args[1], "-disableTelemetry", "-port", args[0]};
         DynamoDBProxyServer local = ServerRunner.createServerFromCommandLineArgs(options);
         var field = DynamoDBProxyServer.class.getDeclaredField("server");
         field.setAccessible(true);

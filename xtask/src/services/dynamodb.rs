@@ -16,6 +16,13 @@ pub(super) const LIBRARY: Library = Library {
     whole: "DynamoDBLocal-2.6.1.jar",
 };
 
+/// What it takes to start one, by the names of variables.
+pub(super) fn parts() -> Result<[(&'static str, String); 2], String> {
+    let text = |path: &Path| path.display().to_string();
+    let library = ("TENURE_TEST_DYNAMODB_LIBRARY", text(&LIBRARY.place()?));
+    Ok([library, ("TENURE_TEST_DYNAMODB_PROGRAM", text(&source(PROGRAM)))])
+}
+
 /// Starts it. It keeps everything in memory.
 pub(super) fn spawn(port: u16) -> Result<Child, String> {
     let library = LIBRARY.place()?;

@@ -3,7 +3,7 @@
 //! Plan: for each kind of trouble two episodes, in each of which three contenders take turns, the trouble lasts for some ttls and
 //! ends, and all go on; at no time do two of them believe, and fences grow throughout. Requests and answers are lost; writes
 //! come late, or twice; one contender is cut off, in full, one way, or on and off; the service fails or throttles, or is
-//! silent; the record is damaged, or made by a foreign client, which is told and never written over, or deleted.
+//! silent, or its clock jumps; the record is damaged, or made by a foreign client, which is told and never written over, or deleted.
 
 #![allow(
     clippy::unwrap_used,
@@ -90,6 +90,14 @@ async fn the_service_fails_throttles_or_is_silent() {
     episodes("service", &[fails, throttles, silent]).await;
 }
 
+#[tokio::test]
+async fn the_service_s_clock_jumps() {
+    let to_and_fro: Fault = |_, _, nth| Fate::Redated(Some(if nth / 4 % 2 == 0 { 3600 } else { -3600 }));
+    // Its clock is another one for each of its clients, as if each spoke to another host of it.
+    let apart: Fault = |contender, _, _| Fate::Redated(Some(if contender == 0 { -3600 } else { 3600 }));
+    episodes("dates", &[to_and_fro, apart]).await;
+}
+
 /// The item of the key, for hands that are not tenure's.
 struct Hand {
     client: Client,
@@ -149,7 +157,7 @@ fn junk() -> AttributeValue {
 #[tokio::test]
 async fn a_damaged_record_is_told_and_left_alone() {
     // Also in the middle of a tenure: its holder goes on to its deadline, and nobody follows.
-    for attribute in ["record", "tenure", "fence"] {
+    for attribute in ["record", "tenure", "fence", "version"] {
         let arena = Arena::start("damaged", |_, _, _| Fate::Through).await;
         arena.goes_on().await;
         let hand = Hand::of(&arena);

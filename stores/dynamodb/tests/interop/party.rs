@@ -1,6 +1,9 @@
 //! Processes that work on one lease table: real ones of the Kinesis Client Library, and ours.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use crate::belief::Said;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write as _};
@@ -72,6 +75,15 @@ impl Party {
         let silent = |said: &mut Vec<Said>| !said.contains(&Said::Ready);
         let waited = changed.wait_timeout_while(said.lock().unwrap(), PATIENCE, silent).unwrap().1;
         assert!(!waited.timed_out(), "{} does not start", self.id);
+    }
+
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> Vec<Said> {
+        self.heard.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
     }
 
     /// The leases in which it believes by what it has said.

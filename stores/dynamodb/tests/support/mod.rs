@@ -82,6 +82,12 @@ pub(crate) async fn wins(store: &impl Store, write: Write) -> bool {
     matches!(store.write(write).await.unwrap(), Outcome::Won { .. })
 }
 
+/// What a request asks for, such as `UpdateItem`.
+pub(crate) fn action(context: &BeforeTransmitInterceptorContextRef<'_>) -> String {
+    let target = context.request().headers().get("x-amz-target").expect("every request names its action");
+    target.rsplit('.').next().unwrap_or_default().to_owned()
+}
+
 /// Notes which actions are asked for, and fails where a read may be stale: DynamoDB Local's never are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Actions(Arc<Mutex<Vec<String>>>);
@@ -104,13 +110,12 @@ impl Intercept for Actions {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let target = context.request().headers().get("x-amz-target").expect("every request names its action");
-        let action = target.rsplit('.').next().unwrap_or_default();
-        if ["GetItem", "BatchGetItem", "Query"].contains(&action) {
+        let action = action(context);
+        if ["GetItem", "BatchGetItem", "Query"].contains(&&*action) {
             let body = String::from_utf8_lossy(context.request().body().bytes().unwrap_or_default());
             assert!(body.contains("\"ConsistentRead\":true"), "a stale read: {body}");
         }
-        self.0.lock().unwrap().push(action.to_owned());
+        self.0.lock().unwrap().push(action);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Tables and managers of TableTheory's leases, and ways to spoil them.
 
-use super::{client, endpoint};
+use super::{action, client, endpoint};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -115,8 +115,7 @@ impl Intercept for Losing {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let target = context.request().headers().get("x-amz-target").unwrap_or_default();
-        if ["PutItem", "UpdateItem", "DeleteItem"].iter().any(|write| target.ends_with(write)) {
+        if ["PutItem", "UpdateItem", "DeleteItem"].contains(&&*action(context)) {
             let mut state = self.0.lock().unwrap();
             match state.next.take() {
                 Some(Lost::Request) => return Err("the request is lost".into()),
@@ -163,10 +162,8 @@ impl Intercept for Bodies {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let target = context.request().headers().get("x-amz-target").unwrap_or_default();
-        let action = target.rsplit('.').next().unwrap_or_default().to_owned();
         let body = context.request().body().bytes().unwrap_or_default();
-        self.0.lock().unwrap().push((action, serde_json::from_slice(body)?));
+        self.0.lock().unwrap().push((action(context), serde_json::from_slice(body)?));
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use super::format::Format;
 use super::place::Place;
 use super::row::{Fields, LEASE_KEY, Row, check_worker};
 use super::schema;
+use crate::conditional::{Ended, ended};
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed};
 use crate::dates::Dates;
@@ -16,7 +17,6 @@ use crate::item::text;
 use crate::store;
 use crate::table::{self, Place as At};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use requests::Answer;
 use std::fmt;
@@ -210,13 +210,15 @@ impl Table {
                 .condition_expression("attribute_not_exists(#leaseKey)")
                 .expression_attribute_names("#leaseKey", LEASE_KEY)
                 .return_values_on_condition_check_failure(AllOld);
-            let Err(error) = request.send().await else { return Ok(row) };
-            if let Some(PutItemError::ConditionalCheckFailedException(refusal)) = error.as_service_error() {
-                let standing = self.standing(key, refusal.item()).await?;
-                let is_ours = may_be_made && standing.as_ref() == Some(&row);
-                return if is_ours { Ok(row) } else { Err(LeaseError::Exists(key.to_owned())) };
-            }
-            let error = self.failed(Call::Write, &error);
+            let error = match ended(&self.inner.place, request.send().await) {
+                Ok(Ended::Done(_)) => return Ok(row),
+                Ok(Ended::Refused(old)) => {
+                    let standing = self.standing(key, old).await?;
+                    let is_ours = may_be_made && standing.as_ref() == Some(&row);
+                    return if is_ours { Ok(row) } else { Err(LeaseError::Exists(key.to_owned())) };
+                }
+                Err(error) => error,
+            };
             may_be_made |= error.kind() == ErrorKind::Unknown;
             self.pause_or(error, deadline).await?;
         }

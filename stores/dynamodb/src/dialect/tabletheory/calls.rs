@@ -4,13 +4,13 @@ use super::error::LeaseKey;
 use super::item::{self, Standing};
 use super::options::Options;
 use super::request::Asked;
+use crate::conditional::{Conditional, Ended, ended};
 use crate::error::{Call, failed};
 use crate::item::{Item, text};
 use crate::table::Place;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use tenure_core::StoreError;
 
@@ -52,16 +52,7 @@ impl Calls {
             .set_expression_attribute_names(Some(asked.names.into_iter().collect()))
             .set_expression_attribute_values(Some(asked.values.into_iter().collect()))
             .return_values_on_condition_check_failure(AllOld);
-        let error = match request.send().await {
-            Ok(_) => return Ok(Answer::Done),
-            Err(error) => error,
-        };
-        match error.as_service_error() {
-            Some(PutItemError::ConditionalCheckFailedException(refusal)) => {
-                Ok(Answer::Refused(refusal.item().cloned()))
-            }
-            _ => Err(failed(&self.place, Call::Write, &error)),
-        }
+        self.answer(request.send().await)
     }
 
     pub(crate) async fn update(&self, key: &LeaseKey, asked: Asked) -> Result<Answer, StoreError> {
@@ -72,16 +63,7 @@ impl Calls {
             .set_expression_attribute_names(Some(asked.names.into_iter().collect()))
             .set_expression_attribute_values(Some(asked.values.into_iter().collect()))
             .return_values_on_condition_check_failure(AllOld);
-        let error = match request.send().await {
-            Ok(_) => return Ok(Answer::Done),
-            Err(error) => error,
-        };
-        match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
-                Ok(Answer::Refused(refusal.item().cloned()))
-            }
-            _ => Err(failed(&self.place, Call::Write, &error)),
-        }
+        self.answer(request.send().await)
     }
 
     pub(crate) async fn delete(&self, key: &LeaseKey, asked: Asked) -> Result<Answer, StoreError> {
@@ -91,16 +73,17 @@ impl Calls {
             .set_expression_attribute_names(Some(asked.names.into_iter().collect()))
             .set_expression_attribute_values(Some(asked.values.into_iter().collect()))
             .return_values_on_condition_check_failure(AllOld);
-        let error = match request.send().await {
-            Ok(_) => return Ok(Answer::Done),
-            Err(error) => error,
-        };
-        match error.as_service_error() {
-            Some(DeleteItemError::ConditionalCheckFailedException(refusal)) => {
-                Ok(Answer::Refused(refusal.item().cloned()))
-            }
-            _ => Err(failed(&self.place, Call::Write, &error)),
-        }
+        self.answer(request.send().await)
+    }
+
+    fn answer<T, E: Conditional>(
+        &self,
+        answer: Result<T, SdkError<E, HttpResponse>>,
+    ) -> Result<Answer, StoreError> {
+        Ok(match ended(&self.place, answer)? {
+            Ended::Done(_) => Answer::Done,
+            Ended::Refused(old) => Answer::Refused(old),
+        })
     }
 
     /// The lease as it stands now.
@@ -118,8 +101,8 @@ impl Calls {
         old: Option<Item>,
     ) -> Result<Option<Standing>, StoreError> {
         match old {
-            Some(item) if !item.is_empty() => self.understand(key, &item).map(Some),
-            _ => self.read(key).await,
+            Some(item) => self.understand(key, &item).map(Some),
+            None => self.read(key).await,
         }
     }
 

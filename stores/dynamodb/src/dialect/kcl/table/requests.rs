@@ -1,12 +1,11 @@
 //! Single requests, and what their answers say.
 
 use super::Table;
+use crate::conditional::{Ended, ended};
 use crate::dialect::kcl::change::{Aim, Change, Expressions};
 use crate::dialect::kcl::row::{LEASE_KEY, Row};
 use crate::error::{Call, failed};
 use crate::item::{Item, text};
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use std::time::Duration;
@@ -38,16 +37,10 @@ impl Table {
             .set_expression_attribute_values(values(expressions))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(AllOld);
-        let error = match request.send().await {
+        match ended(&self.inner.place, request.send().await)? {
             // What can't be read there any more is as it was meant to be.
-            Ok(answer) => return Ok(Answer::Made(self.row(answer.attributes()).ok().flatten())),
-            Err(error) => error,
-        };
-        match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(refusal)) => {
-                self.standing(key, refusal.item()).await.map(Answer::Refused)
-            }
-            _ => Err(self.failed(Call::Write, &error)),
+            Ended::Done(answer) => Ok(Answer::Made(self.row(answer.attributes()).ok().flatten())),
+            Ended::Refused(old) => self.standing(key, old).await.map(Answer::Refused),
         }
     }
 
@@ -61,24 +54,17 @@ impl Table {
             .set_expression_attribute_names(Some(names.collect()))
             .set_expression_attribute_values(values(expressions))
             .return_values_on_condition_check_failure(AllOld);
-        let error = match request.send().await {
-            Ok(_) => return Ok(Answer::Made(None)),
-            Err(error) => error,
-        };
-        match error.as_service_error() {
-            Some(DeleteItemError::ConditionalCheckFailedException(refusal)) => {
-                self.standing(key, refusal.item()).await.map(Answer::Refused)
-            }
-            _ => Err(self.failed(Call::Write, &error)),
+        match ended(&self.inner.place, request.send().await)? {
+            Ended::Done(_) => Ok(Answer::Made(None)),
+            Ended::Refused(old) => self.standing(key, old).await.map(Answer::Refused),
         }
     }
 
     /// What stands in the way of a write that was refused.
-    pub(super) async fn standing(&self, key: &str, item: Option<&Item>) -> Result<Option<Row>, StoreError> {
+    pub(super) async fn standing(&self, key: &str, item: Option<Item>) -> Result<Option<Row>, StoreError> {
         match item {
-            Some(item) if !item.is_empty() => self.row(Some(item)),
-            // There is none; or this is an emulator that leaves the old item out.
-            _ => self.read(key).await,
+            Some(item) => self.row(Some(&item)),
+            None => self.read(key).await,
         }
     }
 
