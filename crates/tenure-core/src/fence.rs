@@ -139,6 +139,22 @@ mod tests {
     }
 
     #[test]
+    fn a_process_knows_its_own_nonces() {
+        let (mut a, mut b) = (Nonces::new(1), Nonces::new(2));
+        let nonce = a.draw();
+        assert!(a.made(nonce) && !b.made(nonce));
+        assert!(!a.made(b.draw()));
+    }
+
+    #[test]
+    fn s3_a_version_tells_writes_and_their_repetitions_apart() {
+        let of = |nonce: u128, fence: u64| Version::of(Nonce(nonce), Fence(fence)).0;
+        assert_eq!(of(5 << 64 | 9, 0), 5 << 64 | 9);
+        assert_eq!(of(5 << 64 | 9, 6), 3 << 64 | 9);
+        assert_ne!(of(5 << 64 | 9, 6), of(5 << 64 | 9, 7));
+    }
+
+    #[test]
     fn jitter_spreads() {
         let mut nonces = Nonces::new(7);
         let mut seen = std::collections::BTreeSet::new();

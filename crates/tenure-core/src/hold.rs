@@ -198,6 +198,7 @@ impl Hold {
         self.in_flight = Some(Flight { op: ctx.renew(write, timeout), attempt, fresh: true });
     }
 
+    /// An operation's answer. Whoever holds beyond the deadline has been woken, and has lost it, before that.
     pub(crate) fn answer(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -223,10 +224,6 @@ impl Hold {
             Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current, out),
             Ok(Answer::Read(_) | Answer::Listed(_)) => {}
             Err(error) => self.failed(ctx, attempt, error, out),
-        }
-        // An answer may have taken longer than the lease.
-        if ctx.now.held >= self.deadline && !out.iter().any(|held| matches!(held, Held::Lost(_))) {
-            self.wake(ctx, out);
         }
     }
 
@@ -267,14 +264,12 @@ impl Hold {
         if let Some(attempt) = landed.filter(|_| !self.suspended) {
             self.extend(ctx, attempt.sent, out);
         }
-        if !tenure.mail.is_empty() && !ctx.rules.bugs.has(Bug::MailLost) {
+        if !ctx.rules.bugs.has(Bug::MailLost) {
             self.open_mail(&tenure.mail);
             out.push(Held::Mail(tenure.mail.clone()));
         }
         // Once more over what stands there now, which also empties the mailbox.
-        if ctx.now.held < self.deadline {
-            self.renew(ctx);
-        }
+        self.renew(ctx);
     }
 
     pub(crate) fn open_mail(&mut self, letters: &[Letter]) {

@@ -3,7 +3,7 @@
 //! This is the machine behind the library's `Leases`. It sorts events to its parts and turns what they end with into
 //! notices; the parts are in `bid` (getting), `hold` (keeping), `edit` (changing and giving up), `session` and `loose`.
 
-use crate::bid::{Bid, BidEnd, Goal, Patience};
+use crate::bid::{Bid, BidEnd, Goal};
 use crate::bugs::Bug;
 use crate::command::{Beat, Command, LeaseId, Want};
 use crate::ctx::{Ctx, Part};
@@ -285,13 +285,8 @@ impl Holder {
 
     /// Keeps a wish until the session is up.
     pub(crate) fn queue(&mut self, now: Now, id: LeaseId, goal: Goal) {
-        let end = match goal.patience {
-            Patience::Until(end) => Some(end),
-            _ => None,
-        };
-        self.leases.insert(id, Lease::Queued(Box::new(goal)));
+        self.put(id, Lease::Queued(Box::new(goal)));
         self.queued.insert(id);
-        self.set_wake(Part::Lease(id.0), end);
         self.want_session(now);
     }
 

@@ -86,16 +86,9 @@ impl Lease {
                 _ => None,
             },
             Lease::Bidding(bid) | Lease::Abandoned(bid) => bid.wake_at(),
-            Lease::Riding(rider) | Lease::Lapsing(rider) => {
-                (rider.cap() < Tick::NEVER).then_some(rider.cap())
-            }
+            Lease::Riding(rider) | Lease::Lapsing(rider) => rider.cap(),
             Lease::Beating(hold) => Some(hold.wake_at()),
-            Lease::Editing(editing) => {
-                let believed = editing.purpose == Purpose::Update && editing.then.is_none();
-                let rider = editing.rider.as_ref().filter(|_| believed);
-                let cap = rider.map(|rider| rider.cap()).filter(|cap| *cap < Tick::NEVER);
-                editing.edit.wake_at().into_iter().chain(cap).min()
-            }
+            Lease::Editing(editing) => editing.edit.wake_at().into_iter().chain(editing.cap()).min(),
         }
     }
 
@@ -149,7 +142,7 @@ impl Lease {
 }
 
 impl Holder {
-    fn put(&mut self, id: LeaseId, lease: Lease) {
+    pub(crate) fn put(&mut self, id: LeaseId, lease: Lease) {
         self.set_wake(Part::Lease(id.0), lease.wake_at());
         self.leases.insert(id, lease);
     }
@@ -177,11 +170,11 @@ impl Holder {
                 let end = self.lend(now, part, |ctx| bid.wake(ctx, changed));
                 self.after_bid(now, id, *bid, end, true);
             }
-            Lease::Riding(rider) if now.held >= rider.cap() => {
+            Lease::Riding(rider) if is_over(now, rider.cap()) => {
                 self.tell(Notice::Lost(id, Loss::Revoked));
                 self.lapse_revoked(now, id, rider);
             }
-            Lease::Lapsing(rider) if now.held >= rider.cap() => {
+            Lease::Lapsing(rider) if is_over(now, rider.cap()) => {
                 self.lapsing -= 1;
                 self.vacate(now, id, rider, Fields::Keep, Purpose::Vacate);
             }
@@ -191,8 +184,8 @@ impl Holder {
                 self.after_hold(id, hold, out);
             }
             Lease::Editing(mut editing) => {
-                let believed = editing.purpose == Purpose::Update && editing.then.is_none();
-                if let Some(rider) = editing.rider.take_if(|rider| believed && now.held >= rider.cap()) {
+                let cap = editing.cap();
+                if let Some(rider) = editing.rider.take_if(|_| is_over(now, cap)) {
                     // The change that is under way may or may not land; the claim is looked up again when it is vacated.
                     self.tell(Notice::Lost(id, Loss::Revoked));
                     return self.lapse_revoked(now, id, rider);
@@ -263,6 +256,18 @@ impl Holder {
             self.tell(Notice::Asked(id, letter.ask));
         }
     }
+}
+
+impl Editing {
+    /// When what it is held by ends, if it was withdrawn and is still believed in.
+    fn cap(&self) -> Option<Tick> {
+        let believed = self.purpose == Purpose::Update && self.then.is_none();
+        self.rider.as_ref().filter(|_| believed)?.cap()
+    }
+}
+
+fn is_over(now: Now, cap: Option<Tick>) -> bool {
+    cap.is_some_and(|cap| now.held >= cap)
 }
 
 impl Goal {

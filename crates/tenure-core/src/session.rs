@@ -187,8 +187,11 @@ impl Holder {
             let waits = match self.leases.get(&id) {
                 Some(Lease::Queued(goal)) => match goal.patience {
                     Patience::Try => false,
-                    Patience::Until(end) => now.held < end,
-                    Patience::Forever | Patience::Follow { .. } | Patience::Watch { .. } => true,
+                    // Whose time is over has been told so before this.
+                    Patience::Until(_)
+                    | Patience::Forever
+                    | Patience::Follow { .. }
+                    | Patience::Watch { .. } => true,
                 },
                 _ => continue,
             };

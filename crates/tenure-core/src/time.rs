@@ -203,6 +203,26 @@ mod tests {
     }
 
     #[test]
+    fn a_drift_of_more_than_half_is_refused() {
+        assert!(Drift::per_mille(500).is_ok());
+        for bad in [501, u16::MAX] {
+            let error = Drift::per_mille(bad).unwrap_err().to_string();
+            assert!(error.contains("500"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_clock_tells_the_holders_time_alone_as_it_tells_all() {
+        struct Stopped;
+        impl Clock for Stopped {
+            fn now(&self) -> Now {
+                Now { held: Tick(7), waited: Tick(5), wall: Wall(3) }
+            }
+        }
+        assert_eq!(Stopped.held(), Tick(7));
+    }
+
+    #[test]
     fn hostile_durations_are_clamped() {
         assert_eq!(Ttl::clamped(0), Ttl::MIN);
         assert_eq!(Ttl::clamped(u64::MAX), Ttl::MAX);

@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 use tenure_core::op::{Event, Expect, Machine};
-use tenure_core::{Beat, Carry, Command, LeaseId, Metadata, Nonce, Notice, Patience, Want};
+use tenure_core::{Beat, Carry, Command, LeaseId, Metadata, Nonce, Notice, Patience, Sighting, Want};
 
 fn release() -> Event<Command> {
     Event::Command(Command::Release(LEASE, None))
@@ -88,6 +88,19 @@ fn a_claim_of_this_process_that_nobody_wants_is_taken_at_once() {
     let takes = second_attempt(nonce(99));
     let rides = riding(claim(4, WALL + 10, 10), "session/a", 3);
     assert_eq!(takes.requests, vec![write(4, "k", unchanged(nonce(99)), rides)]);
+}
+
+#[test]
+fn whoever_follows_is_told_who_holds_it_and_what_they_say() {
+    let mut a = holder();
+    let patience = Patience::Follow { every: TTL, after: std::time::Duration::ZERO };
+    a.step(now(0), acquire("k", own(), patience));
+    let fields = Metadata::from([("at".to_owned(), "x".into())]);
+    let other = held("b", Nonce(50), Nonce(50), 8, 0, 0);
+    let other = tenure_core::Record { metadata: fields, ..other };
+    let told = a.step(now(5), lost(1, Some(other.clone())));
+    assert_eq!(told.notices, vec![Notice::Seen(LEASE, Sighting::of(&other).map(Box::new))]);
+    assert_eq!(Sighting::of(&other).map(|seen| seen.metadata), Some(other.metadata));
 }
 
 /// The milliseconds at which a bid that only watches looks at a key that stays free from `free_ms`, up to `end_ms`.

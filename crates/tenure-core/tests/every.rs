@@ -29,3 +29,5 @@ mod range_vectors;
 mod section;
 #[path = "session.rs"]
 mod session;
+#[path = "session_trouble.rs"]
+mod session_trouble;

@@ -1,12 +1,16 @@
-//! Keeping a key. Plan: renewals at a third of the ttl; one whose answer was lost extends nothing until the record shows it;
+//! Keeping a key. Plan: renewals at a third of the ttl, and how soon those that fail are repeated; one whose answer was lost extends nothing until the record shows it;
 //! the end comes at the deadline whatever else comes; who else is there is told; mail; hidden time.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 
 use common::*;
-use tenure_core::op::{Event, Machine};
+use std::time::Duration;
+use tenure_core::op::{Event, Machine, OpId};
 use tenure_core::{
-    Ask, Command, Letter, Loss, Metadata, Nonce, Notice, Now, Occupant, StoreError, Tick, Wall,
+    Ask, Command, Letter, Loss, Metadata, Nonce, Notice, Now, Occupant, Patience, Rules, StoreError, Tick,
+    Wall,
 };
 
 /// The record as `a` renews it at `ms` with its `n`-th nonce.
@@ -83,6 +87,7 @@ fn whoever_took_it_is_told() {
     };
     assert_eq!(over(Some(other.clone())), vec![Notice::Lost(LEASE, Loss::Taken(Occupant::of(&other)))]);
     assert_eq!(over(Some(vacant(Nonce(51), 7, 3_000))), vec![Notice::Lost(LEASE, Loss::Released)]);
+    assert_eq!(over(Some(vacant(Nonce(51), 8, 3_000))), vec![Notice::Lost(LEASE, Loss::Taken(None))]);
     assert_eq!(over(None), vec![Notice::Lost(LEASE, Loss::Deleted)]);
     let landed_again = renewed(1, 0);
     let landed_again = tenure_core::Record { fence: tenure_core::Fence(9), ..landed_again };
@@ -121,6 +126,51 @@ fn time_that_the_wall_clock_alone_has_seen_suspends_belief_until_a_renewal() {
     let later = Now { wall: Wall(WALL + 3_600_100), ..now(3_434) };
     let done = a.step(later, won(2, nonce(2), 7));
     assert_eq!(done, step(vec![], vec![Notice::Valid(LEASE, until(3_334))], renewal(3_334)));
+}
+
+#[test]
+fn a_wall_clock_that_gains_a_second_at_a_time_suspends_nothing() {
+    let gains = |ms: u64| {
+        let mut a = holding();
+        a.step(Now { wall: Wall(WALL + 3_334 + ms), ..now(3_334) }, Event::Wake).notices
+    };
+    assert_eq!(gains(1_000), vec![]);
+    assert_eq!(gains(1_001), vec![Notice::Valid(LEASE, Tick(0))]);
+}
+
+/// The pauses after each of some renewals in a row that fail.
+fn pauses(mut a: tenure_core::Holder, first_ms: u64, count: u64) -> Vec<Duration> {
+    let mut ms = first_ms;
+    let mut fails = |op: u64| {
+        a.step(now(ms), Event::Wake);
+        let failed = a.step(now(ms), Event::Answer(OpId(op), Err(StoreError::unavailable("away"))));
+        let at = failed.wake_at.unwrap();
+        let pause = at.since(tick(ms));
+        ms = at.0.div_ceil(1_000_000);
+        pause
+    };
+    (2..2 + count).map(&mut fails).collect()
+}
+
+#[test]
+fn renewals_that_fail_are_repeated_ever_less_often() {
+    let pauses = pauses(holding(), 3_334, 4);
+    for (pause, part) in pauses.iter().zip([64, 32, 16, 8]) {
+        let longest = TTL / part;
+        assert!((longest * 3 / 4..=longest).contains(pause), "{pauses:?}");
+    }
+}
+
+#[test]
+fn where_a_rate_is_asked_for_renewals_that_fail_are_repeated_at_a_quarter_of_that() {
+    let every = Duration::from_secs(1);
+    let mut a = holder_by(Rules { renew: Some(every), ..Rules::default() });
+    a.step(now(0), acquire("k", own(), Patience::Try));
+    let due = a.step(now(5), won(1, nonce(1), 7)).wake_at.unwrap();
+    assert!((tick(750)..=tick(1_000)).contains(&due), "{due:?}");
+    let pauses = pauses(a, 1_001, 5);
+    assert!(pauses.iter().all(|pause| *pause <= every / 4), "{pauses:?}");
+    assert!(pauses[4] >= every * 3 / 16, "{pauses:?}");
 }
 
 #[test]

@@ -125,7 +125,8 @@ impl Holder {
             }
             Some(lease @ Lease::Abandoned(_)) => return self.put(id, lease),
             Some(Lease::Lapsing(mut rider)) => {
-                rider.set_cap(rider.cap().max(now.held.after(self.desk.identity.ttl.duration())));
+                // A full ttl from now is later than what was set before.
+                rider.set_cap(now.held.after(self.desk.identity.ttl.duration()));
                 self.put(id, Lease::Lapsing(rider));
             }
             _ => self.drop_lease(id),
@@ -147,10 +148,10 @@ impl Holder {
         let until = self.session.valid_until();
         if let Some(mut lease) = self.leases.remove(&id) {
             match &mut lease {
-                Lease::Riding(rider) => rider.set_cap(rider.cap().min(until)),
+                Lease::Riding(rider) => rider.cap_at_most(until),
                 Lease::Editing(editing) => {
                     if let Some(rider) = &mut editing.rider {
-                        rider.set_cap(rider.cap().min(until));
+                        rider.cap_at_most(until);
                     }
                 }
                 _ => {}

@@ -21,7 +21,7 @@ pub(crate) struct Rider {
 struct Rare {
     version: Version,
     metadata: Metadata,
-    cap: Tick,
+    cap: Option<Tick>,
 }
 
 impl Rider {
@@ -54,19 +54,22 @@ impl Rider {
     }
 
     /// Withdrawn: vacated then at the latest.
-    pub(super) fn cap(&self) -> Tick {
-        self.rare.as_ref().map_or(Tick::NEVER, |rare| rare.cap)
+    pub(super) fn cap(&self) -> Option<Tick> {
+        self.rare.as_ref()?.cap
     }
 
     pub(super) fn set_cap(&mut self, cap: Tick) {
-        if cap != self.cap() {
-            self.rare().cap = cap;
-        }
+        self.rare().cap = Some(cap);
+    }
+
+    /// Withdrawn, perhaps not for the first time.
+    pub(super) fn cap_at_most(&mut self, cap: Tick) {
+        self.set_cap(self.cap().map_or(cap, |before| before.min(cap)));
     }
 
     fn rare(&mut self) -> &mut Rare {
         let version = self.version();
-        let plain = || Box::new(Rare { version, metadata: Metadata::new(), cap: Tick::NEVER });
+        let plain = || Box::new(Rare { version, metadata: Metadata::new(), cap: None });
         self.rare.get_or_insert_with(plain)
     }
 }
@@ -91,12 +94,15 @@ mod tests {
             let won = won(version, metadata.clone());
             let mut rider = Rider::new(Key::new("k").unwrap(), won.clone());
             let said = (rider.id(), rider.version(), rider.metadata(), rider.cap());
-            assert_eq!(said, (won.id, won.version, metadata.clone(), Tick::NEVER));
+            assert_eq!(said, (won.id, won.version, metadata.clone(), None));
             rider.set_cap(Tick(4));
-            assert_eq!((rider.version(), rider.metadata(), rider.cap()), (won.version, metadata, Tick(4)));
+            assert_eq!(
+                (rider.version(), rider.metadata(), rider.cap()),
+                (won.version, metadata, Some(Tick(4)))
+            );
             rider.change(Version(2), Metadata::new());
             let said = (rider.id(), rider.version(), rider.metadata(), rider.cap());
-            assert_eq!(said, (won.id, Version(2), Metadata::new(), Tick(4)));
+            assert_eq!(said, (won.id, Version(2), Metadata::new(), Some(Tick(4))));
         }
     }
 

@@ -56,6 +56,11 @@ pub fn nonce(n: u128) -> Nonce {
 
 /// The process `a`, with the session key `session/a`.
 pub fn holder() -> Holder {
+    holder_by(Rules { poll: TTL, ..Rules::default() })
+}
+
+/// The same, by other rules.
+pub fn holder_by(rules: Rules) -> Holder {
     let identity = Identity {
         holder: HolderId::new("a").unwrap(),
         session: key("session/a"),
@@ -63,7 +68,7 @@ pub fn holder() -> Holder {
         about: Metadata::new(),
         instance: 0xa,
     };
-    Holder::new(identity, Rules { poll: TTL, ..Rules::default() })
+    Holder::new(identity, rules)
 }
 
 pub fn acquire(name: &str, beat: Beat, patience: Patience) -> Event<Command> {
