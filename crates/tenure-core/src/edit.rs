@@ -204,7 +204,7 @@ impl Edit {
     }
 
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>) {
-        if self.in_flight.is_none() && ctx.now.held >= self.retry_at {
+        if self.wake_at().is_some_and(|at| ctx.now.held >= at) {
             self.send(ctx);
         }
     }
@@ -226,10 +226,10 @@ impl Edit {
                 }
                 self.failures += 1;
                 self.retry_at = ctx.retry_at(self.token.ttl, self.failures);
-                if ctx.rules.bugs.has(Bug::UnknownReleaseIsDone) && self.change == Change::Vacate {
+                if ctx.rules.bugs.has(Bug::UnknownReleaseIsDone) && matches!(self.change, Change::Vacate) {
                     return Some(EditEnd::Done { sent: attempt.sent });
                 }
-                let over = !error.is_passing() || self.retry_at > self.until;
+                let over = !error.is_passing() || self.until.since(self.retry_at).is_zero();
                 over.then_some(EditEnd::GaveUp(error))
             }
         }
@@ -247,7 +247,8 @@ impl Edit {
             self.token.metadata = current.record.metadata;
             return Some(self.done(ctx, current.version, attempt));
         }
-        let unconditional = ctx.rules.bugs.has(Bug::ReleaseUnconditional) && self.change == Change::Vacate;
+        let vacates = matches!(self.change, Change::Vacate);
+        let unconditional = vacates && ctx.rules.bugs.has(Bug::ReleaseUnconditional);
         // A repeated claim can land once more, with the same nonce and a higher fence: that is not this tenure.
         let ours = current.tenure(self.token.id).is_some() && current.record.fence == self.token.fence;
         if !ours && !unconditional {

@@ -172,7 +172,7 @@ impl Hold {
             return;
         }
         if ctx.rules.bugs.has(Bug::FenceChangesOnRenewal) {
-            self.fence = Fence(self.fence.0 + 1);
+            self.fence = Fence(self.fence.0.wrapping_add(1));
         }
         let nonce = ctx.nonces.draw();
         let tenure = Tenure {
@@ -301,5 +301,5 @@ fn belief(ctx: &Ctx<'_>, ttl: Ttl) -> Duration {
 
 fn renew_at(ctx: &Ctx<'_>, sent: Tick, ttl: Ttl) -> Tick {
     let rule = ctx.rules.renew.map_or(ttl.part(3), |every| ctx.jitter(every).min(ttl.part(3)));
-    sent.after(if ctx.rules.bugs.has(Bug::RenewTooLate) { ttl.part(5) * 4 } else { rule })
+    sent.after(if ctx.rules.bugs.has(Bug::RenewTooLate) { ttl.part(5).saturating_mul(4) } else { rule })
 }

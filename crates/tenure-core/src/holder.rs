@@ -61,7 +61,7 @@ pub struct Holder {
     /// Leases that wait for the session to be up.
     pub(crate) queued: BTreeSet<LeaseId>,
     /// Leases that are being bid for.
-    bidding: BTreeSet<LeaseId>,
+    pub(crate) bidding: BTreeSet<LeaseId>,
     /// Leases that were left to expire while the session beats on: a stop must not vacate the session before that.
     pub(crate) lapsing: u32,
     pub(crate) stopping: bool,
@@ -254,8 +254,7 @@ impl Holder {
 
     fn stop(&mut self, now: Now) {
         self.stopping = true;
-        let all = self.leases.iter().filter(|(_, lease)| !lease.is_lapsing());
-        let all: Vec<LeaseId> = all.map(|(id, _)| id).collect();
+        let all: Vec<LeaseId> = self.leases.iter().map(|(id, _)| id).collect();
         for id in all {
             self.release(now, id, Fields::Keep);
         }
@@ -341,7 +340,6 @@ impl Holder {
                     self.tell(Notice::Acquired { lease: id, fence, until, metadata });
                 }
             }
-            _ if abandoned => self.tell(Notice::Released(id, false)),
             BidEnd::Held(by) => self.tell(Notice::Held(id, by)),
             BidEnd::Absent => self.tell(Notice::Absent(id)),
             BidEnd::Failed(error) => self.tell(Notice::Failed(id, error)),

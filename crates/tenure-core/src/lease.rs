@@ -135,10 +135,6 @@ impl Lease {
             _ => false,
         }
     }
-
-    pub(crate) fn is_lapsing(&self) -> bool {
-        matches!(self, Lease::Lapsing(_))
-    }
 }
 
 impl Holder {
@@ -162,6 +158,8 @@ impl Holder {
                 let error = StoreError::unavailable("the session could not be begun in time");
                 self.tell(Notice::Failed(id, error));
             }
+            // It was a bid when it was to be woken, and the session that it rode on has just been lost.
+            Lease::Queued(_) => self.put(id, lease),
             Lease::Bidding(mut bid) => {
                 let end = self.lend(now, part, |ctx| bid.wake(ctx, changed));
                 self.after_bid(now, id, *bid, end, false);
@@ -170,11 +168,12 @@ impl Holder {
                 let end = self.lend(now, part, |ctx| bid.wake(ctx, changed));
                 self.after_bid(now, id, *bid, end, true);
             }
-            Lease::Riding(rider) if is_over(now, rider.cap()) => {
+            // These two are woken when their time is over, and only then.
+            Lease::Riding(rider) => {
                 self.tell(Notice::Lost(id, Loss::Revoked));
                 self.lapse_revoked(now, id, rider);
             }
-            Lease::Lapsing(rider) if is_over(now, rider.cap()) => {
+            Lease::Lapsing(rider) => {
                 self.lapsing -= 1;
                 self.vacate(now, id, rider, Fields::Keep, Purpose::Vacate);
             }
@@ -184,8 +183,8 @@ impl Holder {
                 self.after_hold(id, hold, out);
             }
             Lease::Editing(mut editing) => {
-                let cap = editing.cap();
-                if let Some(rider) = editing.rider.take_if(|_| is_over(now, cap)) {
+                let is_over = editing.cap().is_some_and(|cap| now.held >= cap);
+                if let Some(rider) = editing.rider.take_if(|_| is_over) {
                     // The change that is under way may or may not land; the claim is looked up again when it is vacated.
                     self.tell(Notice::Lost(id, Loss::Revoked));
                     return self.lapse_revoked(now, id, rider);
@@ -193,7 +192,6 @@ impl Holder {
                 self.lend(now, part, |ctx| editing.edit.wake(ctx));
                 self.put(id, Lease::Editing(editing));
             }
-            lease => self.put(id, lease),
         }
     }
 
@@ -264,10 +262,6 @@ impl Editing {
         let believed = self.purpose == Purpose::Update && self.then.is_none();
         self.rider.as_ref().filter(|_| believed)?.cap()
     }
-}
-
-fn is_over(now: Now, cap: Option<Tick>) -> bool {
-    cap.is_some_and(|cap| now.held >= cap)
 }
 
 impl Goal {

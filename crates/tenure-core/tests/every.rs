@@ -7,6 +7,8 @@
 mod acquire;
 #[path = "bid.rs"]
 mod bid;
+#[path = "change.rs"]
+mod change;
 #[path = "election.rs"]
 mod election;
 #[path = "fleet.rs"]

@@ -1,7 +1,6 @@
 //! The ends of a lease: given up, left to expire, withdrawn, or lost with its session.
 
 use super::{Lease, Purpose, Rider, Then};
-use crate::bid::Goal;
 use crate::bugs::Bug;
 use crate::command::LeaseId;
 use crate::edit::{Change, Fields, Heir, Token};
@@ -82,9 +81,7 @@ impl Holder {
                 self.part_with(now, id, token, Change::Pass(Box::new(heir)), Purpose::Release, Fields::Keep);
             }
             // Whoever gave it up first said what is to become of it.
-            Some(Lease::Editing(mut editing))
-                if editing.rider.is_some() && editing.purpose == Purpose::Update =>
-            {
+            Some(Lease::Editing(mut editing)) if editing.purpose == Purpose::Update => {
                 editing.then.get_or_insert(Then::Pass(Box::new(heir)));
                 self.put(id, Lease::Editing(editing));
             }
@@ -166,10 +163,13 @@ impl Holder {
             Lease::Bidding(_) if self.desk.rules.bugs.has(Bug::QueueForgotten) => {}
             Lease::Bidding(bid) => {
                 // What it claimed so far is dead with the old session, whether it landed or not.
-                let goal = bid.goal().clone();
-                self.queue(now, id, Goal { ride: None, ..goal });
+                self.bidding.remove(&id);
+                self.queue(now, id, bid.goal().clone());
             }
-            Lease::Abandoned(_) => self.tell(Notice::Released(id, false)),
+            Lease::Abandoned(_) => {
+                self.bidding.remove(&id);
+                self.tell(Notice::Released(id, false));
+            }
             Lease::Riding(_) if self.desk.rules.bugs.has(Bug::RiderOutlivesSession) => {}
             Lease::Riding(_) => self.tell(Notice::Lost(id, loss.clone())),
             Lease::Lapsing(_) => self.lapsing -= 1,
