@@ -360,7 +360,7 @@ fn what_beats_for_itself_outlives_the_session() {
     a.step(now(6_000), command(Command::Release(SECOND, None)));
     let (mut a, told) = at_the_sessions_end(a);
     assert!(matches!(told[..], [Notice::Lost(LEASE, _)]), "{told:?}");
-    assert_eq!(a.step(now(8_190), won(4, nonce(4), 7)).notices, vec![Notice::Released(SECOND, true)]);
+    assert_eq!(a.step(now(8_190), won(5, nonce(5), 7)).notices, vec![Notice::Released(SECOND, true)]);
 }
 
 /// A session, and a lease on it that waits for `k`, which another holds; it is looked at again by 4 s at the latest.
