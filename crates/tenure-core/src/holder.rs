@@ -340,6 +340,7 @@ impl Holder {
                     self.tell(Notice::Acquired { lease: id, fence, until, metadata });
                 }
             }
+            _ if abandoned => self.tell(Notice::Released(id, false)),
             BidEnd::Held(by) => self.tell(Notice::Held(id, by)),
             BidEnd::Absent => self.tell(Notice::Absent(id)),
             BidEnd::Failed(error) => self.tell(Notice::Failed(id, error)),

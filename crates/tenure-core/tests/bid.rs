@@ -49,6 +49,19 @@ fn a_claim_under_way_is_awaited_and_undone() {
 }
 
 #[test]
+fn one_that_is_given_up_while_it_asks_for_a_session_is_told_so_and_not_who_holds_the_key() {
+    let mut a = holder();
+    a.step(now(0), acquire("k", own(), Patience::Try));
+    a.step(now(2_500), unknown(1));
+    a.step(now(2_700), Event::Wake);
+    let rides = riding(held("b", Nonce(50), Nonce(50), 8, 0, 0), "session/b", 3);
+    assert_eq!(a.step(now(2_705), seen(2, Some(rides))).requests, vec![read(3, "session/b")]);
+    assert_eq!(a.step(now(2_706), release()).notices, vec![], "its claim may yet land");
+    let session = held("b", Nonce(40), Nonce(41), 3, 0, 2_700);
+    assert_eq!(a.step(now(2_710), seen(3, Some(session))).notices, vec![Notice::Released(LEASE, false)]);
+}
+
+#[test]
 fn s4_a_claim_that_may_stand_is_looked_for_beyond_the_users_patience() {
     let mut a = holder();
     a.step(now(0), acquire("k", own(), Patience::Until(tick(2_601))));
