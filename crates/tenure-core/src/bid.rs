@@ -205,7 +205,9 @@ impl Bid {
     /// Time has passed, or the key is said to have changed.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, changed: bool) -> Option<BidEnd> {
         let State::Waiting { until } = self.state else {
-            self.hinted |= changed && !ctx.rules.bugs.has(Bug::HintWhileLooking);
+            if !ctx.rules.bugs.has(Bug::HintWhileLooking) {
+                self.hinted |= changed;
+            }
             return None;
         };
         if self.patience_is_over(ctx) && !self.is_stray() && !self.abandoned {

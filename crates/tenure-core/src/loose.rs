@@ -18,7 +18,6 @@ use std::time::Duration;
 pub(crate) struct Loose {
     /// How long until the look after the next.
     gap: Duration,
-    next: Tick,
     reading: Option<OpId>,
     edit: Option<Box<Edit>>,
 }
@@ -30,10 +29,8 @@ impl Holder {
             return;
         }
         let gap = self.desk.identity.ttl.part(2);
-        let loose = Loose { gap, next: now.held, reading: None, edit: None };
-        let entry = self.loose.entry(key.clone()).or_insert(loose);
+        let entry = self.loose.entry(key.clone()).or_insert(Loose { gap, reading: None, edit: None });
         entry.gap = gap;
-        entry.next = now.held;
         let busy = entry.reading.is_some() || entry.edit.is_some();
         if !busy {
             self.set_wake(Part::Loose(key), Some(now.held));
@@ -47,11 +44,9 @@ impl Holder {
         if let Some(edit) = &mut loose.edit {
             self.lend(now, part.clone(), |ctx| edit.wake(ctx));
             self.set_wake(part, edit.wake_at());
-        } else if loose.reading.is_none() && now.held >= loose.next {
+        } else {
             let ttl = self.desk.identity.ttl;
             loose.reading = Some(self.lend(now, part, |ctx| ctx.read(key, ttl)));
-        } else {
-            self.set_wake(part, Some(loose.next));
         }
         self.loose.insert(key.clone(), loose);
     }
@@ -100,8 +95,7 @@ impl Holder {
             return;
         }
         loose.gap = (loose.gap * 2).max(ttl.part(4));
-        loose.next = now.held.after(loose.gap);
-        self.set_wake(Part::Loose(key.clone()), Some(loose.next));
+        self.set_wake(Part::Loose(key.clone()), Some(now.held.after(loose.gap)));
         self.loose.insert(key.clone(), loose);
     }
 }

@@ -7,6 +7,8 @@
 mod acquire;
 #[path = "bid.rs"]
 mod bid;
+#[path = "bid_again.rs"]
+mod bid_again;
 #[path = "change.rs"]
 mod change;
 #[path = "election.rs"]
@@ -23,6 +25,8 @@ mod fleet_trouble;
 mod give_up;
 #[path = "hold.rs"]
 mod hold;
+#[path = "loose.rs"]
+mod loose;
 #[path = "plan.rs"]
 mod plan;
 #[path = "range_vectors.rs"]

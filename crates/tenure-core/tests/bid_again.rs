@@ -1,0 +1,235 @@
+//! An attempt that begins again on the next session, and attempts on a store in trouble. Plan: answers to what was asked
+//! before the session was lost are not taken for answers to what is asked now, whatever that is; looks that fail are
+//! repeated ever less often, and one that succeeds begins anew; what was given up is looked for as long as it may land; what
+//! may have landed is nobody else's.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+mod common;
+
+use common::*;
+use std::time::Duration;
+use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome, Step};
+use tenure_core::{
+    Beat, Carry, Command, Holder, LeaseId, Metadata, Nonce, Notice, Occupant, Patience, Record, StoreError,
+    Stored, Want,
+};
+
+fn failed(op: u64) -> Event<Command> {
+    Event::Answer(OpId(op), Err(StoreError::unavailable("away")))
+}
+
+/// A record that was written 20 s ago, by all witnesses.
+fn old(op: u64, record: Record, as_refusal: bool) -> Event<Command> {
+    let stored = Stored { age: Some(TTL * 2), ..stored(record) };
+    let answer =
+        if as_refusal { Answer::Write(Outcome::Lost(Some(stored))) } else { Answer::Read(Some(stored)) };
+    Event::Answer(OpId(op), Ok(answer))
+}
+
+fn by_another() -> Record {
+    held("b", Nonce(50), Nonce(50), 8, 0, 0)
+}
+
+fn on_another_session() -> Record {
+    riding(by_another(), "session/b", 3)
+}
+
+/// The session begins anew once it was lost with an operation of a lease under way; the lease is bid for on the next one. What
+/// is asked after that is returned.
+fn on_the_next_session(mut a: Holder) -> (Holder, u64) {
+    let over = a.step(now(20_000), Event::Wake);
+    let op = over.requests.last().unwrap().id.0;
+    let up = a.step(now(20_005), won(op, Nonce(1), 5));
+    let claim = up.requests.last().unwrap();
+    assert!(matches!(&claim.op, Op::Write(write) if write.key == key("k")), "{up:?}");
+    (a, claim.id.0)
+}
+
+/// A claim, by operation 2, was under way when the session was lost.
+fn with_an_old_claim() -> (Holder, u64) {
+    let mut a = holder();
+    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(5), won(1, nonce(1), 3));
+    on_the_next_session(a)
+}
+
+/// A look, by operation 3, was under way when the session was lost.
+fn with_an_old_look() -> (Holder, u64) {
+    let mut a = holder();
+    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(5), won(1, nonce(1), 3));
+    a.step(now(10), lost(2, Some(by_another())));
+    assert_eq!(a.step(now(3_000), Event::Wake).requests, vec![read(3, "k")]);
+    on_the_next_session(a)
+}
+
+fn is_ignored(a: &Holder, events: &[Event<Command>]) {
+    for event in events {
+        let step = a.clone().step(now(20_020), event.clone());
+        assert_eq!((step.requests, step.notices), (vec![], vec![]), "{event:?}");
+    }
+}
+
+/// Answers to operation 2, which wrote.
+fn old_answers_to_a_claim() -> [Event<Command>; 4] {
+    [won(2, nonce(2), 7), lost(2, None), unknown(2), failed(2)]
+}
+
+/// A session of another process is being fenced by operation `op`.
+fn fencing() -> (Holder, u64) {
+    let (mut a, op) = with_an_old_claim();
+    let asks = a.step(now(20_010), lost(op, Some(on_another_session())));
+    assert_eq!(asks.requests, vec![read(op + 1, "session/b")]);
+    let session = held("b", Nonce(60), Nonce(61), 3, 0, 0);
+    let fences = a.step(now(20_015), old(op + 1, session, false));
+    assert!(matches!(&fences.requests[0].op, Op::Write(write) if write.record.tenure.is_none()));
+    (a, op + 2)
+}
+
+#[test]
+fn s1_an_old_claims_answer_is_not_that_of_the_claim_under_way() {
+    let (mut a, op) = with_an_old_claim();
+    is_ignored(&a, &old_answers_to_a_claim());
+    // And what is told of it in the end is of this claim.
+    a.step(now(20_020), won(2, nonce(2), 7));
+    let told = a.step(now(20_030), won(op, Nonce(4), 9)).notices;
+    assert_eq!(told, vec![acquired(LEASE, 9, tenure_core::Tick::NEVER)]);
+}
+
+#[test]
+fn an_old_claims_answer_says_nothing_of_a_session_that_is_being_fenced() {
+    let (a, _) = fencing();
+    is_ignored(&a, &old_answers_to_a_claim());
+}
+
+#[test]
+fn a_session_that_somebody_else_has_fenced_meanwhile_frees_the_key_too() {
+    let (a, op) = fencing();
+    let fenced = vacant(Nonce(70), 9, 20_000);
+    let takes = a.clone().step(now(20_020), lost(op, Some(fenced)));
+    assert!(
+        matches!(&takes.requests[..], [request] if matches!(&request.op, Op::Write(write) if write.key == key("k"))),
+        "{takes:?}"
+    );
+    // One that beats again does not.
+    let alive = held("b", Nonce(60), Nonce(71), 3, 0, 20_000);
+    assert_eq!(a.clone().step(now(20_020), lost(op, Some(alive))).requests, vec![]);
+    // And trouble with it is trouble: it is looked at again.
+    let mut trouble = a;
+    let step = trouble.step(now(20_020), failed(op));
+    assert!(step.wake_at <= Some(tick(20_020).after(TTL / 64)), "{step:?}");
+    assert_eq!(trouble.step(now(20_200), Event::Wake).requests, vec![read(op + 1, "k")]);
+}
+
+#[test]
+fn an_old_looks_answer_is_not_that_of_the_look_under_way() {
+    let (mut a, op) = with_an_old_look();
+    a.step(now(20_010), lost(op, Some(held("b", Nonce(50), Nonce(51), 8, 0, 0))));
+    let hinted = a.step(now(20_012), Event::Changed(None));
+    assert_eq!(hinted.requests, vec![read(op + 1, "k")]);
+    is_ignored(&a, &[seen(3, None), seen(3, Some(by_another())), failed(3)]);
+}
+
+#[test]
+fn an_old_looks_answer_says_nothing_of_a_session() {
+    let (mut a, op) = with_an_old_look();
+    let asks = a.step(now(20_010), lost(op, Some(on_another_session())));
+    assert_eq!(asks.requests, vec![read(op + 1, "session/b")]);
+    is_ignored(&a, &[seen(3, None), seen(3, Some(vacant(Nonce(70), 9, 0))), failed(3)]);
+}
+
+fn waiting(patience: Patience) -> Holder {
+    let mut a = holder();
+    a.step(now(0), acquire("k", own(), patience));
+    assert_eq!(a.step(now(5), lost(1, Some(by_another()))).notices, vec![]);
+    a
+}
+
+/// Hinted at, it looks, and that fails: how long until it looks again.
+fn pause_after_failure(a: &mut Holder, ms: u64) -> Duration {
+    let looks = a.step(now(ms), Event::Changed(None));
+    let step = a.step(now(ms), failed(looks.requests[0].id.0));
+    assert_eq!(step.notices, vec![]);
+    step.wake_at.unwrap().since(tick(ms))
+}
+
+#[test]
+fn looks_that_fail_are_repeated_ever_less_often_and_one_that_succeeds_begins_anew() {
+    let mut a = waiting(Patience::Forever);
+    let is_about = |pause: Duration, part: u32| (TTL / part * 3 / 4..=TTL / part).contains(&pause);
+    for (ms, part) in [(100, 64), (200, 32), (300, 16), (400, 8), (500, 4), (600, 4)] {
+        let pause = pause_after_failure(&mut a, ms);
+        assert!(is_about(pause, part), "at {ms}: {pause:?}");
+    }
+    let looks = a.step(now(700), Event::Changed(None));
+    a.step(now(705), seen(looks.requests[0].id.0, Some(by_another())));
+    let pause = pause_after_failure(&mut a, 800);
+    assert!(is_about(pause, 64), "{pause:?}");
+}
+
+#[test]
+fn patience_that_ends_in_trouble_is_told_so_and_after_it_who_holds_the_key() {
+    let end = tick(1_000);
+    let mut a = waiting(Patience::Until(end));
+    pause_after_failure(&mut a, 900);
+    let told = a.step(now(1_000), Event::Wake).notices;
+    assert_eq!(told, vec![Notice::Failed(LEASE, StoreError::unavailable("away"))]);
+    let mut a = waiting(Patience::Until(end));
+    pause_after_failure(&mut a, 800);
+    let looks = a.step(now(900), Event::Changed(None));
+    a.step(now(905), seen(looks.requests[0].id.0, Some(by_another())));
+    let told = a.step(now(1_000), Event::Wake).notices;
+    assert_eq!(told, vec![Notice::Held(LEASE, Occupant::of(&by_another()))]);
+}
+
+fn release() -> Event<Command> {
+    Event::Command(Command::Release(LEASE, None))
+}
+
+#[test]
+fn a_claim_that_was_given_up_and_did_not_reach_the_store_is_over() {
+    let mut a = holder();
+    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(1), release());
+    assert_eq!(a.step(now(5), failed(1)), step(vec![], vec![Notice::Released(LEASE, false)], None));
+}
+
+#[test]
+fn s4_a_claim_that_was_given_up_is_looked_for_until_nobody_could_believe_in_it() {
+    let mut a = holder();
+    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(1), release());
+    let mut told: Step<Notice> = a.step(now(2_500), unknown(1));
+    let mut ms = 2_500;
+    while told.notices.is_empty() {
+        let at = told.wake_at.unwrap();
+        ms = at.0.div_ceil(1_000_000);
+        assert!(ms < 15_000, "it looks for ever");
+        let looks = a.step(now(ms), Event::Wake);
+        assert_eq!(looks.requests.len(), 1, "at {ms}: {looks:?}");
+        told = a.step(now(ms), failed(looks.requests[0].id.0));
+    }
+    assert_eq!(told.notices, vec![Notice::Released(LEASE, false)]);
+    assert!(ms >= 10_000, "it may land, and stand for a ttl: {ms}");
+}
+
+/// A claim of `k` on the session may have landed, and a second attempt sees what stands there.
+#[test]
+fn what_may_have_landed_is_not_taken_from_this_process_and_what_nobody_wants_is() {
+    for (standing, is_taken) in [(nonce(2), false), (nonce(99), true)] {
+        let mut a = holder();
+        a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+        a.step(now(5), won(1, nonce(1), 3));
+        a.step(now(2_500), unknown(2));
+        let want = Want {
+            key: key("k"),
+            beat: Beat::Session,
+            carry: Carry::Replace(Metadata::new()),
+            patience: Patience::Forever,
+        };
+        let sends = a.step(now(2_501), Event::Command(Command::Acquire(LeaseId(2), want)));
+        let standing = riding(held("a", standing, standing, 7, 5, 5), "session/a", 3);
+        let step = a.step(now(2_505), lost(sends.requests[0].id.0, Some(standing)));
+        assert_eq!(!step.requests.is_empty(), is_taken, "{step:?}");
+    }
+}
