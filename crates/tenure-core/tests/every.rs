@@ -33,6 +33,10 @@ mod plan;
 mod range_vectors;
 #[path = "section.rs"]
 mod section;
+#[path = "section_records.rs"]
+mod section_records;
+#[path = "section_trouble.rs"]
+mod section_trouble;
 #[path = "session.rs"]
 mod session;
 #[path = "session_trouble.rs"]

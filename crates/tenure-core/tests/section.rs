@@ -6,111 +6,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
+mod sections;
 
-use common::{BELIEF, TTL, WALL, now, tick, ttl};
-use std::time::Duration;
-use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
-use tenure_core::range::RangeSet;
-use tenure_core::section::{
-    Entry, FIELD, Ledger, Section, SectionCommand, SectionNotice, SectionSetup, is_over, is_section, key,
-};
-use tenure_core::{
-    Fence, HolderId, LeaseId, Metadata, Nonce, Record, Rules, StoreError, Stored, Tick, Value, Wall,
-};
-
-const ONE: LeaseId = LeaseId(1);
-const TWO: LeaseId = LeaseId(2);
-
-fn set(text: &str) -> RangeSet {
-    text.split_whitespace().map(|range| range.parse().unwrap()).collect()
-}
-
-fn section(name: &str, instance: u64) -> Section {
-    Section::new(SectionSetup {
-        key: key("s").unwrap(),
-        holder: HolderId::new(name).unwrap(),
-        instance,
-        rules: Rules::default(),
-        most_parts: 5,
-        most_bytes: Ledger::MAX_BYTES,
-    })
-}
-
-/// A store at a table: one record, and its clock.
-#[derive(Default)]
-struct Table {
-    record: Option<Record>,
-    written: u64,
-    attests: bool,
-}
-
-impl Table {
-    fn stored(&self, ms: u64) -> Option<Stored> {
-        let age = self.attests.then(|| Duration::from_millis(ms - self.written));
-        self.record.clone().map(|record| Stored { version: record.version(), age, record })
-    }
-
-    fn perform(&mut self, ms: u64, op: &Op) -> Answer {
-        let Op::Write(write) = op else { return Answer::Read(self.stored(ms)) };
-        let holds = match write.expect {
-            Expect::Absent => self.record.is_none(),
-            Expect::Unchanged(version) => self.record.as_ref().map(Record::version) == Some(version),
-            Expect::Vacant => panic!("a section is never written without knowing it"),
-        };
-        if !holds {
-            return Answer::Write(Outcome::Lost(self.stored(ms)));
-        }
-        (self.record, self.written) = (Some(write.record.clone()), ms);
-        Answer::Write(Outcome::Won { version: write.record.version(), fence: write.record.fence })
-    }
-
-    fn ledger(&self) -> Ledger {
-        Ledger::of(self.record.as_ref().unwrap()).unwrap()
-    }
-
-    fn held(&self) -> Vec<(String, String)> {
-        let text = |entry: &Entry| (entry.holder.to_string(), entry.parts.to_string());
-        self.ledger().entries.iter().map(text).collect()
-    }
-}
-
-/// Steps until the machine wants nothing more, each operation taking 1 ms; answers what was told and how many there were.
-fn run(
-    machine: &mut Section,
-    table: &mut Table,
-    ms: u64,
-    event: Event<SectionCommand>,
-) -> (Vec<SectionNotice>, u64) {
-    let (mut notices, mut ops) = (Vec::new(), 0);
-    let mut step = machine.step(now(ms), event);
-    loop {
-        notices.append(&mut step.notices);
-        let Some(request) = step.requests.pop() else { return (notices, ops) };
-        assert!(step.requests.is_empty(), "one operation at a time");
-        ops += 1;
-        let at = ms + ops;
-        let answer = table.perform(at, &request.op);
-        step = machine.step(now(at), Event::Answer(request.id, Ok(answer)));
-    }
-}
-
-fn acquire(lease: LeaseId, desired: &str) -> Event<SectionCommand> {
-    Event::Command(SectionCommand::Acquire(lease, set(desired), ttl()))
-}
-
-fn release(lease: LeaseId) -> Event<SectionCommand> {
-    Event::Command(SectionCommand::Release(lease))
-}
-
-fn obtained(lease: LeaseId, parts: &str, fence: u64, sent_ms: u64) -> SectionNotice {
-    let until = Tick(sent_ms * 1_000_000 + BELIEF);
-    SectionNotice::Obtained { lease, parts: set(parts), fence: Some(Fence(fence)), until }
-}
-
-fn nothing(lease: LeaseId, asked_ms: u64) -> SectionNotice {
-    let until = Tick(asked_ms * 1_000_000 + BELIEF);
-    SectionNotice::Obtained { lease, parts: set(""), fence: None, until }
-}
+use common::{TTL, WALL, now, tick};
+use sections::*;
+use tenure_core::op::{Answer, Event, Machine, Outcome};
+use tenure_core::section::{FIELD, Section, SectionCommand, SectionNotice, is_over, is_section};
+use tenure_core::{Fence, LeaseId, Metadata, Nonce, Record, StoreError, Value, Wall};
 
 #[test]
 fn a_lease_takes_two_round_trips_and_the_next_one_in_the_same_process_one() {
@@ -155,10 +57,10 @@ fn several_wishes_share_a_write_and_have_a_fence_each() {
     assert!(a.step(now(0), acquire(TWO, "8_20")).requests.is_empty());
     assert!(a.step(now(0), Event::Command(SectionCommand::List(LeaseId(3)))).requests.is_empty());
     let answer = table.perform(1, &first.requests[0].op);
-    let step = a.step(now(1), Event::Answer(OpId(1), Ok(answer)));
+    let step = a.step(now(1), Event::Answer(tenure_core::op::OpId(1), Ok(answer)));
     assert_eq!(step.notices, [], "the list was asked for after this look began");
     let answer = table.perform(2, &step.requests[0].op);
-    let step = a.step(now(2), Event::Answer(OpId(2), Ok(answer)));
+    let step = a.step(now(2), Event::Answer(tenure_core::op::OpId(2), Ok(answer)));
     let listed = SectionNotice::Listed(LeaseId(3), table.ledger().entries);
     assert_eq!(
         step.notices,
@@ -168,28 +70,8 @@ fn several_wishes_share_a_write_and_have_a_fence_each() {
     let step = a.step(now(3), one);
     a.step(now(3), two);
     let answer = table.perform(4, &step.requests[0].op);
-    let (notices, ops) = run(&mut a, &mut table, 4, Event::Answer(OpId(3), Ok(answer)));
+    let (notices, ops) = run(&mut a, &mut table, 4, Event::Answer(tenure_core::op::OpId(3), Ok(answer)));
     assert_eq!((notices.len(), ops, table.held().len()), (2, 1, 0));
-}
-
-/// A machine that has sent the write of its first entry over a record that another made.
-fn midway() -> (Section, Table, Op) {
-    let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
-    run(&mut b, &mut table, 0, acquire(ONE, "80_90"));
-    let step = a.step(now(10), acquire(ONE, "0_100"));
-    let answer = table.perform(10, &step.requests[0].op);
-    let step = a.step(now(11), Event::Answer(OpId(1), Ok(answer)));
-    (a, table, step.requests[0].op.clone())
-}
-
-fn unknown(op: u64) -> Event<SectionCommand> {
-    Event::Answer(OpId(op), Err(StoreError::unknown("cut")))
-}
-
-/// The wake-up that the machine asked for.
-fn woken(machine: &mut Section, table: &mut Table, step: &Step<SectionNotice>) -> (Vec<SectionNotice>, u64) {
-    let at = step.wake_at.unwrap().0.div_ceil(1_000_000);
-    run(machine, table, at, Event::Wake)
 }
 
 #[test]
@@ -327,12 +209,8 @@ fn a_store_that_never_answers_is_told_in_time_and_a_late_win_is_given_back() {
         "{step:?}"
     );
     let answer = table.perform(12, &write);
-    run(&mut a, &mut table, 6_000, Event::Answer(OpId(2), Ok(answer)));
+    run(&mut a, &mut table, 6_000, Event::Answer(tenure_core::op::OpId(2), Ok(answer)));
     assert_eq!(table.held(), [("b".into(), "80_90".into())]);
-}
-
-fn now_at(at: Tick) -> tenure_core::Now {
-    now(at.0.div_ceil(1_000_000))
 }
 
 #[test]
@@ -341,7 +219,7 @@ fn trouble_is_retried_with_a_pause_and_no_wake_up_asks_for_the_present() {
     let mut step = a.step(now(0), acquire(ONE, "0_10"));
     for (n, op) in (1..6).enumerate() {
         let at = now(100 * n as u64);
-        step = a.step(at, Event::Answer(OpId(op), Err(StoreError::unavailable("down"))));
+        step = a.step(at, Event::Answer(tenure_core::op::OpId(op), Err(StoreError::unavailable("down"))));
         assert_eq!((step.notices.len(), step.requests.len()), (0, 0), "{n}");
         assert!(step.wake_at.unwrap() > at.held, "{n}");
         step = a.step(now_at(step.wake_at.unwrap()), Event::Wake);

@@ -1,0 +1,100 @@
+//! What records of sections and of sweeps say. Plan: each is known from the other and from anything else; what is written is
+//! read again; a section may be removed once all in it is over by both witnesses, to the millisecond, ages added up.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::time::Duration;
+use tenure_core::range::RangeSet;
+use tenure_core::section::{Entry, FIELD, Ledger, is_cover, is_over, is_section};
+use tenure_core::{Fence, HolderId, Metadata, Nonce, Record, Stored, Tenure, Ttl, Value, Version, Wall};
+
+fn set(text: &str) -> RangeSet {
+    text.split_whitespace().map(|range| range.parse().unwrap()).collect()
+}
+
+/// A lease of ten seconds, made at the wall's 0 s.
+fn entry(attested: Duration) -> Entry {
+    Entry {
+        id: Nonce(1),
+        holder: HolderId::new("a").unwrap(),
+        fence: Fence(5),
+        stamp: Wall(0),
+        duration: Ttl::new(Duration::from_secs(10)).unwrap(),
+        attested,
+        parts: set("0_10 20_30"),
+    }
+}
+
+fn ledger() -> Ledger {
+    Ledger { entries: vec![entry(Duration::ZERO)] }
+}
+
+fn record(metadata: Metadata) -> Record {
+    Record { fence: Fence(5), nonce: Nonce(9), stamp: Wall(0), tenure: None, metadata }
+}
+
+fn held(record: Record) -> Record {
+    let tenure = Tenure {
+        id: Nonce(1),
+        beat: Nonce(1),
+        holder: HolderId::new("a").unwrap(),
+        ttl: Ttl::MIN,
+        since: Wall(0),
+        ride: None,
+        mail: vec![],
+    };
+    Record { tenure: Some(tenure), ..record }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let section = record(ledger().into_metadata());
+    assert_eq!(Ledger::of(&section), Ok(ledger()));
+    let (metadata, size) = ledger().into_cover();
+    let bytes = metadata.values().next().and_then(|value| match value {
+        Value::Bytes(bytes) => Some(bytes.len()),
+        _ => None,
+    });
+    assert_eq!(bytes, Some(size));
+    assert_eq!(Ledger::covered(&record(metadata)), Ok(set("0_10 20_30")));
+}
+
+#[test]
+fn records_of_sections_and_of_sweeps_are_known_from_each_other_and_from_others() {
+    let (section, cover) = (record(ledger().into_metadata()), record(ledger().into_cover().0));
+    assert!(is_section(&section) && !is_section(&cover));
+    assert!(is_cover(&cover) && !is_cover(&section));
+    assert!(Ledger::of(&cover).is_err() && Ledger::covered(&section).is_err());
+    let more = |record: &Record| {
+        let mut more = record.clone();
+        more.metadata.insert("other".into(), Value::Null);
+        more
+    };
+    let text = record([(FIELD.to_owned(), Value::from("text"))].into());
+    let nothing = record(Metadata::new());
+    for other in [held(section.clone()), held(cover.clone()), more(&section), more(&cover), text, nothing] {
+        assert!(!is_section(&other) && !is_cover(&other), "{other:?}");
+        assert!(Ledger::of(&other).is_err() && Ledger::covered(&other).is_err(), "{other:?}");
+    }
+}
+
+#[test]
+fn a_section_is_over_once_more_than_the_duration_has_passed_by_both_witnesses() {
+    let over = |attested: u64, age: u64, wall: u64| {
+        let entries = vec![entry(Duration::from_millis(attested))];
+        let record = record(Ledger { entries }.into_metadata());
+        is_over(&Stored { record, version: Version(1), age: Some(Duration::from_millis(age)) }, Wall(wall))
+    };
+    assert!(over(0, 10_001, 10_001));
+    assert!(!over(0, 10_000, 10_001) && !over(0, 10_001, 10_000));
+    assert!(over(4_001, 6_000, 10_001), "what had passed before the last write counts");
+    assert!(!over(4_000, 6_000, 10_001));
+}
+
+#[test]
+fn a_section_whose_fence_a_clock_is_not_past_is_kept() {
+    let empty = |fence: u64| Record { fence: Fence(fence), ..record(Ledger::default().into_metadata()) };
+    let over =
+        |fence: u64| is_over(&Stored { record: empty(fence), version: Version(1), age: None }, Wall(100));
+    assert!(over(99));
+    assert!(!over(100) && !over(101), "a record made anew would begin with the same fence, or a lower one");
+}

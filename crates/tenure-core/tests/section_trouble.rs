@@ -1,0 +1,206 @@
+//! A section on a store in trouble, and users who change their minds. Plan: answers to anything but the operation under way
+//! are ignored; trouble is retried ever less often, and many losses too; what can't pass is told to those who wait, each as they asked;
+//! an answer that outlasts the lease is not believed; a write that lands late is found behind one that was refused; those
+//! who look are told in time; whoever stops takes nothing on; a section with nothing to do asks for nothing.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+mod sections;
+
+use common::{BELIEF, TTL, now, tick};
+use sections::*;
+use std::time::Duration;
+use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome};
+use tenure_core::section::{Section, SectionCommand, SectionNotice};
+use tenure_core::{Fence, LeaseId, Nonce, Record, StoreError, Stored, Tick, Version};
+
+fn failed(op: u64, error: StoreError) -> Event<SectionCommand> {
+    Event::Answer(OpId(op), Err(error))
+}
+
+fn away(op: u64) -> Event<SectionCommand> {
+    failed(op, StoreError::unavailable("away"))
+}
+
+fn foreign(op: u64) -> Event<SectionCommand> {
+    failed(op, StoreError::foreign("not ours"))
+}
+
+#[test]
+fn answers_to_anything_but_the_operation_under_way_are_ignored() {
+    let mut reading = section("a", 1);
+    reading.step(now(0), acquire(ONE, "0_10"));
+    let (writing, table, write) = midway();
+    let stale = 99;
+    let outcomes = [
+        Answer::Read(None),
+        Answer::Write(Outcome::Won { version: Version(7), fence: Fence(7) }),
+        Answer::Write(Outcome::Lost(None)),
+    ];
+    let events = outcomes.map(|answer| Event::Answer(OpId(stale), Ok(answer)));
+    for event in events.into_iter().chain([away(stale), foreign(stale), unknown(stale)]) {
+        for machine in [&reading, &writing] {
+            let mut after = machine.clone();
+            let step = after.step(now(12), event.clone());
+            assert_eq!((step.requests, step.notices), (vec![], vec![]), "{event:?}");
+            assert_eq!(after, *machine, "{event:?}");
+        }
+    }
+    let (mut a, mut table) = (writing, table);
+    let answer = table.perform(13, &write);
+    let (notices, _) = run(&mut a, &mut table, 13, Event::Answer(OpId(2), Ok(answer)));
+    assert!(matches!(&notices[..], [SectionNotice::Obtained { .. }]), "{notices:?}");
+}
+
+#[test]
+fn trouble_is_retried_ever_less_often() {
+    let mut a = section("a", 1);
+    a.step(now(0), acquire(ONE, "0_10"));
+    let mut at = now(0).held;
+    for (n, op) in (0..9).zip(1..) {
+        let step = a.step(common_now(at), away(op));
+        let pause = step.wake_at.unwrap().min(tick(5_000)).since(at);
+        let longest = Duration::from_millis(5) * 2u32.pow(n.min(7));
+        assert!((longest * 3 / 4..=longest).contains(&pause), "{n}: {pause:?}");
+        at = step.wake_at.unwrap();
+        assert_eq!(a.step(common_now(at), Event::Wake).requests.len(), 1);
+    }
+}
+
+/// All clocks at a tick that need not be a whole millisecond.
+fn common_now(at: Tick) -> tenure_core::Now {
+    tenure_core::Now { held: at, waited: at, ..now(at.0 / 1_000_000) }
+}
+
+/// What stands in the record after another's write.
+fn others(n: u64) -> Option<Stored> {
+    let (mut b, mut table) = (section("b", 2), Table::default());
+    run(&mut b, &mut table, 0, acquire(ONE, "80_90"));
+    let record = Record { nonce: Nonce(1000 + u128::from(n)), ..table.record.unwrap() };
+    Some(Stored { version: record.version(), age: None, record })
+}
+
+#[test]
+fn whoever_loses_all_the_time_pauses_a_little_longer_each_time() {
+    let mut a = section("a", 1);
+    a.step(now(0), acquire(ONE, "0_10"));
+    let mut step = a.step(now(0), Event::Answer(OpId(1), Ok(Answer::Read(None))));
+    let mut pauses = Vec::new();
+    for n in 1..=32 * 8 {
+        if step.requests.is_empty() {
+            pauses.push(step.wake_at.unwrap().since(now(0).held));
+            // No time passes for the clock that patience is counted by.
+            let woken = common_now(step.wake_at.unwrap());
+            step = a.step(woken, Event::Wake);
+        }
+        let op = step.requests[0].id;
+        step = a.step(now(0), Event::Answer(op, Ok(Answer::Write(Outcome::Lost(others(n))))));
+    }
+    pauses.push(step.wake_at.unwrap().since(now(0).held));
+    assert_eq!(pauses.len(), 8);
+    for (n, pause) in (1..).zip(pauses) {
+        let longest = Duration::from_millis(1) * 2u32.pow(u32::min(n, 6));
+        assert!((longest * 3 / 4..=longest).contains(&pause), "{n}: {pause:?}");
+    }
+}
+
+#[test]
+fn what_cannot_pass_is_told_to_each_as_they_asked() {
+    let wanting = || {
+        let mut a = section("a", 1);
+        a.step(now(0), acquire(ONE, "0_10"));
+        a
+    };
+    let told = |mut a: Section| a.step(now(5), foreign(1)).notices;
+    let error = StoreError::foreign("not ours");
+    assert_eq!(told(wanting()), [SectionNotice::Failed(ONE, error)]);
+    let mut a = wanting();
+    a.step(now(1), release(ONE));
+    assert_eq!(told(a), [SectionNotice::Released(ONE, false)]);
+    let mut a = wanting();
+    a.step(now(1), Event::Command(SectionCommand::Stop));
+    assert_eq!(told(a), [SectionNotice::Stopped]);
+}
+
+#[test]
+fn a_win_that_is_told_at_the_end_of_belief_or_after_it_is_not_believed_and_given_back() {
+    let end = tick(11).0 + BELIEF;
+    for (at, is_believed) in [(end - 1, true), (end, false), (end + 5_000_000, false)] {
+        let (mut a, mut table, write) = midway();
+        let answer = table.perform(12, &write);
+        let step = a.step(common_now(Tick(at)), Event::Answer(OpId(2), Ok(answer)));
+        let told = matches!(step.notices[..], [SectionNotice::Obtained { .. }]);
+        assert_eq!(told, is_believed, "{at}: {step:?}");
+        assert_eq!(step.requests.is_empty(), is_believed, "what is not believed is taken out: {step:?}");
+    }
+}
+
+#[test]
+fn s4_a_write_that_lands_just_before_the_next_is_found_in_the_refusal() {
+    let (mut a, mut table, first) = midway();
+    let step = a.step(now(13), unknown(2));
+    let at = step.wake_at.unwrap().0.div_ceil(1_000_000);
+    // It looks, and finds what was there before; so it writes again over that.
+    let looks = a.step(now(at), Event::Wake);
+    let answer = table.perform(at, &looks.requests[0].op);
+    let writes = a.step(now(at + 1), Event::Answer(looks.requests[0].id, Ok(answer)));
+    assert!(matches!(writes.requests[0].op, Op::Write(_)));
+    // Now the first one lands after all.
+    table.perform(at + 2, &first);
+    let answer = table.perform(at + 3, &writes.requests[0].op);
+    let (notices, ops) = run(&mut a, &mut table, at + 4, Event::Answer(writes.requests[0].id, Ok(answer)));
+    assert_eq!((notices, ops), (vec![obtained(ONE, "0_80 90_100", common::WALL + 11, 11)], 0));
+}
+
+#[test]
+fn what_can_no_longer_stand_is_not_looked_for() {
+    let (mut a, _, _) = midway();
+    a.step(now(13), unknown(2));
+    // Not before the lease that may have landed would be over.
+    let over = tick(11).after(TTL);
+    let step = a.step(common_now(over), Event::Wake);
+    assert!(matches!(step.notices[..], [SectionNotice::Failed(ONE, _)]), "{step:?}");
+    assert_eq!((step.requests, step.wake_at), (vec![], None));
+}
+
+#[test]
+fn those_who_look_or_give_up_are_told_in_time_that_the_store_does_not_answer() {
+    for command in [SectionCommand::List(ONE), SectionCommand::Reclaim(ONE)] {
+        let mut a = section("a", 1);
+        let step = a.step(now(0), Event::Command(command));
+        assert_eq!(step.wake_at, Some(tick(10_000)));
+        let told = a.step(now(10_000), Event::Wake).notices;
+        assert!(matches!(&told[..], [SectionNotice::Failed(ONE, error)] if error.is_passing()), "{told:?}");
+    }
+    let (mut a, mut table) = (section("a", 1), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
+    a.step(now(9_500), release(ONE));
+    // Until its end, or a second if that is longer.
+    assert_eq!(a.step(now(10_400), Event::Wake).notices, []);
+    assert_eq!(a.step(now(10_500), Event::Wake).notices, [SectionNotice::Released(ONE, false)]);
+}
+
+#[test]
+fn whoever_stops_takes_nothing_on() {
+    let (mut a, _, _) = midway();
+    a.step(now(12), Event::Command(SectionCommand::Stop));
+    for (n, command) in (5..).zip([SectionCommand::List, SectionCommand::Reclaim]) {
+        let told = a.step(now(12), Event::Command(command(LeaseId(n)))).notices;
+        assert!(matches!(&told[..], [SectionNotice::Failed(_, error)] if !error.is_passing()), "{told:?}");
+    }
+    let told = a.step(now(12), acquire(TWO, "0_10")).notices;
+    assert!(matches!(&told[..], [SectionNotice::Failed(TWO, _)]), "{told:?}");
+}
+
+#[test]
+fn a_section_with_nothing_to_do_asks_for_nothing() {
+    let (mut a, mut table) = (section("a", 1), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
+    let list = a.step(now(10), Event::Command(SectionCommand::List(TWO)));
+    a.step(now(11), foreign(list.requests[0].id.0));
+    // It has forgotten what it saw, and holds a lease: that is no reason to look again.
+    let idle = a.step(now(12), Event::Wake);
+    assert_eq!((idle.requests, idle.wake_at), (vec![], None));
+    let (notices, _) = run(&mut a, &mut table, 20, release(ONE));
+    assert_eq!(notices, [SectionNotice::Released(ONE, true)]);
+}
