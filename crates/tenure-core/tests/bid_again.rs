@@ -1,17 +1,17 @@
 //! An attempt that begins again on the next session, and attempts on a store in trouble. Plan: answers to what was asked
 //! before the session was lost are not taken for answers to what is asked now, whatever that is; looks that fail are
 //! repeated ever less often, and one that succeeds begins anew; what was given up is looked for as long as it may land; what
-//! may have landed is nobody else's.
+//! may have landed is nobody else's; who waits long behind a session asks it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod common;
 
 use common::*;
 use std::time::Duration;
-use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome, Step};
+use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
 use tenure_core::{
-    Beat, Carry, Command, Holder, LeaseId, Metadata, Nonce, Notice, Occupant, Patience, Record, StoreError,
-    Stored, Want,
+    Ask, Beat, Carry, Command, Holder, LeaseId, Letter, Metadata, Nonce, Notice, Occupant, Patience, Record,
+    StoreError, Stored, Want,
 };
 
 fn failed(op: u64) -> Event<Command> {
@@ -232,4 +232,77 @@ fn what_may_have_landed_is_not_taken_from_this_process_and_what_nobody_wants_is(
         let step = a.step(now(2_505), lost(sends.requests[0].id.0, Some(standing)));
         assert_eq!(!step.requests.is_empty(), is_taken, "{step:?}");
     }
+}
+
+/// What is written to `session/b` while `k` is waited for behind it, by when; each look shows a session that beats and has
+/// these letters.
+fn questions(patience: Patience, end_ms: u64, mail: &[Letter]) -> Vec<(u64, Vec<Letter>)> {
+    let mut a = holder();
+    let mut questions = Vec::new();
+    let mut step = a.step(now(0), acquire("k", own(), patience));
+    let mut ms = 1;
+    while ms < end_ms {
+        let Some(request) = step.requests.first() else {
+            ms = step.wake_at.unwrap().0.div_ceil(1_000_000).max(ms + 1);
+            step = a.step(now(ms), Event::Wake);
+            continue;
+        };
+        let op = request.id.0;
+        let session = |ms: u64| {
+            let mut record = held("b", Nonce(40), Nonce(u128::from(10_000 + op)), 3, 0, ms);
+            if let Some(tenure) = &mut record.tenure {
+                tenure.mail = mail.to_vec();
+            }
+            record
+        };
+        ms += 1;
+        step = match &request.op {
+            Op::Write(write) if write.key == key("k") => {
+                a.step(now(ms), lost(op, Some(on_another_session())))
+            }
+            Op::Read(read) if *read == key("k") => a.step(now(ms), seen(op, Some(on_another_session()))),
+            Op::Read(_) => a.step(now(ms), seen(op, Some(session(ms)))),
+            other => panic!("{other:?}"),
+        };
+        step.requests.retain(|request| match &request.op {
+            Op::Write(write) if write.key == key("session/b") => {
+                assert!(matches!(write.expect, Expect::Unchanged(_)));
+                let tenure = write.record.tenure.as_ref().unwrap();
+                questions.push((ms, tenure.mail.clone()));
+                false
+            }
+            _ => true,
+        });
+    }
+    questions
+}
+
+#[test]
+fn l1_who_waits_behind_a_live_session_asks_it_once_in_two_ttls_whether_it_knows_of_the_claim() {
+    let asked = questions(Patience::Forever, 45_000, &[]);
+    let letter = Letter { key: key("k"), ask: Ask::Confirm };
+    assert_eq!(
+        asked.iter().map(|(_, mail)| mail.clone()).collect::<Vec<_>>(),
+        [[letter.clone()], [letter.clone()]]
+    );
+    let times: Vec<u64> = asked.iter().map(|(ms, _)| *ms).collect();
+    assert!((20_000..=23_000).contains(&times[0]) && times[1] - times[0] >= 20_000, "{times:?}");
+    // Beside letters about other keys; but not where there is no room, and not twice.
+    let other = Letter { key: key("x"), ask: Ask::Revoke };
+    let asked = questions(Patience::Forever, 25_000, std::slice::from_ref(&other));
+    assert_eq!(
+        asked.iter().map(|(_, mail)| mail.clone()).collect::<Vec<_>>(),
+        [[other.clone(), letter.clone()]]
+    );
+    assert_eq!(questions(Patience::Forever, 25_000, &vec![other; tenure_core::MAILBOX]), []);
+    assert_eq!(questions(Patience::Forever, 25_000, &[letter]), []);
+    assert_eq!(questions(Patience::Watch { every: TTL }, 45_000, &[]), [], "who only watches writes nothing");
+}
+
+#[test]
+fn patience_that_ends_as_the_answer_comes_is_over() {
+    let mut a = holder();
+    a.step(now(0), acquire("k", own(), Patience::Until(tick(500))));
+    let told = a.step(now(500), lost(1, Some(by_another()))).notices;
+    assert_eq!(told, vec![Notice::Held(LEASE, Occupant::of(&by_another()))]);
 }

@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 use std::time::Duration;
-use tenure_core::op::{Event, Machine, OpId, Step};
+use tenure_core::op::{Event, Machine, Op, OpId, Step};
 use tenure_core::{Ask, Holder, Letter, Nonce, Notice, Record, StoreError};
 
 /// The session's renewal at `ms`, by operation `op`, shows a question about `about`; the one after that is sent.
@@ -77,4 +77,30 @@ fn a_look_that_is_under_way_is_not_sent_again() {
     let idle = a.step(now(6_707), Event::Wake);
     assert_eq!(idle.requests, vec![]);
     assert!(pause(&idle, 6_707) > Duration::ZERO);
+}
+
+#[test]
+fn looks_become_rare_and_end() {
+    let mut a = looking();
+    let (mut ms, mut looks) = (3_345, vec![3_345]);
+    a.step(now(ms), won(4, nonce(4), 3));
+    let mut step = a.step(now(ms), seen(5, None));
+    // As long as the session is kept up.
+    while ms < 1_500_000 {
+        let Some(request) = step.requests.first() else {
+            ms = step.wake_at.unwrap().0.div_ceil(1_000_000);
+            step = a.step(now(ms), Event::Wake);
+            continue;
+        };
+        let op = request.id.0;
+        step = match &request.op {
+            Op::Write(write) => a.step(now(ms), won(op, write.record.nonce, 3)),
+            _ => {
+                looks.push(ms);
+                a.step(now(ms), seen(op, None))
+            }
+        };
+    }
+    let gaps: Vec<u64> = looks.windows(2).map(|pair| (pair[1] - pair[0]) / 10_000).collect();
+    assert_eq!(gaps, [1, 2, 4, 8, 16, 32, 64]);
 }

@@ -204,3 +204,74 @@ fn a_section_with_nothing_to_do_asks_for_nothing() {
     let (notices, _) = run(&mut a, &mut table, 20, release(ONE));
     assert_eq!(notices, [SectionNotice::Released(ONE, true)]);
 }
+
+#[test]
+fn an_operation_gets_half_of_the_time_that_is_left() {
+    let mut a = section("a", 1);
+    let step = a.step(now(0), acquire(ONE, "0_10"));
+    assert_eq!(step.requests[0].timeout, TTL / 4, "of half a ttl");
+    // Of two, the one that has more.
+    let mut a = section("a", 1);
+    let short = SectionCommand::Acquire(ONE, set("0_10"), tenure_core::Ttl::MIN);
+    let step = a.step(now(0), Event::Command(short));
+    assert_eq!(step.requests[0].timeout, Duration::from_millis(20), "but not nothing");
+}
+
+#[test]
+fn whoever_gives_up_before_anything_was_written_is_told_at_once() {
+    let mut a = section("a", 1);
+    a.step(now(0), acquire(ONE, "0_10"));
+    assert_eq!(a.step(now(1), release(ONE)).notices, []);
+    let told = a.step(now(2), Event::Answer(OpId(1), Ok(Answer::Read(None))));
+    assert_eq!((told.requests, told.notices), (vec![], vec![SectionNotice::Released(ONE, false)]));
+    let mut a = section("a", 1);
+    a.step(now(0), acquire(ONE, "0_10"));
+    assert_eq!(a.step(now(1), Event::Command(SectionCommand::Stop)).notices, []);
+    let told = a.step(now(2), Event::Answer(OpId(1), Ok(Answer::Read(None))));
+    assert_eq!((told.requests, told.notices), (vec![], vec![SectionNotice::Stopped]));
+}
+
+#[test]
+fn s4_whoever_stops_makes_what_may_still_land_impossible_first() {
+    let (mut a, mut table, write) = midway();
+    a.step(now(12), Event::Command(SectionCommand::Stop));
+    let step = a.step(now(13), unknown(2));
+    let (notices, ops) = woken(&mut a, &mut table, &step);
+    assert_eq!((notices, ops), (vec![SectionNotice::Stopped], 2), "a look and a write");
+    assert!(matches!(table.perform(99, &write), Answer::Write(Outcome::Lost(_))), "the zombie");
+    assert_eq!(table.held(), [("b".into(), "80_90".into())]);
+}
+
+#[test]
+fn whoever_reclaims_looks_first_and_writes_only_if_something_is_over() {
+    let mut table = Table { attests: true, ..Table::default() };
+    let (mut a, mut b) = (section("a", 1), section("b", 2));
+    run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
+    // What it has written itself is what it saw last: since then others may have come and gone.
+    let reclaim = |lease| Event::Command(SectionCommand::Reclaim(lease));
+    let (notices, ops) = run(&mut a, &mut table, 5_000, reclaim(TWO));
+    assert_eq!((notices, ops), (vec![SectionNotice::Reclaimed(TWO, 0)], 1));
+    run(&mut b, &mut table, 6_000, acquire(ONE, "80_90"));
+    let (notices, ops) = run(&mut a, &mut table, 30_000, reclaim(TWO));
+    assert_eq!(
+        (notices, ops),
+        (vec![SectionNotice::Reclaimed(TWO, 2)], 2),
+        "b's write is in the way of its first"
+    );
+}
+
+#[test]
+fn a_lease_of_a_day_is_collected_after_a_day_however_often_others_write() {
+    let mut table = Table { attests: true, ..Table::default() };
+    let hour = 3_600_000;
+    let long = SectionCommand::Acquire(ONE, set("0_10"), tenure_core::Ttl::MAX);
+    run(&mut section("a", 1), &mut table, 0, Event::Command(long));
+    for (instance, hours) in [(2, 13), (3, 23)] {
+        let mut other = section("other", instance);
+        run(&mut other, &mut table, hours * hour, acquire(ONE, "80_90"));
+        run(&mut other, &mut table, hours * hour + 10, release(ONE));
+        assert_eq!(table.held(), [("a".into(), "0_10".into())], "after {hours} hours");
+    }
+    let (notices, _) = run(&mut section("b", 4), &mut table, 24 * hour + 1_000, acquire(ONE, "0_10"));
+    assert!(matches!(&notices[..], [SectionNotice::Obtained { fence: Some(_), .. }]), "{notices:?}");
+}

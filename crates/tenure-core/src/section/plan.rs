@@ -142,8 +142,10 @@ impl Section {
     /// Our entries that are to go.
     fn giving(&self, ledger: &Ledger) -> Vec<(LeaseId, Nonce)> {
         let giving = self.jobs.iter().filter_map(|(lease, job)| match job {
-            Job::Giving { id, .. } if self.has(Bug::ReleaseOfAnother) && !ledger.has(*id) => {
-                Some((*lease, ledger.entries.first().map_or(*id, |other| other.id)))
+            Job::Giving { id, .. } if self.has(Bug::ReleaseOfAnother) => {
+                let own = ledger.has(*id).then_some(*id);
+                let first = || ledger.entries.first().map(|other| other.id);
+                Some((*lease, own.or_else(first).unwrap_or(*id)))
             }
             Job::Giving { id, .. } => Some((*lease, *id)),
             _ => None,
