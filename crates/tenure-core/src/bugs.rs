@@ -64,6 +64,8 @@ pub enum Bug {
     DrainNotAwaited,
     DeadNeighbourIgnored,
     DeathNotTold,
+    AlarmNotRaised,
+    HintedVersionIgnored,
     AwaitedForgotten,
     DeletedTaken,
     NeighbourVigilForgotten,
@@ -138,6 +140,8 @@ impl Bug {
         Bug::DrainNotAwaited,
         Bug::DeadNeighbourIgnored,
         Bug::DeathNotTold,
+        Bug::AlarmNotRaised,
+        Bug::HintedVersionIgnored,
         Bug::AwaitedForgotten,
         Bug::DeletedTaken,
         Bug::NeighbourVigilForgotten,
@@ -162,6 +166,8 @@ impl Bug {
         Bug::DrainNotAwaited,
         Bug::DeadNeighbourIgnored,
         Bug::DeathNotTold,
+        Bug::AlarmNotRaised,
+        Bug::HintedVersionIgnored,
         Bug::AwaitedForgotten,
         Bug::DeletedTaken,
         Bug::NeighbourVigilForgotten,
@@ -249,6 +255,8 @@ impl Bug {
             Bug::DeathNotTold => {
                 "the session of a dead worker is fenced, and the others are not told to look"
             }
+            Bug::AlarmNotRaised => "nobody is told that a worker is overdue",
+            Bug::HintedVersionIgnored => "a version that the store has told of is not counted from then",
             Bug::AwaitedForgotten => {
                 "nobody waits for units that another still has, nor looks whether they came"
             }

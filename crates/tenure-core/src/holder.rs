@@ -82,7 +82,7 @@ impl Machine for Holder {
         match event {
             Event::Command(command) => self.command(now, command),
             Event::Answer(op, result) => self.answer(now, op, result),
-            Event::Changed(key) => self.changed(now, key.as_ref()),
+            Event::Changed(hint) => self.changed(now, hint.key()),
             Event::Wake => {}
         }
         if self.stopping {

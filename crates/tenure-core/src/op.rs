@@ -102,6 +102,29 @@ pub enum Answer {
     Write(Outcome),
 }
 
+/// What a store says of a change. It may be lost or late, and where it names no version it may be wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Hint {
+    /// Any record may have changed.
+    Any,
+    /// This record may have changed.
+    Key(Key),
+    /// This record was written, in this version, before the hint was sent. Whoever later reads the same version knows that
+    /// nothing was written since the hint came: as good as a read at that time.
+    Written(Key, Version),
+}
+
+impl Hint {
+    /// Which record it is about; none if it may be any.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Hint::Any => None,
+            Hint::Key(key) | Hint::Written(key, _) => Some(key),
+        }
+    }
+}
+
 #[allow(clippy::large_enum_variant, reason = "an event lives for one step only")]
 /// What happened. `C` is the commands that users give to the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -110,8 +133,8 @@ pub enum Event<C> {
     Command(C),
     /// An operation's result. Late, repeated and unasked-for answers are ignored.
     Answer(OpId, Result<Answer, StoreError>),
-    /// The store says that this key (or, without one, any key) may have changed. A hint: it may be lost, late or wrong.
-    Changed(Option<Key>),
+    /// The store says that something may have changed.
+    Changed(Hint),
     /// Time has passed. Early, late and repeated wake-ups are harmless.
     Wake,
 }

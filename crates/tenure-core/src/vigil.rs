@@ -8,9 +8,9 @@
 mod room;
 
 use crate::bugs::{Bug, Bugs};
-use crate::fence::{Fence, Nonce};
+use crate::fence::{Fence, Nonce, Version};
 use crate::key::Key;
-use crate::record::{Record, Ride, Stored, Tenure};
+use crate::record::{Ride, Stored, Tenure};
 use crate::time::{Drift, Now, Tick, Ttl};
 use room::Room;
 use std::time::Duration;
@@ -58,6 +58,8 @@ struct Vigil {
     fence: Fence,
     beat: Nonce,
     since: Tick,
+    /// The last version that the store told of, and when.
+    heard: Option<(Version, Tick)>,
 }
 
 /// All vigils of a process. They outlive single attempts, so that a process which only ever *tries* still takes a dead
@@ -85,7 +87,7 @@ impl Vigils {
         let ttl = tenure.ttl.duration();
         let record = &stored.record;
         let beat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.beat };
-        let since = self.since(now, key, tenure, record, beat, rules.bugs);
+        let since = self.since(now, key, tenure, stored, beat, rules.bugs);
         let (watched, patience) = (watched(now, rules.bugs), patience(tenure.ttl, rules.bugs));
         if rules.bugs.has(Bug::DeadNeverJudged) {
             return Verdict::Live { until: now.held.after(ttl) };
@@ -115,21 +117,33 @@ impl Vigils {
         now: Now,
         key: &Key,
         tenure: &Tenure,
-        record: &Record,
+        stored: &Stored,
         beat: Nonce,
         bugs: Bugs,
     ) -> Tick {
         let now_waited = watched(now, bugs);
-        let fresh = || Vigil { fence: record.fence, beat, since: now_waited };
+        let fence = stored.record.fence;
+        let fresh = || Vigil { fence, beat, since: now_waited, heard: None };
         // Without room for it, this look is the first one again.
         let Some(vigil) = self.kept.look(now_waited, key, tenure.ttl.duration(), fresh) else {
             return now_waited;
         };
-        let same = vigil.fence == record.fence && vigil.beat == beat;
+        let same = vigil.fence == fence && vigil.beat == beat;
         if !same && !bugs.has(Bug::VigilNotRestarted) {
-            *vigil = fresh();
+            // It was written before the store told of it, and nothing was written since.
+            let heard = vigil.heard.filter(|(version, _)| *version == stored.version);
+            *vigil = Vigil { since: heard.map_or(now_waited, |(_, at)| at), ..fresh() };
         }
         vigil.since
+    }
+
+    /// The store tells that `key`, which is being watched, was written in this version.
+    pub(crate) fn heard(&mut self, now: Now, key: &Key, version: Version, rules: &Rules) {
+        if let Some(vigil) = self.kept.get_mut(key)
+            && !rules.bugs.has(Bug::HintedVersionIgnored)
+        {
+            vigil.heard = Some((version, watched(now, rules.bugs)));
+        }
     }
 
     /// Whether to ask the session behind `key`'s riding claim about it: true each time that `patience` has passed, as the
@@ -201,8 +215,8 @@ fn verdict_on_missing(now: Now, since: Tick, ttl: Ttl, rules: &Rules) -> Verdict
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::Version;
     use crate::key::HolderId;
+    use crate::record::Record;
     use crate::time::{Ttl, Wall};
 
     const TTL: Duration = Duration::from_secs(10);
@@ -263,6 +277,19 @@ mod tests {
             Verdict::Live { until: at(19).held }
         );
         assert_eq!(judge(&mut vigils, at(19), &stored(2, 0, None), &rules), Verdict::Silent);
+    }
+
+    #[test]
+    fn silence_is_counted_from_when_the_store_told_of_that_version() {
+        let (mut vigils, rules, key) = (Vigils::default(), Rules::default(), Key::new("k").unwrap());
+        vigils.heard(at(0), &key, Version(1), &rules);
+        let live = |secs| Verdict::Live { until: at(secs).held };
+        assert_eq!(judge(&mut vigils, at(2), &stored(1, 0, None), &rules), live(12), "nobody watched");
+        vigils.heard(at(5), &key, Version(2), &rules);
+        assert_eq!(judge(&mut vigils, at(8), &stored(2, 0, None), &rules), live(15));
+        vigils.heard(at(11), &key, Version(3), &rules);
+        assert_eq!(judge(&mut vigils, at(14), &stored(4, 0, None), &rules), live(24), "another version");
+        assert_eq!(judge(&mut vigils, at(24), &stored(4, 0, None), &rules), Verdict::Silent);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use tenure_core::op::{Event, Expect, Machine};
+use tenure_core::op::{Event, Expect, Hint, Machine};
 use tenure_core::{Nonce, Notice, Occupant, Patience, StoreError, Tick};
 
 const OTHER: Nonce = Nonce(77);
@@ -85,7 +85,7 @@ fn a_hint_while_the_key_is_being_read_is_not_lost() {
     a.step(now(0), acquire("k", own(), Patience::Forever));
     a.step(now(5), lost(1, Some(by_another(77))));
     a.step(now(3_000), Event::Wake);
-    for hint in [Some(key("k")), None] {
+    for hint in [Hint::Key(key("k")), Hint::Any] {
         assert!(a.step(now(3_001), Event::Changed(hint)).requests.is_empty());
     }
     assert_eq!(a.step(now(3_005), seen(2, Some(by_another(77)))).requests, vec![read(3, "k")]);
@@ -147,9 +147,13 @@ fn an_error_that_cannot_pass_is_told_at_once() {
 fn early_late_and_repeated_events_are_harmless() {
     let mut a = holding();
     let before = a.clone();
-    for event in
-        [Event::Wake, Event::Changed(None), Event::Changed(Some(key("x"))), won(1, nonce(1), 7), unknown(99)]
-    {
+    for event in [
+        Event::Wake,
+        Event::Changed(Hint::Any),
+        Event::Changed(Hint::Key(key("x"))),
+        won(1, nonce(1), 7),
+        unknown(99),
+    ] {
         assert_eq!(a.step(now(10), event), step(vec![], vec![], renewal(0)));
     }
     assert_eq!(a, before);

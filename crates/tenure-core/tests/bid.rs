@@ -6,7 +6,7 @@
 mod common;
 
 use common::*;
-use tenure_core::op::{Event, Expect, Machine};
+use tenure_core::op::{Event, Expect, Hint, Machine};
 use tenure_core::{Beat, Carry, Command, LeaseId, Metadata, Nonce, Notice, Patience, Sighting, Want};
 
 fn release() -> Event<Command> {
@@ -33,7 +33,7 @@ fn early_wake_ups_end_nothing_and_hints_are_looked_into() {
     let mut a = waiting();
     let early = a.step(now(100), Event::Wake);
     assert!(early.requests.is_empty() && early.notices.is_empty() && early.wake_at.is_some(), "{early:?}");
-    let hinted = a.step(now(200), Event::Changed(Some(key("k"))));
+    let hinted = a.step(now(200), Event::Changed(Hint::Key(key("k"))));
     assert_eq!(hinted, step(vec![read(2, "k")], vec![], None));
 }
 
@@ -145,9 +145,9 @@ fn whoever_only_watches_looks_again_soon_after_the_key_became_free() {
     assert!(looks.len() <= 18, "less and less often: {looks:?}");
     // Someone leads and goes: it starts over.
     op += 1;
-    a.step(now(12_100), Event::Changed(None));
+    a.step(now(12_100), Event::Changed(Hint::Any));
     a.step(now(12_100), seen(op, Some(held("b", Nonce(50), Nonce(50), 8, 12_000, 12_000))));
     op += 1;
-    a.step(now(13_000), Event::Changed(None));
+    a.step(now(13_000), Event::Changed(Hint::Any));
     assert!(looks_while_free(&mut a, &mut op, 13_000, 14_000)[0] <= 13_035);
 }

@@ -7,6 +7,7 @@ use crate::invariants::l1::Vacancy;
 use crate::node::{Input, Node, Stage};
 use crate::trace::Story;
 use crate::world::{What, World};
+use tenure_core::op::Hint;
 
 impl World {
     pub(crate) fn schedule_strike(&mut self, kind: usize) {
@@ -79,7 +80,7 @@ impl World {
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
             Fault::SpuriousHint => {
                 let key = self.dice.chance(0.5).then(|| self.keys[0].clone());
-                self.deliver(index, Input::Hint(key));
+                self.deliver(index, Input::Hint(key.map_or(Hint::Any, Hint::Key)));
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 use crate::clock::{NodeClock, True};
 use crate::users::elect::Seat;
 use std::collections::VecDeque;
-use tenure_core::op::{Answer, OpId, Step};
+use tenure_core::op::{Answer, Hint, OpId, Step};
 use tenure_core::{Ask, Command, Fence, Holder, HolderId, Key, LeaseId, Notice, Now, StoreError, Tick, Ttl};
 
 /// What a user knows of one lease.
@@ -84,7 +84,7 @@ pub(crate) enum Input {
     Candidate(usize, u32),
     Answer(OpId, Result<Answer, StoreError>),
     Wake,
-    Hint(Option<Key>),
+    Hint(Hint),
     User(usize, u32),
     Token(Box<tenure_core::Token>),
     Stop,

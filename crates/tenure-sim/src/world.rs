@@ -17,6 +17,7 @@ use crate::scenario::Scenario;
 use crate::trace::Trace;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use tenure_core::op::Hint;
 use tenure_core::{Bugs, Key, LeaseId, Nonces, StoreError, Ttl};
 
 /// What is due.
@@ -247,7 +248,7 @@ impl World {
             What::Hint(index, life, key) => {
                 if self.nodes[usize::from(index)].life == life {
                     let key = self.keys.get(usize::from(key)).cloned();
-                    self.deliver(usize::from(index), Input::Hint(key));
+                    self.deliver(usize::from(index), Input::Hint(key.map_or(Hint::Any, Hint::Key)));
                 }
             }
             What::Effect { node, life, task, turn, key, fence, order } => {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::op::{Expect, Listed, Outcome, Write};
+use tenure_core::op::{Expect, Hint, Listed, Outcome, Write};
 use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Tick, Version};
 use tokio::sync::mpsc;
 
@@ -26,7 +26,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     records: BTreeMap<Key, Entry>,
-    watchers: Vec<(String, mpsc::Sender<Option<Key>>)>,
+    watchers: Vec<(String, mpsc::Sender<Hint>)>,
 }
 
 struct Entry {
@@ -78,8 +78,9 @@ impl State {
         self.records.insert(key.clone(), Entry { record, written: now });
         self.watchers.retain(|(prefix, watcher)| {
             // A full queue already holds a hint that this watcher has not acted on.
+            let hint = || Hint::Written(key.clone(), version);
             !key.as_str().starts_with(prefix.as_str())
-                || !matches!(watcher.try_send(Some(key.clone())), Err(mpsc::error::TrySendError::Closed(_)))
+                || !matches!(watcher.try_send(hint()), Err(mpsc::error::TrySendError::Closed(_)))
         });
         Ok(Outcome::Won { version, fence })
     }

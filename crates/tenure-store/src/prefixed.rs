@@ -2,8 +2,9 @@
 
 use crate::capability::Capabilities;
 use crate::store::{Changes, Store};
-use tenure_core::op::{Listed, Outcome, Write};
+use tenure_core::op::{Hint, Listed, Outcome, Write};
 use tenure_core::{InvalidInput, Key, StoreError, Stored, Version};
+use tokio::sync::mpsc::error::TrySendError;
 
 /// The part of a store whose keys begin with a prefix, which its users don't see.
 ///
@@ -72,12 +73,19 @@ impl<S: Store> Store for PrefixedStore<S> {
         self.store.remove(&self.outer(key)?, version).await
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        // Keys in hints would have to be stripped one by one; "any key" is as good.
         let mut outer = self.store.changed(&format!("{}{prefix}", self.prefix))?;
-        let (sender, inner) = tokio::sync::mpsc::channel(1);
+        let (sender, inner) = tokio::sync::mpsc::channel(64);
+        let cut = self.prefix.len();
         tokio::spawn(async move {
-            while outer.recv().await.is_some() {
-                if matches!(sender.try_send(None), Err(tokio::sync::mpsc::error::TrySendError::Closed(_))) {
+            while let Some(hint) = outer.recv().await {
+                let key = hint.key().and_then(|key| Key::new(key.as_str().get(cut..)?).ok());
+                let hint = match (key, hint) {
+                    (None, _) => Hint::Any,
+                    (Some(key), Hint::Written(_, version)) => Hint::Written(key, version),
+                    (Some(key), _) => Hint::Key(key),
+                };
+                // A full queue already holds a hint that this listener has not acted on.
+                if matches!(sender.try_send(hint), Err(TrySendError::Closed(_))) {
                     break;
                 }
             }

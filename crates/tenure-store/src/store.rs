@@ -2,11 +2,11 @@
 
 use crate::capability::Capabilities;
 use std::future::Future;
-use tenure_core::op::{Listed, Outcome, Write};
+use tenure_core::op::{Hint, Listed, Outcome, Write};
 use tenure_core::{Key, StoreError, Stored, Version};
 
-/// Hints that a key, or (None) any key, may have changed.
-pub type Changes = tokio::sync::mpsc::Receiver<Option<Key>>;
+/// Hints of changes.
+pub type Changes = tokio::sync::mpsc::Receiver<Hint>;
 
 /// A linearizable set of registers with compare-and-set.
 ///
@@ -59,7 +59,9 @@ pub trait Store: Send + Sync + 'static {
     fn remove(&self, key: &Key, version: Version) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Hints of changes to keys that begin with `prefix`, made by any process, from about now on. Above all, of keys that
-    /// become vacant. A hint may be missing, late or wrong; nothing depends on it but speed. It ends when dropped.
+    /// become vacant. A hint may be missing or late, and one that names no version may be wrong: nothing depends on it but
+    /// speed. A version that it names was written before it was sent. A store that tells no ages should name versions where it
+    /// can: then the death of a fleet's worker is noticed as quickly as with ages. It ends when dropped.
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError>;
 }
 

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::op::{Event, Machine, Step};
+use tenure_core::op::{Event, Hint, Machine, Step};
 use tenure_core::{Clock, Tick};
 use tenure_store::AnyStore;
 use tokio::sync::{mpsc, watch};
@@ -59,7 +59,7 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                 Ok(()) = self.listen.changed(), if !hints.is_wanted() => {
                     hints.begin(&self.store, self.clock.held());
                     // What changed while nobody listened has to be looked for once.
-                    Event::Changed(None)
+                    Event::Changed(Hint::Any)
                 }
             };
             let mut commands = VecDeque::new();
@@ -135,7 +135,7 @@ mod tests {
                     step.requests.push(Request { id: self.0, op, timeout, urgent: false });
                 }
                 Event::Answer(..) => step.notices.push("stop".to_owned()),
-                Event::Changed(key) => step.notices.push(format!("changed {key:?}")),
+                Event::Changed(hint) => step.notices.push(format!("changed {hint:?}")),
                 Event::Wake => {}
             }
             step

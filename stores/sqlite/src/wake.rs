@@ -29,10 +29,11 @@ mod linux {
     use std::os::fd::OwnedFd;
     use std::path::Path;
     use std::sync::{Arc, Mutex, PoisonError};
-    use tenure_core::{Key, StoreError};
+    use tenure_core::StoreError;
+    use tenure_core::op::Hint;
     use tokio::sync::mpsc;
 
-    type Subscribers = Arc<Mutex<Vec<mpsc::Sender<Option<Key>>>>>;
+    type Subscribers = Arc<Mutex<Vec<mpsc::Sender<Hint>>>>;
 
     /// A thread that watches the side file for this handle.
     #[derive(Debug)]
@@ -98,7 +99,7 @@ mod linux {
             while reader.next().is_ok() {}
             let mut subscribers = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
             subscribers.retain(|subscriber| {
-                !matches!(subscriber.try_send(None), Err(mpsc::error::TrySendError::Closed(_)))
+                !matches!(subscriber.try_send(Hint::Any), Err(mpsc::error::TrySendError::Closed(_)))
             });
         }
     }

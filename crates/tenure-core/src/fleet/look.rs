@@ -11,7 +11,7 @@ use crate::bugs::Bug;
 use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::key::Key;
-use crate::op::{Answer, Expect, Listed, Op, Outcome, Write};
+use crate::op::{Answer, Expect, Hint, Listed, Op, Outcome, Write};
 use crate::record::{Record, Stored};
 use crate::time::{Now, Tick};
 use crate::vigil::Verdict;
@@ -80,8 +80,14 @@ impl Bump {
 
 impl Worker {
     /// A hint from the store.
-    pub(super) fn hint(&mut self, now: Now, key: Option<&Key>) {
-        match key {
+    pub(super) fn hint(&mut self, now: Now, hint: &Hint) {
+        if let Hint::Written(key, version) = hint
+            && self.peers.contains_key(key)
+        {
+            // What a neighbour's next look shows may have been so since now.
+            self.holder.desk.vigils.heard(now, key, *version, &self.holder.desk.rules);
+        }
+        match hint.key() {
             Some(key) if *key == self.board_key => self.look_now(now),
             Some(key) if self.awaited.contains(key) => self.try_unit(now, key.clone(), None),
             Some(_) => {}
@@ -275,7 +281,7 @@ impl Worker {
     fn raise_alarm(&mut self, now: Now) {
         // One that was raised long ago was a false one, and nobody looks more often for it any more.
         let stands = self.look.alarmed.filter(|since| now.held.since(*since) < self.part(1) * 2);
-        if self.options.push || stands.is_some() || self.look.blind {
+        if self.options.push || stands.is_some() || self.look.blind || self.has_bug(Bug::AlarmNotRaised) {
             return;
         }
         if let Some(board) = &self.board {

@@ -151,9 +151,9 @@ impl Machine for Worker {
                 }
             }
             Event::Answer(op, result) => self.pass_to_holder(now, Event::Answer(op, result)),
-            Event::Changed(key) => {
-                self.pass_to_holder(now, Event::Changed(key.clone()));
-                self.hint(now, key.as_ref());
+            Event::Changed(hint) => {
+                self.pass_to_holder(now, Event::Changed(hint.clone()));
+                self.hint(now, &hint);
             }
             Event::Wake => self.pass_to_holder(now, Event::Wake),
             Event::Command(command) => {

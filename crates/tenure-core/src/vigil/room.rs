@@ -71,6 +71,10 @@ impl<K: Ord + Clone, T> Room<K, T> {
         self.entries.get(key).map(|entry| &entry.value)
     }
 
+    pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut T> {
+        self.entries.get_mut(key).map(|entry| &mut entry.value)
+    }
+
     pub(super) fn forget(&mut self, key: &K) {
         self.entries.remove(key);
     }

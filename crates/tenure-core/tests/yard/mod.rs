@@ -12,7 +12,7 @@ use std::time::Duration;
 use tenure_core::fleet::{
     About, FleetCommand, FleetName, FleetNotice, Options, Summary, UnitSpec, Worker, bump,
 };
-use tenure_core::op::{Answer, Event, Machine, Op, OpId};
+use tenure_core::op::{Answer, Event, Hint, Machine, Op, OpId};
 use tenure_core::{
     Fence, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Now, Record, Rules, StoreError, Tick, Ttl, Wall,
 };
@@ -49,7 +49,7 @@ impl Calls {
 enum Happens {
     Arrives(usize, OpId, Op),
     Returns(usize, OpId, Result<Answer, StoreError>),
-    Hint(usize, Option<Key>),
+    Hint(usize, Hint),
     Wakes(usize),
     BodyEnds(usize, LeaseId),
 }
@@ -263,7 +263,7 @@ impl Yard {
     /// The store says to all that something has changed, and not what.
     pub fn hint_vaguely(&mut self) {
         for index in 0..self.posts.len() {
-            self.at(self.t.after(WAY), Happens::Hint(index, None));
+            self.at(self.t.after(WAY), Happens::Hint(index, Hint::Any));
         }
     }
 
@@ -313,7 +313,7 @@ impl Yard {
                 self.step(index, Event::Answer(id, result));
                 self.end_turn(index, id);
             }
-            Happens::Hint(index, key) => self.step(index, Event::Changed(key)),
+            Happens::Hint(index, hint) => self.step(index, Event::Changed(hint)),
             Happens::Wakes(index) if self.posts[index].wakes_at <= self.t => {
                 self.posts[index].wakes_at = Tick::NEVER;
                 self.step(index, Event::Wake);

@@ -3,7 +3,7 @@
 use super::{Happens, WAY, Yard};
 use std::ops::Bound;
 use std::time::Duration;
-use tenure_core::op::{Answer, Expect, Listed, Op, Outcome, Write};
+use tenure_core::op::{Answer, Expect, Hint, Listed, Op, Outcome, Write};
 use tenure_core::{HolderId, Key, StoreError, Stored};
 
 impl Yard {
@@ -78,7 +78,7 @@ impl Yard {
         self.records.insert(key.clone(), (record, self.t));
         if self.store.push {
             for index in 0..self.posts.len() {
-                self.at(self.t.after(WAY), Happens::Hint(index, Some(key.clone())));
+                self.at(self.t.after(WAY), Happens::Hint(index, Hint::Key(key.clone())));
             }
         }
         outcome

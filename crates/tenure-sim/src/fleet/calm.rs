@@ -6,6 +6,7 @@ use super::scenario::Deed;
 use super::world::{Idle, What, World};
 use crate::clock::{MILLI, True};
 use crate::invariants::Rule;
+use crate::registers::StoreSpec;
 use crate::trace::Story;
 use std::collections::BTreeMap;
 use tenure_core::fleet::Status;
@@ -14,7 +15,9 @@ use tenure_core::{HolderId, Key, Ttl};
 impl World {
     /// Everything works from now on; only what is under way already may still arrive late.
     pub(super) fn heal(&mut self) {
-        self.trace.tell(self.t, || Story::Fault(None, "everything is healed".to_owned()));
+        let StoreSpec { age, push } = self.spec;
+        let text = format!("everything is healed (the store tells ages: {age}; pushes: {push})");
+        self.trace.tell(self.t, || Story::Fault(None, text));
         (self.store_down, self.throttled) = (false, false);
         self.mend();
         for index in 0..self.posts.len() {
@@ -72,8 +75,8 @@ impl World {
 
     /// L1's bound, for what a worker with this ttl had.
     pub(super) fn death_bound(&self, ttl: Ttl) -> True {
-        let agree = self.scenario.wall_off_ms <= 100;
-        self.bound_of(ttl, if self.spec.age && agree { 1150 } else { 1400 })
+        let attested = self.spec.age && self.scenario.wall_off_ms <= 100;
+        self.bound_of(ttl, if attested || self.spec.push { 1150 } else { 1400 })
     }
 
     /// Nobody works on `unit` any more; as a worker with this ttl has died, if one has: then it is by that ttl, whatever those of
@@ -125,6 +128,7 @@ impl World {
         }
         match deed {
             Deed::Death => self.kill(index),
+            Deed::FreshDeath => self.posts[index].doomed = true,
             Deed::ZoneDeath => self.lose_zone(index),
             Deed::Leave => self.deliver(index, Input::Leave),
             Deed::Churn => self.change_units(),
@@ -135,8 +139,21 @@ impl World {
             Deed::Vanish => self.vanish(index),
         }
         if matches!(deed, Deed::Death | Deed::ZoneDeath | Deed::Row) {
-            let bound = self.bound(1400) + self.plan_bound();
-            self.settled_by = self.settled_by.max(self.t + bound);
+            self.deaths_settle();
+        }
+    }
+
+    /// Somebody has died: that takes so long to settle.
+    fn deaths_settle(&mut self) {
+        let bound = self.bound(1400) + self.plan_bound();
+        self.settled_by = self.settled_by.max(self.t + bound);
+    }
+
+    /// A session was renewed. If its worker is to die of that, it does.
+    pub(super) fn renewed(&mut self, index: usize) {
+        if std::mem::take(&mut self.posts[index].doomed) && self.healed.is_some() {
+            self.kill(index);
+            self.deaths_settle();
         }
     }
 

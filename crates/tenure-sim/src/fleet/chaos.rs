@@ -6,6 +6,7 @@ use super::world::{What, World};
 use crate::clock::{MILLI, Pace, SECOND, True};
 use crate::fault::Fault;
 use crate::trace::Story;
+use tenure_core::op::Hint;
 
 impl World {
     pub(super) fn schedule_strike(&mut self, kind: usize) {
@@ -58,7 +59,7 @@ impl World {
             Fault::SpuriousHint => {
                 let some = self.dice.index(self.units.len());
                 let key = self.units.keys().nth(some).cloned().filter(|_| self.dice.chance(0.7));
-                self.deliver(index, Input::Hint(key));
+                self.deliver(index, Input::Hint(key.map_or(Hint::Any, Hint::Key)));
             }
             _ => {}
         }

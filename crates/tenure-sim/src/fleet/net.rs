@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::invariants::Rule;
 use crate::registers::Landed;
 use crate::trace::{Story, describe};
-use tenure_core::op::{Answer, Op, OpId, Request};
+use tenure_core::op::{Answer, Hint, Op, OpId, Request};
 use tenure_core::{HolderId, Key, Now, StoreError, Tick};
 
 /// A request on its way.
@@ -28,7 +28,7 @@ pub(crate) struct Envelope {
 pub(crate) enum Parcel {
     Request(Box<Envelope>),
     Reply(usize, u32, OpId, Box<Result<Answer, StoreError>>),
-    Hint(usize, u32, Key),
+    Hint(usize, u32, Hint),
 }
 
 impl World {
@@ -51,7 +51,7 @@ impl World {
             Some(Parcel::Reply(post, life, id, result)) => {
                 self.deliver_to_life(post, life, Input::Answer(id, *result));
             }
-            Some(Parcel::Hint(post, life, key)) => self.deliver_to_life(post, life, Input::Hint(Some(key))),
+            Some(Parcel::Hint(post, life, hint)) => self.deliver_to_life(post, life, Input::Hint(hint)),
             None => {}
         }
     }
@@ -169,20 +169,25 @@ impl World {
             self.haunted |= self.has_ghost();
         }
         self.hint(key);
+        if is_own {
+            self.renewed(envelope.post);
+        }
     }
 
-    /// Tells all workers that a key has changed.
+    /// Tells all workers that a key has changed, and into which version.
     pub(crate) fn hint(&mut self, key: &Key) {
         if !self.spec.push {
             return;
         }
+        let version = self.store.get(key).map(|record| record.version());
+        let hint = || version.map_or(Hint::Key(key.clone()), |version| Hint::Written(key.clone(), version));
         for index in 0..self.posts.len() {
             let post = &self.posts[index];
             let (life, up) = (post.life, post.machine.is_some());
             let passes = up && post.answers_pass && !self.store_down;
             if passes && !self.befalls(Fault::HintLost) {
                 let delay = self.dice.between(MILLI / 10, MILLI);
-                self.post_parcel(self.t + delay, Parcel::Hint(index, life, key.clone()));
+                self.post_parcel(self.t + delay, Parcel::Hint(index, life, hint()));
             }
         }
     }

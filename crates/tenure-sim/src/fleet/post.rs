@@ -3,7 +3,7 @@
 use crate::clock::{NodeClock, True};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure_core::fleet::{FleetNotice, RequestId, Worker};
-use tenure_core::op::{Answer, OpId, Step};
+use tenure_core::op::{Answer, Hint, OpId, Step};
 use tenure_core::{Fence, HolderId, Key, LeaseId, Now, StoreError, Tick, Ttl};
 
 /// How far the body of a unit is, as the user knows.
@@ -51,7 +51,7 @@ impl Work {
 pub(crate) enum Input {
     Answer(OpId, Result<Answer, StoreError>),
     Wake,
-    Hint(Option<Key>),
+    Hint(Hint),
     /// A body's turn.
     Turn(LeaseId, u32),
     /// A body has ended, or is known not to.
@@ -99,6 +99,8 @@ pub(crate) struct Post {
     pub(crate) link_turn: u32,
     pub(crate) leaving: bool,
     pub(crate) stopping: bool,
+    /// It dies with its next renewal.
+    pub(crate) doomed: bool,
     /// Requests that were sent while all was settled.
     pub(crate) settled_reads: u64,
     /// All leases that users were told of.

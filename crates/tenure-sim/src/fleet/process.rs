@@ -44,6 +44,7 @@ impl World {
             link_turn: 0,
             leaving: false,
             stopping: false,
+            doomed: false,
             settled_reads: 0,
             known: Default::default(),
         }
@@ -91,7 +92,7 @@ impl World {
         post.session = session;
         post.wake_at = None;
         post.scheduled = True::MAX;
-        (post.leaving, post.stopping) = (false, false);
+        (post.leaving, post.stopping, post.doomed) = (false, false, false);
         self.disturb_by_plan();
         self.command(index, FleetCommand::Join);
     }
@@ -165,7 +166,7 @@ impl World {
         match input {
             Input::Answer(op, result) => self.step(index, Event::Answer(op, result)),
             Input::Wake => self.step(index, Event::Wake),
-            Input::Hint(key) => self.step(index, Event::Changed(key)),
+            Input::Hint(hint) => self.step(index, Event::Changed(hint)),
             Input::Turn(lease, turn) => self.turn(index, lease, turn),
             Input::Ends(lease) => self.ends(index, lease),
             Input::Leave => self.leave(index),

@@ -26,6 +26,8 @@ pub(crate) struct Bodies {
 pub(crate) enum Deed {
     /// One worker dies.
     Death,
+    /// One dies when it has just renewed its session: nothing is noticed later than that.
+    FreshDeath,
     /// A third of all dies at once.
     ZoneDeath,
     /// One leaves in good order, and another takes its place.
@@ -149,6 +151,19 @@ const USUAL: Scenario = Scenario {
     excused: &[],
 };
 
+const PROMPT: Scenario = Scenario {
+    rate: 1000,
+    wall_off_ms: 20,
+    mail: false,
+    bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+    faults: &[(Fault::Crash, 6.0), (Fault::Pause, 6.0)],
+    deeds: &[Deed::FreshDeath],
+    chaos: 3,
+    calm: 100,
+    rounds: 1,
+    ..USUAL
+};
+
 pub(crate) const ALL: &[Scenario] = &[
     USUAL,
     Scenario {
@@ -268,6 +283,18 @@ pub(crate) const ALL: &[Scenario] = &[
         wall_off_ms: 20,
         deeds: &[Deed::Death, Deed::ZoneDeath, Deed::Leave, Deed::Churn, Deed::Hiccup],
         ..USUAL
+    },
+    Scenario {
+        name: "fleet-prompt",
+        about: "workers die when they have just renewed, and clocks are so close that L1's bound is the bare one",
+        store: Some(StoreSpec { age: true, push: false }),
+        ..PROMPT
+    },
+    Scenario {
+        name: "fleet-prompt-push",
+        about: "the same where the store tells no ages, and which versions were written",
+        store: Some(StoreSpec { age: false, push: true }),
+        ..PROMPT
     },
     Scenario {
         name: "fleet-rows",

@@ -145,7 +145,7 @@ impl World {
         match input {
             Input::Answer(op, result) => self.step(index, Event::Answer(op, result)),
             Input::Wake => self.step(index, Event::Wake),
-            Input::Hint(key) => self.step(index, Event::Changed(key)),
+            Input::Hint(hint) => self.step(index, Event::Changed(hint)),
             Input::User(task, turn) => self.user(index, task, turn),
             Input::Token(token) => self.token_came(index, *token),
             Input::Stop => self.stop_process(index),

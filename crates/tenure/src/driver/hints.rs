@@ -2,7 +2,8 @@
 
 use super::sleep_until;
 use std::time::Duration;
-use tenure_core::{Clock, ErrorKind, Key, StoreError, Tick};
+use tenure_core::op::Hint;
+use tenure_core::{Clock, ErrorKind, StoreError, Tick};
 use tenure_store::{AnyStore, Changes, Store};
 
 pub(super) struct Hints {
@@ -33,8 +34,8 @@ impl Hints {
         }
     }
 
-    /// The next key that may have changed; none if it may be any. Nothing is lost when the future is dropped.
-    pub(super) async fn next(&mut self, store: &AnyStore, clock: &dyn Clock) -> Option<Key> {
+    /// The next hint. Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self, store: &AnyStore, clock: &dyn Clock) -> Hint {
         loop {
             if let Some(stream) = &mut self.stream {
                 if let Some(hint) = stream.recv().await {
@@ -46,7 +47,7 @@ impl Hints {
                 sleep_until(clock, self.retry_at).await;
                 self.begin(store, clock.held());
                 if self.stream.is_some() {
-                    return None;
+                    return Hint::Any;
                 }
             }
         }
