@@ -79,7 +79,8 @@ mod counting {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use tenure::{
-        Capabilities, Expect, Key, Listed, MemoryStore, Outcome, Store, StoreError, Stored, Version, Write,
+        Capabilities, Expect, Freshness, Key, Listed, MemoryStore, Outcome, Store, StoreError, Stored,
+        Version, Write,
     };
 
     #[derive(Clone)]
@@ -118,8 +119,8 @@ mod counting {
         async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
             self.store.write_many(writes).await
         }
-        async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
-            self.store.read_many(keys).await
+        async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+            self.store.read_many(keys, freshness).await
         }
         async fn list(
             &self,

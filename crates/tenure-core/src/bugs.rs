@@ -65,6 +65,7 @@ pub enum Bug {
     DeadNeighbourIgnored,
     DeathNotTold,
     AlarmNotRaised,
+    StaleLookTrusted,
     HintedVersionIgnored,
     AwaitedForgotten,
     DeletedTaken,
@@ -141,6 +142,7 @@ impl Bug {
         Bug::DeadNeighbourIgnored,
         Bug::DeathNotTold,
         Bug::AlarmNotRaised,
+        Bug::StaleLookTrusted,
         Bug::HintedVersionIgnored,
         Bug::AwaitedForgotten,
         Bug::DeletedTaken,
@@ -167,6 +169,7 @@ impl Bug {
         Bug::DeadNeighbourIgnored,
         Bug::DeathNotTold,
         Bug::AlarmNotRaised,
+        Bug::StaleLookTrusted,
         Bug::HintedVersionIgnored,
         Bug::AwaitedForgotten,
         Bug::DeletedTaken,
@@ -256,6 +259,7 @@ impl Bug {
                 "the session of a dead worker is fenced, and the others are not told to look"
             }
             Bug::AlarmNotRaised => "nobody is told that a worker is overdue",
+            Bug::StaleLookTrusted => "what a look shows that may be old is acted on at once",
             Bug::HintedVersionIgnored => "a version that the store has told of is not counted from then",
             Bug::AwaitedForgotten => {
                 "nobody waits for units that another still has, nor looks whether they came"

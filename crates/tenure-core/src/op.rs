@@ -44,13 +44,23 @@ pub enum Outcome {
     Lost(Option<Stored>),
 }
 
+/// Which state of a record a read has to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Freshness {
+    /// The latest.
+    Latest,
+    /// The latest, or one that it had not long ago, whichever costs the store less: from a replica, say, that lags by some
+    /// milliseconds. For those who act on a change only after they have read the latest.
+    Recent,
+}
+
 /// An operation on a store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
     /// Read one record.
     Read(Key),
     /// Read several records in one request. Which of them are missing shows by their absence from the answer.
-    ReadMany(Vec<Key>),
+    ReadMany(Vec<Key>, Freshness),
     /// Read a page of the records whose keys begin with a prefix: up to `limit`, in the order of their keys, those after
     /// `after` only. Fewer than `limit` mean the end.
     List {

@@ -132,7 +132,9 @@ impl Vigils {
         if !same && !bugs.has(Bug::VigilNotRestarted) {
             // It was written before the store told of it, and nothing was written since.
             let heard = vigil.heard.filter(|(version, _)| *version == stored.version);
-            *vigil = Vigil { since: heard.map_or(now_waited, |(_, at)| at), ..fresh() };
+            let since = heard.map_or(now_waited, |(_, at)| at);
+            // What the store told of may be newer than what this read shows.
+            *vigil = Vigil { since, heard: vigil.heard, ..fresh() };
         }
         vigil.since
     }
@@ -287,9 +289,10 @@ mod tests {
         assert_eq!(judge(&mut vigils, at(2), &stored(1, 0, None), &rules), live(12), "nobody watched");
         vigils.heard(at(5), &key, Version(2), &rules);
         assert_eq!(judge(&mut vigils, at(8), &stored(2, 0, None), &rules), live(15));
-        vigils.heard(at(11), &key, Version(3), &rules);
-        assert_eq!(judge(&mut vigils, at(14), &stored(4, 0, None), &rules), live(24), "another version");
-        assert_eq!(judge(&mut vigils, at(24), &stored(4, 0, None), &rules), Verdict::Silent);
+        vigils.heard(at(11), &key, Version(4), &rules);
+        assert_eq!(judge(&mut vigils, at(14), &stored(3, 0, None), &rules), live(24), "an older one");
+        assert_eq!(judge(&mut vigils, at(16), &stored(4, 0, None), &rules), live(21), "the one it told of");
+        assert_eq!(judge(&mut vigils, at(21), &stored(4, 0, None), &rules), Verdict::Silent);
     }
 
     #[test]

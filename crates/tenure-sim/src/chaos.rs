@@ -5,6 +5,7 @@ use crate::deed::Deed;
 use crate::fault::Fault;
 use crate::invariants::l1::Vacancy;
 use crate::node::{Input, Node, Stage};
+use crate::registers::Ages;
 use crate::trace::Story;
 use crate::world::{What, World};
 use tenure_core::op::Hint;
@@ -218,7 +219,7 @@ impl World {
                 continue;
             }
             let Some(waiter) = self.eager_waiter(key, Some(index)) else { continue };
-            let quick = (self.spec.age && agree) || (self.spec.push && !rides);
+            let quick = (self.spec.ages == Ages::Fine && agree) || (self.spec.push && !rides);
             let bound = self.per_mille(if quick { 1150 } else { 1400 }) + self.slowness();
             self.checks.takeovers.cancel(key);
             self.checks.takeovers.begin(key, Vacancy { since: self.t, bound, by_death: true, waiter });

@@ -33,5 +33,5 @@ pub use args::{Asked, USAGE, parse};
 pub use deed::Deed;
 pub use fault::{Fault, Faults};
 pub use invariants::{Rule, Violation};
-pub use registers::StoreSpec;
+pub use registers::{Ages, StoreSpec};
 pub use run::{Failure, Options, Report, run, scenarios};

@@ -95,7 +95,7 @@ impl Parcels {
 fn key_of(op: &Op) -> Option<&Key> {
     match op {
         Op::Read(key) => Some(key),
-        Op::ReadMany(_) | Op::List { .. } => None,
+        Op::ReadMany(..) | Op::List { .. } => None,
         Op::Write(write) => Some(&write.key),
     }
 }
@@ -137,7 +137,7 @@ impl World {
         let passes = node.requests_pass;
         let token = match &op {
             Op::Write(write) => node.uses_token(&write.key, write.record.fence),
-            Op::Read(_) | Op::ReadMany(_) | Op::List { .. } => false,
+            Op::Read(_) | Op::ReadMany(..) | Op::List { .. } => false,
         };
         let mut envelope = Envelope {
             node: index,
@@ -196,7 +196,7 @@ impl World {
     /// Nothing will have come by then: the driver says so itself.
     fn give_up(&mut self, envelope: &Envelope, t: True) {
         let error = match envelope.op {
-            Op::Read(_) | Op::ReadMany(_) | Op::List { .. } => self.errors.unavailable.clone(),
+            Op::Read(_) | Op::ReadMany(..) | Op::List { .. } => self.errors.unavailable.clone(),
             Op::Write(_) => self.errors.unknown.clone(),
         };
         self.post_reply(t, envelope, claim_of(&envelope.op), Err(error));

@@ -2,19 +2,44 @@
 //! it, a failover that breaks it by losing the last writes.
 
 use crate::clock::{MILLI, True};
+use crate::dice::Dice;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
-use tenure_core::op::{Answer, Expect, Listed, Op, Outcome, Write};
+use tenure_core::op::{Answer, Expect, Freshness, Listed, Op, Outcome, Write};
 use tenure_core::{Key, Record, StoreError, Stored};
 
 /// What a world's store can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreSpec {
-    /// Whether it tells records' ages.
-    pub age: bool,
+    /// Whether it tells records' ages, and how well.
+    pub ages: Ages,
     /// Whether it hints at changes.
     pub push: bool,
+    /// Whether reads of a recent state lag behind.
+    pub lags: bool,
+}
+
+/// How well a store tells the age of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ages {
+    /// Not at all.
+    Untold,
+    /// They fall short of the truth by up to 2.3 s, as where clocks are read to the second.
+    Coarse,
+    /// To the millisecond.
+    Fine,
+}
+
+impl Ages {
+    /// Two thirds tell them, half of these well.
+    pub(crate) fn any(dice: &mut Dice) -> Ages {
+        match dice.below(3) {
+            0 => Ages::Untold,
+            1 => Ages::Coarse,
+            _ => Ages::Fine,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -38,6 +63,8 @@ pub(crate) struct Registers {
     entries: BTreeMap<Key, Entry>,
     /// Records that can't be read for now.
     damaged: BTreeSet<Key>,
+    /// What stood in a record's place before, and until when, if reads may lag.
+    shadows: BTreeMap<Key, (True, Option<Entry>)>,
     /// How far the store's clock is ahead of where it began, by jumps.
     clock_offset: i64,
     /// Writes of the last moments, if a failover may lose them.
@@ -51,6 +78,9 @@ pub(crate) struct Landed {
     pub(crate) after: Record,
 }
 
+/// By how much a coarse age falls short at the most.
+const MOST_SHORT_MS: u64 = 2300;
+
 /// A failover loses at most the writes of this long.
 const LAG: True = 400 * MILLI;
 
@@ -60,6 +90,7 @@ impl Registers {
             spec,
             entries: BTreeMap::new(),
             damaged: BTreeSet::new(),
+            shadows: BTreeMap::new(),
             clock_offset: 1 << 40,
             journal: may_fail_over.then(VecDeque::new),
         }
@@ -75,10 +106,18 @@ impl Registers {
 
     fn stored(&self, entry: &Entry, t: True) -> Stored {
         let age_ms = self.clock(t).saturating_sub(entry.written) / MILLI;
+        let age = match self.spec.ages {
+            Ages::Untold => None,
+            // As good as random, and the same in each run.
+            Ages::Coarse => {
+                Some(age_ms.saturating_sub((entry.record.nonce.0 as u64 ^ t / MILLI) % MOST_SHORT_MS))
+            }
+            Ages::Fine => Some(age_ms),
+        };
         Stored {
             record: entry.record.clone(),
             version: entry.record.version(),
-            age: self.spec.age.then(|| Duration::from_millis(age_ms)),
+            age: age.map(Duration::from_millis),
         }
     }
 
@@ -106,8 +145,26 @@ impl Registers {
         self.entries.get(key).map(|entry| self.stored(entry, t))
     }
 
+    /// What a read shows that lags by `lag`: the latest, or what stood there before if that was so a moment ago.
+    fn recent(&self, key: &Key, t: True, lag: True) -> Option<&Entry> {
+        match self.shadows.get(key) {
+            Some((until, before)) if until + lag > t => before.as_ref(),
+            _ => self.entries.get(key),
+        }
+    }
+
     /// Performs one operation at this instant.
     pub(crate) fn perform(&mut self, t: True, op: Op) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
+        self.perform_lagging(t, op, 0)
+    }
+
+    /// The same, where reads of a recent state lag by `lag`.
+    pub(crate) fn perform_lagging(
+        &mut self,
+        t: True,
+        op: Op,
+        lag: True,
+    ) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
         match op {
             Op::Read(key) if self.damaged.contains(&key) => (Err(unreadable()), None),
             Op::Write(write) if self.damaged.contains(&write.key) => (Err(unreadable()), None),
@@ -115,9 +172,10 @@ impl Registers {
                 let current = self.entries.get(&key).map(|entry| self.stored(entry, t));
                 (Ok(Answer::Read(current)), None)
             }
-            Op::ReadMany(keys) => {
+            Op::ReadMany(keys, freshness) => {
+                let lag = if freshness == Freshness::Recent { lag } else { 0 };
                 let found = keys.into_iter().filter_map(|key| {
-                    let stored = self.listed(&key, self.entries.get(&key)?, t);
+                    let stored = self.listed(&key, self.recent(&key, t, lag)?, t);
                     Some(Listed { key, stored })
                 });
                 (Ok(Answer::Listed(found.collect())), None)
@@ -168,6 +226,9 @@ impl Registers {
             Some(record) => self.entries.insert(key.clone(), Entry { record, written }),
             None => self.entries.remove(&key),
         };
+        if self.spec.lags {
+            self.shadows.insert(key.clone(), (t, before.clone()));
+        }
         if let Some(journal) = &mut self.journal {
             while journal.front().is_some_and(|undo| undo.at + LAG < t) {
                 journal.pop_front();

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::invariants::Rule;
-use crate::registers::StoreSpec;
+use crate::registers::{Ages, StoreSpec};
 
 mod elections;
 mod peers;
@@ -223,7 +223,7 @@ fn own() -> Vec<Scenario> {
             name: "store-clock",
             about: "the store's clock jumps by up to an hour; wall clocks are right",
             source: "shared/FAULTS.md row 7",
-            store: Some(StoreSpec { age: true, push: false }),
+            store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
             wall_off_ms: 0,
             faults: &[
                 (Fault::StoreClock, 40.0),
@@ -239,7 +239,7 @@ fn own() -> Vec<Scenario> {
             name: "wall",
             about: "wall clocks jump by an hour and by ten years; the store tells ages",
             source: "shared/FAULTS.md row 6",
-            store: Some(StoreSpec { age: true, push: false }),
+            store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
             users: Users { gc: 0, ..USERS },
             faults: &[
                 (Fault::WallJump, 30.0),

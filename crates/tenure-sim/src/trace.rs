@@ -109,7 +109,7 @@ impl Trace {
 pub(crate) fn describe(op: &Op) -> String {
     let write = match op {
         Op::Read(key) => return format!("read {key}"),
-        Op::ReadMany(keys) => return format!("read {} records", keys.len()),
+        Op::ReadMany(keys, _) => return format!("read {} records", keys.len()),
         Op::List { prefix, .. } => return format!("list {prefix}*"),
         Op::Write(write) => write,
     };

@@ -12,7 +12,7 @@ use crate::invariants::s6::Lapse;
 use crate::invariants::{Invariants, Rule};
 use crate::net::{Parcel, Parcels};
 use crate::node::{Input, Node};
-use crate::registers::{Registers, StoreSpec};
+use crate::registers::{Ages, Registers, StoreSpec};
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 use std::cmp::Reverse;
@@ -143,7 +143,7 @@ impl World {
     pub(crate) fn new(scenario: Scenario, setup: Setup) -> World {
         let mut dice = Dice::new(setup.seed);
         let ttl = Ttl::clamped(scenario.ttl_ms);
-        let any = StoreSpec { age: dice.chance(0.5), push: dice.chance(0.5) };
+        let any = StoreSpec { ages: Ages::any(&mut dice), push: dice.chance(0.5), lags: false };
         let spec = scenario.store.unwrap_or(any);
         let nodes = if setup.nodes == 0 { scenario.nodes } else { setup.nodes.min(scenario.nodes) };
         let may_fail_over = scenario.faults.iter().any(|(fault, _)| *fault == Fault::Failover);

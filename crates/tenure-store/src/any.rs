@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use tenure_core::op::{Listed, Outcome, Write};
+use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Key, StoreError, Stored, Version};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -33,7 +33,7 @@ trait Erased: Send + Sync {
     fn capabilities(&self) -> Capabilities;
     fn id(&self) -> String;
     fn read<'a>(&'a self, key: &'a Key) -> Boxed<'a, Option<Stored>>;
-    fn read_many<'a>(&'a self, keys: &'a [Key]) -> Boxed<'a, Vec<Listed>>;
+    fn read_many<'a>(&'a self, keys: &'a [Key], freshness: Freshness) -> Boxed<'a, Vec<Listed>>;
     fn write(&self, write: Write) -> Boxed<'_, Outcome>;
     fn write_many(&self, writes: Vec<Write>) -> Boxed<'_, Vec<Outcome>>;
     fn list<'a>(&'a self, prefix: &'a str, after: Option<&'a Key>, limit: usize) -> Boxed<'a, Vec<Listed>>;
@@ -51,8 +51,8 @@ impl<S: Store> Erased for S {
     fn read<'a>(&'a self, key: &'a Key) -> Boxed<'a, Option<Stored>> {
         Box::pin(Store::read(self, key))
     }
-    fn read_many<'a>(&'a self, keys: &'a [Key]) -> Boxed<'a, Vec<Listed>> {
-        Box::pin(Store::read_many(self, keys))
+    fn read_many<'a>(&'a self, keys: &'a [Key], freshness: Freshness) -> Boxed<'a, Vec<Listed>> {
+        Box::pin(Store::read_many(self, keys, freshness))
     }
     fn write(&self, write: Write) -> Boxed<'_, Outcome> {
         Box::pin(Store::write(self, write))
@@ -81,8 +81,8 @@ impl Store for AnyStore {
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.0.read(key).await
     }
-    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
-        self.0.read_many(keys).await
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        self.0.read_many(keys, freshness).await
     }
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         self.0.write(write).await

@@ -4,7 +4,7 @@ use crate::capability::Capabilities;
 use crate::store::{Changes, Store};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use tenure_core::op::{Listed, Outcome, Write};
+use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Key, StoreError, Stored, Version};
 
 /// What happens to a call.
@@ -88,8 +88,8 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.meet(false, self.store.read(key)).await
     }
-    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
-        self.meet(false, self.store.read_many(keys)).await
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        self.meet(false, self.store.read_many(keys, freshness)).await
     }
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         self.meet(true, self.store.write(write)).await

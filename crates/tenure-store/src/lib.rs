@@ -21,7 +21,7 @@ pub use memory::MemoryStore;
 pub use metered::{Counts, MeteredStore};
 pub use prefixed::PrefixedStore;
 pub use store::{Changes, Store, StoreExt};
-pub use tenure_core::op::{Expect, Hint, Listed, Outcome, Write};
+pub use tenure_core::op::{Expect, Freshness, Hint, Listed, Outcome, Write};
 pub use tenure_core::{
     ErrorKind, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Record, Ride, StoreError, Stored, Tenure,
     Ttl, Version, Wall,

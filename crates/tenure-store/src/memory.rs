@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::op::{Expect, Hint, Listed, Outcome, Write};
+use tenure_core::op::{Expect, Freshness, Hint, Listed, Outcome, Write};
 use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Tick, Version};
 use tokio::sync::mpsc;
 
@@ -100,7 +100,7 @@ impl Store for MemoryStore {
         Ok(self.lock().records.get(key).map(|entry| entry.stored(now)))
     }
 
-    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+    async fn read_many(&self, keys: &[Key], _freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
         let now = self.inner.clock.now().held;
         let state = self.lock();
         let found = keys.iter().filter_map(|key| state.records.get_key_value(key));

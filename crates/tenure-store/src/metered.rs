@@ -4,7 +4,7 @@ use crate::capability::Capabilities;
 use crate::store::{Changes, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tenure_core::op::{Listed, Outcome, Write};
+use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Key, StoreError, Stored, Version};
 
 /// How many calls were made so far.
@@ -87,9 +87,9 @@ impl<S: Store> Store for MeteredStore<S> {
         self.meters.reads.fetch_add(1, Ordering::SeqCst);
         self.store.read(key).await
     }
-    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
         self.meters.reads.fetch_add(1, Ordering::SeqCst);
-        self.store.read_many(keys).await
+        self.store.read_many(keys, freshness).await
     }
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         self.meters.writes.fetch_add(1, Ordering::SeqCst);

@@ -2,7 +2,7 @@
 
 use crate::capability::Capabilities;
 use crate::store::{Changes, Store};
-use tenure_core::op::{Hint, Listed, Outcome, Write};
+use tenure_core::op::{Freshness, Hint, Listed, Outcome, Write};
 use tenure_core::{InvalidInput, Key, StoreError, Stored, Version};
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -52,9 +52,9 @@ impl<S: Store> Store for PrefixedStore<S> {
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.store.read(&self.outer(key)?).await
     }
-    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
         let outer = keys.iter().map(|key| self.outer(key)).collect::<Result<Vec<_>, _>>()?;
-        self.inner(self.store.read_many(&outer).await?)
+        self.inner(self.store.read_many(&outer, freshness).await?)
     }
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         self.store.write(Write { key: self.outer(&write.key)?, ..write }).await

@@ -2,7 +2,7 @@
 
 use crate::capability::Capabilities;
 use std::future::Future;
-use tenure_core::op::{Hint, Listed, Outcome, Write};
+use tenure_core::op::{Freshness, Hint, Listed, Outcome, Write};
 use tenure_core::{Key, StoreError, Stored, Version};
 
 /// Hints of changes.
@@ -34,9 +34,14 @@ pub trait Store: Send + Sync + 'static {
     /// Reads one record.
     fn read(&self, key: &Key) -> impl Future<Output = Result<Option<Stored>, StoreError>> + Send;
 
-    /// Reads several records in one request, each as by [`Self::read`] but without any common instant. Those that don't
-    /// exist are left out; one that can't be read comes with the reason. Their order is free.
-    fn read_many(&self, keys: &[Key]) -> impl Future<Output = Result<Vec<Listed>, StoreError>> + Send;
+    /// Reads several records in one request, each as by [`Self::read`] but without any common instant; with
+    /// [`Freshness::Recent`], each may be as it was a moment before instead. Those that don't exist are left out; one that can't
+    /// be read comes with the reason. Their order is free.
+    fn read_many(
+        &self,
+        keys: &[Key],
+        freshness: Freshness,
+    ) -> impl Future<Output = Result<Vec<Listed>, StoreError>> + Send;
 
     /// Writes one record on a condition.
     fn write(&self, write: Write) -> impl Future<Output = Result<Outcome, StoreError>> + Send;

@@ -73,6 +73,7 @@ macro_rules! for_each_check {
             listing::keys_come_in_byte_order,
             listing::pages_are_complete_and_do_not_overlap,
             listing::several_are_read_at_once,
+            listing::a_recent_state_was_written_and_becomes_the_latest,
             listing::a_prefix_is_taken_literally,
             listing::a_listing_begins_after_the_key_that_is_named,
             listing::listed_records_are_those_that_are_read,

@@ -115,7 +115,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use tenure_core::op::{Op, OpId, Request};
     use tenure_core::{Key, Now, StoreError, Stored, Version};
-    use tenure_store::{Capabilities, Changes, Listed, MemoryStore, Outcome, Store, Write};
+    use tenure_store::{Capabilities, Changes, Freshness, Listed, MemoryStore, Outcome, Store, Write};
 
     type Log = Arc<Mutex<Vec<String>>>;
 
@@ -174,8 +174,8 @@ mod tests {
             self.log.lock().unwrap().push(format!("read {key}"));
             self.store.read(key).await
         }
-        async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
-            self.store.read_many(keys).await
+        async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+            self.store.read_many(keys, freshness).await
         }
         async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
             self.store.write(write).await

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Worker};
 use tenure::{AnyStore, HolderId, Key, MemoryStore, StoreError};
 use tenure_core::{Stored, Version};
-use tenure_store::{Capabilities, Changes, Listed, Outcome, Store, Write};
+use tenure_store::{Capabilities, Changes, Freshness, Listed, Outcome, Store, Write};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -106,9 +106,9 @@ impl Store for Engine {
         let (store, key) = (self.store.clone(), key.clone());
         self.serve(ONE, async move { store.read(&key).await }).await
     }
-    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
         let (store, keys) = (self.store.clone(), keys.to_vec());
-        self.serve(ONE, async move { store.read_many(&keys).await }).await
+        self.serve(ONE, async move { store.read_many(&keys, freshness).await }).await
     }
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
         self.writes.fetch_add(1, Ordering::SeqCst);

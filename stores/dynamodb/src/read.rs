@@ -1,5 +1,5 @@
-//! Reads: of one record, of several, of a listing. All of them strongly consistent: a stale read would only be a wasted
-//! attempt, but it would also date a silence wrongly.
+//! Reads: of one record, of several, of a listing. All of them strongly consistent, as a stale one would be a wasted attempt;
+//! but for those that ask for nothing else than a recent state, which cost half.
 
 use crate::error::{Call, failed};
 use crate::item::{self, Item, KEY, NAMESPACE};
@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_core::{Key, StoreError, Stored};
-use tenure_store::Listed;
+use tenure_store::{Freshness, Listed};
 
 /// The most keys that one BatchGetItem takes.
 const BATCH: usize = 100;
@@ -28,22 +28,31 @@ pub(crate) async fn item(inner: &Inner, key: &Key) -> Result<Option<Item>, Store
     Ok(answer.map_err(|error| failed(&inner.place, Call::Read, &error))?.item)
 }
 
-pub(crate) async fn many(inner: &Inner, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+pub(crate) async fn many(
+    inner: &Inner,
+    keys: &[Key],
+    freshness: Freshness,
+) -> Result<Vec<Listed>, StoreError> {
     // DynamoDB refuses a batch that names a key twice.
     let distinct: Vec<&Key> = keys.iter().collect::<BTreeSet<_>>().into_iter().collect();
     let mut found = Vec::new();
     for batch in distinct.chunks(BATCH) {
         let wanted = batch.iter().map(|key| inner.keys(key)).collect();
-        found.extend(batch_get(inner, wanted).await?);
+        found.extend(batch_get(inner, wanted, freshness).await?);
     }
     Ok(found)
 }
 
-async fn batch_get(inner: &Inner, mut wanted: Vec<Item>) -> Result<Vec<Listed>, StoreError> {
+async fn batch_get(
+    inner: &Inner,
+    mut wanted: Vec<Item>,
+    freshness: Freshness,
+) -> Result<Vec<Listed>, StoreError> {
+    let latest = freshness == Freshness::Latest;
     let table = &inner.place.table;
     let mut found = Vec::new();
     for round in 0..ROUNDS {
-        let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
+        let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(latest).build();
         let keys = keys.map_err(|error| StoreError::invalid(format!("{}: {error}", inner.place)))?;
         let answer = inner.client.batch_get_item().request_items(table, keys).send().await;
         let answer = answer.map_err(|error| failed(&inner.place, Call::Read, &error))?;

@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::TransactWriteItem;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::op::{Listed, Outcome, Write};
+use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Clock, Fence, Key, StoreError, Stored, Version};
 use tenure_store::{Capabilities, Changes, Expiry, Store};
 
@@ -177,8 +177,8 @@ impl Store for DynamoStore {
         read::one(&self.inner, key).await
     }
 
-    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
-        read::many(&self.inner, keys).await
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        read::many(&self.inner, keys, freshness).await
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {

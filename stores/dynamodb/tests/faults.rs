@@ -25,7 +25,7 @@ use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
-use tenure_store::{Store, StoreExt};
+use tenure_store::{Freshness, Store, StoreExt};
 use tenure_testkit::{RealClock, Scribe};
 
 const TABLE: &str = "tenure-faults";
@@ -87,7 +87,7 @@ async fn each_refusal_has_an_error_of_its_own() {
             store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err(),
             store.remove(&key, scribe.held(5).version()).await.unwrap_err(),
             store.read(&key).await.unwrap_err(),
-            store.read_many(std::slice::from_ref(&key)).await.unwrap_err(),
+            store.read_many(std::slice::from_ref(&key), Freshness::Latest).await.unwrap_err(),
             store.list("", None, 10).await.unwrap_err(),
         ];
         assert_eq!(stub.take(), errors.len(), "{code}: one request each, and no retry");
@@ -216,7 +216,7 @@ async fn what_a_batch_left_out_is_asked_for_again() {
     }
     stub.take();
     // A key that is named twice is asked for once, because DynamoDB refuses more.
-    let found = store.read_many(&[&keys[..], &keys[..1]].concat()).await.unwrap();
+    let found = store.read_many(&[&keys[..], &keys[..1]].concat(), Freshness::Latest).await.unwrap();
     assert_eq!((found.len(), stub.take()), (3, 3));
     assert_eq!(rounds.load(Ordering::SeqCst), 3);
 }
@@ -229,7 +229,7 @@ async fn a_batch_that_is_never_processed_is_given_up() {
         Fate::Answer(200, format!("{{\"Responses\":{{}},\"UnprocessedKeys\":{asked}}}"))
     })
     .await;
-    let error = store.read_many(&[key("a")]).await.unwrap_err();
+    let error = store.read_many(&[key("a")], Freshness::Latest).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("throttled") && stub.take() < 10, "{error}");
 }

@@ -17,7 +17,7 @@ use support::{Actions, client, endpoint, key, store_by, unique, wins};
 use tenure_core::op::Outcome;
 use tenure_core::{Fence, Metadata, Record, Value, section};
 use tenure_dynamodb::DynamoStore;
-use tenure_store::{Store, StoreExt};
+use tenure_store::{Freshness, Store, StoreExt};
 use tenure_testkit::Scribe;
 
 const TABLE: &str = "tenure-requests";
@@ -50,7 +50,7 @@ async fn each_step_of_a_lease_is_one_request() {
         assert_eq!(actions.take(), update, "released");
     }
     store.read(&name).await.unwrap();
-    store.read_many(&[name.clone(), key("b")]).await.unwrap();
+    store.read_many(&[name.clone(), key("b")], Freshness::Latest).await.unwrap();
     assert_eq!(actions.take(), ["GetItem", "BatchGetItem"]);
 
     // A clock that shows no more than the fence that stands there: its own releases are known, those of others are not.
@@ -88,7 +88,7 @@ async fn answers_of_any_size_are_complete() {
     assert_eq!(listed.iter().map(|listed| &listed.key).collect::<Vec<_>>(), keys.iter().collect::<Vec<_>>());
     let pages = actions.take();
     assert!(pages.len() > COUNT / 10 && pages.iter().all(|action| action == "Query"), "{pages:?}");
-    let mut read = store.read_many(&keys).await.unwrap();
+    let mut read = store.read_many(&keys, Freshness::Latest).await.unwrap();
     read.sort_by(|a, b| a.key.cmp(&b.key));
     assert_eq!(read.len(), COUNT);
     assert!(actions.take().len() > 1, "one answer can't hold them all");
@@ -122,7 +122,7 @@ async fn the_example_policies_allow_all_that_is_asked_and_nothing_else() {
     };
     store.write_many(vec![scribe.absent(&key("b"), scribe.held(5))]).await.unwrap();
     store.read(&name).await.unwrap();
-    store.read_many(std::slice::from_ref(&name)).await.unwrap();
+    store.read_many(std::slice::from_ref(&name), Freshness::Latest).await.unwrap();
     store.list_all("").await.unwrap();
     store.guard(&name, Fence(5)).await.unwrap();
     let used: BTreeSet<String> = actions.take().into_iter().collect();

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tenure_core::op::{Listed, Outcome, Write};
+use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, StoreError, Stored, Version};
 use tenure_store::{Capabilities, Changes, Expiry, Store};
 use tokio::sync::oneshot;
@@ -136,7 +136,7 @@ impl Store for SqliteStore {
         self.ask(Query::Read { key: key.clone(), reply }, answer).await
     }
 
-    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+    async fn read_many(&self, keys: &[Key], _freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Query::ReadMany { keys: keys.to_vec(), reply }, answer).await
     }

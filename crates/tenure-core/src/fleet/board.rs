@@ -2,7 +2,7 @@
 //!
 //! Its fence is the *generation*: it grows when a worker comes, goes or dies, and when units are added, changed or finished.
 //! Without a push from the store, a worker that suspects another of being dead sets the *alarm*, which keeps the generation but
-//! makes all look more often until it has been decided.
+//! makes all look more often until it has been decided. And whoever has listed all though nothing had changed says so there.
 
 use crate::error::StoreError;
 use crate::fence::{Fence, Nonce};
@@ -13,6 +13,7 @@ use crate::record::{Record, Stored};
 use crate::time::Wall;
 
 const ALARM: &str = "alarm";
+const AUDITOR: &str = "auditor";
 
 /// The generation that a board shows.
 #[must_use]
@@ -35,6 +36,21 @@ pub fn bump(board: Key, seen: Option<&Stored>, nonce: Nonce, wall: Wall) -> Resu
 pub(crate) fn alarm(board: Key, seen: &Stored, nonce: Nonce, wall: Wall) -> Write {
     let alarm = Metadata::from([(ALARM.to_owned(), Value::Bool(true))]);
     write(board, Some(seen), seen.record.fence, nonce, wall, alarm)
+}
+
+/// The write that says who has audited.
+pub(crate) fn mark(board: Key, seen: &Stored, auditor: &Key, nonce: Nonce, wall: Wall) -> Write {
+    let auditor = Metadata::from([(AUDITOR.to_owned(), Value::Text(auditor.as_str().to_owned()))]);
+    write(board, Some(seen), seen.record.fence, nonce, wall, auditor)
+}
+
+/// The session of the worker that has audited, if it did so after all else that the board shows.
+#[must_use]
+pub fn auditor(board: &Record) -> Option<Key> {
+    match board.metadata.get(AUDITOR) {
+        Some(Value::Text(session)) => Key::new(session.as_str()).ok(),
+        _ => None,
+    }
 }
 
 /// Whether the alarm is set.

@@ -95,10 +95,18 @@ impl Worker {
     }
 
     /// Ends the sessions of those who were listed as dead, if it is this worker's turn: whoever stands closest before them in
-    /// the ring is first. The others do so after a while, if nothing has come of it.
-    pub(super) fn bury(&mut self, now: Now, dead: Vec<(Key, Stored)>, live: &BTreeSet<Key>) {
+    /// the ring is first, and whoever takes what they had, which would end them anyway, and tell nobody. The others do so
+    /// after a while, if nothing has come of it.
+    pub(super) fn bury(
+        &mut self,
+        now: Now,
+        dead: Vec<(Key, Stored)>,
+        live: &BTreeSet<Key>,
+        heir_of: &BTreeSet<Key>,
+    ) {
         let is_first = is_first(&self.me, live);
-        let (mine, others) = dead.into_iter().partition::<Vec<_>, _>(|(key, _)| is_first(key));
+        let is_mine = |(key, _): &(Key, Stored)| is_first(key) || heir_of.contains(key);
+        let (mine, others) = dead.into_iter().partition::<Vec<_>, _>(is_mine);
         self.doubts.dead = others;
         self.doubts.end_at = now.held.after(self.interval() / 2);
         for (key, stored) in mine {

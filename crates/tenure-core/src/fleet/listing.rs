@@ -17,10 +17,6 @@ use crate::record::Stored;
 use crate::time::{Now, Tick, Ttl};
 use crate::vigil::Verdict;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
-/// The longest time between two audits of one worker.
-const MOST_BETWEEN_AUDITS: Duration = Duration::from_secs(3600);
 
 /// A live worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -29,6 +25,8 @@ pub(super) struct Peer {
     pub(super) fence: Fence,
     pub(super) ttl: Ttl,
     pub(super) about: About,
+    /// Whether its session's age and the wall clocks agreed when it was last seen.
+    pub(super) attested: bool,
     /// How many units are planned for it.
     pub(super) planned: u64,
 }
@@ -201,22 +199,8 @@ impl Worker {
             return;
         };
         let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
-        listing.peers.insert(key, Peer { holder, fence, ttl, about, planned: 0 });
-    }
-
-    /// When to list all though the board shows nothing new. The workers take turns, so that however many they are, one of them
-    /// does so every ten ttls, or each at least once in an hour.
-    fn next_audit(&self, now: Now, listing: &Listing, was_turn: bool) -> Tick {
-        if self.has_bug(Bug::AuditForgotten) {
-            return Tick::NEVER;
-        }
-        let workers = u32::try_from(listing.peers.len() + 1).unwrap_or(u32::MAX);
-        let turn = self.part(1).max(Duration::from_secs(3)) * 10;
-        let round = turn.saturating_mul(workers).min(turn.max(MOST_BETWEEN_AUDITS));
-        let turn = round / workers;
-        let turns = if was_turn { workers } else { 1 + listing.rank(&self.me) };
-        let jitter = turn / 512 * u32::from(self.nonces.jitter());
-        now.held.after(turn * turns - turn / 4 + jitter)
+        let attested = rules.first_sight && is_attested(now, &stored, ttl);
+        listing.peers.insert(key, Peer { holder, fence, ttl, about, attested, planned: 0 });
     }
 
     fn listed_all(&mut self, now: Now, mut listing: Listing) {
@@ -229,7 +213,6 @@ impl Worker {
         self.listed = Some(listing.generation);
         self.planned_from = listing.began;
         let was_turn = listing.began >= self.audit_at;
-        self.audit_at = self.next_audit(now, &listing, was_turn);
         let me = Peer {
             holder: self.holder.desk.identity.holder.clone(),
             fence,
@@ -238,6 +221,7 @@ impl Worker {
                 leaving: self.leaving && !self.has_bug(Bug::LeaverTakes),
                 ..self.options.about.clone()
             },
+            attested: true,
             planned: 0,
         };
         listing.peers.insert(self.me.clone(), me);
@@ -282,17 +266,30 @@ impl Worker {
         summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.me)).count();
         self.peers = listing.peers;
         self.peers.remove(&self.me);
-        self.bury(now, dead, &live);
+        self.audit_at = self.next_audit(now, was_turn.then_some(&self.me));
+        if was_turn && is_audit {
+            self.mark_audit(now);
+        }
+        let takes = |(key, unit): (&Key, &Unit)| match &unit.owner {
+            Owner::Nobody(stored) if targets.get(key) == Some(&Ok(self.me.clone())) => {
+                Some(stored.record.tenure.as_ref()?.ride.as_ref()?.session.clone())
+            }
+            _ => None,
+        };
+        let heir_of: BTreeSet<Key> = listing.units.iter().filter_map(takes).collect();
+        self.bury(now, dead, &live, &heir_of);
         self.follow_plan(now, listing.units, targets, summary, (is_audit, was_turn));
     }
 }
 
-impl Listing {
-    /// How many workers come before this one.
-    fn rank(&self, me: &Key) -> u32 {
-        u32::try_from(self.peers.range(..me.clone()).count()).unwrap_or(u32::MAX)
-    }
+/// Whether the two witnesses agree about how old a session's record is. Some stores can't tell an age to the second: one that
+/// falls short is judged later by as much, but never too early.
+pub(super) fn is_attested(now: Now, stored: &Stored, ttl: Ttl) -> bool {
+    let by_wall = now.wall.since(stored.record.stamp);
+    stored.age.is_some_and(|age| age.abs_diff(by_wall) < ttl.part(4))
+}
 
+impl Listing {
     fn add_unit(&mut self, key: Key, stored: Stored, trusts: bool) {
         let spec = match UnitSpec::parse(stored.record.metadata.clone()) {
             Ok((spec, _)) => spec,

@@ -1,9 +1,12 @@
 //! The look: in each third of a ttl one request shows a worker the board, its neighbours in the ring of workers, and, while
 //! units are on their way to it, some of those. So a dead worker is noticed by whoever watches it, and nothing is listed
 //! before the board has changed.
+//!
+//! A look that expects no news asks for no more than a recent state, which costs some stores less. What it shows is acted on only
+//! once a look at the latest state has shown it, too.
 
 use super::board;
-use super::listing::Peer;
+use super::listing::{Peer, is_attested};
 use super::ring::watched;
 use super::talk::FleetNotice;
 use super::worker::{Errand, Stage, Worker};
@@ -11,14 +14,14 @@ use crate::bugs::Bug;
 use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::key::Key;
-use crate::op::{Answer, Expect, Hint, Listed, Op, Outcome, Write};
+use crate::op::{Answer, Expect, Freshness, Hint, Listed, Op, Outcome, Write};
 use crate::record::{Record, Stored};
 use crate::time::{Now, Tick};
 use crate::vigil::Verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How many others are watched where the store doesn't tell ages, so that of many who die together each is watched by somebody
+/// How many others are watched where their sessions' ages aren't told, or are doubtful, so that of many who die together each is watched by somebody
 /// who lives.
 const NEIGHBOURS: usize = 8;
 /// Of how many that were overdue a worker does not lose sight.
@@ -35,14 +38,16 @@ pub(super) struct Look {
     sent: Tick,
     /// Something may have changed after the look that is under way had read it.
     again: bool,
+    /// Whether the look under way shows the latest state.
+    latest: bool,
+    /// The next look is to show the latest state.
+    closely: bool,
     /// The neighbours that the look under way is at.
     neighbours: Vec<Key>,
     /// Others who should have renewed by now: they are watched until that is decided, whatever becomes of the ring meanwhile.
     overdue: BTreeSet<Key>,
     /// The last awaited unit that was looked at.
     cursor: Option<Key>,
-    /// Whether sessions' ages are told, as far as is known.
-    attested: bool,
     /// Since when the board shows the alarm.
     alarmed: Option<Tick>,
     /// Until then it may come to be shown: whoever knows of more who are overdue sets it again once a new generation has ended
@@ -93,6 +98,7 @@ impl Worker {
             Some(_) => {}
             // It may be about anything, such as each write of every other user of the store.
             None if self.awaited.is_empty() => {
+                self.look.closely = true;
                 let soon = self.look.sent.after(self.part(32));
                 self.look.next = self.look.next.min(soon.max(now.held));
             }
@@ -101,6 +107,7 @@ impl Worker {
     }
 
     pub(super) fn look_now(&mut self, now: Now) {
+        self.look.closely = true;
         if self.look.under_way {
             self.look.again = true;
         } else {
@@ -113,7 +120,8 @@ impl Worker {
             return;
         }
         let mut keys = vec![self.board_key.clone()];
-        let count = if self.look.attested { 1 } else { NEIGHBOURS };
+        // Only where all see at about the same time who is dead, a run of dead ones need not be watched from one place.
+        let count = if self.peers.values().all(|peer| peer.attested) { 1 } else { NEIGHBOURS };
         let side_by_side = self.has_bug(Bug::NextInRingOnly);
         self.look.neighbours = watched(&self.me, self.peers.keys(), count, side_by_side);
         self.look.overdue.retain(|key| self.peers.contains_key(key));
@@ -125,14 +133,38 @@ impl Worker {
         self.look.under_way = true;
         self.look.again = false;
         self.look.sent = now.held;
-        self.look.next = now.held.after(self.pace(now));
-        self.send(Errand::Look, Op::ReadMany(keys));
+        let pace = self.pace(now);
+        self.look.next = now.held.after(pace);
+        let latest = std::mem::take(&mut self.look.closely)
+            || pace < self.interval()
+            || !self.awaited.is_empty()
+            || !self.look.overdue.is_empty()
+            || self.look.blind
+            || self.is_behind();
+        self.look.latest = latest || self.has_bug(Bug::StaleLookTrusted);
+        let freshness = if latest { Freshness::Latest } else { Freshness::Recent };
+        self.send(Errand::Look, Op::ReadMany(keys, freshness));
+    }
+
+    /// Whether a look shows nothing but what was to be expected: the board as it was, and neighbours that have renewed.
+    fn is_no_news(&self, found: &BTreeMap<Key, Result<Stored, StoreError>>) -> bool {
+        let board = match found.get(&self.board_key) {
+            Some(Ok(board)) => Some(board.version),
+            Some(Err(_)) => return false,
+            None => None,
+        };
+        board == self.board.as_ref().map(|board| board.version)
+            && self.look.neighbours.iter().all(|key| {
+                let (Some(peer), Some(Ok(stored))) = (self.peers.get(key), found.get(key)) else {
+                    return false;
+                };
+                stored.record.tenure.is_some() && stored.record.fence == peer.fence
+            })
     }
 
     /// How long until the next look, if nothing happens.
     fn pace(&self, now: Now) -> Duration {
-        let alarmed = self.look.alarmed.is_some_and(|since| now.held.since(since) < self.part(1) * 2);
-        let alarmed = alarmed || now.held < self.look.wary_until;
+        let alarmed = self.is_alarmed(now) || now.held < self.look.wary_until;
         let moving = !self.awaited.is_empty() || self.own.values().any(|own| own.stage == Stage::Draining);
         match (alarmed || moving, self.options.push) {
             (false, _) => self.interval(),
@@ -160,13 +192,18 @@ impl Worker {
             Ok(Answer::Listed(found)) => found,
             Ok(_) => return,
             Err(error) => {
+                self.look.closely |= self.look.latest;
                 self.look.next = self.look.next.min(now.held.after(self.part(16)));
                 return self.tell(FleetNotice::Trouble(error));
             }
         };
-        self.look.seen_from = self.look.sent;
         let mut found: BTreeMap<Key, Result<Stored, StoreError>> =
             found.into_iter().map(|Listed { key, stored }| (key, stored)).collect();
+        if self.look.latest {
+            self.look.seen_from = self.look.sent;
+        } else if !self.is_no_news(&found) {
+            return self.look_now(now);
+        }
         match found.remove(&self.board_key).transpose() {
             Ok(board) => {
                 self.look.blind = false;
@@ -200,6 +237,11 @@ impl Worker {
                 self.look.wary_until = now.held.after(self.part(8));
             }
             self.look.alarmed = shows.then_some(now.held);
+            if let (false, Some(last)) =
+                (same, board.as_ref().and_then(|board| board::auditor(&board.record)))
+            {
+                self.audit_at = self.next_audit(now, Some(&last));
+            }
             self.look.next = self.look.next.min(now.held.after(self.pace(now)));
         }
         self.board = board;
@@ -216,17 +258,18 @@ impl Worker {
             Some(tenure) if stored.record.fence == *fence => tenure.clone(),
             _ => return self.neighbour_left(now, key),
         };
-        let by_wall = now.wall.since(stored.record.stamp);
-        let agreed = stored.age.is_some_and(|age| age.abs_diff(by_wall) < tenure.ttl.part(16));
-        // Only then do all see at once who is dead, and a run of dead ones need not be watched from one place.
-        self.look.attested = agreed && self.holder.desk.rules.first_sight;
-        let Worker { holder, .. } = self;
+        let Worker { holder, peers, .. } = self;
         let rules = holder.desk.rules.clone();
+        if let Some(peer) = peers.get_mut(key) {
+            peer.attested = rules.first_sight && is_attested(now, &stored, tenure.ttl);
+        }
         let verdict = holder.desk.vigils.judge(now, key, &stored, &tenure, &rules);
         if rules.bugs.has(Bug::NeighbourVigilForgotten) {
             holder.desk.vigils.end(key);
         }
         match verdict {
+            // What is seen may be old, and then it has renewed since.
+            Verdict::Silent if !self.look.latest => self.look_now(now),
             Verdict::Silent => self.fence_neighbour(now, key.clone(), stored),
             Verdict::Live { until } => {
                 self.look.next = self.look.next.min(until);
@@ -235,6 +278,9 @@ impl Worker {
                 if left >= tenure.ttl.duration() * 7 / 12 {
                     self.look.overdue.remove(key);
                     return;
+                }
+                if !self.look.latest {
+                    return self.look_now(now);
                 }
                 if self.look.overdue.len() < OVERDUE {
                     self.look.overdue.insert(key.clone());
@@ -277,11 +323,14 @@ impl Worker {
         }
     }
 
+    /// Whether an alarm stands. One that was raised long ago was a false one, and nobody looks more often for it any more.
+    pub(super) fn is_alarmed(&self, now: Now) -> bool {
+        self.look.alarmed.is_some_and(|since| now.held.since(since) < self.part(1) * 2)
+    }
+
     /// Without a push, the others would learn of a death only at their next regular look.
     fn raise_alarm(&mut self, now: Now) {
-        // One that was raised long ago was a false one, and nobody looks more often for it any more.
-        let stands = self.look.alarmed.filter(|since| now.held.since(*since) < self.part(1) * 2);
-        if self.options.push || stands.is_some() || self.look.blind || self.has_bug(Bug::AlarmNotRaised) {
+        if self.options.push || self.is_alarmed(now) || self.look.blind || self.has_bug(Bug::AlarmNotRaised) {
             return;
         }
         if let Some(board) = &self.board {

@@ -12,6 +12,7 @@
 mod about;
 mod act;
 mod asked;
+mod audit;
 mod board;
 mod claims;
 mod doubts;
@@ -28,7 +29,7 @@ mod unit;
 mod worker;
 
 pub use about::About;
-pub use board::{bump, generation};
+pub use board::{auditor, bump, generation};
 pub use names::FleetName;
 pub use plan::{Balance, Uncovered};
 pub use ring::in_ring;

@@ -20,7 +20,7 @@ use crate::holder::{Holder, Identity};
 use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::notice::Notice;
-use crate::op::{Event, Machine, Op, OpId, Request, Step};
+use crate::op::{Event, Machine, Op, OpId, Request, Step, Write};
 use crate::record::{Ask, Ride, Stored};
 use crate::time::{Now, Tick, Ttl};
 use crate::vigil::Rules;
@@ -71,6 +71,8 @@ pub(super) enum Errand {
     List(u64),
     Bump,
     Alarm,
+    /// Saying that this worker has audited.
+    Mark(Box<Write>),
     /// Raising the fence of a dead worker's session.
     Fence(Key),
     /// Whether a session is really missing that something rides on, and that something's ttl.
@@ -145,6 +147,7 @@ impl Machine for Worker {
                         Errand::List(number) => self.paged(now, number, result),
                         Errand::Bump => self.bumped(now, result),
                         Errand::Alarm => self.alarmed(now, result),
+                        Errand::Mark(write) => self.marked(now, *write, result),
                         Errand::Fence(key) => self.fenced(now, &key, result),
                         Errand::Missing(ride, ttl) => self.asked_after(now, &ride, ttl, result),
                     }

@@ -35,7 +35,7 @@ impl Yard {
                 }
                 Answer::Read(self.stored(&key))
             }
-            Op::ReadMany(keys) => {
+            Op::ReadMany(keys, _) => {
                 self.calls.reads += 1;
                 Answer::Listed(keys.into_iter().filter_map(|key| self.listed(key)).collect())
             }

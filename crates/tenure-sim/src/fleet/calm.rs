@@ -6,7 +6,7 @@ use super::scenario::Deed;
 use super::world::{Idle, What, World};
 use crate::clock::{MILLI, True};
 use crate::invariants::Rule;
-use crate::registers::StoreSpec;
+use crate::registers::Ages;
 use crate::trace::Story;
 use std::collections::BTreeMap;
 use tenure_core::fleet::Status;
@@ -15,8 +15,7 @@ use tenure_core::{HolderId, Key, Ttl};
 impl World {
     /// Everything works from now on; only what is under way already may still arrive late.
     pub(super) fn heal(&mut self) {
-        let StoreSpec { age, push } = self.spec;
-        let text = format!("everything is healed (the store tells ages: {age}; pushes: {push})");
+        let text = format!("everything is healed; the store is {:?}", self.spec);
         self.trace.tell(self.t, || Story::Fault(None, text));
         (self.store_down, self.throttled) = (false, false);
         self.mend();
@@ -75,7 +74,7 @@ impl World {
 
     /// L1's bound, for what a worker with this ttl had.
     pub(super) fn death_bound(&self, ttl: Ttl) -> True {
-        let attested = self.spec.age && self.scenario.wall_off_ms <= 100;
+        let attested = self.spec.ages == Ages::Fine && self.scenario.wall_off_ms <= 100;
         self.bound_of(ttl, if attested || self.spec.push { 1150 } else { 1400 })
     }
 

@@ -8,6 +8,7 @@ use crate::fault::Fault;
 use crate::invariants::Rule;
 use crate::registers::Landed;
 use crate::trace::{Story, describe};
+use tenure_core::fleet::auditor;
 use tenure_core::op::{Answer, Hint, Op, OpId, Request};
 use tenure_core::{HolderId, Key, Now, StoreError, Tick};
 
@@ -96,7 +97,9 @@ impl World {
     /// Nothing will have come by then: the driver says so itself.
     fn give_up(&mut self, envelope: &Envelope, t: True) {
         let error = match envelope.op {
-            Op::Read(_) | Op::ReadMany(_) | Op::List { .. } => StoreError::unavailable("no answer to a read"),
+            Op::Read(_) | Op::ReadMany(..) | Op::List { .. } => {
+                StoreError::unavailable("no answer to a read")
+            }
             Op::Write(_) => StoreError::unknown("no answer to a write"),
         };
         let Envelope { post, life, id, .. } = *envelope;
@@ -117,7 +120,8 @@ impl World {
         } else {
             self.trace
                 .tell(self.t, || Story::Store(format!("w{} {}", envelope.post, describe(&envelope.op))));
-            let (result, landed) = self.store.perform(self.t, envelope.op.clone());
+            let lag = self.lag();
+            let (result, landed) = self.store.perform_lagging(self.t, envelope.op.clone(), lag);
             if let Some((key, landed)) = landed {
                 self.landed(&envelope, &key, landed);
             }
@@ -137,6 +141,12 @@ impl World {
             let Envelope { post, life, id, .. } = envelope;
             self.post_parcel(answers, Parcel::Reply(post, life, id, Box::new(result)));
         }
+    }
+
+    /// How far reads of a recent state lag behind: in the calm a little.
+    fn lag(&mut self) -> True {
+        let most = if self.healed.is_none() && self.dice.chance(0.1) { 1000 } else { self.scenario.lag };
+        self.dice.below(self.per_mille(most))
     }
 
     /// A worker's write took effect.
@@ -194,8 +204,11 @@ impl World {
 
     fn count_settled(&mut self, index: usize, op: &Op) {
         match op {
-            Op::ReadMany(_) | Op::Read(_) => self.posts[index].settled_reads += 1,
+            Op::ReadMany(..) | Op::Read(_) => self.posts[index].settled_reads += 1,
             Op::List { .. } => self.checks.settled_lists += 1,
+            Op::Write(write) if write.key == self.board && auditor(&write.record).is_some() => {
+                self.checks.settled_marks += 1;
+            }
             Op::Write(write) if write.key == self.board => {
                 let text = format!("w{index} raises the board with nothing changing");
                 self.checks.check(self.t, Rule::C1, Err(text));

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::invariants::Rule;
-use crate::registers::StoreSpec;
+use crate::registers::{Ages, StoreSpec};
 
 /// How the bodies of units behave: spans in thousandths of a ttl, shares of turns in thousandths.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +77,8 @@ pub(crate) struct Scenario {
     /// The mean number of faults of a kind in 100 ttls.
     pub(crate) faults: &'static [(Fault, f64)],
     pub(crate) calls: &'static [(Fault, f64)],
+    /// How far reads of a recent state lag in the calm, if the store's do, in thousandths of a ttl.
+    pub(crate) lag: u64,
     /// Deeds in the calm, drawn evenly, and the time that each is given, in ttls.
     pub(crate) deeds: &'static [Deed],
     /// How long faults go on, in ttls.
@@ -144,6 +146,7 @@ const USUAL: Scenario = Scenario {
         (Fault::SpuriousHint, 20.0),
     ],
     calls: CALLS,
+    lag: 10,
     deeds: &[Deed::Death, Deed::Leave, Deed::Churn, Deed::ZoneDeath],
     chaos: 30,
     calm: 40,
@@ -176,6 +179,19 @@ pub(crate) const ALL: &[Scenario] = &[
         bodies: Bodies { finish: 0, pass: 0, ..BODIES },
         deeds: &[Deed::Death, Deed::Leave, Deed::Churn, Deed::ZoneDeath, Deed::Hiccup],
         chaos: 4,
+        calm: 100,
+        rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-lags",
+        about: "nothing changes for long, and what is read of a recent state is old",
+        mail: false,
+        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: true }),
+        lag: 500,
+        deeds: &[],
+        chaos: 10,
         calm: 100,
         rounds: 1,
         ..USUAL
@@ -257,8 +273,6 @@ pub(crate) const ALL: &[Scenario] = &[
         mail: false,
         faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0)],
         deeds: &[Deed::Untold],
-        // In a long calm, clocks that differ by more drive the workers' turns at the audit apart, and with them the bound.
-        rate: 20_000,
         chaos: 5,
         calm: 100,
         rounds: 1,
@@ -287,13 +301,13 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         name: "fleet-prompt",
         about: "workers die when they have just renewed, and clocks are so close that L1's bound is the bare one",
-        store: Some(StoreSpec { age: true, push: false }),
+        store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: true }),
         ..PROMPT
     },
     Scenario {
         name: "fleet-prompt-push",
         about: "the same where the store tells no ages, and which versions were written",
-        store: Some(StoreSpec { age: false, push: true }),
+        store: Some(StoreSpec { ages: Ages::Untold, push: true, lags: true }),
         ..PROMPT
     },
     Scenario {
@@ -302,9 +316,24 @@ pub(crate) const ALL: &[Scenario] = &[
         posts: 24,
         units: 36,
         rate: 20_000,
-        store: Some(StoreSpec { age: false, push: false }),
+        store: Some(StoreSpec { ages: Ages::Untold, push: false, lags: true }),
         faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
         deeds: &[Deed::Row],
+        chaos: 5,
+        calm: 50,
+        rounds: 1,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-rows-coarse",
+        about: "the same where the store tells ages to some seconds, as DynamoDB does",
+        posts: 24,
+        units: 36,
+        rate: 20_000,
+        wall_off_ms: 20,
+        store: Some(StoreSpec { ages: Ages::Coarse, push: false, lags: true }),
+        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
+        deeds: &[Deed::Row, Deed::Death],
         chaos: 5,
         calm: 50,
         rounds: 1,

@@ -8,7 +8,7 @@ use crate::clock::{MILLI, True};
 use crate::dice::Dice;
 use crate::fault::Fault;
 use crate::invariants::Rule;
-use crate::registers::{Registers, StoreSpec};
+use crate::registers::{Ages, Registers, StoreSpec};
 use crate::trace::{Story, Trace};
 use crate::world::{Setup, Tally};
 use std::cmp::Reverse;
@@ -99,7 +99,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(scenario: Scenario, setup: Setup) -> World {
         let mut dice = Dice::new(setup.seed);
-        let any = StoreSpec { age: dice.chance(0.5), push: dice.chance(0.5) };
+        let any = StoreSpec { ages: Ages::any(&mut dice), push: dice.chance(0.5), lags: dice.chance(0.5) };
         let spec = scenario.store.unwrap_or(any);
         let fleet = FleetName::new("f").unwrap_or_else(|_| unreachable!("short and not empty"));
         let board = fleet.board().unwrap_or_else(|_| unreachable!("the name was checked"));
@@ -244,7 +244,8 @@ impl World {
         let audit = self.pages_of(&self.fleet.worker_prefix()) + self.pages_of(&self.fleet.unit_prefix());
         // All look and audit by the shortest ttl that there is.
         let quickest = if self.scenario.ttls { Ttl::clamped(self.ttl.millis() / 4) } else { self.ttl };
-        let found = invariants::c1::little(&self.posts, &self.checks, audit, quickest, self.scenario.rate);
+        let Scenario { rate, lag, .. } = self.scenario;
+        let found = invariants::c1::little(&self.posts, &self.checks, audit, quickest, rate, lag > 100);
         self.checks.check(self.t, Rule::C1, found);
         self.rounds_left -= 1;
         if self.rounds_left == 0 {

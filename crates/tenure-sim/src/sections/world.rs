@@ -10,7 +10,7 @@ use crate::invariants::p2::Resource;
 use crate::invariants::s5;
 use crate::invariants::s7::{Believed, Entries};
 use crate::invariants::{Rule, Violation};
-use crate::registers::{Registers, StoreSpec};
+use crate::registers::{Ages, Registers, StoreSpec};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Step};
@@ -107,7 +107,10 @@ impl World {
             without,
             key,
             nodes: Vec::new(),
-            store: Registers::new(StoreSpec { age, push: false }, false),
+            store: Registers::new(
+                StoreSpec { ages: if age { Ages::Fine } else { Ages::Untold }, push: false, lags: false },
+                false,
+            ),
             messages: BTreeMap::new(),
             last_message: 0,
             calm: false,

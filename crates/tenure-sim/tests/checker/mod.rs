@@ -120,7 +120,7 @@ impl State {
     fn perform(&mut self, op: Op) -> Answer {
         let write = match op {
             Op::Read(key) => return Answer::Read(self.store.get(&key).map(stored)),
-            Op::ReadMany(_) | Op::List { .. } => return Answer::Listed(Vec::new()),
+            Op::ReadMany(..) | Op::List { .. } => return Answer::Listed(Vec::new()),
             Op::Write(write) => *write,
         };
         let standing = self.store.get(&write.key);

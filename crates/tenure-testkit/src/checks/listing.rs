@@ -2,8 +2,9 @@
 
 use super::{won, write};
 use crate::{Scribe, Subject};
+use std::time::Duration;
 use tenure_core::{ErrorKind, Key};
-use tenure_store::{Listed, Store, StoreExt};
+use tenure_store::{Freshness, Listed, Store, StoreExt};
 
 async fn fill(store: &impl Store, scribe: &Scribe, keys: impl IntoIterator<Item = impl AsRef<str>>) {
     for key in keys {
@@ -48,14 +49,36 @@ pub async fn several_are_read_at_once<S: Subject>(subject: &S) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     fill(&store, &scribe, (0..30).map(|n| format!("many/{n}"))).await;
     let wanted: Vec<Key> = (0..40).step_by(3).map(|n| scribe.key(&format!("many/{n}"))).collect();
-    let mut found = store.read_many(&wanted).await.unwrap();
+    let mut found = store.read_many(&wanted, Freshness::Latest).await.unwrap();
     found.sort_by_key(|listed| wanted.iter().position(|key| *key == listed.key));
     assert_eq!(found.len(), 10, "{:?}", names(&found));
     for (listed, key) in found.iter().zip(&wanted) {
         let (many, one) = (listed.stored.as_ref().unwrap(), store.read(key).await.unwrap().unwrap());
         assert_eq!((&listed.key, &many.record, many.version), (key, &one.record, one.version));
     }
-    assert_eq!(store.read_many(&[]).await.unwrap(), []);
+    assert_eq!(store.read_many(&[], Freshness::Latest).await.unwrap(), []);
+}
+
+/// Where a recent state will do, the one that is shown was written; and in the end it is the latest.
+pub async fn a_recent_state_was_written_and_becomes_the_latest<S: Subject>(subject: &S) {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let key = scribe.key("recent");
+    let (first, fence) = won(write(&store, scribe.absent(&key, scribe.held(5))).await);
+    let (last, _) = won(write(&store, scribe.unchanged(&key, first, scribe.vacant(fence.0))).await);
+    let becomes_the_latest = async {
+        loop {
+            let found = store.read_many(std::slice::from_ref(&key), Freshness::Recent).await.unwrap();
+            let version = found.first().map(|listed| listed.stored.as_ref().unwrap().version);
+            match version {
+                Some(version) if version == last => return,
+                Some(version) => assert_eq!(version, first, "it was never written"),
+                None => {}
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, becomes_the_latest).await.expect("it stays behind");
 }
 
 /// Page after page, every key comes exactly once, and a page that is not full is the last.

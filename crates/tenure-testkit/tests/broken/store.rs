@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Stored, Value, Version};
-use tenure_store::{Capabilities, Changes, Expiry, Listed, MemoryStore, Store, StoreExt};
+use tenure_store::{Capabilities, Changes, Expiry, Freshness, Hint, Listed, MemoryStore, Store, StoreExt};
 use tenure_testkit::ManualClock;
 
 /// What is wrong with a store.
@@ -57,6 +57,8 @@ pub(crate) enum Flaw {
     TellsAgesThatItDenies,
     HintsNothing,
     HintsOnce,
+    HintsAtWhatWasNotWritten,
+    LagsForEver,
     WatchesButDeniesIt,
     PromisesToWatch,
     ListsButDeniesIt,
@@ -321,10 +323,13 @@ impl Store for Broken {
         Ok(outcomes)
     }
 
-    async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
-        let mut found = self.store.read_many(keys).await?;
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        let mut found = self.store.read_many(keys, freshness).await?;
         if self.flaw == Flaw::ReadsTheFirstOfMany {
             found.truncate(1);
+        }
+        if self.flaw == Flaw::LagsForEver && freshness == Freshness::Recent {
+            found.clear();
         }
         Ok(found)
     }
@@ -375,6 +380,17 @@ impl Store for Broken {
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         match self.flaw {
             Flaw::PromisesToWatch => Err(StoreError::unsupported("no")),
+            Flaw::HintsAtWhatWasNotWritten => {
+                let mut inner = self.store.changed(prefix)?;
+                let (sender, changes) = tokio::sync::mpsc::channel(64);
+                tokio::spawn(async move {
+                    while let Some(hint) = inner.recv().await {
+                        let key = hint.key().expect("the memory store names keys").clone();
+                        let _ = sender.send(Hint::Written(key, Version(7))).await;
+                    }
+                });
+                Ok(changes)
+            }
             Flaw::HintsNothing | Flaw::HintsOnce => {
                 let mut inner = self.store.changed(prefix)?;
                 let (sender, changes) = tokio::sync::mpsc::channel(1);

@@ -128,7 +128,7 @@ async fn perform(store: &AnyStore, op: Op, timeout: Duration) -> Result<Answer, 
     let call = async {
         match op {
             Op::Read(key) => store.read(&key).await.map(Answer::Read),
-            Op::ReadMany(keys) => store.read_many(&keys).await.map(Answer::Listed),
+            Op::ReadMany(keys, freshness) => store.read_many(&keys, freshness).await.map(Answer::Listed),
             Op::List { prefix, after, limit } => {
                 store.list(&prefix, after.as_ref(), limit).await.map(Answer::Listed)
             }
@@ -151,7 +151,7 @@ mod tests {
     use std::sync::Mutex;
     use tenure_core::op::{Listed, Outcome, Write};
     use tenure_core::{Key, Stored, Version};
-    use tenure_store::{Capabilities, Changes, MemoryStore};
+    use tenure_store::{Capabilities, Changes, Freshness, MemoryStore};
     use tokio::sync::Semaphore;
 
     /// Notes what is begun; each answer to a read takes a permit, and is a refusal.
@@ -180,9 +180,9 @@ mod tests {
             self.permits.acquire().await.unwrap().forget();
             Err(StoreError::unavailable("throttled"))
         }
-        async fn read_many(&self, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+        async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
             self.note("look");
-            self.store.read_many(keys).await
+            self.store.read_many(keys, freshness).await
         }
         async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
             self.store.write(write).await
@@ -226,7 +226,7 @@ mod tests {
         for n in 0..100 {
             flights.start(request(n, Op::Read(key(n)), false));
         }
-        flights.start(request(100, Op::ReadMany(vec![key(0)]), true));
+        flights.start(request(100, Op::ReadMany(vec![key(0)], Freshness::Latest), true));
         flights.start(request(101, Op::List { prefix: String::new(), after: None, limit: 1 }, false));
         settle().await;
         let begun = || std::mem::take(&mut *gate.begun.lock().unwrap());

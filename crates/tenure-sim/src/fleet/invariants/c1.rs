@@ -9,11 +9,21 @@ use crate::clock::MILLI;
 use tenure_core::Ttl;
 
 /// At the end of a calm: what was asked for while everything was settled.
-/// `audit` is how many pages it takes to list all.
-pub(crate) fn little(posts: &[Post], checks: &Checks, audit: u64, ttl: Ttl, rate: u64) -> Result<(), String> {
+/// `audit` is how many pages it takes to list all; `twice` says that what looks show is often old, and then it is looked again.
+pub(crate) fn little(
+    posts: &[Post],
+    checks: &Checks,
+    audit: u64,
+    ttl: Ttl,
+    rate: u64,
+    twice: bool,
+) -> Result<(), String> {
     let ttls = checks.settled_time / (ttl.millis() * MILLI);
     // Three looks a ttl by the fastest clock; each time that it settles may cost one more.
     let looks = ttls * 3 * (1_000_000 + rate) / 1_000_000 + ttls / 2 + 12;
+    // Each audit is told of, and then all look once more.
+    let looks = looks + ttls / 5 + 2;
+    let looks = if twice { looks * 2 } else { looks };
     if let Some(post) = posts.iter().find(|post| post.settled_reads > looks) {
         return Err(format!(
             "w{} read {} times in {ttls} ttls that were settled",
@@ -22,6 +32,9 @@ pub(crate) fn little(posts: &[Post], checks: &Checks, audit: u64, ttl: Ttl, rate
     }
     // There is one audit in 7.5 ttls at the most by a fast clock.
     let pages = audit * (ttls / 5 + 2 + posts.len() as u64);
+    if checks.settled_marks > ttls / 5 + 2 + posts.len() as u64 {
+        return Err(format!("{} audits were told of in {ttls} ttls that were settled", checks.settled_marks));
+    }
     if checks.settled_lists > pages {
         return Err(format!("{} pages were listed in {ttls} ttls that were settled", checks.settled_lists));
     }

@@ -23,6 +23,8 @@ pub(crate) struct Checks {
     pub(crate) takeovers: Vec<u32>,
     /// Pages that were listed while all was settled, and for how long it was.
     pub(crate) settled_lists: u64,
+    /// Audits that were told of.
+    pub(crate) settled_marks: u64,
     pub(crate) settled_time: True,
     pub(crate) excused: Vec<Rule>,
     pub(crate) broken: Option<Violation>,
