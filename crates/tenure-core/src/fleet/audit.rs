@@ -42,7 +42,11 @@ impl Worker {
     /// Tells the others that this worker has audited. If something is about to change the board anyway, it isn't worth a write.
     pub(super) fn mark_audit(&mut self, now: Now) {
         let Some(seen) = &self.board else { return };
-        if self.bump != Bump::Idle || self.look.blind || self.is_alarmed(now) {
+        if self.has_bug(Bug::AuditorsDisagree)
+            || self.bump != Bump::Idle
+            || self.look.blind
+            || self.is_alarmed(now)
+        {
             return;
         }
         let write = board::mark(self.board_key.clone(), seen, &self.me, self.nonces.draw(), now.wall);

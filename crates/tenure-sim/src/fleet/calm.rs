@@ -12,6 +12,10 @@ use std::collections::BTreeMap;
 use tenure_core::fleet::Status;
 use tenure_core::{HolderId, Key, Ttl};
 
+/// Within so many thousandths of a ttl somebody audits: after ten ttls, give or take a quarter of that, or one who was to has
+/// died, and the next in turn does.
+pub(super) const AUDITED: u64 = 15_500;
+
 impl World {
     /// Everything works from now on; only what is under way already may still arrive late.
     pub(super) fn heal(&mut self) {
@@ -175,6 +179,10 @@ impl World {
                 truth.idle = truth.idle.map(|_| Idle { since: t, bound, by_death: false });
             }
             self.settled_by = self.settled_by.max(t + bound + self.plan_bound());
+        }
+        if !live.is_empty() {
+            let found = l3::audited(t.saturating_sub(self.listed.max(healed)), self.bound(AUDITED));
+            self.checks.check(t, Rule::L3, found);
         }
         let due = l2::due(self, &live);
         let planned = l2::as_planned(&due);

@@ -1,6 +1,7 @@
 //! What people do to a fleet by hand, and what befalls it in the calm: records are damaged and mended, changes are told to
 //! nobody, a worker hiccups.
 
+use super::calm::AUDITED;
 use super::world::{What, World};
 use crate::clock::MILLI;
 use crate::trace::Story;
@@ -101,7 +102,7 @@ impl World {
     pub(super) fn change_untold(&mut self) {
         self.revise_units();
         // The audit finds it: one in ten ttls, give or take a quarter of that, and then what it finds is told.
-        self.disturb(self.bound(15_500) + self.per_mille(3000));
+        self.disturb(self.bound(AUDITED) + self.per_mille(3000));
     }
 
     /// Pins some unit to a worker, or unpins it.

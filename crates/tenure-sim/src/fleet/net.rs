@@ -120,6 +120,10 @@ impl World {
         } else {
             self.trace
                 .tell(self.t, || Story::Store(format!("w{} {}", envelope.post, describe(&envelope.op))));
+            if matches!(&envelope.op, Op::List { prefix, after: None, .. } if *prefix == self.fleet.unit_prefix())
+            {
+                self.listed = self.t;
+            }
             let lag = self.lag();
             let (result, landed) = self.store.perform_lagging(self.t, envelope.op.clone(), lag);
             if let Some((key, landed)) = landed {

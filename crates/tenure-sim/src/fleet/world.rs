@@ -88,6 +88,8 @@ pub(crate) struct World {
     pub(crate) admin: Nonces,
     /// A claim of a process that is gone took effect late: for a ttl, it counts as a worker for whoever lists.
     pub(crate) haunted: bool,
+    /// When somebody last began to list the units.
+    pub(crate) listed: True,
     /// By then everything must be as planned, and stay so.
     pub(crate) settled_by: True,
     pub(crate) checks: Checks,
@@ -125,6 +127,7 @@ impl World {
             next_point: 0,
             admin: Nonces::new(u64::MAX),
             haunted: false,
+            listed: 0,
             settled_by: True::MAX,
             checks: Checks { excused: scenario.excused.to_vec(), ..Checks::default() },
             tally: Tally::default(),

@@ -8,6 +8,15 @@ use super::super::world::Idle;
 use crate::clock::{SECOND, True};
 use tenure_core::Key;
 
+/// What nobody tells of is found by an audit, so there has to be one now and then: `since` has passed without.
+pub(crate) fn audited(since: True, bound: True) -> Result<(), String> {
+    if since <= bound {
+        return Ok(());
+    }
+    let (since, bound) = (since as f64 / SECOND as f64, bound as f64 / SECOND as f64);
+    Err(format!("nobody has listed all for {since:.3} s, longer than {bound:.3} s"))
+}
+
 pub(crate) fn not_idle_for_long(unit: &Key, idle: Idle, t: True) -> Result<(), String> {
     if t.saturating_sub(idle.since) <= idle.bound {
         return Ok(());
