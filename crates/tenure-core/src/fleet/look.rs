@@ -18,14 +18,14 @@ use crate::op::{Answer, Expect, Freshness, Hint, Listed, Op, Outcome, Write};
 use crate::record::{Record, Stored};
 use crate::time::{Now, Tick};
 use crate::vigil::Verdict;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How many others are watched where their sessions' ages aren't told, or are doubtful, so that of many who die together each is watched by somebody
 /// who lives.
 const NEIGHBOURS: usize = 8;
-/// Of how many that were overdue a worker does not lose sight.
-const OVERDUE: usize = 3 * NEIGHBOURS;
+/// Of how many others a worker does not lose sight though the ring gives it none of them to watch.
+const IN_SIGHT: usize = 3 * NEIGHBOURS;
 /// How many awaited units one look shows.
 const AWAITED: usize = 64;
 
@@ -42,10 +42,13 @@ pub(super) struct Look {
     latest: bool,
     /// The next look is to show the latest state.
     closely: bool,
-    /// The neighbours that the look under way is at.
+    /// Those whom the ring gave to watch when the last look was sent.
+    ring: Vec<Key>,
+    /// Those whom the look under way is at: these, and whoever is kept in sight.
     neighbours: Vec<Key>,
-    /// Others who should have renewed by now: they are watched until that is decided, whatever becomes of the ring meanwhile.
-    overdue: BTreeSet<Key>,
+    /// Others who are watched until they are seen to live beyond that, whatever becomes of the ring meanwhile: those who should
+    /// have renewed by now, and those whom the ring gives to somebody else, who has not seen how long they have been silent.
+    in_sight: BTreeMap<Key, Tick>,
     /// The last awaited unit that was looked at.
     cursor: Option<Key>,
     /// Since when the board shows the alarm.
@@ -123,11 +126,15 @@ impl Worker {
         // Only where all see at about the same time who is dead, a run of dead ones need not be watched from one place.
         let count = if self.peers.values().all(|peer| peer.attested) { 1 } else { NEIGHBOURS };
         let side_by_side = self.has_bug(Bug::NextInRingOnly);
-        self.look.neighbours = watched(&self.me, self.peers.keys(), count, side_by_side);
-        self.look.overdue.retain(|key| self.peers.contains_key(key));
-        let overdue = self.look.overdue.iter().filter(|key| !self.look.neighbours.contains(key)).cloned();
-        let overdue: Vec<Key> = overdue.collect();
-        self.look.neighbours.extend(overdue);
+        let ring = watched(&self.me, self.peers.keys(), count, side_by_side);
+        for left in std::mem::replace(&mut self.look.ring, ring) {
+            if let (false, Some(peer)) = (self.look.ring.contains(&left), self.peers.get(&left)) {
+                self.keep_in_sight(left, now.held.after(peer.ttl.duration()));
+            }
+        }
+        self.look.in_sight.retain(|key, _| self.peers.contains_key(key));
+        let in_sight = self.look.in_sight.keys().filter(|key| !self.look.ring.contains(key));
+        self.look.neighbours = self.look.ring.iter().chain(in_sight).cloned().collect();
         keys.extend(self.look.neighbours.iter().cloned());
         keys.extend(self.next_awaited());
         self.look.under_way = true;
@@ -138,7 +145,7 @@ impl Worker {
         let latest = std::mem::take(&mut self.look.closely)
             || pace < self.interval()
             || !self.awaited.is_empty()
-            || !self.look.overdue.is_empty()
+            || !self.look.in_sight.is_empty()
             || self.look.blind
             || self.is_behind();
         self.look.latest = latest || self.has_bug(Bug::StaleLookTrusted);
@@ -274,19 +281,26 @@ impl Worker {
             Verdict::Live { until } => {
                 self.look.next = self.look.next.min(until);
                 let left = until.since(now.held);
-                // A renewal, which is due every third of a ttl, is overdue.
+                if self.look.in_sight.get(key).is_some_and(|beyond| until > *beyond) {
+                    self.look.in_sight.remove(key);
+                }
                 if left >= tenure.ttl.duration() * 7 / 12 {
-                    self.look.overdue.remove(key);
                     return;
                 }
+                // A renewal, which is due every third of a ttl, is overdue.
                 if !self.look.latest {
                     return self.look_now(now);
                 }
-                if self.look.overdue.len() < OVERDUE {
-                    self.look.overdue.insert(key.clone());
-                }
+                self.keep_in_sight(key.clone(), until);
                 self.raise_alarm(now);
             }
+        }
+    }
+
+    /// Watches it until it is seen to live beyond that.
+    fn keep_in_sight(&mut self, key: Key, beyond: Tick) {
+        if self.look.in_sight.len() < IN_SIGHT {
+            self.look.in_sight.entry(key).or_insert(beyond);
         }
     }
 

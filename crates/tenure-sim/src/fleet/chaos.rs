@@ -1,7 +1,6 @@
 //! Faults that befall posts and the store now and then.
 
 use super::post::Input;
-use super::scenario::Deed;
 use super::world::{What, World};
 use crate::clock::{MILLI, Pace, SECOND, True};
 use crate::fault::Fault;
@@ -116,10 +115,7 @@ impl World {
         self.end_process(index);
         // In the calm it stays away until the others have taken over.
         let mean = if self.healed.is_some() { 12_000 } else { 1000 };
-        // Who joins shifts the ring: whom somebody watched may have to be seen anew, and is judged later for that.
-        let rows = self.healed.is_some() && self.scenario.deeds.contains(&Deed::Row);
-        let least = if rows { self.per_mille(2000) } else { 0 };
-        let (life, span) = (self.posts[index].life, least + self.dice.span(self.per_mille(mean)));
+        let (life, span) = (self.posts[index].life, self.dice.span(self.per_mille(mean)));
         self.at(self.t + span, What::Boot(index as u8, life));
     }
 
