@@ -110,7 +110,7 @@ impl Registers {
             Ages::Untold => None,
             // As good as random, and the same in each run.
             Ages::Coarse => {
-                Some(age_ms.saturating_sub((entry.record.nonce.0 as u64 ^ t / MILLI) % MOST_SHORT_MS))
+                Some(age_ms.saturating_sub((entry.record.nonce.0 as u64 ^ (t / MILLI)) % MOST_SHORT_MS))
             }
             Ages::Fine => Some(age_ms),
         };

@@ -385,8 +385,8 @@ impl Store for Broken {
                 let (sender, changes) = tokio::sync::mpsc::channel(64);
                 tokio::spawn(async move {
                     while let Some(hint) = inner.recv().await {
-                        let key = hint.key().expect("the memory store names keys").clone();
-                        let _ = sender.send(Hint::Written(key, Version(7))).await;
+                        let hint = hint.key().map(|key| Hint::Written(key.clone(), Version(7)));
+                        let _ = sender.send(hint.unwrap_or(Hint::Any)).await;
                     }
                 });
                 Ok(changes)
