@@ -8,7 +8,7 @@ mod common;
 
 use common::*;
 use std::time::Duration;
-use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
+use tenure_core::op::{Answer, Event, Expect, Hint, Machine, Op, OpId, Outcome, Step};
 use tenure_core::{
     Ask, Beat, Carry, Command, Holder, LeaseId, Letter, Metadata, Nonce, Notice, Occupant, Patience, Record,
     StoreError, Stored, Want,
@@ -125,7 +125,7 @@ fn a_session_that_somebody_else_has_fenced_meanwhile_frees_the_key_too() {
 fn an_old_looks_answer_is_not_that_of_the_look_under_way() {
     let (mut a, op) = with_an_old_look();
     a.step(now(20_010), lost(op, Some(held("b", Nonce(50), Nonce(51), 8, 0, 0))));
-    let hinted = a.step(now(20_012), Event::Changed(None));
+    let hinted = a.step(now(20_012), Event::Changed(Hint::Any));
     assert_eq!(hinted.requests, vec![read(op + 1, "k")]);
     is_ignored(&a, &[seen(3, None), seen(3, Some(by_another())), failed(3)]);
 }
@@ -147,7 +147,7 @@ fn waiting(patience: Patience) -> Holder {
 
 /// Hinted at, it looks, and that fails: how long until it looks again.
 fn pause_after_failure(a: &mut Holder, ms: u64) -> Duration {
-    let looks = a.step(now(ms), Event::Changed(None));
+    let looks = a.step(now(ms), Event::Changed(Hint::Any));
     let step = a.step(now(ms), failed(looks.requests[0].id.0));
     assert_eq!(step.notices, vec![]);
     step.wake_at.unwrap().since(tick(ms))
@@ -161,7 +161,7 @@ fn looks_that_fail_are_repeated_ever_less_often_and_one_that_succeeds_begins_ane
         let pause = pause_after_failure(&mut a, ms);
         assert!(is_about(pause, part), "at {ms}: {pause:?}");
     }
-    let looks = a.step(now(700), Event::Changed(None));
+    let looks = a.step(now(700), Event::Changed(Hint::Any));
     a.step(now(705), seen(looks.requests[0].id.0, Some(by_another())));
     let pause = pause_after_failure(&mut a, 800);
     assert!(is_about(pause, 64), "{pause:?}");
@@ -176,7 +176,7 @@ fn patience_that_ends_in_trouble_is_told_so_and_after_it_who_holds_the_key() {
     assert_eq!(told, vec![Notice::Failed(LEASE, StoreError::unavailable("away"))]);
     let mut a = waiting(Patience::Until(end));
     pause_after_failure(&mut a, 800);
-    let looks = a.step(now(900), Event::Changed(None));
+    let looks = a.step(now(900), Event::Changed(Hint::Any));
     a.step(now(905), seen(looks.requests[0].id.0, Some(by_another())));
     let told = a.step(now(1_000), Event::Wake).notices;
     assert_eq!(told, vec![Notice::Held(LEASE, Occupant::of(&by_another()))]);

@@ -6,7 +6,7 @@
 mod common;
 
 use common::*;
-use tenure_core::op::{Event, Expect, Machine, Op, OpId, Step};
+use tenure_core::op::{Event, Expect, Hint, Machine, Op, OpId, Step};
 use tenure_core::{
     Beat, Carry, Command, Fence, Heir, Holder, HolderId, LeaseId, Loss, Metadata, Nonce, Notice, Patience,
     Record, Ride, StoreError, Tick, Token, Ttl, Version, Wall, Want,
@@ -381,7 +381,7 @@ fn who_waits_for_a_key_waits_on_when_the_session_is_lost_at_that_moment() {
     assert_eq!(over.notices, vec![Notice::SessionValid(Tick(0))]);
     assert_eq!(writes(&over)[0].0, "session/a", "the next session begins: {over:?}");
     // Hints are not for those who wait for the session.
-    assert_eq!(a.step(now(9_001), Event::Changed(None)).notices, vec![]);
+    assert_eq!(a.step(now(9_001), Event::Changed(Hint::Any)).notices, vec![]);
     let op = over.requests[0].id.0;
     let up = a.step(now(9_005), won(op, nonce(3), 5));
     let rides = writes(&up);
