@@ -124,6 +124,7 @@ fn looks_while_free(a: &mut tenure_core::Holder, op: &mut u64, free_ms: u64, end
         if at > end_ms {
             return looks;
         }
+        assert!(looks.last().is_none_or(|last| at > *last), "{at} after {looks:?}");
         looks.push(at);
         *op += 1;
         assert_eq!(a.step(now(at), Event::Wake).requests, vec![read(*op, "k")], "it never claims");

@@ -202,8 +202,7 @@ fn s4_a_claim_that_was_given_up_is_looked_for_until_nobody_could_believe_in_it()
     let mut told: Step<Notice> = a.step(now(2_500), unknown(1));
     let mut ms = 2_500;
     while told.notices.is_empty() {
-        let at = told.wake_at.unwrap();
-        ms = at.0.div_ceil(1_000_000);
+        ms = later(&told, ms);
         assert!(ms < 15_000, "it looks for ever");
         let looks = a.step(now(ms), Event::Wake);
         assert_eq!(looks.requests.len(), 1, "at {ms}: {looks:?}");

@@ -21,6 +21,8 @@ mod fleet_asked;
 mod fleet_dead;
 #[path = "fleet_trouble.rs"]
 mod fleet_trouble;
+#[path = "follow.rs"]
+mod follow;
 #[path = "give_up.rs"]
 mod give_up;
 #[path = "hold.rs"]

@@ -88,7 +88,7 @@ fn looks_become_rare_and_end() {
     // As long as the session is kept up.
     while ms < 1_500_000 {
         let Some(request) = step.requests.first() else {
-            ms = step.wake_at.unwrap().0.div_ceil(1_000_000);
+            ms = later(&step, ms);
             step = a.step(now(ms), Event::Wake);
             continue;
         };

@@ -11,7 +11,7 @@ use common::{BELIEF, TTL, now, tick};
 use sections::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome};
-use tenure_core::section::{Section, SectionCommand, SectionNotice};
+use tenure_core::section::{Ledger, Section, SectionCommand, SectionNotice, SectionSetup};
 use tenure_core::{Fence, LeaseId, Nonce, Record, StoreError, Stored, Tick, Version};
 
 fn failed(op: u64, error: StoreError) -> Event<SectionCommand> {
@@ -274,4 +274,58 @@ fn a_lease_of_a_day_is_collected_after_a_day_however_often_others_write() {
     }
     let (notices, _) = run(&mut section("b", 4), &mut table, 24 * hour + 1_000, acquire(ONE, "0_10"));
     assert!(matches!(&notices[..], [SectionNotice::Obtained { fence: Some(_), .. }]), "{notices:?}");
+}
+
+fn with_room_for(most_bytes: usize) -> Section {
+    let setup = SectionSetup {
+        key: tenure_core::section::key("s").unwrap(),
+        holder: tenure_core::HolderId::new("a").unwrap(),
+        instance: 1,
+        rules: tenure_core::Rules::default(),
+        most_parts: 1000,
+        most_bytes,
+    };
+    Section::new(setup)
+}
+
+#[test]
+fn what_the_store_has_no_room_for_is_refused_and_a_release_never_is() {
+    let (mut a, mut table) = (with_room_for(1000), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "0_1"));
+    run(&mut a, &mut table, 10, acquire(TWO, "2_3"));
+    let size = Ledger::into_cover(table.ledger()).1;
+    // Exactly as much as that needs is enough.
+    let (mut b, mut other) = (with_room_for(size), Table::default());
+    run(&mut b, &mut other, 0, acquire(ONE, "0_1"));
+    let (notices, _) = run(&mut b, &mut other, 10, acquire(TWO, "2_3"));
+    assert!(matches!(&notices[..], [SectionNotice::Obtained { fence: Some(_), .. }]), "{notices:?}");
+    let (mut b, mut other) = (with_room_for(size - 1), Table::default());
+    run(&mut b, &mut other, 0, acquire(ONE, "0_1"));
+    let (notices, _) = run(&mut b, &mut other, 10, acquire(TWO, "2_3"));
+    let [SectionNotice::Failed(TWO, error)] = &notices[..] else { panic!("{notices:?}") };
+    assert!(error.to_string().contains("bytes") && !error.is_passing(), "{error}");
+    assert_eq!(other.held().len(), 1);
+    // Another process has more room; what is written to give something back is too large for this one all the same.
+    let (mut roomy, mut own) = (with_room_for(10_000), with_room_for(size));
+    let mut table = Table::default();
+    run(&mut own, &mut table, 0, acquire(ONE, "0_1"));
+    for n in 2..9 {
+        run(&mut roomy, &mut table, n * 10, acquire(LeaseId(n), &format!("{n}0_{n}1")));
+    }
+    assert_eq!(run(&mut own, &mut table, 100, release(ONE)).0, [SectionNotice::Released(ONE, true)]);
+}
+
+#[test]
+fn commands_name_their_leases() {
+    let acquires = SectionCommand::Acquire(ONE, set(""), tenure_core::Ttl::MIN);
+    for command in [
+        acquires,
+        SectionCommand::Release(ONE),
+        SectionCommand::Lapse(ONE),
+        SectionCommand::List(ONE),
+        SectionCommand::Reclaim(ONE),
+    ] {
+        assert_eq!(command.lease(), Some(ONE), "{command:?}");
+    }
+    assert_eq!(SectionCommand::Stop.lease(), None);
 }

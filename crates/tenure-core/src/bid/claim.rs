@@ -77,7 +77,7 @@ impl Bid {
         }
         let floor = Fence::floor(ctx.now.wall);
         let fence = match seen.record.fence.next(floor) {
-            Ok(_) if ctx.rules.bugs.has(Bug::FenceForgetsClock) => Fence(seen.record.fence.0 + 1),
+            Ok(_) if ctx.rules.bugs.has(Bug::FenceForgetsClock) => Fence(seen.record.fence.0.wrapping_add(1)),
             Ok(_) if ctx.rules.bugs.has(Bug::FenceResetAtTakeover) => Fence(1),
             Ok(_) if ctx.rules.bugs.has(Bug::FenceNotRaised) => seen.record.fence,
             Ok(fence) => fence,

@@ -7,7 +7,7 @@ use super::{SectionCommand, SectionNotice};
 use crate::LeaseId;
 use crate::bugs::Bug;
 use crate::error::StoreError;
-use crate::fence::{Fence, Nonce};
+use crate::fence::{Fence, Nonce, Nonces};
 use crate::op::{Expect, Op, OpId, Write};
 use crate::range::{KeyRange, RangeSet};
 use crate::record::Record;
@@ -215,8 +215,8 @@ impl Section {
                 return false;
             }
         };
-        let reused = Nonce(u128::from(self.setup.instance) << 64);
-        let id = if self.has(Bug::EntryIdReused) { reused } else { self.nonces.draw() };
+        let reused = || Nonces::new(self.setup.instance).draw();
+        let id = if self.has(Bug::EntryIdReused) { reused() } else { self.nonces.draw() };
         let holder = self.setup.holder.clone();
         let entry =
             Entry { id, holder, fence, stamp: now.wall, duration, attested: Duration::ZERO, parts: free };

@@ -54,7 +54,11 @@ impl Watch {
     /// Whether `entry`, which the record shows, is over.
     pub(super) fn is_over(&self, now: Now, look: &Look, entry: &Entry, rules: &Rules) -> bool {
         let duration = entry.duration.duration();
-        let patience = if rules.bugs.has(Bug::EntryCollectedEarly) { duration / 2 } else { duration };
+        let patience = if rules.bugs.has(Bug::EntryCollectedEarly) {
+            duration.checked_div(2).unwrap_or(duration)
+        } else {
+            duration
+        };
         let since = self.since.get(&entry.id).copied().unwrap_or(now.waited);
         let watched = if rules.bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
         if watched.since(since) >= patience {
@@ -62,8 +66,11 @@ impl Watch {
         }
         let by_wall = now.wall.since(entry.stamp) > patience;
         let by_age = look.age.is_some() && look.attested(now, entry) > patience;
-        if rules.bugs.has(Bug::WallDecides) && by_wall || rules.bugs.has(Bug::OneWitness) && by_age {
-            return true;
+        if rules.bugs.has(Bug::WallDecides) {
+            return by_wall;
+        }
+        if rules.bugs.has(Bug::OneWitness) {
+            return by_age;
         }
         rules.first_sight && by_wall && by_age
     }

@@ -166,6 +166,13 @@ pub fn step(requests: Vec<Request>, notices: Vec<Notice>, wake_at: Option<Tick>)
     Step { requests, notices, wake_at }
 }
 
+/// The millisecond of the wake-up that was asked for at `ms`, which is later.
+pub fn later(step: &Step<Notice>, ms: u64) -> u64 {
+    let at = step.wake_at.unwrap().0.div_ceil(1_000_000);
+    assert!(at > ms, "a wake-up for the past makes no progress");
+    at
+}
+
 /// A holder that has acquired `k` for itself at 0 ms with fence 7, by its first operation and nonce.
 pub fn holding() -> Holder {
     let mut a = holder();

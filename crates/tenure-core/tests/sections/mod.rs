@@ -84,6 +84,7 @@ pub fn run(
         let Some(request) = step.requests.pop() else { return (notices, ops) };
         assert!(step.requests.is_empty(), "one operation at a time");
         ops += 1;
+        assert!(ops < 100, "it goes on for ever");
         let at = ms + ops;
         let answer = table.perform(at, &request.op);
         step = machine.step(now(at), Event::Answer(request.id, Ok(answer)));
