@@ -214,3 +214,162 @@ fn what_is_not_for_it_does_nothing() {
     }
     assert_eq!(desk.step(100, Cue::Start), quiet);
 }
+
+/// One that leads, with a body that runs, and was asked to hand over.
+fn retiring() -> Desk {
+    let mut desk = Desk::leading();
+    desk.step(10, Cue::BodyBegan);
+    desk.told(20, Notice::Asked(LeaseId(1), Ask::HandOver));
+    desk
+}
+
+/// One that has resigned and stands back until 7,010 ms, watching by lease 2.
+fn standing_back() -> Desk {
+    let mut desk = Desk::leading();
+    desk.step(3000, Cue::Resign);
+    desk.told(3010, Notice::Released(LeaseId(1), true));
+    desk
+}
+
+#[test]
+fn it_says_where_it_stands() {
+    let mut desk = Desk::new(false);
+    assert_eq!(desk.election.standing(), Standing::Following);
+    desk.step(0, Cue::Start);
+    assert_eq!(desk.election.standing(), Standing::Following);
+    assert_eq!(Desk::leading().election.standing(), Standing::Leading);
+    assert_eq!(retiring().election.standing(), Standing::SteppingDown);
+    let mut leaving = Desk::leading();
+    leaving.step(10, Cue::Resign);
+    assert_eq!(leaving.election.standing(), Standing::SteppingDown);
+    let mut waning = retiring();
+    waning.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
+    assert_eq!(waning.election.standing(), Standing::Following);
+    assert_eq!(standing_back().election.standing(), Standing::StandingBack);
+    let mut observer = Desk::new(false);
+    observer.step(0, Cue::Observe);
+    assert_eq!(observer.election.standing(), Standing::Observing);
+    observer.step(1, Cue::Stop);
+    assert_eq!(observer.election.standing(), Standing::Stopped);
+    assert_eq!(observer.election.terms().key, Key::new("k").unwrap());
+}
+
+#[test]
+fn whoever_stands_back_bids_when_told_to_start_and_goes_on_when_told_to_observe() {
+    let mut desk = standing_back();
+    assert_eq!(desk.step(4000, Cue::Observe), turn(vec![], vec![], Some(tick(7010))));
+    assert_eq!(desk.step(4001, Cue::Start), turn(vec![], vec![release(2), bid(3, false)], None));
+    // What is told of the watch is told to the users, and of its end nothing.
+    let mut desk = standing_back();
+    let seen = desk.told(4000, Notice::Seen(LeaseId(2), None));
+    assert_eq!(seen, turn(vec![Change::Leader(None)], vec![], Some(tick(7010))));
+}
+
+#[test]
+fn a_stop_gives_up_what_it_looks_by_and_waits_for_bodies() {
+    let ends = |mut desk: Desk, ms| desk.step(ms, Cue::Stop);
+    let gone = |lease| turn(vec![Change::Stopped], vec![release(lease)], None);
+    assert_eq!(ends(standing_back(), 4000), gone(2));
+    let mut observer = Desk::new(false);
+    observer.step(0, Cue::Observe);
+    assert_eq!(ends(observer, 1), gone(1));
+    let mut pausing = Desk::new(false);
+    pausing.step(0, Cue::Start);
+    pausing.told(10, Notice::Absent(LeaseId(1)));
+    assert_eq!(ends(pausing, 11), turn(vec![Change::Stopped], vec![], None));
+    // A body still runs, under a leadership that is being given up.
+    let mut desk = retiring();
+    assert_eq!(desk.step(30, Cue::Stop), Turn::default());
+    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }).commands, [release(1)]);
+    assert_eq!(desk.told(50, Notice::Released(LeaseId(1), true)).changes, [Change::Stopped]);
+    // And under one that was lost.
+    let mut desk = retiring();
+    desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
+    assert_eq!(desk.step(31, Cue::Stop), Turn::default());
+    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }).changes, [Change::Stopped]);
+    // It leads with a body.
+    let mut desk = Desk::leading();
+    desk.step(10, Cue::BodyBegan);
+    assert_eq!(desk.step(20, Cue::Stop).changes, [Change::StepDown(Cause::Stopping)]);
+    assert_eq!(desk.step(30, Cue::BodyEnded { joined: true }).commands, [release(1)]);
+}
+
+#[test]
+fn a_holder_that_has_stopped_ends_it_wherever_it_is() {
+    let ends = |mut desk: Desk| desk.told(5000, Notice::Stopped).changes;
+    let over = vec![Change::Ended(Cause::Stopping), Change::Leader(None), Change::Stopped];
+    assert_eq!(ends(retiring()), over);
+    assert_eq!(ends(standing_back()), [Change::Stopped]);
+    let mut leaving = Desk::leading();
+    leaving.step(10, Cue::Resign);
+    assert_eq!(ends(leaving), [Change::Stopped], "its end has been told");
+    let mut stopped = Desk::new(false);
+    stopped.step(0, Cue::Stop);
+    assert_eq!(ends(stopped), [], "told once");
+}
+
+#[test]
+fn a_leadership_that_is_lost_while_it_is_given_up_is_over() {
+    let mut desk = retiring();
+    let lost = desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
+    let over = vec![Change::Ended(Cause::Lost(Loss::Revoked)), Change::Leader(None)];
+    assert_eq!(lost, turn(over, vec![], None), "that it is to end was told before");
+    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }).commands, [bid(2, false)]);
+    let mut desk = Desk::leading();
+    let lost = desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
+    assert_eq!(lost, turn(ended(Cause::Lost(Loss::Revoked)), vec![bid(2, false)], None));
+}
+
+#[test]
+fn while_it_is_given_up_it_is_kept_and_believed_as_before() {
+    let mut desk = retiring();
+    desk.told(2000, Notice::Valid(LeaseId(1), until(1990)));
+    let last = until(1990).0 / 1_000_000;
+    assert!(desk.leads(last) && !desk.leads(last + 1));
+    desk.told(2001, Notice::Valid(LeaseId(1), Tick(0)));
+    assert!(!desk.leads(2002), "suspended");
+    let mut leaving = Desk::leading();
+    leaving.step(10, Cue::Resign);
+    assert!(!leaving.leads(11));
+}
+
+#[test]
+fn belief_that_is_suspended_does_not_change_when_it_falls_back() {
+    let mut desk = Desk::leading();
+    assert_eq!(desk.told(2000, Notice::Valid(LeaseId(1), Tick(0))).wake_at, Some(tick(6000)));
+    let mut rider = Desk::new(true);
+    rider.step(0, Cue::Start);
+    assert_eq!(rider.told(5, acquired(1, Tick::NEVER)).wake_at, Some(Tick::NEVER), "nothing is known yet");
+    assert_eq!(rider.told(6, Notice::SessionValid(until(0))).wake_at, Some(tick(6000)));
+    assert_eq!(rider.told(7, Notice::SessionValid(Tick(0))).wake_at, Some(tick(6000)));
+    assert_eq!(rider.told(9, Notice::SessionValid(until(8))).wake_at, Some(tick(6008)));
+}
+
+#[test]
+fn a_body_that_outlives_its_term_says_nothing_of_the_next() {
+    // It began under a leadership that has been given up since.
+    let mut desk = Desk::leading();
+    desk.step(10, Cue::Resign);
+    desk.told(20, Notice::Released(LeaseId(1), true));
+    desk.step(30, Cue::BodyEnded { joined: false });
+    desk.step(4020, Cue::Wake);
+    desk.told(4030, acquired(3, until(4025)));
+    assert_eq!(desk.election.standing(), Standing::Leading);
+    assert_eq!(desk.step(4100, Cue::Resign).commands, [release(3)]);
+}
+
+#[test]
+fn whoever_finds_no_key_to_follow_looks_again_later() {
+    for notice in [Notice::Held(LeaseId(1), None), Notice::Absent(LeaseId(1))] {
+        let mut desk = Desk::new(false);
+        desk.step(0, Cue::Start);
+        assert_eq!(desk.told(10, notice), turn(vec![], vec![], Some(tick(2010))));
+        assert_eq!(desk.step(2009, Cue::Wake).commands, []);
+        assert_eq!(desk.step(2010, Cue::Wake).commands, [bid(2, false)]);
+    }
+    let mut desk = Desk::new(false);
+    desk.step(0, Cue::Start);
+    for notice in [Notice::Held(LeaseId(9), None), Notice::Seen(LeaseId(9), None)] {
+        assert_eq!(desk.told(10, notice), Turn::default(), "of another lease");
+    }
+}
