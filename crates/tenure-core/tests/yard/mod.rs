@@ -85,6 +85,8 @@ pub struct Yard {
     pub troubles: Vec<String>,
     /// What requests about units were answered, in order.
     pub answers: Vec<(u64, &'static str)>,
+    /// What a unit's record has, as was told last.
+    pub told_fields: Metadata,
     /// How often a unit's record was left to nobody.
     pub vacated: usize,
     pub turns: Option<Turns>,
@@ -113,6 +115,7 @@ impl Yard {
             damaged: BTreeSet::new(),
             troubles: Vec::new(),
             answers: Vec::new(),
+            told_fields: Metadata::new(),
             vacated: 0,
             turns: None,
             name: FleetName::new("test").unwrap(),
@@ -387,7 +390,10 @@ impl Yard {
                 assert!(post.works.is_empty(), "{index} stopped with {:?}", post.works);
                 post.up = false;
             }
-            FleetNotice::Updated { request, .. } => self.answers.push((request.0, "updated")),
+            FleetNotice::Updated { request, fields, .. } => {
+                self.answers.push((request.0, "updated"));
+                self.told_fields = fields;
+            }
             FleetNotice::Released(_, request, ours) => {
                 let answer = if ours { "released" } else { "not ours" };
                 self.answers.extend(request.map(|request| (request.0, answer)));
