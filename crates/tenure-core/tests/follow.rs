@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use std::time::Duration;
-use tenure_core::op::{Event, Expect, Machine};
+use tenure_core::op::{Event, Expect, Hint, Machine};
 use tenure_core::{Metadata, Nonce, Notice, Patience, Record, Sighting};
 
 fn follow(every_ms: u64, after_ms: u64) -> Patience {
@@ -31,7 +31,7 @@ fn a_free_key_is_left_alone_for_as_long_as_was_asked() {
     let waits = a.step(now(5), seen(1, None));
     assert_eq!(waits, step(vec![], vec![Notice::Seen(LEASE, None)], Some(tick(705))));
     // A hint has it look, and does not prolong that.
-    assert_eq!(a.step(now(300), Event::Changed(None)).requests, vec![read(2, "k")]);
+    assert_eq!(a.step(now(300), Event::Changed(Hint::Any)).requests, vec![read(2, "k")]);
     assert_eq!(a.step(now(305), seen(2, None)), step(vec![], vec![], Some(tick(705))), "told once");
     assert_eq!(a.step(now(705), Event::Wake).requests, vec![read(3, "k")]);
     let claims = a.step(now(710), seen(3, None));
@@ -43,12 +43,12 @@ fn who_comes_and_goes_is_told_and_the_time_to_stand_aside_begins_anew() {
     let mut a = holder();
     a.step(now(0), acquire("k", own(), follow(10_000, 700)));
     a.step(now(5), seen(1, None));
-    a.step(now(300), Event::Changed(None));
+    a.step(now(300), Event::Changed(Hint::Any));
     let told = a.step(now(305), seen(2, Some(by_another(50)))).notices;
     assert_eq!(told, vec![Notice::Seen(LEASE, Sighting::of(&by_another(50)).map(Box::new))]);
-    a.step(now(600), Event::Changed(None));
+    a.step(now(600), Event::Changed(Hint::Any));
     assert_eq!(a.step(now(605), seen(3, Some(by_another(51)))).notices, vec![], "it beats, and is the same");
-    a.step(now(900), Event::Changed(None));
+    a.step(now(900), Event::Changed(Hint::Any));
     let free = a.step(now(905), seen(4, None));
     assert_eq!(free, step(vec![], vec![Notice::Seen(LEASE, None)], Some(tick(1_605))));
 }
@@ -81,7 +81,7 @@ fn what_a_leader_says_is_told_when_it_changes() {
     a.step(now(5), lost(1, Some(by_another(50))));
     let fields = Metadata::from([("at".to_owned(), "y".into())]);
     let other = Record { metadata: fields, ..by_another(51) };
-    a.step(now(300), Event::Changed(None));
+    a.step(now(300), Event::Changed(Hint::Any));
     let told = a.step(now(305), seen(2, Some(other.clone()))).notices;
     assert_eq!(told, vec![Notice::Seen(LEASE, Sighting::of(&other).map(Box::new))]);
 }
