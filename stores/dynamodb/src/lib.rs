@@ -46,7 +46,8 @@
 //! To acquire, to renew and to release is one `UpdateItem` each, also right after another process's release, and so is to find
 //! the key held: the refusal brings the holder's record along. A record of up to 1 KB is one write unit; so is a refusal. A
 //! contender needs a second request when its wall clock is behind that of the last holder by more than the key was vacant
-//! for. Reads are strongly consistent, one read unit for each 4 KB. Opening is one `DescribeTable`.
+//! for. Reads are strongly consistent, one read unit for each 4 KB, but for the looks of a fleet that expects no news: half a unit.
+//! Opening is one `DescribeTable`.
 //!
 //! # What it survives
 //!

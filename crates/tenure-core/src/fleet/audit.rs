@@ -64,3 +64,91 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: after a listing by all, and after each one's audit, every worker's turn is another one, in the order of their
+    //! names from there; whoever is not on the roster any more still counts from its place; no round is longer than an hour.
+    use super::*;
+    use crate::fence::Fence;
+    use crate::fleet::listing::Peer;
+    use crate::fleet::{About, FleetName, Options};
+    use crate::holder::Identity;
+    use crate::key::HolderId;
+    use crate::time::{Ttl, Wall};
+    use crate::vigil::Rules;
+    use std::collections::BTreeMap;
+
+    const TTL: u64 = 10;
+
+    fn key(n: usize) -> Key {
+        FleetName::new("f").unwrap().worker(&HolderId::new(format!("w{n:03}")).unwrap()).unwrap()
+    }
+
+    /// The `me`-th of so many workers.
+    fn worker(me: usize, of: usize) -> Worker {
+        let ttl = Ttl::new(Duration::from_secs(TTL)).unwrap();
+        let identity = Identity {
+            holder: HolderId::new(format!("w{me:03}")).unwrap(),
+            session: Key::new("unset").unwrap(),
+            ttl,
+            about: BTreeMap::new(),
+            instance: me as u64,
+        };
+        let options = Options {
+            fleet: FleetName::new("f").unwrap(),
+            about: About::default(),
+            drain: Duration::ZERO,
+            push: false,
+            page: 10,
+        };
+        let mut worker = Worker::new(identity, Rules::default(), options).unwrap();
+        for other in (0..of).filter(|other| *other != me) {
+            let holder = HolderId::new(format!("w{other:03}")).unwrap();
+            let about = About::default();
+            let peer = Peer { holder, fence: Fence(1), ttl, about, attested: true, planned: 0 };
+            worker.peers.insert(key(other), peer);
+        }
+        worker
+    }
+
+    /// Which turn is whose, each `secs` long.
+    fn turns(of: usize, after: Option<usize>, secs: u64) -> Vec<usize> {
+        let now = Now { held: Tick(0), waited: Tick(0), wall: Wall(0) };
+        let turn = Duration::from_secs(secs).as_nanos() as u64;
+        let at = |me| worker(me, of).next_audit(now, after.map(key).as_ref()).0;
+        let mut turns: Vec<(u64, usize)> = (0..of).map(|me| ((at(me) + turn / 4) / turn, me)).collect();
+        turns.sort_unstable();
+        assert!(turns.iter().map(|(turn, _)| *turn).eq(1..=of as u64), "{turns:?}");
+        turns.into_iter().map(|(_, me)| me).collect()
+    }
+
+    #[test]
+    fn the_workers_take_turns_from_whoever_audited_last() {
+        assert_eq!(turns(4, None, 100), [0, 1, 2, 3]);
+        assert_eq!(turns(4, Some(0), 100), [1, 2, 3, 0]);
+        assert_eq!(turns(4, Some(2), 100), [3, 0, 1, 2]);
+        assert_eq!(turns(4, Some(3), 100), [0, 1, 2, 3]);
+        assert_eq!(turns(1, None, 100), [0]);
+        assert_eq!(turns(1, Some(0), 100), [0]);
+    }
+
+    #[test]
+    fn each_audits_once_in_an_hour_at_least() {
+        assert_eq!(turns(72, Some(70), 50)[..3], [71, 0, 1]);
+    }
+
+    #[test]
+    fn whoever_has_gone_since_does_no_harm() {
+        let now = Now { held: Tick(0), waited: Tick(0), wall: Wall(0) };
+        for gone in [0, 5, 9] {
+            for me in 1..4 {
+                let at = worker(me, 4).next_audit(now, Some(&key(gone)));
+                assert!(
+                    (Tick(0).after(Duration::from_secs(70))..Tick(0).after(Duration::from_secs(430)))
+                        .contains(&at)
+                );
+            }
+        }
+    }
+}
