@@ -321,6 +321,16 @@ fn a_leadership_that_is_lost_while_it_is_given_up_is_over() {
 }
 
 #[test]
+fn all_bodies_of_a_leadership_that_was_lost_are_waited_for() {
+    let mut desk = Desk::leading();
+    desk.step(10, Cue::BodyBegan);
+    desk.step(11, Cue::BodyBegan);
+    desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
+    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }), Turn::default());
+    assert_eq!(desk.step(50, Cue::BodyEnded { joined: true }).commands, [bid(2, false)]);
+}
+
+#[test]
 fn while_it_is_given_up_it_is_kept_and_believed_as_before() {
     let mut desk = retiring();
     desk.told(2000, Notice::Valid(LeaseId(1), until(1990)));

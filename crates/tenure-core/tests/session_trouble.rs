@@ -138,8 +138,8 @@ fn a_lease_on_the_session_that_is_withdrawn_ends_in_time_and_is_vacated_later() 
     assert_eq!(vacates.requests[0], write(6, "k", unchanged(nonce(2)), vacant(nonce(6), 7, 10_001)));
 }
 
-#[test]
-fn a_lease_that_is_withdrawn_while_it_is_changed_ends_in_time_too() {
+/// A lease whose change is under way has been withdrawn, as of the end of what is believed at 3.34 s.
+fn withdrawn_while_it_is_changed() -> Holder {
     let mut a = holding_on_session();
     a.step(now(3_000), Event::Command(Command::Update(LEASE, Metadata::new())));
     a.step(now(3_334), Event::Wake);
@@ -151,9 +151,27 @@ fn a_lease_that_is_withdrawn_while_it_is_changed_ends_in_time_too() {
     let told = a.step(now(3_340), lost(4, Some(record)));
     assert_eq!(told.notices, vec![Notice::Asked(LEASE, Ask::Revoke)]);
     a.step(now(3_345), won(5, nonce(5), 3));
+    a
+}
+
+#[test]
+fn a_lease_that_is_withdrawn_while_it_is_changed_ends_in_time_too() {
+    let mut a = withdrawn_while_it_is_changed();
     a.step(now(6_700), Event::Wake);
     let renewed = a.step(now(6_705), won(6, nonce(6), 3));
     assert_eq!(renewed.wake_at, Some(until(0)), "the change is still under way");
     assert_eq!(a.step(now(8_181), Event::Wake).notices, vec![]);
     assert_eq!(a.step(now(8_182), Event::Wake).notices, vec![Notice::Lost(LEASE, Loss::Revoked)]);
+}
+
+#[test]
+fn a_lease_that_is_withdrawn_and_given_up_while_it_is_changed_is_given_up_after_that() {
+    let mut a = withdrawn_while_it_is_changed();
+    a.step(now(4_000), Event::Command(Command::Release(LEASE, None)));
+    a.step(now(6_700), Event::Wake);
+    assert_eq!(a.step(now(6_705), won(6, nonce(6), 3)).wake_at, renewal(6_700));
+    assert_eq!(a.step(now(8_182), Event::Wake).notices, vec![], "nobody believes in it any more");
+    let changed = a.step(now(8_200), won(3, nonce(3), 7));
+    assert_eq!(changed.notices, vec![Notice::Updated(LEASE)]);
+    assert_eq!(changed.requests[0], write(7, "k", unchanged(nonce(3)), vacant(nonce(7), 7, 8_200)));
 }

@@ -179,6 +179,9 @@ mod tests {
         }
         let limits = Terms { follow: secs(2.5), hold: secs(2.7), rank: 8, ..terms() };
         assert_eq!(limits.check(), Ok(()));
+        let fast = Duration::from_millis(1);
+        assert_eq!(Terms { follow: fast, hold: fast, ..terms() }.check(), Ok(()));
+        assert_eq!(Terms { hold: terms().ttl.part(3), errors: 2, ..terms() }.check(), Ok(()));
     }
 
     #[test]
