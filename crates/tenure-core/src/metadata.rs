@@ -153,6 +153,12 @@ mod tests {
     fn depth_counts_the_longest_branch() {
         let deep = Value::List(vec![Value::Null, Value::Map([("a".into(), Value::List(vec![]))].into())]);
         assert_eq!(deep.depth(), 3);
-        assert_eq!(Value::from(1).as_i64(), Some(1));
+        assert_eq!(Value::Null.depth(), 1);
+    }
+
+    #[test]
+    fn a_value_is_taken_for_what_it_is() {
+        assert_eq!((Value::from(1).as_i64(), Value::from(1).as_text()), (Some(1), None));
+        assert_eq!((Value::from("1").as_i64(), Value::from("1").as_text()), (None, Some("1")));
     }
 }

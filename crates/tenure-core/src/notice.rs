@@ -77,3 +77,39 @@ impl Notice {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a notice about a lease names it, whichever it is; one about all names none.
+    use super::*;
+
+    #[test]
+    fn notices_name_their_leases() {
+        let lease = LeaseId(7);
+        let error = StoreError::unavailable("away");
+        let acquired =
+            Notice::Acquired { lease, fence: Fence(1), until: Tick::NEVER, metadata: Metadata::new() };
+        for notice in [
+            acquired,
+            Notice::Held(lease, None),
+            Notice::Seen(lease, None),
+            Notice::Absent(lease),
+            Notice::Failed(lease, error),
+            Notice::Valid(lease, Tick(0)),
+            Notice::Asked(lease, Ask::Revoke),
+            Notice::Lost(lease, Loss::Expired),
+            Notice::Updated(lease),
+            Notice::Released(lease, true),
+            Notice::NotOurs(lease, None),
+        ] {
+            assert_eq!(notice.lease(), Some(lease), "{notice:?}");
+        }
+        let all = [
+            Notice::SessionValid(Tick(0)),
+            Notice::SessionAsked(Ask::Revoke),
+            Notice::Announced,
+            Notice::Stopped,
+        ];
+        assert!(all.iter().all(|notice| notice.lease().is_none()));
+    }
+}
