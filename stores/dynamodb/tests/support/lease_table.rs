@@ -25,7 +25,8 @@ pub(crate) fn service() -> Client {
 /// A new table.
 pub(crate) async fn lease_table(what: &str, format: Format) -> Table {
     let name = unique(what);
-    let config = super::config(&name);
+    // DynamoDB Local has only just been started, perhaps on a busy machine.
+    let config = super::config(&name).timeout(DynamoConfig::MAX_TIMEOUT);
     Table::create_table(&config, Arc::new(RealClock::new())).await.unwrap();
     open(client(&endpoint()), &name, format).await
 }

@@ -106,7 +106,9 @@ impl Driver {
         }
         let next = now.waited.after(self.options.period());
         let silence = self.watch.next_silence(now.waited, self.options.failover, &held);
-        self.look_at = silence.map_or(next, |at| at.min(next));
+        // Who asked for a look meanwhile, may know of more than this one has shown.
+        let asked = (!self.asked.is_empty()).then_some(now.waited);
+        self.look_at = silence.into_iter().chain(asked).fold(next, Tick::min);
     }
 
     fn took(&mut self, row: Row, why: Why, sent: Tick) {

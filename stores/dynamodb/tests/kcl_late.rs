@@ -1,0 +1,170 @@
+//! Coordinators of the dialect `kcl` on DynamoDB Local, where time passes between a request and its answer.
+//!
+//! Plan: the clock stands still but for what passes while a request is under way. Belief counts from before a request was sent, at
+//! a take and at a renewal; where an answer was lost, from before the first of the requests that may have done it; a lease that
+//! was taken too late to be believed in is given back and never told; a look that is asked for follows that which is under way; a silent row is looked at when its silence is over,
+//! however seldom the table is read otherwise; only so many requests are under way at a time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::client;
+use support::lease_table::{lease_table, name_of};
+use support::stub::{Fate, Stub};
+use tenure_core::{Clock, Drift, Tick, Ttl};
+use tenure_dynamodb::DynamoConfig;
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::kcl::{Coordinator, Event, Events, Fields, Format, Held, Options, Table};
+use tenure_testkit::{ManualClock, RealClock};
+use tokio::time::{sleep, timeout};
+
+const FAILOVER: Duration = Duration::from_secs(10);
+/// Long enough for anything on a busy machine.
+const LONG: Duration = Duration::from_secs(30);
+
+fn belief() -> Duration {
+    Drift::default().belief(Ttl::new(FAILOVER).unwrap())
+}
+
+/// A table with so many leases, and the same behind a stub that is told of each write, and how manyth it is. To read it
+/// takes a moment.
+async fn behind(
+    leases: usize,
+    clock: Arc<dyn Clock>,
+    on_write: impl Fn(usize) -> Fate + Send + Sync + 'static,
+) -> (Table, Table, Stub) {
+    let table = lease_table("kcl-late", Format::kcl()).await;
+    for n in 0..leases {
+        table.create(&format!("k{n:02}"), Fields::new()).await.unwrap();
+    }
+    let writes = AtomicUsize::new(0);
+    let stub = Stub::start(move |action, _| match action {
+        "UpdateItem" => on_write(writes.fetch_add(1, Ordering::SeqCst)),
+        "Scan" => Fate::Late(Duration::from_millis(100)),
+        _ => Fate::Through,
+    })
+    .await;
+    let client = Client::from_conf(client(&stub.endpoint).build());
+    let config = DynamoConfig::new(name_of(&table));
+    let slow = Table::with_client(&client, config, Format::kcl(), clock).await.unwrap();
+    (table, slow, stub)
+}
+
+async fn taken(events: &mut Events) -> Held {
+    match timeout(LONG, events.next()).await.expect("an event in time").expect("an event") {
+        Event::Taken(held) => held,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn belief_counts_from_before_the_request_was_sent() {
+    const PASSES: Duration = Duration::from_secs(2);
+    let clock = Arc::new(ManualClock::new());
+    let passing = Arc::clone(&clock);
+    let (_, table, _stub) = behind(1, clock, move |_| {
+        passing.advance(PASSES);
+        Fate::Through
+    })
+    .await;
+    let (worker, mut events) = Coordinator::start(&table, Options::new("me").failover(FAILOVER)).unwrap();
+    let held = taken(&mut events).await;
+    assert_eq!(held.remaining(), belief() - PASSES, "of a take");
+    worker.renew_now().await.unwrap();
+    assert_eq!(held.remaining(), belief() - PASSES, "of a renewal");
+}
+
+#[tokio::test]
+async fn where_an_answer_was_lost_belief_counts_from_before_the_first_request() {
+    const PASSES: Duration = Duration::from_secs(2);
+    let clock = Arc::new(ManualClock::new());
+    let passing = Arc::clone(&clock);
+    let (_, table, _stub) = behind(1, clock, move |nth| {
+        // The takes and the renewals are two requests each: one without an answer, and one that finds what it did.
+        if nth.is_multiple_of(2) {
+            passing.advance(PASSES);
+            Fate::AnswerLost
+        } else {
+            Fate::Through
+        }
+    })
+    .await;
+    let (worker, mut events) = Coordinator::start(&table, Options::new("me").failover(FAILOVER)).unwrap();
+    let held = taken(&mut events).await;
+    assert_eq!((held.counter_at_take(), held.remaining()), (2, belief() - PASSES), "of a take");
+    worker.renew_now().await.unwrap();
+    assert_eq!((held.row().counter(), held.remaining()), (3, belief() - PASSES), "of a renewal");
+}
+
+#[tokio::test]
+async fn what_was_taken_too_late_is_given_back_and_never_told() {
+    let clock = Arc::new(ManualClock::new());
+    let passing = Arc::clone(&clock);
+    let (there, table, _stub) = behind(1, clock.clone(), move |nth| {
+        passing.advance(if nth == 0 { FAILOVER } else { Duration::ZERO });
+        Fate::Through
+    })
+    .await;
+    let (worker, mut events) = Coordinator::start(&table, Options::new("me").failover(FAILOVER)).unwrap();
+    let given_back = async {
+        while there.read("k00").await.unwrap().unwrap().counter() < 3 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, given_back).await.expect("it is given back");
+    let row = there.read("k00").await.unwrap().unwrap();
+    assert_eq!((row.holder(), row.counter(), worker.held().len()), (None, 3, 0));
+    // By the next look, it is free.
+    clock.advance(FAILOVER);
+    let held = taken(&mut events).await;
+    assert_eq!((held.counter_at_take(), held.remaining()), (4, belief()), "the first that is told");
+}
+
+#[tokio::test]
+async fn a_row_is_looked_at_when_its_silence_is_over() {
+    let clock = Arc::new(ManualClock::new());
+    let (there, table, _stub) = behind(1, clock.clone(), |_| Fate::Through).await;
+    let row = there.read("k00").await.unwrap().unwrap();
+    there.take(&row, "dead").await.unwrap();
+    let options = Options::new("me").failover(FAILOVER).look_every(FAILOVER * 9);
+    let (worker, mut events) = Coordinator::start(&table, options).unwrap();
+    // The first look is under way, and not the one that is asked for.
+    timeout(LONG, worker.take_now()).await.expect("a look at once").unwrap();
+    assert!(worker.held().is_empty(), "it was seen just now");
+    clock.advance(FAILOVER);
+    assert_eq!(taken(&mut events).await.counter_at_take(), 3);
+}
+
+#[tokio::test]
+async fn only_so_many_requests_are_under_way_at_a_time() {
+    const TAKES: Duration = Duration::from_millis(60);
+    const AT_ONCE: usize = 3;
+    let clock = RealClock::new();
+    let came: Arc<Mutex<Vec<Tick>>> = Arc::default();
+    let arrivals = Arc::clone(&came);
+    let (_, table, _stub) = behind(12, Arc::new(RealClock::new()), move |_| {
+        arrivals.lock().unwrap().push(clock.held());
+        Fate::Late(TAKES)
+    })
+    .await;
+    let options = Options::new("me").failover(FAILOVER).requests_at_once(AT_ONCE);
+    let (worker, mut events) = Coordinator::start(&table, options).unwrap();
+    for _ in 0..12 {
+        taken(&mut events).await;
+    }
+    worker.renew_now().await.unwrap();
+    let came = came.lock().unwrap().clone();
+    assert!(came.len() >= 24, "{came:?}");
+    // Each needs that long, so the next but two comes no sooner.
+    let soonest = came.windows(AT_ONCE + 1).map(|span| span[AT_ONCE].since(span[0])).min();
+    assert!(soonest >= Some(TAKES), "{soonest:?}");
+}
