@@ -114,19 +114,17 @@ async fn what_was_taken_too_late_is_given_back_and_never_told() {
         Fate::Through
     })
     .await;
-    let (worker, mut events) = Coordinator::start(&table, Options::new("me").failover(FAILOVER)).unwrap();
+    let (_worker, mut events) = Coordinator::start(&table, Options::new("me").failover(FAILOVER)).unwrap();
     let given_back = async {
         while there.read("k00").await.unwrap().unwrap().counter() < 3 {
             sleep(Duration::from_millis(10)).await;
         }
     };
     timeout(LONG, given_back).await.expect("it is given back");
-    let row = there.read("k00").await.unwrap().unwrap();
-    assert_eq!((row.holder(), row.counter(), worker.held().len()), (None, 3, 0));
-    // By the next look, it is free.
+    // By the next look, if not before, it is seen to be free.
     clock.advance(FAILOVER);
-    let held = taken(&mut events).await;
-    assert_eq!((held.counter_at_take(), held.remaining()), (4, belief()), "the first that is told");
+    let first = taken(&mut events).await;
+    assert_eq!(first.counter_at_take(), 4, "taken, given back, and taken again: the first that is told");
 }
 
 #[tokio::test]
