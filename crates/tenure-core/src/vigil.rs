@@ -97,7 +97,7 @@ impl Vigils {
         }
         let mut until = now.held.after(patience.saturating_sub(watched.since(since)));
         let by_wall = now.wall.since(record.stamp);
-        if rules.bugs.has(Bug::WallDecides) && by_wall > ttl {
+        if rules.bugs.has(Bug::WallDecides) && by_wall.cmp(&ttl).is_gt() {
             return Verdict::Silent;
         }
         if let (Some(age), true) = (stored.age, rules.first_sight) {
@@ -378,6 +378,15 @@ mod tests {
         vigils.session_is_there(&ride(9));
         assert_eq!(vigils.judge_missing(at(20), &ride(9), ttl, &rules), live(30), "it was there meanwhile");
         assert_eq!(vigils.known_missing(at(20), &ride(7), ttl, &rules), Some(Verdict::Silent));
+    }
+
+    #[test]
+    fn what_is_taken_or_given_up_is_watched_no_more() {
+        let (mut vigils, rules, key) = (Vigils::default(), Rules::default(), Key::new("k").unwrap());
+        judge(&mut vigils, at(0), &stored(1, 0, None), &rules);
+        vigils.doubts(at(0), &key, Nonce(1), TTL);
+        vigils.end(&key);
+        assert_eq!((vigils.kept.len(), vigils.doubts.len()), (0, 0));
     }
 
     #[test]

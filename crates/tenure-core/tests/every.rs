@@ -31,6 +31,8 @@ mod hold;
 mod loose;
 #[path = "plan.rs"]
 mod plan;
+#[path = "range_keys.rs"]
+mod range_keys;
 #[path = "range_vectors.rs"]
 mod range_vectors;
 #[path = "section.rs"]

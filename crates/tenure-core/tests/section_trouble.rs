@@ -329,3 +329,33 @@ fn commands_name_their_leases() {
     }
     assert_eq!(SectionCommand::Stop.lease(), None);
 }
+
+#[test]
+fn a_pause_that_nobody_waits_for_wakes_nobody() {
+    let mut a = section("a", 1);
+    let mut step = a.step(now(0), Event::Command(SectionCommand::List(ONE)));
+    let mut at = now(0).held;
+    while step.notices.is_empty() {
+        if let Some(request) = step.requests.first() {
+            step = a.step(common_now(at), away(request.id.0));
+        }
+        let next = step.wake_at.unwrap();
+        assert!(next > at && next <= tick(10_000), "{step:?}");
+        at = next;
+        step = a.step(common_now(at), Event::Wake);
+    }
+    // The last pause, of half a second or more, would have lasted longer than the time for looking.
+    assert!(matches!(step.notices[..], [SectionNotice::Failed(ONE, _)]), "{step:?}");
+    assert_eq!((step.requests, step.wake_at), (vec![], None));
+    assert!(at == tick(10_000));
+}
+
+#[test]
+fn while_an_operation_is_under_way_no_pause_wakes_anybody() {
+    let mut a = section("a", 1);
+    a.step(now(0), acquire(ONE, "0_10"));
+    let step = a.step(now(1), away(1));
+    let at = step.wake_at.unwrap();
+    let reads = a.step(common_now(at), Event::Wake);
+    assert_eq!((reads.requests.len(), reads.wake_at), (1, Some(tick(5_000))));
+}

@@ -38,7 +38,7 @@ impl KeyRange {
 
     /// For ends that are known to be in order; the empty range at `low` if they are not.
     pub(super) fn ordered(low: Point, high: Point) -> KeyRange {
-        let high = if low > high { low.clone() } else { high };
+        let high = high.max(low.clone());
         KeyRange { low, high }
     }
 
@@ -95,7 +95,7 @@ impl KeyRange {
     /// Whether some point is in both.
     #[must_use]
     pub fn overlaps(&self, other: &KeyRange) -> bool {
-        !self.is_empty() && !other.is_empty() && self.low < other.high && other.low < self.high
+        (&self.low).max(&other.low) < (&self.high).min(&other.high)
     }
 
     /// The points that are in both.

@@ -1,0 +1,31 @@
+//! Two ranges. Plan: what overlaps and what only touches; what is in both; what is empty.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use tenure_core::range::{KeyRange, Point};
+
+fn range(low: u64, high: u64) -> KeyRange {
+    KeyRange::new(Point::from(low), Point::from(high)).unwrap()
+}
+
+#[test]
+fn ranges_overlap_where_some_point_is_in_both() {
+    let (empty, one) = (range(5, 5), range(0, 10));
+    for (other, both) in [
+        (range(0, 10), Some((0, 10))),
+        (range(9, 20), Some((9, 10))),
+        (range(2, 3), Some((2, 3))),
+        (range(10, 20), None),
+        (range(11, 20), None),
+        (empty.clone(), None),
+    ] {
+        assert_eq!((one.overlaps(&other), other.overlaps(&one)), (both.is_some(), both.is_some()), "{other}");
+        let common = one.intersection(&other);
+        assert_eq!(common, other.intersection(&one));
+        match both {
+            Some((low, high)) => assert_eq!(common, range(low, high)),
+            None => assert!(common.is_empty(), "{common}"),
+        }
+    }
+    assert!(empty.is_empty() && !one.is_empty() && !empty.overlaps(&empty));
+    assert_eq!(one.intersection(&range(11, 20)), range(11, 11), "the empty range where it would begin");
+}
