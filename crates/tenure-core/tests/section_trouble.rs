@@ -249,8 +249,9 @@ fn whoever_reclaims_looks_first_and_writes_only_if_something_is_over() {
     run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
     // What it has written itself is what it saw last: since then others may have come and gone.
     let reclaim = |lease| Event::Command(SectionCommand::Reclaim(lease));
+    let before = table.record.clone();
     let (notices, ops) = run(&mut a, &mut table, 5_000, reclaim(TWO));
-    assert_eq!((notices, ops), (vec![SectionNotice::Reclaimed(TWO, 0)], 1));
+    assert_eq!((notices, ops, &table.record), (vec![SectionNotice::Reclaimed(TWO, 0)], 1, &before));
     run(&mut b, &mut table, 6_000, acquire(ONE, "80_90"));
     let (notices, ops) = run(&mut a, &mut table, 30_000, reclaim(TWO));
     assert_eq!(
