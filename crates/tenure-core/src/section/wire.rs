@@ -62,10 +62,10 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Ledger, StoreError> {
         [VERSION, rest @ ..] => {
             ledger(rest).ok_or_else(|| StoreError::foreign("the section's record is damaged"))
         }
-        [newer, ..] if *newer > VERSION => Err(StoreError::foreign(format!(
+        [] | [0, ..] => Err(StoreError::foreign("the section's record is damaged")),
+        [newer, ..] => Err(StoreError::foreign(format!(
             "the section's record has version {newer}, this program knows up to {VERSION}; upgrade it"
         ))),
-        _ => Err(StoreError::foreign("the section's record is damaged")),
     }
 }
 
@@ -242,8 +242,20 @@ mod tests {
         let mut newer = bytes;
         newer[0] = 2;
         assert!(decode(&newer).unwrap_err().to_string().contains("upgrade"));
-        assert!(decode(&[]).is_err() && decode(&[0]).is_err());
+        for damaged in [&[][..], &[0], &[0, 1]] {
+            assert!(decode(damaged).unwrap_err().to_string().contains("damaged"), "{damaged:?}");
+        }
         assert_eq!(decode(&encode(&Ledger::default())), Ok(Ledger::default()));
+    }
+
+    #[test]
+    fn numbers_of_64_bits_are_read_and_longer_ones_are_not() {
+        let most = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(take(&mut &most[..]), Some(u64::MAX));
+        for (last, read) in [(1, Some(1 << 63)), (2, None), (3, None), (0x81, None)] {
+            let number = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, last];
+            assert_eq!(take(&mut &number[..]), read, "{last}");
+        }
     }
 
     #[test]
