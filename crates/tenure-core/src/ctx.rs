@@ -48,6 +48,8 @@ pub(crate) struct Ctx<'a> {
 
 impl Ctx<'_> {
     fn send(&mut self, op: Op, timeout: Duration, urgent: bool) -> OpId {
+        // All that rides on the session waits for it: it can't wait behind them.
+        let urgent = urgent || self.part == Part::Session;
         *self.last_op += 1;
         let id = OpId(*self.last_op);
         self.ops.insert(id, self.part.clone());

@@ -146,6 +146,7 @@ impl Worker {
             || pace < self.interval()
             || !self.awaited.is_empty()
             || !self.look.in_sight.is_empty()
+            || self.drain_due
             || self.look.blind
             || self.is_behind();
         self.look.latest = latest || self.has_bug(Bug::StaleLookTrusted);
@@ -247,6 +248,7 @@ impl Worker {
             if let (false, Some(last)) =
                 (same, board.as_ref().and_then(|board| board::auditor(&board.record)))
             {
+                self.marked = now.held;
                 self.audit_at = self.next_audit(now, Some(&last));
             }
             self.look.next = self.look.next.min(now.held.after(self.pace(now)));
@@ -359,7 +361,13 @@ impl Worker {
 
     pub(super) fn alarmed(&mut self, now: Now, result: Result<Answer, StoreError>) {
         match result {
-            Ok(Answer::Write(Outcome::Lost(current))) => self.saw_board(now, current),
+            Ok(Answer::Write(Outcome::Lost(current))) => {
+                self.saw_board(now, current);
+                if !self.is_alarmed(now) {
+                    // Somebody wrote something else there: what that is, and whether it still takes an alarm, the next look shows.
+                    self.look_now(now);
+                }
+            }
             Ok(_) => self.look_now(now),
             Err(error) => self.tell(FleetNotice::Trouble(error)),
         }

@@ -107,6 +107,8 @@ pub struct Worker {
     pub(super) lists: u64,
     pub(super) list_at: Tick,
     pub(super) audit_at: Tick,
+    /// When the board was last seen to tell of an audit.
+    pub(super) marked: Tick,
     pub(super) peers: BTreeMap<Key, Peer>,
     pub(super) own: BTreeMap<Key, Own>,
     pub(super) units: BTreeMap<LeaseId, Key>,
@@ -208,6 +210,7 @@ impl Worker {
             lists: 0,
             list_at: Tick(0),
             audit_at: Tick::NEVER,
+            marked: Tick(0),
             peers: BTreeMap::new(),
             own: BTreeMap::new(),
             units: BTreeMap::new(),
@@ -383,6 +386,8 @@ impl Worker {
             // Without a push they notice only when they next look.
             let notice = self.part(16) + if self.options.push { Duration::ZERO } else { self.heard_within() };
             self.leave_from = Some(now.held.after(notice));
+            // A look that was asked for before says nothing about then.
+            self.drain_due = false;
         }
         self.want_bump(now.held);
     }

@@ -76,6 +76,10 @@ impl Room {
         // A store that is far away is not one that is busy.
         let usual = self.quickest.saturating_mul(4);
         if took > usual.max(of / 4) {
+            if self.limit() == LEAST as usize {
+                // It is hardly asked for anything, so it isn't that: it is farther away than it was.
+                self.quickest = self.quickest.saturating_mul(2);
+            }
             // Renewals wait there just as long: a quarter of a quarter of the ttl leaves them time enough.
             self.shrink(launch, 4);
         } else if launch.full && took <= usual.max(of / 8) {
@@ -166,5 +170,19 @@ mod tests {
         assert_eq!(room.limit(), 35);
         round(&mut room, after(2801));
         assert!(room.limit() < 35);
+    }
+
+    #[test]
+    fn a_store_that_has_moved_far_away_is_asked_for_more_again() {
+        let mut room = Room::default();
+        round(&mut room, after(5));
+        for _ in 0..20 {
+            round(&mut room, after(700));
+        }
+        let least = room.limit();
+        for _ in 0..100 {
+            round(&mut room, after(700));
+        }
+        assert!(least < 10 && room.limit() > 10, "{least}, {}", room.limit());
     }
 }
