@@ -206,7 +206,7 @@ impl Worker {
     fn listed_all(&mut self, now: Now, mut listing: Listing) {
         let Some(fence) = self.session_fence() else { return };
         // However much is to be listed: not all the time.
-        let took = now.held.since(listing.began).saturating_mul(3).min(self.interval());
+        let took = now.held.since(listing.began).saturating_mul(3).min(self.part(1));
         let pause = if self.look.blind { self.interval() } else { took.max(self.part(32)) };
         self.list_at = now.held.after(pause);
         let is_audit = self.listed == Some(listing.generation);
