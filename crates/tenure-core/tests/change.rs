@@ -57,7 +57,7 @@ fn keep_up(a: &mut Holder, end_ms: u64) -> Vec<(u64, Step<Notice>)> {
 
 /// The records that a step writes, by key, other than renewals.
 fn writes(step: &Step<Notice>) -> Vec<(String, Record)> {
-    let plain = step.requests.iter().filter(|request| !request.urgent);
+    let plain = step.requests.iter().filter(|request| request.timeout != TTL / 6);
     let write = plain.filter_map(|request| match &request.op {
         Op::Write(write) => Some((write.key.as_str().to_owned(), write.record.clone())),
         _ => None,

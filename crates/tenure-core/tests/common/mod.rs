@@ -138,10 +138,11 @@ pub fn claim(n: u128, fence: u64, ms: u64) -> Record {
     held("a", nonce(n), nonce(n), fence, ms, ms)
 }
 
+/// Of `a`. What is asked for its own session goes ahead of the queue, as all that rides on it waits for that.
 pub fn write(op: u64, name: &str, expect: Expect, record: Record) -> Request {
     let write = Write { key: key(name), expect, record };
-    let timeout = Duration::from_millis(2500);
-    Request { id: OpId(op), op: Op::Write(Box::new(write)), timeout, urgent: false }
+    let (timeout, urgent) = (Duration::from_millis(2500), name == "session/a");
+    Request { id: OpId(op), op: Op::Write(Box::new(write)), timeout, urgent }
 }
 
 /// A renewal, which goes ahead of the queue and is given up after a sixth of the ttl.
