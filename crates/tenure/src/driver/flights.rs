@@ -108,8 +108,8 @@ impl Flights {
                     return;
                 }
             }
-            // What a look or a page takes says nothing about claims.
-            _ if !waits => {}
+            // What a look or a page takes says little about claims.
+            _ if !waits => self.room.saw(took),
             _ => self.room.landed(launch, Fared::Answered { took, of: timeout }),
         }
         self.ordinary -= usize::from(waits);
