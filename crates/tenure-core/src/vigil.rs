@@ -97,7 +97,7 @@ impl Vigils {
         }
         let mut until = now.held.after(patience.saturating_sub(watched.since(since)));
         let by_wall = now.wall.since(record.stamp);
-        if rules.bugs.has(Bug::WallDecides) && by_wall.cmp(&ttl).is_gt() {
+        if rules.bugs.has(Bug::WallDecides) && by_wall > ttl {
             return Verdict::Silent;
         }
         if let (Some(age), true) = (stored.age, rules.first_sight) {

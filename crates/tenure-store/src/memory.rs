@@ -77,7 +77,7 @@ impl State {
         let (version, fence): (Version, Fence) = (record.version(), record.fence);
         self.records.insert(key.clone(), Entry { record, written: now });
         self.watchers.retain(|(prefix, watcher)| {
-            // A full queue already holds a hint that this watcher has not acted on.
+            // One that finds the queue full is lost: whoever is so far behind looks at its keys anyway, by polls.
             let hint = || Hint::Written(key.clone(), version);
             !key.as_str().starts_with(prefix.as_str())
                 || !matches!(watcher.try_send(hint()), Err(mpsc::error::TrySendError::Closed(_)))

@@ -84,7 +84,7 @@ impl<S: Store> Store for PrefixedStore<S> {
                     (Some(key), Hint::Written(_, version)) => Hint::Written(key, version),
                     (Some(key), _) => Hint::Key(key),
                 };
-                // A full queue already holds a hint that this listener has not acted on.
+                // One that finds the queue full is lost: whoever is so far behind looks at its keys anyway, by polls.
                 if matches!(sender.try_send(hint), Err(TrySendError::Closed(_))) {
                     break;
                 }
