@@ -228,6 +228,10 @@ fn a_store_that_goes_away_stops_the_command_before_the_deadline() {
     assert!(last < lost_at + 2000, "it ran for {} ms after the store was gone", last - lost_at);
 }
 
+/// What a command on a terminal does first: it waits until the terminal is lent to it, which is just after it has started. What is
+/// typed before that is for `tenure`.
+const IN_FRONT: &str = "until [ $(cut -d\" \" -f8 /proc/$$/stat) = $$ ]; do sleep 0.01; done; touch ready";
+
 /// Runs a shell command on a terminal of its own, types into it, and returns what the terminal shows.
 fn on_a_terminal(bench: &Bench, command: &str, typed: &[u8]) -> String {
     let mut script = Command::new("script");
@@ -248,8 +252,10 @@ fn on_a_terminal(bench: &Bench, command: &str, typed: &[u8]) -> String {
 #[test]
 fn a_command_can_read_the_terminal_and_the_shell_has_it_back_afterwards() {
     let bench = Bench::new();
-    let command = "$TENURE run k -- sh -c 'touch ready; read x; echo got $x'; echo tenure ended with $?; read y; echo shell got $y";
-    let shown = on_a_terminal(&bench, command, b"one\ntwo\n");
+    let command = format!(
+        "$TENURE run k -- sh -c '{IN_FRONT}; read x; echo got $x'; echo tenure ended with $?; read y; echo shell got $y"
+    );
+    let shown = on_a_terminal(&bench, &command, b"one\ntwo\n");
     assert!(
         shown.contains("got one") && shown.contains("tenure ended with 0") && shown.contains("shell got two"),
         "{shown}"
@@ -259,18 +265,17 @@ fn a_command_can_read_the_terminal_and_the_shell_has_it_back_afterwards() {
 #[test]
 fn the_terminals_interrupt_goes_to_the_command() {
     let bench = Bench::new();
-    let shown = on_a_terminal(
-        &bench,
-        "$TENURE run k -- sh -c 'trap \"echo cleaning up; exit 9\" INT; touch ready; while :; do sleep 0.01; done'",
-        b"\x03",
+    let command = format!(
+        "$TENURE run k -- sh -c 'trap \"echo cleaning up; exit 9\" INT; {IN_FRONT}; while :; do sleep 0.01; done'"
     );
+    let shown = on_a_terminal(&bench, &command, b"\x03");
     assert!(shown.contains("cleaning up") && shown.ends_with("status 9"), "{shown}");
 }
 
 #[test]
 fn a_command_is_not_suspended_since_its_lease_goes_on() {
     let bench = Bench::new();
-    let shown =
-        on_a_terminal(&bench, "$TENURE run k -- sh -c 'touch ready; read x; echo got $x'", b"\x1aafter\n");
+    let command = format!("$TENURE run k -- sh -c '{IN_FRONT}; read x; echo got $x'");
+    let shown = on_a_terminal(&bench, &command, b"\x1aafter\n");
     assert!(shown.contains("got after") && shown.ends_with("status 0"), "{shown}");
 }

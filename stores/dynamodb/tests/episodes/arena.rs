@@ -105,19 +105,11 @@ impl Arena {
 
     /// Waits until a contender was told that the record is none of tenure's.
     pub(crate) async fn alarms(&self) {
-        assert!(self.alarms_within(SOON).await, "nobody was told");
-    }
-
-    /// Whether a contender is told so within this time.
-    pub(crate) async fn alarms_within(&self, span: Duration) -> bool {
         let (before, start) = (self.shared.foreign.load(Ordering::SeqCst), self.shared.clock.held());
         while self.shared.foreign.load(Ordering::SeqCst) == before {
-            if self.shared.clock.held().since(start) >= span {
-                return false;
-            }
+            assert!(self.shared.clock.held().since(start) < SOON, "nobody was told");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        true
     }
 
     /// Ends it, and checks that fences grew, and, unless a hand took the record from a holder, that belief was exclusive.
