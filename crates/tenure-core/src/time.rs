@@ -173,6 +173,14 @@ impl Drift {
         let rho = u64::from(self.0);
         Duration::from_nanos(ttl.millis() * 1_000_000 * (1000 - rho) / (1000 + rho))
     }
+
+    /// The most that another clock can count while this one counts `elapsed`: `elapsed·(1+ρ)/(1−ρ)`, 1.22 × as much by default.
+    #[must_use]
+    pub fn most(self, elapsed: Duration) -> Duration {
+        let rho = u128::from(self.0);
+        let nanos = (elapsed.as_nanos() * (1000 + rho)).div_ceil(1000 - rho);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
 }
 
 impl fmt::Display for Drift {
@@ -220,6 +228,15 @@ mod tests {
             }
         }
         assert_eq!(Stopped.held(), Tick(7));
+    }
+
+    #[test]
+    fn another_clock_counts_at_most_122_of_100_by_default() {
+        let most = |nanos| Drift::default().most(Duration::from_nanos(nanos));
+        assert_eq!(most(9_000_000_000), Duration::from_secs(11));
+        assert_eq!(most(1), Duration::from_nanos(2), "rounded to the safe side");
+        assert_eq!(Drift::per_mille(500).unwrap().most(Duration::from_secs(1)), Duration::from_secs(3));
+        assert_eq!(Drift::default().most(Duration::MAX), Duration::from_nanos(u64::MAX));
     }
 
     #[test]

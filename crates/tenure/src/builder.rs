@@ -73,7 +73,8 @@ impl LeasesBuilder {
     }
 
     /// How far the clocks' rates may be off; 10 % by default. Up to 20 % goes with the usual rate of renewals, more with
-    /// [a higher one](Self::renew_every).
+    /// [a higher one](Self::renew_every). A store that reckons with a clock of its own, as DynamoDB's does, has a setting of this
+    /// name, too.
     #[must_use]
     pub fn drift(mut self, drift: Drift) -> Self {
         self.rules.drift = drift;

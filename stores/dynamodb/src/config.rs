@@ -3,7 +3,7 @@
 use crate::dialect::Dialect;
 use std::fmt;
 use std::time::Duration;
-use tenure_core::StoreError;
+use tenure_core::{Drift, StoreError};
 use url::{Host, Url};
 
 /// Which table, how it is reached, and how it is used. Everything is checked before any I/O.
@@ -16,6 +16,7 @@ pub struct DynamoConfig {
     pub(crate) profile: Option<String>,
     pub(crate) timeout: Duration,
     pub(crate) attested_ages: bool,
+    pub(crate) drift: Drift,
     pub(crate) plain_text: bool,
     pub(crate) one_region: Option<String>,
 }
@@ -35,13 +36,14 @@ impl DynamoConfig {
             profile: None,
             timeout: Duration::from_secs(5),
             attested_ages: true,
+            drift: Drift::default(),
             plain_text: false,
             one_region: None,
         }
     }
 
     /// What follows `dynamodb:` in a URL: `//TABLE?region=…&namespace=…&endpoint=…`. Further options are `profile`,
-    /// `timeout_ms`, `attested_ages=no`, `plain_text=yes` and `one_region`; each is the method of that name.
+    /// `timeout_ms`, `attested_ages=no`, `drift_per_mille`, `plain_text=yes` and `one_region`; each is the method of that name.
     ///
     /// # Errors
     /// `Invalid`, naming the option and those that there are. A password is never repeated.
@@ -76,6 +78,14 @@ impl DynamoConfig {
                     let attested_ages = yes(&name, &value)?;
                     config.attested_ages(attested_ages)
                 }
+                "drift_per_mille" => {
+                    let drift = value.parse().map_err(|_| {
+                        bad(format!(
+                            "drift_per_mille={value:?} is no number up to 500; write drift_per_mille=100"
+                        ))
+                    })?;
+                    config.drift(Drift::per_mille(drift).map_err(|error| bad(error.to_string()))?)
+                }
                 "plain_text" => {
                     let plain_text = yes(&name, &value)?;
                     config.plain_text(plain_text)
@@ -84,7 +94,7 @@ impl DynamoConfig {
                 other => {
                     return Err(bad(format!(
                         "a DynamoDB store has no option {other:?}; there are region, namespace, endpoint, profile, \
-                         timeout_ms, attested_ages, plain_text and one_region"
+                         timeout_ms, attested_ages, drift_per_mille, plain_text and one_region"
                     )));
                 }
             };
@@ -135,6 +145,13 @@ impl DynamoConfig {
     #[must_use]
     pub fn attested_ages(self, attested_ages: bool) -> Self {
         DynamoConfig { attested_ages, ..self }
+    }
+
+    /// How far the rates of this host's clock and of the service's may be off, where ages are told: 10 % unless said otherwise.
+    /// Whoever lets `Leases` count with more says the same here.
+    #[must_use]
+    pub fn drift(self, drift: Drift) -> Self {
+        DynamoConfig { drift, ..self }
     }
 
     /// Whether an endpoint without TLS that is not on loopback is accepted. No, unless said otherwise.
@@ -239,7 +256,7 @@ mod tests {
     #[test]
     fn a_url_says_it_all() {
         let url = "//Jobs_1.x?region=eu-west-1&namespace=a%2Fb%20c&endpoint=http%3A%2F%2F127.0.0.1%3A8000&profile=ops\
-                   &timeout_ms=250&attested_ages=no&plain_text=yes&one_region=eu-west-1";
+                   &timeout_ms=250&attested_ages=no&drift_per_mille=200&plain_text=yes&one_region=eu-west-1";
         let meant = DynamoConfig::new("Jobs_1.x")
             .region("eu-west-1")
             .namespace("a/b c")
@@ -247,6 +264,7 @@ mod tests {
             .profile("ops")
             .timeout(Duration::from_millis(250))
             .attested_ages(false)
+            .drift(Drift::per_mille(200).unwrap())
             .plain_text(true)
             .one_region("eu-west-1");
         assert_eq!(DynamoConfig::from_url(url), Ok(meant));
@@ -274,6 +292,8 @@ mod tests {
             ("//jobs?timeout_ms=9", "10 ms to 60 s"),
             ("//jobs?timeout_ms=60001", "10 ms to 60 s"),
             ("//jobs?attested_ages=true", "neither yes nor no"),
+            ("//jobs?drift_per_mille=some", "no number up to 500"),
+            ("//jobs?drift_per_mille=501", "over the limit of 500"),
             ("//jobs?endpoint=here", "not a URL"),
             ("//jobs?endpoint=ftp://h", "neither https nor http"),
             ("//jobs?endpoint=https://u:hidden@h", "credentials come from"),

@@ -56,7 +56,8 @@
 //! - Requests that the network delivers twice, or late: each is conditional on what it found.
 //! - Throttling, failures and outages of the service: errors that pass, each with its remedy. A lease is lost in time, or kept.
 //! - Clocks: no two hosts' clocks are compared. If the service's own clock is set, ages are wrong for once; they are one of
-//!   two witnesses, and count for nothing alone. They can be switched off ([`DynamoConfig::attested_ages`]).
+//!   two witnesses, and count for nothing alone. They can be switched off ([`DynamoConfig::attested_ages`]). The rates of the
+//!   service's clock and of a host's may each be off by 10 % ([`DynamoConfig::drift`]).
 //! - Records deleted by hand, or by a TTL that you switch on over an attribute of your own: the next fence is higher all the
 //!   same as long as the acquirers' clocks are sane, because it begins at their wall time. tenure itself has no TTL attribute,
 //!   so no live lease is ever hit; `tenure gc` removes old vacant records.

@@ -81,12 +81,12 @@ impl DynamoStore {
         config.check()?;
         let client = connect(config).await?;
         let place = place(&client, config, Layout::native());
-        let clock = Dates::new(Arc::new(NoClock));
+        let clock = Dates::new(Arc::new(NoClock), config.drift);
         table::create(&harnessed(&client, config.timeout, clock), &place).await
     }
 
     async fn start(client: &Client, config: DynamoConfig, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let dates = Dates::new(clock);
+        let dates = Dates::new(clock, config.drift);
         let client = harnessed(client, config.timeout, dates.clone());
         let place = place(&client, &config, Layout::native());
         let table = table::examine(&client, &place, config.one_region.as_deref()).await?;

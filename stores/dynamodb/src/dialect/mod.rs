@@ -91,7 +91,7 @@ pub(crate) fn from_url(
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         match &*name {
             "dialect" => {}
-            "namespace" | "attested_ages" => {
+            "namespace" | "attested_ages" | "drift_per_mille" => {
                 return Err(bad(format!(
                     "the option {name} is of tenure's own layout; the dialect {} has nothing of the kind",
                     dialect.name()

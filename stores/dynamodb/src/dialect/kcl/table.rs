@@ -124,7 +124,7 @@ impl Table {
     /// The table may have been made, or not.
     pub async fn create_table(config: &DynamoConfig, clock: Arc<dyn Clock>) -> Result<bool, StoreError> {
         config.check()?;
-        let client = harnessed(&connect(config).await?, config.timeout, Dates::new(clock));
+        let client = harnessed(&connect(config).await?, config.timeout, Dates::new(clock, config.drift));
         table::create(&client, &place(&client, config)).await
     }
 
@@ -134,7 +134,7 @@ impl Table {
         format: Format,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let client = harnessed(client, config.timeout, Dates::new(Arc::clone(&clock)));
+        let client = harnessed(client, config.timeout, Dates::new(Arc::clone(&clock), config.drift));
         let place = place(&client, config);
         table::examine(&client, &place, config.one_region.as_deref()).await?;
         let timeout = config.timeout;
