@@ -2,6 +2,8 @@
 
 mod flights;
 mod hints;
+#[cfg(test)]
+mod noting;
 mod room;
 
 use flights::Flights;
@@ -109,15 +111,12 @@ pub(crate) fn nap(span: Duration) -> Duration {
 mod tests {
     //! Plan: what a machine tells is told before what it asks for is begun; hints that end, or can't be had, are asked for
     //! again, less and less often.
+    use super::noting::{Log, Noting};
     use super::*;
     use crate::clock;
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::Ordering;
     use tenure_core::op::{Op, OpId, Request};
-    use tenure_core::{Key, Now, StoreError, Stored, Version};
-    use tenure_store::{Capabilities, Changes, Freshness, Listed, MemoryStore, Outcome, Store, Write};
-
-    type Log = Arc<Mutex<Vec<String>>>;
+    use tenure_core::{Key, Now};
 
     /// At its one command it tells something and asks for a read; at the answer it stops. Hints are told.
     struct Machine1(OpId);
@@ -155,59 +154,6 @@ mod tests {
         }
     }
 
-    /// Notes what it is asked. Of the streams of hints that it is asked for, every other is refused; the rest end at once.
-    #[derive(Clone)]
-    struct Noting {
-        log: Log,
-        asked_for_hints: Arc<AtomicU32>,
-        store: MemoryStore,
-    }
-
-    impl Store for Noting {
-        fn capabilities(&self) -> Capabilities {
-            self.store.capabilities()
-        }
-        fn id(&self) -> String {
-            self.store.id()
-        }
-        async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-            self.log.lock().unwrap().push(format!("read {key}"));
-            self.store.read(key).await
-        }
-        async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-            self.store.read_many(keys, freshness).await
-        }
-        async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-            self.store.write(write).await
-        }
-        async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-            self.store.write_many(writes).await
-        }
-        async fn list(
-            &self,
-            prefix: &str,
-            after: Option<&Key>,
-            limit: usize,
-        ) -> Result<Vec<Listed>, StoreError> {
-            self.store.list(prefix, after, limit).await
-        }
-        async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-            self.store.remove(key, version).await
-        }
-        fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {
-            if self.asked_for_hints.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
-                Err(StoreError::unavailable("no hints today"))
-            } else {
-                Ok(mpsc::channel(1).1)
-            }
-        }
-    }
-
-    fn noting() -> Noting {
-        let store = MemoryStore::new("noting", clock::system());
-        Noting { log: Log::default(), asked_for_hints: Arc::default(), store }
-    }
-
     struct Desk {
         commands: mpsc::UnboundedSender<&'static str>,
         listen: watch::Sender<bool>,
@@ -231,7 +177,7 @@ mod tests {
 
     #[tokio::test]
     async fn s1_what_ends_a_belief_is_told_before_what_frees_the_key_is_begun() {
-        let store = noting();
+        let store = Noting::default();
         let desk = desk(&store, clock::system());
         desk.commands.send("lost").unwrap();
         desk.driver.run(|| "over").await;
@@ -252,7 +198,7 @@ mod tests {
     async fn hints_that_end_are_asked_for_again_less_and_less_often() {
         #[allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
         let clock = Arc::new(Paused(tokio::time::Instant::now()));
-        let store = noting();
+        let store = Noting::default();
         let desk = desk(&store, clock);
         let driver = tokio::spawn(desk.driver.run(|| "over"));
         desk.listen.send(true).unwrap();

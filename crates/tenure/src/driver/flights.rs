@@ -148,64 +148,10 @@ mod tests {
     //! once; the rest follow in their order as places come free; a refusal keeps its place for a while.
     use super::*;
     use crate::clock;
-    use std::sync::Mutex;
-    use tenure_core::op::{Listed, Outcome, Write};
-    use tenure_core::{Key, Stored, Version};
-    use tenure_store::{Capabilities, Changes, Freshness, MemoryStore};
+    use crate::driver::noting::Noting;
+    use tenure_core::Key;
+    use tenure_store::Freshness;
     use tokio::sync::Semaphore;
-
-    /// Notes what is begun; each answer to a read takes a permit, and is a refusal.
-    #[derive(Clone)]
-    struct Gate {
-        begun: Arc<Mutex<Vec<String>>>,
-        permits: Arc<Semaphore>,
-        store: MemoryStore,
-    }
-
-    impl Gate {
-        fn note(&self, what: impl Into<String>) {
-            self.begun.lock().unwrap().push(what.into());
-        }
-    }
-
-    impl Store for Gate {
-        fn capabilities(&self) -> Capabilities {
-            self.store.capabilities()
-        }
-        fn id(&self) -> String {
-            self.store.id()
-        }
-        async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-            self.note(key.as_str());
-            self.permits.acquire().await.unwrap().forget();
-            Err(StoreError::unavailable("throttled"))
-        }
-        async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-            self.note("look");
-            self.store.read_many(keys, freshness).await
-        }
-        async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-            self.store.write(write).await
-        }
-        async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-            self.store.write_many(writes).await
-        }
-        async fn list(
-            &self,
-            prefix: &str,
-            after: Option<&Key>,
-            limit: usize,
-        ) -> Result<Vec<Listed>, StoreError> {
-            self.note("page");
-            self.store.list(prefix, after, limit).await
-        }
-        async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-            self.store.remove(key, version).await
-        }
-        fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-            self.store.changed(prefix)
-        }
-    }
 
     fn request(n: u64, op: Op, urgent: bool) -> Request {
         Request { id: OpId(n), op, timeout: Duration::from_secs(16), urgent }
@@ -219,9 +165,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn claims_wait_for_their_turn_and_nothing_else_does() {
-        let store = MemoryStore::new("gate", clock::system());
-        let gate = Gate { begun: Arc::default(), permits: Arc::new(Semaphore::new(0)), store };
-        let mut flights = Flights::new(AnyStore::new(gate.clone()), clock::system());
+        let permits = Arc::new(Semaphore::new(0));
+        let mut store = Noting::default();
+        store.permits = Some(Arc::clone(&permits));
+        let mut flights = Flights::new(AnyStore::new(store.clone()), clock::system());
         let key = |n: u64| Key::new(format!("k{n}")).unwrap();
         for n in 0..100 {
             flights.start(request(n, Op::Read(key(n)), false));
@@ -229,8 +176,8 @@ mod tests {
         flights.start(request(100, Op::ReadMany(vec![key(0)], Freshness::Latest), true));
         flights.start(request(101, Op::List { prefix: String::new(), after: None, limit: 1 }, false));
         settle().await;
-        let begun = || std::mem::take(&mut *gate.begun.lock().unwrap());
-        let mut first: Vec<String> = (0..32).map(|n| format!("k{n}")).collect();
+        let begun = || std::mem::take(&mut *store.log.lock().unwrap());
+        let mut first: Vec<String> = (0..32).map(|n| format!("read k{n}")).collect();
         first.extend(["look".into(), "page".into()]);
         assert_eq!(begun(), first);
         // A page and a look that are answered make no room for claims.
@@ -239,7 +186,7 @@ mod tests {
         }
         // Of 32, half are to be under way from now on: the seventeenth that comes back makes room for the next one, and
         // only after a rest.
-        gate.permits.add_permits(17);
+        permits.add_permits(17);
         for _ in 0..17 {
             assert!(flights.next().await.unwrap().1.is_err());
         }
@@ -249,6 +196,6 @@ mod tests {
             assert!(flights.next().await.is_none());
         }
         settle().await;
-        assert_eq!(begun(), ["k32"]);
+        assert_eq!(begun(), ["read k32"]);
     }
 }

@@ -1,0 +1,75 @@
+//! A memory store for the driver's tests, which notes what it is asked and can be slow, or short of hints.
+
+use crate::clock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use tenure_core::op::{Listed, Outcome, Write};
+use tenure_core::{Key, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Freshness, MemoryStore, Store};
+use tokio::sync::{Semaphore, mpsc};
+
+pub(super) type Log = Arc<Mutex<Vec<String>>>;
+
+/// Notes what it is asked. Of the streams of hints that it is asked for, every other is refused; the rest end at once.
+#[derive(Clone)]
+pub(super) struct Noting {
+    pub(super) log: Log,
+    pub(super) asked_for_hints: Arc<AtomicU32>,
+    /// With them, each answer to a read takes one, and is a refusal.
+    pub(super) permits: Option<Arc<Semaphore>>,
+    store: MemoryStore,
+}
+
+impl Default for Noting {
+    fn default() -> Self {
+        let store = MemoryStore::new("noting", clock::system());
+        Noting { log: Log::default(), asked_for_hints: Arc::default(), permits: None, store }
+    }
+}
+
+impl Noting {
+    fn note(&self, what: impl Into<String>) {
+        self.log.lock().unwrap().push(what.into());
+    }
+}
+
+impl Store for Noting {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+    fn id(&self) -> String {
+        self.store.id()
+    }
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        self.note(format!("read {key}"));
+        if let Some(permits) = &self.permits {
+            permits.acquire().await.unwrap().forget();
+            return Err(StoreError::unavailable("throttled"));
+        }
+        self.store.read(key).await
+    }
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        self.note("look");
+        self.store.read_many(keys, freshness).await
+    }
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.store.write(write).await
+    }
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        self.store.write_many(writes).await
+    }
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        self.note("page");
+        self.store.list(prefix, after, limit).await
+    }
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        self.store.remove(key, version).await
+    }
+    fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {
+        if self.asked_for_hints.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+            Err(StoreError::unavailable("no hints today"))
+        } else {
+            Ok(mpsc::channel(1).1)
+        }
+    }
+}
