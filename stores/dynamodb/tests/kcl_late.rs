@@ -3,7 +3,8 @@
 //! Plan: the clock stands still but for what passes while a request is under way. Belief counts from before a request was sent, at
 //! a take and at a renewal; where an answer was lost, from before the first of the requests that may have done it; a lease that
 //! was taken too late to be believed in is given back and never told; a look that is asked for follows that which is under way; a silent row is looked at when its silence is over,
-//! however seldom the table is read otherwise; only so many requests are under way at a time.
+//! however seldom the table is read otherwise; only so many requests are under way at a time. A stolen lease is told a whole
+//! failover time after the take, or at once if that was chosen; so many are stolen by one look, and never more taken than the limit.
 
 #![allow(
     clippy::unwrap_used,
@@ -140,6 +141,56 @@ async fn a_row_is_looked_at_when_its_silence_is_over() {
     assert!(worker.held().is_empty(), "it was seen just now");
     clock.advance(FAILOVER);
     assert_eq!(taken(&mut events).await.counter_at_take(), 3);
+}
+
+/// The same, with a clock that stands still; each lease is that of "other".
+async fn of_another(leases: usize) -> (Arc<ManualClock>, Table) {
+    let clock = Arc::new(ManualClock::new());
+    let (there, table, _stub) = behind(leases, clock.clone(), |_| Fate::Through).await;
+    for row in there.list().await.unwrap().rows {
+        there.take(&row, "other").await.unwrap();
+    }
+    (clock, table)
+}
+
+#[tokio::test]
+async fn a_stolen_lease_is_told_a_whole_failover_time_after_the_take() {
+    let (clock, table) = of_another(2).await;
+    let (worker, mut events) = Coordinator::start(&table, Options::new("me").failover(FAILOVER)).unwrap();
+    worker.take_now().await.unwrap();
+    for _ in 0..3 {
+        clock.advance(Duration::from_secs(3));
+        // So it was taken, and is renewed: else there would be nothing to be told in the end.
+        timeout(LONG, worker.renew_now()).await.expect("a renewal in time").unwrap();
+        assert!(worker.held().is_empty(), "whoever it was stolen from may not have noticed");
+    }
+    clock.advance(Duration::from_secs(1));
+    let held = taken(&mut events).await;
+    assert_eq!((held.counter_at_take(), held.row().counter()), (3, 6), "taken once, and renewed three times");
+}
+
+#[tokio::test]
+async fn as_many_as_allowed_are_stolen_by_one_look_and_told_at_once_if_that_was_chosen() {
+    let (_clock, table) = of_another(6).await;
+    let options = Options::new("me").failover(FAILOVER).settle_steals(false).leases_to_steal(3);
+    let (worker, _events) = Coordinator::start(&table, options).unwrap();
+    // Two looks at the most, of which each would take one.
+    worker.take_now().await.unwrap();
+    assert_eq!(worker.held().len(), 3);
+}
+
+#[tokio::test]
+async fn no_worker_takes_more_than_its_limit() {
+    let (_clock, table) = of_another(6).await;
+    for n in 6..12 {
+        table.create(&format!("k{n:02}"), Fields::new()).await.unwrap();
+    }
+    let options = Options::new("me").failover(FAILOVER).max_leases(2);
+    let (worker, _events) = Coordinator::start(&table, options).unwrap();
+    for _ in 0..2 {
+        worker.take_now().await.unwrap();
+        assert_eq!(worker.held().len(), 2, "though six are free, and six would be its share");
+    }
 }
 
 #[tokio::test]

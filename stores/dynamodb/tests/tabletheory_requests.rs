@@ -239,13 +239,19 @@ async fn a_mistake_is_told_before_anything_is_sent() {
         manager.acquire_key("a", "", TEN).await.unwrap_err(),
         manager.acquire("a", Duration::ZERO).await.unwrap_err(),
         manager.refresh(&mut nameless, TEN).await.unwrap_err(),
+        manager.refresh(&mut Lease::known_by("a", "LOCK", "t"), Duration::ZERO).await.unwrap_err(),
+        manager.release(&mut Lease::known_by("a", "LOCK", "")).await.unwrap_err(),
     ] {
         assert!(matches!(error, LeaseError::Invalid(_)), "{error}");
     }
-    let own = Options::at(config(TABLE));
     let client = support::tabletheory::plain();
-    let refused = Manager::with_client(&client, own, clock(), token).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    let hours = Duration::from_secs(7200);
+    for bad in [Options::at(config(TABLE)), Options::new("ab"), Options::new(TABLE).skew_margin(hours)] {
+        let refused = Manager::with_client(&client, bad, clock(), token).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    }
+    let bad = Options::at(config(TABLE)).skew_margin(hours);
+    assert_eq!(Manager::open(bad, clock(), token).await.unwrap_err().kind(), ErrorKind::Invalid);
     let empty = Manager::with_client(&client, Options::new(TABLE), clock(), String::new).unwrap();
     assert!(matches!(empty.acquire("a", TEN).await, Err(LeaseError::Invalid(_))));
     assert_eq!(bodies.take(), []);
@@ -287,7 +293,10 @@ async fn four_actions_are_all_that_a_role_needs() {
     manager.refresh(&mut lease, TEN).await.unwrap();
     manager.look(&pk, "LOCK").await.unwrap();
     manager.release(&mut lease).await.unwrap();
-    let used: BTreeSet<String> = bodies.take().into_iter().map(|(action, _)| action).collect();
+    assert_eq!(lease.expires_at(), 0, "given back");
+    let asked = bodies.take();
+    assert!(asked.iter().all(|(action, body)| action != "GetItem" || body["ConsistentRead"] == true));
+    let used: BTreeSet<String> = asked.into_iter().map(|(action, _)| action).collect();
     assert_eq!(used.into_iter().collect::<Vec<_>>(), ["DeleteItem", "GetItem", "PutItem", "UpdateItem"]);
 }
 

@@ -46,6 +46,11 @@ impl Request {
     pub(crate) async fn repeat(&self) -> String {
         String::from_utf8_lossy(&pass_on(&self.0, &self.1).await).into_owned()
     }
+
+    /// What it asks for.
+    pub(crate) fn body(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.1).unwrap()
+    }
 }
 
 /// Where a stub listens, and what it was asked.

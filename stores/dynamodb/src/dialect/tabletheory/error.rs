@@ -55,3 +55,23 @@ impl LeaseError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: each error says whether the same can go well later.
+    use super::*;
+
+    #[test]
+    fn what_can_go_well_later_is_passing() {
+        let key = LeaseKey { pk: "a".into(), sk: "LOCK".into() };
+        for (error, is_passing) in [
+            (LeaseError::Held { key: key.clone(), until: None }, true),
+            (LeaseError::Store(StoreError::unavailable("busy")), true),
+            (LeaseError::Store(StoreError::foreign("no lease")), false),
+            (LeaseError::NotOwned { key }, false),
+            (LeaseError::Invalid(InvalidInput::new("no key")), false),
+        ] {
+            assert_eq!(error.is_passing(), is_passing, "{error}");
+        }
+    }
+}

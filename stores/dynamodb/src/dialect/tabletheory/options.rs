@@ -279,7 +279,10 @@ mod tests {
             let error = Options::from_url(&format!("//jobs?dialect=tabletheory&{options}")).unwrap_err();
             assert!(error.to_string().contains(says), "{options}: {error}");
         }
-        assert!(Options::new("ab").check().is_err(), "the table's name is always checked");
+        assert!(Options::new("ab").validation(false).check().is_err(), "the table's name is always checked");
+        let longest = |bytes| Names { ttl: "t".repeat(bytes), ..Names::default() };
+        assert_eq!(Options::new("jobs").names(longest(255)).skew_margin(Options::MAX_SKEW).check(), Ok(()));
+        assert!(Options::new("jobs").names(longest(256)).check().is_err());
     }
 
     #[test]
@@ -300,7 +303,11 @@ mod tests {
                 && unchecked.check_duration(Duration::ZERO).is_ok()
         );
         assert!(options.check_duration(Duration::from_nanos(1)).is_ok());
-        assert!(unchecked.check_duration(Duration::MAX).is_err());
+        let year = Duration::from_secs(366 * 24 * 3600);
+        assert!(options.check_duration(year).is_ok());
+        assert!(unchecked.check_duration(year + Duration::from_nanos(1)).is_err());
+        assert!(unchecked.clone().lock_sort_key("").check().is_ok());
+        assert!(options.lock_sort_key("").check().is_err());
     }
 
     #[test]
