@@ -8,6 +8,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     reason = "tests fail by panicking, also in what they share"
 )]
 
