@@ -1,7 +1,7 @@
 //! What becomes of TableTheory's leases when answers are lost one after the other: each request of a test has a fate of its own.
 //!
 //! Plan: a claim that did not arrive is repeated to the byte; one of which nothing is known, also by reading, is told as unknown and
-//! taken up later, also when another had the lease meanwhile; what a hand made of it counts only if it ends sooner; a wall clock
+//! taken up later, also when that was tried before, or another had the lease meanwhile; what a hand made of it counts only if it ends sooner; a wall clock
 //! that is set while a request is under way prolongs nothing. A refresh counts as landed only if the item shows what it did not show
 //! before; what is open stays so, whatever fails later; what was told first is told, unless the item is no lease. A lease that
 //! is kept in the background is not believed for longer than a refresh under way may leave it, and no late answer revives it.
@@ -104,6 +104,36 @@ async fn a_claim_of_which_nothing_is_known_is_told_so_and_taken_up() {
     ours.next([Fate::AnswerLost, no_lease(&pk)]);
     let told = ours.manager.acquire(&pk, TEN).await.unwrap_err();
     assert_eq!(kind(&told), Some(ErrorKind::Foreign), "to ask again is no use: {told}");
+}
+
+#[tokio::test]
+async fn what_was_taken_up_unknown_to_anybody_is_taken_up_again() {
+    let ours = scripted().await;
+    for is_dropped in [false, true] {
+        let pk = unique("up");
+        ours.next([Fate::AnswerLost, Fate::RequestLost]);
+        ours.manager.acquire(&pk, TEN).await.unwrap_err();
+        let landed = item(&pk, "LOCK").await;
+        // It is refused, and takes the claim up by a change of its token, of which nothing is known then.
+        ours.stub.take();
+        let look = if is_dropped { Fate::Silence } else { Fate::RequestLost };
+        ours.next([Fate::Through, Fate::AnswerLost, look]);
+        let asking = tokio::spawn({
+            let (manager, pk) = (ours.manager.clone(), pk.clone());
+            async move { manager.acquire(&pk, TEN).await }
+        });
+        until(async || !ours.stub.requests("GetItem").is_empty()).await;
+        if is_dropped {
+            asking.abort();
+        }
+        assert!(!matches!(asking.await, Ok(Ok(_))));
+        assert_ne!(item(&pk, "LOCK").await, landed, "it has another token");
+        assert!(ours.manager.acquire(&pk, TEN).await.is_ok(), "nobody believes in it");
+        assert!(
+            matches!(ours.manager.acquire(&pk, TEN).await, Err(LeaseError::Held { .. })),
+            "but once only"
+        );
+    }
 }
 
 #[tokio::test]

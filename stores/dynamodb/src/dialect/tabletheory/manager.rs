@@ -174,24 +174,25 @@ impl Manager {
         until: i64,
         duration: Duration,
     ) -> Result<Lease, LeaseError> {
-        if !self.inner.orphans.take(&key, &by) {
+        let Inner { clock, orphans, .. } = &*self.inner;
+        if !orphans.take(&key, &by) {
             return Err(LeaseError::Held { key, until: Some(until) });
         }
-        let claim = self.inner.orphans.claim(&key, &by, until);
+        let claim = orphans.claim(&key, &by, until);
+        // An earlier attempt to take it up may still be on its way, so the token is changed; and should it not be known what
+        // becomes of that, the next attempt finds the one or the other.
+        let next = self.token()?;
+        let changed = orphans.claim(&key, &next, judge::expiry(clock.now().wall, duration));
         let mut lease = Lease::known_by(&key.pk, &key.sk, by);
-        // An earlier attempt to take it up may still be on its way.
-        lease.refreshes = Refreshes::Open(None);
-        match self.refresh(&mut lease, duration).await {
-            Ok(()) => {
-                claim.close();
-                Ok(lease)
-            }
-            Err(LeaseError::NotOwned { key }) => {
-                claim.close();
-                Err(LeaseError::Held { key, until: Some(until) })
-            }
-            Err(error) => Err(error),
-        }
+        lease.refreshes = Refreshes::Open(Some(next));
+        let outcome = match self.refresh(&mut lease, duration).await {
+            Ok(()) => Ok(lease),
+            Err(LeaseError::NotOwned { key }) => Err(LeaseError::Held { key, until: Some(until) }),
+            Err(error) => return Err(error),
+        };
+        claim.close();
+        changed.close();
+        outcome
     }
 
     /// Prolongs the lease, so that it ends in `duration` from now: later than before, or sooner.
