@@ -116,9 +116,7 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<Shared>) {
         if left.is_zero() {
             return;
         }
-        // While refreshes fail, ever less of what is left is waited for.
-        let pause = if failures == 0 { left / 3 } else { (left / 8).max(Duration::from_millis(20)) };
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(pause(left, failures)).await;
         {
             let prospect = manager.prospect(duration);
             let mut state = shared.state();
@@ -133,5 +131,26 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<Shared>) {
         state.belief = lease.belief();
         failures = if told.is_some() { failures.saturating_add(1) } else { 0 };
         state.trouble = told;
+    }
+}
+
+/// How long to wait with the next refresh, of the time that is left. While they fail, that is less.
+fn pause(left: Duration, failures: u32) -> Duration {
+    if failures == 0 { left / 3 } else { (left / 8).max(Duration::from_millis(20)) }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: where refreshes fail, there are several attempts while the lease is held, and not one after the other without a pause.
+    use super::*;
+
+    #[test]
+    fn while_refreshes_fail_they_are_tried_sooner() {
+        let left = Duration::from_secs(24);
+        assert_eq!(pause(left, 0), Duration::from_secs(8));
+        for failures in [1, 2, u32::MAX] {
+            assert_eq!(pause(left, failures), Duration::from_secs(3));
+            assert_eq!(pause(Duration::from_millis(159), failures), Duration::from_millis(20));
+        }
     }
 }
