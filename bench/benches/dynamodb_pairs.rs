@@ -1,6 +1,7 @@
 //! Acquire-and-release pairs per second on DynamoDB Local, from 1 and 32 tasks with a key each: by `Leases`, by the store alone,
 //! by AWS's own lock client (in Java), and by the bare requests that a lock needs at the least, conditional puts of an item
-//! of the same size, two for a pair. The requests that went out are counted on the way.
+//! of the same size, two for a pair. The requests that went out are counted on the way, and the processor time that the client
+//! and the emulator took.
 //!
 //! `cargo xtask bench dynamodb_pairs` starts DynamoDB Local and prints the table; `TENURE_BENCH_MS` says for how long each of a
 //! cell's rounds runs. The emulator is the limit here, not the wire: on the service itself, a request takes milliseconds and
@@ -21,7 +22,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tenure::{AnyStore, Leases, clock};
-use tenure_bench::dynamodb::{Requests, client, endpoint, make, make_with_hash, told, unique};
+use tenure_bench::cpu_time_of;
+use tenure_bench::dynamodb::{Requests, client, emulator, endpoint, make, make_with_hash, told, unique};
 use tenure_bench::wire::Relay;
 use tenure_core::{Key, Version};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
@@ -45,6 +47,16 @@ enum Contender {
     Java(LockClient),
 }
 
+impl Contender {
+    /// The id of the process that makes the pairs.
+    fn process(&self) -> String {
+        match self {
+            Contender::Here(_) => "self".to_owned(),
+            Contender::Java(client) => client.process.id().to_string(),
+        }
+    }
+}
+
 /// What some tasks did together.
 #[derive(Default)]
 struct Tally {
@@ -53,6 +65,8 @@ struct Tally {
     latencies: Vec<u64>,
     medians: Vec<[u64; 2]>,
     requests: f64,
+    /// Of processors: the client's, and the emulator's.
+    cpu: [Duration; 2],
 }
 
 impl Tally {
@@ -89,9 +103,13 @@ async fn main() {
         ("tenure, `Leases`", Contender::Here(boxed(move |key| lease_pair(user.clone(), key)))),
         ("AWS's lock client 1.4.0", Contender::Java(LockClient::start(&endpoint().unwrap(), &locks))),
     ];
-    println!("{:?} a cell; latencies are of pairs, in µs\n", span * ROUNDS);
-    println!("| tasks | | pairs/s | p50 | p99 | requests a pair | of the bare puts |");
-    println!("|---|---|---|---|---|---|---|");
+    let emulator = emulator().unwrap();
+    println!(
+        "{:?} a cell; latencies are of pairs, in µs; processor time of the client and of the emulator, in µs a pair\n",
+        span * ROUNDS
+    );
+    println!("| tasks | | pairs/s | p50 | p99 | requests a pair | client | emulator | of the bare puts |");
+    println!("|---|---|---|---|---|---|---|---|---|");
     let java_requests = java_requests.await;
     // An emulator in Java is slow at first, and so is a client.
     for (_, contender) in &mut contenders {
@@ -103,7 +121,12 @@ async fn main() {
         for _ in 0..ROUNDS {
             for ((_, contender), all) in contenders.iter_mut().zip(&mut tallies) {
                 let _before = requests.take();
+                let processes = [contender.process(), emulator.clone()];
+                let cpu = processes.each_ref().map(|process| cpu_time_of(process));
                 let round = measure(contender, tasks, span).await;
+                for (sum, (process, before)) in all.cpu.iter_mut().zip(processes.iter().zip(cpu)) {
+                    *sum += cpu_time_of(process).saturating_sub(before);
+                }
                 all.pairs += round.pairs;
                 all.latencies.extend(round.latencies);
                 all.medians.extend(round.medians);
@@ -116,8 +139,9 @@ async fn main() {
         let limit = tallies[0].pairs as f64;
         for ((name, _), mut tally) in contenders.iter().zip(tallies) {
             let [p50, p99] = tally.percentiles();
+            let [client, emulator] = tally.cpu.map(|cpu| cpu.as_micros() as f64 / tally.pairs as f64);
             println!(
-                "| {tasks} | {name} | {:.0} | {p50} | {p99} | {:.2} | {:.2} |",
+                "| {tasks} | {name} | {:.0} | {p50} | {p99} | {:.2} | {client:.0} | {emulator:.0} | {:.2} |",
                 tally.pairs as f64 / (span * ROUNDS).as_secs_f64(),
                 tally.requests / tally.pairs as f64,
                 tally.pairs as f64 / limit,

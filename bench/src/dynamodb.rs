@@ -35,6 +35,27 @@ pub fn endpoint() -> Result<String, Trouble> {
     told("TENURE_TEST_DYNAMODB")
 }
 
+/// The id of the process that listens there: the emulator's, which is told its port last.
+///
+/// # Errors
+/// There is none on this host.
+pub fn emulator() -> Result<String, Trouble> {
+    let endpoint = endpoint()?;
+    let port = endpoint.rsplit(':').next().unwrap_or_default();
+    for process in std::fs::read_dir("/proc")? {
+        let process = process?;
+        // Of processes that end meanwhile, nothing is known.
+        let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let mut words = command.split(|byte| *byte == 0);
+        if words.next().is_some_and(|program| program.ends_with(b"java"))
+            && words.any(|word| word == port.as_bytes())
+        {
+            return Ok(process.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Err(format!("no java on this host was started with port {port}").into())
+}
+
 /// A name that nothing else in this run has.
 #[must_use]
 pub fn unique(what: &str) -> String {

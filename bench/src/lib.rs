@@ -41,7 +41,13 @@ pub fn resident_bytes() -> u64 {
 /// The processor time that this process has used.
 #[must_use]
 pub fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    cpu_time_of("self")
+}
+
+/// The processor time that the process with this id has used.
+#[must_use]
+pub fn cpu_time_of(process: &str) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();
     // Fields 14 and 15 of proc(5): user and system time in ticks of 10 ms; the name was field 2.
     let ticks: u64 =
