@@ -1,6 +1,6 @@
 //! A tenure as a condition of the caller's own transaction.
 
-use crate::item::{self, FENCE, RIDE_FENCE, RIDE_KEY, TENURE};
+use crate::item;
 use crate::read;
 use crate::store::Inner;
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
@@ -27,30 +27,19 @@ fn check(
     fence: Fence,
     ride: Option<&Ride>,
 ) -> Result<TransactWriteItem, StoreError> {
+    // It must ride on the session that the other condition is about, or on none.
     let check = ConditionCheck::builder()
-        .expression_attribute_names("#f", FENCE)
-        .expression_attribute_names("#t", TENURE)
-        .expression_attribute_names("#k", RIDE_KEY)
-        .expression_attribute_values(":f", item::number(fence));
-    let check = match ride {
-        // It must ride on the session that the other condition is about, or on none.
-        None => check.condition_expression("#f = :f AND attribute_exists(#t) AND attribute_not_exists(#k)"),
-        Some(ride) => check
-            .condition_expression("#f = :f AND attribute_exists(#t) AND #k = :k AND #r = :r")
-            .expression_attribute_names("#r", RIDE_FENCE)
-            .expression_attribute_values(":k", item::text(ride.session.as_str()))
-            .expression_attribute_values(":r", item::number(ride.fence)),
-    };
+        .condition_expression(item::HELD_SO)
+        .expression_attribute_values(":held", item::held(fence))
+        .expression_attribute_values(":ride", item::ride(ride));
     in_transaction(inner, key, check)
 }
 
 /// The session of a claim that rides.
 fn beats(inner: &Inner, ride: &Ride) -> Result<TransactWriteItem, StoreError> {
     let check = ConditionCheck::builder()
-        .condition_expression("#f = :f AND attribute_exists(#t)")
-        .expression_attribute_names("#f", FENCE)
-        .expression_attribute_names("#t", TENURE)
-        .expression_attribute_values(":f", item::number(ride.fence));
+        .condition_expression(item::HELD)
+        .expression_attribute_values(":held", item::held(ride.fence));
     in_transaction(inner, &ride.session, check)
 }
 

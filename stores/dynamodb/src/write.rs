@@ -4,7 +4,7 @@
 
 use crate::conditional::{Ended, ended};
 use crate::dates::Dates;
-use crate::item::{self, BYTES, Item, KEY, RECORD, VERSION};
+use crate::item::{self, Item};
 use crate::read;
 use crate::store::Inner;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
@@ -22,11 +22,6 @@ pub(crate) const MOST: usize = 100;
 const AT_ONCE: usize = 25;
 /// How often a vacant key is tried whose fence others raise meanwhile.
 const ROUNDS: usize = 8;
-
-/// That the record is as long as it was written: one that was cut short is not written over.
-const WHOLE: &str = "size(#record) = #bytes";
-/// That what conditions go by is as it was written: a vacant record has no version that the acquirer knows.
-const SEALED: &str = "#seal[0] = #version AND #seal[1] = #fence";
 
 /// What a single request asks for.
 #[derive(Debug, Clone, Copy)]
@@ -89,36 +84,19 @@ async fn attempt(
         .update_item()
         .table_name(&inner.place.table)
         .set_key(Some(inner.keys(key)))
+        .update_expression(item::UPDATE)
         .return_values_on_condition_check_failure(AllOld);
-    let (mut set, mut remove) = (Vec::new(), Vec::new());
-    for (name, value) in item::attributes(record, encoded, written) {
-        request = request.expression_attribute_names(format!("#{name}"), name);
-        match value {
-            Some(value) => {
-                request = request.expression_attribute_values(format!(":{name}"), value);
-                set.push(format!("#{name} = :{name}"));
-            }
-            None => remove.push(format!("#{name}")),
-        }
+    for (name, value) in item::values(record, encoded, written) {
+        request = request.expression_attribute_values(name, value);
     }
-    let mut update = format!("SET {}", set.join(", "));
-    if !remove.is_empty() {
-        update = format!("{update} REMOVE {}", remove.join(", "));
-    }
-    request = request.update_expression(update);
     request = match condition {
-        Condition::Absent => {
-            request.condition_expression("attribute_not_exists(#key)").expression_attribute_names("#key", KEY)
-        }
+        Condition::Absent => request.condition_expression(item::ABSENT),
         Condition::VacantBelow(fence) => request
-            .condition_expression(format!(
-                "attribute_not_exists(#key) OR (attribute_not_exists(#tenure) AND #fence < :below AND {WHOLE} AND {SEALED})"
-            ))
-            .expression_attribute_names("#key", KEY)
-            .expression_attribute_values(":below", item::number(fence)),
+            .condition_expression(item::VACANT)
+            .expression_attribute_values(":below", item::vacant(fence)),
         Condition::Unchanged(version) => request
-            .condition_expression(format!("#version = :expected AND {WHOLE}"))
-            .expression_attribute_values(":expected", item::version(version)),
+            .condition_expression(item::UNCHANGED)
+            .expression_attribute_values(":version", item::version(version)),
     };
     match ended(&inner.place, request.send().await)? {
         Ended::Done(_) => Ok(Outcome::Won { version: record.version(), fence: record.fence }),
@@ -197,11 +175,8 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
         .delete_item()
         .table_name(&inner.place.table)
         .set_key(Some(inner.keys(key)))
-        .condition_expression(format!("#version = :expected AND {WHOLE}"))
-        .expression_attribute_names("#version", VERSION)
-        .expression_attribute_names("#record", RECORD)
-        .expression_attribute_names("#bytes", BYTES)
-        .expression_attribute_values(":expected", item::version(version))
+        .condition_expression(item::UNCHANGED)
+        .expression_attribute_values(":version", item::version(version))
         .return_values_on_condition_check_failure(AllOld);
     match ended(&inner.place, request.send().await)? {
         Ended::Done(_) => Ok(true),

@@ -69,10 +69,10 @@ where
         let item = || Some(item.clone().into_iter().collect());
         let read = client.get_item().table_name(TABLE).set_key(item()).consistent_read(true).send().await;
         let read = read.unwrap().item.expect("the record is there");
-        let record = read["record"].as_b().expect("a binary record").as_ref();
+        let record = read["encoded"].as_b().expect("a binary record").as_ref();
         let shorter = Blob::new(&record[..record.len() - 3]);
         let update = client.update_item().table_name(TABLE).set_key(item());
-        let update = update.update_expression("SET #r = :r").expression_attribute_names("#r", "record");
+        let update = update.update_expression("SET encoded = :r");
         update.expression_attribute_values(":r", AttributeValue::B(shorter)).send().await.is_ok()
     }
 

@@ -280,18 +280,22 @@ async fn a_vacant_record_that_was_changed_by_hand_is_told_and_not_written_over()
     let scribe = Scribe::new();
     let number = |number: u64| Some(AttributeValue::N(number.to_string()));
     let bytes = |bytes: &[u8]| Some(AttributeValue::B(Blob::new(bytes)));
-    let seal = AttributeValue::L(vec![AttributeValue::B(Blob::new([7; 16])), AttributeValue::N("70".into())]);
     let changes = [
-        ("version", bytes(&[7; 16])),
-        ("version", bytes(b"junk")),
-        ("version", None),
-        ("fence", number(3)),
-        ("fence", None),
-        ("seal", Some(seal)),
+        ("terms[0]", bytes(&[0, 0, 0, 0, 0, 0, 0, 0, 3])),
+        ("terms[0]", number(3)),
+        ("terms[0]", None),
+        ("terms[1]", bytes(&[7; 16])),
+        ("terms[1]", bytes(b"junk")),
+        ("terms[1]", None),
+        ("terms[2]", number(1)),
+        ("terms[3]", bytes(&[0; 8])),
+        ("terms[4]", bytes(&[0])),
+        ("terms", bytes(b"junk")),
+        ("terms", None),
+        ("seal[0]", bytes(&[0, 0, 0, 0, 0, 0, 0, 0, 3])),
         ("seal", None),
-        ("bytes", number(1)),
-        ("record", bytes(b"junk")),
-        ("tenure", bytes(&[7; 16])),
+        ("encoded", bytes(b"junk")),
+        ("encoded", None),
     ];
     for (n, (name, value)) in changes.into_iter().enumerate() {
         let what = format!("{name}: {value:?}");
@@ -301,10 +305,11 @@ async fn a_vacant_record_that_was_changed_by_hand_is_told_and_not_written_over()
             .map(|(name, text)| (name.to_owned(), AttributeValue::S(text.to_owned())));
         let place = || Some(place.clone().into_iter().collect());
         let update = plain.update_item().table_name(TABLE).set_key(place());
-        let update = update.expression_attribute_names("#a", name);
         let update = match value {
-            Some(value) => update.update_expression("SET #a = :a").expression_attribute_values(":a", value),
-            None => update.update_expression("REMOVE #a"),
+            Some(value) => {
+                update.update_expression(format!("SET {name} = :a")).expression_attribute_values(":a", value)
+            }
+            None => update.update_expression(format!("REMOVE {name}")),
         };
         update.send().await.unwrap();
         let get = || plain.get_item().table_name(TABLE).set_key(place()).consistent_read(true);

@@ -179,7 +179,7 @@ fn junk() -> AttributeValue {
 #[tokio::test]
 async fn a_damaged_record_is_told_and_left_alone() {
     // Also in the middle of a tenure: its holder goes on to its deadline, and nobody follows.
-    for attribute in ["record", "tenure", "fence", "version"] {
+    for attribute in ["encoded", "terms", "seal"] {
         let arena = Arena::start("damaged", |_, _, _| Fate::Through).await;
         arena.goes_on().await;
         let hand = Hand::of(&arena);
