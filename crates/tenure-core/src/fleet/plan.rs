@@ -77,10 +77,12 @@ pub fn plan(units: &[Load], workers: &[Room], balance: Balance) -> Plan {
     let mut table = Planner::new(units, workers, balance);
     table.settle_pinned();
     table.settle_owned();
-    // Evening out may make room for what nobody could take before. Each round covers more or evens out more, so this ends.
+    // What was placed, and evening out, may make room for what nobody could take before. Each round covers more or evens out
+    // more, so this ends.
     loop {
-        table.place_pool();
-        if !table.even_out(balance) || table.pool.is_empty() {
+        let has_placed = table.place_pool();
+        let has_moved = table.even_out(balance);
+        if table.pool.is_empty() || !has_placed && !has_moved {
             return table.finish();
         }
     }
@@ -213,10 +215,11 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The heaviest first, each to the emptiest that may have it.
-    fn place_pool(&mut self) {
+    /// The heaviest first, each to the emptiest that may have it; whether any found a place.
+    fn place_pool(&mut self) -> bool {
         let mut pool = std::mem::take(&mut self.pool);
         pool.sort_by_key(|&unit| (std::cmp::Reverse(self.classes[unit].cost), unit));
+        let waiting = pool.len();
         let mut failed = Failed::default();
         for unit in pool {
             let class = self.classes[unit];
@@ -231,6 +234,7 @@ impl<'a> Planner<'a> {
                 }
             }
         }
+        self.pool.len() < waiting
     }
 
     fn why_not(&self, unit: usize) -> Uncovered {
