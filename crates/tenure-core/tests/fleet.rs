@@ -35,6 +35,8 @@ fn every_unit_is_held_and_counts_are_within_one() {
     for store in STORES {
         let yard = fleet(store, 3, 100);
         assert_eq!(yard.counts(), [33, 33, 34], "{store:?}");
+        let plan = &yard.last_plan;
+        assert_eq!((plan.generation, plan.workers, plan.units), (yard.generation(), 3, 100), "{store:?}");
     }
 }
 

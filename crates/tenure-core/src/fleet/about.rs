@@ -88,3 +88,50 @@ impl About {
         Room { units: self.units, weight: self.weight, labels: self.labels.clone(), leaving: self.leaving }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: whatever a worker offers is read as it was written, each part by itself; what is not said is unlimited; what is said
+    //! of another type is no worker's; the fields for people stay.
+    use super::*;
+
+    #[test]
+    fn what_is_offered_is_read_as_it_was_written() {
+        let names = |name: &str| BTreeSet::from([name.to_owned()]);
+        let all = About::default;
+        for (about, says) in [
+            (all(), vec![]),
+            (About { units: 7, ..all() }, vec!["units"]),
+            (About { weight: 9, ..all() }, vec!["weight"]),
+            (About { labels: names("gpu"), ..all() }, vec!["labels"]),
+            (About { balance: Balance::Weight, ..all() }, vec!["balance"]),
+            (About { declines: names("u1"), ..all() }, vec!["declines"]),
+            (About { leaving: true, ..all() }, vec!["leaving"]),
+        ] {
+            let fields = Metadata::from([("host".to_owned(), Value::from("a"))]);
+            let written = about.compose(fields);
+            let Some(Value::Map(own)) = written.get(RESERVED) else { panic!("{written:?}") };
+            assert_eq!(own.keys().map(String::as_str).collect::<Vec<_>>(), says);
+            assert_eq!(written.get("host"), Some(&Value::from("a")));
+            assert_eq!(About::parse(&written), Some(about));
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_of_the_kind_is_no_workers() {
+        assert_eq!(About::parse(&Metadata::new()), None);
+        for (name, value) in [
+            ("units", Value::from("many")),
+            ("weight", Value::from(-1)),
+            ("labels", Value::from("gpu")),
+            ("declines", Value::Bool(true)),
+        ] {
+            let own = Metadata::from([(name.to_owned(), value)]);
+            assert_eq!(
+                About::parse(&Metadata::from([(RESERVED.to_owned(), Value::Map(own))])),
+                None,
+                "{name}"
+            );
+        }
+    }
+}

@@ -69,3 +69,58 @@ fn write(
     let expect = seen.map_or(Expect::Absent, |seen| Expect::Unchanged(seen.version));
     Write { key, expect, record: Record { fence, nonce, stamp: wall, tenure: None, metadata } }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a generation ends the alarm and the mark; the alarm and the mark keep the generation, and each other out; what is
+    //! of another type is neither.
+    use super::*;
+    use crate::fence::Version;
+
+    fn stands(write: Write) -> Stored {
+        Stored { version: Version(u128::from(write.record.fence.0)), age: None, record: write.record }
+    }
+
+    #[test]
+    fn a_board_shows_one_thing_at_a_time() {
+        let (key, worker) = (Key::new("board").unwrap(), Key::new("worker").unwrap());
+        let (nonce, wall) = (Nonce(1), Wall(0));
+        let shows = |board: &Stored| (is_alarmed(Some(board)), auditor(&board.record));
+        let first = bump(key.clone(), None, nonce, wall).unwrap();
+        assert_eq!(first.expect, Expect::Absent);
+        let first = stands(first);
+        assert_eq!(shows(&first), (false, None));
+        let alarmed = alarm(key.clone(), &first, nonce, wall);
+        assert_eq!(alarmed.expect, Expect::Unchanged(first.version));
+        let alarmed = stands(alarmed);
+        assert_eq!(shows(&alarmed), (true, None));
+        assert_eq!(generation(Some(&alarmed)), generation(Some(&first)));
+        let marked = stands(mark(key.clone(), &alarmed, &worker, nonce, wall));
+        assert_eq!(shows(&marked), (false, Some(worker)));
+        assert_eq!(generation(Some(&marked)), generation(Some(&first)));
+        let next = stands(bump(key, Some(&marked), nonce, wall).unwrap());
+        assert_eq!(shows(&next), (false, None));
+        assert!(
+            generation(Some(&next)) > generation(Some(&first)) && generation(None) < generation(Some(&first))
+        );
+        assert!(!is_alarmed(None));
+    }
+
+    #[test]
+    fn what_is_of_another_type_is_nothing() {
+        let record = |name: &str, value: Value| Record {
+            fence: Fence(1),
+            nonce: Nonce(1),
+            stamp: Wall(0),
+            tenure: None,
+            metadata: Metadata::from([(name.to_owned(), value)]),
+        };
+        for value in [Value::Bool(true), Value::Text(String::new())] {
+            assert_eq!(auditor(&record(AUDITOR, value)), None);
+        }
+        for value in [Value::Bool(false), Value::Text("true".to_owned())] {
+            let board = Stored { version: Version(1), age: None, record: record(ALARM, value) };
+            assert!(!is_alarmed(Some(&board)));
+        }
+    }
+}

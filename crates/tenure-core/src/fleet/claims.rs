@@ -62,3 +62,31 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: so many claims are begun as may be under way, and one more for each that has ended; a new plan replaces what waits.
+    use super::*;
+
+    fn claim(n: usize) -> Claim {
+        Claim { key: Key::new(format!("u{n}")).unwrap(), seen: None, target: None }
+    }
+
+    #[test]
+    fn so_many_are_under_way_and_no_more() {
+        let mut claims = Claims::default();
+        claims.plan((0..MOST + 2).map(claim).collect());
+        for n in 0..MOST {
+            assert_eq!(claims.next(), Some(claim(n)));
+            claims.begun(LeaseId(n as u64));
+        }
+        assert_eq!(claims.next(), None);
+        claims.ended(LeaseId(5));
+        assert_eq!(claims.next(), Some(claim(MOST)));
+        claims.begun(LeaseId(MOST as u64));
+        claims.plan([claim(7)].into());
+        claims.ended(LeaseId(6));
+        assert_eq!(claims.next(), Some(claim(7)));
+        assert_eq!(claims.next(), None, "what waited is not wanted any more");
+    }
+}

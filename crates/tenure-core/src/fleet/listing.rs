@@ -362,3 +362,33 @@ impl Listing {
         (plan(&loads, &rooms, balance), names, workers)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: two witnesses agree while they are less than a quarter of a ttl apart, whichever says more.
+    use super::*;
+    use crate::fence::{Nonce, Version};
+    use crate::metadata::Metadata;
+    use crate::record::Record;
+    use crate::time::Wall;
+    use std::time::Duration;
+
+    #[test]
+    fn an_age_is_attested_if_the_wall_clocks_say_nearly_the_same() {
+        let ttl = Ttl::new(Duration::from_secs(10)).unwrap();
+        let now = Now { held: Tick(0), waited: Tick(0), wall: Wall(100_000) };
+        let record = |stamp| Record {
+            fence: Fence(1),
+            nonce: Nonce(1),
+            stamp: Wall(stamp),
+            tenure: None,
+            metadata: Metadata::new(),
+        };
+        let stored = |age| Stored { version: Version(1), age, record: record(95_000) };
+        for (millis, agree) in [(2_500, false), (2_501, true), (5_000, true), (7_499, true), (7_500, false)] {
+            let age = Some(Duration::from_millis(millis));
+            assert_eq!(is_attested(now, &stored(age), ttl), agree, "{millis}");
+        }
+        assert!(!is_attested(now, &stored(None), ttl));
+    }
+}
