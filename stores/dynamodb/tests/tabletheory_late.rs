@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::stub::{Fate, Stub};
-use support::tabletheory::{TABLE, clock, item, keys, make_table, manager, plain};
+use support::tabletheory::{TABLE, clock, item, keys, make_table, manager, plain, until};
 use support::{client, endpoint, unique};
 use tenure_core::{Clock, ErrorKind, Wall};
 use tenure_dynamodb::tabletheory::{Lease, LeaseError, Manager, Options};
@@ -265,17 +265,6 @@ async fn a_lease_that_was_seen_to_be_lost_stays_lost() {
     clock.set_wall(Wall(now));
     assert!(!hold.is_held(), "its holder may have acted on that");
     hold.release().await.unwrap();
-}
-
-/// Waits for a condition, for as long as any machine may take.
-async fn until(condition: impl AsyncFn() -> bool) {
-    for _ in 0..1500 {
-        if condition().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert!(condition().await, "after half a minute");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::stub::{Fate, Stub};
-use support::tabletheory::{START, TABLE, clock, item, make_table, manager, spoil};
+use support::tabletheory::{START, TABLE, clock, item, make_table, manager, spoil, until};
 use support::{client, endpoint, unique};
 use tenure_core::{Clock, ErrorKind, Wall};
 use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::AfterDeserializationInterceptorContextRef;
@@ -307,17 +307,6 @@ async fn a_change_of_token_that_has_landed_prolongs_the_lease() {
     assert_eq!((kind(&told), ours.is_over()), (Some(ErrorKind::Unknown), true), "{told}");
     assert_eq!(item(&pk, "LOCK").await.unwrap()["lease_token"].as_s().unwrap(), lease.token());
     assert_eq!(lease.remaining(ours.clock.now()), HELD, "as the item was found to say");
-}
-
-/// Waits for a condition, for as long as any machine may take.
-async fn until(condition: impl AsyncFn() -> bool) {
-    for _ in 0..1500 {
-        if condition().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert!(condition().await, "after half a minute");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use super::{action, client, endpoint};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tenure_core::{Clock, Wall};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::{
@@ -39,6 +40,17 @@ pub(crate) async fn make_table(table: &str, keys: [&str; 2]) {
         let error = error.into_service_error();
         assert!(error.is_resource_in_use_exception(), "{error:?}");
     }
+}
+
+/// Waits for a condition, for as long as any machine may take.
+pub(crate) async fn until(condition: impl AsyncFn() -> bool) {
+    for _ in 0..1500 {
+        if condition().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(condition().await, "after half a minute");
 }
 
 /// A clock at [`START`].
