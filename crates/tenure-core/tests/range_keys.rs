@@ -1,4 +1,5 @@
-//! Two ranges. Plan: what overlaps and what only touches; what is in both; what is empty.
+//! Two ranges. Plan: what overlaps and what only touches; what is in both; what is empty. And a point is the same, however wide the
+//! number is that it comes from.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use tenure_core::range::{KeyRange, Point};
@@ -28,4 +29,12 @@ fn ranges_overlap_where_some_point_is_in_both() {
     }
     assert!(empty.is_empty() && !one.is_empty() && !empty.overlaps(&empty));
     assert_eq!(one.intersection(&range(11, 20)), range(11, 11), "the empty range where it would begin");
+}
+
+#[test]
+fn a_point_is_the_same_from_any_number() {
+    for number in [0, 1, u64::MAX] {
+        assert_eq!(Point::from(u128::from(number)), Point::from(number));
+    }
+    assert!(Point::from(u128::MAX) > Point::from(u64::MAX));
 }
