@@ -137,8 +137,8 @@ impl Intercept for Dates {
 #[cfg(test)]
 mod tests {
     //! Plan: nothing is known before the first answer; the ceiling is never below the truth, whatever part of a second the
-    //! date has lost, however slow the answer was, and though this host's clock is slow by a tenth and the service's fast by one; it is as low as the best
-    //! of the answers allows; a service whose clock is set, to either side, is followed.
+    //! date has lost, however slow the answer was, and though this host's clock is slow by a tenth and the service's fast by
+    //! one; it is as low as the best of the answers allows; a service whose clock is set, to either side, is followed.
     use super::*;
     use tenure_testkit::ManualClock;
 

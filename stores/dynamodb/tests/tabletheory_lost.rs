@@ -1,10 +1,11 @@
 //! What becomes of TableTheory's leases when answers are lost one after the other: each request of a test has a fate of its own.
 //!
 //! Plan: a claim that did not arrive is repeated to the byte; one of which nothing is known, also by reading, is told as unknown and
-//! taken up later, also when that was tried before, or another had the lease meanwhile; what a hand made of it counts only if it ends sooner; a wall clock
-//! that is set while a request is under way prolongs nothing. A refresh counts as landed only if the item shows what it did not show
-//! before; what is open stays so, whatever fails later; what was told first is told, unless the item is no lease. A lease that
-//! is kept in the background is not believed for longer than a refresh under way may leave it, and no late answer revives it.
+//! taken up later, also when that was tried before, or another had the lease meanwhile; what a hand made of it counts only if it
+//! ends sooner; a wall clock that is set while a request is under way prolongs nothing. A refresh counts as landed only if the
+//! item shows what it did not show before; what is open stays so, whatever fails later; what was told first is told, unless the
+//! item is no lease. A lease that is kept in the background is not believed for longer than a refresh under way may leave it,
+//! and no late answer revives it.
 
 #![allow(
     clippy::unwrap_used,
