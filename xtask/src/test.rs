@@ -31,7 +31,8 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     ]);
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
     steps.push(servers.start());
-    steps.push(servers.known_to(Step::cargo("tests", &["test", "--workspace"]))?);
+    // A run is long: it is to tell of every test that fails, not of the first only.
+    steps.push(servers.known_to(Step::cargo("tests", &["test", "--workspace", "--no-fail-fast"]))?);
     let targets = || packages.iter().flat_map(|package| &package.targets);
     steps.extend(targets().filter(|t| t.kind == Kind::Test && !t.needs.is_empty()).flat_map(needy_test));
     steps.extend(targets().filter(|t| t.kind == Kind::Example).map(example));
