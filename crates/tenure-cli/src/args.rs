@@ -319,6 +319,9 @@ pub(crate) struct Gc {
 }
 
 /// Check the store and its records, and say what can't be promised.
+///
+/// On a table in the layout of other programs (dialect=kcl, dialect=tabletheory): whether it is fit, who has leases in it, and
+/// whether this host's clock is near enough to the service's where that matters.
 #[derive(Debug, Parser)]
 pub(crate) struct Doctor {
     /// Print one JSON document

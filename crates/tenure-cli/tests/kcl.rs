@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Bench, OBEYS, Process, Ran, TICKS, wait_until};
+use common::{Bench, OBEYS, Process, Ran, TICKS, service, wait_until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -27,9 +27,7 @@ struct Fleet {
 
 /// A table of its own.
 fn fleet(name: &str, peers: &str) -> Fleet {
-    let endpoint = std::env::var("TENURE_TEST_DYNAMODB").expect(
-        "TENURE_TEST_DYNAMODB does not say where DynamoDB Local listens: `cargo xtask services up` starts it and prints that",
-    );
+    let endpoint = service::endpoint();
     let name = format!("cli-{name}-{}", std::process::id());
     let rest = format!("//{name}?region=eu-west-1&endpoint={endpoint}&dialect=kcl&peers={peers}&steal=2");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -175,7 +173,6 @@ fn what_means_nothing_on_such_a_table_is_refused() {
         &["ls"],
         &["work", "--name", "f", "a", "--", "true"],
         &["fleet", "ls"],
-        &["doctor", "--create-table"],
     ] {
         refused(verb, "`tenure work --forever`");
     }

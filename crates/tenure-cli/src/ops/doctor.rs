@@ -1,14 +1,13 @@
 //! `doctor`: checks the store and its records, and says what can't be promised.
 
+use super::findings::{Findings, Grade, OPEN, UNBOUND};
 use super::seize::nonces;
 use crate::args;
-use crate::exit::{self, Failure};
+use crate::exit::Failure;
 use crate::fleet;
-use crate::say;
 use crate::stores::{Missing, Url};
 use crate::text::{brief, count, date};
 use crate::view::{Sessions, State, View};
-use serde_json::json;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,39 +18,20 @@ use tenure::{
     StoreExt, Wall, Write,
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Grade {
-    Ok,
-    Warn,
-    Fail,
-}
-
-#[derive(Debug)]
-struct Check {
-    grade: Grade,
-    what: &'static str,
-    detail: String,
-}
-
-#[derive(Debug, Default)]
-struct Findings(Vec<Check>);
-
-impl Findings {
-    fn add(&mut self, grade: Grade, what: &'static str, detail: impl Into<String>) {
-        self.0.push(Check { grade, what, detail: detail.into() });
-    }
-}
-
 /// What no check can make better.
 const LIMITS: [&str; 4] = [
     "One holder at a time holds only while clock rates stay within 10 % and no time is hidden from a process, as a paused or \
      cloned virtual machine hides it. Fences hold always: let the protected resource refuse lower ones.",
-    "Processes that leave their session (setsid) are not stopped when a lease is lost.",
-    "Whoever can write to the store can do anything to its leases.",
+    UNBOUND,
+    OPEN,
     "`tenure release` overrides a live holder: two may then be at work until the old one's next renewal.",
 ];
 
 pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failure> {
+    #[cfg(feature = "dynamodb")]
+    if let Some(examined) = super::tables::examined(url, typed.create_table).await? {
+        return examined.findings.report(url, &examined.limits, typed.json);
+    }
     let mut findings = Findings::default();
     if let Some(path) = url.path() {
         check_file(path, &mut findings);
@@ -64,40 +44,7 @@ pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failur
     check_capabilities(&leases, &mut findings);
     check_writes(&leases, &mut findings).await;
     check_records(&leases, &mut findings).await?;
-    report(url, &findings, typed.json)?;
-    let worst = findings.0.iter().map(|check| check.grade).max();
-    Ok(if worst == Some(Grade::Fail) { exit::SOME_FAILED } else { exit::OK })
-}
-
-fn report(url: &Url, findings: &Findings, as_json: bool) -> Result<(), Failure> {
-    let name = |grade| match grade {
-        Grade::Ok => "ok",
-        Grade::Warn => "warn",
-        Grade::Fail => "fail",
-    };
-    if as_json {
-        let checks: Vec<_> = findings
-            .0
-            .iter()
-            .map(|check| json!({"grade": name(check.grade), "check": check.what, "detail": check.detail}))
-            .collect();
-        return say::json(&json!({"store": url.shown(), "checks": checks, "not_promised": LIMITS}));
-    }
-    let mut text = format!("{}\n", url.shown());
-    for check in &findings.0 {
-        let code = match check.grade {
-            Grade::Ok => "32",
-            Grade::Warn => "33",
-            Grade::Fail => "31",
-        };
-        let grade = say::coloured(&format!("{:4}", name(check.grade)), code, &std::io::stdout());
-        text.push_str(&format!("  {grade}  {:12} {}\n", check.what, check.detail));
-    }
-    text.push_str("What can't be promised:\n");
-    for limit in LIMITS {
-        text.push_str(&format!("  - {limit}\n"));
-    }
-    say::print(&text)
+    findings.report(url, &LIMITS, typed.json)
 }
 
 /// What the file system says about a store's file.
@@ -310,13 +257,7 @@ async fn check_records(leases: &Leases, findings: &mut Findings) -> Result<(), F
         let text = format!("{} held in {}", count(ranges, "range"), count(sections, "section"));
         findings.add(Grade::Ok, "ranges", text);
     }
-    const SHOWN: usize = 20;
-    for text in damaged.iter().take(SHOWN) {
-        findings.add(Grade::Fail, "damaged", text);
-    }
-    if damaged.len() > SHOWN {
-        findings.add(Grade::Fail, "damaged", format!("and {} more", count(damaged.len() - SHOWN, "record")));
-    }
+    findings.damaged(&damaged);
     Ok(())
 }
 

@@ -1,10 +1,13 @@
 //! The operator's verbs: to look at a store and to put it right.
 
 mod doctor;
+mod findings;
 mod gc;
 mod leader;
 mod look;
 mod seize;
+#[cfg(feature = "dynamodb")]
+mod tables;
 
 pub(crate) use doctor::doctor;
 pub(crate) use gc::gc;

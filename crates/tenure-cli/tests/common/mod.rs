@@ -3,6 +3,9 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
+#[cfg(feature = "dynamodb")]
+pub mod service;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};

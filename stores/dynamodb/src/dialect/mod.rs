@@ -34,8 +34,10 @@ impl Dialect {
     #[must_use]
     pub fn verbs(self) -> &'static str {
         match self {
-            Dialect::TableTheory => "`tenure run`",
-            Dialect::Kcl => "`tenure work --forever`, and `tenure fleet adopt`, the way off it",
+            Dialect::TableTheory => "`tenure run`, and `tenure doctor`",
+            Dialect::Kcl => {
+                "`tenure work --forever`, `tenure doctor`, and `tenure fleet adopt`, the way off it"
+            }
         }
     }
 

@@ -10,7 +10,7 @@ pub(crate) fn layout() -> Layout {
         hash: LEASE_KEY.to_owned(),
         range: None,
         actions: "the actions GetItem, PutItem, UpdateItem, DeleteItem, Scan and DescribeTable",
-        creation: "create one as your other programs with these leases do",
+        creation: "let your other programs create it, or `tenure doctor --create-table`",
         removal: "old rows",
     }
 }

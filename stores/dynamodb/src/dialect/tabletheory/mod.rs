@@ -11,6 +11,7 @@ mod manager;
 mod options;
 mod orphans;
 mod request;
+mod table;
 
 pub use error::{LeaseError, LeaseKey};
 pub use hold::Hold;
@@ -18,3 +19,4 @@ pub use item::Standing;
 pub use lease::{Belief, Lease};
 pub use manager::Manager;
 pub use options::{Names, Options};
+pub use table::ClockGap;

@@ -173,7 +173,7 @@ impl Options {
             hash: self.names.partition_key.clone(),
             range: Some(self.names.sort_key.clone()),
             actions: "the actions GetItem, PutItem, UpdateItem, DeleteItem and DescribeTable",
-            creation: "create one as your other programs with these leases do",
+            creation: "let your other programs create it, or `tenure doctor --create-table`",
             removal: "old items",
         }
     }

@@ -1,0 +1,95 @@
+//! `doctor` on a table in the layout of other programs: whether it is fit for its leases, and who has them.
+
+use super::findings::{Findings, Grade, OPEN, UNBOUND};
+use crate::exit::Failure;
+use crate::stores::Url;
+use crate::text::{brief, count, date, escaped};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenure::Clock;
+use tenure::clock::{system, uuid};
+use tenure::dynamodb::{Dialect, kcl, tabletheory};
+
+pub(super) struct Examined {
+    pub(super) findings: Findings,
+    /// What no check can make better.
+    pub(super) limits: Vec<&'static str>,
+}
+
+/// Looks at the table, if the URL names a dialect; makes it before, if that is wanted.
+pub(super) async fn examined(url: &Url, create: bool) -> Result<Option<Examined>, Failure> {
+    if let Some(rest) = url.of_dialect(Dialect::Kcl)? {
+        return lease_table(rest, create).await.map(Some);
+    }
+    if let Some(rest) = url.of_dialect(Dialect::TableTheory)? {
+        return locks(rest, create).await.map(Some);
+    }
+    Ok(None)
+}
+
+fn add_table(findings: &mut Findings, is_new: bool) {
+    let text = if is_new { "it was made, billed on demand" } else { "it is there, with the right keys" };
+    findings.add(Grade::Ok, "table", text);
+}
+
+async fn lease_table(rest: &str, create: bool) -> Result<Examined, Failure> {
+    const SHOWN: usize = 20;
+    let place = kcl::Place::from_url(rest)?;
+    let is_new = create && kcl::Table::create_at(&place, system()).await?;
+    let listing = kcl::Table::at(place, system()).await?.list().await?;
+    let mut findings = Findings::default();
+    add_table(&mut findings, is_new);
+    let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
+    for owner in listing.rows.iter().filter_map(kcl::Row::owner) {
+        *shares.entry(owner).or_default() += 1;
+    }
+    let free = listing.rows.len() - shares.values().sum::<usize>();
+    let rows = count(listing.rows.len(), "lease");
+    findings.add(Grade::Ok, "leases", format!("{rows}, {free} of them with no owner"));
+    for (owner, share) in shares.iter().take(SHOWN) {
+        findings.add(Grade::Ok, "owner", format!("{} has {}", escaped(owner), count(*share, "lease")));
+    }
+    if shares.len() > SHOWN {
+        findings.add(Grade::Ok, "owner", format!("and {} more", count(shares.len() - SHOWN, "worker")));
+    }
+    findings.damaged(&listing.foreign.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let limits = vec![
+        "Leases have no fence here: a peer that was cut off works on until it hears that it has lost. `tenure fleet adopt` moves \
+         them to records that have fences.",
+        "Whether an owner lives can't be told from one look: its leases' counters grow while it does.",
+        UNBOUND,
+        OPEN,
+    ];
+    Ok(Examined { findings, limits })
+}
+
+async fn locks(rest: &str, create: bool) -> Result<Examined, Failure> {
+    let options = tabletheory::Options::from_url(rest)?;
+    let margin = options.margin();
+    let clock: Arc<dyn Clock> = system();
+    let is_new = create && tabletheory::Manager::create_table(&options).await?;
+    let manager = tabletheory::Manager::open(options, Arc::clone(&clock), uuid).await?;
+    let mut findings = Findings::default();
+    add_table(&mut findings, is_new);
+    let gap = manager.clock_gap().await?;
+    let now = date(clock.now().wall);
+    let off = gap.ahead.max(gap.behind);
+    let side = if gap.ahead > gap.behind { "ahead of" } else { "behind" };
+    if off > margin {
+        let (off, margin) = (brief(off), brief(margin));
+        let text = format!(
+            "{now}, {off} {side} the service's or more, where {margin} are allowed (skew_ms): two could hold a lease; set the clock"
+        );
+        findings.add(Grade::Fail, "clock", text);
+    } else {
+        findings.add(Grade::Ok, "clock", format!("{now}, as the service's, which tells whole seconds"));
+    }
+    let limits = vec![
+        "One holder at a time holds only while the wall clocks of all who use the table differ by less than the skew margin \
+         (skew_ms).",
+        "Leases have no fence here: a resource can't refuse whoever has lost one. tenure's own records have them.",
+        UNBOUND,
+        OPEN,
+    ];
+    Ok(Examined { findings, limits })
+}

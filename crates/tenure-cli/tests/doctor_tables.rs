@@ -1,0 +1,155 @@
+//! `tenure doctor` on tables in the layouts of other programs, in DynamoDB Local, which `cargo xtask services up` starts.
+//!
+//! Plan: a table that is missing is told, and made when that is wanted, with the keys of its layout; on a lease table, who has how
+//! many leases, and what is none; on TableTheory's, a wall clock that is off by more than the skew margin, which a service in
+//! between that tells another time shows.
+#![cfg(feature = "dynamodb")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, Ran, service};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+
+struct Table {
+    bench: Bench,
+    name: String,
+    endpoint: String,
+    options: &'static str,
+}
+
+fn table(name: &str, options: &'static str) -> Table {
+    let name = format!("cli-doctor-{name}-{}", std::process::id());
+    Table { bench: Bench::new(), name, endpoint: service::endpoint(), options }
+}
+
+impl Table {
+    fn at(&self, endpoint: &str, arguments: &[&str]) -> Ran {
+        let url = format!("dynamodb://{}?region=eu-west-1&endpoint={endpoint}&{}", self.name, self.options);
+        Ran::of(
+            self.bench.tenure(&[&["doctor"], arguments].concat()).env("TENURE_STORE", url).output().unwrap(),
+        )
+    }
+
+    fn doctor(&self, arguments: &[&str]) -> Ran {
+        self.at(&self.endpoint, arguments)
+    }
+
+    fn put(&self, item: Value) {
+        service::ask(&self.endpoint, "PutItem", &json!({"TableName": self.name, "Item": item}));
+    }
+
+    /// It is missing at first.
+    fn made(&self, keys: &Value) {
+        let ran = self.doctor(&[]);
+        assert!(ran.code == 69 && ran.err.contains("doctor --create-table"), "{ran:?}");
+        let ran = self.doctor(&["--create-table"]);
+        assert!(ran.code == 0 && ran.out.contains("ok    table        it was made"), "{ran:?}");
+        let ran = self.doctor(&["--create-table"]);
+        assert!(ran.code == 0 && ran.out.contains("ok    table        it is there"), "{ran:?}");
+        let described = service::ask(&self.endpoint, "DescribeTable", &json!({"TableName": self.name}));
+        assert_eq!(described["Table"]["KeySchema"], *keys);
+    }
+}
+
+#[test]
+fn a_lease_table_is_made_and_its_owners_and_what_is_no_lease_are_told() {
+    let table = table("kcl", "dialect=kcl");
+    table.made(&json!([{"AttributeName": "leaseKey", "KeyType": "HASH"}]));
+    let lease = |key: &str, owner: &str| {
+        let mut item =
+            json!({"leaseKey": {"S": key}, "leaseCounter": {"N": "7"}, "checkpoint": {"S": "TRIM_HORIZON"}});
+        item["leaseOwner"] = json!({"S": owner});
+        item
+    };
+    for (key, owner) in [("a", "one"), ("b", "two"), ("c", "one")] {
+        table.put(lease(key, owner));
+    }
+    let mut free = lease("d", "");
+    free.as_object_mut().unwrap().remove("leaseOwner");
+    table.put(free);
+    let ran = table.doctor(&[]);
+    for line in [
+        "ok    leases       4 leases, 1 of them with no owner\n",
+        "ok    owner        one has 2 leases\n",
+        "ok    owner        two has 1 lease\n",
+        "no fence",
+    ] {
+        assert!(ran.code == 0 && ran.out.contains(line), "{line}: {ran:?}");
+    }
+    let mut strange = lease("e", "one");
+    strange["leaseCounter"] = json!({"S": "many"});
+    table.put(strange);
+    let ran = table.doctor(&["--json"]);
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    let checks = told["checks"].as_array().unwrap();
+    let failed: Vec<&Value> = checks.iter().filter(|check| check["grade"] == "fail").collect();
+    assert!(ran.code == 1 && failed.len() == 1, "{ran:?}");
+    assert!(
+        failed[0]["check"] == "damaged" && failed[0]["detail"].as_str().unwrap().contains("\"e\""),
+        "{ran:?}"
+    );
+}
+
+/// What answers all it is asked as the service at `endpoint` does, but at another time.
+fn at_another_time(endpoint: &str, date: &'static str) -> String {
+    let service = endpoint.trim_start_matches("http://").to_owned();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let here = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, service) = (stream.unwrap(), service.clone());
+            std::thread::spawn(move || while pass_on(&stream, &service, date).is_some() {});
+        }
+    });
+    here
+}
+
+/// One request and its answer; none when there are no more.
+fn pass_on(near: &TcpStream, service: &str, date: &str) -> Option<()> {
+    let far = TcpStream::connect(service).unwrap();
+    let (head, body) = message(&mut BufReader::new(near))?;
+    (&far).write_all(head.as_bytes()).and_then(|()| (&far).write_all(&body)).unwrap();
+    let (head, body) = message(&mut BufReader::new(&far)).expect("an answer");
+    let is_date = |line: &&str| line.to_ascii_lowercase().starts_with("date:");
+    let mut lines: Vec<&str> = head.lines().filter(|line| !is_date(line)).collect();
+    let date = format!("date: {date}");
+    lines.insert(1, &date);
+    let head = lines.join("\r\n") + "\r\n";
+    let mut near = near;
+    near.write_all(head.as_bytes()).and_then(|()| near.write_all(&body)).ok()
+}
+
+/// A head, with the empty line that ends it, and a body.
+fn message(from: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if from.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let is_length = |line: &&str| line.to_ascii_lowercase().starts_with("content-length:");
+    let length = head.lines().find(is_length).map_or(0, |line| line[15..].trim().parse().unwrap());
+    let mut body = vec![0; length];
+    from.read_exact(&mut body).ok()?;
+    Some((head, body))
+}
+
+#[test]
+fn a_table_of_table_theory_s_is_made_and_a_clock_that_is_off_is_told() {
+    let table = table("tt", "dialect=tabletheory&pk_name=id");
+    table.made(
+        &json!([{"AttributeName": "id", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]),
+    );
+    let ran = table.doctor(&[]);
+    assert!(ran.code == 0 && ran.out.contains("ok    clock        20"), "{ran:?}");
+    for (date, says) in
+        [("Sat, 01 Jan 2000 00:00:00 GMT", "ahead of"), ("Fri, 01 Jan 2100 00:00:00 GMT", "behind")]
+    {
+        let ran = table.at(&at_another_time(&table.endpoint, date), &[]);
+        assert!(ran.code == 1 && ran.out.contains("fail  clock") && ran.out.contains(says), "{ran:?}");
+        assert!(ran.out.contains("500ms are allowed"), "{ran:?}");
+    }
+}
