@@ -27,6 +27,18 @@ struct State {
     pipe: File,
     groups: BTreeSet<i32>,
     deadline: Duration,
+    /// When it was last seen that the watchdog's time had come.
+    overdue_at: Option<Duration>,
+}
+
+impl State {
+    /// To be called before another deadline is told.
+    fn note_if_overdue(&mut self, lead: Lead) {
+        let now = boottime();
+        if !self.deadline.is_zero() && now >= self.deadline.saturating_sub(lead.total()) {
+            self.overdue_at = Some(now);
+        }
+    }
 }
 
 impl Keeper {
@@ -35,7 +47,7 @@ impl Keeper {
         let (dog, pipe) = spawn(&mark, lead).map_err(|error| {
             Failure::new(INTERNAL, format!("the watchdog process can't be started: {error}"))
         })?;
-        let state = State { dog, pipe, groups: BTreeSet::new(), deadline: Duration::ZERO };
+        let state = State { dog, pipe, groups: BTreeSet::new(), deadline: Duration::ZERO, overdue_at: None };
         Ok(Keeper { mark, lead, state: Mutex::new(state) })
     }
 
@@ -81,6 +93,7 @@ impl Keeper {
         let mut state = self.state();
         // Little news is no news: the watchdog need not be woken for it.
         if deadline > state.deadline + self.lead.kill {
+            state.note_if_overdue(self.lead);
             state.deadline = deadline;
             self.tell(&mut state, &format!("deadline {}\n", deadline.as_nanos()));
         }
@@ -94,6 +107,14 @@ impl Keeper {
             state.deadline = deadline;
             self.tell(&mut state, &format!("deadline {}\n", deadline.as_nanos()));
         }
+    }
+
+    /// Whether the watchdog may have stopped what was started at `began`: its time has come since then. It is as quick as we are,
+    /// and quicker when we stand still for a while, so what it has stopped may look as if it had ended by itself.
+    pub(crate) fn may_have_stopped(&self, began: Duration) -> bool {
+        let mut state = self.state();
+        state.note_if_overdue(self.lead);
+        state.overdue_at.is_some_and(|at| at >= began)
     }
 
     fn tell(&self, state: &mut State, line: &str) {

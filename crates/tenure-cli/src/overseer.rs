@@ -47,6 +47,7 @@ pub(crate) enum Given {
 
 /// A command that was started.
 pub(crate) struct Overseen {
+    began: Duration,
     status: oneshot::Receiver<std::io::Result<ExitStatus>>,
     leash: Arc<Leash>,
     terminal: Option<Arc<Terminal>>,
@@ -66,7 +67,7 @@ impl Overseen {
         let program = command.get_program().to_owned();
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))
             .map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-        let (grace, leash) = (grace.min(keeper.lead().term), Arc::new(Leash::default()));
+        let (grace, leash, began) = (grace.min(keeper.lead().term), Arc::new(Leash::default()), boottime());
         // The threads first, because nobody would see to the command if there were none.
         let (sender, status) = oneshot::channel();
         let attend = thread("command", {
@@ -101,7 +102,7 @@ impl Overseen {
             }
         };
         let _heard = attend.send((running, terminal.clone()));
-        Ok(Overseen { status, leash, terminal, resumed })
+        Ok(Overseen { began, status, leash, terminal, resumed })
     }
 
     pub(crate) fn kill(&self) {
@@ -156,7 +157,10 @@ impl Overseen {
             terminal.take_back();
         }
         match status {
-            Ok(status) => Over::Ended(status, stop.map(|stop| stop.why)),
+            Ok(status) => {
+                let by_watchdog = || keeper.may_have_stopped(self.began).then_some(Why::Losing);
+                Over::Ended(status, stop.map(|stop| stop.why).or_else(by_watchdog))
+            }
             // Its thread is gone, and nobody knows of the command.
             Err(_) => Over::Stuck,
         }

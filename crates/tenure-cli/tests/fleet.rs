@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Bench, OBEYS, Ran, TICKS, now_ms, wait_until};
+use common::{Bench, OBEYS, Ran, TICKS, now_ms, takes_at_most, wait_until};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -63,7 +63,7 @@ fn a_command_finds_its_unit_in_its_arguments_and_environment() {
     assert_eq!((braces, unit, key), ("<u/v>", "u/v", "fleet/f/unit/u/v"));
     assert_eq!(bench.unit("u/v")["fence"], fence.parse::<u64>().unwrap());
     let left = deadline.parse::<i64>().unwrap() - now_ms();
-    assert!(left > -60_000 && left <= 2000, "{left}");
+    assert!(left > -60_000 && left <= 6000, "{left}");
     let record = bench.show("fleet/f/unit/u/v");
     assert_eq!((&record["state"], &record["fleet"]["unit"]), (&"held".into(), &"u/v".into()));
 }
@@ -95,29 +95,33 @@ fn a_command_that_exits_is_started_again_later_each_time() {
 
 #[test]
 fn a_killed_workers_units_run_elsewhere_within_its_ttl_and_a_bit() {
-    let bench = Bench::new();
-    let mut first = bench.worker(&UNITS, TICKS);
-    let second = bench.worker(&["--join"], TICKS);
-    bench.await_shares(&[(&first, 2), (&second, 2)]);
-    let name = bench.name_of(&first);
-    let lost: Vec<_> = bench.units().into_iter().filter(|unit| unit["owner"] == *name).collect();
-    let lost: Vec<(&str, u64)> =
-        lost.iter().map(|unit| (unit["unit"].as_str().unwrap(), unit["fence"].as_u64().unwrap())).collect();
-    assert_eq!(lost.len(), 2);
-    for (unit, fence) in &lost {
-        bench.await_tick(unit, fence - 1);
-    }
-    let killed_at = now_ms();
-    first.signal(Signal::SIGKILL);
-    first.wait();
-    for (unit, fence) in lost {
-        let (_, at) = bench.await_tick(unit, fence);
-        assert!(at - killed_at <= 2300 + MARGIN_MS, "{unit} ran again {} ms after the kill", at - killed_at);
-        let last = bench.ticks(unit).into_iter().rfind(|(of, _)| *of == fence).unwrap().1;
-        assert!(last - killed_at < 2000, "{unit}: what the dead one started ran for {} ms", last - killed_at);
-    }
-    bench.await_shares(&[(&second, 4)]);
-    bench.no_overlaps(&UNITS);
+    takes_at_most(3450 + MARGIN_MS, || {
+        let bench = Bench::new();
+        let mut first = bench.worker_with("3s", &UNITS, TICKS);
+        let second = bench.worker_with("3s", &["--join"], TICKS);
+        bench.await_shares(&[(&first, 2), (&second, 2)]);
+        let name = bench.name_of(&first);
+        let lost: Vec<_> = bench.units().into_iter().filter(|unit| unit["owner"] == *name).collect();
+        let lost: Vec<(&str, u64)> = lost
+            .iter()
+            .map(|unit| (unit["unit"].as_str().unwrap(), unit["fence"].as_u64().unwrap()))
+            .collect();
+        for (unit, fence) in &lost {
+            bench.await_tick(unit, fence - 1);
+        }
+        let killed_at = now_ms();
+        first.signal(Signal::SIGKILL);
+        first.wait();
+        let mut longest = 0;
+        for (unit, fence) in lost {
+            longest = longest.max(bench.await_tick(unit, fence).1 - killed_at);
+            let last = bench.ticks(unit).into_iter().rfind(|(of, _)| *of == fence).unwrap().1;
+            assert!(last - killed_at < 3000, "{unit}: the dead one's ran for {} ms", last - killed_at);
+        }
+        bench.await_shares(&[(&second, 4)]);
+        bench.no_overlaps(&UNITS);
+        longest
+    });
 }
 
 #[test]
@@ -133,7 +137,7 @@ fn a_stopped_workers_commands_are_dead_before_others_run_and_it_comes_back() {
         let (unit, fence) = (unit["unit"].as_str().unwrap(), unit["fence"].as_u64().unwrap());
         bench.await_tick(unit, fence - 1);
         let before = bench.ticks(unit).into_iter().rfind(|(of, _)| *of < fence);
-        assert!(before.is_none_or(|(_, at)| at < stopped_at + 2000 + MARGIN_MS), "{unit} {before:?}");
+        assert!(before.is_none_or(|(_, at)| at < stopped_at + 6000 + MARGIN_MS), "{unit} {before:?}");
     }
     bench.no_overlaps(&UNITS);
     first.signal(Signal::SIGCONT);
@@ -162,10 +166,9 @@ fn a_worker_leaves_when_it_is_asked_to() {
 #[test]
 fn a_revoked_workers_commands_end_before_others_run() {
     let bench = Bench::new();
-    // A store that is slow for half a second must not cost a short lease, and its command one more TERM.
-    let mut first = bench.worker_with("6s", &["a", "b"], OBEYS);
+    let mut first = bench.worker(&["a", "b"], OBEYS);
     bench.await_shares(&[(&first, 2)]);
-    let second = bench.worker_with("6s", &["--join"], TICKS);
+    let second = bench.worker(&["--join"], TICKS);
     bench.await_shares(&[(&first, 1), (&second, 1)]);
     let told = bench.read("told").lines().count();
     let session = format!("fleet/f/worker/{}", bench.name_of(&first));
@@ -245,9 +248,11 @@ fn a_second_signal_stops_at_once() {
     worker.signal_again(Signal::SIGTERM);
     assert_eq!(worker.wait(), 143);
     assert!(now_ms() - began < 30_000);
-    let before = bench.ticks("a").len();
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    assert_eq!(bench.ticks("a").len(), before, "nothing is left of it");
+    wait_until("nothing to be left of it", || {
+        let before = bench.ticks("a").len();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        bench.ticks("a").len() == before
+    });
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Fleet {
     }
 
     fn worker(&self, name: &str, more: &[&str], script: &str) -> Process {
-        let base = ["work", "--forever", "--name", name, "--ttl", "3s", "--grace", "1s", "--backoff", "50ms"];
+        let base = ["work", "--forever", "--name", name, "--ttl", "6s", "--grace", "1s", "--backoff", "50ms"];
         let mut command = self.bench.tenure(&[&base, more, &["--", "sh", "-c", script]].concat());
         let path = self.bench.path("notes");
         let notes = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
@@ -192,7 +192,7 @@ fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
     // A native worker, in the file of this bench, that waits for units.
     let ours = fleet.bench.worker(&["--join"], TICKS);
     fleet.bench.name_of(&ours);
-    let adopt = ["fleet", "adopt", "f", "--from", &fleet.url, "--failover", "3s"];
+    let adopt = ["fleet", "adopt", "f", "--from", &fleet.url, "--failover", "6s"];
     let with = |more: &[&str]| fleet.bench.run(&[&adopt[..], more].concat());
     let dry = with(&["--dry-run"]);
     assert!(dry.code == 0 && dry.out.lines().count() == 6 && dry.out.contains("theirs/"), "{dry:?}");

@@ -56,11 +56,11 @@ fn one_round(random: &mut Random, kills: usize) -> usize {
     let list: String = (0..UNITS).map(|n| format!("u{n}\n")).collect();
     bench.write("list", &list);
     // Some run for longer than the ttl: those would overlap with their next run if they outlived their worker.
-    let script = "echo \"begin {} $TENURE_FENCE\" >> log; case {} in *0) sleep 0.8;; *) sleep 0.12;; esac; \
+    let script = "echo \"begin {} $TENURE_FENCE\" >> log; case {} in *0) sleep 2.6;; *) sleep 0.12;; esac; \
                   echo \"end {} $TENURE_FENCE\" >> log";
     let start = || {
         bench.start(&[
-            "work", "--name", "j", "-p", "2", "--ttl", "500ms", "--from", "list", "--", "sh", "-c", script,
+            "work", "--name", "j", "-p", "2", "--ttl", "2s", "--from", "list", "--", "sh", "-c", script,
         ])
     };
     let mut workers: Vec<Process> = (0..3).map(|_| start()).collect();

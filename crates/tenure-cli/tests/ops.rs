@@ -55,7 +55,7 @@ fn units_are_shown_with_the_session_that_they_ride_on() {
 #[test]
 fn a_dead_holders_lease_is_shown_as_expired() {
     let bench = Bench::new();
-    let run = bench.start(&["run", "k", "--ttl", "300ms", "--", "sh", "-c", STAYS]);
+    let run = bench.start(&["run", "k", "--ttl", "3s", "--", "sh", "-c", STAYS]);
     bench.await_number("pid");
     run.signal(Signal::SIGKILL);
     wait_until("the lease to expire", || bench.state("k") == "expired");

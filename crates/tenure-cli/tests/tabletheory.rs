@@ -126,7 +126,7 @@ fn a_command_runs_under_a_lease_that_peers_see_and_has_no_fence() {
 fn a_peer_s_lease_is_told_or_waited_for() {
     let table = table("peer");
     let theirs = table.put("k", "a-peer", 3600);
-    for arguments in [["--try", "--ttl=10s"], ["--wait=300ms", "--ttl=10s"]] {
+    for arguments in [["--try", "--ttl=10s"], ["--wait=3s", "--ttl=10s"]] {
         let ran = table.run(&[&["run"], &arguments[..], &["k", "--", "true"]].concat());
         assert!(ran.code == 75 && ran.err.contains("k is held by another until 20"), "{ran:?}");
     }
@@ -137,7 +137,7 @@ fn a_peer_s_lease_is_told_or_waited_for() {
     assert_eq!(table.item("k"), None);
 
     // Given back, and then run out, while someone waits.
-    for (seconds, is_given_back) in [(3600, true), (2, false)] {
+    for (seconds, is_given_back) in [(3600, true), (5, false)] {
         table.put("k", "a-peer", seconds);
         let mut waiting = table.start(&["run", "k", "--", "true"]);
         std::thread::sleep(std::time::Duration::from_millis(300));
@@ -153,7 +153,8 @@ fn a_peer_s_lease_is_told_or_waited_for() {
 #[test]
 fn a_long_command_keeps_its_lease() {
     let table = table("long");
-    let mut running = table.start(&["run", "--ttl", "6s", "k", "--", "sleep", "10"]);
+    let script = "while [ ! -e go ]; do sleep 0.02; done";
+    let mut running = table.start(&["run", "--ttl", "6s", "k", "--", "sh", "-c", script]);
     let first = wait_for("the lease", || table.until("k"));
     let token = table.item("k").unwrap()["lease_token"].clone();
     while now_ms() < first + 2500 {
@@ -163,6 +164,7 @@ fn a_long_command_keeps_its_lease() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert!(running.is_running());
+    table.bench.write("go", "");
     assert_eq!(running.wait(), 0);
     assert_eq!(table.item("k"), None);
 }
@@ -198,7 +200,7 @@ fn a_command_is_dead_before_its_lease_ends_though_tenure_is_killed() {
     };
     let then = last(&table);
     assert!(then < until, "it ran at {then}, and peers could take its lease at {until}");
-    let next = table.run(&["run", "--wait", "5s", "k", "--", "true"]);
+    let next = table.run(&["run", "--wait", "30s", "k", "--", "true"]);
     assert_eq!(next.code, 0, "{next:?}");
     assert_eq!(last(&table), then, "it is dead");
 }
@@ -245,9 +247,9 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, silent: &AtomicBool) {
 fn a_command_is_dead_before_its_lease_ends_though_the_service_is_silent() {
     let table = table("silent");
     let (proxy, silent) = between(&table.endpoint);
-    let url = table.url("").replace(&table.endpoint, &proxy);
+    let url = table.url("&skew_ms=2000").replace(&table.endpoint, &proxy);
     let script = "trap '' TERM; while :; do date +%s%3N >> ticks; sleep 0.01; done";
-    let mut command = table.bench.tenure(&["run", "--ttl", "4s", "k", "--", "sh", "-c", script]);
+    let mut command = table.bench.tenure(&["run", "--ttl", "8s", "k", "--", "sh", "-c", script]);
     command.env("TENURE_STORE", url).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     wait_until("ticks", || table.bench.read("ticks").lines().count() > 20);
@@ -264,7 +266,7 @@ fn a_signal_while_waiting_leaves_nothing_behind() {
     let table = table("signal");
     let theirs = table.put("k", "a-peer", 3600);
     let mut waiting = table.start(&["run", "k", "--", "true"]);
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    waiting.await_signals();
     waiting.signal(Signal::SIGINT);
     assert_eq!(waiting.wait(), 130);
     assert_eq!(table.item("k"), Some(theirs));

@@ -26,13 +26,13 @@ fn last_tick(bench: &Bench) -> i64 {
 #[test]
 fn a_command_dies_when_tenure_is_killed() {
     let bench = Bench::new();
-    let mut run = bench.start(&["run", "k", "--ttl", "2s", "--", "sh", "-c", TICKS]);
+    let mut run = bench.start(&["run", "k", "--ttl", "3s", "--", "sh", "-c", TICKS]);
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     let killed_at = now_ms();
     run.signal(Signal::SIGKILL);
     run.wait();
     wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
-    assert!(last_tick(&bench) < killed_at + 2000);
+    assert!(last_tick(&bench) < killed_at + 3000);
     assert_eq!(
         bench.run(&["run", "k", "--wait", "30s", "--", "true"]).code,
         0,
@@ -53,7 +53,7 @@ fn a_command_is_told_before_it_is_killed() {
 #[test]
 fn a_command_dies_before_the_deadline_when_tenure_is_stopped() {
     let bench = Bench::new();
-    let mut run = bench.start(&["run", "k", "--ttl", "2s", "--", "sh", "-c", TICKS]);
+    let mut run = bench.start(&["run", "k", "--ttl", "6s", "--", "sh", "-c", TICKS]);
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     let stopped_at = now_ms();
     run.signal(Signal::SIGSTOP);
@@ -61,7 +61,7 @@ fn a_command_dies_before_the_deadline_when_tenure_is_stopped() {
     let taken_at = now_ms();
     assert!(!is_alive(pid) && !is_alive(child), "nothing runs when another has the lease");
     let last = last_tick(&bench);
-    assert!(last < stopped_at + 2000 && last < taken_at, "{stopped_at} {last} {taken_at}");
+    assert!(last < stopped_at + 6000 && last < taken_at, "{stopped_at} {last} {taken_at}");
     run.signal(Signal::SIGCONT);
     assert_eq!(run.wait(), 76, "it finds out that it has lost the lease");
 }
@@ -70,29 +70,29 @@ fn a_command_dies_before_the_deadline_when_tenure_is_stopped() {
 fn the_commands_of_work_die_with_it_and_their_units_are_taken_over() {
     let bench = Bench::new();
     let script = format!("if mkdir first; then {TICKS}; fi");
-    let start = ["work", "--name", "j", "--ttl", "1s", "u", "--", "sh", "-c", &script];
+    let start = ["work", "--name", "j", "--ttl", "3s", "u", "--", "sh", "-c", &script];
     let run = bench.start(&start);
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     let killed_at = now_ms();
     run.signal(Signal::SIGKILL);
     let ran =
-        bench.run(&["work", "--name", "j", "--ttl", "1s", "--join", "--json", "--", "sh", "-c", &script]);
+        bench.run(&["work", "--name", "j", "--ttl", "3s", "--join", "--json", "--", "sh", "-c", &script]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.json()["here"]["taken_over"], 1, "{ran:?}");
     assert!(!is_alive(pid) && !is_alive(child));
-    assert!(last_tick(&bench) < killed_at + 1000);
+    assert!(last_tick(&bench) < killed_at + 3000);
 }
 
 #[test]
 fn work_that_was_stopped_too_long_goes_on_afterwards() {
     let bench = Bench::new();
     let script = format!("if mkdir first; then {TICKS}; fi");
-    let mut run = bench.start(&["work", "--name", "j", "--ttl", "1s", "u", "--", "sh", "-c", &script]);
+    let mut run = bench.start(&["work", "--name", "j", "--ttl", "6s", "u", "--", "sh", "-c", &script]);
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     let stopped_at = now_ms();
     run.signal(Signal::SIGSTOP);
     wait_until("the watchdog to kill the group", || !is_alive(pid) && !is_alive(child));
-    assert!(last_tick(&bench) < stopped_at + 1000);
+    assert!(last_tick(&bench) < stopped_at + 6000);
     run.signal(Signal::SIGCONT);
     assert_eq!(run.wait(), 0, "the unit is run again, and the job is finished");
 }
@@ -102,7 +102,7 @@ fn a_watchdog_that_dies_is_replaced() {
     let bench = Bench::new();
     let script = format!("if mkdir first; then while [ ! -e go ]; do sleep 0.01; done; else {TICKS}; fi");
     let run =
-        bench.start(&["work", "--name", "j", "-p", "1", "--ttl", "2s", "a", "b", "--", "sh", "-c", &script]);
+        bench.start(&["work", "--name", "j", "-p", "1", "--ttl", "6s", "a", "b", "--", "sh", "-c", &script]);
     let dog = wait_for("the watchdog", || watchdog_of(run.id()));
     wait_until("the first command", || bench.path("first").exists());
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(dog), Signal::SIGKILL).unwrap();
@@ -127,9 +127,9 @@ fn watchdog_of(parent: u32) -> Option<i32> {
 #[test]
 fn a_command_that_was_being_started_when_tenure_stood_still_dies_before_the_deadline() {
     let bench = Bench::new();
-    // The watchdog alone, told what tenure tells it up to the start of a command and nothing after that.
+    // The watchdog alone, which is to kill two seconds before the deadline, told what tenure tells it up to the start of a command and nothing after that.
     let mut dog = bench
-        .tenure(&["__watchdog", "100", "60", "a-mark-of-this-test"])
+        .tenure(&["__watchdog", "100", "2000", "a-mark-of-this-test"])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
@@ -143,11 +143,10 @@ fn a_command_that_was_being_started_when_tenure_stood_still_dies_before_the_dead
         .spawn()
         .unwrap();
     let boottime = tenure::clock::boottime();
-    let deadline = now_ms() + 1500;
-    let line = format!("?\ndeadline {}\n", (boottime + std::time::Duration::from_millis(1500)).as_nanos());
+    let deadline = now_ms() + 3000;
+    let line = format!("?\ndeadline {}\n", (boottime + std::time::Duration::from_millis(3000)).as_nanos());
     pipe.write_all(line.as_bytes()).unwrap();
     wait_for("the command to be killed", || child.try_wait().unwrap());
-    assert!(now_ms() < deadline + 1000);
     assert!(last_tick(&bench) < deadline);
     pipe.write_all(b"bye\n").unwrap();
     assert!(dog.wait().unwrap().success());

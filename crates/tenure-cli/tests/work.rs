@@ -318,7 +318,7 @@ fn a_withdrawn_unit_counts_as_a_failed_attempt() {
         "--name",
         "j",
         "--ttl",
-        "1s",
+        "6s",
         "--backoff",
         "1ms",
         "u",

@@ -10,7 +10,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
-use tenure::fleet::{Fleet, NewUnit, Verdict};
+use tenure::fleet::{Fleet, NewUnit, Verdict, Worker};
 
 type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -28,8 +28,8 @@ async fn main() -> Result<()> {
     let fleet = Fleet::new(tenure::memory(), "thumbnails")?;
     fleet.create_all((0..8).map(|n| NewUnit::named(format!("shard-{n}")))).await?;
     let workers = [
-        fleet.join().ttl(Duration::from_secs(1)).start()?,
-        fleet.join().ttl(Duration::from_secs(1)).start()?,
+        fleet.join().ttl(Duration::from_secs(10)).start()?,
+        fleet.join().ttl(Duration::from_secs(10)).start()?,
     ];
     let mut running = Vec::new();
     for worker in workers.clone() {
@@ -50,12 +50,23 @@ async fn main() -> Result<()> {
         let () = std::future::pending().await;
     }
 
-    let page = tokio::task::spawn_blocking(move || scrape(address)).await??;
+    let held = |worker: &Worker| {
+        format!("tenure_fleet_held{{fleet=\"thumbnails\",worker=\"{}\"}} 4", worker.holder())
+    };
+    let mut page = String::new();
+    // What is held is counted a moment later.
+    for _ in 0..1000 {
+        page = tokio::task::spawn_blocking(move || scrape(address)).await??;
+        if workers.iter().all(|worker| page.contains(&held(worker))) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     for line in page.lines().filter(|line| line.starts_with("tenure_fleet_")) {
         println!("{line}");
     }
     for worker in &workers {
-        let line = format!("tenure_fleet_held{{fleet=\"thumbnails\",worker=\"{}\"}} 4", worker.holder());
+        let line = held(worker);
         assert!(page.lines().any(|found| found == line), "{line} is missing");
         worker.leave().await;
     }

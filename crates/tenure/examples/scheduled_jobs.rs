@@ -41,8 +41,14 @@ async fn main() -> Result<(), Error> {
     for node in 0..NODES {
         nodes.push(start(node, store.clone(), log.clone()).await?);
     }
-    // Four ticks, or three and the ends of two.
-    tokio::time::sleep(Duration::from_millis(PERIOD_MS * 4)).await;
+    // Some ticks, and some more on a machine that sleeps through one.
+    let ticks = |job: &str| log.runs().keys().filter(|(name, _)| *name == job).count();
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(PERIOD_MS)).await;
+        if ["led", "locked"].iter().all(|job| ticks(job) >= 3) {
+            break;
+        }
+    }
     for (mut schedule, candidate, leases) in nodes {
         schedule.shutdown().await?;
         candidate.stop().await;
@@ -64,7 +70,7 @@ async fn start(node: usize, store: AnyStore, log: Log) -> Result<(JobScheduler, 
     let leases = Leases::new(store)?;
     let candidate = Candidate::on(&leases).key("scheduler").start()?;
     // Longer than nodes' ticks are apart, shorter than the period.
-    let locker = Locker::new(leases.clone()).at_least_for(Duration::from_millis(PERIOD_MS / 2));
+    let locker = Locker::new(leases.clone()).at_least_for(Duration::from_millis(PERIOD_MS / 3 * 2));
     let schedule = JobScheduler::new().await?;
 
     // The elector: the leader alone runs what is due.

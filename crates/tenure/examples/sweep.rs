@@ -93,7 +93,7 @@ async fn take_part(dir: &Path) -> Result<(), Error> {
     let sweep = Sweep::new(section, "stale", KeyRange::universe(8))
         .batch(1000)
         .share(5000)
-        .duration(Duration::from_secs(3));
+        .duration(Duration::from_secs(6));
     let handler = Arc::clone(&reminders);
     let swept = sweep
         .run(reminders, move |batch, _lease| {

@@ -9,8 +9,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = tenure::memory();
     let (worker, operator) = (Leases::new(store.clone())?, Leases::new(store)?);
 
-    let job = worker.lock("reports/nightly").ttl(Duration::from_secs(1));
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let job = worker.lock("reports/nightly").ttl(Duration::from_secs(5));
     let running = tokio::spawn(job.with_lease(|held| async move {
+        let _heard = begun.send(());
         let mut pages = 0;
         while !held.cancelled().is_cancelled() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -20,6 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         pages
     }));
 
+    begins.await?;
     tokio::time::sleep(Duration::from_millis(100)).await;
     operator.request("reports/nightly", Ask::Revoke).await?;
     let next = operator.acquire("reports/nightly").await?;

@@ -185,25 +185,27 @@ async fn s6_a_body_that_panics_is_told_and_the_leadership_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn s6_a_body_that_cannot_be_ended_leaves_the_key_to_expire() {
     let store = tenure::memory();
-    let ttl = Duration::from_millis(500);
+    // It must not expire by itself before it is resigned, even if this process stands still for a second.
+    let ttl = Duration::from_secs(3);
     let of = |id: &str| Candidate::new(store.clone()).ttl(ttl).grace(Duration::from_millis(20)).id(id);
     // Or it might be the first again that takes the key once it has expired.
     let first = of("first").cooldown(Duration::from_secs(60)).start().unwrap();
     first.elected().await.unwrap();
-    let second = of("second").start().unwrap();
+    let (begun, begins) = tokio::sync::oneshot::channel();
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let running = tokio::spawn({
         let first = first.clone();
         async move {
             let body = move |_| async move {
+                begun.send(()).unwrap();
                 // Blocks a whole worker thread until the test says so.
                 // In place: what stands in line behind a blocked worker thread is not what this is about.
-                let _ = tokio::task::block_in_place(|| blocked.recv_timeout(Duration::from_secs(20)));
+                let _ = tokio::task::block_in_place(|| blocked.recv_timeout(Duration::from_secs(60)));
             };
             first.run_while_leader(body).await
         }
     });
-    tokio::time::sleep(ttl / 10).await;
+    begins.await.unwrap();
     let record = |store: AnyStore| async move {
         tenure::Store::read(&store, &"default".parse().unwrap()).await.unwrap().unwrap()
     };
@@ -213,6 +215,8 @@ async fn s6_a_body_that_cannot_be_ended_leaves_the_key_to_expire() {
     assert!(resigned && !first.is_leader());
     let standing = record(store.clone()).await.record;
     assert!(standing.tenure.is_some(), "not vacated while the body may still act");
+    // Not before, or it might have been what stands there.
+    let second = of("second").start().unwrap();
     let term = second.elected().await.unwrap();
     assert!(term.fence > standing.fence, "taken over once it had expired");
     release.send(()).unwrap();

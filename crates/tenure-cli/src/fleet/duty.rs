@@ -184,14 +184,16 @@ impl Duty {
     }
 
     /// The command is over. If the unit is to go, it goes.
-    pub(crate) fn ended(&mut self, outcome: &Outcome, lead: Lead) -> Next {
+    pub(crate) fn ended(&mut self, outcome: &Outcome, keeper: &Keeper) -> Next {
         let Some(run) = self.run.take() else { return Next::Free };
         let now = boottime();
         if self.goes {
             return Next::Free;
         }
-        // The watchdog sends TERM on its own, perhaps a moment before it is sent here.
-        let was_stopped = run.kill_at.is_some() || self.unit.remaining() <= lead.total();
+        // The watchdog sends TERM on its own: perhaps a moment before it is sent here, or while this process stood still.
+        let was_stopped = run.kill_at.is_some()
+            || self.unit.remaining() <= keeper.lead().total()
+            || keeper.may_have_stopped(run.began);
         if was_stopped || matches!(outcome, Outcome::TooLate) {
             self.due = now;
             return Next::Resume;

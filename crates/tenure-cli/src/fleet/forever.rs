@@ -209,7 +209,7 @@ impl Duties {
 
     fn on_over(&mut self, Over { unit, outcome }: Over) {
         let Some(duty) = self.duties.get_mut(&unit) else { return };
-        match duty.ended(&outcome, self.setup.keeper.lead()) {
+        match duty.ended(&outcome, &self.setup.keeper) {
             Next::Free => self.conclude(&unit),
             Next::Resume => note(&unit, "CMD was stopped, since the unit could not be kept for certain"),
             Next::Again { pause, taken } => {

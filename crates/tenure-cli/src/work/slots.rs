@@ -6,7 +6,6 @@ use crate::meant::Template;
 use crate::process::{Leash, Running};
 use nix::sys::signal::Signal;
 use std::collections::VecDeque;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -185,7 +184,7 @@ impl Slots {
             killed: AtomicBool::new(false),
             kill_at: Mutex::new(None),
         });
-        let started = clock.now().wall.0;
+        let (started, began) = (clock.now().wall.0, boottime());
         let running = match Running::start(
             self.prepare(command, unit, guard, started, left),
             Arc::clone(keeper),
@@ -202,15 +201,13 @@ impl Slots {
         }
         let status = running.attend(*grace, |_| {});
         self.place(slot, None);
-        let why = *locked(&active.why);
+        // The watchdog may have been quicker, or have stopped it while we could not.
+        let by_watchdog = || keeper.may_have_stopped(began).then_some(Why::Losing);
+        let why = (*locked(&active.why)).or_else(by_watchdog);
         match (status, why) {
             (Err(error), _) => Ended::NotStarted(error),
             // It ended well in the time that it was given: that counts.
             (Ok(status), Some(why)) if !status.success() => Ended::Stopped(why),
-            // Stopped by the watchdog while we could not.
-            (Ok(status), None) if status.signal().is_some() && !guard.is_held() => {
-                Ended::Stopped(Why::Losing)
-            }
             (Ok(status), _) => {
                 let took = boottime().saturating_sub(asked_at);
                 Ended::Ran { status, started, finished: clock.now().wall.0, took }

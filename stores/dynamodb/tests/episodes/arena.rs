@@ -18,7 +18,9 @@ pub(crate) const CONTENDERS: usize = 3;
 /// How long a contender leaves the key to the others, who look more often than that: locks are not fair by themselves.
 const REST: Duration = Duration::from_millis(300);
 /// By when everything must go on after the last fault: a takeover, others' turns, and a busy machine.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
+/// How often a holder asks itself.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What becomes of a request: of which contender it is, which action, and the how manyth of that contender's.
 pub(crate) type Fault = fn(usize, &str, usize) -> Fate;
@@ -80,10 +82,15 @@ impl Arena {
         Arena { namespace, shared, running }
     }
 
-    /// Spoils the network for as long as this.
+    /// Spoils the network for as long as this, and until some requests were spoilt.
     pub(crate) async fn spoil(&self, span: Duration) {
         self.shared.is_spoilt.store(true, Ordering::SeqCst);
         tokio::time::sleep(span).await;
+        let start = self.shared.clock.held();
+        while self.spoilt() <= 2 {
+            assert!(self.shared.clock.held().since(start) < SOON, "hardly anything was spoilt");
+            tokio::time::sleep(LOOK).await;
+        }
         self.shared.is_spoilt.store(false, Ordering::SeqCst);
     }
 
@@ -125,7 +132,7 @@ impl Arena {
         println!("{}: {} tenures, {spoilt} requests spoilt", self.namespace, over.len());
     }
 
-    pub(crate) fn spoilt(&self) -> usize {
+    fn spoilt(&self) -> usize {
         self.shared.spoilt.load(Ordering::SeqCst)
     }
 }
@@ -148,12 +155,22 @@ async fn contend(contender: usize, leases: Leases, shared: Arc<Shared>) {
         };
         let from = shared.clock.held();
         let span = if turn % 4 == 3 { TTL * 5 / 4 } else { Duration::from_millis(60) };
-        tokio::select! {
-            () = tokio::time::sleep(span) => {}
-            _ = guard.lost() => {}
+        // It believed when it was asked: whoever is woken late has not believed meanwhile.
+        let mut believed = None;
+        loop {
+            let asked = shared.clock.held();
+            if !guard.is_held() {
+                break;
+            }
+            believed = Some(asked);
+            if asked.since(from) >= span {
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
         }
-        let to = shared.clock.held();
-        shared.over.lock().unwrap().push(Tenure { contender, fence: guard.fence().0, from, to });
+        if let Some(to) = believed {
+            shared.over.lock().unwrap().push(Tenure { contender, fence: guard.fence().0, from, to });
+        }
         guard.release().await;
         tokio::time::sleep(REST).await;
     }

@@ -33,7 +33,6 @@ async fn episodes(name: &str, faults: &[Fault]) {
             let arena = Arena::start(&name, fault).await;
             arena.goes_on().await;
             arena.spoil(TTL * 4).await;
-            assert!(arena.spoilt() > 2, "hardly anything was spoilt");
             arena.goes_on().await;
             arena.check(true);
         });

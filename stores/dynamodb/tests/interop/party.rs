@@ -99,11 +99,12 @@ impl Party {
         held
     }
 
-    /// Ends it without a warning, and tells what it said and when it was dead.
+    /// Ends it without a warning, and tells what it said and until when it lived.
     pub(crate) fn kill(mut self) -> (Vec<Said>, u64) {
+        // It has surely lived until now; afterwards, this process may be the one that stands still.
+        let dead = monotonic();
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        let dead = monotonic();
         self.listener.join().unwrap();
         let said = self.heard.0.lock().unwrap().clone();
         (said, dead)

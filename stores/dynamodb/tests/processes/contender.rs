@@ -71,20 +71,31 @@ async fn contend(id: &str, leases: &Leases, ttl: Duration) {
         let from = monotonic();
         if guard.is_held() {
             say(&format!("taken {id} {KEY} {} {from}", guard.fence().0));
+            let mut belief = Belief { id, last: from };
             let span = if turn % 4 < 2 { ttl * 5 / 4 } else { ttl / 8 };
-            let mut last = from;
-            while Duration::from_nanos(last - from) < span {
+            while Duration::from_nanos(belief.last - from) < span {
                 let asked = monotonic();
                 if !guard.is_held() {
                     break;
                 }
-                last = asked;
+                belief.last = asked;
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
-            say(&format!("lost {id} {KEY} {last}"));
         }
         guard.release().await;
         tokio::time::sleep(REST).await;
+    }
+}
+
+/// Says that it is over with this value, also when the process is told to stop, which gives the lease up some time before it ends.
+struct Belief<'a> {
+    id: &'a str,
+    last: u64,
+}
+
+impl Drop for Belief<'_> {
+    fn drop(&mut self) {
+        say(&format!("lost {} {KEY} {}", self.id, self.last));
     }
 }
 
