@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Bench, OBEYS, Process, Ran, TICKS, service, wait_until};
+use common::{Bench, OBEYS, Process, Ran, TICKS, service, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -30,7 +30,8 @@ fn fleet(name: &str, peers: &str) -> Fleet {
     let endpoint = service::endpoint();
     let name = format!("cli-{name}-{}", std::process::id());
     let rest = format!("//{name}?region=eu-west-1&endpoint={endpoint}&dialect=kcl&peers={peers}&steal=2");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // One that runs all the while, and so sees the service end idle connections.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let table = runtime.block_on(async {
         let place = Place::from_url(&rest).unwrap();
         Table::create_at(&place, tenure::clock::system()).await.unwrap();
@@ -53,7 +54,7 @@ impl Fleet {
     }
 
     fn rows(&self) -> Vec<Row> {
-        self.runtime.block_on(self.table.list()).unwrap().rows
+        wait_for("an answer of the service", || self.runtime.block_on(self.table.list()).ok()).rows
     }
 
     /// How many leases each worker has, by the beginning of its name.
@@ -106,7 +107,7 @@ fn units_follow_workers_that_come_die_and_go_and_never_run_twice() {
     let third = fleet.worker("three", &["--join", "--parallel", "4"], TICKS);
     fleet.await_shares(&[("", 2), ("three", 4)]);
     let newer = || UNITS.map(fence).iter().zip(before).filter(|(now, then)| **now > *then).count();
-    wait_until("four to run", || newer() == 4);
+    wait_until("four to run", || newer() >= 4);
     drop(third);
     fleet.bench.no_overlaps(&UNITS);
 }
