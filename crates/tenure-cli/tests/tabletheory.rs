@@ -126,8 +126,10 @@ fn a_command_runs_under_a_lease_that_peers_see_and_has_no_fence() {
 fn a_peer_s_lease_is_told_or_waited_for() {
     let table = table("peer");
     let theirs = table.put("k", "a-peer", 3600);
-    for arguments in [["--try", "--ttl=10s"], ["--wait=3s", "--ttl=10s"]] {
-        let ran = table.run(&[&["run"], &arguments[..], &["k", "--", "true"]].concat());
+    for arguments in [["--try", "--ttl=10s"], ["--wait=300ms", "--ttl=10s"]] {
+        let arguments = [&["run"], &arguments[..], &["k", "--", "true"]].concat();
+        // A service that has not answered in time, which a busy machine's may not have, is told as that.
+        let ran = wait_for("an answer in time", || Some(table.run(&arguments)).filter(|ran| ran.code != 69));
         assert!(ran.code == 75 && ran.err.contains("k is held by another until 20"), "{ran:?}");
     }
     assert_eq!(table.item("k"), Some(theirs), "left as it was");

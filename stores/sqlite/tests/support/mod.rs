@@ -9,8 +9,9 @@ use tenure_core::Key;
 use tenure_sqlite::{SqliteConfig, SqliteStore};
 use tenure_store::{Outcome, Store};
 
+/// Waits for others on the file for as long as any machine may stand still, or its disk take.
 pub(crate) fn open(path: &Path) -> SqliteStore {
-    SqliteStore::open(SqliteConfig::new(path)).unwrap()
+    SqliteStore::open(SqliteConfig::new(path).busy_timeout(SqliteConfig::MAX_BUSY_TIMEOUT)).unwrap()
 }
 
 pub(crate) fn key(text: &str) -> Key {
