@@ -97,10 +97,9 @@ impl Vigils {
         }
         let mut until = now.held.after(patience.saturating_sub(watched.since(since)));
         let by_wall = now.wall.since(record.stamp);
-        if rules.bugs.has(Bug::WallDecides) && by_wall > ttl {
-            return Verdict::Silent;
-        }
-        if let (Some(age), true) = (stored.age, rules.first_sight) {
+        let by_store = stored.age.filter(|_| rules.first_sight);
+        let by_store = if rules.bugs.has(Bug::WallDecides) { Some(by_wall) } else { by_store };
+        if let Some(age) = by_store {
             let agreed = if rules.bugs.has(Bug::OneWitness) { age } else { age.min(by_wall) };
             if agreed > ttl {
                 return Verdict::Silent;
@@ -186,9 +185,7 @@ impl Vigils {
 
     /// The tenure of a session that `ride` names is there: should it ever be missing, its time begins anew.
     pub(crate) fn session_is_there(&mut self, ride: &Ride) {
-        if !self.missing.is_empty() {
-            self.missing.forget(&(ride.session.clone(), ride.fence));
-        }
+        self.missing.forget(&(ride.session.clone(), ride.fence));
     }
 }
 

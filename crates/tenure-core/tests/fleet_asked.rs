@@ -38,6 +38,21 @@ fn moment(yard: &mut Yard) {
 }
 
 #[test]
+fn a_change_that_cant_be_written_is_refused_and_so_is_the_next() {
+    let (mut yard, lease) = one();
+    let unit = yard.unit(UNIT);
+    yard.damaged.insert(unit);
+    update(&mut yard, lease, 1, &[("a", 1)]);
+    merge(&mut yard, lease, 2, &[("b", 1)]);
+    moment(&mut yard);
+    assert_eq!(yard.answers, [(1, "failed"), (2, "failed")]);
+    yard.damaged.clear();
+    update(&mut yard, lease, 3, &[("c", 1)]);
+    moment(&mut yard);
+    assert_eq!(yard.answers[2..], [(3, "updated")]);
+}
+
+#[test]
 fn s4_changes_that_come_at_once_are_written_in_two_and_answered_each() {
     let (mut yard, lease) = one();
     let writes = yard.calls.writes;

@@ -245,10 +245,46 @@ fn a_heavy_unit_is_swapped_for_a_lighter_one_where_no_move_helps() {
     };
     assert_eq!((sum(0), sum(1)), (100, 100));
     assert_eq!(moves(&loads, &planned).len(), 2);
+    // The one that closes the gap best, whatever else would do.
+    let loads = [load(60, 0), load(50, 0), load(40, 0), load(50, 1), load(47, 1), load(33, 1)];
+    let planned = plan(&loads, &[free(), free()], Balance::Weight);
+    assert_eq!(planned, [1, 0, 0, 0, 1, 1].map(Ok));
     // A gap of less than a twentieth is left alone.
-    let loads = [load(60, 0), load(50, 0), load(57, 1), load(50, 1)];
+    let loads = [load(60, 0), load(50, 0), load(58, 1), load(49, 1)];
     let planned = plan(&loads, &[free(), free()], Balance::Weight);
     assert_eq!(moves(&loads, &planned), Vec::<usize>::new());
+}
+
+#[test]
+fn weights_are_evened_out_past_whoever_is_full() {
+    let load = |owner| Load {
+        weight: 1,
+        needs: BTreeSet::new(),
+        owner: Some(owner),
+        pin: None,
+        declined_by: BTreeSet::new(),
+    };
+    let loads: Vec<Load> = [0, 0, 0, 0, 0, 1, 2, 2, 2].map(load).into();
+    let sums = |rooms: &[Room]| counts(&plan(&loads, rooms, Balance::Weight), 3);
+    for full in [Room { units: 1, ..free() }, Room { weight: 1, ..free() }] {
+        assert_eq!(sums(&[free(), full.clone(), free()]), [4, 1, 4]);
+        // Nor is one that has some room, but not for any number.
+        for roomy in [Room { units: 9, ..free() }, Room { weight: 9, ..free() }] {
+            assert_eq!(sums(&[free(), full.clone(), roomy]), [4, 1, 4]);
+        }
+    }
+    assert_eq!(sums(&[free(), free(), free()]), [3, 3, 3]);
+}
+
+/// Room is made for the lighter one, though none could be made for the heavier one.
+#[test]
+fn what_is_too_heavy_takes_no_place_from_what_is_lighter() {
+    let rooms = [Room { weight: 4, labels: gpu(), ..free() }, Room { weight: 4, ..free() }];
+    let load = |weight, owner, needs| Load { weight, needs, owner, pin: None, declined_by: BTreeSet::new() };
+    let loads = [load(4, Some(0), BTreeSet::new()), load(5, None, gpu()), load(1, None, gpu())];
+    for balance in [Balance::Count, Balance::Weight] {
+        assert_eq!(plan(&loads, &rooms, balance), [Ok(1), Err(Uncovered::NoRoom), Ok(0)]);
+    }
 }
 
 #[test]

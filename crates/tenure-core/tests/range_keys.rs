@@ -1,4 +1,4 @@
-//! Two ranges. Plan: what overlaps and what only touches; what is in both; what is empty. And a point is the same, however wide the
+//! Two ranges. Plan: what overlaps and what only touches; what is in both; what is empty. How ends are asked for as texts. And a point is the same, however wide the
 //! number is that it comes from.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
@@ -29,6 +29,15 @@ fn ranges_overlap_where_some_point_is_in_both() {
     }
     assert!(empty.is_empty() && !one.is_empty() && !empty.overlaps(&empty));
     assert_eq!(one.intersection(&range(11, 20)), range(11, 11), "the empty range where it would begin");
+}
+
+#[test]
+fn ends_at_the_last_key_are_texts_of_keys_and_an_end_beyond_it_is_after_all_texts() {
+    let bounds = |low, high| range(low, high).query_bounds(1).map_err(|error| error.to_string());
+    let text = |low: &str, high: &str| Ok((low.to_owned(), high.to_owned()));
+    assert_eq!(bounds(0x80, 0xff), text("80", "ff"));
+    assert_eq!(bounds(0xff, 0x100), text("ff", "g"));
+    assert!(bounds(0x100, 0x101).unwrap_err().contains("beyond keys of 1 bytes"));
 }
 
 #[test]

@@ -171,6 +171,19 @@ fn reclaiming_collects_what_is_over_and_tells_how_much() {
 }
 
 #[test]
+fn what_was_read_before_it_was_asked_for_answers_no_reclaim() {
+    let mut table = Table { attests: true, ..Table::default() };
+    run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
+    let mut b = section("b", 2);
+    let listing = b.step(now(9_000), Event::Command(SectionCommand::List(TWO))).requests.remove(0);
+    b.step(now(9_001), Event::Command(SectionCommand::Reclaim(ONE)));
+    let answer = Event::Answer(listing.id, Ok(table.perform(9_001, &listing.op)));
+    let (notices, ops) = run(&mut b, &mut table, 9_002, answer);
+    assert!(matches!(notices[..], [SectionNotice::Listed(TWO, _), SectionNotice::Reclaimed(ONE, 0)]));
+    assert_eq!(ops, 1, "it was read once more");
+}
+
+#[test]
 fn more_parts_than_the_cap_are_refused_with_a_hint_to_shard() {
     let (mut a, mut table) = (section("a", 1), Table::default());
     run(&mut a, &mut table, 0, acquire(ONE, "0_1 2_3 4_5 6_7"));

@@ -1,5 +1,5 @@
 //! What records of sections and of sweeps say. Plan: each is known from the other and from anything else; what is written is
-//! read again; a section may be removed once all in it is over by both witnesses, to the millisecond, ages added up.
+//! read again, if it can be true; a section may be removed once all in it is over by both witnesses, to the millisecond, ages added up.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::time::Duration;
@@ -75,6 +75,14 @@ fn records_of_sections_and_of_sweeps_are_known_from_each_other_and_from_others()
         assert!(!is_section(&other) && !is_cover(&other), "{other:?}");
         assert!(Ledger::of(&other).is_err() && Ledger::covered(&other).is_err(), "{other:?}");
     }
+}
+
+#[test]
+fn a_lease_of_nothing_or_with_a_fence_that_none_can_follow_is_damage() {
+    let read = |entry| Ledger::of(&record(Ledger { entries: vec![entry] }.into_metadata()));
+    assert!(read(Entry { fence: Fence::MAX, ..entry(Duration::ZERO) }).is_ok());
+    assert!(read(Entry { fence: Fence(Fence::MAX.0 + 1), ..entry(Duration::ZERO) }).is_err());
+    assert!(read(Entry { parts: RangeSet::default(), ..entry(Duration::ZERO) }).is_err());
 }
 
 #[test]

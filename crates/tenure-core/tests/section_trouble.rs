@@ -123,6 +123,16 @@ fn what_cannot_pass_is_told_to_each_as_they_asked() {
 }
 
 #[test]
+fn a_claim_that_is_known_not_to_have_landed_takes_no_write_to_be_given_up() {
+    let (mut a, mut table, _) = midway();
+    let before = table.record.clone();
+    a.step(now(12), away(2));
+    let step = a.step(now(13), release(ONE));
+    let told = woken(&mut a, &mut table, &step);
+    assert_eq!((told, table.record), ((vec![SectionNotice::Released(ONE, false)], 1), before));
+}
+
+#[test]
 fn a_win_that_is_told_at_the_end_of_belief_or_after_it_is_not_believed_and_given_back() {
     let end = tick(11).0 + BELIEF;
     for (at, is_believed) in [(end - 1, true), (end, false), (end + 5_000_000, false)] {

@@ -75,8 +75,9 @@ impl Worker {
 mod tests {
     //! Plan: after a listing by all, and after each one's audit, every worker's turn is another one, in the order of their
     //! names from there; whoever is not on the roster any more still counts from its place; no round is longer than an hour.
+    //! An audit is told on the board, but not too often, and only if that helps anybody.
     use super::*;
-    use crate::fence::Fence;
+    use crate::fence::{Fence, Nonce, Version};
     use crate::fleet::listing::Peer;
     use crate::fleet::{About, FleetName, Options};
     use crate::holder::Identity;
@@ -123,6 +124,8 @@ mod tests {
         let now = Now { held: Tick(0), waited: Tick(0), wall: Wall(0) };
         let turn = Duration::from_secs(secs).as_nanos() as u64;
         let at = |me| worker(me, of).next_audit(now, after.map(key).as_ref()).0;
+        // A quarter before its time at the earliest, and a quarter after it at the latest.
+        assert!((0..of).all(|me| (at(me) + turn / 4) % turn <= turn / 2));
         let mut turns: Vec<(u64, usize)> = (0..of).map(|me| ((at(me) + turn / 4) / turn, me)).collect();
         turns.sort_unstable();
         assert!(turns.iter().map(|(turn, _)| *turn).eq(1..=of as u64), "{turns:?}");
@@ -148,5 +151,62 @@ mod tests {
     fn turns_count_from_the_place_of_whoever_has_gone_since() {
         assert_eq!(turns(3, Some(7), 100), [0, 1, 2]);
         assert_eq!(turns(1, Some(7), 100), [0]);
+    }
+
+    fn at(secs: u64) -> Now {
+        Now { held: Tick(secs * 1_000_000_000), waited: Tick(0), wall: Wall(0) }
+    }
+
+    /// The first of three, which has seen this board; another was marked at 100 s.
+    fn auditor(seen: &Stored) -> Worker {
+        let mut worker = worker(0, 3);
+        worker.board = Some(seen.clone());
+        worker.marked = at(100).held;
+        worker
+    }
+
+    fn stands(write: Write) -> Stored {
+        Stored { version: Version(5), age: None, record: write.record }
+    }
+
+    #[test]
+    fn an_audit_is_told_unless_that_was_done_lately_or_is_of_no_use() {
+        let board = FleetName::new("f").unwrap().board().unwrap();
+        let seen = stands(board::bump(board.clone(), None, Nonce(1), Wall(0)).unwrap());
+        let alarmed = stands(board::alarm(board, &seen, Nonce(2), Wall(0)));
+        let alarmed = Stored { version: Version(6), ..alarmed };
+        let tells = |change: &dyn Fn(&mut Worker)| {
+            let mut worker = auditor(&seen);
+            change(&mut worker);
+            worker.mark_audit(at(100 + 5 * TTL));
+            worker.errands.len()
+        };
+        assert_eq!(tells(&|_| ()), 1);
+        assert_eq!(tells(&|worker| worker.marked.0 += 1), 0, "lately");
+        assert_eq!(tells(&|worker| worker.want_bump(at(200).held)), 0, "the board is to be raised");
+        assert_eq!(tells(&|worker| worker.look.blind = true), 0, "nobody can read it");
+        assert_eq!(tells(&|worker| worker.saw_board(at(149), Some(alarmed.clone()))), 0, "it has an alarm");
+        assert_eq!(tells(&|worker| worker.board = None), 0, "there is none");
+    }
+
+    #[test]
+    fn the_auditor_knows_at_once_what_the_board_shows_then() {
+        let board = FleetName::new("f").unwrap().board().unwrap();
+        let seen = stands(board::bump(board, None, Nonce(1), Wall(0)).unwrap());
+        let other = Stored { version: Version(9), ..seen.clone() };
+        let won = |write: &Write| Outcome::Won { version: Version(7), fence: write.record.fence };
+        for lost in [false, true] {
+            let mut worker = auditor(&seen);
+            worker.mark_audit(at(200));
+            let Some((_, Errand::Mark(write))) = worker.errands.pop_first() else {
+                panic!("it tells nobody")
+            };
+            let outcome = if lost { Outcome::Lost(Some(other.clone())) } else { won(&write) };
+            worker.marked(at(201), *write, Ok(Answer::Write(outcome)));
+            let shows = worker.board.as_ref().map(|board| (board.version, board::auditor(&board.record)));
+            let expected = if lost { (Version(9), None) } else { (Version(7), Some(key(0))) };
+            assert_eq!(shows, Some(expected));
+            assert_eq!(worker.marked, if lost { at(100).held } else { at(201).held });
+        }
     }
 }

@@ -56,7 +56,7 @@ impl Worker {
         let is_new = now.held >= miss.until;
         if is_new {
             miss.rounds += 1;
-            miss.until = now.held.after(interval * (1 << miss.rounds.min(ROUNDS + 1)));
+            miss.until = now.held.after(interval * (1 << miss.rounds.min(ROUNDS)));
         }
         let Miss { rounds, until } = *miss;
         if rounds > ROUNDS {
@@ -124,5 +124,137 @@ impl Worker {
                 self.fence_neighbour(now, key, stored);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a unit that can't be had is asked after again and again, more and more seldom, and then left alone, until it was
+    //! got or is planned for others; so many units are declined, and each for its time; of those who died, this worker ends
+    //! the sessions of whom it stands before and of whom it inherits from at once, of others later, and each once.
+    use super::*;
+    use crate::fence::{Fence, Nonce, Version};
+    use crate::fleet::look::Bump;
+    use crate::fleet::ring::in_ring;
+    use crate::fleet::{About, FleetCommand, FleetName, Options};
+    use crate::holder::Identity;
+    use crate::key::HolderId;
+    use crate::op::{Event, Machine};
+    use crate::record::Record;
+    use crate::time::{Ttl, Wall};
+    use crate::vigil::Rules;
+    use std::time::Duration;
+
+    fn key(n: usize) -> Key {
+        FleetName::new("f").unwrap().worker(&HolderId::new(format!("w{n}")).unwrap()).unwrap()
+    }
+
+    fn unit(n: usize) -> Key {
+        FleetName::new("f").unwrap().unit(&format!("u{n:02}")).unwrap()
+    }
+
+    /// Of an interval of 16 s.
+    fn worker(me: usize) -> Worker {
+        let identity = Identity {
+            holder: HolderId::new(format!("w{me}")).unwrap(),
+            session: Key::new("unset").unwrap(),
+            ttl: Ttl::new(Duration::from_secs(48)).unwrap(),
+            about: BTreeMap::new(),
+            instance: 1,
+        };
+        let fleet = FleetName::new("f").unwrap();
+        let options =
+            Options { fleet, about: About::default(), drain: Duration::ZERO, push: false, page: 10 };
+        Worker::new(identity, Rules::default(), options).unwrap()
+    }
+
+    fn at(secs: u64) -> Now {
+        Now { held: Tick(secs * 1_000_000_000), waited: Tick(0), wall: Wall(0) }
+    }
+
+    /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
+    fn misses(worker: &mut Worker, secs: u64) -> (bool, Option<u64>, Option<u64>) {
+        (worker.bump, worker.doubts.list_at) = (Bump::Idle, None);
+        worker.try_unit(at(secs), unit(0), None);
+        let lease = worker.own[&unit(0)].lease;
+        worker.missed(at(secs), lease);
+        let waits = worker.awaited.remove(&unit(0));
+        let since = |tick: Option<Tick>| tick.map(|tick| tick.since(at(secs).held).as_secs());
+        (waits, since(worker.doubts.list_at), since(worker.bump.wake_at()))
+    }
+
+    #[test]
+    fn what_cant_be_had_is_asked_after_more_and_more_seldom_and_then_left_alone() {
+        let mut worker = worker(0);
+        let mut secs = 100;
+        for span in [32, 64, 128] {
+            assert_eq!(misses(&mut worker, secs), (true, Some(3), Some(span)));
+            assert_eq!(misses(&mut worker, secs + span - 1), (true, None, None), "that is the same miss");
+            secs += span;
+        }
+        for secs in [secs, secs + 1000] {
+            assert_eq!(misses(&mut worker, secs), (false, None, None));
+        }
+        worker.doubts.keep(|planned| *planned == unit(0));
+        assert_eq!(misses(&mut worker, secs + 2000), (false, None, None));
+        for was_got in [true, false] {
+            if was_got {
+                worker.doubts.settle(&unit(0));
+            } else {
+                worker.doubts.keep(|_| false);
+            }
+            assert_eq!(misses(&mut worker, secs + 3000), (true, Some(3), Some(32)));
+        }
+    }
+
+    #[test]
+    fn so_many_are_declined_each_for_its_time_whatever_is_offered_beside() {
+        let mut worker = worker(0);
+        let declined = |worker: &Worker| worker.options.about.declines.len();
+        for n in 0..DECLINED {
+            worker.note_declined(at(1), unit(n), at(100 + n as u64).held);
+        }
+        assert_eq!((declined(&worker), worker.declined_wakes()), (DECLINED, Some(at(100).held)));
+        worker.note_declined(at(1), unit(DECLINED), at(200).held);
+        assert_eq!((declined(&worker), worker.declined_wakes()), (DECLINED, Some(at(101).held)));
+        worker.step(at(1), Event::Command(FleetCommand::Offer(About { units: 3, ..About::default() })));
+        assert_eq!((declined(&worker), worker.options.about.units), (DECLINED, 3));
+        worker.wake_doubts(Now { held: Tick(at(101).held.0 - 1), ..at(101) });
+        assert_eq!(declined(&worker), DECLINED);
+        worker.wake_doubts(at(101));
+        assert_eq!((declined(&worker), worker.declined_wakes()), (DECLINED - 1, Some(at(102).held)));
+    }
+
+    #[test]
+    fn the_dead_are_ended_at_once_by_those_whose_turn_it_is_and_later_by_all() {
+        let keys: Vec<Key> = (0..12).map(key).collect();
+        let ring: Vec<Key> = in_ring(&keys).into_iter().cloned().collect();
+        let me = keys.iter().position(|key| *key == ring[0]).unwrap();
+        let mut worker = worker(me);
+        // The next one is this worker's to end; the two before it are others'.
+        let [mine, others, inherited] = [ring[1].clone(), ring[10].clone(), ring[11].clone()];
+        let dead = [&mine, &others, &inherited];
+        let live: BTreeSet<Key> = keys.iter().filter(|key| !dead.contains(key)).cloned().collect();
+        let record = Record {
+            fence: Fence(1),
+            nonce: Nonce(1),
+            stamp: Wall(0),
+            tenure: None,
+            metadata: BTreeMap::new(),
+        };
+        let stored = Stored { version: Version(1), age: None, record };
+        let listed = || dead.map(|key| (key.clone(), stored.clone())).to_vec();
+        let ends = |worker: &Worker| dead.map(|key| worker.is_fencing(key));
+        assert_eq!(worker.doubts.wake_at(), None);
+        for _ in 0..2 {
+            worker.bury(at(50), listed(), &live, &BTreeSet::from([inherited.clone()]));
+            assert_eq!((ends(&worker), worker.errands.len()), ([true, false, true], 2));
+        }
+        assert_eq!(worker.doubts.wake_at(), Some(at(58).held));
+        worker.wake_doubts(at(57));
+        assert_eq!(ends(&worker), [true, false, true]);
+        worker.wake_doubts(at(58));
+        assert_eq!((ends(&worker), worker.errands.len()), ([true; 3], 3));
+        assert_eq!(worker.doubts.wake_at(), None);
     }
 }

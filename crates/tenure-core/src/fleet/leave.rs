@@ -35,3 +35,75 @@ impl Worker {
         self.leave_from.filter(|_| self.has_left())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: nothing is done before a worker is told to join; who leaves without a session is gone at once, whatever it was
+    //! about to claim; who leaves says so whatever else it offers; who stops claims nothing more.
+    use super::*;
+    use crate::fleet::{About, FleetCommand, FleetName, FleetNotice, Options};
+    use crate::holder::Identity;
+    use crate::key::{HolderId, Key};
+    use crate::op::{Event, Machine};
+    use crate::time::{Ttl, Wall};
+    use crate::vigil::Rules;
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    const NOW: Now = Now { held: Tick(1), waited: Tick(1), wall: Wall(1) };
+
+    fn worker() -> Worker {
+        let identity = Identity {
+            holder: HolderId::new("w").unwrap(),
+            session: Key::new("unset").unwrap(),
+            ttl: Ttl::new(Duration::from_secs(10)).unwrap(),
+            about: BTreeMap::new(),
+            instance: 1,
+        };
+        let fleet = FleetName::new("f").unwrap();
+        let options =
+            Options { fleet, about: About::default(), drain: Duration::ZERO, push: false, page: 10 };
+        Worker::new(identity, Rules::default(), options).unwrap()
+    }
+
+    fn unit() -> Key {
+        FleetName::new("f").unwrap().unit("u").unwrap()
+    }
+
+    #[test]
+    fn nothing_is_done_before_it_is_told_to_join() {
+        let mut worker = worker();
+        let step = worker.step(NOW, Event::Wake);
+        assert_eq!((step.requests.len(), step.wake_at), (0, None));
+        assert!(!worker.step(NOW, Event::Command(FleetCommand::Join)).requests.is_empty());
+    }
+
+    #[test]
+    fn who_leaves_without_a_session_is_gone_at_once_whatever_it_was_about_to_claim() {
+        let mut worker = worker();
+        worker.step(NOW, Event::Command(FleetCommand::Join));
+        worker.try_unit(NOW, unit(), None);
+        assert!(!worker.own.is_empty());
+        let told = worker.step(NOW, Event::Command(FleetCommand::Leave)).notices;
+        assert!(worker.own.is_empty(), "{:?}", worker.own);
+        assert!(worker.is_stopping());
+        assert_eq!(told.last(), Some(&FleetNotice::Stopped));
+    }
+
+    #[test]
+    fn who_leaves_says_so_whatever_else_it_offers() {
+        let mut worker = worker();
+        worker.step(NOW, Event::Command(FleetCommand::Leave));
+        let offer = FleetCommand::Offer(About { units: 3, ..About::default() });
+        worker.step(NOW, Event::Command(offer));
+        assert_eq!(worker.options.about, About { units: 3, leaving: true, ..About::default() });
+    }
+
+    #[test]
+    fn who_stops_claims_nothing_more() {
+        let mut worker = worker();
+        worker.step(NOW, Event::Command(FleetCommand::Stop));
+        worker.try_unit(NOW, unit(), None);
+        assert!(worker.own.is_empty());
+    }
+}

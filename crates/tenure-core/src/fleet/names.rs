@@ -91,3 +91,34 @@ impl fmt::Display for FleetName {
         write!(f, "{}", self.0.escape_debug())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the keys are what they are in every version, and a unit's key tells its name; what can't be a name is refused.
+    use super::*;
+
+    #[test]
+    fn the_keys_of_a_fleets_records() {
+        let (fleet, other) = (FleetName::new("f").unwrap(), FleetName::new("g").unwrap());
+        assert_eq!((fleet.as_str(), fleet.prefix().as_str()), ("f", "fleet/f/"));
+        assert_eq!(fleet.board().unwrap().as_str(), "fleet/f/board");
+        let worker = fleet.worker(&HolderId::new("w").unwrap()).unwrap();
+        assert_eq!(worker.as_str(), "fleet/f/worker/w");
+        assert_eq!(worker.as_str().strip_prefix(&fleet.worker_prefix()), Some("w"));
+        let unit = fleet.unit("a/b").unwrap();
+        assert_eq!(unit.as_str(), "fleet/f/unit/a/b");
+        assert_eq!(unit.as_str().strip_prefix(&fleet.unit_prefix()), Some("a/b"));
+        assert_eq!(fleet.unit_of(&unit), Some("a/b"));
+        assert_eq!((fleet.unit_of(&worker), other.unit_of(&unit)), (None, None));
+    }
+
+    #[test]
+    fn what_cant_be_a_name_is_refused() {
+        let longest = "x".repeat(FleetName::MAX_BYTES);
+        assert!(FleetName::new(longest.clone()).is_ok());
+        for name in ["", "a/b", &(longest + "x")] {
+            assert!(FleetName::new(name).unwrap_err().to_string().contains("can't be named"), "{name}");
+        }
+        assert!(FleetName::new("f").unwrap().unit("").is_err());
+    }
+}

@@ -39,7 +39,7 @@ pub(super) fn watched<'a>(
 fn distances(others: usize, count: usize) -> BTreeSet<usize> {
     let mut distances: BTreeSet<usize> = (1..=others.min(1)).collect();
     let mut far = others * 3 / 4;
-    while far > 1 && distances.len() < count {
+    while far > 0 && distances.len() < count {
         distances.insert(far);
         far /= 2;
     }
@@ -57,11 +57,10 @@ fn distances(others: usize, count: usize) -> BTreeSet<usize> {
 pub(super) fn is_first(me: &Key, live: &BTreeSet<Key>) -> impl Fn(&Key) -> bool + use<> {
     let ring: BTreeSet<_> = live.iter().map(place).collect();
     let places: Vec<_> = ring.into_iter().collect();
-    let me = places.partition_point(|other| *other < place(me));
-    move |dead| {
-        let next = places.partition_point(|other| *other < place(dead));
-        (next + places.len() - 1 - me) % places.len().max(1) < FIRST
-    }
+    // Where it stands, or would stand.
+    let at = |places: &[_], key: &Key| places.binary_search(&place(key)).unwrap_or_else(|next| next);
+    let me = at(&places, me);
+    move |dead| (at(&places, dead) + places.len() - 1 - me) % places.len().max(1) < FIRST
 }
 
 /// Where in the ring a session stands.
@@ -81,7 +80,7 @@ fn mix(key: &Key) -> u64 {
 #[cfg(test)]
 mod tests {
     //! Plan: whoever is alone watches nobody, few watch all; of a run of dead ones of up to half of the fleet, each is watched
-    //! by somebody who lives.
+    //! by somebody who lives; three end a dead one's session; the order is the same in every version.
     use super::*;
 
     #[test]
@@ -116,5 +115,30 @@ mod tests {
             let expected: Vec<&Key> = distances(29, 8).iter().map(|far| ring[(at + far) % 30]).collect();
             assert_eq!(watched.iter().collect::<Vec<_>>(), expected);
         }
+    }
+
+    #[test]
+    fn those_three_who_stand_closest_before_a_dead_one_are_first() {
+        let keys: Vec<Key> = (0..12).map(|n| Key::new(format!("w{n}")).unwrap()).collect();
+        let ring: Vec<Key> = in_ring(&keys).into_iter().cloned().collect();
+        for at in 0..12 {
+            // It, and the one before it.
+            let dead = [&ring[at], &ring[(at + 11) % 12]];
+            let live: BTreeSet<Key> = keys.iter().filter(|key| !dead.contains(key)).cloned().collect();
+            let first =
+                |dead: &Key| live.iter().filter(|me| is_first(me, &live)(dead)).collect::<BTreeSet<_>>();
+            let before: BTreeSet<_> = (2..5).map(|far| &ring[(at + 12 - far) % 12]).collect();
+            assert_eq!((first(dead[0]), first(dead[1])), (before.clone(), before));
+        }
+        let alone = BTreeSet::from([keys[0].clone()]);
+        assert!(is_first(&keys[0], &alone)(&keys[1]));
+    }
+
+    /// Workers of two versions side by side would watch others than each other thinks.
+    #[test]
+    fn the_order_is_the_same_in_every_version() {
+        let keys: Vec<Key> = (0..8).map(|n| Key::new(format!("fleet/f/worker/w{n}")).unwrap()).collect();
+        let ring: Vec<&str> = in_ring(&keys).into_iter().map(|key| &key.as_str()[15..]).collect();
+        assert_eq!(ring, ["w1", "w6", "w0", "w3", "w4", "w7", "w2", "w5"]);
     }
 }

@@ -120,3 +120,65 @@ fn damaged(wanted: &str, found: &Value) -> StoreError {
         "a unit's field {RESERVED:?} shows {found} in place of {wanted}; mend or delete the unit"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: whatever a unit's record says is read as it was written, each part by itself; weights from 1 to 2^53; what is said
+    //! of another type, or means nothing, is named; the users' fields stay theirs.
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_unit_is_read_as_it_was_written() {
+        let all = UnitSpec::default;
+        for (spec, says) in [
+            (all(), None),
+            (UnitSpec { weight: 7, ..all() }, Some("weight")),
+            (UnitSpec { weight: 1 << 53, ..all() }, Some("weight")),
+            (UnitSpec { needs: BTreeSet::from(["gpu".to_owned()]), ..all() }, Some("needs")),
+            (UnitSpec { status: Status::Done, ..all() }, Some("status")),
+            (UnitSpec { status: Status::Deleted, ..all() }, Some("status")),
+            (UnitSpec { pin: HolderId::new("w1").ok(), ..all() }, Some("pin")),
+        ] {
+            let fields = Metadata::from([("at".to_owned(), Value::from("page 3"))]);
+            let written = spec.compose(fields.clone()).unwrap();
+            let own = written.get(RESERVED).map(|own| match own {
+                Value::Map(own) => own.keys().map(String::as_str).collect::<Vec<_>>(),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(own, says.map(|name| vec![name]));
+            assert_eq!(UnitSpec::parse(written).unwrap(), (spec, fields));
+        }
+    }
+
+    #[test]
+    fn what_cant_be_said_of_a_unit_is_refused() {
+        for weight in [0, (1 << 53) + 1] {
+            let spec = UnitSpec { weight, ..UnitSpec::default() };
+            assert!(spec.compose(Metadata::new()).unwrap_err().to_string().contains("can't weigh"));
+        }
+        let reserved = Metadata::from([(RESERVED.to_owned(), Value::Bool(true))]);
+        assert!(UnitSpec::default().compose(reserved.clone()).is_err());
+        assert!(UnitSpec::parse(reserved).is_err());
+    }
+
+    #[test]
+    fn what_means_nothing_is_foreign() {
+        for (name, value) in [
+            ("weight", Value::from(0)),
+            ("weight", Value::from((1_i64 << 53) + 1)),
+            ("weight", Value::from("heavy")),
+            ("needs", Value::from("gpu")),
+            ("status", Value::from("asleep")),
+            ("status", Value::Bool(true)),
+            ("pin", Value::Bool(true)),
+        ] {
+            let own = Metadata::from([(name.to_owned(), value)]);
+            let error =
+                UnitSpec::parse(Metadata::from([(RESERVED.to_owned(), Value::Map(own))])).unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Foreign, "{name}");
+        }
+        let newer = Metadata::from([("colour".to_owned(), Value::from("red"))]);
+        let newer = Metadata::from([(RESERVED.to_owned(), Value::Map(newer))]);
+        assert_eq!(UnitSpec::parse(newer).unwrap().0, UnitSpec::default());
+    }
+}

@@ -400,11 +400,9 @@ impl Worker {
         }
         self.session = session;
         if session.is_some() {
-            self.want_bump(now.held);
-            if self.leaving && self.leave_from.is_none() {
-                // The session before this one ended before it could say so; this one says so from the beginning.
-                self.announced(now);
-            }
+            // The session before this one may have ended before it could say that this worker leaves; this one says so from
+            // the beginning.
+            self.announced(now);
         } else {
             self.awaited.clear();
             self.claims.plan(VecDeque::new());

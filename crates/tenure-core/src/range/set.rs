@@ -79,7 +79,7 @@ impl RangeSet {
     pub fn intersection(&self, other: &RangeSet) -> RangeSet {
         let common = |range: &KeyRange| -> Vec<KeyRange> {
             let near = other.from(range.low()).take_while(|near| near.low() < range.high());
-            near.map(|near| near.intersection(range)).filter(|range| !range.is_empty()).collect()
+            near.map(|near| near.intersection(range)).collect()
         };
         RangeSet(self.0.iter().flat_map(common).collect())
     }

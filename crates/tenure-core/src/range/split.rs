@@ -99,6 +99,13 @@ mod tests {
     }
 
     #[test]
+    fn an_educated_split_goes_by_what_was_learnt() {
+        // One item for each key so far: so 16 keys have 16 items, wherever the range begins.
+        let all = range(0x10, 0x110).educated_split_after(&0x4f_u64.into(), 0x40, 16, 100).unwrap();
+        assert_eq!(all.collect::<Vec<_>>(), range(0x50, 0x110).split(12).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn a_split_that_would_lose_keys_is_refused() {
         let whole = range(0x10, 0x100);
         for (last, target, most, says) in

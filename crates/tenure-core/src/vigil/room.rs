@@ -50,7 +50,7 @@ impl<K: Ord + Clone, T> Room<K, T> {
         }
         let entry = self.entries.get_mut(key)?;
         // Not at each look, so that looks by themselves make no difference.
-        if entry.forget_at < now.after(span.saturating_mul(3)) {
+        if entry.forget_at <= now.after(span.saturating_mul(3)) {
             entry.forget_at = now.after(span.saturating_mul(4));
         }
         Some(&mut entry.value)
@@ -79,10 +79,6 @@ impl<K: Ord + Clone, T> Room<K, T> {
         self.entries.remove(key);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
@@ -96,7 +92,7 @@ impl<K: Ord + Clone, T> Room<K, T> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: what is looked at stays, the rest is forgotten; at the very end of the room those that are there stay.
+    //! Plan: what is looked at stays, the rest is forgotten, both to the nanosecond, and nothing while there is little; at the very end of the room those that are there stay.
     use super::*;
     use crate::key::Key;
 
@@ -120,6 +116,29 @@ mod tests {
             }
         }
         assert!(room.len() <= FEW, "{}", room.len());
+    }
+
+    #[test]
+    fn few_stay_whatever_their_age_and_of_more_each_for_three_spans_at_least_and_less_than_four() {
+        let span = SPAN.as_secs();
+        let mut room = Room::default();
+        room.look(at(0), &key(0), SPAN, || ());
+        for n in 1..FEW {
+            room.look(at(span), &key(n), SPAN, || ());
+        }
+        room.look(at(span), &key(0), SPAN, || ());
+        assert!(room.look(at(span * 4), &key(FEW), SPAN, || ()).is_some());
+        assert!(room.contains_key(&key(0)), "it was looked at three spans ago");
+        let mut room = Room::default();
+        for n in 0..FEW {
+            room.look(at(0), &key(n), SPAN, || ());
+        }
+        assert!(room.look(at(span * 4), &key(FEW), SPAN, || ()).is_some());
+        assert_eq!(room.len(), 1, "all others were looked at four spans ago");
+        let mut few = Room::default();
+        few.look(at(0), &key(0), SPAN, || ());
+        few.look(at(span * 1000), &key(1), SPAN, || ());
+        assert!(few.contains_key(&key(0)));
     }
 
     #[test]

@@ -342,6 +342,9 @@ impl Yard {
             self.heed(index, notice);
         }
         for request in step.requests {
+            // A look must not wait behind others' listings.
+            assert!(!matches!(request.op, Op::ReadMany(..)) || request.urgent);
+            assert!(!matches!(request.op, Op::List { .. }) || !request.urgent);
             self.ask(index, request.id, request.op);
         }
         if let Some(at) = step.wake_at {

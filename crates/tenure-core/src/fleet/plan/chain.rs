@@ -63,14 +63,14 @@ impl Planner<'_> {
         trail: &mut Trail,
         will_do: impl Fn(u64) -> bool,
     ) -> Option<usize> {
-        let limited = self.is_weight_limited();
         while let Some(from) = queue.pop_front() {
             let entering = trail.get(&from)?.1.weight;
             let mut seen = BTreeSet::new();
             for &class in self.seats[from].has.keys() {
                 let room = self.workers[from].weight.saturating_add(class.weight);
                 let fits = self.seats[from].weight.saturating_add(entering) <= room;
-                if !fits || !limited && !seen.insert(class.needs) {
+                // One of them comes to all who may have any of them.
+                if !fits || !seen.insert(class.needs) {
                     continue;
                 }
                 for &(cost, to) in &self.ranks {
