@@ -389,3 +389,6 @@ fn heir_of(session: &Key, peer: &Peer) -> Heir {
     let ride = Ride { session: session.clone(), fence: peer.fence };
     Heir { holder: peer.holder.clone(), ride, ttl: peer.ttl }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,426 @@
+//! Plan: what a plan comes to for one worker: what it counts, whom it tells, what it waits for; when it drains, and why; whom it
+//! passes units to; what it makes of a unit that it has got, that is gone, or that somebody wants.
+use super::*;
+use crate::fence::{Nonce, Version};
+use crate::fleet::look::Bump;
+use crate::fleet::{About, FleetName, Options};
+use crate::holder::Identity;
+use crate::op::{Event, Machine};
+use crate::record::{Record, Tenure};
+use crate::time::{Ttl, Wall};
+use crate::vigil::Rules;
+use std::time::Duration;
+
+fn ttl() -> Ttl {
+    Ttl::new(Duration::from_secs(48)).unwrap()
+}
+
+fn fleet() -> FleetName {
+    FleetName::new("f").unwrap()
+}
+
+fn holder(n: usize) -> HolderId {
+    HolderId::new(format!("w{n}")).unwrap()
+}
+
+fn session(n: usize) -> Key {
+    fleet().worker(&holder(n)).unwrap()
+}
+
+fn unit(n: usize) -> Key {
+    fleet().unit(&format!("u{n}")).unwrap()
+}
+
+fn at(secs: u64) -> Now {
+    Now { held: Tick(secs * 1_000_000_000), waited: Tick(0), wall: Wall(0) }
+}
+
+fn named(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+/// The worker 0, of an interval of 16 s, with others.
+fn worker(others: usize) -> Worker {
+    let identity = Identity {
+        holder: holder(0),
+        session: Key::new("unset").unwrap(),
+        ttl: ttl(),
+        about: Metadata::new(),
+        instance: 1,
+    };
+    let drain = Duration::from_secs(5);
+    let options = Options { fleet: fleet(), about: About::default(), drain, push: false, page: 10 };
+    let mut worker = Worker::new(identity, Rules::default(), options).unwrap();
+    for n in 1..=others {
+        let about = About::default();
+        let peer = Peer { holder: holder(n), fence: Fence(7), ttl: ttl(), about, attested: true, planned: 0 };
+        worker.peers.insert(session(n), peer);
+    }
+    worker
+}
+
+/// Has a unit, which is planned for the worker with this number.
+fn has(worker: &mut Worker, n: usize, stage: Stage, heir: Option<usize>) -> LeaseId {
+    let lease = worker.new_lease();
+    let own = Own {
+        lease,
+        stage,
+        fence: Fence(3),
+        spec: UnitSpec::default(),
+        asked: Asked::default(),
+        heir: heir.map(session),
+        chosen: false,
+        given: false,
+        goes: heir.filter(|heir| *heir != 0).map(|heir| Reason::Moved(holder(heir))),
+        told: true,
+    };
+    worker.own.insert(unit(n), own);
+    worker.units.insert(lease, unit(n));
+    lease
+}
+
+fn told(worker: &mut Worker) -> Vec<FleetNotice> {
+    worker.step(at(0), Event::Wake).notices
+}
+
+/// A unit's record that rides on a session.
+fn record(ride: Option<Option<Ride>>, spec: &UnitSpec) -> Stored {
+    let tenure = ride.map(|ride| Tenure {
+        id: Nonce(1),
+        beat: Nonce(1),
+        holder: holder(1),
+        ttl: ttl(),
+        since: Wall(0),
+        ride,
+        mail: vec![],
+    });
+    let metadata = spec.compose(Metadata::new()).unwrap();
+    let record = Record { fence: Fence(3), nonce: Nonce(2), stamp: Wall(0), tenure, metadata };
+    Stored { version: Version(1), age: None, record }
+}
+
+fn vacant() -> Box<Stored> {
+    Box::new(record(None, &UnitSpec::default()))
+}
+
+/// Follows a plan of units, with their owners and the workers that they are planned for.
+fn follow(
+    worker: &mut Worker,
+    secs: u64,
+    plan: Vec<(usize, Owner, Result<usize, Uncovered>)>,
+    audit: (bool, bool),
+) -> Summary {
+    let targets = plan.iter().map(|(n, _, target)| (unit(*n), target.map(session))).collect();
+    let unit = |(n, owner, _)| (unit(n), Unit { spec: UnitSpec::default(), owner });
+    let units = plan.into_iter().map(unit).collect();
+    worker.follow_plan(at(secs), units, targets, Summary::default(), audit);
+    let planned = |notice| match notice {
+        FleetNotice::Planned(summary) => Some(*summary),
+        _ => None,
+    };
+    told(worker).into_iter().find_map(planned).unwrap()
+}
+
+#[test]
+fn a_plan_is_summed_up_by_what_comes_and_what_goes() {
+    let mut worker = worker(2);
+    has(&mut worker, 0, Stage::Held, Some(0));
+    has(&mut worker, 1, Stage::Held, Some(0));
+    has(&mut worker, 2, Stage::Draining, Some(1));
+    let mut plan = vec![
+        (0, Owner::Worker(session(0)), Ok(0)),
+        (1, Owner::Worker(session(0)), Ok(1)),
+        (2, Owner::Worker(session(0)), Ok(1)),
+        (3, Owner::Missing(vacant()), Ok(0)),
+        (4, Owner::Missing(vacant()), Ok(1)),
+        (5, Owner::Worker(session(1)), Ok(0)),
+        (6, Owner::Worker(session(2)), Ok(0)),
+        (7, Owner::Worker(session(1)), Ok(1)),
+    ];
+    plan.extend((8..11).map(|n| (n, Owner::Nobody(vacant()), Ok(0))));
+    let summary = follow(&mut worker, 100, plan, (false, false));
+    assert_eq!((summary.incoming, summary.outgoing), (6, 1));
+    assert_eq!(worker.awaited, BTreeSet::from([unit(5), unit(6)]));
+    assert!((8..11).all(|n| worker.own.contains_key(&unit(n))), "it claims what is free");
+}
+
+#[test]
+fn whoever_audits_tells_the_others_of_what_they_should_have_done() {
+    let other = || Owner::Worker(session(2));
+    for (owner, target, audit, tells) in [
+        (other(), Ok(1), (true, true), true),
+        (other(), Ok(1), (false, true), false),
+        (other(), Ok(2), (true, true), false),
+        (other(), Ok(0), (true, false), true),
+        (other(), Ok(0), (false, false), false),
+        (Owner::Nobody(vacant()), Ok(1), (true, false), true),
+        (Owner::Nobody(vacant()), Err(Uncovered::NoRoom), (true, true), false),
+        (Owner::Missing(vacant()), Ok(1), (true, true), true),
+        (Owner::Missing(vacant()), Ok(1), (true, false), false),
+        (Owner::Missing(vacant()), Err(Uncovered::NoRoom), (true, true), false),
+        (Owner::Outsider, Ok(1), (true, true), false),
+    ] {
+        let mut worker = worker(2);
+        worker.look.next = at(900).held;
+        let says = format!("{owner:?} {target:?} {audit:?}");
+        follow(&mut worker, 100, vec![(0, owner, target)], audit);
+        assert_eq!(worker.bump, if tells { Bump::At(at(108).held) } else { Bump::Idle }, "{says}");
+        let looks = worker.look.next == at(100).held;
+        assert_eq!(looks, target == Ok(0), "it looks for what it waits for: {says}");
+    }
+}
+
+#[test]
+fn only_what_is_planned_for_this_worker_is_in_doubt() {
+    for (target, span) in [(Ok(0), 64), (Ok(1), 32), (Err(Uncovered::NoRoom), 32)] {
+        let mut worker = worker(1);
+        let misses = |worker: &mut Worker, secs| {
+            worker.bump = Bump::Idle;
+            worker.try_unit(at(secs), unit(0), None);
+            worker.try_unit(at(secs), unit(0), None);
+            let lease = *worker.units.first_key_value().unwrap().0;
+            worker.missed(at(secs), lease);
+            assert!(worker.units.is_empty(), "it was claimed once");
+            worker.bump.wake_at()
+        };
+        assert_eq!(misses(&mut worker, 100), Some(at(132).held));
+        follow(&mut worker, 120, vec![(0, Owner::Outsider, target)], (false, false));
+        assert_eq!(misses(&mut worker, 200), Some(at(200 + span).held), "{target:?}");
+    }
+}
+
+#[test]
+fn what_goes_is_drained_once_the_others_have_made_the_same_plan() {
+    let mut worker = worker(1);
+    has(&mut worker, 0, Stage::Held, Some(0));
+    let plan = |target| vec![(0, Owner::Worker(session(0)), target)];
+    assert_eq!(follow(&mut worker, 100, plan(Ok(0)), (false, false)).outgoing, 0);
+    assert_eq!(worker.drains_at(), None);
+    follow(&mut worker, 101, plan(Ok(1)), (false, false));
+    assert_eq!(worker.drains_at(), Some(at(104).held));
+    follow(&mut worker, 103, plan(Ok(1)), (false, false));
+    assert_eq!(worker.drains_at(), Some(at(104).held), "another plan puts nothing off");
+}
+
+#[test]
+fn each_unit_that_goes_is_told_why() {
+    let why = |target, leaving| {
+        let mut worker = worker(1);
+        worker.leaving = leaving;
+        has(&mut worker, 0, Stage::Held, Some(0));
+        follow(&mut worker, 100, vec![(0, Owner::Worker(session(0)), target)], (false, false));
+        worker.own[&unit(0)].goes.clone()
+    };
+    assert_eq!(why(Ok(0), false), None);
+    assert_eq!(why(Ok(0), true), None);
+    assert_eq!(why(Ok(1), false), Some(Reason::Moved(holder(1))));
+    assert_eq!(why(Ok(1), true), Some(Reason::Leaving));
+    let none = Uncovered::NoLabels;
+    assert_eq!(why(Err(none), false), Some(Reason::Uncovered(none)));
+    assert_eq!(why(Err(none), true), Some(Reason::Leaving));
+}
+
+#[test]
+fn a_drain_waits_for_the_newest_plan_or_for_one_that_was_made_since() {
+    for (seen, listed, planned, drains) in [
+        (100, 7, 50, true),
+        (99, 7, 50, false),
+        (100, 6, 50, false),
+        (99, 6, 99, false),
+        (99, 6, 100, true),
+        (99, 6, 101, true),
+    ] {
+        let mut worker = worker(1);
+        has(&mut worker, 0, Stage::Held, Some(1));
+        has(&mut worker, 1, Stage::Held, Some(0));
+        let board = Record { fence: Fence(7), ..vacant().record };
+        worker.board = Some(Stored { record: board, ..*vacant() });
+        (worker.listed, worker.planned_from) = (Some(Fence(listed)), at(planned).held);
+        (worker.look.seen_from, worker.look.next) = (at(seen).held, at(900).held);
+        worker.drain_at = Some(at(100).held);
+        worker.wake_drains(at(99));
+        assert_eq!((worker.look.next, worker.drains_at()), (at(900).held, Some(at(100).held)));
+        worker.wake_drains(at(101));
+        assert_eq!(worker.look.next, at(101).held, "it looks whether the plan is the newest");
+        worker.look.next = at(900).held;
+        assert_eq!(worker.drains_at(), None, "the look will wake it");
+        let says = format!("{seen} {listed} {planned}");
+        let draining = FleetNotice::Draining(LeaseId(1), Reason::Moved(holder(1)), at(106).held);
+        assert_eq!(told(&mut worker), if drains { vec![draining] } else { vec![] }, "{says}");
+        assert_eq!(worker.drain_at, if drains { None } else { Some(at(100).held) }, "{says}");
+        worker.wake_drains(at(102));
+        assert_eq!(worker.look.next, at(900).held, "once is enough: {says}");
+    }
+}
+
+#[test]
+fn what_was_awaited_is_claimed_once_nobody_who_lives_has_it() {
+    let ride = |n, fence| Some(Some(Ride { session: session(n), fence: Fence(fence) }));
+    let done = UnitSpec { status: Status::Done, ..UnitSpec::default() };
+    for (ride, spec, claims, waits) in [
+        (None, UnitSpec::default(), true, false),
+        (Some(None), UnitSpec::default(), false, true),
+        (ride(1, 7), UnitSpec::default(), false, true),
+        (ride(1, 6), UnitSpec::default(), true, false),
+        (ride(5, 7), UnitSpec::default(), true, false),
+        (None, done.clone(), false, false),
+        (ride(1, 7), done, false, false),
+    ] {
+        let mut worker = worker(2);
+        worker.awaited.insert(unit(0));
+        let says = format!("{ride:?} {spec:?}");
+        worker.saw_awaited(at(100), unit(0), record(ride, &spec));
+        let found = (worker.own.contains_key(&unit(0)), worker.awaited.contains(&unit(0)));
+        assert_eq!(found, (claims, waits), "{says}");
+    }
+}
+
+/// What it was given, what it is planned for, and so on; whether it is told of the unit, and when it drains it.
+#[test]
+fn what_was_got_is_assigned_or_goes_on_to_whom_it_is_planned_for() {
+    let open = UnitSpec::default;
+    let done = || UnitSpec { status: Status::Done, ..open() };
+    for (heir, given, leaving, declined, spec, stays) in [
+        (Some(0), false, false, false, open(), true),
+        (Some(0), false, false, false, done(), false),
+        (None, false, false, false, open(), false),
+        (Some(0), false, true, false, open(), false),
+        (Some(1), false, false, false, open(), false),
+        (Some(1), true, false, false, open(), true),
+        (Some(1), true, false, true, open(), false),
+        (Some(1), true, true, false, open(), false),
+        (Some(0), false, false, true, open(), true),
+    ] {
+        for drains in [None, Some(at(90).held)] {
+            let mut worker = worker(1);
+            let lease = has(&mut worker, 0, Stage::Bidding, heir);
+            let own = worker.own.get_mut(&unit(0)).unwrap();
+            (own.told, own.given) = (false, given);
+            worker.leaving = leaving;
+            if declined {
+                worker.declined.insert(unit(0), at(900).held);
+            }
+            worker.drain_at = drains;
+            let metadata = spec.compose(Metadata::new()).unwrap();
+            worker.acquired(at(100), lease, Fence(4), metadata);
+            let assigned = told(&mut worker).iter().any(|told| matches!(told, FleetNotice::Assigned { .. }));
+            let says = format!("{heir:?} {given} {leaving} {declined} {spec:?}");
+            assert_eq!(assigned, stays, "{says}");
+            let goes = (stays && given).then_some(at(103).held);
+            assert_eq!(worker.drain_at, drains.or(goes), "{says}");
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_comes_to_nothing_is_over() {
+    let mut worker = worker(1);
+    let lease = has(&mut worker, 0, Stage::Bidding, Some(0));
+    worker.vanished(lease);
+    assert!(worker.own.is_empty() && worker.awaited.is_empty(), "its record is gone");
+    let lease = has(&mut worker, 0, Stage::Bidding, Some(0));
+    worker.failed(at(100), lease, StoreError::foreign("damaged"));
+    assert!(worker.own.is_empty() && worker.awaited.contains(&unit(0)), "it is tried again");
+    assert_eq!(told(&mut worker), [FleetNotice::Trouble(StoreError::foreign("damaged"))]);
+}
+
+#[test]
+fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
+    for (done, heir, chosen, going, secs) in [
+        (true, Some(0), false, false, 116),
+        (false, None, false, false, 108),
+        (false, Some(0), false, false, 108),
+        (false, Some(1), true, false, 100),
+        (false, Some(1), false, false, 104),
+        (false, Some(1), false, true, 116),
+    ] {
+        let mut worker = worker(1);
+        let lease = has(&mut worker, 0, Stage::Going, heir);
+        has(&mut worker, 1, Stage::Held, Some(0));
+        if going {
+            has(&mut worker, 2, Stage::Draining, Some(1));
+        }
+        let own = worker.own.get_mut(&unit(0)).unwrap();
+        own.chosen = chosen;
+        own.asked.end = Some(RequestId(5));
+        if done {
+            own.spec.status = Status::Done;
+        }
+        worker.released(at(100), lease, true);
+        assert_eq!(worker.bump, Bump::At(at(secs).held), "{done} {heir:?} {chosen} {going}");
+        assert_eq!(told(&mut worker), [FleetNotice::Released(lease, Some(RequestId(5)), true)]);
+        assert!(!worker.own.contains_key(&unit(0)));
+    }
+}
+
+#[test]
+fn what_somebody_asks_for_is_drained_for_nobody() {
+    let mut worker = worker(1);
+    let lease = has(&mut worker, 0, Stage::Held, Some(1));
+    worker.asked(at(100), lease, Reason::Revoked);
+    assert_eq!(told(&mut worker), [FleetNotice::Draining(lease, Reason::Revoked, at(105).held)]);
+    assert_eq!((&worker.own[&unit(0)].heir, worker.own[&unit(0)].stage), (&None, Stage::Draining));
+    worker.asked(at(101), lease, Reason::Asked);
+    assert_eq!(told(&mut worker), [], "it is drained already");
+}
+
+#[test]
+fn what_was_drained_stays_if_the_plan_has_changed_its_mind() {
+    for (heir, leaving, stays) in [(Some(0), false, true), (Some(0), true, false), (Some(1), false, false)] {
+        let mut worker = worker(1);
+        let lease = has(&mut worker, 0, Stage::Draining, heir);
+        worker.leaving = leaving;
+        worker.drained(at(100), lease);
+        let told = told(&mut worker);
+        let assigned =
+            |told: &FleetNotice| matches!(told, FleetNotice::Assigned { lease: on, .. } if *on == lease);
+        assert_eq!(told.iter().any(assigned), stays, "{heir:?} {leaving}: {told:?}");
+        assert_eq!(worker.own.get(&unit(0)).is_some_and(|own| own.stage == Stage::Held), stays);
+    }
+}
+
+#[test]
+fn what_is_declined_goes_to_whoever_has_least_of_those_who_may_have_it() {
+    let needs = named(&["x"]);
+    let may = || About { labels: named(&["x", "y"]), ..About::default() };
+    let planned = |about: About, planned| (about, planned);
+    let others = [
+        planned(About { leaving: true, ..may() }, 0),
+        planned(About { declines: named(&["u0"]), ..may() }, 0),
+        planned(About { labels: named(&["y"]), ..may() }, 0),
+        planned(About { units: 1, ..may() }, 1),
+        planned(About { units: 2, ..may() }, 3),
+        planned(may(), 6),
+        planned(About { units: 6, declines: named(&["u1"]), ..may() }, 5),
+    ];
+    let declined = |others: &[(About, u64)]| {
+        let mut worker = worker(others.len());
+        for (n, (about, planned)) in (1..).zip(others) {
+            let peer = worker.peers.get_mut(&session(n)).unwrap();
+            (peer.about, peer.planned) = (about.clone(), *planned);
+        }
+        let lease = has(&mut worker, 0, Stage::Held, Some(0));
+        worker.own.get_mut(&unit(0)).unwrap().spec.needs = needs.clone();
+        worker.decline(at(100), lease, RequestId(1));
+        assert_eq!(worker.options.about.declines, named(&["u0"]));
+        let more = |n: &usize| worker.peers[&session(*n)].planned == others[n - 1].1 + 1;
+        (1..=others.len()).filter(more).collect::<Vec<_>>()
+    };
+    assert_eq!(declined(&others), [7]);
+    assert_eq!(declined(&others[..6]), [6]);
+    assert_eq!(declined(&others[..5]), Vec::<usize>::new());
+}
+
+#[test]
+fn a_unit_is_handed_to_whom_a_user_names_if_that_one_stays() {
+    for (to, leaving, goes) in [(1, false, true), (2, false, true), (1, true, false), (3, false, false)] {
+        let mut worker = worker(2);
+        worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
+        let lease = has(&mut worker, 0, Stage::Held, Some(0));
+        worker.hand_to(at(100), lease, RequestId(4), &holder(to));
+        let told = told(&mut worker);
+        let refused = |told: &FleetNotice| matches!(told, FleetNotice::Failed(_, RequestId(4), _));
+        assert_eq!(!told.iter().any(refused), goes, "{to} {leaving}: {told:?}");
+        assert_eq!(worker.own.get(&unit(0)).is_some_and(|own| own.stage == Stage::Held), !goes);
+    }
+}
