@@ -144,7 +144,6 @@ impl Worker {
         self.look.next = now.held.after(pace);
         let latest = std::mem::take(&mut self.look.closely)
             || pace < self.interval()
-            || !self.awaited.is_empty()
             || !self.look.in_sight.is_empty()
             || self.drain_due
             || self.look.blind
@@ -186,10 +185,8 @@ impl Worker {
         let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let mut next: Vec<Key> =
             self.awaited.range((from, std::ops::Bound::Unbounded)).take(AWAITED).cloned().collect();
-        if next.len() < AWAITED {
-            let rest = AWAITED.min(self.awaited.len()) - next.len();
-            next.extend(self.awaited.iter().take(rest).cloned());
-        }
+        let rest = AWAITED.min(self.awaited.len()) - next.len();
+        next.extend(self.awaited.iter().take(rest).cloned());
         self.look.cursor = next.last().cloned();
         next
     }
@@ -436,3 +433,6 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

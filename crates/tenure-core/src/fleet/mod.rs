@@ -11,6 +11,8 @@
 
 mod about;
 mod act;
+#[cfg(test)]
+mod alone;
 mod asked;
 mod audit;
 mod board;

@@ -1,107 +1,9 @@
 //! Plan: what a plan comes to for one worker: what it counts, whom it tells, what it waits for; when it drains, and why; whom it
 //! passes units to; what it makes of a unit that it has got, that is gone, or that somebody wants.
 use super::*;
-use crate::fence::{Nonce, Version};
+use crate::fleet::About;
+use crate::fleet::alone::*;
 use crate::fleet::look::Bump;
-use crate::fleet::{About, FleetName, Options};
-use crate::holder::Identity;
-use crate::op::{Event, Machine};
-use crate::record::{Record, Tenure};
-use crate::time::{Ttl, Wall};
-use crate::vigil::Rules;
-use std::time::Duration;
-
-fn ttl() -> Ttl {
-    Ttl::new(Duration::from_secs(48)).unwrap()
-}
-
-fn fleet() -> FleetName {
-    FleetName::new("f").unwrap()
-}
-
-fn holder(n: usize) -> HolderId {
-    HolderId::new(format!("w{n}")).unwrap()
-}
-
-fn session(n: usize) -> Key {
-    fleet().worker(&holder(n)).unwrap()
-}
-
-fn unit(n: usize) -> Key {
-    fleet().unit(&format!("u{n}")).unwrap()
-}
-
-fn at(secs: u64) -> Now {
-    Now { held: Tick(secs * 1_000_000_000), waited: Tick(0), wall: Wall(0) }
-}
-
-fn named(names: &[&str]) -> BTreeSet<String> {
-    names.iter().map(ToString::to_string).collect()
-}
-
-/// The worker 0, of an interval of 16 s, with others.
-fn worker(others: usize) -> Worker {
-    let identity = Identity {
-        holder: holder(0),
-        session: Key::new("unset").unwrap(),
-        ttl: ttl(),
-        about: Metadata::new(),
-        instance: 1,
-    };
-    let drain = Duration::from_secs(5);
-    let options = Options { fleet: fleet(), about: About::default(), drain, push: false, page: 10 };
-    let mut worker = Worker::new(identity, Rules::default(), options).unwrap();
-    for n in 1..=others {
-        let about = About::default();
-        let peer = Peer { holder: holder(n), fence: Fence(7), ttl: ttl(), about, attested: true, planned: 0 };
-        worker.peers.insert(session(n), peer);
-    }
-    worker
-}
-
-/// Has a unit, which is planned for the worker with this number.
-fn has(worker: &mut Worker, n: usize, stage: Stage, heir: Option<usize>) -> LeaseId {
-    let lease = worker.new_lease();
-    let own = Own {
-        lease,
-        stage,
-        fence: Fence(3),
-        spec: UnitSpec::default(),
-        asked: Asked::default(),
-        heir: heir.map(session),
-        chosen: false,
-        given: false,
-        goes: heir.filter(|heir| *heir != 0).map(|heir| Reason::Moved(holder(heir))),
-        told: true,
-    };
-    worker.own.insert(unit(n), own);
-    worker.units.insert(lease, unit(n));
-    lease
-}
-
-fn told(worker: &mut Worker) -> Vec<FleetNotice> {
-    worker.step(at(0), Event::Wake).notices
-}
-
-/// A unit's record that rides on a session.
-fn record(ride: Option<Option<Ride>>, spec: &UnitSpec) -> Stored {
-    let tenure = ride.map(|ride| Tenure {
-        id: Nonce(1),
-        beat: Nonce(1),
-        holder: holder(1),
-        ttl: ttl(),
-        since: Wall(0),
-        ride,
-        mail: vec![],
-    });
-    let metadata = spec.compose(Metadata::new()).unwrap();
-    let record = Record { fence: Fence(3), nonce: Nonce(2), stamp: Wall(0), tenure, metadata };
-    Stored { version: Version(1), age: None, record }
-}
-
-fn vacant() -> Box<Stored> {
-    Box::new(record(None, &UnitSpec::default()))
-}
 
 /// Follows a plan of units, with their owners and the workers that they are planned for.
 fn follow(
@@ -233,8 +135,7 @@ fn a_drain_waits_for_the_newest_plan_or_for_one_that_was_made_since() {
         let mut worker = worker(1);
         has(&mut worker, 0, Stage::Held, Some(1));
         has(&mut worker, 1, Stage::Held, Some(0));
-        let board = Record { fence: Fence(7), ..vacant().record };
-        worker.board = Some(Stored { record: board, ..*vacant() });
+        worker.board = Some(board(7, 1));
         (worker.listed, worker.planned_from) = (Some(Fence(listed)), at(planned).held);
         (worker.look.seen_from, worker.look.next) = (at(seen).held, at(900).held);
         worker.drain_at = Some(at(100).held);

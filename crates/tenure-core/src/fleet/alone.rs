@@ -1,0 +1,149 @@
+//! A worker by itself, and what its unit tests make of its surroundings.
+
+use super::about::About;
+use super::asked::Asked;
+use super::listing::Peer;
+use super::names::FleetName;
+use super::talk::{FleetCommand, FleetNotice, Options, Reason};
+use super::unit::UnitSpec;
+use super::worker::{Own, Stage, Worker};
+use crate::command::LeaseId;
+use crate::fence::{Fence, Nonce, Version};
+use crate::holder::Identity;
+use crate::key::{HolderId, Key};
+use crate::metadata::Metadata;
+use crate::op::{Answer, Event, Machine, Op, Outcome, Request};
+use crate::record::{Record, Ride, Stored, Tenure};
+use crate::time::{Now, Tick, Ttl, Wall};
+use crate::vigil::Rules;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+pub(super) fn ttl() -> Ttl {
+    Ttl::new(Duration::from_secs(48)).unwrap()
+}
+
+pub(super) fn fleet() -> FleetName {
+    FleetName::new("f").unwrap()
+}
+
+pub(super) fn holder(n: usize) -> HolderId {
+    HolderId::new(format!("w{n}")).unwrap()
+}
+
+pub(super) fn session(n: usize) -> Key {
+    fleet().worker(&holder(n)).unwrap()
+}
+
+pub(super) fn unit(n: usize) -> Key {
+    fleet().unit(&format!("u{n}")).unwrap()
+}
+
+pub(super) fn at(secs: u64) -> Now {
+    Now { held: Tick(secs * 1_000_000_000), waited: Tick(secs * 1_000_000_000), wall: Wall(secs * 1000) }
+}
+
+pub(super) fn named(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+/// The worker 0, of an interval of 16 s, with others.
+pub(super) fn worker(others: usize) -> Worker {
+    let identity = Identity {
+        holder: holder(0),
+        session: Key::new("unset").unwrap(),
+        ttl: ttl(),
+        about: Metadata::new(),
+        instance: 1,
+    };
+    let drain = Duration::from_secs(5);
+    let options = Options { fleet: fleet(), about: About::default(), drain, push: false, page: 10 };
+    let mut worker = Worker::new(identity, Rules::default(), options).unwrap();
+    for n in 1..=others {
+        let about = About::default();
+        let peer = Peer { holder: holder(n), fence: Fence(7), ttl: ttl(), about, attested: true, planned: 0 };
+        worker.peers.insert(session(n), peer);
+    }
+    worker
+}
+
+/// Has a unit, which is planned for the worker with this number.
+pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, heir: Option<usize>) -> LeaseId {
+    let lease = worker.new_lease();
+    let own = Own {
+        lease,
+        stage,
+        fence: Fence(3),
+        spec: UnitSpec::default(),
+        asked: Asked::default(),
+        heir: heir.map(session),
+        chosen: false,
+        given: false,
+        goes: heir.filter(|heir| *heir != 0).map(|heir| Reason::Moved(holder(heir))),
+        told: true,
+    };
+    worker.own.insert(unit(n), own);
+    worker.units.insert(lease, unit(n));
+    lease
+}
+
+pub(super) fn told(worker: &mut Worker) -> Vec<FleetNotice> {
+    worker.step(at(0), Event::Wake).notices
+}
+
+/// A unit's record that rides on a session.
+pub(super) fn record(ride: Option<Option<Ride>>, spec: &UnitSpec) -> Stored {
+    let tenure = ride.map(|ride| Tenure {
+        id: Nonce(1),
+        beat: Nonce(1),
+        holder: holder(1),
+        ttl: ttl(),
+        since: Wall(0),
+        ride,
+        mail: vec![],
+    });
+    let metadata = spec.compose(Metadata::new()).unwrap();
+    let record = Record { fence: Fence(3), nonce: Nonce(2), stamp: Wall(0), tenure, metadata };
+    Stored { version: Version(1), age: None, record }
+}
+
+pub(super) fn vacant() -> Box<Stored> {
+    Box::new(record(None, &UnitSpec::default()))
+}
+
+/// What it has asked of the store since the last time.
+pub(super) fn asked(worker: &mut Worker) -> Vec<Request> {
+    worker.step(at(0), Event::Wake).requests
+}
+
+/// A worker's session, as it is after a renewal with this nonce.
+pub(super) fn session_record(n: usize, fence: u64, beat: u128) -> Stored {
+    let mut stored = record(Some(None), &UnitSpec::default());
+    stored.record.fence = Fence(fence);
+    stored.record.metadata = About::default().compose(Metadata::new());
+    let tenure = stored.record.tenure.as_mut().unwrap();
+    (tenure.holder, tenure.beat) = (holder(n), Nonce(beat));
+    Stored { version: Version(beat), ..stored }
+}
+
+/// A board of this generation.
+pub(super) fn board(generation: u64, version: u128) -> Stored {
+    let record = Record { fence: Fence(generation), ..vacant().record };
+    Stored { version: Version(version), age: None, record }
+}
+
+/// The worker 0, alone and with a session of the fence 5.
+pub(super) fn up() -> Worker {
+    let mut worker = worker(0);
+    let step = worker.step(at(1), Event::Command(FleetCommand::Join));
+    let claims = |request: &&Request| matches!(&request.op, Op::Write(write) if write.key == session(0));
+    let claim = step.requests.iter().find(claims).unwrap();
+    let Op::Write(write) = &claim.op else { panic!("{claim:?}") };
+    let record = Record { fence: Fence(5), ..write.record.clone() };
+    let won = Answer::Write(Outcome::Won { version: record.version(), fence: Fence(5) });
+    worker.step(at(1), Event::Answer(claim.id, Ok(won)));
+    assert_eq!(worker.session_fence(), Some(Fence(5)));
+    // From here on each test says what happens when.
+    worker.joined = false;
+    worker
+}
