@@ -6,7 +6,7 @@ mod yard;
 
 use std::time::Duration;
 use tenure_core::HolderId;
-use tenure_core::fleet::{About, Balance, FleetCommand, RequestId, Status, Uncovered, UnitSpec};
+use tenure_core::fleet::{About, Balance, FleetCommand, RequestId, Status, Uncovered, UnitSpec, Worker};
 use yard::{Store, TTL, Yard};
 
 const INTERVAL: Duration = TTL.checked_div(3).unwrap();
@@ -33,10 +33,24 @@ const STORES: [Store; 4] = [
 #[test]
 fn every_unit_is_held_and_counts_are_within_one() {
     for store in STORES {
-        let yard = fleet(store, 3, 100);
+        let mut yard = fleet(store, 3, 100);
         assert_eq!(yard.counts(), [33, 33, 34], "{store:?}");
         let plan = &yard.last_plan;
         assert_eq!((plan.generation, plan.workers, plan.units), (yard.generation(), 3, 100), "{store:?}");
+        let mut held: Vec<usize> = yard.take_machines().iter().map(Worker::held).collect();
+        held.sort_unstable();
+        assert_eq!(held, [33, 33, 34], "{store:?}");
+    }
+}
+
+#[test]
+fn who_has_nothing_leaves_as_soon_as_the_others_can_have_heard() {
+    for store in STORES {
+        let mut yard = fleet(store, 3, 0);
+        yard.order(1, FleetCommand::Leave);
+        let took = yard.run_until(TTL, |yard| !yard.is_up(1)).unwrap_or_else(|| panic!("{store:?}"));
+        let heard = TTL / 16 + if store.push { Duration::ZERO } else { INTERVAL };
+        assert!((heard..heard + Duration::from_millis(20)).contains(&took), "{store:?}: {took:?}");
     }
 }
 

@@ -77,3 +77,58 @@ impl Worker {
         self.doubts.list_at = Some(self.doubts.list_at.map_or(at, |planned| planned.min(at)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: each tenure of a missing session is asked after once, if something that is open rides on it; what rides on it can be
+    //! had after a ttl, unless the session is there again; and all is listed again when that is known.
+    use super::*;
+    use crate::fence::Fence;
+    use crate::fleet::UnitSpec;
+    use crate::fleet::alone::*;
+
+    fn ride(n: usize) -> Ride {
+        Ride { session: session(n), fence: Fence(7) }
+    }
+
+    /// Two that are open behind one missing session, and one that is done behind another.
+    fn units() -> BTreeMap<Key, Unit> {
+        let behind = |n: usize, status| {
+            let spec = UnitSpec { status, ..UnitSpec::default() };
+            let stored = record(Some(Some(ride(n))), &spec);
+            Unit { spec, owner: Owner::Missing(Box::new(stored)) }
+        };
+        let units = [behind(1, Status::Open), behind(1, Status::Open), behind(2, Status::Done)];
+        (0..).map(unit).zip(units).collect()
+    }
+
+    /// How many sessions are asked after then, and how many units can be had.
+    fn settles(worker: &mut Worker, secs: u64) -> (usize, usize) {
+        let mut units = units();
+        worker.settle_missing(at(secs), &mut units);
+        let free = units.values().filter(|unit| matches!(unit.owner, Owner::LongMissing(_))).count();
+        (asked(worker).len(), free)
+    }
+
+    #[test]
+    fn what_rides_on_a_missing_session_can_be_had_after_a_ttl() {
+        let mut worker = worker(0);
+        assert_eq!(settles(&mut worker, 100), (1, 0));
+        assert_eq!(settles(&mut worker, 101), (0, 0), "it was asked after already");
+        worker.errands.clear();
+        worker.asked_after(at(102), &ride(1), ttl(), Ok(Answer::Read(None)));
+        assert_eq!(worker.doubts.list_at.take(), Some(at(150).held));
+        assert_eq!(settles(&mut worker, 149), (0, 0));
+        assert_eq!(worker.doubts.list_at.take(), Some(at(150).held));
+        assert_eq!(settles(&mut worker, 150), (0, 2));
+        worker.asked_after(at(151), &ride(1), ttl(), Ok(Answer::Read(None)));
+        assert_eq!(worker.doubts.list_at.take(), Some(at(151).held));
+        worker.asked_after(at(152), &ride(1), ttl(), Ok(Answer::Read(Some(session_record(1, 7, 1)))));
+        assert_eq!(worker.doubts.list_at.take(), Some(at(168).held));
+        assert_eq!(settles(&mut worker, 160), (1, 0), "its time begins anew");
+        worker.asked_after(at(170), &ride(1), ttl(), Err(StoreError::unavailable("away")));
+        worker.list_again(at(999).held);
+        assert_eq!(worker.doubts.list_at, Some(at(173).held));
+        assert_eq!(told(&mut worker), [FleetNotice::Trouble(StoreError::unavailable("away"))]);
+    }
+}
