@@ -133,44 +133,11 @@ mod tests {
     //! got or is planned for others; so many units are declined, and each for its time; of those who died, this worker ends
     //! the sessions of whom it stands before and of whom it inherits from at once, of others later, and each once.
     use super::*;
-    use crate::fence::{Fence, Nonce, Version};
+    use crate::fleet::alone::*;
     use crate::fleet::look::Bump;
     use crate::fleet::ring::in_ring;
-    use crate::fleet::{About, FleetCommand, FleetName, Options};
-    use crate::holder::Identity;
-    use crate::key::HolderId;
+    use crate::fleet::{About, FleetCommand};
     use crate::op::{Event, Machine};
-    use crate::record::Record;
-    use crate::time::{Ttl, Wall};
-    use crate::vigil::Rules;
-    use std::time::Duration;
-
-    fn key(n: usize) -> Key {
-        FleetName::new("f").unwrap().worker(&HolderId::new(format!("w{n}")).unwrap()).unwrap()
-    }
-
-    fn unit(n: usize) -> Key {
-        FleetName::new("f").unwrap().unit(&format!("u{n:02}")).unwrap()
-    }
-
-    /// Of an interval of 16 s.
-    fn worker(me: usize) -> Worker {
-        let identity = Identity {
-            holder: HolderId::new(format!("w{me}")).unwrap(),
-            session: Key::new("unset").unwrap(),
-            ttl: Ttl::new(Duration::from_secs(48)).unwrap(),
-            about: BTreeMap::new(),
-            instance: 1,
-        };
-        let fleet = FleetName::new("f").unwrap();
-        let options =
-            Options { fleet, about: About::default(), drain: Duration::ZERO, push: false, page: 10 };
-        Worker::new(identity, Rules::default(), options).unwrap()
-    }
-
-    fn at(secs: u64) -> Now {
-        Now { held: Tick(secs * 1_000_000_000), waited: Tick(0), wall: Wall(0) }
-    }
 
     /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
     fn misses(worker: &mut Worker, secs: u64) -> (bool, Option<u64>, Option<u64>) {
@@ -227,23 +194,16 @@ mod tests {
 
     #[test]
     fn the_dead_are_ended_at_once_by_those_whose_turn_it_is_and_later_by_all() {
-        let keys: Vec<Key> = (0..12).map(key).collect();
-        let ring: Vec<Key> = in_ring(&keys).into_iter().cloned().collect();
-        let me = keys.iter().position(|key| *key == ring[0]).unwrap();
-        let mut worker = worker(me);
+        let keys: Vec<Key> = (0..12).map(session).collect();
+        let mut ring: Vec<Key> = in_ring(&keys).into_iter().cloned().collect();
+        let me = ring.iter().position(|key| *key == session(0)).unwrap();
+        ring.rotate_left(me);
+        let mut worker = worker(0);
         // The next one is this worker's to end; the two before it are others'.
         let [mine, others, inherited] = [ring[1].clone(), ring[10].clone(), ring[11].clone()];
         let dead = [&mine, &others, &inherited];
         let live: BTreeSet<Key> = keys.iter().filter(|key| !dead.contains(key)).cloned().collect();
-        let record = Record {
-            fence: Fence(1),
-            nonce: Nonce(1),
-            stamp: Wall(0),
-            tenure: None,
-            metadata: BTreeMap::new(),
-        };
-        let stored = Stored { version: Version(1), age: None, record };
-        let listed = || dead.map(|key| (key.clone(), stored.clone())).to_vec();
+        let listed = || dead.map(|key| (key.clone(), *vacant())).to_vec();
         let ends = |worker: &Worker| dead.map(|key| worker.is_fencing(key));
         assert_eq!(worker.doubts.wake_at(), None);
         for _ in 0..2 {

@@ -38,53 +38,48 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: nothing is done before a worker is told to join; who leaves without a session is gone at once, whatever it was
-    //! about to claim; who leaves says so whatever else it offers; who stops claims nothing more.
-    use super::*;
-    use crate::fleet::{About, FleetCommand, FleetName, FleetNotice, Options};
-    use crate::holder::Identity;
-    use crate::key::{HolderId, Key};
-    use crate::op::{Event, Machine};
-    use crate::time::{Ttl, Wall};
-    use crate::vigil::Rules;
-    use std::collections::BTreeMap;
+    //! Plan: nothing is done before a worker is told to join, and a session that can't be had is tried now and then; who leaves
+    //! without a session is gone at once, whatever it was about to claim; who leaves says so whatever else it offers; who stops claims nothing more.
+    use crate::error::StoreError;
+    use crate::fleet::alone::*;
+    use crate::fleet::{About, FleetCommand, FleetNotice};
+    use crate::op::{Event, Machine, Op, Request, Step};
     use std::time::Duration;
-
-    const NOW: Now = Now { held: Tick(1), waited: Tick(1), wall: Wall(1) };
-
-    fn worker() -> Worker {
-        let identity = Identity {
-            holder: HolderId::new("w").unwrap(),
-            session: Key::new("unset").unwrap(),
-            ttl: Ttl::new(Duration::from_secs(10)).unwrap(),
-            about: BTreeMap::new(),
-            instance: 1,
-        };
-        let fleet = FleetName::new("f").unwrap();
-        let options =
-            Options { fleet, about: About::default(), drain: Duration::ZERO, push: false, page: 10 };
-        Worker::new(identity, Rules::default(), options).unwrap()
-    }
-
-    fn unit() -> Key {
-        FleetName::new("f").unwrap().unit("u").unwrap()
-    }
 
     #[test]
     fn nothing_is_done_before_it_is_told_to_join() {
-        let mut worker = worker();
-        let step = worker.step(NOW, Event::Wake);
+        let mut worker = worker(0);
+        let step = worker.step(at(1), Event::Wake);
         assert_eq!((step.requests.len(), step.wake_at), (0, None));
-        assert!(!worker.step(NOW, Event::Command(FleetCommand::Join)).requests.is_empty());
+        assert!(!worker.step(at(1), Event::Command(FleetCommand::Join)).requests.is_empty());
+    }
+
+    #[test]
+    fn a_session_that_cant_be_had_is_tried_again_after_an_eighth_of_a_ttl() {
+        let (mut worker, mut now) = (worker(0), at(1));
+        let key = worker.me.clone();
+        let claim = |step: Step<FleetNotice>| {
+            let claim = |request: &Request| matches!(&request.op, Op::Write(write) if write.key == key);
+            step.requests.into_iter().find(claim).map(|request| request.id)
+        };
+        let mut asked = claim(worker.step(now, Event::Command(FleetCommand::Join)));
+        for _ in 0..3 {
+            let failed = Err(StoreError::foreign("damaged"));
+            assert_eq!(claim(worker.step(now, Event::Answer(asked.unwrap(), failed))), None);
+            now.held = now.held.after(Duration::from_millis(5999));
+            assert_eq!(claim(worker.step(now, Event::Wake)), None);
+            now.held = now.held.after(Duration::from_millis(1));
+            asked = claim(worker.step(now, Event::Wake));
+        }
     }
 
     #[test]
     fn who_leaves_without_a_session_is_gone_at_once_whatever_it_was_about_to_claim() {
-        let mut worker = worker();
-        worker.step(NOW, Event::Command(FleetCommand::Join));
-        worker.try_unit(NOW, unit(), None);
+        let mut worker = worker(0);
+        worker.step(at(1), Event::Command(FleetCommand::Join));
+        worker.try_unit(at(1), unit(0), None);
         assert!(!worker.own.is_empty());
-        let told = worker.step(NOW, Event::Command(FleetCommand::Leave)).notices;
+        let told = worker.step(at(1), Event::Command(FleetCommand::Leave)).notices;
         assert!(worker.own.is_empty(), "{:?}", worker.own);
         assert!(worker.is_stopping());
         assert_eq!(told.last(), Some(&FleetNotice::Stopped));
@@ -92,18 +87,18 @@ mod tests {
 
     #[test]
     fn who_leaves_says_so_whatever_else_it_offers() {
-        let mut worker = worker();
-        worker.step(NOW, Event::Command(FleetCommand::Leave));
+        let mut worker = worker(0);
+        worker.step(at(1), Event::Command(FleetCommand::Leave));
         let offer = FleetCommand::Offer(About { units: 3, ..About::default() });
-        worker.step(NOW, Event::Command(offer));
+        worker.step(at(1), Event::Command(offer));
         assert_eq!(worker.options.about, About { units: 3, leaving: true, ..About::default() });
     }
 
     #[test]
     fn who_stops_claims_nothing_more() {
-        let mut worker = worker();
-        worker.step(NOW, Event::Command(FleetCommand::Stop));
-        worker.try_unit(NOW, unit(), None);
+        let mut worker = worker(0);
+        worker.step(at(1), Event::Command(FleetCommand::Stop));
+        worker.try_unit(at(1), unit(0), None);
         assert!(worker.own.is_empty());
     }
 }

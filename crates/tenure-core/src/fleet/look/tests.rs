@@ -80,7 +80,24 @@ fn a_look_is_at_those_whom_the_ring_gives_and_at_those_who_are_kept_in_sight() {
     assert_eq!(worker.look.wake_at(), None, "one at a time");
     worker.looked(at(101), Err(StoreError::unavailable("away")));
     assert_eq!(worker.look.wake_at(), Some(at(104).held));
-    assert_eq!(looks_at(&mut worker).1, Freshness::Latest, "as the one that failed");
+}
+
+#[test]
+fn a_look_that_failed_is_repeated_as_close_as_it_was() {
+    for (closely, freshness) in [(true, Freshness::Latest), (false, Freshness::Recent)] {
+        let mut worker = rested(1);
+        worker.look.closely = closely;
+        for _ in 0..3 {
+            assert_eq!(looks_at(&mut worker).1, freshness);
+            worker.looked(at(101), Err(StoreError::unavailable("away")));
+        }
+        looks_at(&mut worker);
+        worker.looked(
+            at(101),
+            listed(vec![(worker.board_key.clone(), board(7, 1)), (session(1), session_record(1, 7, 1))]),
+        );
+        assert_eq!(looks_at(&mut worker).1, Freshness::Recent);
+    }
 }
 
 #[test]
