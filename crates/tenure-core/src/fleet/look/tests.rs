@@ -1,17 +1,18 @@
 //! Plan: whom a look is at, and whether at the latest state; when the next one is; what is made of a board, of neighbours that
 //! renew, fall silent or go, and of units that are awaited; who raises the alarm, who ends a session, and how a board is raised.
 use super::*;
-use crate::fleet::About;
+use crate::fence::{Nonce, Version};
+use crate::fleet::UnitSpec;
 use crate::fleet::alone::*;
 use crate::fleet::ring::in_ring;
 use crate::op::Request;
 use crate::record::Ride;
 use std::collections::BTreeSet;
 
-/// The alarm, or the mark of a worker, on a board.
+/// This board with the alarm set.
 fn alarm(seen: &Stored, version: u128) -> Stored {
-    let write = board::alarm(session(0), seen, crate::fence::Nonce(1), at(0).wall);
-    Stored { version: crate::fence::Version(version), age: None, record: write.record }
+    let write = board::alarm(worker(0).board_key, seen, Nonce(1), at(0).wall);
+    Stored { version: Version(version), age: None, record: write.record }
 }
 
 /// At rest: it has listed what the board shows.
@@ -180,7 +181,7 @@ fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
 
 #[test]
 fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
-    let ride_on = |stored: Stored| Stored { record: Record { tenure: None, ..stored.record }, ..stored };
+    let vacated = |stored: Stored| Stored { record: Record { tenure: None, ..stored.record }, ..stored };
     let board_at = |version| (worker(0).board_key, board(7, version));
     let neighbour = |fence, beat| (session(1), session_record(1, fence, beat));
     for (found, is_news) in [
@@ -190,8 +191,8 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
         (vec![neighbour(7, 2)], true),
         (vec![board_at(1), neighbour(8, 2)], true),
         (vec![board_at(1)], true),
-        (vec![board_at(1), (session(1), ride_on(session_record(1, 7, 2)))], true),
-        (vec![board_at(1), (session(1), ride_on(session_record(1, 8, 2)))], true),
+        (vec![board_at(1), (session(1), vacated(session_record(1, 7, 2)))], true),
+        (vec![board_at(1), (session(1), vacated(session_record(1, 8, 2)))], true),
     ] {
         let mut worker = rested(1);
         assert_eq!(looks_at(&mut worker).1, Freshness::Recent);
@@ -384,11 +385,11 @@ fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
     worker.awaited = [unit(0), unit(1)].into();
     looks_at(&mut worker);
     let ride = |fence| Some(Some(Ride { session: session(1), fence: Fence(fence) }));
-    let spec = crate::fleet::UnitSpec::default();
+    let spec = UnitSpec::default();
     let board = (worker.board_key.clone(), board(7, 1));
     let neighbour = (session(1), session_record(1, 7, 1));
     let units = [(unit(0), record(ride(7), &spec)), (unit(1), record(ride(6), &spec))];
     worker.looked(at(101), listed([board, neighbour].into_iter().chain(units).collect()));
     assert_eq!(worker.awaited, [unit(0)].into());
-    assert!(worker.own.contains_key(&unit(1)) && About::parse(&worker.fields).is_none());
+    assert!(worker.own.contains_key(&unit(1)));
 }
