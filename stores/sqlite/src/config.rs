@@ -50,7 +50,7 @@ impl SqliteConfig {
     }
 
     /// How long a call waits for other processes' transactions before it is answered with `Unavailable`: 1 ms to 60 s,
-    /// 2 s unless said otherwise.
+    /// 2 s unless said otherwise. Opening waits for 10 s at least, for another process may be making the file just then.
     #[must_use]
     pub fn busy_timeout(self, busy_timeout: Duration) -> Self {
         SqliteConfig { busy_timeout, ..self }

@@ -6,6 +6,7 @@ use crate::place::{Place, io_error};
 use crate::turnstile::Turnstile;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use std::fs::File;
+use std::time::Duration;
 use tenure_core::StoreError;
 
 /// The version of the tables that this program makes and knows.
@@ -30,6 +31,9 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
     INSERT INTO tenure_meta VALUES ('schema', 1), ('id', lower(hex(randomblob(16))));
 ";
+
+/// To make a new file takes ten syncs of the disk, each of which may take long; whoever opens it meanwhile waits for that.
+const MAKING: Duration = Duration::from_secs(10);
 
 /// A file that is ours, opened.
 #[derive(Debug)]
@@ -61,10 +65,13 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
         )));
     }
     let side = open_side(place)?;
-    let mut turnstile =
-        Turnstile::new(side.try_clone().map_err(|error| io_error(&place.side, &error))?, patience(config));
+    let turnstile = |patience| {
+        let side = side.try_clone().map_err(|error| io_error(&place.side, &error))?;
+        Ok::<Turnstile, StoreError>(Turnstile::new(side, patience))
+    };
     if !matches!(owner, Owner::Tenure { .. }) {
         // Two processes that switch a new file to WAL at once would fail without waiting; one after the other, all is well.
+        let mut turnstile = turnstile(making(config))?;
         let turn = turnstile.enter();
         use_wal(place, &writer)?;
         create(place, &writer).map_err(failed)?;
@@ -81,12 +88,21 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
     use_wal(place, &writer)?;
     let reader = connect(place, config)?;
     reader.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
+    for connection in [&writer, &reader] {
+        connection.busy_timeout(config.busy_timeout - patience(config)).map_err(failed)?;
+    }
+    let turnstile = turnstile(patience(config))?;
     Ok(Opened { writer, reader, turnstile, side, id: format!("sqlite:{id}") })
 }
 
 /// How long to wait at the turnstile; the other half is for SQLite's own lock.
-fn patience(config: &SqliteConfig) -> std::time::Duration {
+fn patience(config: &SqliteConfig) -> Duration {
     config.busy_timeout / 2
+}
+
+/// How long to wait for others while a file is opened.
+fn making(config: &SqliteConfig) -> Duration {
+    config.busy_timeout.max(MAKING)
 }
 
 fn connect(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreError> {
@@ -94,7 +110,7 @@ fn connect(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreErro
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, config.create);
     let connection = Connection::open_with_flags(&place.path, flags).map_err(failed)?;
-    connection.busy_timeout(config.busy_timeout - patience(config)).map_err(failed)?;
+    connection.busy_timeout(making(config)).map_err(failed)?;
     if connection.is_readonly(MAIN_DB).map_err(failed)? {
         return Err(StoreError::invalid(format!(
             "{}: the file is read-only for this process",

@@ -1,7 +1,7 @@
 //! Opening files that can't be used: each has its own error, of the right kind, that names the path and a remedy, and
 //! leaves what it found as it was. And opening files that can.
 //!
-//! Plan: what is no file; what is read-only; what belongs to others; what several make at once; links.
+//! Plan: what is no file; what is read-only; what belongs to others; what several make at once, or another makes slowly; links.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +12,7 @@
 mod support;
 
 use std::path::Path;
+use std::time::Duration;
 use support::{Immutable, SmallDisk, key, open, wins};
 use tenure_core::{ErrorKind, StoreError};
 use tenure_sqlite::{SqliteConfig, SqliteStore};
@@ -54,6 +55,24 @@ fn what_is_no_file_is_refused_by_path() {
     let error = refusal(missing).to_string();
     assert!(error.contains("missing.db does not exist"), "{error}");
     assert_eq!(names_in(directory.path()), ["dangling", "plain"], "something was left behind");
+}
+
+#[test]
+fn who_opens_a_file_that_is_being_made_waits_for_that_on_a_slow_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    // As far as another process may have come with it: no tables yet, and nobody else may look.
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let side = std::fs::File::create(directory.path().join("leases.db-lock")).unwrap();
+    side.lock().unwrap();
+    let config = SqliteConfig::new(&path).busy_timeout(Duration::from_millis(40));
+    let opening = std::thread::spawn(|| SqliteStore::open(config).map(drop));
+    std::thread::sleep(Duration::from_millis(300));
+    other.execute_batch("COMMIT").unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(side);
+    assert_eq!(opening.join().unwrap(), Ok(()));
 }
 
 #[test]
