@@ -281,7 +281,7 @@ fn workers_take_what_they_have_room_and_labels_for() {
 #[test]
 fn a_command_that_cannot_be_started() {
     let bench = Bench::new();
-    let base = ["work", "--forever", "--name", "f", "u", "--ttl", "2s", "--"];
+    let base = ["work", "--forever", "--name", "f", "u", "--ttl", "6s", "--"];
     let ran = bench.run(&[&base[..], &["no-such-command"]].concat());
     assert_eq!((ran.code, ran.err.contains("command not found")), (127, true), "{ran:?}");
     assert!(!bench.store().exists(), "nothing was touched");

@@ -32,8 +32,9 @@ fn fleet(name: &str, peers: &str) -> Fleet {
     let rest = format!("//{name}?region=eu-west-1&endpoint={endpoint}&dialect=kcl&peers={peers}&steal=2");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let table = runtime.block_on(async {
+        let patient = Place::from_url(&format!("{rest}&timeout_ms=60000")).unwrap();
+        Table::create_at(&patient, tenure::clock::system()).await.unwrap();
         let place = Place::from_url(&rest).unwrap();
-        Table::create_at(&place, tenure::clock::system()).await.unwrap();
         Table::at(place, tenure::clock::system()).await.unwrap()
     });
     Fleet { bench: Bench::new(), url: format!("dynamodb:{rest}"), table, runtime }

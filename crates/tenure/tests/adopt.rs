@@ -25,8 +25,10 @@ async fn lease_table(name: &str) -> Table {
     );
     let name = format!("adopt-{name}-{}", std::process::id());
     let url = format!("//{name}?region=eu-west-1&endpoint={endpoint}&dialect=kcl");
+    // DynamoDB Local has only just been started, perhaps on a busy machine.
+    let patient = Place::from_url(&format!("{url}&timeout_ms=60000")).unwrap();
+    Table::create_at(&patient, tenure::clock::system()).await.unwrap();
     let place = Place::from_url(&url).unwrap();
-    Table::create_at(&place, tenure::clock::system()).await.unwrap();
     Table::at(place, tenure::clock::system()).await.unwrap()
 }
 

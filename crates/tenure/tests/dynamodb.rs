@@ -29,12 +29,18 @@ async fn open(table: &str, options: &str) -> AnyStore {
     Registry::standard().open(&url(table, options), opening).await.unwrap()
 }
 
+/// Makes the table. DynamoDB Local has only just been started, perhaps on a busy machine.
+async fn make(table: &str) {
+    open(table, "&timeout_ms=60000").await;
+}
+
 async fn leases(table: &str, options: &str, ttl: Duration) -> Leases {
     Leases::builder(open(table, options).await).session_ttl(ttl).start().unwrap()
 }
 
 #[tokio::test]
 async fn a_lease_is_kept_and_its_fence_outlives_its_record() {
+    make("kept").await;
     let leases = leases("kept", "", KEPT).await;
     let guard = leases.acquire("a").await.unwrap();
     let first = guard.fence();
@@ -65,6 +71,8 @@ fn die_with(table: &'static str) {
 
 #[tokio::test]
 async fn a_dead_holders_key_is_taken_at_first_sight_by_the_service_s_dates() {
+    make("dead").await;
+    make("dead-ageless").await;
     let start = Instant::now();
     std::thread::spawn(|| die_with("dead")).join().unwrap();
     loop {
