@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Bench, wait_until};
+use common::{Bench, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::process::Stdio;
 
@@ -177,16 +177,21 @@ fn fences_grow_past_a_removal() {
 fn doctor_finds_a_healthy_store_healthy_and_leaves_nothing() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
-    let ran = bench.run(&["doctor", "--json"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    let report = ran.json();
-    let grade = |check: &str| {
+    let grade_in = |report: &serde_json::Value, check: &str| {
         let checks = report["checks"].as_array().unwrap();
         checks
             .iter()
             .find(|found| found["check"] == check)
             .map(|found| found["grade"].as_str().unwrap().to_owned())
     };
+    // A disk that is slow just then is told as that.
+    let ran = wait_for("a moment in which the disk is quick", || {
+        let ran = bench.run(&["doctor", "--json"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        Some(ran).filter(|ran| grade_in(&ran.json(), "write").as_deref() != Some("warn"))
+    });
+    let report = ran.json();
+    let grade = |check: &str| grade_in(&report, check);
     for check in ["file", "clock", "write", "records", "journal"] {
         assert_eq!(grade(check).as_deref(), Some("ok"), "{check}: {ran:?}");
     }
