@@ -54,7 +54,9 @@ where
     type Store = S;
 
     async fn store(&self) -> S {
-        let config = (self.configure)(DynamoConfig::new(TABLE).namespace(&self.name));
+        // Many requests side by side may take a busy service long.
+        let config = DynamoConfig::new(TABLE).namespace(&self.name).timeout(DynamoConfig::MAX_TIMEOUT);
+        let config = (self.configure)(config);
         let client = Client::from_conf((self.client)(client(&endpoint())).build());
         let clock: Arc<dyn Clock> = self.clock.clone();
         (self.wrap)(DynamoStore::with_client(&client, config, clock).await.unwrap())
