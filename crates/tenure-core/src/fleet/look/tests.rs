@@ -102,6 +102,21 @@ fn a_look_that_failed_is_repeated_as_close_as_it_was() {
 }
 
 #[test]
+fn a_look_comes_at_its_time_and_not_while_another_is_under_way() {
+    let mut worker = rested(1);
+    worker.look.next = at(100).held;
+    let looks = |worker: &mut Worker, secs| {
+        worker.wake_look(at(secs));
+        asked(worker).len()
+    };
+    assert_eq!(looks(&mut worker, 99), 0);
+    assert_eq!((looks(&mut worker, 100), worker.look.next), (1, at(116).held));
+    assert_eq!(looks(&mut worker, 200), 0);
+    worker.look.under_way = false;
+    assert_eq!((looks(&mut worker, 115), looks(&mut worker, 116)), (0, 1));
+}
+
+#[test]
 fn so_many_are_kept_in_sight_and_no_more() {
     let mut worker = rested(0);
     for n in 0..40 {
