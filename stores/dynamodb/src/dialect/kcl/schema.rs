@@ -10,7 +10,7 @@ pub(crate) fn layout() -> Layout {
         hash: LEASE_KEY.to_owned(),
         range: None,
         actions: "the actions GetItem, PutItem, UpdateItem, DeleteItem, Scan and DescribeTable",
-        creation: "let your other programs create it, or `tenure doctor --create-table`",
+        creation: "create one with `tenure doctor --create-table`, or as your other programs do",
         removal: "old rows",
     }
 }

@@ -173,7 +173,7 @@ impl Options {
             hash: self.names.partition_key.clone(),
             range: Some(self.names.sort_key.clone()),
             actions: "the actions GetItem, PutItem, UpdateItem, DeleteItem and DescribeTable",
-            creation: "let your other programs create it, or `tenure doctor --create-table`",
+            creation: "create one with `tenure doctor --create-table`, or as your other programs do",
             removal: "old items",
         }
     }
