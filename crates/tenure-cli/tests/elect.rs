@@ -2,7 +2,8 @@
 //!
 //! Plan: one of several runs its command and the others stand by; a command's end, tenure's death (SIGKILL), its
 //! standstill (SIGSTOP), a withdrawal and signals each make room, and the command is dead before another leads;
-//! whoever lost its leadership, or whose command the watchdog stopped, starts its command again when it is elected again; the hook is told of each leader, and does not outlive its process;
+//! whoever lost its leadership, or whose command the watchdog stopped, starts its command again when it is elected again; the
+//! hook is told of each leader, and does not outlive its process;
 //! `leader` says who leads, once and again and again; bad input.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 

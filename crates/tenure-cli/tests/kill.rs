@@ -1,6 +1,7 @@
 //! Workers killed at random: nothing is lost, and no unit whose record is done is run again.
 //!
-//! Plan: each round starts three `work` processes on a job of its own, kills them with SIGKILL at random instants, replacing each, and
+//! Plan: each round starts three `work` processes on a job of its own, kills them with SIGKILL at random instants, replacing
+//! each, and
 //! ends when the job is finished. Commands append a line with their unit and fence as they begin, and one as they end. After each
 //! kill the store is listed and what is done is noted with its fence. At the end: every unit is done; its record carries the
 //! highest fence that ran it; and no run has a fence above the one under which its unit was first seen to be done. A unit's runs

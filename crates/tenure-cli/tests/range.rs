@@ -1,7 +1,8 @@
 //! `tenure range`, by the real binary on real files.
 //!
 //! Plan: the parts on standard input and in the environment; what others hold is left out, and status 75 when that is all; what
-//! is held is shown; the command's status; stopped before the deadline, also when it is deaf, with status 76; a command that can't be killed, and a second
+//! is held is shown; the command's status; stopped before the deadline, also when it is deaf, with status 76; a command that
+//! can't be killed, and a second
 //! signal, leave the ranges to expire; signals; tenure killed; bad input; gc keeps
 //! a section in which something is held, and what sweeps have covered.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]

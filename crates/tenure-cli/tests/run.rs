@@ -2,7 +2,8 @@
 //!
 //! Plan: the command's status, environment, arguments and standard input and output; what happens when the key is held
 //! (--try, --wait, waiting); fences grow; signals to tenure, one and two; what a command leaves behind; withdrawal and release by
-//! force while it runs; a store that goes away while it runs; what the watchdog stopped; a terminal. What happens when tenure itself is killed or stopped is in
+//! force while it runs; a store that goes away while it runs; what the watchdog stopped; a terminal. What happens when tenure
+//! itself is killed or stopped is in
 //! `watchdog.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 

@@ -3,7 +3,8 @@
 //!
 //! Plan: a command runs under a lease that peers see, without a fence; a peer's lease is waited for, or told; a peer's release is
 //! noticed; a long command keeps its lease; a lease that a peer has taken stops the command; a command is dead before its lease
-//! ends though tenure is killed, or the service falls silent; a signal while waiting leaves nothing behind; a damaged item is left alone; all other verbs
+//! ends though tenure is killed, or the service falls silent; a signal while waiting leaves nothing behind; a damaged item is
+//! left alone; all other verbs
 //! refuse, and so does what can't work.
 #![cfg(feature = "dynamodb")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]

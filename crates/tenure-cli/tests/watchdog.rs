@@ -127,7 +127,8 @@ fn watchdog_of(parent: u32) -> Option<i32> {
 #[test]
 fn a_command_that_was_being_started_when_tenure_stood_still_dies_before_the_deadline() {
     let bench = Bench::new();
-    // The watchdog alone, which is to kill two seconds before the deadline, told what tenure tells it up to the start of a command and nothing after that.
+    // The watchdog alone, which is to kill two seconds before the deadline, told what tenure tells it up to the start of a
+    // command and nothing after that.
     let mut dog = bench
         .tenure(&["__watchdog", "100", "2000", "a-mark-of-this-test"])
         .stdin(Stdio::piped())

@@ -1,6 +1,7 @@
 //! `tenure work`, by the real binary on real files.
 //!
-//! Plan: units from every source; duplicates; what is put into the command; done units are never run again; failures are retried, with
+//! Plan: units from every source; duplicates; what is put into the command; done units are never run again; failures are
+//! retried, with
 //! a pause, and then recorded; failed units tried again on demand; two processes share a job, and each waits for the other's
 //! units; a job without a name; signals, one and two; units handed back; a command that can't be run; damaged and foreign
 //! records; the summary. What happens when workers are killed is in `kill.rs` and `watchdog.rs`.

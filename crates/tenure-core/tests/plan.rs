@@ -1,5 +1,6 @@
 //! Plan: what the fleet's plan promises, for any fleet: everybody gets the same answer; what can be covered is; nothing goes
-//! where it may not; as much is covered as can be (against trying everything); counts are within one of each other, weights as even as single weights allow; no more moves than
+//! where it may not; as much is covered as can be (against trying everything); counts are within one of each other, weights
+//! as even as single weights allow; no more moves than
 //! needed; a plan that was carried out is left alone, and one that was carried out half goes on as it began.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

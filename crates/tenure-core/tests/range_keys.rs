@@ -1,4 +1,5 @@
-//! Two ranges. Plan: what overlaps and what only touches; what is in both; what is empty. How ends are asked for as texts. And a point is the same, however wide the
+//! Two ranges. Plan: what overlaps and what only touches; what is in both; what is empty. How ends are asked for as texts.
+//! And a point is the same, however wide the
 //! number is that it comes from.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 

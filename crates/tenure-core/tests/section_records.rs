@@ -1,5 +1,6 @@
 //! What records of sections and of sweeps say. Plan: each is known from the other and from anything else; what is written is
-//! read again, if it can be true; a section may be removed once all in it is over by both witnesses, to the millisecond, ages added up.
+//! read again, if it can be true; a section may be removed once all in it is over by both witnesses, to the millisecond, ages
+//! added up.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! A section on a store in trouble, and users who change their minds. Plan: answers to anything but the operation under way
-//! are ignored; trouble is retried ever less often, and many losses too; what can't pass is told to those who wait, each as they asked;
+//! are ignored; trouble is retried ever less often, and many losses too; what can't pass is told to those who wait, each as
+//! they asked;
 //! an answer that outlasts the lease is not believed; a write that lands late is found behind one that was refused; those
 //! who look are told in time; whoever stops takes nothing on; a section with nothing to do asks for nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]

@@ -1,6 +1,7 @@
 //! Bugs on purpose. Plan: each one that `tenure-core` has is switched on, and must be caught; a table tells by what, with
-//! which seed, after how much simulated time and in how much of a core's. One that survives, or takes longer than a minute, fails the test: then
-//! a fault or an invariant is missing. Those of sections are in `section_bugs.rs`. And each scenario that is named after a peer's bug shows that bug, switched on.
+//! which seed, after how much simulated time and in how much of a core's. One that survives, or takes longer than a minute,
+//! fails the test: then a fault or an invariant is missing. Those of sections are in `section_bugs.rs`. And each scenario that
+//! is named after a peer's bug shows that bug, switched on.
 //!
 //! The table: `cargo test --release -p tenure-sim --features bugs --test bugs -- --nocapture --test-threads 1`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]

@@ -2,7 +2,8 @@
 //!
 //! Plan: each refusal of the service has an error of its own, with the table, the remedy and no secret, after one request and
 //! no retry; a lost answer, a lost request and a silent service leave a write unknown and a read unavailable, and what was
-//! written all the same is found by its nonce; a request that the network repeats has no effect; where nothing was sent, nothing is unknown; what a batch leaves unprocessed
+//! written all the same is found by its nonce; a request that the network repeats has no effect; where nothing was sent,
+//! nothing is unknown; what a batch leaves unprocessed
 //! is asked for again, within bounds; a batch of writes that failed in part says so; a vacant record of
 //! which any attribute was changed by hand is not written over, but told.
 

@@ -3,7 +3,8 @@
 //! Plan: each operation is one request, also when it is refused, with just these expressions; items are the same to the byte, with
 //! and without ttl, and with every attribute renamed; the second of the expiry is free, can't be refreshed and can be released;
 //! what peers write in their roundings is read; a transaction of the
-//! caller's own is refused once the lease is another's; held and not owned are told apart, by name; nothing is sent for a mistake; four
+//! caller's own is refused once the lease is another's; held and not owned are told apart, by name; nothing is sent for a
+//! mistake; four
 //! actions are all that a role needs; a table that is not fit is told when it is opened.
 
 #![allow(

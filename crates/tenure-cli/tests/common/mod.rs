@@ -19,7 +19,8 @@ pub struct Bench {
     dir: TempDir,
 }
 
-/// Whoever was started with `&` in a script ignores INT and QUIT, and so does all that it starts, which tenure and shells heed. What is
+/// Whoever was started with `&` in a script ignores INT and QUIT, and so does all that it starts, which tenure and shells
+/// heed. What is
 /// caught here is not ignored there any more.
 fn heed_signals() {
     static ONCE: Once = Once::new();
@@ -194,8 +195,8 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     wait_for(what, || condition().then_some(()));
 }
 
-/// Measures until it took at most so many milliseconds, but not for ever: a machine that stands still for a second is no fault of what is
-/// measured, and does not do so each time.
+/// Measures until it took at most so many milliseconds, but not for ever: a machine that stands still for a second is no fault
+/// of what is measured, and does not do so each time.
 #[track_caller]
 pub fn takes_at_most(limit: i64, mut measure: impl FnMut() -> i64) {
     let mut all = Vec::new();

@@ -39,7 +39,8 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     //! Plan: nothing is done before a worker is told to join, and a session that can't be had is tried now and then; who leaves
-    //! without a session is gone at once, whatever it was about to claim; who leaves says so whatever else it offers; who stops claims nothing more.
+    //! without a session is gone at once, whatever it was about to claim; who leaves says so whatever else it offers; who
+    //! stops claims nothing more.
     use crate::error::StoreError;
     use crate::fleet::alone::*;
     use crate::fleet::{About, FleetCommand, FleetNotice};

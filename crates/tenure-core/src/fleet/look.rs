@@ -21,7 +21,8 @@ use crate::vigil::Verdict;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How many others are watched where their sessions' ages aren't told, or are doubtful, so that of many who die together each is watched by somebody
+/// How many others are watched where their sessions' ages aren't told, or are doubtful, so that of many who die together each
+/// is watched by somebody
 /// who lives.
 const NEIGHBOURS: usize = 8;
 /// Of how many others a worker does not lose sight though the ring gives it none of them to watch.

@@ -2,7 +2,8 @@
 //!
 //! What a worker has it keeps, unless that is too much or not allowed; what nobody has goes to whoever has least; then
 //! units move from the fullest to the emptiest for as long as that evens them out. Where no single move helps, a chain of them
-//! may. So moves are few, and a fleet that is even is left alone. The order in which planned moves are done does not matter: planning again half-way gives the rest
+//! may. So moves are few, and a fleet that is even is left alone. The order in which planned moves are done does not matter:
+//! planning again half-way gives the rest
 //! of the same moves, at least while all units are alike.
 
 mod chain;

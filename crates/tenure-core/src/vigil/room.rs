@@ -1,4 +1,5 @@
-//! What is remembered by key, or by whatever else names it, of which that which nobody comes back to is forgotten once there is much of it.
+//! What is remembered by key, or by whatever else names it, of which that which nobody comes back to is forgotten once there
+//! is much of it.
 
 use crate::time::Tick;
 use std::collections::BTreeMap;
@@ -92,7 +93,8 @@ impl<K: Ord + Clone, T> Room<K, T> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: what is looked at stays, the rest is forgotten, both to the nanosecond, and nothing while there is little; at the very end of the room those that are there stay.
+    //! Plan: what is looked at stays, the rest is forgotten, both to the nanosecond, and nothing while there is little; at
+    //! the very end of the room those that are there stay.
     use super::*;
     use crate::key::Key;
 
