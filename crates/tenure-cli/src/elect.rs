@@ -3,15 +3,15 @@
 mod hook;
 
 use crate::exit::{self, Failure};
-use crate::keeper::Keeper;
 use crate::meant;
-use crate::process;
 use crate::run::{Ended, about, attend};
 use crate::say;
-use crate::signals::Signals;
 use crate::stores::{Missing, Url};
-use crate::tenancy::Native;
-use crate::watchdog::Lead;
+use crate::supervise::client::Keeper;
+use crate::supervise::process;
+use crate::supervise::signals::Signals;
+use crate::supervise::tenancy::Native;
+use crate::supervise::watchdog::Lead;
 use hook::Hook;
 use std::sync::Arc;
 use std::time::Duration;

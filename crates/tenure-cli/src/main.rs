@@ -1,29 +1,22 @@
 //! The `tenure` command: leases for people and scripts.
 
 mod args;
-mod belief;
 mod elect;
 mod exit;
 mod fleet;
-mod keeper;
 mod leased;
 mod meant;
 mod ops;
-mod overseer;
-mod process;
 mod range;
 mod run;
 mod say;
-mod signals;
 mod sim;
 mod stores;
+mod supervise;
 #[cfg(feature = "dynamodb")]
 mod tabletheory;
-mod tenancy;
-mod terminal;
 mod text;
 mod view;
-mod watchdog;
 mod work;
 
 use args::{Args, Verb};
@@ -36,9 +29,9 @@ fn main() -> ExitCode {
     let typed: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some((verb, rest)) = typed.split_first()
-        && verb == watchdog::VERB
+        && verb == supervise::watchdog::VERB
     {
-        let known = watchdog::main(rest).is_some();
+        let known = supervise::watchdog::main(rest).is_some();
         return ExitCode::from(if known { exit::OK } else { exit::USAGE });
     }
     let args = match Args::try_parse() {

@@ -1,14 +1,14 @@
 //! `tenure range`: one command for those keys of a range that nobody else works on.
 
-use crate::belief::outlook_by_time;
 use crate::exit::{self, Failure};
-use crate::keeper::{Keeper, asked_now};
 use crate::meant;
-use crate::overseer::{Given, Over, Overseen, Why};
-use crate::process::{self, shell_status};
-use crate::signals::Signals;
 use crate::stores::{Missing, Url};
-use crate::watchdog::Lead;
+use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::command::{Given, Over, Overseen, Why};
+use crate::supervise::health::outlook_by_time;
+use crate::supervise::process::{self, shell_status};
+use crate::supervise::signals::Signals;
+use crate::supervise::watchdog::Lead;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use tenure::Clock;

@@ -1,16 +1,16 @@
 //! `tenure run`: one command under one lease.
 
-use crate::belief::Dark;
 use crate::exit::{self, Failure};
-use crate::keeper::{Keeper, asked_now};
 use crate::meant::{self, Patience};
-use crate::overseer::{Given, Over, Overseen, Why};
-use crate::process::{self, shell_status};
-use crate::signals::Signals;
 use crate::stores::{Missing, Url};
-use crate::tenancy::{Native, Tenancy};
+use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::command::{Given, Over, Overseen, Why};
+use crate::supervise::health::Dark;
+use crate::supervise::process::{self, shell_status};
+use crate::supervise::signals::Signals;
+use crate::supervise::tenancy::{Native, Tenancy};
+use crate::supervise::watchdog::Lead;
 use crate::text::date;
-use crate::watchdog::Lead;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use tenure::{AcquireError, Clock, ErrorKind, Leases, StoreError, reserved};

@@ -1,15 +1,15 @@
 //! `tenure run` on TableTheory's leases: the same watchdog and the same end in time, and no fence.
 
-use crate::belief::{Dark, Outlook, outlook_by_time};
 use crate::exit::{self, Failure};
-use crate::keeper::Keeper;
 use crate::meant::{self, Patience};
 use crate::run::{about, attend};
 use crate::say;
-use crate::signals::Signals;
-use crate::tenancy::Tenancy;
+use crate::supervise::client::Keeper;
+use crate::supervise::health::{Dark, Outlook, outlook_by_time};
+use crate::supervise::signals::Signals;
+use crate::supervise::tenancy::Tenancy;
+use crate::supervise::watchdog::Lead;
 use crate::text::{brief, date};
-use crate::watchdog::Lead;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! `--on-change`: a command that is run whenever another leads.
 
 use crate::exit::{Failure, INTERNAL};
-use crate::process::signal_group;
 use crate::say;
+use crate::supervise::process::signal_group;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -3,10 +3,10 @@
 use super::crew::{Charge, Unit};
 use super::meant::Forever;
 use super::pace::Pace;
-use crate::belief::{Dark, Outlook, outlook_of_unit};
-use crate::keeper::Keeper;
-use crate::process::{Leash, Running};
-use crate::watchdog::Lead;
+use crate::supervise::client::Keeper;
+use crate::supervise::health::{Dark, Outlook, outlook_of_unit};
+use crate::supervise::process::{Leash, Running};
+use crate::supervise::watchdog::Lead;
 use nix::sys::signal::Signal;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;

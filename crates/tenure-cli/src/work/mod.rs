@@ -10,14 +10,14 @@ pub(crate) mod unit;
 pub(crate) mod units;
 
 use crate::exit::{self, Failure};
-use crate::keeper::Keeper;
 use crate::meant;
-use crate::process;
 use crate::say;
-use crate::signals::Signals;
 use crate::stores::{Missing, Url};
+use crate::supervise::client::Keeper;
+use crate::supervise::process;
+use crate::supervise::signals::Signals;
+use crate::supervise::watchdog::Lead;
 use crate::text::count;
-use crate::watchdog::Lead;
 use crew::Crew;
 use std::sync::Arc;
 use tenure::{Clock, Leases, Metadata, Value};

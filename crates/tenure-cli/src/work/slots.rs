@@ -1,9 +1,9 @@
 //! The slots: threads that each run one unit's command at a time, so that starting the next one waits for nothing.
 
-use crate::belief::Dark;
-use crate::keeper::{Keeper, asked_now};
 use crate::meant::Template;
-use crate::process::{Leash, Running};
+use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::health::Dark;
+use crate::supervise::process::{Leash, Running};
 use nix::sys::signal::Signal;
 use std::collections::VecDeque;
 use std::process::{Command, ExitStatus, Stdio};

@@ -3,7 +3,7 @@
 use super::{Crew, SHORT, Stop};
 use crate::exit::{self, Failure};
 use crate::say;
-use crate::signals;
+use crate::supervise::signals;
 use crate::text::{brief, count};
 use crate::work::board::Local;
 use crate::work::slots::Why;

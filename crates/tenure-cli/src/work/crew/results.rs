@@ -2,8 +2,8 @@
 
 use super::Crew;
 use crate::exit;
-use crate::process::{not_started, shell_status};
 use crate::say;
+use crate::supervise::process::{not_started, shell_status};
 use crate::work::board::Local;
 use crate::work::slots::{Ended, Task, Why};
 use crate::work::unit::{JobName, Ran, Status, Unit};

@@ -1,13 +1,13 @@
 //! One command under a lease: started, told to stop in time, and seen to its end. What becomes of the lease then is for the
 //! verb to decide, but only a command that is known to be over lets it be given up.
 
-use crate::belief::Outlook;
 use crate::exit::{self, Failure};
-use crate::keeper::{Keeper, asked_now};
-use crate::process::{self, Leash, Running};
 use crate::say;
-use crate::signals::{self, Signals};
-use crate::terminal::{self, Terminal};
+use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::health::Outlook;
+use crate::supervise::process::{self, Leash, Running};
+use crate::supervise::signals::{self, Signals};
+use crate::supervise::terminal::{self, Terminal};
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::io::Write;

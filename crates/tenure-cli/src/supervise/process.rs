@@ -2,7 +2,7 @@
 //! number is still in use.
 
 use crate::exit::{self, Failure};
-use crate::keeper::Keeper;
+use crate::supervise::client::Keeper;
 use crate::text::escaped;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};

@@ -10,7 +10,7 @@
 //!
 //! Groups that were not registered yet when tenure was killed or stopped are found by a mark in their environment.
 
-use crate::process::{is_group_alive, signal_group};
+use crate::supervise::process::{is_group_alive, signal_group};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid, getsid};

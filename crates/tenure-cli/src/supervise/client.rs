@@ -1,7 +1,7 @@
 //! This side of the watchdog: starts it, tells it what there is to watch, and starts another if it dies.
 
 use crate::exit::{Failure, INTERNAL};
-use crate::watchdog::{self, Lead, MARK};
+use crate::supervise::watchdog::{self, Lead, MARK};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! What the state of a lease means for the command that runs under it.
 
-use crate::watchdog::Lead;
+use crate::supervise::watchdog::Lead;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure::Guard;

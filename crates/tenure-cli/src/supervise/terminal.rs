@@ -31,7 +31,7 @@ impl Terminal {
         if tcsetpgrp(&stdin, Pid::from_raw(self.group)).is_ok() {
             self.lent.store(true, Ordering::SeqCst);
             // It may have read, and have been stopped, before it was in the foreground.
-            crate::process::signal_group(self.group, Signal::SIGCONT);
+            crate::supervise::process::signal_group(self.group, Signal::SIGCONT);
         }
     }
 

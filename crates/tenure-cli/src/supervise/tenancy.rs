@@ -1,8 +1,8 @@
 //! What a command runs under: a lease that is kept until it is given up or lost, whatever its layout.
 
-use crate::belief::{Dark, Outlook, outlook};
 use crate::say;
-use crate::watchdog::Lead;
+use crate::supervise::health::{Dark, Outlook, outlook};
+use crate::supervise::watchdog::Lead;
 use std::time::Duration;
 use tenure::{Fence, Guard, Leases, Wall};
 
