@@ -152,13 +152,22 @@ pub(crate) struct Range {
 /// Share units of work with other processes: a distributed xargs.
 ///
 /// CMD is run once for each unit, by whichever process of the job takes it. `{}` in CMD's arguments stands for the unit; if
-/// there is none, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is never run again,
-/// also not by a later `work` with the same name. Any number of processes may share a job, and any may be killed at
-/// any time: its units are taken over once its ttl has passed. A process ends when every unit of the job is done or failed.
+/// there is none, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is not run again,
+/// also not by a later `work` of the same job, unless with --fresh. Any number of processes may share a job, and any may be
+/// killed at any time: its units are taken over once its ttl has passed. A process ends when every unit of the job is done
+/// or failed; it fails if units that it was given failed, or any while it worked on the job.
 ///
 /// Units are the UNIT arguments, the lines of FILE, or else of standard input; empty lines are skipped, and what is
-/// given twice is run once. With a terminal or nothing as standard input, or with --join, those registered already are
-/// worked on.
+/// given twice is run once. A list is read to its end before its first unit is run.
+///
+/// Without --name, a job is CMD with its arguments, the working directory's path, and the units: FILE's path, or else the set
+/// of units itself. The same again joins the job, on whichever host; anything else is another job. Where the same path leads
+/// to different files on different hosts, give each host a --name of its own. To join from another directory, give the name
+/// that is printed, and --join.
+///
+/// If all units that are given were done before, nothing is run, and it is said when they were. Without --name the status is 73
+/// then, so that no nightly job skips its work unnoticed: give each night a --name of its own, or --fresh. With --name
+/// and a terminal or nothing as standard input, or with --join, the units that are registered already are worked on.
 ///
 /// Outputs of CMD pass through as they come: those of units that run at the same time may be mixed, though what is
 /// written at once to a pipe or with O_APPEND to a file (a line, mostly) stays in one piece. CMD's standard input is
@@ -191,13 +200,13 @@ pub(crate) struct Work {
     #[arg(long, short = '0')]
     pub(crate) null: bool,
     /// Read no units: work on those that are registered
-    #[arg(long, conflicts_with = "units")]
+    #[arg(long, conflicts_with = "units", requires = "name")]
     pub(crate) join: bool,
-    /// The job's name: processes with the same name share its units [default: from CMD and its arguments]
+    /// The job's name: processes with the same name share its units [default: from CMD, the working directory and the units]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Units that never end: run CMD for each for as long as this process owns it
-    #[arg(long, requires = "name", conflicts_with_all = ["retries", "retry_failed", "json"])]
+    #[arg(long, requires = "name", conflicts_with_all = ["retries", "retry_failed", "fresh", "json"])]
     pub(crate) forever: bool,
     /// With --forever: a label that units may need of their process. May be repeated
     #[arg(long, value_name = "LABEL", requires = "forever")]
@@ -221,6 +230,10 @@ pub(crate) struct Work {
     /// Try units again that an earlier run recorded as failed
     #[arg(long)]
     pub(crate) retry_failed: bool,
+    /// Run the given units anew, also those that are done; without any, all of the job. Refused with status 75 while a
+    /// process that was started before works on the job: what it has just done would be run twice
+    #[arg(long, conflicts_with = "retry_failed")]
+    pub(crate) fresh: bool,
     /// How long the units of a process that dies stay its own
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) ttl: Duration,

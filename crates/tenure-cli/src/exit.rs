@@ -18,6 +18,8 @@ pub(crate) const ABSENT: u8 = 66;
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// tenure itself failed.
 pub(crate) const INTERNAL: u8 = 70;
+/// All was done before, and nothing was run.
+pub(crate) const DONE_BEFORE: u8 = 73;
 /// Another holds the key.
 pub(crate) const HELD: u8 = 75;
 /// The lease was lost, or withdrawn, while the command ran.
@@ -39,7 +41,8 @@ Exit codes:
    66  no such record, or nobody holds it
    69  the store can't be reached, opened or written
    70  tenure itself failed
-   75  held by another (run --try, or --wait is over; range: all of it)
+   73  work without --name: all units were done by an earlier run; nothing was run (see --fresh)
+   75  held by another (run --try, or --wait is over; range: all of it; work --fresh: others are at work)
    76  the lease was lost or withdrawn, or its time was over, while CMD ran; CMD was stopped
   126  CMD can't be executed
   127  CMD isn't found

@@ -110,13 +110,15 @@ pub(crate) enum Source {
 /// `work`.
 #[derive(Debug)]
 pub(crate) struct Work {
-    pub(crate) name: JobName,
+    /// None if it follows from what is run, where, and for which units.
+    pub(crate) name: Option<JobName>,
     pub(crate) source: Source,
     pub(crate) separator: u8,
     pub(crate) slots: usize,
     pub(crate) retries: u32,
     pub(crate) backoff: Duration,
     pub(crate) retry_failed: bool,
+    pub(crate) fresh: bool,
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
     pub(crate) json: bool,
@@ -128,10 +130,7 @@ impl args::Work {
         /// More than any machine runs, and few enough for its threads.
         const MOST_SLOTS: usize = 4096;
         let command = Template::new(self.command)?;
-        let name = match &self.name {
-            Some(name) => JobName::new(name)?,
-            None => JobName::of_command(&command)?,
-        };
+        let name = self.name.as_deref().map(JobName::new).transpose()?;
         let slots = self.parallel.unwrap_or(cores);
         if slots == 0 || slots > MOST_SLOTS {
             return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));
@@ -157,6 +156,7 @@ impl args::Work {
             retries: self.retries,
             backoff: self.backoff,
             retry_failed: self.retry_failed,
+            fresh: self.fresh,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
             json: self.json,

@@ -3,7 +3,7 @@
 //! Plan: units from every source; duplicates; what is put into the command; done units are never run again; failures are
 //! retried, with
 //! a pause, and then recorded; failed units tried again on demand; two processes share a job, and each waits for the other's
-//! units; a job without a name; signals, one and two; units handed back; a command that can't be run; damaged and foreign
+//! units; signals, one and two; units handed back; a command that can't be run; damaged and foreign
 //! records; the summary. What happens when workers are killed is in `kill.rs` and `watchdog.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -73,12 +73,12 @@ fn the_unit_goes_where_the_braces_are_and_into_the_environment() {
 fn what_is_done_is_not_run_again() {
     let bench = Bench::new();
     let script = "echo {} >> log";
-    assert_eq!(bench.run(&["work", "a", "b", "--", "sh", "-c", script]).code, 0);
-    let ran = bench.run(&["work", "a", "b", "c", "--", "sh", "-c", script]);
+    assert_eq!(bench.run(&["work", "--name", "j", "a", "b", "--", "sh", "-c", script]).code, 0);
+    let ran = bench.run(&["work", "--name", "j", "a", "b", "c", "--", "sh", "-c", script]);
     assert_eq!(ran.code, 0);
     assert!(ran.err.contains("3 units (1 new, 2 settled already)"), "{ran:?}");
     assert_eq!(sorted(&bench.read("log")), ["a", "b", "c"]);
-    let ran = bench.run(&["work", "--join", "--", "sh", "-c", script]);
+    let ran = bench.run(&["work", "--name", "j", "--join", "--", "sh", "-c", script]);
     assert_eq!((ran.code, sorted(&bench.read("log")).len()), (0, 3), "{ran:?}");
     assert_eq!(bench.run(&["work", "a", "--", "sh", "-c", "echo again {} >> log"]).code, 0);
     assert!(bench.read("log").contains("again a"), "another command is another job");

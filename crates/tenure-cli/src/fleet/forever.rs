@@ -24,14 +24,15 @@ use tokio::sync::mpsc;
 
 pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
-    let given = units::read(&plan.source, plan.separator, &plan.name.unit_prefix())?;
+    let given = units::read(&plan.source, plan.separator)?;
+    let keys = given.keys(&plan.name.unit_prefix())?;
     for text in &given.notes {
         say::note(text);
     }
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let mut crew = enlist(url, &plan, Arc::clone(&clock)).await?;
-    let names: Vec<&str> = given.keys.iter().filter_map(|key| plan.name.unit_of(key)).collect();
+    let names: Vec<&str> = keys.iter().filter_map(|key| plan.name.unit_of(key)).collect();
     let registered = tokio::select! {
         registered = crew.register(&names) => registered,
         signal = signals.next() => Err(Failure::by_signal(signal)),

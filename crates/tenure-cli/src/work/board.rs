@@ -1,7 +1,7 @@
 //! The board: this process's picture of all units of the job. It may be out of date; only a claim tells for certain.
 
 use super::unit::{Status, Unit};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure::{Fence, Key, Listed, Ride, Stored};
 
 /// Where a unit stands, as far as is known here.
@@ -79,6 +79,8 @@ pub(crate) struct Board {
     dead: BTreeMap<Key, Fence>,
     /// Units seen on the store that were not known before.
     news: Vec<(Key, Local)>,
+    /// Units that failed, or were damaged, before this process came, and which it was not given.
+    bygone: BTreeSet<Key>,
 }
 
 /// What is known beside a record about whether to take it now.
@@ -99,6 +101,22 @@ impl Board {
         board
     }
 
+    /// What failed before is not held against this process, but for what it was given.
+    pub(crate) fn forgive(&mut self, is_given: impl Fn(&Key) -> bool) {
+        let bad = self.units.iter().filter(|(_, local)| matches!(local, Local::Failed | Local::Damaged));
+        self.bygone = bad.map(|(key, _)| key.clone()).filter(|key| !is_given(key)).collect();
+    }
+
+    /// How many units have failed, or are damaged, and were not forgiven.
+    pub(crate) fn bad(&self) -> usize {
+        self.counts.failed + self.counts.damaged - self.bygone.len()
+    }
+
+    /// How many were forgiven.
+    pub(crate) fn bygone(&self) -> usize {
+        self.bygone.len()
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
@@ -116,6 +134,9 @@ impl Board {
         if let Some((_, local)) = index.and_then(|index| self.units.get_mut(index)) {
             *self.counts.of(*local) -= 1;
             *self.counts.of(to) += 1;
+            if *local != to {
+                self.bygone.remove(key);
+            }
             *local = to;
         }
     }
@@ -214,6 +235,9 @@ impl Board {
             Some((_, was)) if *was != Local::Ours => {
                 *self.counts.of(*was) -= 1;
                 *self.counts.of(now_is) += 1;
+                if *was != now_is {
+                    self.bygone.remove(&listed.key);
+                }
                 *was = now_is;
                 now_is == Local::Open
             }

@@ -12,6 +12,7 @@ use super::board::{Board, Candidate, Local, Terms};
 use super::progress::Progress;
 use super::slots::{Ended, Setup, Slots, Why};
 use super::summary::{self, Tally};
+use super::unit::JobName;
 use crate::exit::{self, Failure};
 use crate::meant;
 use crate::supervise::client::{Keeper, asked_now};
@@ -55,6 +56,7 @@ enum Event {
 
 pub(crate) struct Crew {
     plan: meant::Work,
+    name: JobName,
     leases: Leases,
     keeper: Arc<Keeper>,
     slots: Arc<Slots>,
@@ -107,6 +109,7 @@ const MOST_RECORDING: usize = 1024;
 impl Crew {
     pub(crate) fn new(
         plan: meant::Work,
+        name: JobName,
         leases: Leases,
         keeper: Arc<Keeper>,
         board: Board,
@@ -131,6 +134,7 @@ impl Crew {
         Ok(Crew {
             seed: super::register::instance(&leases),
             plan,
+            name,
             leases,
             keeper,
             slots,
@@ -185,6 +189,11 @@ impl Crew {
         self.conclude()
     }
 
+    /// Whether this process had nothing to run.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tally.done + self.tally.failures + self.tally.handed_back == 0
+    }
+
     /// Gives everything back, and says goodbye to the watchdog if nothing can be running.
     pub(crate) async fn leave(self, signals: &mut Signals, result: &Result<u8, Failure>) {
         self.progress.end();
@@ -194,11 +203,7 @@ impl Crew {
             // At once was asked for: the watchdog does the rest, and what is left in the store expires.
             return;
         }
-        tokio::select! {
-            () = self.leases.stop() => {}
-            () = tokio::time::sleep(self.plan.ttl) => {}
-            _ = signals.next() => {}
-        }
+        super::until_signal(signals, self.plan.ttl, self.leases.stop()).await;
     }
 
     fn is_over(&self) -> bool {
@@ -209,11 +214,11 @@ impl Crew {
     fn conclude(&mut self) -> Result<u8, Failure> {
         self.progress.end();
         let took = boottime().saturating_sub(self.began);
-        summary::print(&self.plan.name, &self.board, &self.tally, took, self.plan.json);
+        summary::print(&self.name, &self.board, &self.tally, took, self.plan.json);
         match self.stop.take() {
             Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
             Some(Stop::Failure(failure)) => Err(failure),
-            None if self.board.counts().failed + self.board.counts().damaged > 0 => Ok(exit::SOME_FAILED),
+            None if self.board.bad() > 0 => Ok(exit::SOME_FAILED),
             None => Ok(exit::OK),
         }
     }

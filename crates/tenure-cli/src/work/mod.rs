@@ -1,7 +1,9 @@
 //! `tenure work`: units of a job, each run by one process at a time.
 
+mod anew;
 mod board;
 mod crew;
+mod naming;
 mod progress;
 pub(crate) mod register;
 mod slots;
@@ -17,15 +19,24 @@ use crate::supervise::client::Keeper;
 use crate::supervise::process;
 use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::Lead;
-use crate::text::count;
+use crate::text::{brief, count, date};
 use crew::Crew;
+use register::Registered;
 use std::sync::Arc;
-use tenure::{Clock, Leases, Metadata, Value};
+use std::time::Duration;
+use tenure::{Clock, Leases, Metadata, Value, Wall};
+use unit::JobName;
 
 pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
-    let units = units::read(&plan.source, plan.separator, &plan.name.prefix())?;
-    for text in &units.notes {
+    let began = tenure::clock::system().now().wall;
+    let given = units::read(&plan.source, plan.separator)?;
+    let name = match &plan.name {
+        Some(name) => name.clone(),
+        None => naming::name(&plan.command, &naming::directory()?, &given)?,
+    };
+    let keys = given.keys(&name.prefix())?;
+    for text in &given.notes {
         say::note(text);
     }
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
@@ -34,26 +45,67 @@ pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
     let about = Metadata::from([
         ("host".to_owned(), Value::from(tenure::clock::host_name())),
         ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
-        ("work".to_owned(), Value::from(plan.name.as_str())),
+        ("work".to_owned(), Value::from(name.as_str())),
     ]);
     let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).about(about).start()?;
     leases.begin_session();
     let registered = tokio::select! {
-        registered = register::register(&leases, &plan, units.keys) => registered?,
-        signal = signals.next() => return Err(Failure::by_signal(signal)),
+        registered = register::register(&leases, &plan, &name, keys) => registered,
+        signal = signals.next() => Err(Failure::by_signal(signal)),
     };
-    greet(&plan, &registered)?;
+    let registered = match registered.and_then(|registered| greet(&plan, &name, registered)) {
+        Ok(registered) => registered,
+        Err(failure) => {
+            // Whoever comes next must not take this process for one that is at work.
+            until_signal(&mut signals, plan.ttl, leases.stop()).await;
+            return Err(failure);
+        }
+    };
+    // Whoever was started before the last unit was done has worked on the same job at the same time.
+    let done_before = registered.all_done.filter(|last| *last < began);
+    if let Some(last) = done_before {
+        say::note(was_done(&name, given.units().len(), last, began));
+    }
+    let is_named = plan.name.is_some();
     let keeper =
         Arc::new(Keeper::start(leases.holder().as_str().to_owned(), Lead::new(plan.ttl, plan.grace))?);
-    let mut crew = Crew::new(plan, leases, keeper, registered.board)?;
-    let result = crew.work(&mut signals).await;
+    let mut crew = Crew::new(plan, name, leases, keeper, registered.board)?;
+    let mut result = crew.work(&mut signals).await;
+    if done_before.is_some() && !is_named && crew.is_idle() && matches!(result, Ok(exit::OK)) {
+        result = Ok(exit::DONE_BEFORE);
+    }
     crew.leave(&mut signals, &result).await;
     result
 }
 
-fn greet(plan: &meant::Work, registered: &register::Registered) -> Result<(), Failure> {
+/// Waits for what is to be done in the end, but for no longer than it makes sense to or the user likes.
+pub(crate) async fn until_signal(signals: &mut Signals, longest: Duration, end: impl Future<Output = ()>) {
+    tokio::select! {
+        () = end => {}
+        () = tokio::time::sleep(longest) => {}
+        _ = signals.next() => {}
+    }
+}
+
+/// That there is nothing to run, and what to do if it should be run all the same.
+fn was_done(name: &JobName, given: usize, last: Wall, now: Wall) -> String {
+    let units = match given {
+        0 => "all units were".to_owned(),
+        1 => "the given unit was".to_owned(),
+        n => format!("all {n} given units were"),
+    };
+    let ago = brief(now.since(last));
+    format!(
+        "job \"{}\": {units} done before, the last at {} ({ago} ago); to run them anew, say --fresh, or give a new --name",
+        name.as_str(),
+        date(last)
+    )
+}
+
+fn greet(plan: &meant::Work, name: &JobName, registered: Registered) -> Result<Registered, Failure> {
     let counts = registered.board.counts();
-    let name = plan.name.as_str();
+    let is_named = plan.name.is_some();
+    let name = name.as_str();
     if counts.total() == 0 {
         let text = format!(
             "the job \"{name}\" has no units: give some as arguments, on standard input or by --from FILE"
@@ -69,5 +121,10 @@ fn greet(plan: &meant::Work, registered: &register::Registered) -> Result<(), Fa
         count(counts.total(), "unit"),
         registered.created
     ));
-    Ok(())
+    if !is_named {
+        say::note(format!(
+            "the same command here, with the same units, joins it; from elsewhere, add --join --name {name}"
+        ));
+    }
+    Ok(registered)
 }

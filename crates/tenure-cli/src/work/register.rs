@@ -1,32 +1,49 @@
 //! Registering units: each is a record of its own, made once, whoever gives it and how often.
 
+use super::anew;
 use super::board::{Board, Local};
-use super::unit::{Fnv, Status, Unit};
+use super::unit::{Fnv, JobName, Status, Unit};
 use crate::exit::Failure;
 use crate::meant;
 use crate::say;
 use crate::text::count;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tenure::{Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, StoreError, StoreExt, Write};
+use tenure::{
+    Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, StoreError, StoreExt, Wall, Write,
+};
 use tenure_core::Nonces;
 
 /// The job as it was found, and what was added.
 pub(crate) struct Registered {
     pub(crate) board: Board,
     pub(crate) created: usize,
+    /// When the last of the units that this process was given was done, if all of them were.
+    pub(crate) all_done: Option<Wall>,
 }
 
-/// Makes the records that are missing.
+/// Makes the records that are missing. Without `keys`, all that are registered count as given.
 pub(crate) async fn register(
     leases: &Leases,
     plan: &meant::Work,
+    name: &JobName,
     keys: Vec<Key>,
 ) -> Result<Registered, Failure> {
     let store = leases.store();
-    let prefix = plan.name.prefix();
+    let prefix = name.prefix();
+    let given: BTreeSet<Key> = keys.iter().cloned().collect();
+    let is_given = |key: &Key| given.is_empty() || given.contains(key);
+    if plan.fresh {
+        anew::check_alone(leases, name).await?;
+    }
     let mut listing = patiently(async || store.list_all(&prefix).await).await?;
     let mut nonces = Nonces::new(instance(leases));
+    if plan.fresh {
+        let settled = listing.iter().filter(|listed| is_given(&listed.key));
+        let n = anew::reset(leases, &mut nonces, settled).await?;
+        say::note(format!("{} to be run anew", count(n, "unit")));
+        listing = patiently(async || store.list_all(&prefix).await).await?;
+    }
     if plan.retry_failed {
         let resets: Vec<Write> =
             listing.iter().filter_map(|listed| reset(leases, &mut nonces, listed)).collect();
@@ -61,7 +78,19 @@ pub(crate) async fn register(
             say::note(format!("{}: {error}; it is left as it is, and not run", listed.key));
         }
     }
-    Ok(Registered { board, created: won(&outcomes) })
+    board.forgive(is_given);
+    let all_done =
+        missing.is_empty().then(|| last_done(listing.iter().filter(|listed| is_given(&listed.key))));
+    Ok(Registered { board, created: won(&outcomes), all_done: all_done.flatten() })
+}
+
+/// When the last of these was done, if all are.
+fn last_done<'a>(mut units: impl Iterator<Item = &'a Listed>) -> Option<Wall> {
+    units.try_fold(None, |last, listed| {
+        let metadata = &listed.stored.as_ref().ok()?.record.metadata;
+        let is_done = Unit::of(metadata)?.status == Status::Done;
+        is_done.then(|| last.max(Some(Wall(Unit::finished(metadata)))))
+    })?
 }
 
 fn won(outcomes: &[Outcome]) -> usize {

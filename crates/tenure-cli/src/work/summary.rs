@@ -34,6 +34,7 @@ pub(crate) fn print(name: &JobName, board: &Board, tally: &Tally, took: Duration
             "failed": counts.failed,
             "damaged": counts.damaged,
             "open": counts.open + counts.ours,
+            "failed_before": board.bygone(),
             "failed_units": bad,
             "damaged_units": damaged,
             "here": {
@@ -52,6 +53,7 @@ pub(crate) fn print(name: &JobName, board: &Board, tally: &Tally, took: Duration
         (counts.failed, "failed"),
         (counts.damaged, "with a damaged record"),
         (counts.open + counts.ours, "open"),
+        (board.bygone(), "of these an earlier run's"),
     ] {
         if n > 0 {
             text.push_str(&format!(", {n} {what}"));

@@ -1,7 +1,6 @@
 //! Jobs and units by name, and what a unit's record says about it.
 
 use crate::exit::Failure;
-use crate::meant::Template;
 use crate::text::escaped;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -37,19 +36,6 @@ impl JobName {
             )));
         }
         Ok(JobName(name.to_owned()))
-    }
-
-    /// The same name wherever the same command is given: what it is called, and a digest of it with its arguments.
-    pub(crate) fn of_command(template: &Template) -> Result<JobName, Failure> {
-        let mut digest = Fnv::default();
-        for word in std::iter::once(&template.program).chain(&template.arguments) {
-            digest.update(word.as_bytes());
-            digest.update(&[0]);
-        }
-        let base = std::path::Path::new(&template.program).file_name().unwrap_or_default().to_string_lossy();
-        let base: String =
-            base.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).take(40).collect();
-        JobName::new(OsStr::new(&format!("{base}-{:08x}", digest.finish() & 0xffff_ffff)))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -132,15 +118,18 @@ impl Unit {
             "failed" => Status::Failed,
             _ => return None,
         };
-        let number = |name| {
-            metadata.get(name).and_then(Value::as_i64).and_then(|n: i64| u64::try_from(n).ok()).unwrap_or(0)
-        };
+        let number = |name| number(metadata, name);
         Some(Unit {
             status,
             attempts: u32::try_from(number("attempts")).unwrap_or(u32::MAX),
             not_before: number("not_before"),
             worker: metadata.get("worker").and_then(Value::as_text).map(str::to_owned),
         })
+    }
+
+    /// When it was last run to its end, in Unix milliseconds; 0 if never.
+    pub(crate) fn finished(metadata: &Metadata) -> u64 {
+        number(metadata, "finished")
     }
 
     /// The metadata of a unit that was never run.
@@ -175,13 +164,17 @@ impl Unit {
         metadata
     }
 
-    /// The metadata of a failed unit that is to be tried again from the start.
+    /// The metadata of a settled unit that is to be run again from the start.
     pub(crate) fn reset(mut metadata: Metadata) -> Metadata {
         metadata.insert("status".to_owned(), "pending".into());
         metadata.insert("attempts".to_owned(), 0.into());
         metadata.remove("not_before");
         metadata
     }
+}
+
+fn number(metadata: &Metadata, name: &str) -> u64 {
+    metadata.get(name).and_then(Value::as_i64).and_then(|n: i64| u64::try_from(n).ok()).unwrap_or(0)
 }
 
 fn whole(number: u64) -> i64 {
@@ -191,20 +184,6 @@ fn whole(number: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn template(words: &[&str]) -> Template {
-        Template { program: words[0].into(), arguments: words[1..].iter().map(Into::into).collect() }
-    }
-
-    #[test]
-    fn a_jobs_name_follows_from_its_command() {
-        let name = |words: &[&str]| JobName::of_command(&template(words)).unwrap().as_str().to_owned();
-        assert_eq!(name(&["/usr/bin/wc", "-w"]), name(&["/usr/bin/wc", "-w"]));
-        assert!(name(&["/usr/bin/wc", "-w"]).starts_with("wc-"));
-        assert_ne!(name(&["wc", "-w"]), name(&["wc", "-l"]));
-        assert_ne!(name(&["a", "bc"]), name(&["a", "b", "c"]));
-        assert!(name(&["/"]).starts_with('-'));
-    }
 
     #[test]
     fn names_that_would_mix_up_jobs_are_refused() {

@@ -6,24 +6,50 @@ use crate::text::{count, escaped};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use tenure::Key;
 
-/// Units, each once, and what was noticed about them.
+/// The units that were given, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Units {
-    /// Sorted.
-    pub(crate) keys: Vec<Key>,
+pub(crate) struct Given {
+    /// Each with the number of the argument, line or item where it stands first.
+    units: BTreeMap<String, usize>,
+    /// What such a number counts, and of what.
+    item: &'static str,
+    of: String,
+    /// The file that they were read from, if that path leads to it again.
+    pub(crate) file: Option<PathBuf>,
     /// What to tell the user.
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads all units from their source. Their keys begin with `prefix`.
-pub(crate) fn read(source: &Source, separator: u8, prefix: &str) -> Result<Units, Failure> {
+impl Given {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// In byte order, however they were given.
+    pub(crate) fn units(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.units.keys().map(String::as_str)
+    }
+
+    /// Their keys in order, each with `prefix` before the unit.
+    pub(crate) fn keys(&self, prefix: &str) -> Result<Vec<Key>, Failure> {
+        let key = |(unit, number): (&String, &usize)| {
+            let at = format!("{} {number}{}", self.item, self.of);
+            key_of(prefix, unit).map_err(|why| Failure::usage(format!("{at}: {why}")))
+        };
+        self.units.iter().map(key).collect()
+    }
+}
+
+/// Reads all units from their source, to its end.
+pub(crate) fn read(source: &Source, separator: u8) -> Result<Given, Failure> {
     match source {
-        Source::Join => Ok(Units::default()),
+        Source::Join => Ok(Given::default()),
         Source::Arguments(units) => {
             let units = units.iter().enumerate().map(|(n, unit)| (n + 1, unit.as_bytes()));
-            collect(units, "argument", "", prefix)
+            collect(units, "argument", "")
         }
         Source::Input => {
             let mut input = std::io::stdin().lock();
@@ -34,13 +60,16 @@ pub(crate) fn read(source: &Source, separator: u8, prefix: &str) -> Result<Units
                     Failure::usage(format!("units can't be read from standard input: {error}"))
                 })?;
             }
-            collect(split(&text, separator), item(separator), " of standard input", prefix)
+            collect(split(&text, separator), item(separator), " of standard input")
         }
         Source::File(path) => {
             let shown = escaped(&path.to_string_lossy());
             let text = std::fs::read(path)
                 .map_err(|error| Failure::usage(format!("units can't be read from {shown}: {error}")))?;
-            collect(split(&text, separator), item(separator), &format!(" of {shown}"), prefix)
+            let given = collect(split(&text, separator), item(separator), &format!(" of {shown}"))?;
+            // What a pipe or a deleted file is called (`--from <(ls)`) names something else the next time.
+            let file = path.canonicalize().ok().filter(|path| path.is_file());
+            Ok(Given { file, ..given })
         }
     }
 }
@@ -58,19 +87,18 @@ fn split(text: &[u8], separator: u8) -> impl Iterator<Item = (usize, &[u8])> {
 
 fn collect<'a>(
     units: impl Iterator<Item = (usize, &'a [u8])>,
-    item: &str,
+    item: &'static str,
     of: &str,
-    prefix: &str,
-) -> Result<Units, Failure> {
-    let mut first_seen: BTreeMap<Key, usize> = BTreeMap::new();
+) -> Result<Given, Failure> {
+    let mut first_seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut doubles: Vec<String> = Vec::new();
     for (number, unit) in units {
         let at = format!("{item} {number}{of}");
-        let key = key_of(prefix, unit).map_err(|why| Failure::usage(format!("{at}: {why}")))?;
-        if let Some(first) = first_seen.get(&key) {
+        let text = text_of(unit).map_err(|why| Failure::usage(format!("{at}: {why}")))?;
+        if let Some(first) = first_seen.get(text) {
             doubles.push(format!("\"{}\" ({item}s {first} and {number})", shown(unit)));
         } else {
-            first_seen.insert(key, number);
+            first_seen.insert(text.to_owned(), number);
         }
     }
     let mut notes = Vec::new();
@@ -80,10 +108,10 @@ fn collect<'a>(
         let listed = doubles.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
         notes.push(format!("{}{of}, run once: {listed}{more}", count(doubles.len(), "duplicate")));
     }
-    Ok(Units { keys: first_seen.into_keys().collect(), notes })
+    Ok(Given { units: first_seen, item, of: of.to_owned(), file: None, notes })
 }
 
-fn key_of(prefix: &str, unit: &[u8]) -> Result<Key, String> {
+fn text_of(unit: &[u8]) -> Result<&str, String> {
     if unit.is_empty() {
         return Err("a unit can't be empty".to_owned());
     }
@@ -93,15 +121,16 @@ fn key_of(prefix: &str, unit: &[u8]) -> Result<Key, String> {
     if text.contains('\0') {
         return Err(format!("the unit \"{}\" holds a NUL, which no argument can", shown(unit)));
     }
+    Ok(text)
+}
+
+fn key_of(prefix: &str, unit: &str) -> Result<Key, String> {
     let most = Key::MAX_BYTES.saturating_sub(prefix.len());
-    if text.len() > most {
-        let (is, prefix) = (text.len(), escaped(prefix));
-        return Err(format!(
-            "the unit \"{}\" has {is} bytes; after \"{prefix}\" the limit is {most}",
-            shown(unit)
-        ));
+    if unit.len() > most {
+        let (shown, is, prefix) = (shown(unit.as_bytes()), unit.len(), escaped(prefix));
+        return Err(format!("the unit \"{shown}\" has {is} bytes; after \"{prefix}\" the limit is {most}"));
     }
-    Key::new(format!("{prefix}{text}")).map_err(|error| error.to_string())
+    Key::new(format!("{prefix}{unit}")).map_err(|error| error.to_string())
 }
 
 /// The beginning of a unit, fit for a terminal.
@@ -118,17 +147,22 @@ fn shown(unit: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn read_lines(text: &[u8], separator: u8) -> Result<Units, Failure> {
-        collect(split(text, separator), item(separator), " of f", "work/j/")
+    fn read_lines(text: &[u8], separator: u8) -> Result<Given, Failure> {
+        collect(split(text, separator), item(separator), " of f")
+    }
+
+    fn keys(text: &[u8]) -> Result<Vec<Key>, Failure> {
+        read_lines(text, b'\n').unwrap().keys("work/j/")
     }
 
     #[test]
     fn units_are_sorted_taken_once_and_duplicates_are_told() {
-        let units = read_lines(b"b\na\n\nb\nc", b'\n').unwrap();
-        let keys: Vec<&str> = units.keys.iter().map(Key::as_str).collect();
-        assert_eq!(keys, ["work/j/a", "work/j/b", "work/j/c"]);
-        assert_eq!(units.notes, ["1 duplicate of f, run once: \"b\" (lines 1 and 4)"]);
-        assert_eq!(read_lines(b"a b\0c\nd\0", 0).unwrap().keys.len(), 2);
+        let text = b"b\na\n\nb\nc";
+        let all = keys(text).unwrap();
+        assert_eq!(all.iter().map(Key::as_str).collect::<Vec<_>>(), ["work/j/a", "work/j/b", "work/j/c"]);
+        let given = read_lines(text, b'\n').unwrap();
+        assert_eq!(given.notes, ["1 duplicate of f, run once: \"b\" (lines 1 and 4)"]);
+        assert_eq!(read_lines(b"a b\0c\nd\0", 0).unwrap().units().len(), 2);
     }
 
     #[test]
@@ -138,10 +172,35 @@ mod tests {
             error.starts_with("line 2 of f: ") && error.contains("\\xff") && error.contains("UTF-8"),
             "{error}"
         );
-        let long = [b"ok\n".as_slice(), &[b'x'; 506]].concat();
-        let error = read_lines(&long, b'\n').unwrap_err().to_string();
-        assert!(error.contains("506 bytes") && error.contains("limit is 505"), "{error}");
         let error = read_lines(b"a\0b\n", b'\n').unwrap_err().to_string();
         assert!(error.contains("NUL"), "{error}");
+        let long = [b"ok\n".as_slice(), &[b'x'; 506]].concat();
+        let error = keys(&long).unwrap_err().to_string();
+        assert!(
+            error.starts_with("line 2 of f: ")
+                && error.contains("506 bytes")
+                && error.contains("limit is 505"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn only_a_file_that_is_found_again_has_a_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("list");
+        std::fs::write(&path, "a\n").unwrap();
+        let given = read(&Source::File(path.clone()), b'\n').unwrap();
+        assert_eq!(given.file, Some(path.canonicalize().unwrap()));
+        let gone = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let (end, mut other) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut other, b"b\n").unwrap();
+        drop(other);
+        for (fd, unit) in
+            [(std::os::fd::AsRawFd::as_raw_fd(&gone), "a"), (std::os::fd::AsRawFd::as_raw_fd(&end), "b")]
+        {
+            let given = read(&Source::File(format!("/proc/self/fd/{fd}").into()), b'\n').unwrap();
+            assert_eq!((given.units().collect::<Vec<_>>(), &given.file), (vec![unit], &None));
+        }
     }
 }

@@ -51,8 +51,7 @@ impl Crew {
 
     pub(super) fn fetch(&mut self, after: Option<Key>, limit: usize) {
         self.is_fetching = true;
-        let (store, prefix, sender) =
-            (self.leases.store().clone(), self.plan.name.prefix(), self.sender.clone());
+        let (store, prefix, sender) = (self.leases.store().clone(), self.name.prefix(), self.sender.clone());
         tokio::spawn(async move {
             let began = boottime();
             let page = store.list(&prefix, after.as_ref(), limit).await;
@@ -63,8 +62,7 @@ impl Crew {
     pub(super) fn audit(&mut self) {
         self.is_auditing = true;
         self.audit_due = false;
-        let (store, prefix, sender) =
-            (self.leases.store().clone(), self.plan.name.prefix(), self.sender.clone());
+        let (store, prefix, sender) = (self.leases.store().clone(), self.name.prefix(), self.sender.clone());
         tokio::spawn(async move {
             let began = boottime();
             let result = store.list_all(&prefix).await;

@@ -1,0 +1,234 @@
+//! Which units are one job, and what becomes of a job that is given again, by the real binary on real files.
+//!
+//! Plan: jobs without a name, in two directories, with two lists; a second night, with and without a name;
+//! processes that start together; a list that has grown; failed and damaged units of an earlier run; running anew, alone,
+//! beside others, and for a part of the units.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, Ran, wait_until};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+const LOG: [&str; 4] = ["--", "sh", "-c", "echo {} >> $LOG"];
+
+impl In<'_> {
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with(arguments, b"")
+    }
+
+    fn run_with(&self, arguments: &[&str], input: &[u8]) -> Ran {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        Ran::of(child.wait_with_output().unwrap())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.bench.tenure(&[&["work"], arguments].concat());
+        command.current_dir(self.bench.path(self.directory)).env("LOG", self.bench.path("log"));
+        command.env("TENURE_STORE", format!("sqlite:{}", self.bench.store().display()));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// A directory of a bench, whose store is shared by all of them.
+struct In<'a> {
+    bench: &'a Bench,
+    directory: &'static str,
+}
+
+fn within<'a>(bench: &'a Bench, directory: &'static str) -> In<'a> {
+    std::fs::create_dir_all(bench.path(directory)).unwrap();
+    In { bench, directory }
+}
+
+fn logged(bench: &Bench) -> Vec<String> {
+    let mut lines: Vec<String> = bench.read("log").lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    std::fs::write(bench.path("log"), "").unwrap();
+    lines
+}
+
+/// The name that `work` has given a job, as it is told.
+fn name_of(ran: &Ran) -> String {
+    let (_, rest) = ran.err.split_once("--join --name ").unwrap_or_else(|| panic!("{ran:?}"));
+    rest.lines().next().unwrap().to_owned()
+}
+
+#[test]
+fn the_same_list_in_another_directory_is_another_job() {
+    let bench = Bench::new();
+    let (one, other) = (within(&bench, "one"), within(&bench, "other"));
+    let first = one.run_with(&LOG, b"a\nb\n");
+    assert_eq!((first.code, logged(&bench)), (0, vec!["a".to_owned(), "b".to_owned()]), "{first:?}");
+    let second = other.run_with(&LOG, b"a\nb\n");
+    assert_eq!((second.code, logged(&bench).len()), (0, 2), "{second:?}");
+    assert_ne!(name_of(&first), name_of(&second));
+    // From elsewhere it is joined by its name, as is told.
+    let joined = other.run(&[&["--join", "--name", &name_of(&first)], &LOG[..]].concat());
+    assert_eq!((joined.code, logged(&bench).len()), (0, 0), "{joined:?}");
+    assert!(joined.err.contains("2 units (0 new, 2 settled already)"), "{joined:?}");
+}
+
+#[test]
+fn a_second_night_with_the_same_list_says_that_all_was_done_and_fails_unless_it_has_a_name() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    assert_eq!(here.run_with(&LOG, b"a\nb\n").code, 0);
+    let again = here.run_with(&LOG, b"b\na\n");
+    assert_eq!(again.code, 73, "a cron job that skips its work is noticed: {again:?}");
+    for text in ["all 2 given units were done before, the last at 2", " ago)", "--fresh", "--name"] {
+        assert!(again.err.contains(text), "{text}: {again:?}");
+    }
+    assert_eq!(logged(&bench), ["a", "b"]);
+    let another = here.run_with(&LOG, b"a\nb\nc\n");
+    assert_eq!((another.code, logged(&bench)), (0, vec!["a".into(), "b".into(), "c".into()]), "{another:?}");
+
+    let named = [&["--name", "j", "a"], &LOG[..]].concat();
+    assert_eq!((here.run(&named).code, logged(&bench).len()), (0, 1));
+    let again = here.run(&named);
+    assert_eq!((again.code, logged(&bench).len()), (0, 0), "asked for by name, that is success: {again:?}");
+    assert!(again.err.contains("the given unit was done before"), "{again:?}");
+}
+
+#[test]
+fn who_is_started_at_the_same_time_with_the_same_list_joins() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    let list: String = (0..100).map(|n| format!("{n}\n")).collect();
+    let mut children: Vec<_> =
+        (0..3).map(|_| here.command(&LOG).stdin(Stdio::piped()).spawn().unwrap()).collect();
+    for child in &mut children {
+        child.stdin.take().unwrap().write_all(list.as_bytes()).unwrap();
+    }
+    let all: Vec<Ran> =
+        children.into_iter().map(|child| Ran::of(child.wait_with_output().unwrap())).collect();
+    // Also those for which nothing was left.
+    assert!(all.iter().all(|ran| ran.code == 0), "{all:?}");
+    assert_eq!(logged(&bench).len(), 100, "each unit was run once");
+}
+
+#[test]
+fn a_list_in_a_file_is_the_same_job_when_it_has_grown() {
+    let bench = Bench::new();
+    let (here, other) = (within(&bench, "here"), within(&bench, "other"));
+    bench.write("here/list", "a\nb\n");
+    let from = |path| [&["--from", path], &LOG[..]].concat();
+    assert_eq!((here.run(&from("list")).code, logged(&bench).len()), (0, 2));
+    bench.write("here/list", "a\nb\nc\n");
+    let grown = here.run(&from("list"));
+    assert_eq!((grown.code, logged(&bench)), (0, vec!["c".to_owned()]), "{grown:?}");
+    assert!(grown.err.contains("3 units (1 new, 2 settled already)"), "{grown:?}");
+    assert_eq!(here.run(&from("./../here/list")).code, 73, "the same file by another path");
+    assert_eq!((other.run(&from("../here/list")).code, logged(&bench).len()), (0, 3), "another directory");
+    // What is read from a pipe has no path that would be found again.
+    let script =
+        format!("exec {} work --from <(echo p) -- sh -c 'echo {{}} >> $LOG'", env!("CARGO_BIN_EXE_tenure"));
+    for code in [0, 73] {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &script]).current_dir(bench.path("here")).env("LOG", bench.path("log"));
+        let ran = Ran::of(
+            bash.env("TENURE_STORE", format!("sqlite:{}", bench.store().display())).output().unwrap(),
+        );
+        assert_eq!(ran.code, code, "{ran:?}");
+    }
+    assert_eq!(logged(&bench), ["p"]);
+}
+
+#[test]
+fn a_job_that_nothing_names_is_an_error() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    let ran = here.run(&LOG);
+    assert_eq!(ran.code, 64, "{ran:?}");
+    assert!(ran.err.contains("no units are given") && ran.err.contains("--name"), "{ran:?}");
+    let ran = here.run(&[&["--join"], &LOG[..]].concat());
+    assert_eq!((ran.code, ran.err.contains("--name")), (64, true), "{ran:?}");
+    assert!(!bench.store().exists());
+}
+
+#[test]
+fn what_failed_in_an_earlier_run_fails_a_later_one_only_if_that_was_given_it() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    let script = "echo {} >> $LOG; [ {} != bad ]";
+    let work = |units: &[&str]| {
+        here.run(&[&["--name", "j", "--retries", "0", "--json"], units, &["--", "sh", "-c", script]].concat())
+    };
+    assert_eq!(work(&["bad", "broken"]).code, 1);
+    bench.sql("UPDATE tenure_record SET record = x'00' WHERE key = 'work/j/broken'");
+    let later = work(&["good"]);
+    assert_eq!(later.code, 0, "{later:?}");
+    let summary = later.json();
+    assert_eq!(
+        (&summary["failed"], &summary["damaged"], &summary["failed_before"]),
+        (&1.into(), &1.into(), &2.into())
+    );
+    assert!(later.err.contains("2 of these an earlier run's"), "{later:?}");
+    assert_eq!(work(&["good", "bad"]).code, 1, "it was given");
+    assert_eq!(work(&["good", "broken"]).code, 1, "it was given");
+    assert_eq!(here.run(&["--name", "j", "--join", "--", "true"]).code, 1, "all were");
+    // One that fails meanwhile counts, whoever gave it.
+    assert_eq!(
+        here.run(&["--name", "j", "--retries", "0", "--retry-failed", "other", "--", "sh", "-c", script])
+            .code,
+        1
+    );
+}
+
+#[test]
+fn what_is_given_is_run_anew_when_that_is_asked_for() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    let script = "echo {} $TENURE_FENCE >> $LOG; [ {} != bad ]";
+    let work = |more: &[&str]| {
+        here.run(&[&["--name", "j", "--retries", "0"], more, &["--", "sh", "-c", script]].concat())
+    };
+    assert_eq!(work(&["a", "b", "bad"]).code, 1);
+    let first = logged(&bench);
+    let again = work(&["--fresh", "a", "bad", "new"]);
+    assert_eq!(again.code, 1, "{again:?}");
+    assert!(again.err.contains("2 units to be run anew"), "{again:?}");
+    let second = logged(&bench);
+    let names = |lines: &[String]| {
+        lines.iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&second), ["a", "bad", "new"], "what is given, and nothing else");
+    let fence = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    assert!(fence(&second[0]) > fence(&first[0]), "{first:?} {second:?}");
+    assert_eq!(
+        (work(&["--fresh"]).code, names(&logged(&bench))),
+        (1, vec!["a".into(), "b".into(), "bad".into(), "new".into()]),
+        "all of the job"
+    );
+    let unnamed = [&["--fresh", "x"], &LOG[..]].concat();
+    assert_eq!((here.run(&unnamed).code, here.run(&unnamed).code, logged(&bench).len()), (0, 0, 2));
+}
+
+#[test]
+fn nothing_is_run_anew_beside_one_who_is_at_work_on_it() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    let script = "echo {} >> $LOG; [ {} != slow ] || while [ ! -e go ]; do sleep 0.01; done";
+    let base = ["--name", "j", "-p", "1", "done", "slow", "--", "sh", "-c", script];
+    assert_eq!(here.run(&["--name", "j", "done", "--", "sh", "-c", script]).code, 0);
+    let mut first: common::Process = here.command(&base).spawn().unwrap().into();
+    wait_until("the slow one to begin", || bench.read("log").ends_with("slow\n"));
+    let refused = here.run(&[&["--fresh"], &base[..]].concat());
+    assert_eq!(refused.code, 75, "{refused:?}");
+    assert!(
+        refused.err.contains("--fresh") && refused.err.contains(&format!("pid {}", first.id())),
+        "{refused:?}"
+    );
+    assert_eq!(bench.show("work/j/done")["metadata"]["status"], "done", "nothing was touched");
+    // Another job's workers are no matter.
+    assert_eq!(here.run(&["--fresh", "--name", "k", "u", "--", "true"]).code, 0);
+    bench.write("here/go", "");
+    assert_eq!((first.wait(), logged(&bench).len()), (0, 2));
+    assert_eq!(
+        (here.run(&[&["--fresh"], &base[..]].concat()).code, logged(&bench)),
+        (0, vec!["done".into(), "slow".into()])
+    );
+}
