@@ -2,6 +2,7 @@
 //!
 //! The only file of this crate that reads a clock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A point on the time line of one boot of one machine.
@@ -16,15 +17,47 @@ pub struct BootTime {
 impl BootTime {
     /// How long before `self` a record was written, in whole milliseconds and never more than the truth.
     ///
-    /// A record of an earlier boot is at least as old as the present one.
+    /// The boot makes no difference. Containers may have a boot id of their own on one kernel's time line; and what was
+    /// written before the machine was restarted is older than the present boot, and so than the difference.
     #[must_use]
     pub fn since(self, written: BootTime) -> Duration {
-        let age = if self.boot == written.boot {
-            self.elapsed.saturating_sub(written.elapsed)
-        } else {
-            self.elapsed
-        };
+        let age = self.elapsed.saturating_sub(written.elapsed);
         Duration::from_millis(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The present, as records are dated and judged by it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Present {
+    pub(crate) time: BootTime,
+    /// Whether all who can write to the file run on this kernel.
+    is_one_kernel: bool,
+}
+
+impl Present {
+    /// The age of a record, at least; nothing for the time line of another kernel, which this one's says nothing about.
+    pub(crate) fn age(self, written: BootTime) -> Option<Duration> {
+        let is_comparable = self.is_one_kernel || self.time.boot == written.boot;
+        is_comparable.then(|| self.time.since(written))
+    }
+
+    /// Whether a record was written before this machine was last started: its date is still to come. Until then its age
+    /// would be told as zero, so whoever sees it first dates it anew.
+    pub(crate) fn precedes(self, written: BootTime) -> bool {
+        self.is_one_kernel && self.time.boot != written.boot && self.time.elapsed < written.elapsed
+    }
+}
+
+/// What the ages of one file's records are told by.
+#[derive(Clone)]
+pub(crate) struct Ages {
+    pub(crate) clock: Arc<dyn BootClock>,
+    pub(crate) is_one_kernel: bool,
+}
+
+impl Ages {
+    pub(crate) fn now(&self) -> Option<Present> {
+        self.clock.now().map(|time| Present { time, is_one_kernel: self.is_one_kernel })
     }
 }
 
@@ -109,8 +142,22 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_an_earlier_boot_is_as_old_as_this_one_at_least() {
-        assert_eq!(at(2, 5_000).since(at(1, 999_000_000)), Duration::from_millis(5));
+    fn s1_an_age_is_a_lower_bound_whatever_the_boot_id_says() {
+        // A container's own boot id, on the kernel's time line: written two milliseconds ago.
+        assert_eq!(at(2, 999_002_000).since(at(1, 999_000_000)), Duration::from_millis(2));
+        // An earlier boot, which lasted for less or for more than the present one so far.
+        assert_eq!(at(2, 9_000).since(at(1, 4_000)), Duration::from_millis(5));
+        assert_eq!(at(2, 5_000).since(at(1, 999_000_000)), Duration::ZERO);
+    }
+
+    #[test]
+    fn another_kernel_s_time_line_tells_no_age() {
+        let present = |is_one_kernel| Present { time: at(2, 9_000), is_one_kernel };
+        assert_eq!(present(true).age(at(1, 4_000)), Some(Duration::from_millis(5)));
+        assert_eq!(present(false).age(at(1, 4_000)), None);
+        assert_eq!(present(false).age(at(2, 4_000)), Some(Duration::from_millis(5)));
+        assert_eq!([true, false].map(|one| present(one).precedes(at(1, 9_001))), [true, false]);
+        assert!(!present(true).precedes(at(2, 9_001)) && !present(true).precedes(at(1, 9_000)));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //!
 //! | capability | here |
 //! |---|---|
-//! | expiry | a record's age is attested by the kernel's boot id and CLOCK_BOOTTIME (Linux); elsewhere silence is observed |
+//! | expiry | a record's age is attested by CLOCK_BOOTTIME (Linux), in containers with a boot id of their own, too; elsewhere silence is observed |
 //! | fencing | yes; a fence never goes back, also not after `kill -9` or a power cut |
 //! | list | yes, in byte order of keys |
 //! | watch | yes (Linux, inotify); elsewhere, or if switched off, refused with `Unsupported` |
@@ -34,8 +34,10 @@
 //!   millisecond, keeps SQLite's lock: the others are answered with `Unavailable` until it goes on or dies. No lease is
 //!   held twice.
 //! - Network filesystems: refused when opening, because SQLite's locks don't work between hosts.
-//! - The file must not be moved or copied to another machine while leases are live: a record's age counts from the
-//!   present boot there. If it is removed or replaced, calls are answered with `Unavailable` until the process restarts.
+//! - The file must not be moved or copied to another machine while leases are live: ages are told by the time since its
+//!   own start there. If the file, its `-wal` or its `-shm` is removed or replaced, nothing is read or won through what was
+//!   open: calls are answered with `Unavailable` until the process restarts. What was granted before is believed up to its
+//!   deadline, as when a record is deleted by hand.
 //! - A hostile process with write access to the file can do anything to it.
 //!
 //! # A lease as a condition of your own transaction
@@ -58,6 +60,7 @@
 mod boot;
 mod config;
 mod error;
+mod files;
 mod guard;
 mod place;
 mod reader;

@@ -150,18 +150,6 @@ fn links(_found: &Metadata) -> u64 {
     1
 }
 
-/// Which file stands at a path: tells whether it was removed or replaced under our feet.
-#[cfg(unix)]
-pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
-}
-
-#[cfg(not(unix))]
-pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::metadata(path).ok().map(|_| (0, 0))
-}
-
 /// The name of a filesystem on which processes of several hosts meet, or whose locks are up to a user-space program
 /// (statfs(2) and linux/magic.h have the numbers).
 #[cfg(target_os = "linux")]
@@ -178,6 +166,17 @@ fn unfit_filesystem(magic: u32) -> Option<&'static str> {
         0x7461_636f => "OCFS2",
         0x0bd0_0bd0 => "Lustre",
         0x786f_4256 => "vboxsf",
+        0xbacb_acbc => "vmhgfs",
+        0x7c7c_6673 => "Parallels shared folders",
+        0x1983_0326 => "BeeGFS",
+        0x4750_4653 => "GPFS",
+        0xaad7_aaea => "PanFS",
+        0x2003_0528 => "OrangeFS",
+        0x0131_11a8 => "IBRIX",
+        0xbeef_dead => "StorNext (SNFS)",
+        0x6163_6673 => "ACFS",
+        0x564c => "NCP",
+        0x00c0_ffee => "hostfs",
         _ => return None,
     })
 }
@@ -190,6 +189,9 @@ mod tests {
     fn filesystems_of_several_hosts_are_known_by_number() {
         assert_eq!(unfit_filesystem(0x6969), Some("NFS"));
         assert_eq!(unfit_filesystem(0xff53_4d42), Some("SMB/CIFS"));
+        let parallel = [0x1983_0326, 0x4750_4653, 0xaad7_aaea, 0x2003_0528, 0xbacb_acbc];
+        let names = ["BeeGFS", "GPFS", "PanFS", "OrangeFS", "vmhgfs"];
+        assert_eq!(parallel.map(unfit_filesystem), names.map(Some));
         let (ext4, tmpfs, overlay) = (0xef53, 0x0102_1994, 0x794c_7630);
         assert_eq!([ext4, tmpfs, overlay].map(unfit_filesystem), [None; 3]);
     }

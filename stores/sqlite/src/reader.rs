@@ -1,13 +1,14 @@
 //! The thread that reads, on a connection of its own, so that reads don't wait behind writes.
 
-use crate::boot::BootClock;
+use crate::boot::Ages;
 use crate::error::undone;
-use crate::place::{Place, identity};
-use crate::row::{Reading, RowError};
-use crate::writer::moved;
+use crate::files::Files;
+use crate::place::Place;
+use crate::row::{Reading, RowError, Standing};
+use crate::writer::{Job, Task};
 use rusqlite::Connection;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use tenure_core::{Key, StoreError, Stored};
 use tenure_store::Listed;
 use tokio::sync::oneshot;
@@ -34,13 +35,20 @@ pub(crate) enum Query {
 pub(crate) struct Reader {
     pub(crate) connection: Connection,
     pub(crate) place: Arc<Place>,
-    pub(crate) identity: Option<(u64, u64)>,
-    pub(crate) clock: Arc<dyn BootClock>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) ages: Ages,
+    /// To the writer, for rows that are to be dated anew.
+    pub(crate) jobs: Sender<Job>,
 }
 
 impl Reader {
     /// Works until no one can ask any more.
     pub(crate) fn run(self, queries: &Receiver<Query>) {
+        self.answer_all(queries);
+        self.files.leave(&self.connection);
+    }
+
+    fn answer_all(&self, queries: &Receiver<Query>) {
         let mut statements = None;
         for query in queries {
             // Those who have gone away are not answered, which is why failures to send are ignored.
@@ -48,19 +56,15 @@ impl Reader {
                 Query::Read { reply, .. } if reply.is_closed() => {}
                 Query::ReadMany { reply, .. } | Query::List { reply, .. } if reply.is_closed() => {}
                 Query::Read { key, reply } => {
-                    let _ = reply.send(self.ask(&mut statements, |reading| {
-                        let standing = reading.read(&key)?;
-                        Ok(standing.map(|standing| standing.stored(self.clock.now())))
-                    }));
+                    let read = self.ask(&mut statements, |reading| reading.read(&key));
+                    let _ =
+                        reply.send(read.map(|standing| standing.map(|standing| self.told(&key, standing))));
                 }
                 Query::ReadMany { keys, reply } => {
                     let _ = reply.send(self.ask(&mut statements, |reading| {
-                        let now = self.clock.now();
                         let read = |key: Key| match reading.read(&key) {
-                            Ok(standing) => {
-                                Ok(standing.map(|standing| Listed { key, stored: Ok(standing.stored(now)) }))
-                            }
-                            Err(RowError::Record(error)) => Ok(Some(Listed { key, stored: Err(error) })),
+                            Ok(standing) => Ok(standing.map(|standing| self.listed(key, Ok(standing)))),
+                            Err(RowError::Record(error)) => Ok(Some(self.listed(key, Err(error)))),
                             Err(error) => Err(error),
                         };
                         keys.into_iter().map(read).filter_map(Result::transpose).collect()
@@ -69,15 +73,26 @@ impl Reader {
                 Query::List { prefix, after, limit, reply } => {
                     let _ = reply.send(self.ask(&mut statements, |reading| {
                         let page = reading.list(&prefix, after.as_ref(), limit)?;
-                        let now = self.clock.now();
-                        let listed = |(key, standing): (Key, Result<crate::row::Standing, StoreError>)| {
-                            Listed { key, stored: standing.map(|standing| standing.stored(now)) }
-                        };
-                        Ok(page.into_iter().map(listed).collect())
+                        Ok(page.into_iter().map(|(key, standing)| self.listed(key, standing)).collect())
                     }));
                 }
             }
         }
+    }
+
+    fn listed(&self, key: Key, standing: Result<Standing, StoreError>) -> Listed {
+        let stored = standing.map(|standing| self.told(&key, standing));
+        Listed { key, stored }
+    }
+
+    fn told(&self, key: &Key, standing: Standing) -> Stored {
+        let now = self.ages.now();
+        if standing.precedes(now) {
+            // Nobody waits for that. If it comes to nothing, the next one who sees the row asks for it again.
+            let job = Job { task: Task::Date(key.clone()), reply: oneshot::channel().0 };
+            let _ = self.jobs.send(job);
+        }
+        standing.stored(now)
     }
 
     fn ask<'c, T>(
@@ -85,9 +100,6 @@ impl Reader {
         statements: &mut Option<Reading<'c>>,
         query: impl FnOnce(&mut Reading<'c>) -> Result<T, RowError>,
     ) -> Result<T, StoreError> {
-        if identity(&self.place.path) != self.identity {
-            return Err(StoreError::unavailable(moved(&self.place)));
-        }
         let failed = |error: &rusqlite::Error| undone(&self.place.path, error);
         let mut reading = match statements.take() {
             Some(reading) => reading,
@@ -95,6 +107,10 @@ impl Reader {
         };
         let result = query(&mut reading);
         *statements = Some(reading);
+        // After the query: what was seen is what others see only if the files were theirs until then.
+        if let Some(fault) = self.files.fault() {
+            return Err(StoreError::unavailable(fault));
+        }
         result.map_err(|error| match error {
             RowError::Record(error) => error,
             RowError::Sql(error) => failed(&error),

@@ -3,7 +3,7 @@
 //! The record is in the column `record`. What conditions and guards compare is in columns of its own besides; a row whose
 //! columns contradict its record was not written by tenure, and is left alone.
 
-use crate::boot::BootTime;
+use crate::boot::{BootTime, Present};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, Statement, params};
 use std::time::Duration;
@@ -24,8 +24,13 @@ impl Standing {
         self.record.version()
     }
 
-    pub(crate) fn stored(self, now: Option<BootTime>) -> Stored {
-        let age = now.zip(self.written).map(|(now, written)| now.since(written));
+    /// Whether its date is one of before the machine was last started.
+    pub(crate) fn precedes(&self, now: Option<Present>) -> bool {
+        now.zip(self.written).is_some_and(|(now, written)| now.precedes(written))
+    }
+
+    pub(crate) fn stored(self, now: Option<Present>) -> Stored {
+        let age = now.zip(self.written).and_then(|(now, written)| now.age(written));
         Stored { version: self.version(), age, record: self.record }
     }
 }
@@ -180,6 +185,7 @@ pub(crate) fn fence_number(fence: Fence) -> i64 {
 /// The statements that change rows.
 pub(crate) struct Writing<'c> {
     put: Statement<'c>,
+    date: Statement<'c>,
     remove: Statement<'c>,
 }
 
@@ -188,8 +194,13 @@ impl<'c> Writing<'c> {
         let put = format!(
             "INSERT OR REPLACE INTO tenure_record ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
         );
+        let date = "UPDATE tenure_record SET boot = ?2, written_ns = ?3 WHERE key = ?1";
         let remove = "DELETE FROM tenure_record WHERE key = ?1";
-        Ok(Writing { put: connection.prepare(&put)?, remove: connection.prepare(remove)? })
+        Ok(Writing {
+            put: connection.prepare(&put)?,
+            date: connection.prepare(date)?,
+            remove: connection.prepare(remove)?,
+        })
     }
 
     pub(crate) fn put(
@@ -197,10 +208,10 @@ impl<'c> Writing<'c> {
         key: &Key,
         record: &Record,
         bytes: &[u8],
-        now: Option<BootTime>,
+        now: Option<Present>,
     ) -> rusqlite::Result<()> {
         let columns = Columns::of(record);
-        let written = now.map(|now| i64::try_from(now.elapsed.as_nanos()).unwrap_or(i64::MAX));
+        let (boot, written_ns) = dated(now).unzip();
         self.put.execute(params![
             key.as_str(),
             columns.version,
@@ -209,13 +220,24 @@ impl<'c> Writing<'c> {
             columns.ride_key,
             columns.ride_fence,
             bytes,
-            now.map(|now| now.boot.to_be_bytes()),
-            written,
+            boot,
+            written_ns,
         ])?;
         Ok(())
+    }
+
+    /// Dates a row anew, whose record stays as it is.
+    pub(crate) fn date(&mut self, key: &Key, now: Option<Present>) -> rusqlite::Result<()> {
+        let (boot, written_ns) = dated(now).unzip();
+        self.date.execute(params![key.as_str(), boot, written_ns]).map(drop)
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> rusqlite::Result<()> {
         self.remove.execute([key.as_str()]).map(drop)
     }
+}
+
+fn dated(now: Option<Present>) -> Option<([u8; 16], i64)> {
+    let nanos = |time: BootTime| i64::try_from(time.elapsed.as_nanos()).unwrap_or(i64::MAX);
+    now.map(|now| (now.time.boot.to_be_bytes(), nanos(now.time)))
 }

@@ -88,6 +88,8 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
     use_wal(place, &writer)?;
     let reader = connect(place, config)?;
     reader.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
+    // SQLite opens the log with the first query. From here on both connections have the same.
+    reader.query_row("SELECT count(*) FROM tenure_meta", [], |_| Ok(())).map_err(failed)?;
     for connection in [&writer, &reader] {
         connection.busy_timeout(config.busy_timeout - patience(config)).map_err(failed)?;
     }

@@ -1,8 +1,10 @@
 //! The store itself: hands what is asked to the threads that do it.
 
+use crate::boot::Ages;
 use crate::config::SqliteConfig;
+use crate::files::Files;
 use crate::guard::SqlGuard;
-use crate::place::{Place, identity};
+use crate::place::Place;
 use crate::reader::{Query, Reader};
 use crate::schema::{self, Opened};
 use crate::wake::Watcher;
@@ -44,19 +46,23 @@ impl SqliteStore {
         config.check()?;
         let place = Arc::new(Place::find(&config)?);
         let Opened { writer, reader, turnstile, side, id } = schema::open(&place, &config)?;
-        let identity = identity(&place.path);
-        let clock = config.boot_clock;
-        let expiry = if clock.now().is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let files = Arc::new(Files::opened(&place)?);
+        let ages = Ages { clock: config.boot_clock, is_one_kernel: !config.network_filesystem };
+        let expiry = if ages.now().is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
         let mut capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
         if !(config.wake_ups && Watcher::WORKS) {
             capabilities = capabilities.without_watch();
         }
         let (jobs, to_do) = channel();
         let (queries, to_read) = channel();
-        let reader =
-            Reader { connection: reader, place: Arc::clone(&place), identity, clock: Arc::clone(&clock) };
-        let writer =
-            Writer { connection: writer, turnstile, side, place: Arc::clone(&place), identity, clock };
+        let reader = Reader {
+            connection: reader,
+            place: Arc::clone(&place),
+            files: Arc::clone(&files),
+            ages: ages.clone(),
+            jobs: Sender::clone(&jobs),
+        };
+        let writer = Writer { connection: writer, turnstile, side, place: Arc::clone(&place), files, ages };
         start("tenure-read", move || reader.run(&to_read))?;
         start("tenure-write", move || writer.run(&to_do))?;
         let inner = Inner { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
@@ -169,9 +175,7 @@ impl Store for SqliteStore {
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         match self.perform(Task::Remove(key.clone(), version)).await? {
             Done::Removed(removed) => Ok(removed),
-            other @ Done::Written(_) => {
-                Err(StoreError::unknown(format!("a removal was answered with {other:?}")))
-            }
+            other => Err(StoreError::unknown(format!("a removal was answered with {other:?}"))),
         }
     }
 

@@ -3,9 +3,10 @@
 //! Each write is judged on its own condition, and all are answered after the commit. So one disk flush, which is what a
 //! write costs, is shared by all that wait.
 
-use crate::boot::BootClock;
+use crate::boot::Ages;
 use crate::error::{at_commit, undone};
-use crate::place::{Place, identity};
+use crate::files::Files;
+use crate::place::Place;
 use crate::row::{Reading, RowError, Standing, Writing};
 use crate::turnstile::Turnstile;
 use crate::wake::touch;
@@ -42,6 +43,8 @@ pub(crate) enum Task {
     Write(Box<Draft>),
     Many(Vec<Draft>),
     Remove(Key, Version),
+    /// Dates a row anew, if it is from before the machine was last started. Nobody waits for the answer.
+    Date(Key),
 }
 
 /// What it answers.
@@ -49,6 +52,7 @@ pub(crate) enum Task {
 pub(crate) enum Done {
     Written(Vec<Outcome>),
     Removed(bool),
+    Dated,
 }
 
 #[derive(Debug)]
@@ -57,28 +61,34 @@ pub(crate) struct Job {
     pub(crate) reply: oneshot::Sender<Result<Done, StoreError>>,
 }
 
+impl Job {
+    fn is_wanted(&self) -> bool {
+        matches!(self.task, Task::Date(_)) || !self.reply.is_closed()
+    }
+}
+
 pub(crate) struct Writer {
     pub(crate) connection: Connection,
     pub(crate) turnstile: Turnstile,
     pub(crate) side: File,
     pub(crate) place: Arc<Place>,
-    pub(crate) identity: Option<(u64, u64)>,
-    pub(crate) clock: Arc<dyn BootClock>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) ages: Ages,
 }
 
 impl Writer {
     /// Works until no one can ask any more.
     pub(crate) fn run(self, jobs: &Receiver<Job>) {
-        let Writer { connection, mut turnstile, side, place, identity, clock } = self;
+        let Writer { connection, mut turnstile, side, place, files, ages } = self;
         let mut pen =
-            Pen { connection: &connection, statements: None, place: &place, identity, clock: &*clock };
+            Pen { connection: &connection, statements: None, place: &place, files: &files, ages: &ages };
         let mut queue = VecDeque::new();
         while let Some(first) = queue.pop_front().or_else(|| jobs.recv().ok()) {
             queue.push_front(first);
             let turn = turnstile.enter();
             // More may have come while we waited for our turn, and some may not be wanted any more.
             queue.extend(jobs.try_iter());
-            queue.retain(|job: &Job| !job.reply.is_closed());
+            queue.retain(Job::is_wanted);
             let group = next_group(&mut queue);
             if group.is_empty() {
                 continue;
@@ -93,6 +103,7 @@ impl Writer {
                 let _ = job.reply.send(answer);
             }
         }
+        files.leave(&connection);
     }
 }
 
@@ -126,8 +137,8 @@ struct Pen<'c> {
     connection: &'c Connection,
     statements: Option<(Reading<'c>, Writing<'c>)>,
     place: &'c Place,
-    identity: Option<(u64, u64)>,
-    clock: &'c dyn BootClock,
+    files: &'c Files,
+    ages: &'c Ages,
 }
 
 impl<'c> Pen<'c> {
@@ -153,10 +164,11 @@ impl<'c> Pen<'c> {
             let error = undone(path, error);
             Failure { is_particular: !error.is_passing(), error }
         };
-        if identity(path) != self.identity {
-            let error = StoreError::unavailable(moved(self.place));
-            return Err(Failure { error, is_particular: false });
-        }
+        let whole = |error: fn(String) -> StoreError| match self.files.fault() {
+            Some(fault) => Err(Failure { error: error(fault), is_particular: false }),
+            None => Ok(()),
+        };
+        whole(StoreError::unavailable)?;
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| failed(&error))?;
         let result = self.judge_all(group);
         let result = match result {
@@ -170,6 +182,10 @@ impl<'c> Pen<'c> {
             // If even this fails, the next BEGIN does too, and says why.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
+        if result.is_ok() {
+            // Committed, though perhaps to a log that is not the others' any more: they may have judged without it.
+            whole(StoreError::unknown)?;
+        }
         result
     }
 
@@ -182,6 +198,7 @@ impl<'c> Pen<'c> {
                 }
                 Task::Many(drafts) => self.judge_batch(drafts, &mut is_news),
                 Task::Remove(key, version) => self.remove(key, *version),
+                Task::Date(key) => self.date(key),
             };
             match answer {
                 Ok(done) => Ok(Ok(done)),
@@ -210,7 +227,7 @@ impl<'c> Pen<'c> {
 
     fn judge(&mut self, draft: &Draft, is_news: &mut bool) -> Result<Outcome, RowError> {
         let Write { key, expect, record } = &draft.write;
-        let now = self.clock.now();
+        let now = self.ages.now();
         let (reading, writing) = self.statements()?;
         let standing = reading.read(key)?;
         let holds = match (expect, &standing) {
@@ -223,6 +240,9 @@ impl<'c> Pen<'c> {
             }
         };
         if !holds {
+            if standing.as_ref().is_some_and(|standing| standing.precedes(now)) {
+                writing.date(key, now)?;
+            }
             return Ok(Outcome::Lost(standing.map(|standing| standing.stored(now))));
         }
         let fence = match (expect, &standing) {
@@ -248,6 +268,15 @@ impl<'c> Pen<'c> {
         Ok(Done::Removed(unchanged))
     }
 
+    fn date(&mut self, key: &Key) -> Result<Done, RowError> {
+        let now = self.ages.now();
+        let (reading, writing) = self.statements()?;
+        if reading.read(key)?.is_some_and(|standing| standing.precedes(now)) {
+            writing.date(key, now)?;
+        }
+        Ok(Done::Dated)
+    }
+
     fn statements(&mut self) -> rusqlite::Result<&mut (Reading<'c>, Writing<'c>)> {
         let statements = match self.statements.take() {
             Some(statements) => statements,
@@ -266,8 +295,4 @@ fn is_worth_telling(before: Option<&Standing>, after: &Record) -> bool {
         (_, None) => true,
         (old, Some(new)) => !new.mail.is_empty() || old.is_some_and(|old| old.id != new.id),
     }
-}
-
-pub(crate) fn moved(place: &Place) -> String {
-    format!("{} was removed or replaced while it was in use; restart this process", place.path.display())
 }

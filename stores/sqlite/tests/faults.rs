@@ -238,18 +238,53 @@ impl BootClock for Machine {
 }
 
 #[tokio::test]
-async fn an_age_across_a_restart_of_the_machine_counts_from_the_restart() {
+async fn s1_an_age_across_boot_ids_is_never_over_the_truth_and_grows_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let machine = Arc::new(Machine(Mutex::new(BootTime { boot: 1, elapsed: Duration::from_secs(5000) })));
     let config = SqliteConfig::new(directory.path().join("leases.db")).boot_clock(machine.clone());
     let (store, scribe) = (SqliteStore::open(config).unwrap(), Scribe::new());
     assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
     let mut ages = Vec::new();
-    for (boot, millis) in [(1, 5_000_000), (1, 5_000_250), (1, 4_000_000), (2, 0), (2, 1234)] {
+    let age =
+        async |store: &SqliteStore| store.read(&key("a")).await.unwrap().unwrap().age.unwrap().as_millis();
+    // The second boot id is that of a container, whose kernel and time line are the same.
+    for (boot, millis) in [(1, 5_000_000), (1, 5_000_250), (1, 4_000_000), (2, 5_000_000), (2, 5_000_300)] {
         machine.set(boot, millis);
-        ages.push(store.read(&key("a")).await.unwrap().unwrap().age.unwrap().as_millis());
+        ages.push(age(&store).await);
     }
-    assert_eq!(ages, [0, 250, 0, 0, 1234]);
+    assert_eq!(ages, [0, 250, 0, 0, 300]);
+    // The machine is started again. Whoever sees the record first dates it anew, and it ages for all from then on.
+    machine.set(3, 1_000);
+    assert_eq!(age(&store).await, 0);
+    // What is written after that has been answered says that the new date is there, too.
+    assert!(wins(&store, scribe.absent(&key("b"), scribe.held(1))).await);
+    for (boot, expected) in [(3, 2_000), (4, 2_000)] {
+        machine.set(boot, 3_000);
+        assert_eq!(age(&store).await, expected, "boot {boot}");
+    }
+    // A refused write is such a look, too.
+    machine.set(5, 10);
+    let refused = store.write(scribe.if_vacant(&key("b"), scribe.held(2))).await.unwrap();
+    assert!(matches!(refused, Outcome::Lost(Some(stored)) if stored.age == Some(Duration::ZERO)));
+    machine.set(5, 60);
+    let stored = store.read(&key("b")).await.unwrap().unwrap();
+    assert_eq!(stored.age, Some(Duration::from_millis(50)));
+}
+
+#[tokio::test]
+async fn s1_between_kernels_that_share_a_filesystem_no_age_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let machine = Arc::new(Machine(Mutex::new(BootTime { boot: 1, elapsed: Duration::from_secs(10) })));
+    let config = SqliteConfig::new(directory.path().join("leases.db")).boot_clock(machine.clone());
+    let store = SqliteStore::open(config.network_filesystem(true)).unwrap();
+    let scribe = Scribe::new();
+    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
+    let mut ages = Vec::new();
+    for (boot, millis) in [(1, 10_250), (2, 5_000_000), (2, 1)] {
+        machine.set(boot, millis);
+        ages.push(store.read(&key("a")).await.unwrap().unwrap().age);
+    }
+    assert_eq!(ages, [Some(Duration::from_millis(250)), None, None]);
 }
 
 #[tokio::test]

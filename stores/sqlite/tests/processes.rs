@@ -15,92 +15,16 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
+use support::peer::{PATIENCE, Peer, role, say, sign};
 use support::{key, open, wins};
 use tenure_core::op::Outcome;
-use tenure_core::{Fence, Nonce, Record, Version};
+use tenure_core::{Fence, Version};
 use tenure_sqlite::SqliteStore;
 use tenure_store::{Store, StoreExt};
 use tenure_testkit::Scribe;
-
-const ROLE: &str = "TENURE_SQLITE_TEST_ROLE";
-const FILE: &str = "TENURE_SQLITE_TEST_FILE";
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Another process, and what it says.
-struct Peer {
-    process: Child,
-    input: ChildStdin,
-    lines: Receiver<String>,
-    /// What it has said so far, as far as it was listened to.
-    said: Vec<String>,
-}
-
-impl Peer {
-    /// Starts this program again, within the test of this name, in a role.
-    fn start(test: &str, role: &str, file: &Path) -> Peer {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(ROLE, role).env(FILE, file);
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let output = process.stdout.take().unwrap();
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // The test harness has things to say, too.
-                if let Some(said) = line.split_once("say ").map(|(_, said)| said.to_owned()) {
-                    let _ = sender.send(said);
-                }
-            }
-        });
-        let input = process.stdin.take().unwrap();
-        Peer { process, input, lines, said: Vec::new() }
-    }
-
-    /// Waits for it to say something more.
-    fn hear(&mut self) {
-        self.said.extend(self.lines.try_iter());
-        self.said.push(self.lines.recv_timeout(PATIENCE).expect("a line from the other process"));
-    }
-
-    /// Everything that it says until it ends.
-    fn hear_out(mut self) -> Vec<String> {
-        drop(self.input);
-        self.said.extend(self.lines.iter());
-        assert!(self.process.wait().unwrap().success(), "the other process failed");
-        self.said
-    }
-
-    /// Kills it. Everything that it said until then.
-    fn kill(mut self) -> Vec<String> {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        self.said.extend(self.lines.iter());
-        self.said
-    }
-}
-
-fn say(line: &str) {
-    // In one piece, so that a kill leaves a whole line or nothing.
-    std::io::stdout().write_all(format!("say {line}\n").as_bytes()).unwrap();
-    std::io::stdout().flush().unwrap();
-}
-
-/// What this process is to do, when a test has started it.
-fn role() -> Option<(String, PathBuf)> {
-    let role = std::env::var(ROLE).ok()?;
-    Some((role, std::env::var_os(FILE).expect("a file to work on").into()))
-}
-
-/// A record whose nonce no other process uses.
-fn sign(record: Record) -> Record {
-    let nonce = Nonce((u128::from(std::process::id()) << 64) | (record.nonce.0 & u128::from(u64::MAX)));
-    let tenure = record.tenure.map(|tenure| tenure_core::Tenure { id: nonce, beat: nonce, ..tenure });
-    Record { nonce, tenure, ..record }
-}
 
 async fn increment(store: &SqliteStore, scribe: &Scribe, name: &str) {
     let name = key(name);

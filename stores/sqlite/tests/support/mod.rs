@@ -1,6 +1,13 @@
 //! What the tests of this store share.
 #![allow(dead_code, reason = "each test file uses its own part")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking, also in what they share")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+pub(crate) mod peer;
 
 use std::fs::Permissions;
 use std::path::{Path, PathBuf};

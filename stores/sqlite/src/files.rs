@@ -1,0 +1,67 @@
+//! The three files that are one database: whether they are still those that were opened.
+//!
+//! What SQLite holds open stays usable for it when its name is removed or given to another file, though nobody else sees
+//! that any more. Each of them matters: the database, the log with what was committed last, and the shared memory with the
+//! locks. A look costs three calls of stat(2), some microseconds beside a write's flush.
+
+use crate::place::Place;
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use std::path::{Path, PathBuf};
+use tenure_core::StoreError;
+
+/// Which file stands at a path.
+type Identity = (u64, u64);
+
+/// The files as they were opened.
+#[derive(Debug)]
+pub(crate) struct Files {
+    opened: [(PathBuf, Option<Identity>); 3],
+}
+
+impl Files {
+    /// Those at the place now: to be called when SQLite has just opened them.
+    pub(crate) fn opened(place: &Place) -> Result<Files, StoreError> {
+        let beside = |suffix: &str| {
+            let mut path = place.path.clone().into_os_string();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        let paths = [place.path.clone(), beside("-wal"), beside("-shm")];
+        let files = Files { opened: paths.map(|path| (path.clone(), identity(&path))) };
+        match files.opened.iter().find(|(_, identity)| identity.is_none()) {
+            Some((path, _)) => Err(StoreError::unavailable(removed(path))),
+            None => Ok(files),
+        }
+    }
+
+    /// What is wrong with them now, if anything is: then what is done on this handle reaches nobody else.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let gone = self.opened.iter().find(|(path, opened)| identity(path) != *opened);
+        gone.map(|(path, _)| removed(path))
+    }
+
+    /// Prepares a connection for its end. The last one that is closed moves the log into the database, which would damage
+    /// what others have written there if the log is not the one that they share.
+    pub(crate) fn leave(&self, connection: &Connection) {
+        if self.fault().is_some() {
+            // It fails for unknown names only, and this one is SQLite's own.
+            let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
+    }
+}
+
+fn removed(path: &Path) -> String {
+    format!("{} was removed or replaced while it was in use; restart this process", path.display())
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<Identity> {
+    std::fs::metadata(path).ok().map(|_| (0, 0))
+}

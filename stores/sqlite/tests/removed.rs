@@ -1,0 +1,207 @@
+//! Files of the database that are removed while processes have it open, as by `rm leases.db-*` or a cleaner of directories.
+//!
+//! Plan: each file by itself and both, while the holder is idle; in the middle of a holder's write; what others write
+//! meanwhile survives the holder's end; files that come and go with their last user are nobody's fault.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use support::peer::{Peer, role, say, sign};
+use support::{key, open, wins};
+use tenure_core::Fence;
+use tenure_core::op::Outcome;
+use tenure_sqlite::{SqliteConfig, SqliteStore};
+use tenure_store::Store;
+use tenure_testkit::Scribe;
+
+/// Does what it is told, a line each, and says what came of it.
+async fn serve(file: &Path, role: &str) {
+    let store = match role {
+        // Does not wait for its turn behind a process that is blocked.
+        "hasty" => {
+            SqliteStore::open(SqliteConfig::new(file).busy_timeout(Duration::from_millis(200))).unwrap()
+        }
+        _ => open(file),
+    };
+    let scribe = Scribe::new();
+    let hand = rusqlite::Connection::open(file).unwrap();
+    let mut pending = None;
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let (verb, name) = line.split_once(' ').unwrap();
+        let take = |fence: u64| {
+            let (store, write) = (store.clone(), scribe.if_vacant(&key(name), sign(scribe.held(fence))));
+            async move {
+                match store.write(write).await {
+                    Ok(Outcome::Won { .. }) => "won".to_owned(),
+                    Ok(Outcome::Lost(_)) => "lost".to_owned(),
+                    Err(error) => error.to_string(),
+                }
+            }
+        };
+        say(&match verb {
+            "take" => take(1).await,
+            "read" => match store.read(&key(name)).await {
+                Ok(stored) => format!("fence {:?}", stored.map(|stored| stored.record.fence.0)),
+                Err(error) => error.to_string(),
+            },
+            // From here on a write of this process waits within its transaction.
+            "block" => {
+                hand.execute_batch("BEGIN IMMEDIATE").unwrap();
+                pending = Some(tokio::spawn(take(1)));
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                "blocked".to_owned()
+            }
+            "unblock" => {
+                hand.execute_batch("ROLLBACK").unwrap();
+                pending.take().unwrap().await.unwrap()
+            }
+            _ => panic!("{line}"),
+        });
+    }
+    // The store's threads close its connections, which an exit would only cut off.
+    drop((store, hand));
+    let is_open = |fd: std::io::Result<std::fs::DirEntry>| {
+        let to = fd.and_then(|fd| std::fs::read_link(fd.path())).unwrap_or_default();
+        to.to_str().is_some_and(|to| to.starts_with(file.to_str().unwrap()))
+    };
+    while std::fs::read_dir("/proc/self/fd").unwrap().any(is_open) {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn beside(file: &Path, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("{}{suffix}", file.display()))
+}
+
+fn assert_whole(file: &Path) {
+    let hand = rusqlite::Connection::open(file).unwrap();
+    let verdict: String = hand.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+async fn take(store: &SqliteStore, name: &str, fence: u64) -> bool {
+    let scribe = Scribe::new();
+    wins(store, scribe.if_vacant(&key(name), sign(scribe.held(fence)))).await
+}
+
+#[tokio::test]
+async fn s1_nothing_is_won_or_read_on_a_file_that_was_removed() {
+    const TEST: &str = "s1_nothing_is_won_or_read_on_a_file_that_was_removed";
+    if let Some((role, file)) = role() {
+        return serve(&file, &role).await;
+    }
+    for suffixes in [&["-wal", "-shm"][..], &["-wal"], &["-shm"], &[""], &["", "-wal", "-shm"]] {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("leases.db");
+        let mut holder = Peer::start(TEST, "serve", &file);
+        assert_eq!(holder.ask("take a"), "won");
+        for suffix in suffixes {
+            std::fs::remove_file(beside(&file, suffix)).unwrap();
+        }
+        for question in ["take b", "read a", "take b"] {
+            let answer = holder.ask(question);
+            let named = suffixes.iter().any(|suffix| {
+                answer.contains(&format!("{} was removed or replaced", beside(&file, suffix).display()))
+            });
+            assert!(named && answer.starts_with("store unavailable"), "{suffixes:?} {question}: {answer}");
+        }
+        holder.hear_out();
+        // What is left is usable by whoever comes next.
+        if suffixes.contains(&"") {
+            continue;
+        }
+        let next = open(&file);
+        assert!(take(&next, "b", 2).await);
+        assert_whole(&file);
+    }
+}
+
+#[tokio::test]
+async fn what_others_write_meanwhile_outlives_the_process_that_lost_its_log() {
+    const TEST: &str = "what_others_write_meanwhile_outlives_the_process_that_lost_its_log";
+    if let Some((role, file)) = role() {
+        return serve(&file, &role).await;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leases.db");
+    let mut holder = Peer::start(TEST, "serve", &file);
+    assert_eq!(holder.ask("take a"), "won");
+    for suffix in ["-wal", "-shm"] {
+        std::fs::remove_file(beside(&file, suffix)).unwrap();
+    }
+    // Others come, make a log of their own, and go, so that it is moved into the database.
+    let mut other = Peer::start(TEST, "serve", &file);
+    for n in 0..50 {
+        assert_eq!(other.ask(&format!("take other/{n:02}")), "won");
+    }
+    assert!(holder.ask("take b").contains("was removed or replaced"));
+    other.hear_out();
+    // The holder is the last to close the database.
+    holder.hear_out();
+    assert_whole(&file);
+    let listed = open(&file).list("other/", None, 100).await.unwrap();
+    assert_eq!(listed.len(), 50);
+}
+
+#[tokio::test]
+async fn s1_a_write_that_was_under_way_when_the_files_were_removed_is_not_won() {
+    const TEST: &str = "s1_a_write_that_was_under_way_when_the_files_were_removed_is_not_won";
+    if let Some((role, file)) = role() {
+        return serve(&file, &role).await;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leases.db");
+    let mut holder = Peer::start(TEST, "serve", &file);
+    assert_eq!(holder.ask("read a"), "fence None");
+    // The tables are in the database itself, so that whoever comes has nothing to make.
+    rusqlite::Connection::open(&file).unwrap().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    assert_eq!(holder.ask("block a"), "blocked");
+    for suffix in ["-wal", "-shm"] {
+        std::fs::remove_file(beside(&file, suffix)).unwrap();
+    }
+    let mut other = Peer::start(TEST, "hasty", &file);
+    assert_eq!(other.ask("take a"), "won");
+    let answer = holder.ask("unblock a");
+    assert!(answer.starts_with("outcome unknown") && answer.contains("was removed or replaced"), "{answer}");
+    other.hear_out();
+    holder.hear_out();
+    assert_whole(&file);
+}
+
+#[tokio::test]
+async fn files_that_go_with_their_last_user_and_come_again_are_no_fault() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leases.db");
+    let (first, mut fence) = (open(&file), 0);
+    for round in 0..3 {
+        // Checkpoints cut the log short, and a second handle comes and goes: the files stay the same.
+        let second = open(&file);
+        for store in [&first, &second] {
+            fence += 1;
+            assert!(take(store, &format!("{round}/{fence}"), fence).await);
+        }
+        rusqlite::Connection::open(&file).unwrap().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    }
+    drop(first);
+    let gone = || !beside(&file, "-wal").exists();
+    for _ in 0..600 {
+        if gone() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(gone(), "the last handle was closed, and its log is still there");
+    let again = open(&file);
+    assert!(take(&again, "again", 9).await);
+    let stored = again.read(&key("2/6")).await.unwrap().unwrap();
+    assert_eq!(stored.record.fence, Fence(6));
+}
