@@ -65,8 +65,8 @@ async fn terms(leases: &Leases, plan: &meant::Run, signals: &mut Signals) -> Res
             Ok(guard) => guard,
             Err(signal) => return Err(Failure::by_signal(signal)),
         };
-        let keeper = match Keeper::start(leases.holder().as_str().to_owned(), lead) {
-            Ok(keeper) => Arc::new(keeper),
+        let keeper = match Keeper::start(leases.holder().as_str(), lead) {
+            Ok(keeper) => keeper,
             Err(failure) => {
                 guard.release().await;
                 return Err(failure);

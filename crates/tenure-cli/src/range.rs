@@ -24,7 +24,7 @@ pub(crate) async fn range(url: &Url, plan: meant::Range) -> Result<u8, Failure> 
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
     let lead = Lead::new(plan.duration, plan.grace);
     let section = Section::builder(store, &plan.section).clock(clock).start()?;
-    let keeper = Arc::new(Keeper::start(section.holder().as_str().to_owned(), lead)?);
+    let keeper = Keeper::start(section.holder().as_str(), lead)?;
     let acquired = tokio::select! {
         acquired = section.acquire(plan.range.clone(), plan.duration) => acquired.map_err(Failure::from),
         signal = signals.next() => Err(Failure::by_signal(signal)),

@@ -27,7 +27,7 @@ pub(crate) async fn run(url: &Url, plan: meant::Run) -> Result<u8, Failure> {
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
     let leases = Leases::builder(store).clock(clock).start()?;
     let lead = Lead::new(plan.ttl, plan.grace);
-    let keeper = Arc::new(Keeper::start(leases.holder().as_str().to_owned(), lead)?);
+    let keeper = Keeper::start(leases.holder().as_str(), lead)?;
     let result = under_lease(&leases, &plan, &keeper, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     let farewell = async {

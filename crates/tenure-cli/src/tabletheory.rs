@@ -70,7 +70,7 @@ pub(crate) async fn run(rest: &str, plan: meant::Run) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let manager = Manager::open(options, Arc::clone(&clock), uuid).await?;
-    let keeper = Arc::new(Keeper::start(format!("tabletheory-{}", uuid()), lead)?);
+    let keeper = Keeper::start(&format!("tabletheory-{}", uuid()), lead)?;
     let lease = match acquired(&manager, &plan, &mut signals).await {
         Ok(lease) => lease,
         Err(failure) => {

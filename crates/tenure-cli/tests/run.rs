@@ -1,7 +1,7 @@
 //! `tenure run`, by the real binary on real files.
 //!
 //! Plan: the command's status, environment, arguments and standard input and output; what happens when the key is held
-//! (--try, --wait, waiting); fences grow; signals to tenure, one and two; what a command leaves behind; withdrawal and release by
+//! (--try, --wait, waiting); fences grow; signals to tenure, one and two; what a command leaves behind, or has started elsewhere; withdrawal and release by
 //! force while it runs; a store that goes away while it runs; what the watchdog stopped; a terminal. What happens when tenure
 //! itself is killed or stopped is in
 //! `watchdog.rs`.
@@ -182,11 +182,95 @@ fn what_a_command_leaves_running_in_its_group_ends_with_it() {
     let ran = bench.run(&["run", "k", "--", "sh", "-c", "sleep 1000 & echo $! > child; exit 5"]);
     assert_eq!(ran.code, 5);
     assert!(!is_alive(bench.await_number("child")));
-    let ran = bench.run(&["run", "k", "--", "sh", "-c", "setsid sh -c 'echo $$ > daemon; exec sleep 1000' > /dev/null 2>&1 & while [ ! -s daemon ]; do sleep 0.01; done"]);
-    assert_eq!(ran.code, 0, "{ran:?}");
-    let daemon = bench.await_number("daemon");
-    assert!(is_alive(daemon), "what has begun a session of its own was meant to stay");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon), Signal::SIGKILL).unwrap();
+    assert!(ran.err.contains("CMD left sleep (") && ran.err.contains("it was ended"), "{ran:?}");
+}
+
+/// Ways out of a command's process group, each with a process in the end that writes its number into `away`, and ticks.
+const AWAY: [(&str, &str); 6] = [
+    ("timeout", "timeout 1000 ./away & $WAIT"),
+    ("job control", "set -m; ./away & $WAIT"),
+    ("a session of its own", "setsid ./away & $WAIT"),
+    ("a daemon", "(setsid sh -c './away & exit' & exit) & $WAIT"),
+    ("an empty environment", "env -i ./away & $WAIT"),
+    ("a daemon with an empty environment", "(setsid env -i sh -c './away & exit' & exit) & $WAIT"),
+];
+/// Deaf to TERM; ticks until it is killed.
+const AWAY_SCRIPT: &str =
+    "#!/bin/sh\ntrap '' TERM; echo $$ > away; while :; do /bin/date +%s%3N >> ticks; /bin/sleep 0.02; done\n";
+
+fn away(bench: &Bench, script: &str, then: &str) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    bench.write("away.tmp", AWAY_SCRIPT);
+    std::fs::set_permissions(bench.path("away.tmp"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let _old = std::fs::remove_file(bench.path("away"));
+    // The script's name is free for what it writes.
+    std::fs::rename(bench.path("away.tmp"), bench.path("going")).unwrap();
+    script
+        .replace("./away", "./going")
+        .replace("$WAIT", &format!("while [ ! -s away ]; do sleep 0.01; done; {then}"))
+}
+
+#[test]
+fn what_a_command_leaves_running_anywhere_ends_with_it() {
+    for (name, script) in AWAY {
+        let bench = Bench::new();
+        let script = away(&bench, script, "exit 5");
+        let ran = bench.run(&["run", "k", "--ttl", "60s", "--grace", "100ms", "--", "sh", "-c", &script]);
+        assert_eq!(ran.code, 5, "{name}: {ran:?}");
+        assert!(ran.err.contains("CMD left "), "{name}: {ran:?}");
+        assert!(!is_alive(bench.await_number("away")), "{name}: it has outlived the lease");
+    }
+}
+
+#[test]
+fn what_a_command_has_started_anywhere_is_over_before_another_has_the_lease() {
+    for (name, script) in AWAY {
+        for revoked in [false, true] {
+            let bench = Bench::new();
+            let script = away(&bench, script, "sleep 1000");
+            let mut run =
+                bench.start(&["run", "k", "--ttl", "6s", "--grace", "200ms", "--", "sh", "-c", &script]);
+            let pid = bench.await_number("away");
+            if revoked {
+                assert_eq!(bench.run(&["revoke", "k", "--yes"]).code, 0);
+            } else {
+                run.signal(Signal::SIGTERM);
+            }
+            let next = bench.run(&["run", "k", "--wait", "30s", "--", "date", "+%s%3N"]);
+            assert_eq!(next.code, 0, "{name}: {next:?}");
+            let last: i64 =
+                bench.read("ticks").lines().filter_map(|line| line.parse().ok()).next_back().unwrap();
+            let began: i64 = next.out.trim().parse().unwrap();
+            assert!(last <= began, "{name}: it was still at work {} ms after the next began", last - began);
+            assert!(!is_alive(pid), "{name}");
+            run.wait();
+        }
+    }
+}
+
+#[test]
+fn what_was_there_before_the_command_is_left_alone() {
+    // `exec` makes what the shell has started tenure's children.
+    let bench = Bench::new();
+    let script = "sleep 1000 & echo $! > before; exec $TENURE run k -- sh -c 'sleep 1000 & exit 3'";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).current_dir(bench.path(".")).env("TENURE", env!("CARGO_BIN_EXE_tenure"));
+    assert_eq!(shell.status().unwrap().code(), Some(3));
+    let before = bench.await_number("before");
+    assert!(is_alive(before));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(before), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn a_stopped_command_is_made_to_hear_that_it_is_to_end() {
+    let bench = Bench::new();
+    let script = "trap 'echo told > told; exit 0' TERM; echo $$ > pid; while :; do sleep 0.01; done";
+    let mut run = bench.start(&["run", "k", "--ttl", "60s", "--grace", "1h", "--", "sh", "-c", script]);
+    let pid = bench.await_number("pid");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.wait(), 143);
+    assert_eq!(bench.read("told"), "told\n");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What tenure has started does not outlive its lease, also when tenure itself can't see to that.
 //!
 //! Plan: tenure killed with SIGKILL, `run` and `work`, with commands that listen to TERM and such that don't; tenure stopped with
-//! SIGSTOP for longer than the ttl, and then continued; the watchdog itself killed; a command whose group
+//! SIGSTOP for longer than the ttl, and then continued; a watchdog killed or stopped, alone, and with tenure; both killed, and
+//! tenure after them; a tenure within a command; what has left its group; a command whose group
 //! the watchdog was never told of, because tenure stood still while it was starting it. Each command writes the time again and again:
 //! the last time written must lie within the ttl.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -108,20 +109,140 @@ fn a_watchdog_that_dies_is_replaced() {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(dog), Signal::SIGKILL).unwrap();
     bench.write("go", "");
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
-    wait_until("another watchdog", || watchdog_of(run.id()).is_some_and(|other| other != dog));
+    wait_until("another watchdog", || {
+        let dogs = watchdogs_of(run.id());
+        dogs.len() == 2 && !dogs.contains(&dog)
+    });
     run.signal(Signal::SIGKILL);
     wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
 }
 
+/// Kills both watchdogs of a process, or sends them another signal. There are two as soon as the second is there.
+fn signal_watchdogs(parent: u32, signal: Signal) -> Vec<i32> {
+    let dogs = wait_for("both watchdogs", || Some(watchdogs_of(parent)).filter(|dogs| dogs.len() == 2));
+    for dog in &dogs {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(*dog), signal).unwrap();
+    }
+    dogs
+}
+
+#[test]
+fn a_command_dies_when_tenure_and_a_watchdog_are_killed_at_once() {
+    for victim in 0..2 {
+        let bench = Bench::new();
+        let run = bench.start(&["elect", "k", "--ttl", "3s", "--", "sh", "-c", TICKS]);
+        let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+        let dogs = wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|dogs| dogs.len() == 2));
+        let killed_at = now_ms();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(dogs[victim]), Signal::SIGKILL).unwrap();
+        run.signal(Signal::SIGKILL);
+        wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
+        assert!(last_tick(&bench) < killed_at + 3000);
+    }
+}
+
+#[test]
+fn a_command_dies_when_tenure_is_killed_right_after_its_watchdogs() {
+    let bench = Bench::new();
+    let run = bench.start(&["run", "k", "--ttl", "6s", "--", "sh", "-c", TICKS]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let dead = signal_watchdogs(run.id(), Signal::SIGKILL);
+    // Nothing but the death of the watchdogs makes tenure start others: no command begins or ends meanwhile.
+    wait_until("others", || watchdogs_of(run.id()).iter().filter(|dog| !dead.contains(dog)).count() == 2);
+    let killed_at = now_ms();
+    run.signal(Signal::SIGKILL);
+    wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
+    assert!(last_tick(&bench) < killed_at + 6000);
+}
+
+#[test]
+fn a_command_dies_before_the_deadline_when_tenure_and_a_watchdog_are_stopped() {
+    for victim in 0..2 {
+        let bench = Bench::new();
+        let mut run = bench.start(&["run", "k", "--ttl", "6s", "--", "sh", "-c", TICKS]);
+        let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+        let dogs = wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|dogs| dogs.len() == 2));
+        let dog = nix::unistd::Pid::from_raw(dogs[victim]);
+        let stopped_at = now_ms();
+        run.signal(Signal::SIGSTOP);
+        nix::sys::signal::kill(dog, Signal::SIGSTOP).unwrap();
+        wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
+        assert!(last_tick(&bench) < stopped_at + 6000);
+        nix::sys::signal::kill(dog, Signal::SIGCONT).unwrap();
+        run.signal(Signal::SIGCONT);
+        assert_eq!(run.wait(), 76);
+    }
+}
+
+#[test]
+fn a_command_within_a_command_dies_when_the_outer_tenure_is_killed() {
+    let bench = Bench::new();
+    let inner = format!("echo $PPID > inner; {TICKS}");
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let run = bench.start(&[
+        "run", "outer", "--ttl", "60s", "--", tenure, "run", "inner", "--ttl", "6s", "--", "sh", "-c", &inner,
+    ]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let killed_at = now_ms();
+    run.signal(Signal::SIGKILL);
+    wait_until("the innermost command to be dead", || !is_alive(pid) && !is_alive(child));
+    // By the inner lease, though the outer one has a minute.
+    assert!(last_tick(&bench) < killed_at + 6000 + 60_000 / 8);
+    wait_until("the inner tenure to be dead", || !is_alive(bench.await_number("inner")));
+}
+
+#[test]
+fn a_command_within_a_command_dies_with_the_inner_tenure_whatever_became_of_the_outer() {
+    let bench = Bench::new();
+    let inner = format!("echo $PPID > inner; {TICKS}");
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let run = bench.start(&[
+        "run", "outer", "--ttl", "60s", "--grace", "1h", "--", tenure, "run", "inner", "--ttl", "6s", "--",
+        "sh", "-c", &inner,
+    ]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let inner = bench.await_number("inner");
+    let dogs = watchdogs_of(inner.cast_unsigned());
+    assert_eq!(dogs.len(), 2);
+    run.signal(Signal::SIGKILL);
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(inner), Signal::SIGKILL).unwrap();
+    let killed_at = now_ms();
+    wait_until("the innermost command to be dead", || !is_alive(pid) && !is_alive(child));
+    assert!(last_tick(&bench) < killed_at + 6000, "the inner watchdog outlives the outer one's work");
+}
+
+#[test]
+fn what_has_left_its_group_dies_when_tenure_is_killed() {
+    let bench = Bench::new();
+    let script = format!(
+        "setsid sh -c \"$TICKS\" & setsid env -i sh -c 'echo $$ > bare; exec /bin/sleep 1000' & wait"
+    );
+    let mut command = bench.tenure(&["run", "k", "--ttl", "3s", "--", "sh", "-c", &script]);
+    let mut run: common::Process = command.env("TICKS", TICKS).stdout(Stdio::null()).spawn().unwrap().into();
+    let (pid, child, bare) =
+        (bench.await_number("pid"), bench.await_number("child"), bench.await_number("bare"));
+    let killed_at = now_ms();
+    run.signal(Signal::SIGKILL);
+    run.wait();
+    wait_until("all of it to be dead", || !is_alive(pid) && !is_alive(child) && !is_alive(bare));
+    assert!(last_tick(&bench) < killed_at + 3000);
+}
+
 fn watchdog_of(parent: u32) -> Option<i32> {
-    std::fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+    watchdogs_of(parent).first().copied()
+}
+
+fn watchdogs_of(parent: u32) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let is_one = |entry: std::fs::DirEntry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
         let of: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
         let words = std::fs::read(entry.path().join("cmdline")).ok()?;
         let is_dog = words.split(|byte| *byte == 0).any(|word| word == b"__watchdog");
         (of == parent && is_dog && is_alive(pid)).then_some(pid)
-    })
+    };
+    processes.filter_map(is_one).collect()
 }
 
 #[test]

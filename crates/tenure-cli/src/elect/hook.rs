@@ -2,6 +2,7 @@
 
 use crate::exit::{Failure, INTERNAL};
 use crate::say;
+use crate::supervise::client::mark_beside;
 use crate::supervise::process::signal_group;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
@@ -84,7 +85,9 @@ fn run(
     leader: Option<&Leader>,
 ) -> std::io::Result<()> {
     let role = if leader.is_some_and(|leader| leader.id == *me) { "leader" } else { "standby" };
-    let mut child = Command::new("sh")
+    let mut hook = Command::new("sh");
+    mark_beside(&mut hook, me.as_str());
+    let mut child = hook
         .arg("-c")
         .arg(command)
         .env("TENURE_KEY", key.as_str())

@@ -3,10 +3,12 @@
 use super::crew::{Charge, Unit};
 use super::meant::Forever;
 use super::pace::Pace;
+use crate::say;
 use crate::supervise::client::Keeper;
 use crate::supervise::health::{Dark, Outlook, outlook_of_unit};
-use crate::supervise::process::{Leash, Running};
+use crate::supervise::process::{Leash, Running, left_behind};
 use crate::supervise::watchdog::Lead;
+use crate::text::escaped;
 use nix::sys::signal::Signal;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -35,6 +37,8 @@ pub(crate) struct Over {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Exited(ExitStatus),
+    /// What it left running can't be killed, and may still act.
+    Stuck,
     /// It could not be started.
     NotStarted(std::io::Error),
     /// It was not started: there was no time left for it, or it was to be stopped already.
@@ -187,6 +191,12 @@ impl Duty {
     pub(crate) fn ended(&mut self, outcome: &Outcome, keeper: &Keeper) -> Next {
         let Some(run) = self.run.take() else { return Next::Free };
         let now = boottime();
+        if matches!(outcome, Outcome::Stuck)
+            && let Some(charge) = self.charge.take()
+        {
+            charge.lapse();
+            return Next::Free;
+        }
         if self.goes {
             return Next::Free;
         }
@@ -253,7 +263,13 @@ fn perform(unit: &dyn Unit, setup: &Setup, leash: Arc<Leash>, doomed: &AtomicBoo
         leash.signal(Signal::SIGKILL);
     }
     match running.attend(plan.grace.min(lead.term), |_| {}) {
-        Ok(status) => Outcome::Exited(status),
+        Ok(ended) if ended.is_stuck => Outcome::Stuck,
+        Ok(ended) => {
+            if let Some(text) = left_behind(&ended.left) {
+                say::note(format!("{}: {text}", escaped(unit.name())));
+            }
+            Outcome::Exited(ended.status)
+        }
         Err(error) => Outcome::NotStarted(error),
     }
 }
@@ -269,6 +285,5 @@ fn prepare(unit: &dyn Unit, setup: &Setup, now: u64, left: Duration) -> Command 
         .env("TENURE_KEY", unit.key())
         .env("TENURE_FENCE", unit.fence().to_string())
         .env("TENURE_DEADLINE", deadline.to_string());
-    setup.keeper.mark(&mut command);
     command
 }

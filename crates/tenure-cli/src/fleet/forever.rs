@@ -49,7 +49,7 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
             return Err(failure);
         }
     }
-    let keeper = Arc::new(Keeper::start(crew.name().to_owned(), Lead::new(plan.ttl, plan.grace))?);
+    let keeper = Keeper::start(crew.name(), Lead::new(plan.ttl, plan.grace))?;
     let (sender, over) = mpsc::unbounded_channel();
     let setup = Arc::new(Setup { plan, keeper, clock, ended: sender });
     let duties = Duties {
@@ -210,6 +210,9 @@ impl Duties {
 
     fn on_over(&mut self, Over { unit, outcome }: Over) {
         let Some(duty) = self.duties.get_mut(&unit) else { return };
+        if matches!(outcome, Outcome::Stuck) {
+            note(&unit, "what CMD left running can't be killed; the unit is left to expire");
+        }
         match duty.ended(&outcome, &self.setup.keeper) {
             Next::Free => self.conclude(&unit),
             Next::Resume => note(&unit, "CMD was stopped, since the unit could not be kept for certain"),
@@ -221,7 +224,7 @@ impl Duties {
                     }
                     Outcome::NotStarted(error) => format!("CMD can't be started: {error}"),
                     Outcome::Exited(status) => format!("CMD {} after {}", ending(status), brief(taken)),
-                    Outcome::TooLate => return,
+                    Outcome::TooLate | Outcome::Stuck => return,
                 };
                 note(&unit, &format!("{how}; again in {}", brief(pause)));
             }

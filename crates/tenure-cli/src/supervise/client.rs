@@ -1,34 +1,52 @@
-//! This side of the watchdog: starts it, tells it what there is to watch, and starts another if it dies.
+//! This side of the watchdogs: starts them, tells them what there is to watch, and replaces one that dies.
+//!
+//! There are two, so that no single SIGKILL or SIGSTOP leaves a command without anybody to stop it, even one that strikes tenure
+//! itself at the same instant: the second does what the first can't.
 
+use super::children::Children;
+use super::table::{self, Entry, Table};
+use super::watchdog::{self, Lead, MARK};
 use crate::exit::{Failure, INTERNAL};
-use crate::supervise::watchdog::{self, Lead, MARK};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tenure::clock::boottime;
 
-/// Tells the watchdog.
+/// Tells the watchdogs, and knows which processes are whose.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     mark: String,
     lead: Lead,
+    children: Children,
+    commands: AtomicU64,
     state: Mutex<State>,
+    /// What wakes the thread that sees to dead children; gone with this.
+    on_child: Option<signal_hook::SigId>,
+    seen: Mutex<Option<(Duration, Arc<Table>)>>,
 }
 
 #[derive(Debug)]
 struct State {
-    dog: Child,
-    pipe: File,
+    dogs: Vec<Dog>,
     groups: BTreeSet<i32>,
     deadline: Duration,
     /// When it was last seen that the watchdog's time had come.
     overdue_at: Option<Duration>,
+    is_dismissed: bool,
+}
+
+#[derive(Debug)]
+struct Dog {
+    child: Child,
+    pipe: File,
 }
 
 impl State {
@@ -41,37 +59,130 @@ impl State {
     }
 }
 
+/// A command as the table of processes knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    /// Its process group. The process of that number leads it, until it is reaped.
+    pub(crate) group: i32,
+    pub(crate) is_reaped: bool,
+    /// When it was started, as the table of processes tells it.
+    pub(crate) start: u64,
+    /// Its own mark.
+    pub(crate) mark: String,
+}
+
 impl Keeper {
-    /// Starts the watchdog. `mark` must be a text that no other process uses.
-    pub(crate) fn start(mark: String, lead: Lead) -> Result<Keeper, Failure> {
-        let (dog, pipe) = spawn(&mark, lead).map_err(|error| {
+    /// Starts the watchdogs. `mark` must be a text that no other process uses.
+    pub(crate) fn start(mark: &str, lead: Lead) -> Result<Arc<Keeper>, Failure> {
+        let failed = |error: std::io::Error| {
             Failure::new(INTERNAL, format!("the watchdog process can't be started: {error}"))
-        })?;
-        let state = State { dog, pipe, groups: BTreeSet::new(), deadline: Duration::ZERO, overdue_at: None };
-        Ok(Keeper { mark, lead, state: Mutex::new(state) })
+        };
+        // Marks are put in a list.
+        let mark = mark.replace(':', "_");
+        let children = Children::gather();
+        let (waker, woken) = UnixStream::pair().map_err(failed)?;
+        let on_child =
+            signal_hook::low_level::pipe::register(nix::sys::signal::Signal::SIGCHLD as i32, waker).ok();
+        let state = State {
+            dogs: Vec::new(),
+            groups: BTreeSet::new(),
+            deadline: Duration::ZERO,
+            overdue_at: None,
+            is_dismissed: false,
+        };
+        let commands = AtomicU64::default();
+        let keeper = Keeper {
+            mark,
+            lead,
+            children,
+            commands,
+            state: Mutex::new(state),
+            on_child,
+            seen: Mutex::default(),
+        };
+        keeper.complete(&mut keeper.state()).map_err(failed)?;
+        let keeper = Arc::new(keeper);
+        let of_thread = Arc::downgrade(&keeper);
+        let thread = std::thread::Builder::new().name("children".to_owned()).stack_size(256 << 10);
+        thread.spawn(move || see_to_children(woken, &of_thread)).map_err(failed)?;
+        Ok(keeper)
     }
 
     pub(crate) fn lead(&self) -> Lead {
         self.lead
     }
 
-    /// Marks a command's environment, so that the watchdog finds it even if it was never told of it.
-    pub(crate) fn mark(&self, command: &mut Command) {
-        command.env(MARK, &self.mark);
+    /// Starts a command: marked, in a process group of its own, and watched.
+    pub(crate) fn start_command(&self, command: &mut Command) -> std::io::Result<(Child, Subject)> {
+        let n = self.commands.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}.{n}", self.mark);
+        command.env(MARK, marked(&mark)).process_group(0);
+        // Until it is known, it is found by its mark.
+        self.tell(&mut self.state(), "?\n");
+        let child = self.children.start(command);
+        let mut state = self.state();
+        match child {
+            Ok(child) => {
+                let group = child.id().cast_signed();
+                state.groups.insert(group);
+                self.tell(&mut state, &format!("+{group}\n!\n"));
+                let start = Entry::of(group).map_or(0, |entry| entry.start);
+                Ok((child, Subject { group, is_reaped: false, start, mark }))
+            }
+            Err(error) => {
+                self.tell(&mut state, "!\n");
+                Err(error)
+            }
+        }
+    }
+
+    /// All that is alive of a command: what is in its group, what it has started, what that has started, and what of all that has
+    /// lost its parent.
+    pub(crate) fn alive(&self, subject: &Subject) -> Vec<Entry> {
+        let adopted = self.children.adopted();
+        let Some(table) = self.table() else { return Entry::of_group(subject.group).into_iter().collect() };
+        let in_group = table.all().filter(|entry| entry.group == subject.group).map(|entry| entry.pid);
+        let leader = (!subject.is_reaped).then_some(subject.group);
+        let adopted = adopted.pids.into_iter().filter(|pid| self.is_of(*pid, subject, adopted.is_certain));
+        let alive = table.below(in_group.chain(leader).chain(adopted));
+        alive.into_iter().filter(|entry| !is_watchdog(entry)).collect()
+    }
+
+    /// Whether nothing can be left of a command whose group is empty.
+    pub(crate) fn has_adopted_nobody(&self) -> bool {
+        self.children.adopted().pids.is_empty()
+    }
+
+    /// Whose mark it bears tells whose it is. Without one it may be that of any command that is older.
+    fn is_of(&self, pid: i32, subject: &Subject, is_certain: bool) -> bool {
+        let marks = table::marks_of(pid);
+        match marks.iter().find(|mark| table::is_of(mark, &self.mark)) {
+            Some(mark) => *mark == subject.mark,
+            None => is_certain && Entry::of(pid).is_some_and(|entry| entry.start >= subject.start),
+        }
+    }
+
+    /// The table of processes, as it was a moment ago.
+    fn table(&self) -> Option<Arc<Table>> {
+        const FRESH: Duration = Duration::from_millis(5);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, table)) = &*seen
+            && boottime().saturating_sub(*at) < FRESH
+        {
+            return Some(Arc::clone(table));
+        }
+        let table = Arc::new(Table::read()?);
+        *seen = Some((boottime(), Arc::clone(&table)));
+        Some(table)
+    }
+
+    /// A command was waited for.
+    pub(crate) fn reaped(&self, pid: i32) {
+        self.children.forget(pid);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A command is about to be started: until [`Keeper::started`], it is found by its mark.
-    pub(crate) fn starting(&self) {
-        self.tell(&mut self.state(), "?\n");
-    }
-
-    /// It was started, and is watched, or could not be.
-    pub(crate) fn started(&self) {
-        self.tell(&mut self.state(), "!\n");
     }
 
     pub(crate) fn watch(&self, group: i32) {
@@ -118,44 +229,144 @@ impl Keeper {
     }
 
     fn tell(&self, state: &mut State, line: &str) {
-        if state.pipe.write_all(line.as_bytes()).is_err() {
-            // Dead or stuck. Without it a command could outlive the lease, so it is replaced at once.
-            let _gone = state.dog.kill();
-            let _reaped = state.dog.wait();
-            if let Ok((dog, pipe)) = spawn(&self.mark, self.lead) {
-                (state.dog, state.pipe) = (dog, pipe);
-                let mut all = format!("deadline {}\n", state.deadline.as_nanos());
-                for group in &state.groups {
-                    all.push_str(&format!("+{group}\n"));
-                }
-                let _retold_next_time = state.pipe.write_all(all.as_bytes());
+        let unheard = |dog: &mut Dog| dog.pipe.write_all(line.as_bytes()).is_err();
+        let mut deaf = Vec::new();
+        for (n, dog) in state.dogs.iter_mut().enumerate() {
+            if unheard(dog) {
+                // Dead or stuck. Without it a command could outlive the lease, so it is replaced at once.
+                let _gone = dog.child.kill();
+                deaf.push(n);
             }
         }
+        self.replace(state, &deaf);
+    }
+
+    /// Replaces those of the watchdogs that are of no use any more.
+    fn replace(&self, state: &mut State, useless: &[usize]) {
+        for n in useless.iter().rev() {
+            let mut dog = state.dogs.remove(*n);
+            let _reaped = dog.child.wait();
+            self.children.forget(dog.child.id().cast_signed());
+        }
+        if !useless.is_empty() && !state.is_dismissed {
+            // If that can't be done now, it is tried again with the next news.
+            let _incomplete = self.complete(state);
+        }
+    }
+
+    /// Starts those of the watchdogs that are missing, and tells them all.
+    fn complete(&self, state: &mut State) -> std::io::Result<()> {
+        const TWO: usize = 2;
+        let is_news = state.dogs.len() < TWO;
+        while state.dogs.len() < TWO {
+            state.dogs.push(spawn(&self.children, &self.mark, self.lead)?);
+        }
+        if is_news {
+            let mut all = String::new();
+            if !state.deadline.is_zero() {
+                all.push_str(&format!("deadline {}\n", state.deadline.as_nanos()));
+            }
+            for group in &state.groups {
+                all.push_str(&format!("+{group}\n"));
+            }
+            let mut first = None;
+            for dog in &mut state.dogs {
+                // The second waits for what the first does.
+                let role = first.map_or("first\n".to_owned(), |first| format!("after {first}\n"));
+                let _told_next_time = dog.pipe.write_all(format!("{role}{all}").as_bytes());
+                first = first.or(Some(dog.child.id()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Something that we are the parent of has changed.
+    fn see_to_children(&self) {
+        let _reaped = self.children.adopted();
+        let mut state = self.state();
+        let is_dead = |dog: &mut Dog| !matches!(dog.child.try_wait(), Ok(None));
+        let dead: Vec<usize> =
+            state.dogs.iter_mut().enumerate().filter_map(|(n, dog)| is_dead(dog).then_some(n)).collect();
+        self.replace(&mut state, &dead);
     }
 
     /// Nothing runs any more, and nothing will.
     pub(crate) fn dismiss(&self) {
-        let _gone_anyway = self.state().pipe.write_all(b"bye\n");
+        let mut state = self.state();
+        state.is_dismissed = true;
+        for dog in &mut state.dogs {
+            let _gone_anyway = dog.pipe.write_all(b"bye\n");
+        }
     }
 }
 
-fn spawn(mark: &str, lead: Lead) -> std::io::Result<(Child, File)> {
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if let Some(id) = self.on_child {
+            signal_hook::low_level::unregister(id);
+        }
+        let dogs = std::mem::take(&mut self.state().dogs);
+        // Once nobody talks to them they end, sooner or later, and must not be left on the table of processes until then.
+        let reap = move || {
+            dogs.into_iter().for_each(|Dog { mut child, pipe }| {
+                drop(pipe);
+                let _reaped = child.wait();
+            })
+        };
+        let _left_to_our_end = std::thread::Builder::new().name("farewell".to_owned()).spawn(reap);
+    }
+}
+
+fn see_to_children(mut woken: UnixStream, keeper: &Weak<Keeper>) {
+    /// Many children may end at about the same time.
+    const PAUSE: Duration = Duration::from_millis(20);
+    let mut buffer = [0; 256];
+    while woken.read(&mut buffer).is_ok_and(|read| read > 0) {
+        let Some(keeper) = keeper.upgrade() else { return };
+        keeper.see_to_children();
+        drop(keeper);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Marks what is started beside the commands, so that it is not taken for something of theirs.
+pub(crate) fn mark_beside(command: &mut Command, holder: &str) {
+    command.env(MARK, marked(&format!("{}.beside", holder.replace(':', "_"))));
+}
+
+/// The list of marks of a command: those of the commands that we run in, and its own.
+fn marked(own: &str) -> String {
+    match std::env::var(MARK) {
+        Ok(outer) if !outer.is_empty() => format!("{outer}:{own}"),
+        _ => own.to_owned(),
+    }
+}
+
+/// A watchdog of a tenure that a command has started is not stopped with the command: it sees to it that what it watches ends,
+/// and then ends itself.
+fn is_watchdog(entry: &Entry) -> bool {
+    entry.name == watchdog::NAME && entry.group == entry.pid
+}
+
+fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<Dog> {
     // By this path it is the same program even if the file was replaced meanwhile.
     let same = std::path::Path::new("/proc/self/exe");
     let program = if same.exists() { same.to_owned() } else { std::env::current_exe()? };
-    let mut dog = Command::new(program)
-        .args(watchdog::arguments(lead, mark))
+    let mut dog = Command::new(program);
+    dog.args(watchdog::arguments(lead, mark))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .current_dir("/")
+        // Those who stop a command that we run in must not stop who stops ours.
+        .env_remove(MARK)
         // Out of reach of the terminal's signals.
-        .process_group(0)
-        .spawn()?;
-    let pipe = dog.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
+        .process_group(0);
+    let mut child = children.start(&mut dog)?;
+    let pipe = child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
     let pipe = File::from(OwnedFd::from(pipe));
     // A watchdog that doesn't read must not hold up its keeper.
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok((dog, pipe))
+    Ok(Dog { child, pipe })
 }
 
 /// The time, as [`Keeper::prolong`] wants it: to be read *before* asking how long a lease is good.

@@ -5,7 +5,7 @@ use crate::exit::{self, Failure};
 use crate::say;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::health::Outlook;
-use crate::supervise::process::{self, Leash, Running};
+use crate::supervise::process::{self, Ended, Leash, Running};
 use crate::supervise::signals::{self, Signals};
 use crate::supervise::terminal::{self, Terminal};
 use nix::sys::signal::Signal;
@@ -48,7 +48,7 @@ pub(crate) enum Given {
 /// A command that was started.
 pub(crate) struct Overseen {
     began: Duration,
-    status: oneshot::Receiver<std::io::Result<ExitStatus>>,
+    ended: oneshot::Receiver<std::io::Result<Ended>>,
     leash: Arc<Leash>,
     terminal: Option<Arc<Terminal>>,
     /// After `fg` in a shell, the command wants the terminal that it could not have before.
@@ -58,22 +58,21 @@ pub(crate) struct Overseen {
 impl Overseen {
     /// Starts `command`. What it leaves running in its group has `grace` to end once it has ended itself.
     pub(crate) fn start(
-        mut command: Command,
+        command: Command,
         given: Given,
         keeper: &Arc<Keeper>,
         grace: Duration,
     ) -> Result<Overseen, Failure> {
-        keeper.mark(&mut command);
         let program = command.get_program().to_owned();
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))
             .map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
         let (grace, leash, began) = (grace.min(keeper.lead().term), Arc::new(Leash::default()), boottime());
         // The threads first, because nobody would see to the command if there were none.
-        let (sender, status) = oneshot::channel();
+        let (sender, ended) = oneshot::channel();
         let attend = thread("command", {
             let leash = Arc::clone(&leash);
             move |(running, terminal): (Running, Option<Arc<Terminal>>)| {
-                let status = running.attend(grace, |signal| {
+                let ended = running.attend(grace, |signal| {
                     let is_ours = terminal.as_ref().is_none_or(|terminal| terminal.is_lent());
                     if is_ours && terminal::is_suspension(signal) {
                         // A lease can't wait for someone to come back from lunch.
@@ -81,7 +80,7 @@ impl Overseen {
                     }
                 });
                 // Nobody listens any more after a stop at once.
-                let _unheard = sender.send(status);
+                let _unheard = sender.send(ended);
             }
         })?;
         let feed = thread("input", |(mut input, lines): (ChildStdin, Vec<String>)| {
@@ -102,7 +101,7 @@ impl Overseen {
             }
         };
         let _heard = attend.send((running, terminal.clone()));
-        Ok(Overseen { began, status, leash, terminal, resumed })
+        Ok(Overseen { began, ended, leash, terminal, resumed })
     }
 
     pub(crate) fn kill(&self) {
@@ -120,11 +119,11 @@ impl Overseen {
     ) -> Over {
         let slow = (ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(250));
         let mut stop = None::<Stopping>;
-        let status = loop {
+        let ended = loop {
             let pause = if stop.is_some() { Duration::from_millis(5) } else { slow };
             tokio::select! {
                 biased;
-                status = &mut self.status => break status,
+                ended = &mut self.ended => break ended,
                 signal = signals.next() => {
                     if let Some(Stopping { why: Why::Signal(_), .. }) = &stop {
                         // The watchdog sees to it that nothing is left.
@@ -156,8 +155,14 @@ impl Overseen {
         if let Some(terminal) = &self.terminal {
             terminal.take_back();
         }
-        match status {
-            Ok(status) => {
+        match ended {
+            // It may still act.
+            Ok(Ok(Ended { is_stuck: true, .. })) => Over::Stuck,
+            Ok(ended) => {
+                if let Some(text) = ended.as_ref().ok().and_then(|ended| process::left_behind(&ended.left)) {
+                    say::note(text);
+                }
+                let status = ended.map(|ended| ended.status);
                 let by_watchdog = || keeper.may_have_stopped(self.began).then_some(Why::Losing);
                 Over::Ended(status, stop.map(|stop| stop.why).or_else(by_watchdog))
             }

@@ -1,8 +1,9 @@
-//! Commands: each in a process group of its own, so that all of it can be stopped, and kept from being reaped while its
-//! number is still in use.
+//! Commands: each in a process group of its own, and kept from being reaped while the number of that is still in use. A command
+//! is over when all that it has started is over, in whatever group or session that is.
 
+use super::client::{Keeper, Subject};
+use super::table::{Entry, Table};
 use crate::exit::{self, Failure};
-use crate::supervise::client::Keeper;
 use crate::text::escaped;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
@@ -10,9 +11,10 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -25,56 +27,78 @@ pub(crate) fn signal_group(group: i32, signal: Signal) {
     }
 }
 
-/// Whether anything runs in a group. What is dead and waits for a parent to notice, which some containers' first process
-/// never does, does not count.
+/// Signals one process.
+pub(crate) fn kill(pid: i32, signal: Signal) {
+    if pid > 1 {
+        let _gone = nix::sys::signal::kill(Pid::from_raw(pid), signal);
+    }
+}
+
+/// Whether anything runs in a group.
 pub(crate) fn is_group_alive(group: i32) -> bool {
     if group <= 1 || killpg(Pid::from_raw(group), None).is_err() {
         return false;
     }
-    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
-    let mut known = false;
-    for process in processes
-        .flatten()
-        .filter(|process| process.file_name().as_bytes().first().is_some_and(u8::is_ascii_digit))
-    {
-        // After the name, which may hold anything: state, parent, group (proc(5)).
-        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
-        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let (state, of) = (fields.next(), fields.nth(1).and_then(|of| of.parse::<i32>().ok()));
-        known |= of.is_some();
-        if of == Some(group) && !matches!(state, Some("Z" | "X")) {
-            return true;
-        }
-    }
-    // Without a /proc that tells, the group must be taken for alive.
-    !known
+    // Without a table that tells, the group must be taken for alive.
+    Table::read().is_none_or(|table| table.all().any(|entry| entry.group == group && entry.is_alive()))
 }
 
 /// The means to stop a command from another thread. It holds nothing while the group's number may belong to another.
 #[derive(Debug, Default)]
-pub(crate) struct Leash(Mutex<Option<i32>>);
+pub(crate) struct Leash {
+    held: Mutex<Option<Held>>,
+    was_pulled: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Held {
+    subject: Subject,
+    keeper: Arc<Keeper>,
+}
 
 impl Leash {
-    /// Signals the group if it exists.
+    /// Signals all of the command, if it exists: its group, and what has left that.
     pub(crate) fn signal(&self, signal: Signal) {
         // Held while signalling, so that the group can't be reaped in between.
-        let group = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(group) = *group {
-            signal_group(group, signal);
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Held { subject, keeper }) = &*held {
+            self.was_pulled.fetch_or(signal != Signal::SIGCONT, Ordering::SeqCst);
+            let strays: Vec<i32> = keeper
+                .alive(subject)
+                .into_iter()
+                .filter(|entry| entry.group != subject.group)
+                .map(|entry| entry.pid)
+                .collect();
+            // What is stopped can't do what it is told.
+            let follow = (signal == Signal::SIGTERM).then_some(Signal::SIGCONT);
+            for signal in std::iter::once(signal).chain(follow) {
+                signal_group(subject.group, signal);
+                strays.iter().for_each(|pid| kill(*pid, signal));
+            }
         }
     }
 
-    fn set(&self, group: Option<i32>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = group;
+    fn set(&self, held: Option<Held>) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
     }
 }
 
 /// A running command.
 pub(crate) struct Running {
     child: Child,
-    group: i32,
+    subject: Subject,
     keeper: Arc<Keeper>,
     leash: Arc<Leash>,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// What it left running, and was ended then.
+    pub(crate) left: Vec<Entry>,
+    /// Whether something of that can't be killed, and may still act.
+    pub(crate) is_stuck: bool,
 }
 
 impl Running {
@@ -84,17 +108,9 @@ impl Running {
         keeper: Arc<Keeper>,
         leash: Arc<Leash>,
     ) -> std::io::Result<Running> {
-        keeper.starting();
-        let child = command.process_group(0).spawn();
-        if let Ok(child) = &child {
-            let group = i32::try_from(child.id()).unwrap_or(0);
-            leash.set(Some(group));
-            keeper.watch(group);
-        }
-        keeper.started();
-        let child = child?;
-        let group = i32::try_from(child.id()).unwrap_or(0);
-        Ok(Running { child, group, keeper, leash })
+        let (child, subject) = keeper.start_command(&mut command)?;
+        leash.set(Some(Held { subject: subject.clone(), keeper: Arc::clone(&keeper) }));
+        Ok(Running { child, subject, keeper, leash })
     }
 
     /// The command's standard input, if it is a pipe.
@@ -103,13 +119,14 @@ impl Running {
     }
 
     pub(crate) fn group(&self) -> i32 {
-        self.group
+        self.subject.group
     }
 
-    /// Waits until the command has ended, and then stops what it has left running in its group. `stopped` is told when the
+    /// Waits until the command has ended, and then ends what it has left running, wherever that is. `stopped` is told when the
     /// command has been stopped by a signal, as a terminal does.
-    pub(crate) fn attend(mut self, grace: Duration, stopped: impl Fn(Signal)) -> std::io::Result<ExitStatus> {
-        let id = || Id::Pid(Pid::from_raw(self.group));
+    pub(crate) fn attend(mut self, grace: Duration, stopped: impl Fn(Signal)) -> std::io::Result<Ended> {
+        let group = self.subject.group;
+        let id = || Id::Pid(Pid::from_raw(group));
         loop {
             match waitid(id(), WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT) {
                 Ok(WaitStatus::Stopped(_, signal)) => {
@@ -124,31 +141,70 @@ impl Running {
         }
         // Not reaped yet, so the number is still its own: now let go of it, then reap.
         self.leash.set(None);
-        self.keeper.forget(self.group);
+        self.keeper.forget(group);
         let status = self.child.wait()?;
-        self.stop_leftovers(grace);
-        Ok(status)
+        self.keeper.reaped(group);
+        self.subject.is_reaped = true;
+        let (left, is_stuck) = self.end_leftovers(grace);
+        Ok(Ended { status, left, is_stuck })
     }
 
-    fn stop_leftovers(&self, grace: Duration) {
+    /// What the command has left running gets TERM, and KILL after `grace`. Says what it was, unless the command was being
+    /// stopped already, and whether something is alive even then.
+    fn end_leftovers(&self, grace: Duration) -> (Vec<Entry>, bool) {
         const STEP: Duration = Duration::from_millis(5);
-        let remains = || is_group_alive(self.group);
+        /// What can't be killed within this time hangs in the kernel.
+        const LONG: Duration = Duration::from_secs(2);
+        /// What ends with the command needs a moment for it.
+        const MOMENT: Duration = Duration::from_millis(25);
+        let Subject { group, .. } = self.subject;
         // As long as the group has a member, its number can't be given to another.
-        if !remains() {
-            return;
+        let is_group_gone = || killpg(Pid::from_raw(group), None).is_err();
+        if is_group_gone() && self.keeper.has_adopted_nobody() {
+            return (Vec::new(), false);
         }
-        self.leash.set(Some(self.group));
-        self.keeper.watch(self.group);
-        for (signal, patience) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, Duration::from_secs(2))] {
-            signal_group(self.group, signal);
+        let remains = || self.keeper.alive(&self.subject);
+        let ends_within = |patience: Duration, pull: &dyn Fn()| {
             let end = boottime() + patience;
-            while remains() && boottime() < end {
+            while !remains().is_empty() {
+                if boottime() >= end {
+                    return false;
+                }
+                pull();
                 std::thread::sleep(STEP);
             }
+            true
+        };
+        let was_pulled = self.leash.was_pulled.load(Ordering::SeqCst);
+        self.leash.set(Some(Held { subject: self.subject.clone(), keeper: Arc::clone(&self.keeper) }));
+        self.keeper.watch(group);
+        let mut left = Vec::new();
+        let mut is_stuck = false;
+        if was_pulled || !ends_within(MOMENT.min(grace), &|| {}) {
+            left = remains();
+            self.leash.signal(Signal::SIGTERM);
+            let is_over = ends_within(grace, &|| {});
+            is_stuck = !is_over && !ends_within(LONG, &|| self.leash.signal(Signal::SIGKILL));
         }
         self.leash.set(None);
-        self.keeper.forget(self.group);
+        self.keeper.forget(group);
+        (if was_pulled { Vec::new() } else { left }, is_stuck)
     }
+}
+
+/// What is said of processes that a command has left running.
+pub(crate) fn left_behind(left: &[Entry]) -> Option<String> {
+    const SHOWN: usize = 3;
+    let shown: Vec<String> =
+        left.iter().take(SHOWN).map(|entry| format!("{} ({})", escaped(&entry.name), entry.pid)).collect();
+    let more = match left.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let it = if left.len() == 1 { "it was" } else { "they were" };
+    (!left.is_empty()).then(|| {
+        format!("CMD left {}{more} running; {it} ended, since the lease goes with CMD", shown.join(", "))
+    })
 }
 
 /// A command's status as the shell tells it: its own, or 128 and the number of the signal that ended it.

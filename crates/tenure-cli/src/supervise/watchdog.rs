@@ -1,19 +1,21 @@
 //! The watchdog: a process that outlives tenure for as long as it takes to stop what tenure started.
 //!
-//! A lease's holder may be killed with SIGKILL or stopped with SIGSTOP, and then can't stop its commands itself. Each `run`
-//! and `work` therefore has a second process beside it, which hears by a pipe which process groups there are and until when
-//! the lease is good. If the pipe closes without a farewell, or the deadline comes near and is not prolonged, it sends TERM,
-//! waits the grace period, and sends KILL, early enough for all of them to be dead before the deadline.
+//! A lease's holder may be killed with SIGKILL or stopped with SIGSTOP, and then can't stop its commands itself. Each `run`,
+//! `elect`, `range` and `work` therefore has two processes beside it, which hear by a pipe which process groups there are and
+//! until when the lease is good. If the pipe closes without a farewell, or the deadline comes near and is not prolonged, the first
+//! sends TERM, waits the grace period, and sends KILL, early enough for all of them to be dead before the deadline. The second
+//! does the same if the first is dead or stopped.
 //!
 //! Lines: `?` and `!` (a command is about to be started; it was, or was not), `+PGID` and `-PGID` (watch this group; it is
-//! gone), `deadline NANOS` (of CLOCK_BOOTTIME), `bye`.
+//! gone), `deadline NANOS` (of CLOCK_BOOTTIME), `first` and `after PID` (whose turn it is), `bye`.
 //!
-//! Groups that were not registered yet when tenure was killed or stopped are found by a mark in their environment.
+//! What has left its group, and groups that were not registered yet when tenure was killed or stopped, are found by a mark in
+//! their environment, and by their descent.
 
-use crate::supervise::process::{is_group_alive, signal_group};
+use super::process::{kill, signal_group};
+use super::table::{self, Entry, Table};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
-use nix::unistd::{Pid, getpgid, getsid};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
@@ -25,6 +27,8 @@ use tenure::clock::boottime;
 
 /// The hidden verb.
 pub(crate) const VERB: &str = "__watchdog";
+/// What the process is called in the table of processes: whoever kills all that are called `tenure` does not mean it.
+pub(crate) const NAME: &str = "tenure-watchdog";
 /// The environment variable that marks what tenure has started, with a value that no other tenure process has.
 pub(crate) const MARK: &str = "TENURE_MARK";
 
@@ -64,35 +68,45 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
         // Whoever ends a whole control group or session means the commands too, and they are stopped in order by us.
         let _kept = signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)));
     }
-    let session = getsid(None).ok();
+    call_oneself(NAME);
     let mut dog = Dog {
         lead,
         mark: mark.clone(),
-        session,
         groups: BTreeSet::new(),
         starting: 0,
         deadline: None,
         doomed: None,
+        first: None,
     };
     dog.watch();
     Some(())
 }
 
+/// What is to be killed, and when.
 struct Doomed {
-    groups: BTreeSet<i32>,
+    targets: Targets,
     kill_at: Duration,
+}
+
+/// Processes to be stopped.
+#[derive(Default)]
+struct Targets {
+    groups: BTreeSet<i32>,
+    /// Number and time of start of each.
+    processes: BTreeSet<(i32, u64)>,
 }
 
 struct Dog {
     lead: Lead,
     mark: String,
-    session: Option<Pid>,
     groups: BTreeSet<i32>,
     /// How many commands are being started, whose groups are not known yet.
     starting: u32,
     /// On CLOCK_BOOTTIME.
     deadline: Option<Duration>,
     doomed: Option<Doomed>,
+    /// The watchdog that acts instead of this one, as long as it can.
+    first: Option<i32>,
 }
 
 enum Heard {
@@ -100,6 +114,9 @@ enum Heard {
     Bye,
     Closed,
 }
+
+/// How often the second looks whether the first still does its work.
+const STEP: Duration = Duration::from_millis(10);
 
 impl Dog {
     fn watch(&mut self) {
@@ -113,12 +130,18 @@ impl Dog {
             if self.doomed.as_ref().is_some_and(|doomed| now >= doomed.kill_at) {
                 self.kill();
             }
-            if self.has_charges()
-                && self.deadline.is_some_and(|deadline| now >= deadline.saturating_sub(self.lead.total()))
-            {
-                self.doom(now, false);
+            let mut next = self.next();
+            if self.is_due(now) {
+                if self.first_is_at_work() {
+                    // It has done it by the deadline, if it lives until then.
+                    let is_past = self.deadline.is_some_and(|deadline| now > deadline);
+                    next = Some(now + if is_past { STEP * 25 } else { STEP });
+                } else {
+                    self.doom(now);
+                    next = self.next();
+                }
             }
-            if !readable(&input, self.next().map(|at| at.saturating_sub(now))) {
+            if !readable(&input, next.map(|at| at.saturating_sub(now))) {
                 continue;
             }
             match self.hear(&mut input, &mut text) {
@@ -131,6 +154,17 @@ impl Dog {
 
     fn has_charges(&self) -> bool {
         !self.groups.is_empty() || self.starting > 0
+    }
+
+    fn is_due(&self, now: Duration) -> bool {
+        self.has_charges()
+            && self.deadline.is_some_and(|deadline| now >= deadline.saturating_sub(self.lead.total()))
+    }
+
+    /// Whether this is the second one, and the first can do what is to be done.
+    fn first_is_at_work(&self) -> bool {
+        let first = self.first.and_then(Entry::of);
+        first.is_some_and(|first| first.name == NAME && first.is_alive() && !first.is_stopped())
     }
 
     fn next(&self) -> Option<Duration> {
@@ -153,99 +187,128 @@ impl Dog {
         for line in String::from_utf8_lossy(&lines).lines() {
             if line == "bye" {
                 return Heard::Bye;
-            } else if line == "?" {
-                self.starting += 1;
-            } else if line == "!" {
-                self.starting = self.starting.saturating_sub(1);
-            } else if let Some(group) = line.strip_prefix('+').and_then(|group| group.parse().ok()) {
-                self.groups.insert(group);
-            } else if let Some(group) = line.strip_prefix('-').and_then(|group| group.parse::<i32>().ok()) {
-                self.groups.remove(&group);
-                if let Some(doomed) = &mut self.doomed {
-                    doomed.groups.remove(&group);
-                }
-            } else if let Some(nanos) = line.strip_prefix("deadline ").and_then(|nanos| nanos.parse().ok()) {
-                self.deadline = Some(Duration::from_nanos(nanos));
             }
+            self.take_in(line);
         }
         Heard::Lines
     }
 
-    /// Sends TERM to all groups, and means to send KILL.
-    fn doom(&mut self, now: Duration, orphaned: bool) {
-        let mut groups = std::mem::take(&mut self.groups);
+    fn take_in(&mut self, line: &str) {
+        let number = |text: &str| text.parse::<i32>().ok();
+        if line == "?" {
+            self.starting += 1;
+        } else if line == "!" {
+            self.starting = self.starting.saturating_sub(1);
+        } else if line == "first" {
+            self.first = None;
+        } else if let Some(first) = line.strip_prefix("after ").and_then(number) {
+            self.first = Some(first);
+        } else if let Some(group) = line.strip_prefix('+').and_then(number) {
+            self.groups.insert(group);
+        } else if let Some(group) = line.strip_prefix('-').and_then(number) {
+            self.groups.remove(&group);
+            if let Some(doomed) = &mut self.doomed {
+                doomed.targets.groups.remove(&group);
+            }
+        } else if let Some(nanos) = line.strip_prefix("deadline ").and_then(|nanos| nanos.parse().ok()) {
+            self.deadline = Some(Duration::from_nanos(nanos));
+        }
+    }
+
+    /// Sends TERM to all of it, and means to send KILL.
+    fn doom(&mut self, now: Duration) {
+        let groups = std::mem::take(&mut self.groups);
         // Counted once: whoever goes on and tells of a group after this is dealt with then.
-        let starting = std::mem::take(&mut self.starting) > 0;
-        if orphaned || starting || self.parent_is_stopped() {
-            groups.extend(self.marked());
-        }
-        for group in &groups {
-            signal_group(*group, Signal::SIGTERM);
-        }
+        self.starting = 0;
+        let mut targets = Targets { processes: self.below(&groups), groups };
+        targets.signal(Signal::SIGTERM);
+        // What is stopped can't do what it is told.
+        targets.signal(Signal::SIGCONT);
         let latest = self.deadline.map_or(now, |deadline| deadline.saturating_sub(self.lead.kill));
         let kill_at = latest.min(now + self.lead.term);
-        if let Some(earlier) = self.doomed.take() {
-            groups.extend(earlier.groups);
+        if let Some(Doomed { targets: earlier, .. }) = self.doomed.take() {
+            targets.groups.extend(earlier.groups);
+            targets.processes.extend(earlier.processes);
         }
-        self.doomed = Some(Doomed { groups, kill_at });
+        self.doomed = Some(Doomed { targets, kill_at });
     }
 
     fn kill(&mut self) {
-        for group in self.doomed.take().map(|doomed| doomed.groups).unwrap_or_default() {
-            signal_group(group, Signal::SIGKILL);
+        if let Some(Doomed { targets, .. }) = self.doomed.take() {
+            targets.signal(Signal::SIGKILL);
         }
     }
 
     /// The pipe has closed without a farewell: tenure is dead, and nobody else will stop its commands.
     fn orphaned(&mut self) {
+        /// What can't be killed within this time hangs in the kernel.
+        const LONG: Duration = Duration::from_secs(5);
+        while self.first_is_at_work() {
+            std::thread::sleep(STEP);
+        }
+        let all = std::mem::take(&mut self.groups);
+        self.groups.clone_from(&all);
         let now = boottime();
-        self.doom(now, true);
+        self.doom(now);
         let kill_at = self.doomed.as_ref().map_or(now, |doomed| doomed.kill_at);
-        loop {
-            let left = kill_at.saturating_sub(boottime());
-            let alive = self
-                .doomed
-                .as_ref()
-                .is_some_and(|doomed| doomed.groups.iter().any(|group| is_group_alive(*group)));
-            if left.is_zero() || !alive {
-                break;
-            }
-            std::thread::sleep(left.min(Duration::from_millis(20)));
+        let is_alive = |doomed: &Doomed| doomed.targets.is_alive();
+        while boottime() < kill_at && self.doomed.as_ref().is_some_and(is_alive) {
+            std::thread::sleep(kill_at.saturating_sub(boottime()).min(STEP));
         }
         self.kill();
-        // What was being started just then, or has left its group.
-        for group in self.marked() {
-            signal_group(group, Signal::SIGKILL);
+        // What was being started just then, and what was started by those who were being killed.
+        loop {
+            let left = Targets { processes: self.below(&all), groups: BTreeSet::new() };
+            if left.processes.is_empty() || boottime() > kill_at + LONG {
+                return;
+            }
+            left.signal(Signal::SIGKILL);
+            std::thread::sleep(STEP);
         }
     }
 
-    fn parent_is_stopped(&self) -> bool {
-        let stat =
-            std::fs::read_to_string(format!("/proc/{}/stat", nix::unistd::getppid())).unwrap_or_default();
-        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['T', 't']))
+    /// What is in these groups or carries our mark, and all that it has started, from the table of processes.
+    fn below(&self, groups: &BTreeSet<i32>) -> BTreeSet<(i32, u64)> {
+        let Some(table) = Table::read() else { return BTreeSet::new() };
+        let own = nix::unistd::getpgrp().as_raw();
+        let is_ours = |entry: &&Entry| {
+            groups.contains(&entry.group)
+                || table::marks_of(entry.pid).iter().any(|mark| table::is_of(mark, &self.mark))
+        };
+        let roots: Vec<i32> = table.all().filter(is_ours).map(|entry| entry.pid).collect();
+        let all = table.below(roots);
+        let all = all.iter().filter(|entry| entry.group != own && entry.name != NAME);
+        all.map(|entry| (entry.pid, entry.start)).collect()
     }
+}
 
-    /// Groups in our session whose members carry our mark, from /proc; none on systems without it. A process that has begun a
-    /// session of its own was meant to live on.
-    fn marked(&self) -> BTreeSet<i32> {
-        let mark = format!("{MARK}={}", self.mark);
-        let own = nix::unistd::getpgrp();
-        let mut groups = BTreeSet::new();
-        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            let Ok(environment) = std::fs::read(entry.path().join("environ")) else { continue };
-            if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
-                let pid = Pid::from_raw(pid);
-                match getpgid(Some(pid)) {
-                    Ok(group) if group != own && getsid(Some(pid)).ok() == self.session => {
-                        groups.insert(group.as_raw());
-                    }
-                    _ => {}
-                }
+impl Targets {
+    fn signal(&self, signal: Signal) {
+        for group in &self.groups {
+            signal_group(*group, signal);
+        }
+        for (pid, start) in &self.processes {
+            // What is in its group has been told already.
+            if Entry::of(*pid)
+                .is_some_and(|entry| entry.start == *start && !self.groups.contains(&entry.group))
+            {
+                kill(*pid, signal);
             }
         }
-        groups
     }
+
+    fn is_alive(&self) -> bool {
+        let is_there = |(pid, start): &(i32, u64)| {
+            Entry::of(*pid).is_some_and(|entry| entry.start == *start && entry.is_alive())
+        };
+        self.processes.iter().any(is_there)
+            || self.groups.iter().any(|group| super::process::is_group_alive(*group))
+    }
+}
+
+/// Where the system has no such file, the process is called as its program is.
+fn call_oneself(name: &str) {
+    let _called_otherwise = std::fs::write("/proc/self/comm", name);
 }
 
 /// Waits until there is something to read; false when `within` is over.

@@ -67,8 +67,7 @@ pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
         say::note(was_done(&name, given.units().len(), last, began));
     }
     let is_named = plan.name.is_some();
-    let keeper =
-        Arc::new(Keeper::start(leases.holder().as_str().to_owned(), Lead::new(plan.ttl, plan.grace))?);
+    let keeper = Keeper::start(leases.holder().as_str(), Lead::new(plan.ttl, plan.grace))?;
     let mut crew = Crew::new(plan, name, leases, keeper, registered.board)?;
     let mut result = crew.work(&mut signals).await;
     if done_before.is_some() && !is_named && crew.is_idle() && matches!(result, Ok(exit::OK)) {

@@ -1,9 +1,11 @@
 //! The slots: threads that each run one unit's command at a time, so that starting the next one waits for nothing.
 
 use crate::meant::Template;
+use crate::say;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::health::Dark;
-use crate::supervise::process::{Leash, Running};
+use crate::supervise::process::{Leash, Running, left_behind};
+use crate::text::escaped;
 use nix::sys::signal::Signal;
 use std::collections::VecDeque;
 use std::process::{Command, ExitStatus, Stdio};
@@ -31,6 +33,8 @@ pub(crate) enum Ended {
     Stopped(Why),
     /// Its lease was lost before it was started.
     TooLate,
+    /// What it left running can't be killed, and may still act.
+    Stuck,
     /// It could not be started.
     NotStarted(std::io::Error),
 }
@@ -199,16 +203,25 @@ impl Slots {
             active.stop(Why::Losing, Duration::ZERO);
             active.go_on_stopping(true);
         }
-        let status = running.attend(*grace, |_| {});
+        let ended = running.attend(*grace, |_| {});
         self.place(slot, None);
         // The watchdog may have been quicker, or have stopped it while we could not.
         let by_watchdog = || keeper.may_have_stopped(began).then_some(Why::Losing);
         let why = (*locked(&active.why)).or_else(by_watchdog);
-        match (status, why) {
-            (Err(error), _) => Ended::NotStarted(error),
+        let status = match ended {
+            Err(error) => return Ended::NotStarted(error),
+            Ok(ended) if ended.is_stuck => return Ended::Stuck,
+            Ok(ended) => {
+                if let Some(text) = left_behind(&ended.left) {
+                    say::note(format!("{}: {text}", escaped(unit)));
+                }
+                ended.status
+            }
+        };
+        match why {
             // It ended well in the time that it was given: that counts.
-            (Ok(status), Some(why)) if !status.success() => Ended::Stopped(why),
-            (Ok(status), _) => {
+            Some(why) if !status.success() => Ended::Stopped(why),
+            _ => {
                 let took = boottime().saturating_sub(asked_at);
                 Ended::Ran { status, started, finished: clock.now().wall.0, took }
             }
@@ -225,7 +238,6 @@ impl Slots {
             .env("TENURE_KEY", guard.key().as_str())
             .env("TENURE_FENCE", guard.fence().to_string())
             .env("TENURE_DEADLINE", deadline.to_string());
-        self.setup.keeper.mark(&mut command);
         command
     }
 }

@@ -101,6 +101,11 @@ impl Crew {
             }
             Ended::Stopped(Why::Asked) | Ended::TooLate => self.hand_back(&key),
             Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
+            Ended::Stuck => {
+                say::note(format!("{key}: the command can't be killed; the unit is left to expire"));
+                tokio::spawn(guard.lapse());
+                self.hand_back(&key);
+            }
         }
     }
 

@@ -1,0 +1,157 @@
+//! The table of processes, as /proc tells it (proc(5)). Systems without it have none.
+
+use super::watchdog::MARK;
+use nix::sys::signal::killpg;
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    /// When it was started, in clock ticks since boot. With the number it names a process for good.
+    pub(crate) start: u64,
+    pub(crate) state: char,
+    /// What its program is called.
+    pub(crate) name: String,
+}
+
+impl Entry {
+    pub(crate) fn of(pid: i32) -> Option<Entry> {
+        // Not text: a name may be any bytes.
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Entry::parse(pid, &String::from_utf8_lossy(&stat))
+    }
+
+    /// What stands for all of a group where the system tells no more than that it is there.
+    pub(crate) fn of_group(group: i32) -> Option<Entry> {
+        let is_there = group > 1 && killpg(Pid::from_raw(group), None).is_ok();
+        let entry =
+            Entry { pid: group, parent: 0, group, start: 0, state: 'S', name: "a process".to_owned() };
+        is_there.then_some(entry)
+    }
+
+    fn parse(pid: i32, stat: &str) -> Option<Entry> {
+        // The name may hold anything, also what looks like the end of it.
+        let (head, rest) = stat.rsplit_once(')')?;
+        let name = head.split_once('(')?.1.to_owned();
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |n: usize| fields.get(n)?.parse().ok();
+        let state = fields.first()?.chars().next()?;
+        let start = fields.get(19)?.parse().ok()?;
+        Some(Entry { pid, parent: number(1)?, group: number(2)?, start, state, name })
+    }
+
+    /// What is dead and waits for a parent to notice does nothing more. Some containers' first process never notices.
+    pub(crate) fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+}
+
+/// All processes at one moment.
+#[derive(Debug)]
+pub(crate) struct Table {
+    entries: BTreeMap<i32, Entry>,
+    children: BTreeMap<i32, Vec<i32>>,
+}
+
+impl Table {
+    /// None where the system doesn't tell.
+    pub(crate) fn read() -> Option<Table> {
+        let numbers = std::fs::read_dir("/proc").ok()?.flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let table = Table::new(numbers.filter_map(Entry::of));
+        (!table.entries.is_empty()).then_some(table)
+    }
+
+    fn new(entries: impl Iterator<Item = Entry>) -> Table {
+        let entries: BTreeMap<i32, Entry> = entries.map(|entry| (entry.pid, entry)).collect();
+        let mut children = BTreeMap::<i32, Vec<i32>>::new();
+        for entry in entries.values() {
+            children.entry(entry.parent).or_default().push(entry.pid);
+        }
+        Table { entries, children }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    pub(crate) fn children(&self, of: i32) -> &[i32] {
+        self.children.get(&of).map_or(&[], Vec::as_slice)
+    }
+
+    /// These processes, what they have started, what that has started, and so on: all of it that is alive.
+    pub(crate) fn below(&self, roots: impl IntoIterator<Item = i32>) -> Vec<Entry> {
+        let (mut seen, mut todo) = (BTreeSet::new(), roots.into_iter().collect::<Vec<_>>());
+        while let Some(pid) = todo.pop() {
+            if self.entries.contains_key(&pid) && seen.insert(pid) {
+                todo.extend(self.children(pid));
+            }
+        }
+        let alive = seen.iter().filter_map(|pid| self.entries.get(pid)).filter(|entry| entry.is_alive());
+        alive.cloned().collect()
+    }
+}
+
+/// The marks in the environment that a process was started with, from that of the outermost tenure to that of the innermost.
+/// None if it has none, or they may not be read.
+pub(crate) fn marks_of(pid: i32) -> Vec<String> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let name = format!("{MARK}=");
+    let value =
+        environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(name.as_bytes()));
+    let value = value.map(|value| OsString::from_vec(value.to_vec()).to_string_lossy().into_owned());
+    value.map(|value| value.split(':').map(str::to_owned).collect()).unwrap_or_default()
+}
+
+/// Whether `mark` is that of a command of the tenure process that marks with `whose`.
+pub(crate) fn is_of(mark: &str, whose: &str) -> bool {
+    mark.strip_prefix(whose).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(pid: i32, parent: i32, state: char) -> Entry {
+        let stat = format!("{pid} (a) b (c)) {state} {parent} 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0");
+        Entry::parse(pid, &stat).unwrap()
+    }
+
+    #[test]
+    fn a_line_of_the_table_is_read_whatever_the_name_holds() {
+        let expected =
+            Entry { pid: 5, parent: 4, group: 7, start: 99, state: 'S', name: "a) b (c)".to_owned() };
+        assert_eq!(entry(5, 4, 'S'), expected);
+        assert_eq!(Entry::parse(5, "5 (a) S 4"), None);
+        let own = Entry::of(std::process::id().cast_signed());
+        assert!(own.is_some_and(|own| own.is_alive() && !own.is_stopped()));
+    }
+
+    #[test]
+    fn what_is_below_a_process_is_all_that_is_alive_there() {
+        let table = Table::new(
+            [entry(1, 0, 'S'), entry(2, 1, 'S'), entry(3, 2, 'Z'), entry(4, 3, 'T'), entry(5, 1, 'R')]
+                .into_iter(),
+        );
+        let below = |root: i32| table.below([root]).iter().map(|entry| entry.pid).collect::<Vec<_>>();
+        assert_eq!(below(2), [2, 4]);
+        assert_eq!(below(1), [1, 2, 4, 5]);
+        assert_eq!(below(9), [0; 0]);
+    }
+
+    #[test]
+    fn a_mark_belongs_to_one_process_alone() {
+        assert!(is_of("h-1.7", "h-1") && is_of("h-1", "h-1"));
+        assert!(!is_of("h-12", "h-1") && !is_of("h-1-hook", "h-1") && !is_of("h", "h-1"));
+    }
+}
