@@ -43,9 +43,10 @@ pub(crate) enum Verb {
 
 /// Run a command while holding a lease.
 ///
-/// CMD runs in its own process group. If the lease is about to be lost the group gets TERM and then KILL, all of it
+/// CMD runs in its own process group. If the lease is about to be lost, CMD and all that it has started get TERM and then KILL,
 /// before anyone else can have the lease, also when tenure itself is killed or stopped meanwhile. What CMD leaves running
-/// in its group when it ends is ended, too; use setsid(1) to leave something running on purpose.
+/// when it ends is ended, too, and named: on Linux in whatever group or session it is. Have a service manager start what is to
+/// stay. If something can't be killed, the lease is left to expire.
 ///
 /// CMD finds in its environment: TENURE_KEY; TENURE_FENCE, a number that grows with each holder of KEY, for resources that
 /// can refuse an older one; TENURE_DEADLINE, until when the lease was good when CMD started, in milliseconds since 1970

@@ -40,6 +40,7 @@ pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failur
     let missing = if typed.create_table { Missing::CreateTable } else { Missing::Refuse };
     let store = url.open(missing, Arc::clone(&clock)).await?;
     let leases = Leases::builder(store).clock(clock).start()?;
+    findings.add_commands();
     check_clock(&leases, &mut findings);
     check_capabilities(&leases, &mut findings);
     check_writes(&leases, &mut findings).await;

@@ -3,6 +3,7 @@
 use crate::exit::{self, Failure};
 use crate::say;
 use crate::stores::Url;
+use crate::supervise::{self, Reach};
 use crate::text::count;
 use serde_json::json;
 
@@ -43,13 +44,31 @@ struct Check {
 pub(super) struct Findings(Vec<Check>);
 
 /// What no check can make better, whatever the store.
-pub(super) const UNBOUND: &str =
-    "Processes that leave their session (setsid) are not stopped when a lease is lost.";
+pub(super) const UNBOUND: &str = "If tenure is killed (SIGKILL), its watchdogs find what CMD has started by its process group, its descent and a mark in its \
+     environment: a daemon with an emptied environment is not found. If tenure and both watchdogs are killed or stopped at \
+     once, nothing stops CMD.";
 pub(super) const OPEN: &str = "Whoever can write to the store can do anything to its leases.";
 
 impl Findings {
     pub(super) fn add(&mut self, grade: Grade, what: &'static str, detail: impl Into<String>) {
         self.0.push(Check { grade, what, detail: detail.into() });
+    }
+
+    /// Whether all that a command has started can be ended with its lease.
+    pub(super) fn add_commands(&mut self) {
+        match supervise::reach() {
+            Reach::Descendants => self.add(
+                Grade::Ok,
+                "commands",
+                "all that CMD has started is ended with its lease: tenure is a child subreaper here",
+            ),
+            Reach::Groups => self.add(
+                Grade::Warn,
+                "commands",
+                "what CMD has started is ended with its lease only as long as it stays in CMD's process group: this system \
+                 has no child subreaper, or no /proc",
+            ),
+        }
     }
 
     /// What can't be read, each with its name and what is wrong.

@@ -38,6 +38,7 @@ async fn lease_table(rest: &str, create: bool) -> Result<Examined, Failure> {
     let is_new = create && kcl::Table::create_at(&place, system()).await?;
     let listing = kcl::Table::at(place, system()).await?.list().await?;
     let mut findings = Findings::default();
+    findings.add_commands();
     add_table(&mut findings, is_new);
     let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
     for owner in listing.rows.iter().filter_map(kcl::Row::owner) {
@@ -70,6 +71,7 @@ async fn locks(rest: &str, create: bool) -> Result<Examined, Failure> {
     let is_new = create && tabletheory::Manager::create_table(&options).await?;
     let manager = tabletheory::Manager::open(options, Arc::clone(&clock), uuid).await?;
     let mut findings = Findings::default();
+    findings.add_commands();
     add_table(&mut findings, is_new);
     let gap = manager.clock_gap().await?;
     let now = date(clock.now().wall);

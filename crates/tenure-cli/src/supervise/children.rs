@@ -33,7 +33,7 @@ pub(crate) struct Adopted {
 impl Children {
     /// From now on this process takes in whoever loses its parent below it.
     pub(crate) fn gather() -> Children {
-        let _ones_own_only = become_subreaper(true);
+        let _its_group_only = become_subreaper(true);
         let known = of_main_thread().unwrap_or_default().into_iter().collect();
         Children { starting: RwLock::default(), known: Mutex::new(known) }
     }

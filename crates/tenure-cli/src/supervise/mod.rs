@@ -10,3 +10,20 @@ mod table;
 pub(crate) mod tenancy;
 pub(crate) mod terminal;
 pub(crate) mod watchdog;
+
+/// How far what commands have started can be followed on this system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Wherever it goes.
+    Descendants,
+    /// As long as it stays in its command's process group.
+    Groups,
+}
+
+/// As it is found here and now.
+pub(crate) fn reach() -> Reach {
+    let can_follow = children::become_subreaper(true) && table::Table::read().is_some();
+    // Only whoever has commands is one.
+    let _back = children::become_subreaper(false);
+    if can_follow { Reach::Descendants } else { Reach::Groups }
+}
