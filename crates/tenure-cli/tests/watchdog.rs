@@ -214,10 +214,9 @@ fn a_command_within_a_command_dies_with_the_inner_tenure_whatever_became_of_the_
 #[test]
 fn what_has_left_its_group_dies_when_tenure_is_killed() {
     let bench = Bench::new();
-    let script = format!(
-        "setsid sh -c \"$TICKS\" & setsid env -i sh -c 'echo $$ > bare; exec /bin/sleep 1000' & wait"
-    );
-    let mut command = bench.tenure(&["run", "k", "--ttl", "3s", "--", "sh", "-c", &script]);
+    let script =
+        "setsid sh -c \"$TICKS\" & setsid env -i sh -c 'echo $$ > bare; exec /bin/sleep 1000' & wait";
+    let mut command = bench.tenure(&["run", "k", "--ttl", "3s", "--", "sh", "-c", script]);
     let mut run: common::Process = command.env("TICKS", TICKS).stdout(Stdio::null()).spawn().unwrap().into();
     let (pid, child, bare) =
         (bench.await_number("pid"), bench.await_number("child"), bench.await_number("bare"));
