@@ -54,7 +54,8 @@ pub(crate) enum Verb {
 /// TENURE_FENCE then.
 ///
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once
-/// and leaves the lease to expire.
+/// and leaves the lease to expire. tenure then ends by that signal itself, as its caller expects. On a terminal Ctrl-C goes to
+/// CMD alone; if CMD ends by it, so does tenure. Three within two seconds, which CMD does not heed, are as an INT to tenure.
 #[derive(Debug, Parser)]
 pub(crate) struct Run {
     /// The name of the lease: 1 to 512 bytes of UTF-8
@@ -207,7 +208,7 @@ pub(crate) struct Work {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Units that never end: run CMD for each for as long as this process owns it
-    #[arg(long, requires = "name", conflicts_with_all = ["retries", "retry_failed", "fresh", "json"])]
+    #[arg(long, requires = "name", conflicts_with_all = ["retries", "max_takeovers", "retry_failed", "fresh", "json"])]
     pub(crate) forever: bool,
     /// With --forever: a label that units may need of their process. May be repeated
     #[arg(long, value_name = "LABEL", requires = "forever")]
@@ -224,6 +225,10 @@ pub(crate) struct Work {
     /// How often a unit that fails is tried again before it counts as failed
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) retries: u32,
+    /// How often a unit is taken over, in a row, from workers that died while they had it, before it counts as failed. The last
+    /// time it is run alone, so that it can't take others with it
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) max_takeovers: u32,
     /// The pause before a failed unit is tried again, or CMD of --forever is started again; it doubles each time, up to 5m. With
     /// --forever, a run that is ten times as long as this starts over
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "1s")]

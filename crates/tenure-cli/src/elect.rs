@@ -48,12 +48,12 @@ pub(crate) async fn elect(url: &Url, plan: meant::Elect) -> Result<u8, Failure> 
         // With the task the hook is over, and a command that it runs.
         let _aborted = watching.await;
     }
-    result.map(|last| last.status)
+    result.and_then(|last| last.status)
 }
 
 /// How the last term ended.
 struct Last {
-    status: u8,
+    status: Result<u8, Failure>,
     at_once: bool,
 }
 
@@ -74,10 +74,10 @@ async fn terms(leases: &Leases, plan: &meant::Run, signals: &mut Signals) -> Res
         };
         let ended = attend(Native { leases, guard }, plan, &keeper, signals).await?;
         match &ended {
-            Ended::Done(status) => return Ok(Last { status: *status, at_once: false }),
-            Ended::Signalled(signal) => return Err(Failure::by_signal(*signal)),
-            Ended::AtOnce(signal) => {
-                return Ok(Last { status: Failure::by_signal(*signal).code, at_once: true });
+            Ended::Done(status) => return Ok(Last { status: Ok(*status), at_once: false }),
+            Ended::Asked(by) => return Err(Failure::asked(*by)),
+            Ended::AtOnce(by) => {
+                return Ok(Last { status: Err(Failure::asked(*by)), at_once: true });
             }
             // What can't be killed may still act: to start another beside it would be worse than to end.
             Ended::Stuck => return Err(Failure::new(exit::LOST, ended.lost(&plan.key))),

@@ -1,6 +1,7 @@
 //! Exit codes, in one place. `run` passes its command's own status on, so tenure's own codes keep away from the usual
 //! ones: they are those of sysexits(3), which commands rarely use.
 
+use crate::supervise::signals::Asked;
 use std::fmt;
 use tenure::{AcquireError, ErrorKind, InvalidInput, LeaseError, StoreError};
 
@@ -55,11 +56,13 @@ pub(crate) struct Failure {
     pub(crate) code: u8,
     /// What is said on standard error; nothing if it is empty.
     pub(crate) text: String,
+    /// The signal that this process ends by, so that whoever called it knows.
+    pub(crate) by: Option<Asked>,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, text: impl Into<String>) -> Failure {
-        Failure { code, text: text.into() }
+        Failure { code, text: text.into(), by: None }
     }
 
     pub(crate) fn usage(text: impl Into<String>) -> Failure {
@@ -72,7 +75,13 @@ impl Failure {
     }
 
     pub(crate) fn by_signal(signal: i32) -> Failure {
-        Failure::silent(SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(0)))
+        Failure::asked(Asked::Signal(signal))
+    }
+
+    /// The user has asked to stop.
+    pub(crate) fn asked(by: Asked) -> Failure {
+        let code = SIGNAL.saturating_add(u8::try_from(by.signal()).unwrap_or(0));
+        Failure { by: Some(by), ..Failure::silent(code) }
     }
 }
 

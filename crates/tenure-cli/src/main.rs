@@ -34,6 +34,10 @@ fn main() -> ExitCode {
         let known = supervise::watchdog::main(rest).is_some();
         return ExitCode::from(if known { exit::OK } else { exit::USAGE });
     }
+    if typed.first().is_some_and(|verb| verb == supervise::keyboard::VERB) {
+        supervise::keyboard::main();
+        return ExitCode::from(exit::OK);
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
@@ -47,6 +51,9 @@ fn main() -> ExitCode {
         Err(failure) => {
             if !failure.text.is_empty() {
                 say::note(&failure.text);
+            }
+            if let Some(by) = failure.by {
+                by.end();
             }
             failure.code
         }

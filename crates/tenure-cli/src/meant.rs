@@ -116,6 +116,8 @@ pub(crate) struct Work {
     pub(crate) separator: u8,
     pub(crate) slots: usize,
     pub(crate) retries: u32,
+    /// More takeovers in a row than this, and the unit has failed.
+    pub(crate) takeovers: u32,
     pub(crate) backoff: Duration,
     pub(crate) retry_failed: bool,
     pub(crate) fresh: bool,
@@ -154,6 +156,7 @@ impl args::Work {
             separator: if self.null { 0 } else { b'\n' },
             slots,
             retries: self.retries,
+            takeovers: self.max_takeovers,
             backoff: self.backoff,
             retry_failed: self.retry_failed,
             fresh: self.fresh,

@@ -44,11 +44,11 @@ pub(crate) async fn range(url: &Url, plan: meant::Range) -> Result<u8, Failure> 
             _ = signals.next() => {}
         }
     }
-    result.map(|ending| ending.status)
+    result.and_then(|ending| ending.status)
 }
 
 struct Ending {
-    status: u8,
+    status: Result<u8, Failure>,
     /// The user does not want to wait for anything.
     at_once: bool,
 }
@@ -82,21 +82,21 @@ async fn attend(
             // Its outcome changes nothing any more: the command is over, and ranges that have expired are given up as well.
             let _known = tokio::time::timeout(plan.duration, guard.release()).await;
             match why {
-                Some(Why::Signal(signal)) => Err(Failure::by_signal(signal)),
+                Some(Why::Asked(by)) => Err(Failure::asked(by)),
                 Some(Why::Revoked | Why::Losing) => {
                     let text = format!("{key}: the time was over; the command was stopped");
                     Err(Failure::new(exit::LOST, text))
                 }
                 None => {
                     let status = status.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-                    Ok(Ending { status: shell_status(status), at_once: false })
+                    Ok(Ending { status: Ok(shell_status(status)), at_once: false })
                 }
             }
         }
         // Nothing is known of the command, which may still be at work: the watchdog stays, and the ranges must expire.
-        Over::AtOnce(signal) => {
+        Over::AtOnce(by) => {
             guard.lapse().await;
-            Ok(Ending { status: Failure::by_signal(signal).code, at_once: true })
+            Ok(Ending { status: Err(Failure::asked(by)), at_once: true })
         }
         Over::Stuck => {
             guard.lapse().await;

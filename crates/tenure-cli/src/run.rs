@@ -7,7 +7,7 @@ use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::command::{Given, Over, Overseen, Why};
 use crate::supervise::health::Dark;
 use crate::supervise::process::{self, shell_status};
-use crate::supervise::signals::Signals;
+use crate::supervise::signals::{Asked, Signals};
 use crate::supervise::tenancy::{Native, Tenancy};
 use crate::supervise::watchdog::Lead;
 use crate::text::date;
@@ -41,12 +41,12 @@ pub(crate) async fn run(url: &Url, plan: meant::Run) -> Result<u8, Failure> {
         Ok(Ending { at_once: true, .. }) => {}
         _ => farewell.await,
     }
-    result.map(|ending| ending.status)
+    result.and_then(|ending| ending.status)
 }
 
 /// How a verb ends.
 pub(crate) struct Ending {
-    pub(crate) status: u8,
+    pub(crate) status: Result<u8, Failure>,
     /// The user does not want to wait for anything.
     at_once: bool,
 }
@@ -88,9 +88,9 @@ pub(crate) enum Ended {
     /// By itself, with this status.
     Done(u8),
     /// The user has stopped it.
-    Signalled(i32),
+    Asked(Asked),
     /// The user has stopped it and does not want to wait for anything.
-    AtOnce(i32),
+    AtOnce(Asked),
     /// It was stopped because the lease was lost, or about to be.
     Lost(String),
     /// It was stopped because the lease was withdrawn.
@@ -103,9 +103,9 @@ impl Ended {
     /// How the verb ends then, when nothing more is to be tried.
     pub(crate) fn ending(self, key: &tenure::Key) -> Result<Ending, Failure> {
         match self {
-            Ended::Done(status) => Ok(Ending { status, at_once: false }),
-            Ended::AtOnce(signal) => Ok(Ending { status: Failure::by_signal(signal).code, at_once: true }),
-            Ended::Signalled(signal) => Err(Failure::by_signal(signal)),
+            Ended::Done(status) => Ok(Ending { status: Ok(status), at_once: false }),
+            Ended::AtOnce(by) => Ok(Ending { status: Err(Failure::asked(by)), at_once: true }),
+            Ended::Asked(by) => Err(Failure::asked(by)),
             ended => Err(Failure::new(exit::LOST, ended.lost(key))),
         }
     }
@@ -117,7 +117,7 @@ impl Ended {
             Ended::Lost(why) => stopped(why),
             Ended::Withdrawn => stopped("the lease was withdrawn"),
             Ended::Stuck => format!("{key}: the command can't be killed; its lease is left to expire"),
-            Ended::Done(_) | Ended::Signalled(_) | Ended::AtOnce(_) => String::new(),
+            Ended::Done(_) | Ended::Asked(_) | Ended::AtOnce(_) => String::new(),
         }
     }
 }
@@ -165,9 +165,9 @@ pub(crate) async fn attend(
             conclude(tenancy, plan, status, why).await
         }
         // Nothing is known of the command, which may still be at work: the lease must expire.
-        Over::AtOnce(signal) => {
+        Over::AtOnce(by) => {
             tenancy.lapse().await;
-            Ok(Ended::AtOnce(signal))
+            Ok(Ended::AtOnce(by))
         }
         Over::Stuck => {
             tenancy.lapse().await;
@@ -207,7 +207,7 @@ async fn conclude(
     // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
     let _known = tokio::time::timeout(plan.ttl, tenancy.release()).await;
     match (why, loss) {
-        (Some(Why::Signal(signal)), _) => Ok(Ended::Signalled(signal)),
+        (Some(Why::Asked(by)), _) => Ok(Ended::Asked(by)),
         (Some(Why::Revoked), _) => Ok(Ended::Withdrawn),
         (_, Some(loss)) => Ok(Ended::Lost(loss)),
         (Some(Why::Losing), None) => Ok(Ended::Lost("the lease could not be renewed in time".to_owned())),

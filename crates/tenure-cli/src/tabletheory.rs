@@ -80,7 +80,7 @@ pub(crate) async fn run(rest: &str, plan: meant::Run) -> Result<u8, Failure> {
     };
     let rented = Rented { hold: manager.hold(lease, plan.ttl), clock };
     let ended = attend(rented, &plan, &keeper, &mut signals).await?;
-    ended.ending(&plan.key).map(|ending| ending.status)
+    ended.ending(&plan.key).and_then(|ending| ending.status)
 }
 
 /// A lease must be long enough to be refreshed at about a third of what is left of it, and to stop the command in the rest.

@@ -337,6 +337,15 @@ const IN_FRONT: &str = "until [ $(cut -d\" \" -f8 /proc/$$/stat) = $$ ]; do slee
 
 /// Runs a shell command on a terminal of its own, types into it, and returns what the terminal shows.
 fn on_a_terminal(bench: &Bench, command: &str, typed: &[u8]) -> String {
+    typing(bench, command, |keyboard, _| keyboard.write_all(typed).unwrap())
+}
+
+/// The same with somebody at the keyboard who is told whether the command has ended.
+fn typing(
+    bench: &Bench,
+    command: &str,
+    person: impl FnOnce(&mut std::process::ChildStdin, &mut dyn FnMut() -> bool),
+) -> String {
     let mut script = Command::new("script");
     script
         .args(["-qec", command, "/dev/null"])
@@ -346,7 +355,7 @@ fn on_a_terminal(bench: &Bench, command: &str, typed: &[u8]) -> String {
         script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut keyboard = child.stdin.take().unwrap();
     wait_until("the command to be ready", || bench.path("ready").exists());
-    keyboard.write_all(typed).unwrap();
+    person(&mut keyboard, &mut || child.try_wait().unwrap().is_some());
     let output = child.wait_with_output().unwrap();
     drop(keyboard);
     format!("{} status {}", String::from_utf8_lossy(&output.stdout), output.status.code().unwrap())
@@ -381,4 +390,43 @@ fn a_command_is_not_suspended_since_its_lease_goes_on() {
     let command = format!("$TENURE run k -- sh -c '{IN_FRONT}; read x; echo got $x'");
     let shown = on_a_terminal(&bench, &command, b"\x1aafter\n");
     assert!(shown.contains("got after") && shown.ends_with("status 0"), "{shown}");
+}
+
+#[test]
+fn a_command_that_is_interrupted_ends_the_script_that_called_tenure() {
+    let bench = Bench::new();
+    let command = format!("$TENURE run k -- sh -c '{IN_FRONT}; exec sleep 1000'; echo went on");
+    let shown = on_a_terminal(&bench, &command, b"\x03");
+    assert!(!shown.contains("went on") && shown.ends_with("status 130"), "{shown}");
+    assert_eq!(bench.state("k"), "vacant");
+}
+
+#[test]
+fn who_insists_ends_a_command_that_ignores_interrupts() {
+    let bench = Bench::new();
+    let command = format!(
+        "$TENURE run k -- sh -c 'trap \"\" INT; {IN_FRONT}; while :; do sleep 0.01; done'; echo went on"
+    );
+    let shown = typing(&bench, &command, |keyboard, is_over| {
+        // A person, who presses the keys again until it helps.
+        wait_until("it to end", || {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            is_over() || keyboard.write_all(b"\x03").is_err()
+        });
+    });
+    assert!(!shown.contains("went on") && shown.ends_with("status 130"), "{shown}");
+    assert!(shown.contains("SIGINT: stopping the command"), "{shown}");
+}
+
+#[test]
+fn tenure_ends_by_the_signal_that_ended_it() {
+    use std::os::unix::process::ExitStatusExt;
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let bench = Bench::new();
+        let mut run = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", STAYS]);
+        bench.await_number("pid");
+        run.signal(signal);
+        assert_eq!(run.wait_status().signal(), Some(signal as i32));
+        assert_eq!(bench.state("k"), "vacant", "and has given the lease back before");
+    }
 }

@@ -85,7 +85,7 @@ impl Top {
             let emulator = self.emulator.lock().unwrap();
             !emulator.screen().alternate_screen() && !emulator.screen().hide_cursor()
         });
-        status.code().unwrap_or(-1)
+        common::shell_status(status)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Plan: units from every source; duplicates; what is put into the command; done units are never run again; failures are
 //! retried, with
 //! a pause, and then recorded; failed units tried again on demand; two processes share a job, and each waits for the other's
-//! units; signals, one and two; units handed back; a command that can't be run; damaged and foreign
+//! units; a unit that kills its workers; signals, one and two; units handed back; a command that can't be run; damaged and foreign
 //! records; the summary. What happens when workers are killed is in `kill.rs` and `watchdog.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -333,4 +333,48 @@ fn a_withdrawn_unit_counts_as_a_failed_attempt() {
     assert_eq!(work.wait(), 0);
     assert!(!is_alive(pid));
     assert_eq!(bench.show("work/j/u")["metadata"]["attempts"], 1);
+}
+
+#[test]
+fn a_unit_that_kills_its_workers_fails_in_the_end_and_takes_no_other_with_it() {
+    let bench = Bench::new();
+    let script = "case {} in bad) echo $PPID >> killed; kill -9 $PPID;; *) sleep 0.05;; esac";
+    let work = || {
+        bench.run(&[
+            "work",
+            "--name",
+            "j",
+            "-p",
+            "4",
+            "--ttl",
+            "500ms",
+            "--max-takeovers",
+            "2",
+            "bad",
+            "a",
+            "b",
+            "c",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ])
+    };
+    let mut died = 0;
+    let ran = loop {
+        let ran = work();
+        if ran.code != 128 + Signal::SIGKILL as i32 {
+            break ran;
+        }
+        died += 1;
+        assert!(died <= 3, "it goes on killing workers");
+    };
+    assert_eq!((ran.code, died), (1, 3), "{ran:?}");
+    assert!(ran.err.contains("work/j/bad: failed: 3 workers died while they had it"), "{ran:?}");
+    let record = |unit: &str| bench.show(&format!("work/j/{unit}"))["metadata"].clone();
+    assert_eq!(record("bad")["status"], "failed");
+    assert!(record("bad")["reason"].as_str().unwrap().contains("3 workers died"));
+    for unit in ["a", "b", "c"] {
+        assert_eq!(record(unit)["status"], "done", "{unit}");
+    }
 }

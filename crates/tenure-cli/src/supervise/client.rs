@@ -4,6 +4,7 @@
 //! itself at the same instant: the second does what the first can't.
 
 use super::children::Children;
+use super::keyboard;
 use super::table::{self, Entry, Table};
 use super::watchdog::{self, Lead, MARK};
 use crate::exit::{Failure, INTERNAL};
@@ -136,6 +137,12 @@ impl Keeper {
         }
     }
 
+    /// Starts something that helps with a command, and is none.
+    pub(crate) fn start_beside(&self, helper: &mut Command) -> std::io::Result<Child> {
+        helper.env(MARK, marked(&format!("{}.beside", self.mark)));
+        self.children.start(helper)
+    }
+
     /// All that is alive of a command: what is in its group, what it has started, what that has started, and what of all that has
     /// lost its parent.
     pub(crate) fn alive(&self, subject: &Subject) -> Vec<Entry> {
@@ -145,7 +152,7 @@ impl Keeper {
         let leader = (!subject.is_reaped).then_some(subject.group);
         let adopted = adopted.pids.into_iter().filter(|pid| self.is_of(*pid, subject, adopted.is_certain));
         let alive = table.below(in_group.chain(leader).chain(adopted));
-        alive.into_iter().filter(|entry| !is_watchdog(entry)).collect()
+        alive.into_iter().filter(|entry| !is_watchdog(entry) && !is_keyboard(entry)).collect()
     }
 
     /// Whether nothing can be left of a command whose group is empty.
@@ -348,11 +355,13 @@ fn is_watchdog(entry: &Entry) -> bool {
     entry.name == watchdog::NAME && entry.group == entry.pid
 }
 
+/// What hears of interrupts beside a command ends with it.
+fn is_keyboard(entry: &Entry) -> bool {
+    entry.name == keyboard::NAME
+}
+
 fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<Dog> {
-    // By this path it is the same program even if the file was replaced meanwhile.
-    let same = std::path::Path::new("/proc/self/exe");
-    let program = if same.exists() { same.to_owned() } else { std::env::current_exe()? };
-    let mut dog = Command::new(program);
+    let mut dog = Command::new(super::own_program()?);
     dog.args(watchdog::arguments(lead, mark))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

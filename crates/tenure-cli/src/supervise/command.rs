@@ -5,12 +5,14 @@ use crate::exit::{self, Failure};
 use crate::say;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::health::Outlook;
+use crate::supervise::keyboard::{Insistence, Keyboard};
 use crate::supervise::process::{self, Ended, Leash, Running};
-use crate::supervise::signals::{self, Signals};
+use crate::supervise::signals::{self, Asked, Signals};
 use crate::supervise::terminal::{self, Terminal};
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdin, Command, ExitStatus};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -21,7 +23,7 @@ use tokio::sync::oneshot;
 /// Why a command was stopped.
 #[derive(Debug)]
 pub(crate) enum Why {
-    Signal(i32),
+    Asked(Asked),
     Revoked,
     Losing,
 }
@@ -32,7 +34,7 @@ pub(crate) enum Over {
     /// It is over: by itself, or because it was stopped.
     Ended(std::io::Result<ExitStatus>, Option<Why>),
     /// The user does not want to wait for anything. It was sent KILL, and nothing is known of it.
-    AtOnce(i32),
+    AtOnce(Asked),
     /// It can't be killed (it hangs in the kernel), so nothing is known of what it does.
     Stuck,
 }
@@ -51,6 +53,8 @@ pub(crate) struct Overseen {
     ended: oneshot::Receiver<std::io::Result<Ended>>,
     leash: Arc<Leash>,
     terminal: Option<Arc<Terminal>>,
+    keyboard: Option<Keyboard>,
+    keeper: Arc<Keeper>,
     /// After `fg` in a shell, the command wants the terminal that it could not have before.
     resumed: tokio::signal::unix::Signal,
 }
@@ -92,7 +96,6 @@ impl Overseen {
         let terminal = match given {
             Given::Terminal => {
                 let terminal = Arc::new(Terminal::of(running.group()));
-                terminal.lend();
                 Some(terminal)
             }
             Given::Lines(lines) => {
@@ -101,7 +104,10 @@ impl Overseen {
             }
         };
         let _heard = attend.send((running, terminal.clone()));
-        Ok(Overseen { began, ended, leash, terminal, resumed })
+        let (keyboard, keeper) = (None, Arc::clone(keeper));
+        let mut overseen = Overseen { began, ended, leash, terminal, keyboard, keeper, resumed };
+        overseen.lend();
+        Ok(overseen)
     }
 
     pub(crate) fn kill(&self) {
@@ -119,19 +125,22 @@ impl Overseen {
     ) -> Over {
         let slow = (ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(250));
         let mut stop = None::<Stopping>;
+        let (mut insistence, mut was_interrupted) = (Insistence::default(), false);
         let ended = loop {
             let pause = if stop.is_some() { Duration::from_millis(5) } else { slow };
             tokio::select! {
                 biased;
                 ended = &mut self.ended => break ended,
                 signal = signals.next() => {
-                    if let Some(Stopping { why: Why::Signal(_), .. }) = &stop {
-                        // The watchdog sees to it that nothing is left.
-                        self.kill();
-                        return Over::AtOnce(signal);
+                    if self.is_asked(&mut stop, Asked::Signal(signal), grace) {
+                        return Over::AtOnce(Asked::Signal(signal));
                     }
-                    say::note(format!("{}: stopping the command; once more to stop at once", signals::name(signal)));
-                    Stopping::begin(&mut stop, Why::Signal(signal), grace, &self.leash);
+                },
+                () = pressed(&mut self.keyboard) => {
+                    was_interrupted = true;
+                    if insistence.note(boottime()) && self.is_asked(&mut stop, Asked::Keyboard, grace) {
+                        return Over::AtOnce(Asked::Keyboard);
+                    }
                 },
                 Some(()) = self.resumed.recv() => self.lend(),
                 () = tokio::time::sleep(pause) => {}
@@ -164,18 +173,51 @@ impl Overseen {
                 }
                 let status = ended.map(|ended| ended.status);
                 let by_watchdog = || keeper.may_have_stopped(self.began).then_some(Why::Losing);
-                Over::Ended(status, stop.map(|stop| stop.why).or_else(by_watchdog))
+                // What ends by the interrupt was meant to end, and so was whoever called us.
+                let by_keyboard = || was_interrupted && status.as_ref().is_ok_and(is_interrupted);
+                let by_keyboard = || by_keyboard().then_some(Why::Asked(Asked::Keyboard));
+                let why = stop.map(|stop| stop.why).or_else(by_watchdog).or_else(by_keyboard);
+                Over::Ended(status, why)
             }
             // Its thread is gone, and nobody knows of the command.
             Err(_) => Over::Stuck,
         }
     }
 
-    fn lend(&self) {
-        if let Some(terminal) = self.terminal.as_ref().filter(|terminal| !terminal.is_lent()) {
+    /// The user asks to stop. True if that was not the first time, and all was done about it.
+    fn is_asked(&self, stop: &mut Option<Stopping>, by: Asked, grace: Duration) -> bool {
+        if let Some(Stopping { why: Why::Asked(_), .. }) = stop {
+            // The watchdog sees to it that nothing is left.
+            self.kill();
+            return true;
+        }
+        let name = signals::name(by.signal());
+        say::note(format!("{name}: stopping the command; once more to stop at once"));
+        Stopping::begin(stop, Why::Asked(by), grace, &self.leash);
+        false
+    }
+
+    fn lend(&mut self) {
+        if let Some(terminal) =
+            self.terminal.as_ref().filter(|terminal| !terminal.is_lent() && terminal.is_ours())
+        {
+            // Before anything can be typed into the command.
+            self.keyboard = Keyboard::beside(terminal.group(), &self.keeper);
             terminal.lend();
         }
     }
+}
+
+/// The next interrupt, if anybody hears of them. Cancel safe.
+async fn pressed(keyboard: &mut Option<Keyboard>) {
+    match keyboard {
+        Some(keyboard) => keyboard.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn is_interrupted(status: &ExitStatus) -> bool {
+    status.signal() == Some(Signal::SIGINT as i32)
 }
 
 /// A thread that does `work` with what it is sent; nothing, if the sender is dropped.
@@ -211,7 +253,7 @@ impl Stopping {
                 *stop = Some(Stopping { why, kill_at, killed_at: None });
             }
             Some(stop) => {
-                if matches!(why, Why::Signal(_)) {
+                if matches!(why, Why::Asked(_)) {
                     stop.why = why;
                 }
                 stop.kill_at = stop.kill_at.min(kill_at);

@@ -4,12 +4,24 @@ mod children;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod health;
+pub(crate) mod keyboard;
 pub(crate) mod process;
 pub(crate) mod signals;
 mod table;
 pub(crate) mod tenancy;
 pub(crate) mod terminal;
 pub(crate) mod watchdog;
+
+/// This program, also if its file was replaced meanwhile.
+fn own_program() -> std::io::Result<std::path::PathBuf> {
+    let same = std::path::Path::new("/proc/self/exe");
+    if same.exists() { Ok(same.to_owned()) } else { std::env::current_exe() }
+}
+
+/// Where the system has no such file, the process is called as its program is.
+fn call_oneself(name: &str) {
+    let _called_otherwise = std::fs::write("/proc/self/comm", name);
+}
 
 /// How far what commands have started can be followed on this system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,34 @@ use std::time::Duration;
 use tenure::clock::boottime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// How the user has asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// By this signal to this process.
+    Signal(i32),
+    /// By an interrupt of the terminal that was lent to the command.
+    Keyboard,
+}
+
+impl Asked {
+    pub(crate) fn signal(self) -> i32 {
+        match self {
+            Asked::Signal(signal) => signal,
+            Asked::Keyboard => nix::sys::signal::Signal::SIGINT as i32,
+        }
+    }
+
+    /// Ends this process by the signal, as one that doesn't handle it: a shell or a program that called it sees why it
+    /// ended, and a script does not go on. Returns if that is not to be.
+    pub(crate) fn end(self) {
+        if self == Asked::Keyboard {
+            // The terminal would have sent it to all of our group, had the command been in it: to the script that called us, too.
+            let _nobody = nix::sys::signal::killpg(nix::unistd::getpgrp(), nix::sys::signal::Signal::SIGINT);
+        }
+        let _returned = signal_hook::low_level::emulate_default_handler(self.signal());
+    }
+}
+
 /// INT, TERM and HUP, those of them that were not ignored when we were started (as nohup and `&` in scripts do).
 pub(crate) struct Signals {
     streams: Vec<(i32, Signal)>,

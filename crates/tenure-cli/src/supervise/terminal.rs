@@ -18,17 +18,24 @@ impl Terminal {
         Terminal { own: getpgrp(), group, lent: AtomicBool::new(false) }
     }
 
+    pub(crate) fn group(&self) -> i32 {
+        self.group
+    }
+
     pub(crate) fn is_lent(&self) -> bool {
         self.lent.load(Ordering::SeqCst)
+    }
+
+    /// Whether there is one, and we are its foreground group.
+    pub(crate) fn is_ours(&self) -> bool {
+        let stdin = std::io::stdin();
+        stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own)
     }
 
     /// Makes the command's group the foreground group, if we are that now.
     pub(crate) fn lend(&self) {
         let stdin = std::io::stdin();
-        if !stdin.is_terminal() || tcgetpgrp(&stdin) != Ok(self.own) {
-            return;
-        }
-        if tcsetpgrp(&stdin, Pid::from_raw(self.group)).is_ok() {
+        if self.is_ours() && tcsetpgrp(&stdin, Pid::from_raw(self.group)).is_ok() {
             self.lent.store(true, Ordering::SeqCst);
             // It may have read, and have been stopped, before it was in the foreground.
             crate::supervise::process::signal_group(self.group, Signal::SIGCONT);

@@ -68,7 +68,7 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
         // Whoever ends a whole control group or session means the commands too, and they are stopped in order by us.
         let _kept = signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)));
     }
-    call_oneself(NAME);
+    super::call_oneself(NAME);
     let mut dog = Dog {
         lead,
         mark: mark.clone(),
@@ -304,11 +304,6 @@ impl Targets {
         self.processes.iter().any(is_there)
             || self.groups.iter().any(|group| super::process::is_group_alive(*group))
     }
-}
-
-/// Where the system has no such file, the process is called as its program is.
-fn call_oneself(name: &str) {
-    let _called_otherwise = std::fs::write("/proc/self/comm", name);
 }
 
 /// Waits until there is something to read; false when `within` is over.

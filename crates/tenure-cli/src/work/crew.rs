@@ -10,15 +10,17 @@ mod rounds;
 
 use super::board::{Board, Candidate, Local, Terms};
 use super::progress::Progress;
-use super::slots::{Ended, Setup, Slots, Why};
+use super::slots::{Ended, Setup, Slots, Task, Why};
 use super::summary::{self, Tally};
 use super::unit::JobName;
+use super::unit::Unit;
 use crate::exit::{self, Failure};
 use crate::meant;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::health::{Outlook, outlook};
 use crate::supervise::signals::Signals;
 use crate::text::count;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -68,6 +70,10 @@ pub(crate) struct Crew {
     began: Duration,
     tally: Tally,
     progress: Progress,
+    /// Units to be run alone: their workers have died as often as is allowed.
+    suspects: VecDeque<Task>,
+    /// One of those runs.
+    alone: bool,
     /// Claims that are not answered yet.
     claiming: usize,
     /// Tasks that are with the slots.
@@ -145,6 +151,8 @@ impl Crew {
             began: now,
             tally: Tally::default(),
             progress: Progress::new(),
+            suspects: VecDeque::new(),
+            alone: false,
             claiming: 0,
             in_slots: 0,
             recording: 0,
@@ -236,7 +244,8 @@ impl Crew {
     }
 
     fn room(&self) -> usize {
-        if self.stop.is_some() || self.recording >= MOST_RECORDING {
+        if self.stop.is_some() || self.alone || !self.suspects.is_empty() || self.recording >= MOST_RECORDING
+        {
             return 0;
         }
         (self.plan.slots + self.ahead()).saturating_sub(self.claiming + self.in_slots)
@@ -247,6 +256,7 @@ impl Crew {
         if self.stop.is_some() {
             return;
         }
+        self.start_alone();
         loop {
             // The next page is fetched before the last candidate is gone.
             let few = self.board.candidates.len() < 2 * self.plan.slots.min(64);
@@ -273,6 +283,22 @@ impl Crew {
         self.next_round();
     }
 
+    /// Starts a unit that is to be run alone, once nothing else runs or is about to.
+    fn start_alone(&mut self) {
+        self.alone &= self.in_slots > 0;
+        if self.in_slots + self.claiming == 0
+            && let Some(task) = self.suspects.pop_front()
+        {
+            self.alone = true;
+            self.start(task);
+        }
+    }
+
+    fn start(&mut self, task: Task) {
+        self.in_slots += 1;
+        self.slots.push(task);
+    }
+
     fn claim(&mut self, candidate: Candidate) {
         let Candidate { key, seen, probe } = candidate;
         self.claiming += 1;
@@ -283,6 +309,10 @@ impl Crew {
             let began = boottime();
             let result = leases.lock(key.as_str()).carry(Some(*seen)).try_acquire().await;
             let took = boottime().saturating_sub(began);
+            let result = match result {
+                Ok(guard) if from.is_some() => counted(guard).await,
+                result => result,
+            };
             let _over = sender.send(Event::Claimed { key, from, took, result });
         });
     }
@@ -370,5 +400,15 @@ impl Crew {
 
     fn wall(&self) -> u64 {
         self.leases.clock().now().wall.0
+    }
+}
+
+/// A unit that was taken over is told apart from one that was never run, before it is run: its worker may die of it.
+async fn counted(mut guard: Guard) -> Result<Guard, AcquireError> {
+    let metadata = Unit::taken_over(guard.metadata().clone());
+    match guard.update(metadata).await {
+        Ok(()) => Ok(guard),
+        Err(LeaseError::Store(error)) => Err(AcquireError::Store(error)),
+        Err(_) => Err(AcquireError::Held(None)),
     }
 }

@@ -75,6 +75,10 @@ impl Fnv {
     }
 }
 
+/// Fields of a unit's record.
+const TAKEOVERS: &str = "takeovers";
+const REASON: &str = "reason";
+
 /// Where a unit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Status {
@@ -92,6 +96,8 @@ pub(crate) struct Unit {
     pub(crate) status: Status,
     /// How often it has failed.
     pub(crate) attempts: u32,
+    /// How often in a row its worker has died while it had it.
+    pub(crate) takeovers: u32,
     /// Not to be run before this, in Unix milliseconds.
     pub(crate) not_before: u64,
     /// Who ran it last.
@@ -122,6 +128,7 @@ impl Unit {
         Some(Unit {
             status,
             attempts: u32::try_from(number("attempts")).unwrap_or(u32::MAX),
+            takeovers: u32::try_from(number(TAKEOVERS)).unwrap_or(u32::MAX),
             not_before: number("not_before"),
             worker: metadata.get("worker").and_then(Value::as_text).map(str::to_owned),
         })
@@ -161,6 +168,23 @@ impl Unit {
             Some(at) => metadata.insert("not_before".to_owned(), whole(at).into()),
             None => metadata.remove("not_before"),
         };
+        // A worker that came to a result has survived.
+        metadata.remove(TAKEOVERS);
+        metadata.remove(REASON);
+        metadata
+    }
+
+    /// The metadata of a unit that is taken over from a worker that has died.
+    pub(crate) fn taken_over(mut metadata: Metadata) -> Metadata {
+        let takeovers = number(&metadata, TAKEOVERS).saturating_add(1);
+        metadata.insert(TAKEOVERS.to_owned(), whole(takeovers).into());
+        metadata
+    }
+
+    /// The metadata of a unit that has come to no result, and is not tried again for this reason.
+    pub(crate) fn give_up(mut metadata: Metadata, reason: &str) -> Metadata {
+        metadata.insert("status".to_owned(), "failed".into());
+        metadata.insert(REASON.to_owned(), reason.into());
         metadata
     }
 
@@ -169,6 +193,8 @@ impl Unit {
         metadata.insert("status".to_owned(), "pending".into());
         metadata.insert("attempts".to_owned(), 0.into());
         metadata.remove("not_before");
+        metadata.remove(TAKEOVERS);
+        metadata.remove(REASON);
         metadata
     }
 }
@@ -202,11 +228,35 @@ mod tests {
         let unit = Unit::of(&metadata).unwrap();
         assert_eq!(
             unit,
-            Unit { status: Status::Pending, attempts: 2, not_before: 77, worker: Some("w".into()) }
+            Unit {
+                status: Status::Pending,
+                attempts: 2,
+                takeovers: 0,
+                not_before: 77,
+                worker: Some("w".into())
+            }
         );
         let reset = Unit::of(&Unit::reset(metadata)).unwrap();
         assert_eq!((reset.status, reset.attempts, reset.not_before), (Status::Pending, 0, 0));
         assert_eq!(Unit::of(&Metadata::new()), None);
+    }
+
+    #[test]
+    fn takeovers_are_counted_until_a_run_has_a_result() {
+        let takeovers = |metadata: &Metadata| Unit::of(metadata).unwrap().takeovers;
+        let twice = Unit::taken_over(Unit::taken_over(Unit::fresh()));
+        assert_eq!(takeovers(&twice), 2);
+        let ran = Ran { exit: 3, host: "h", worker: "w", started: 5, finished: 9 };
+        assert_eq!(takeovers(&Unit::record(twice.clone(), Status::Pending, 1, None, &ran)), 0);
+        let failed = Unit::give_up(twice, "why");
+        assert_eq!(Unit::of(&failed).unwrap().status, Status::Failed);
+        assert_eq!(failed.get("reason").and_then(Value::as_text), Some("why"));
+        let reset = Unit::reset(failed);
+        assert_eq!((takeovers(&reset), reset.get("reason")), (0, None));
+    }
+
+    #[test]
+    fn what_is_odd_is_no_unit() {
         assert_eq!(Unit::of(&[("status".to_owned(), Value::from("odd"))].into()), None);
     }
 }

@@ -6,8 +6,9 @@
 #[cfg(feature = "dynamodb")]
 pub mod service;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Once, atomic::AtomicBool};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -114,7 +115,7 @@ pub struct Ran {
 impl Ran {
     pub fn of(output: Output) -> Ran {
         Ran {
-            code: output.status.code().unwrap_or(-1),
+            code: shell_status(output.status),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
@@ -163,10 +164,16 @@ impl Process {
         self.0.try_wait().unwrap().is_none()
     }
 
-    /// Its exit code, when it ends; -1 if a signal ended it.
+    /// Its status, when it ends, as a shell tells it: its exit code, or 128 and the signal that ended it.
     #[track_caller]
     pub fn wait(&mut self) -> i32 {
-        wait_for("the process to end", || self.0.try_wait().unwrap()).code().unwrap_or(-1)
+        shell_status(self.wait_status())
+    }
+
+    /// How it ended.
+    #[track_caller]
+    pub fn wait_status(&mut self) -> ExitStatus {
+        wait_for("the process to end", || self.0.try_wait().unwrap())
     }
 }
 
@@ -175,6 +182,11 @@ impl Drop for Process {
         let _over = self.0.kill();
         let _reaped = self.0.wait();
     }
+}
+
+/// A status as a shell tells it.
+pub fn shell_status(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
 /// Polls until there is something.

@@ -4,6 +4,7 @@ use super::Crew;
 use crate::exit;
 use crate::say;
 use crate::supervise::process::{not_started, shell_status};
+use crate::text::count;
 use crate::work::board::Local;
 use crate::work::slots::{Ended, Task, Why};
 use crate::work::unit::{JobName, Ran, Status, Unit};
@@ -74,8 +75,26 @@ impl Crew {
             }
         }
         let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
-        self.in_slots += 1;
-        self.slots.push(Task { key, unit, guard: Arc::new(guard) });
+        let takeovers = Unit::of(guard.metadata()).map_or(0, |unit| unit.takeovers);
+        if takeovers > self.plan.takeovers {
+            return self.give_up_on(key, guard, takeovers);
+        }
+        let task = Task { key, unit, guard: Arc::new(guard) };
+        if takeovers > 0 && takeovers == self.plan.takeovers {
+            self.suspects.push_back(task);
+        } else {
+            self.start(task);
+        }
+    }
+
+    /// A unit that kills its workers, or is believed to, is not given another.
+    fn give_up_on(&mut self, key: Key, guard: Guard, takeovers: u32) {
+        let times = count(usize::try_from(takeovers).unwrap_or(usize::MAX), "worker");
+        let reason = format!("{times} died while they had it, one after the other");
+        say::note(format!("{key}: failed: {reason}; --retry-failed tries it again"));
+        self.tally.failures += 1;
+        let metadata = Unit::give_up(guard.metadata().clone(), &reason);
+        self.record(key, guard, Local::Failed, metadata);
     }
 
     pub(super) fn on_ended(&mut self, key: Key, guard: Option<Guard>, ended: Ended) {
