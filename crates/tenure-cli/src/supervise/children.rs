@@ -55,19 +55,35 @@ impl Children {
     pub(crate) fn adopted(&self) -> Adopted {
         let _nobody_starts = self.starting.write().unwrap_or_else(PoisonError::into_inner);
         let is_unknown = |pid: &i32| !self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(pid);
-        let Some(mut all) = of_main_thread() else {
+        let Some(all) = self.foundlings(&is_unknown) else {
             let own = std::process::id().cast_signed();
             let pids = Table::read().map(|table| table.children(own).to_vec()).unwrap_or_default();
             let is_alive = |pid: &i32| Entry::of(*pid).is_some_and(|entry| entry.is_alive());
             let pids = pids.into_iter().filter(is_unknown).filter(is_alive).collect();
             return Adopted { pids, is_certain: false };
         };
-        if !all.iter().any(&is_unknown) {
-            // The list may lack somebody if another one died while it was read.
-            all.extend(of_main_thread().unwrap_or_default());
+        Adopted { pids: all, is_certain: true }
+    }
+
+    /// Those on the list of the main thread's children that are alive. None if there is no such list.
+    fn foundlings(&self, is_unknown: &impl Fn(&i32) -> bool) -> Option<Vec<i32>> {
+        /// More than ever die one after the other while a list is read.
+        const MOST: usize = 1000;
+        let mut alive = Vec::new();
+        for _ in 0..MOST {
+            let mut all = of_main_thread()?;
+            if !all.iter().any(is_unknown) {
+                // The list may lack somebody if another one died while it was read.
+                all.extend(of_main_thread()?);
+            }
+            let (dead, left) = all.into_iter().filter(is_unknown).partition::<Vec<i32>, _>(|pid| reap(*pid));
+            alive = left;
+            // Who has died since the list was read may have left children to us that are not on it.
+            if dead.is_empty() {
+                break;
+            }
         }
-        let pids = all.into_iter().filter(is_unknown).filter(|pid| !reap(*pid)).collect();
-        Adopted { pids, is_certain: true }
+        Some(alive)
     }
 }
 

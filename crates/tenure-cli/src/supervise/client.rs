@@ -147,7 +147,9 @@ impl Keeper {
     /// lost its parent.
     pub(crate) fn alive(&self, subject: &Subject) -> Vec<Entry> {
         let adopted = self.children.adopted();
-        let Some(table) = self.table() else { return Entry::of_group(subject.group).into_iter().collect() };
+        let Some(table) = self.table(&adopted.pids) else {
+            return Entry::of_group(subject.group).into_iter().collect();
+        };
         let in_group = table.all().filter(|entry| entry.group == subject.group).map(|entry| entry.pid);
         let leader = (!subject.is_reaped).then_some(subject.group);
         let adopted = adopted.pids.into_iter().filter(|pid| self.is_of(*pid, subject, adopted.is_certain));
@@ -169,12 +171,13 @@ impl Keeper {
         }
     }
 
-    /// The table of processes, as it was a moment ago.
-    fn table(&self) -> Option<Arc<Table>> {
+    /// The table of processes, as it was a moment ago, but not so long that these are not on it.
+    fn table(&self, present: &[i32]) -> Option<Arc<Table>> {
         const FRESH: Duration = Duration::from_millis(5);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, table)) = &*seen
             && boottime().saturating_sub(*at) < FRESH
+            && present.iter().all(|pid| table.has(*pid))
         {
             return Some(Arc::clone(table));
         }

@@ -85,6 +85,10 @@ impl Table {
         self.entries.values()
     }
 
+    pub(crate) fn has(&self, pid: i32) -> bool {
+        self.entries.contains_key(&pid)
+    }
+
     pub(crate) fn children(&self, of: i32) -> &[i32] {
         self.children.get(&of).map_or(&[], Vec::as_slice)
     }
