@@ -1,4 +1,4 @@
-//! Who believed in which lease when, and whether two did for longer than the dialect's rule allows.
+//! Who believed in which lease when, and whether two did: of ours at all, and otherwise for longer than the peers' rule allows.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -44,6 +44,12 @@ struct Tenure {
     to: u64,
 }
 
+impl Tenure {
+    fn is_ours(&self) -> bool {
+        self.worker.starts_with("ours")
+    }
+}
+
 /// All spans of belief, by key.
 #[derive(Debug, Default)]
 pub(crate) struct Beliefs(BTreeMap<String, Vec<Tenure>>);
@@ -78,16 +84,23 @@ impl Beliefs {
         all.map(|(_, _, span)| span).max().unwrap_or_default()
     }
 
-    /// What the rule forbids: two that believe for longer than `allowed`, and a counter that did not grow from one to the next.
+    /// What the rule forbids: two of ours at once; two, of whom one is a peer, for longer than `allowed`; and a counter that did
+    /// not grow from one holder to the next. Of two that overlap, either may be the first to say so.
     pub(crate) fn violations(&self, allowed: Duration) -> String {
         let mut text = String::new();
         for (key, tenures) in &self.0 {
-            for (one, other, span) in overlaps(tenures).filter(|(_, _, span)| *span > allowed) {
+            let too_long = |one: &Tenure, other: &Tenure, span: Duration| {
+                span > if one.is_ours() && other.is_ours() { Duration::ZERO } else { allowed }
+            };
+            for (one, other, span) in overlaps(tenures).filter(|(a, b, span)| too_long(a, b, *span)) {
                 writeln!(text, "{key}: {span:?} of two: {one:?}, {other:?}").unwrap();
             }
             let mut by_time: Vec<&Tenure> = tenures.iter().collect();
             by_time.sort_by_key(|tenure| tenure.from);
-            for pair in by_time.windows(2).filter(|pair| pair[0].counter >= pair[1].counter) {
+            let shrank = |one: &Tenure, next: &Tenure| {
+                one.counter == next.counter || (one.counter > next.counter && one.to <= next.from)
+            };
+            for pair in by_time.windows(2).filter(|pair| shrank(pair[0], pair[1])) {
                 writeln!(text, "{key}: the counter did not grow: {pair:?}").unwrap();
             }
         }
@@ -127,5 +140,16 @@ fn what_the_rule_forbids_is_noticed() {
     assert!(endless.violations(Duration::from_secs(7)).contains("7.5s of two"));
     let same = beliefs(&["taken a k 9 1000000000", "lost a k 2000000000"], &["taken b k 9 2500000000"]);
     assert!(same.violations(Duration::ZERO).contains("k: the counter did not grow"));
+    let backwards = beliefs(&["taken a k 9 1000000000", "lost a k 2000000000"], &["taken b k 5 2500000000"]);
+    assert!(backwards.violations(Duration::ZERO).contains("k: the counter did not grow"));
+    let ours = ["taken ours-1 k 5 1000000000", "lost ours-1 k 3000000000"];
+    let both = beliefs(&ours, &["taken ours-2 k 9 2999999999"]);
+    assert!(both.violations(Duration::from_secs(9)).contains("k: 1ns of two"));
+    assert_eq!(beliefs(&ours, &["taken ours-2 k 9 3000000000"]).violations(Duration::ZERO), "");
+    let later_told = beliefs(
+        &["taken kcl-0 k 9 1000000000"],
+        &["taken ours-1 k 5 1500000000", "lost ours-1 k 1600000000"],
+    );
+    assert_eq!(later_told.violations(Duration::from_millis(100)), "", "the peer said it first");
     assert_eq!(Said::parse("test result: ok"), None);
 }

@@ -6,7 +6,8 @@
 
 use super::format::{Format, Unowned};
 use super::row::{
-    CHECKPOINT_OWNER, Fields, LEASE_COUNTER, LEASE_KEY, LEASE_OWNER, OWNER_SWITCHES, Row, check_fields,
+    CHECKPOINT_OWNER, Fields, GIVEN_BACK, LEASE_COUNTER, LEASE_KEY, LEASE_OWNER, OWNER_SWITCHES, Row,
+    check_fields,
 };
 use crate::item::{number, text};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -177,6 +178,22 @@ impl Change {
         change
     }
 
+    /// Whoever has the row alone gives it back: as an eviction, and it says that nobody believes in it.
+    pub(crate) fn give_back(format: Format, row: &Row) -> Change {
+        let mut change = Change::evict(format, row);
+        if change.after.holder().is_none() {
+            let (name, counter) = (change.expressions.name(GIVEN_BACK), change.after.counter);
+            change.expressions.values.insert(":givenBack".to_owned(), number(counter));
+            let update = std::mem::take(&mut change.expressions.update);
+            change.expressions.update = update.replacen("SET ", &format!("SET {name} = :givenBack, "), 1);
+            if !update.contains("SET ") {
+                change.expressions.update = format!("SET {name} = :givenBack {update}");
+            }
+            change.after.given_back = Some(counter);
+        }
+        change
+    }
+
     /// Nobody has the row; or, if it is being handed over, the next one does.
     pub(crate) fn evict(format: Format, row: &Row) -> Change {
         let mut change = Change::new(Aim::GiveUp, format, row);
@@ -308,6 +325,29 @@ mod tests {
         assert_eq!(shown(&evict), ("SET #leaseCounter = :next REMOVE #leaseOwner", &*as_read));
         assert_eq!((evict.after.owner(), evict.after.counter()), (None, 8));
         assert_eq!(shown(&Change::delete(format, &held)), ("", &*as_read));
+    }
+
+    #[test]
+    fn what_is_given_back_says_so() {
+        for (format, update, counter) in [
+            (Format::kcl(), "SET #tenureGivenBack = :givenBack, #leaseCounter = :next REMOVE #leaseOwner", 8),
+            (Format::a8m(), "SET #tenureGivenBack = :givenBack, #leaseOwner = :owner", 7),
+            (
+                Format::a8m().unowned(Unowned::Absent),
+                "SET #tenureGivenBack = :givenBack REMOVE #leaseOwner",
+                7,
+            ),
+        ] {
+            let held = row(format, Some("w"), None);
+            let back = Change::give_back(format, &held);
+            assert_eq!(shown(&back), (update, shown(&Change::evict(format, &held)).1));
+            assert_eq!(back.expressions.values.get(":givenBack"), Some(&number(counter)));
+            assert!(back.after.is_surely_free() && !Change::evict(format, &held).after.is_surely_free());
+            let again = Change::take(format, &back.after, "v");
+            assert!(!Change::evict(format, &again.after).after.is_surely_free(), "that was another tenure");
+        }
+        let handing = row(Format::kcl(), Some("next"), Some("me"));
+        assert_eq!(Change::give_back(Format::kcl(), &handing), Change::evict(Format::kcl(), &handing));
     }
 
     #[test]

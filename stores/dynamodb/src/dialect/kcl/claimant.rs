@@ -1,21 +1,22 @@
 //! Leases by name, one at a time: for tools that know what they want, beside coordinators that take their share.
 
 use super::change::{Change, Edit};
-use super::driver::loss_by;
 use super::error::LeaseError;
 use super::held::{Cell, Held};
 use super::options::Options;
 use super::row::{Fields, Row};
-use super::table::{Settled, Table};
+use super::settling::{Settled, Settling};
+use super::table::Table;
 use super::taker::Watch;
+use super::worker::loss_by;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::{ErrorKind, Loss, StoreError};
 
 /// Takes leases by name and renews them when it is told to: the coordinator's rules, without its background.
 ///
-/// It never steals. A lease that another has is taken when this very claimant has seen it unchanged for a failover time, so it must
-/// have tried before.
+/// It never steals. A lease that another has, or that another was evicted from, is taken when this very claimant has seen it
+/// unchanged for a failover time, so it must have tried before.
 pub struct Claimant {
     table: Table,
     options: Options,
@@ -62,10 +63,11 @@ impl Claimant {
         }
         let change = Change::take(self.table.format(), &row, self.options.worker());
         let deadline = self.options.believed_until(self.table.clock().held());
-        match self.table.settle(&change, deadline).await? {
+        let after = change.after.clone();
+        match self.table.settle(Settling::new(change, deadline)).await? {
             Settled::Refused(_) => Ok(None),
             Settled::Made(sent, found) => {
-                let row = found.unwrap_or(change.after);
+                let row = found.unwrap_or(after);
                 let cell = Arc::new(Cell::new(&row, self.options.believed_until(sent)));
                 Ok(Some(Held { cell, clock: Arc::clone(self.table.clock()) }))
             }
@@ -76,7 +78,7 @@ impl Claimant {
         let now = self.table.clock().now().waited;
         let mut watch = self.watch();
         watch.see(now, row);
-        row.holder().is_none() || watch.silent_at(row, self.options.failover).is_some_and(|at| now >= at)
+        row.is_surely_free() || watch.silent_at(row, self.options.failover).is_some_and(|at| now >= at)
     }
 
     /// Renews the lease, and changes its users' fields.
@@ -92,9 +94,10 @@ impl Claimant {
             return Err(LeaseError::NotHeld(lease.key().to_owned()));
         }
         let change = Change::renew(self.table.format(), &lease.row(), edit);
-        match self.table.settle(&change, lease.cell.until()).await {
+        let after = change.after.clone();
+        match self.table.settle(Settling::new(change, lease.cell.until())).await {
             Ok(Settled::Made(sent, found)) => {
-                let row = found.unwrap_or(change.after);
+                let row = found.unwrap_or(after);
                 lease.cell.renewed(&row, self.options.believed_until(sent));
                 Ok(())
             }
@@ -124,9 +127,9 @@ impl Claimant {
             return Ok(());
         }
         lease.cell.lose(Loss::Released);
-        let change = Change::evict(self.table.format(), &lease.row());
+        let change = Change::give_back(self.table.format(), &lease.row());
         let deadline = self.table.clock().held().after(self.options.failover);
-        self.table.settle(&change, deadline).await?;
+        self.table.settle(Settling::new(change, deadline)).await?;
         Ok(())
     }
 }

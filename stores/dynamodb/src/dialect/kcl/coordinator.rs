@@ -1,12 +1,13 @@
 //! What users have in hand: a worker that takes leases and keeps them, in the background.
 
 use super::change::Edit;
-use super::driver::{Command, Driver};
+use super::driver;
 use super::error::LeaseError;
 use super::held::Held;
 use super::options::Options;
 use super::row::{Fields, Row};
 use super::table::{Listing, Table};
+use super::worker::{Command, Worker};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,15 +43,30 @@ pub enum Event {
 
 /// The events of a coordinator, in order.
 #[derive(Debug)]
-pub struct Events(mpsc::UnboundedReceiver<Event>);
+pub struct Events {
+    told: mpsc::UnboundedReceiver<Event>,
+    /// Leases that were lost before anybody heard that they had been taken.
+    unheard: Vec<Held>,
+}
 
 impl Events {
-    /// The next event; none after the end.
+    /// The next event; none after the end. A lease that is lost by now is told neither as taken nor as lost.
     ///
     /// # Cancel safety
     /// No event is lost.
     pub async fn next(&mut self) -> Option<Event> {
-        self.0.recv().await
+        loop {
+            match self.told.recv().await? {
+                Event::Taken(lease) if lease.loss().is_some() => self.unheard.push(lease),
+                Event::Lost { lease, .. } if self.was_unheard(&lease) => {}
+                event => return Some(event),
+            }
+        }
+    }
+
+    fn was_unheard(&mut self, lease: &Held) -> bool {
+        let place = self.unheard.iter().position(|other| Arc::ptr_eq(&other.cell, &lease.cell));
+        place.map(|place| self.unheard.swap_remove(place)).is_some()
     }
 }
 
@@ -81,9 +97,10 @@ impl Coordinator {
             commands,
             held: Arc::clone(&held),
         };
-        let driver = Driver::new(table.clone(), Arc::clone(&coordinator.options), events, held);
-        tokio::spawn(driver.run(orders));
-        Ok((coordinator, Events(told)))
+        let (options, clock) = (Arc::clone(&coordinator.options), Arc::clone(table.clock()));
+        let worker = Worker::new(table.format(), options, clock, events, held);
+        tokio::spawn(driver::run(table.clone(), worker, orders));
+        Ok((coordinator, Events { told, unheard: Vec::new() }))
     }
 
     /// The table that it works on.

@@ -13,8 +13,12 @@ mod options;
 mod place;
 mod row;
 mod schema;
+mod settling;
 mod table;
 mod taker;
+#[cfg(test)]
+mod walk;
+mod worker;
 
 pub use change::Edit;
 pub use claimant::Claimant;

@@ -68,7 +68,8 @@ impl Options {
     }
 
     /// Whether a stolen lease is told, and believed, only when whoever it was stolen from must have noticed: a failover time
-    /// after the take. Yes, unless said otherwise. The peers don't wait: there both work on a stolen lease for up to a third of
+    /// after the take, by the answer to a renewal. So is one that a peer was evicted from, or gave up, as it may have stolen it just
+    /// before. Yes, unless said otherwise. The peers don't wait: there both work on a stolen lease for up to a third of
     /// a failover time.
     #[must_use]
     pub fn settle_steals(self, settle_steals: bool) -> Self {

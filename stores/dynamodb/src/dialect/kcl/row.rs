@@ -15,6 +15,8 @@ pub(crate) const LEASE_COUNTER: &str = "leaseCounter";
 /// The KCL's: who still works on a lease whose `leaseOwner` is to have it next.
 pub(crate) const CHECKPOINT_OWNER: &str = "checkpointOwner";
 pub(crate) const OWNER_SWITCHES: &str = "ownerSwitchesSinceCheckpoint";
+/// Ours: the counter at which a worker of tenure that had the lease alone gave it back. Peers leave it as it is.
+pub(crate) const GIVEN_BACK: &str = "tenureGivenBack";
 const ENTITY_TYPE: &str = "entityType";
 
 /// What `a8m/lease` writes for "nobody".
@@ -35,6 +37,8 @@ pub struct Row {
     /// As it stands there, for conditions: "nobody" has several spellings.
     pub(crate) owner: Option<AttributeValue>,
     pub(crate) checkpoint_owner: Option<AttributeValue>,
+    /// The counter at which one of ours that had it alone gave it back.
+    pub(crate) given_back: Option<u64>,
     pub(crate) fields: Fields,
 }
 
@@ -48,7 +52,14 @@ impl Row {
             Unowned::Absent => None,
             Unowned::Null => Some(text(NULL)),
         };
-        let mut row = Row { key: key.to_owned(), counter: FIRST, owner, checkpoint_owner: None, fields };
+        let mut row = Row {
+            key: key.to_owned(),
+            counter: FIRST,
+            owner,
+            checkpoint_owner: None,
+            given_back: None,
+            fields,
+        };
         if format.is_kcl() {
             let begin = [
                 ("checkpoint", text("TRIM_HORIZON")),
@@ -92,9 +103,14 @@ impl Row {
         if !matches!(&checkpoint_owner, None | Some(AttributeValue::S(_))) {
             return Err(foreign("checkpointOwner should be a text", checkpoint_owner.as_ref()));
         }
+        // Damaged or written by others: then it says nothing.
+        let given_back = match item.get(GIVEN_BACK) {
+            Some(AttributeValue::N(digits)) => digits.parse().ok(),
+            _ => None,
+        };
         let fields = item.iter().filter(|(name, _)| !is_ours(format, name));
         let fields = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Ok(Some(Row { key, counter, owner, checkpoint_owner, fields }))
+        Ok(Some(Row { key, counter, owner, checkpoint_owner, given_back, fields }))
     }
 
     /// The whole item.
@@ -107,6 +123,7 @@ impl Row {
                 item.insert(name.to_owned(), value.clone());
             }
         }
+        item.extend(self.given_back.map(|counter| (GIVEN_BACK.to_owned(), number(counter))));
         item
     }
 
@@ -140,6 +157,16 @@ impl Row {
         self.handing_over().or_else(|| self.owner())
     }
 
+    /// Whether nobody has it and nobody can believe to: it was never taken, or one of tenure's workers that had it alone gave it
+    /// back. Where a peer evicted, or gave up what it had just stolen, the one from whom it was stolen may not know yet.
+    #[must_use]
+    pub fn is_surely_free(&self) -> bool {
+        let was_given_back = self.given_back == Some(self.counter);
+        let switches = self.fields.get(OWNER_SWITCHES).and_then(|value| value.as_n().ok());
+        let was_never_taken = self.counter <= FIRST && switches.is_none_or(|switches| switches == "0");
+        self.holder().is_none() && (was_given_back || was_never_taken)
+    }
+
     /// Its users' own attributes.
     #[must_use]
     pub fn fields(&self) -> &Fields {
@@ -160,7 +187,8 @@ fn named(value: Option<&AttributeValue>) -> Option<&str> {
 }
 
 fn is_ours(format: Format, name: &str) -> bool {
-    [LEASE_KEY, LEASE_OWNER, LEASE_COUNTER].contains(&name) || (format.is_kcl() && name == CHECKPOINT_OWNER)
+    [LEASE_KEY, LEASE_OWNER, LEASE_COUNTER, GIVEN_BACK].contains(&name)
+        || (format.is_kcl() && name == CHECKPOINT_OWNER)
 }
 
 /// Whether users may write attributes of these names.
@@ -278,6 +306,25 @@ mod tests {
     }
 
     #[test]
+    fn nobody_can_believe_in_what_was_never_taken_or_was_given_back() {
+        let free = |counter: u64, more: &[(&str, AttributeValue)]| {
+            let item = [&[(LEASE_KEY, text("a")), (LEASE_COUNTER, number(counter))], more].concat();
+            read(Format::kcl(), &item).unwrap().unwrap().is_surely_free()
+        };
+        let (owned, switched) = ((LEASE_OWNER, text("w")), (OWNER_SWITCHES, number(1)));
+        let given_back = |counter: u64| (GIVEN_BACK, number(counter));
+        assert!(free(0, &[]) && free(1, &[]), "as the KCL and as a8m make a row");
+        assert!(!free(1, std::slice::from_ref(&owned)) && !free(2, &[]) && !free(1, &[switched]));
+        assert!(free(7, &[given_back(7)]));
+        assert!(!free(8, &[given_back(7)]), "somebody has had it since");
+        assert!(!free(7, &[given_back(7), owned]) && !free(7, &[(GIVEN_BACK, text("7"))]));
+        let mut row = Row::new(Format::a8m(), "a", Fields::new()).unwrap();
+        row.given_back = Some(3);
+        assert_eq!(Row::read(Format::a8m(), &row.item()), Ok(Some(row.clone())));
+        assert!(row.fields().is_empty(), "it is none of the users' fields");
+    }
+
+    #[test]
     fn damaged_rows_are_foreign_and_named() {
         let counter = (LEASE_COUNTER, number(7));
         let bad = |value: AttributeValue| (LEASE_COUNTER, value);
@@ -300,7 +347,7 @@ mod tests {
 
     #[test]
     fn names_that_can_t_be_are_refused() {
-        for name in [LEASE_KEY, LEASE_OWNER, LEASE_COUNTER, CHECKPOINT_OWNER, ""] {
+        for name in [LEASE_KEY, LEASE_OWNER, LEASE_COUNTER, GIVEN_BACK, CHECKPOINT_OWNER, ""] {
             let fields: Fields = [(name.to_owned(), number(1))].into();
             assert!(Row::new(Format::kcl(), "a", fields.clone()).is_err(), "{name}");
             assert_eq!(Row::new(Format::a8m(), "a", fields).is_ok(), name == CHECKPOINT_OWNER);

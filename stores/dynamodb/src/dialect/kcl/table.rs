@@ -2,12 +2,13 @@
 
 mod requests;
 
-use super::change::{Change, Edit, Trace, forced};
+use super::change::{Change, Edit, forced};
 use super::error::LeaseError;
 use super::format::Format;
 use super::place::Place;
 use super::row::{Fields, LEASE_KEY, Row, check_worker};
 use super::schema;
+use super::settling::{Answer, Settled, Settling};
 use crate::conditional::{Ended, ended};
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed};
@@ -18,11 +19,10 @@ use crate::store;
 use crate::table::{self, Place as At};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
-use requests::Answer;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Clock, ErrorKind, StoreError, Tick};
+use tenure_core::{Clock, ErrorKind, StoreError};
 
 /// A lease table in the KCL's or `a8m/lease`'s layout. Clones share their connections.
 #[derive(Clone)]
@@ -45,15 +45,6 @@ pub struct Listing {
     pub rows: Vec<Row>,
     /// What was found besides and can't be read as leases: it is left as it is.
     pub foreign: Vec<StoreError>,
-}
-
-/// What became of a change.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Settled {
-    /// It was made, by a request that was sent no earlier than that. The row as it is now; none if it is gone.
-    Made(Tick, Option<Row>),
-    /// It was not, and won't be. The row as it is now.
-    Refused(Option<Row>),
 }
 
 impl Table {
@@ -301,52 +292,29 @@ impl Table {
 
     async fn made(&self, change: Change) -> Result<Row, LeaseError> {
         let deadline = self.inner.clock.held().after(self.inner.timeout);
-        match self.settle(&change, deadline).await? {
-            Settled::Made(_, row) => Ok(row.unwrap_or(change.after)),
-            Settled::Refused(_) => Err(LeaseError::Changed(change.before.key().to_owned())),
+        let (after, key) = (change.after.clone(), change.before.key().to_owned());
+        match self.settle(Settling::new(change, deadline)).await? {
+            Settled::Made(_, row) => Ok(row.unwrap_or(after)),
+            Settled::Refused(_) => Err(LeaseError::Changed(key)),
         }
     }
 
     /// Makes a change, repeating it until its outcome is known or the deadline has come.
-    pub(crate) async fn settle(&self, change: &Change, deadline: Tick) -> Result<Settled, StoreError> {
-        const SHORTEST: Duration = Duration::from_millis(100);
-        // When the first request was sent that may have made the change; no later one can have made it before.
-        let mut may_be_made: Option<Tick> = None;
+    pub(crate) async fn settle(&self, mut settling: Settling) -> Result<Settled, StoreError> {
         loop {
             let sent = self.inner.clock.held();
-            let left = deadline.since(sent);
-            // Some time is kept to find out what became of a request without an answer.
-            let patience = left.min((left / 2).max(SHORTEST));
-            let answer = match tokio::time::timeout(patience, self.send(change)).await {
+            let sending = self.send(&settling.change);
+            let answer = match tokio::time::timeout(settling.patience(sent), sending).await {
                 Ok(answer) => answer,
                 Err(_) => Err(StoreError::unknown(format!(
                     "{}: no answer to a write within what was left of the lease",
                     self.inner.place
                 ))),
             };
-            let error = match answer {
-                Ok(Answer::Made(row)) => return Ok(Settled::Made(may_be_made.unwrap_or(sent), row)),
-                Ok(Answer::Refused(standing)) => match change.trace(standing.as_ref(), may_be_made.is_some())
-                {
-                    Trace::Made => return Ok(Settled::Made(may_be_made.unwrap_or(sent), standing)),
-                    Trace::Never => return Ok(Settled::Refused(standing)),
-                    // Changed and changed back between the refusal and a read.
-                    Trace::NotYet => StoreError::unavailable(format!(
-                        "{}: the row of lease {:?} changes too often",
-                        self.inner.place,
-                        change.before.key()
-                    )),
-                },
-                Err(error) => error,
-            };
-            if error.kind() == ErrorKind::Unknown {
-                may_be_made.get_or_insert(sent);
+            match settling.on(sent, answer) {
+                Ok(settled) => return Ok(settled),
+                Err(error) => self.pause_or(error, settling.deadline).await?,
             }
-            let error = match may_be_made {
-                Some(_) => StoreError::new(ErrorKind::Unknown, error.to_string()),
-                None => error,
-            };
-            self.pause_or(error, deadline).await?;
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A row is free when nobody has it, or when its counter has not changed for a full failover time that this worker itself has
 //! watched. Each worker wants its even share, of what is free first; only if nothing is free does it steal from the worker that
-//! has most.
+//! has most. What may have been stolen from one who does not know yet can be taken at once, and is believed in later.
 
 use super::row::Row;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,12 +67,21 @@ impl Watch {
 /// Why a row may be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Nobody has it.
+    /// Nobody has it, nor can believe to.
     Free,
+    /// Nobody has it. Somebody from whom it was stolen before may not know yet.
+    Evicted,
     /// Whoever has it was silent for too long.
     Expired,
     /// Whoever has it has too many.
     Stolen,
+}
+
+impl Why {
+    /// Whether somebody who doesn't know yet may believe in it.
+    pub(crate) fn may_be_believed(self) -> bool {
+        matches!(self, Why::Evicted | Why::Stolen)
+    }
 }
 
 /// What one worker knows when it chooses.
@@ -92,11 +101,14 @@ pub(crate) struct View<'v> {
 impl View<'_> {
     /// Why the row can be had without stealing it, if it can.
     fn availability(&self, row: &Row) -> Option<Why> {
-        if row.holder().is_none() {
+        if row.is_surely_free() {
             return Some(Why::Free);
         }
-        let silent_at = self.watch.silent_at(row, self.failover)?;
-        (self.now >= silent_at).then_some(Why::Expired)
+        let is_silent = self.watch.silent_at(row, self.failover).is_some_and(|at| self.now >= at);
+        match row.holder() {
+            None => Some(if is_silent { Why::Free } else { Why::Evicted }),
+            Some(_) => is_silent.then_some(Why::Expired),
+        }
     }
 
     /// What to take now. `lots` decides among equals.
@@ -227,6 +239,17 @@ mod tests {
         let silent = choice(&others, secs(10), usize::MAX, 1);
         assert_eq!(silent.len(), 5, "all others were silent for a failover time");
         assert!(choice(&[], secs(0), 9, 1).is_empty());
+    }
+
+    #[test]
+    fn what_was_evicted_is_believed_in_later_than_what_nobody_can_believe_in() {
+        let evicted = [Change::evict(Format::kcl(), &row("a", Some("v"))).after];
+        let given_back = [Change::give_back(Format::kcl(), &row("a", Some("v"))).after];
+        let why = |rows: &[Row], at| choice(rows, secs(at), 9, 1).pop().map(|(_, why)| why);
+        assert_eq!((why(&evicted, 9), why(&evicted, 10)), (Some(Why::Evicted), Some(Why::Free)));
+        assert_eq!((why(&given_back, 0), why(&[row("a", None)], 0)), (Some(Why::Free), Some(Why::Free)));
+        let believed = [Why::Free, Why::Expired, Why::Evicted, Why::Stolen].map(Why::may_be_believed);
+        assert_eq!(believed, [false, false, true, true]);
     }
 
     #[test]

@@ -4,18 +4,13 @@ use super::Table;
 use crate::conditional::{Ended, ended};
 use crate::dialect::kcl::change::{Aim, Change, Expressions};
 use crate::dialect::kcl::row::{LEASE_KEY, Row};
+use crate::dialect::kcl::settling::Answer;
 use crate::error::{Call, failed};
 use crate::item::{Item, text};
 use aws_sdk_dynamodb::types::ReturnValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use std::time::Duration;
 use tenure_core::{StoreError, Tick};
-
-/// What one request brought.
-pub(super) enum Answer {
-    Made(Option<Row>),
-    Refused(Option<Row>),
-}
 
 impl Table {
     pub(super) async fn send(&self, change: &Change) -> Result<Answer, StoreError> {

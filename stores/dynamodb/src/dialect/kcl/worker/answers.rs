@@ -1,12 +1,13 @@
 //! What follows from what has happened.
 
-use super::{Answer, Driver, Holding, Wish};
+use super::{Answer, Holding, Purpose, Unsettled, Wish, Worker};
 use crate::dialect::kcl::change::Edit;
 use crate::dialect::kcl::coordinator::Event;
 use crate::dialect::kcl::error::LeaseError;
 use crate::dialect::kcl::held::{Cell, Held};
 use crate::dialect::kcl::row::Row;
-use crate::dialect::kcl::table::{Listing, Settled};
+use crate::dialect::kcl::settling::Settled;
+use crate::dialect::kcl::table::Listing;
 use crate::dialect::kcl::taker::{View, Why};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -23,17 +24,21 @@ pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
     Loss::Taken(occupant.map(|holder| Occupant { holder, fence: Fence(row.counter()), since: wall }))
 }
 
-impl Driver {
-    pub(super) fn on_answer(&mut self, answer: Answer) {
-        match answer {
-            Answer::Looked(listing) => self.looked(listing),
-            Answer::Took { row, why, settled } => {
+impl Worker {
+    pub(crate) fn on_answer(&mut self, answer: Answer) {
+        self.under_way = self.under_way.saturating_sub(1);
+        let (purpose, settled) = match answer {
+            Answer::Looked(listing) => return self.looked(listing),
+            Answer::Settled(purpose, settled) => (purpose, *settled),
+        };
+        match purpose {
+            Purpose::Take { row, why } => {
                 self.taking.remove(row.key());
                 if let Ok(Settled::Made(sent, found)) = settled {
                     self.took(found.unwrap_or(row), why, sent);
                 }
             }
-            Answer::Kept { key, tenure, settled, update } => {
+            Purpose::Keep { key, tenure, update } => {
                 let is_same = self.holdings.get(&key).is_some_and(|holding| holding.tenure == tenure);
                 match (is_same, update) {
                     (true, update) => self.kept(&key, settled, update),
@@ -49,7 +54,7 @@ impl Driver {
                 }
                 self.renewed_or_lost(&key);
             }
-            Answer::Ended { key, tenure, delete, settled, reply } => {
+            Purpose::End { key, tenure, delete, reply } => {
                 let name = key.clone();
                 if self.holdings.get(&key).is_some_and(|holding| holding.tenure == tenure) {
                     self.forget(&key);
@@ -131,14 +136,15 @@ impl Driver {
             told: false,
             ends: false,
             lapsed: false,
+            alone: !why.may_be_believed(),
         };
         self.holdings.insert(key.clone(), holding);
         self.renewals.set(&key, self.options.renewed_at(sent));
         self.deadlines.set(&key, until);
         if self.stopping.is_some() || is_late {
             self.give_up(&key);
-        } else if why == Why::Stolen && self.options.settle_steals {
-            self.unsettled.insert(key, now.waited.after(self.options.failover));
+        } else if why.may_be_believed() && self.options.settle_steals {
+            self.unsettled.insert(key, Unsettled::Until(now.waited.after(self.options.failover)));
         } else {
             self.tell(&key);
         }
@@ -156,14 +162,25 @@ impl Driver {
         let _nobody_listens = self.events.send(Event::Taken(lease));
     }
 
-    /// Tells of stolen leases whose last owners must have noticed.
+    /// Asks for the leases whose earlier owners must have noticed: each may have been stolen in turn, which only a renewal shows.
     pub(super) fn settle(&mut self) {
-        let now = self.clock.now().waited;
-        let due: Vec<String> =
-            self.unsettled.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
-        for key in due {
-            self.unsettled.remove(&key);
-            self.tell(&key);
+        let now = self.clock.now();
+        for (key, unsettled) in &mut self.unsettled {
+            if matches!(unsettled, Unsettled::Until(at) if *at <= now.waited) {
+                *unsettled = Unsettled::Unconfirmed;
+                self.renewals.set(key, now.held);
+            }
+        }
+    }
+
+    /// A lease is ours still, as a renewal has shown.
+    fn confirmed(&mut self, key: &str) {
+        if self.unsettled.get(key) == Some(&Unsettled::Unconfirmed) {
+            self.unsettled.remove(key);
+            if let Some(holding) = self.holdings.get_mut(key) {
+                holding.alone = true;
+            }
+            self.tell(key);
         }
     }
 
@@ -186,6 +203,7 @@ impl Driver {
                     self.deadlines.set(key, until);
                 }
                 self.renewals.set(key, self.options.renewed_at(sent));
+                self.confirmed(key);
                 Ok(())
             }
             Ok(Settled::Refused(Some(row))) if row.handing_over() == Some(&*self.options.worker) => {

@@ -1,0 +1,79 @@
+//! A change that is repeated until its outcome is known, without I/O.
+
+use super::change::{Change, Trace};
+use super::row::Row;
+use std::time::Duration;
+use tenure_core::{ErrorKind, StoreError, Tick};
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Settled {
+    /// It was made, by a request that was sent no earlier than that. The row as it is now; none if it is gone.
+    Made(Tick, Option<Row>),
+    /// It was not, and won't be. The row as it is now.
+    Refused(Option<Row>),
+}
+
+/// What one request brought.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Made(Option<Row>),
+    Refused(Option<Row>),
+}
+
+/// A change under way: what is known of the requests that were sent for it.
+#[derive(Debug)]
+pub(crate) struct Settling {
+    pub(crate) change: Change,
+    /// When to give up.
+    pub(crate) deadline: Tick,
+    /// When the first request was sent that may have made the change; no later one can have made it before.
+    may_be_made: Option<Tick>,
+}
+
+impl Settling {
+    pub(crate) fn new(change: Change, deadline: Tick) -> Settling {
+        Settling { change, deadline, may_be_made: None }
+    }
+
+    /// How long to wait for the answer to a request that is sent now. Some time is kept to find out what became of it.
+    pub(crate) fn patience(&self, sent: Tick) -> Duration {
+        const SHORTEST: Duration = Duration::from_millis(100);
+        let left = self.deadline.since(sent);
+        left.min((left / 2).max(SHORTEST))
+    }
+
+    /// What the answer to a request that was sent then means. An error that passes: the request is to be sent again.
+    ///
+    /// # Errors
+    /// What is known by now, if that is all.
+    pub(crate) fn on(
+        &mut self,
+        sent: Tick,
+        answer: Result<Answer, StoreError>,
+    ) -> Result<Settled, StoreError> {
+        let since = self.may_be_made.unwrap_or(sent);
+        let error = match answer {
+            Ok(Answer::Made(row)) => return Ok(Settled::Made(since, row)),
+            Ok(Answer::Refused(standing)) => {
+                match self.change.trace(standing.as_ref(), self.may_be_made.is_some()) {
+                    Trace::Made => return Ok(Settled::Made(since, standing)),
+                    Trace::Never => return Ok(Settled::Refused(standing)),
+                    // Changed and changed back between the refusal and a read.
+                    Trace::NotYet => StoreError::unavailable(format!(
+                        "the row of lease {:?} changes too often",
+                        self.change.before.key()
+                    )),
+                }
+            }
+            Err(error) => error,
+        };
+        if error.kind() == ErrorKind::Unknown {
+            self.may_be_made.get_or_insert(sent);
+        }
+        Err(match self.may_be_made {
+            Some(_) => StoreError::new(ErrorKind::Unknown, error.to_string()),
+            None => error,
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! Random walks of the worker's machine: two to four of ours, and peers that write as the KCL's and a8m's do, on one table.
+//!
+//! Plan: requests are late, lost before or after they are performed, or answered late; processes stand still, also between two
+//! readings of their clock; clock rates differ by as much as is allowed; ours are killed, stopped and started again; peers steal
+//! what is alive, evict their own and each other's, and die. Throughout, two of ours never believe in one lease at once, however
+//! short, fences grow in the order in which leases are told, and each is told by the
+//! answer to a request that has just won. When all is well again, every lease is held.
+
+mod peers;
+mod world;
+
+use super::format::Format;
+use world::{Terms, World};
+
+const WORLDS: u64 = 250;
+
+#[test]
+fn two_of_ours_never_believe_at_once() {
+    let mut told = 0;
+    for seed in 0..WORLDS {
+        let format = if seed % 2 == 0 { Format::kcl() } else { Format::a8m() };
+        let mut world = World::new(Terms { seed, format });
+        told += world.run().unwrap_or_else(|text| panic!("world {seed}: {text}"));
+    }
+    assert!(told > WORLDS * 10, "too little happened to tell: {told} leases were told");
+}
+
+#[test]
+fn the_same_seed_is_the_same_world() {
+    let trace = || {
+        let mut world = World::new(Terms { seed: 4, format: Format::kcl() });
+        let told = world.run();
+        (told, world.table())
+    };
+    assert_eq!(trace(), trace());
+}

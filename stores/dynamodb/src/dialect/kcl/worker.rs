@@ -1,0 +1,417 @@
+//! One worker, as a passive machine: commands, answers and the time go in; requests and events come out.
+//!
+//! It does no I/O and waits for nothing: whoever steps it performs its requests, feeds their answers back, and steps it again
+//! no later than after its pause. Early and repeated steps are harmless. At most one request is under way for each lease.
+
+mod answers;
+
+pub(crate) use answers::loss_by;
+
+use super::agenda::Agenda;
+use super::change::{Change, Edit};
+use super::coordinator::Event;
+use super::error::LeaseError;
+use super::format::Format;
+use super::held::{Cell, Held};
+use super::options::Options;
+use super::row::Row;
+use super::settling::{Settled, Settling};
+use super::table::Listing;
+use super::taker::{Watch, Why};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tenure_core::{Clock, Loss, StoreError, Tick};
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) type Reply<T> = oneshot::Sender<T>;
+type Done<T> = Result<T, LeaseError>;
+
+/// What users ask of the task.
+pub(crate) enum Command {
+    Update { key: String, edit: Edit, reply: Reply<Done<()>> },
+    End { key: String, taken: Option<u64>, delete: bool, reply: Reply<Done<()>> },
+    Look { reply: Reply<Result<(), StoreError>> },
+    Renew { reply: Reply<()> },
+    Lapse { key: String, taken: u64 },
+    StopTaking,
+    Stop { reply: Reply<()> },
+}
+
+/// What is to be done with a lease besides renewing it.
+enum Wish {
+    Update(Edit, Reply<Done<()>>),
+    End { delete: bool, reply: Option<Reply<Done<()>>> },
+}
+
+/// A lease that is ours by the table.
+struct Holding {
+    /// Tells this tenure from others of the same lease.
+    tenure: u64,
+    cell: Arc<Cell>,
+    row: Row,
+    /// A request about it is under way.
+    busy: bool,
+    wishes: VecDeque<Wish>,
+    trouble: Option<StoreError>,
+    /// Users know of it.
+    told: bool,
+    /// It is being given up, and not believed any more.
+    ends: bool,
+    /// It is left to expire: nothing is done with it any more.
+    lapsed: bool,
+    /// Nobody else can believe in it.
+    alone: bool,
+}
+
+/// What must happen before a lease is told from whose earlier owners it was stolen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unsettled {
+    /// They must have noticed, by then on the waiter's time line.
+    Until(Tick),
+    /// It must still be ours, by the answer to a renewal.
+    Unconfirmed,
+}
+
+impl Holding {
+    /// Whether it can be renewed now.
+    fn is_idle(&self) -> bool {
+        !self.busy && !self.lapsed && self.wishes.is_empty()
+    }
+}
+
+/// What is to be done for a worker.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// To read the whole table.
+    Look,
+    /// To make a change, until its outcome is known.
+    Settle(Box<Settling>, Purpose),
+}
+
+/// What a change is made for, and what its answer goes to.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    Take { row: Row, why: Why },
+    Keep { key: String, tenure: u64, update: Option<(Edit, Reply<Done<()>>)> },
+    End { key: String, tenure: u64, delete: bool, reply: Option<Reply<Done<()>>> },
+}
+
+/// What a request brought.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Looked(Result<Listing, StoreError>),
+    Settled(Purpose, Box<Result<Settled, StoreError>>),
+}
+
+/// A worker's state.
+pub(crate) struct Worker {
+    format: Format,
+    options: Arc<Options>,
+    clock: Arc<dyn Clock>,
+    events: mpsc::UnboundedSender<Event>,
+    /// What users may see.
+    shown: Arc<Mutex<BTreeMap<String, Held>>>,
+    holdings: BTreeMap<String, Holding>,
+    tenures: u64,
+    renewals: Agenda,
+    deadlines: Agenda,
+    /// Leases that are not told yet.
+    unsettled: BTreeMap<String, Unsettled>,
+    /// Leases with wishes.
+    wishing: BTreeSet<String>,
+    watch: Watch,
+    takes: VecDeque<(Row, Why)>,
+    taking: BTreeSet<String>,
+    /// When to look next, on the waiter's time line.
+    look_at: Tick,
+    looking: bool,
+    looks: u64,
+    look_error: Option<StoreError>,
+    asked: Vec<Reply<Result<(), StoreError>>>,
+    served: Vec<Reply<Result<(), StoreError>>>,
+    renewers: Vec<(BTreeSet<String>, Reply<()>)>,
+    foreign: BTreeSet<StoreError>,
+    takes_none: bool,
+    stopping: Option<(Tick, Vec<Reply<()>>)>,
+    requests: Vec<Request>,
+    under_way: usize,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        format: Format,
+        options: Arc<Options>,
+        clock: Arc<dyn Clock>,
+        events: mpsc::UnboundedSender<Event>,
+        shown: Arc<Mutex<BTreeMap<String, Held>>>,
+    ) -> Worker {
+        Worker {
+            format,
+            options,
+            clock,
+            events,
+            shown,
+            holdings: BTreeMap::new(),
+            tenures: 0,
+            renewals: Agenda::default(),
+            deadlines: Agenda::default(),
+            unsettled: BTreeMap::new(),
+            wishing: BTreeSet::new(),
+            watch: Watch::default(),
+            takes: VecDeque::new(),
+            taking: BTreeSet::new(),
+            look_at: Tick(0),
+            looking: false,
+            looks: 0,
+            look_error: None,
+            asked: Vec::new(),
+            served: Vec::new(),
+            renewers: Vec::new(),
+            foreign: BTreeSet::new(),
+            takes_none: false,
+            stopping: None,
+            requests: Vec::new(),
+            under_way: 0,
+        }
+    }
+
+    /// Does what is due. The requests are to be performed, and their answers fed back.
+    pub(crate) fn step(&mut self) -> Vec<Request> {
+        self.expire();
+        self.settle();
+        self.launch();
+        self.answer_lookers();
+        std::mem::take(&mut self.requests)
+    }
+
+    /// A request has no answer and never will: its lease stays busy, is not renewed, and is told as lost in time.
+    pub(crate) fn unanswered(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+    }
+
+    fn send(&mut self, request: Request) {
+        self.under_way += 1;
+        self.requests.push(request);
+    }
+
+    /// It stops, and those who asked for that are answered.
+    pub(crate) fn end(&mut self) {
+        for reply in self.stopping.take().into_iter().flat_map(|(_, replies)| replies) {
+            let _gone = reply.send(());
+        }
+    }
+
+    pub(crate) fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Update { key, edit, reply } => self.wish(key, Wish::Update(edit, reply)),
+            Command::End { key, taken, delete, reply } => {
+                if taken.is_some_and(|taken| !self.is_tenure(&key, taken)) {
+                    let _gone = reply.send(Err(LeaseError::NotHeld(key)));
+                } else {
+                    self.wish(key, Wish::End { delete, reply: Some(reply) });
+                }
+            }
+            Command::Look { reply } => {
+                self.asked.push(reply);
+                self.look_at = Tick(0);
+            }
+            Command::Renew { reply } => {
+                let now = self.clock.held();
+                let keys: BTreeSet<String> = self.holdings.keys().cloned().collect();
+                for key in keys.iter().filter(|key| self.holdings.get(*key).is_some_and(|held| !held.busy)) {
+                    self.renewals.set(key, now);
+                }
+                if keys.is_empty() {
+                    let _gone = reply.send(());
+                } else {
+                    self.renewers.push((keys, reply));
+                }
+            }
+            Command::Lapse { key, taken } => {
+                if !self.is_tenure(&key, taken) {
+                    return;
+                }
+                self.renewals.remove(&key);
+                if let Some(holding) = self.holdings.get_mut(&key) {
+                    holding.lapsed = true;
+                    holding.ends = true;
+                    holding.cell.lose(Loss::Expired);
+                    self.hide(&key);
+                }
+            }
+            Command::StopTaking => {
+                self.takes_none = true;
+                self.takes.clear();
+            }
+            Command::Stop { reply } => self.stop(Some(reply)),
+        }
+    }
+
+    /// Whether what is held is what was taken at that counter.
+    fn is_tenure(&self, key: &str, taken: u64) -> bool {
+        self.holdings.get(key).is_some_and(|holding| holding.cell.counter_at_take() == taken)
+    }
+
+    fn wish(&mut self, key: String, wish: Wish) {
+        let holding = self.holdings.get_mut(&key).filter(|holding| holding.told && !holding.ends);
+        let Some(holding) = holding.filter(|holding| self.clock.held() < holding.cell.until()) else {
+            let reply = match wish {
+                Wish::Update(_, reply) => Some(reply),
+                Wish::End { reply, .. } => reply,
+            };
+            if let Some(reply) = reply {
+                let _gone = reply.send(Err(LeaseError::NotHeld(key)));
+            }
+            return;
+        };
+        if let Wish::End { .. } = wish {
+            // It was given up: whatever the table says in the end, it is not believed any more.
+            holding.ends = true;
+            holding.cell.lose(Loss::Released);
+        }
+        holding.wishes.push_back(wish);
+        self.wishing.insert(key.clone());
+        if self.holdings.get(&key).is_some_and(|holding| holding.ends) {
+            self.hide(&key);
+        }
+    }
+
+    fn hide(&self, key: &str) {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    /// Gives up everything.
+    pub(crate) fn stop(&mut self, reply: Option<Reply<()>>) {
+        let by = self.clock.held().after(self.options.failover);
+        let (_, replies) = self.stopping.get_or_insert_with(|| (by, Vec::new()));
+        replies.extend(reply);
+        self.takes_none = true;
+        self.takes.clear();
+        let keys: Vec<String> = self.holdings.keys().cloned().collect();
+        for key in keys {
+            self.give_up(&key);
+        }
+    }
+
+    /// Gives up one lease because all are.
+    fn give_up(&mut self, key: &str) {
+        let Some(holding) = self.holdings.get_mut(key).filter(|holding| !holding.ends) else { return };
+        holding.ends = true;
+        holding.cell.lose(Loss::Released);
+        holding.wishes.push_back(Wish::End { delete: false, reply: None });
+        if holding.told {
+            let lease = Held { cell: Arc::clone(&holding.cell), clock: Arc::clone(&self.clock) };
+            let _nobody_listens = self.events.send(Event::Lost { lease, loss: Loss::Released });
+        }
+        self.wishing.insert(key.to_owned());
+        self.unsettled.remove(key);
+        self.hide(key);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        let Some((by, _)) = &self.stopping else { return false };
+        let is_done = self.holdings.values().all(|holding| holding.lapsed) && self.taking.is_empty();
+        is_done || self.clock.held() >= *by
+    }
+
+    /// Starts the requests that are due, within the bound.
+    fn launch(&mut self) {
+        let now = self.clock.now();
+        if !self.takes_none
+            && !self.looking
+            && self.takes.is_empty()
+            && self.taking.is_empty()
+            && now.waited >= self.look_at
+        {
+            self.looking = true;
+            self.served.append(&mut self.asked);
+            self.send(Request::Look);
+        }
+        while self.under_way < self.options.at_once {
+            if !self.launch_one(now.held) {
+                return;
+            }
+        }
+    }
+
+    /// Starts the most pressing request. False if there is none.
+    fn launch_one(&mut self, now: Tick) -> bool {
+        let next = self.wishing.iter().find(|key| self.holdings.get(*key).is_some_and(|held| !held.busy));
+        if let Some(key) = next.cloned() {
+            return self.grant(&key);
+        }
+        while let Some(key) = self.renewals.pop(now) {
+            if self.holdings.get(&key).is_some_and(Holding::is_idle) {
+                self.keep(&key, Edit::new(), None);
+                return true;
+            }
+        }
+        if let Some((row, why)) = self.takes.pop_front() {
+            let change = Change::take(self.format, &row, &self.options.worker);
+            let deadline = self.options.believed_until(now);
+            self.taking.insert(row.key().to_owned());
+            let row = change.after.clone();
+            self.send(Request::Settle(Box::new(Settling::new(change, deadline)), Purpose::Take { row, why }));
+            return true;
+        }
+        false
+    }
+
+    /// Does what is wished of a lease.
+    fn grant(&mut self, key: &str) -> bool {
+        let Some(holding) = self.holdings.get_mut(key) else { return false };
+        let wish = holding.wishes.pop_front();
+        if holding.wishes.is_empty() {
+            self.wishing.remove(key);
+        }
+        match wish {
+            None => return true,
+            Some(Wish::Update(edit, reply)) => self.keep(key, edit, Some(reply)),
+            Some(Wish::End { delete, reply }) => {
+                holding.busy = true;
+                self.renewals.remove(key);
+                let change = match (delete, holding.alone) {
+                    (true, _) => Change::delete(self.format, &holding.row),
+                    (false, true) => Change::give_back(self.format, &holding.row),
+                    (false, false) => Change::evict(self.format, &holding.row),
+                };
+                let purpose = Purpose::End { key: key.to_owned(), tenure: holding.tenure, delete, reply };
+                let deadline = self.clock.held().after(self.options.failover);
+                self.send(Request::Settle(Box::new(Settling::new(change, deadline)), purpose));
+            }
+        }
+        true
+    }
+
+    /// Renews a lease, with a change of its fields or without.
+    fn keep(&mut self, key: &str, edit: Edit, reply: Option<Reply<Done<()>>>) {
+        let Some(holding) = self.holdings.get_mut(key) else { return };
+        holding.busy = true;
+        let change = Change::renew(self.format, &holding.row, &edit);
+        let update = reply.map(|reply| (edit, reply));
+        let (tenure, deadline) = (holding.tenure, holding.cell.until());
+        let purpose = Purpose::Keep { key: key.to_owned(), tenure, update };
+        self.send(Request::Settle(Box::new(Settling::new(change, deadline)), purpose));
+    }
+
+    /// How long nothing needs to be done if nothing happens.
+    pub(crate) fn pause(&self) -> Duration {
+        let now = self.clock.now();
+        // The time line of timers is not that of the clock, which suspend moves on.
+        let most = self.options.failover / 10;
+        let has_room = self.under_way < self.options.at_once;
+        let looks = (!self.takes_none && !self.looking && self.takes.is_empty() && self.taking.is_empty())
+            .then(|| now.expect(self.look_at));
+        let settles = self.unsettled.values().filter_map(|unsettled| match unsettled {
+            Unsettled::Until(at) => Some(now.expect(*at)),
+            Unsettled::Unconfirmed => None,
+        });
+        let stops = self.stopping.as_ref().map(|(by, _)| *by);
+        let next =
+            [self.deadlines.next(), self.renewals.next().filter(|_| has_room), looks, settles.min(), stops];
+        let next = next.into_iter().flatten().map(|at| at.since(now.held)).min();
+        // A little late rather than early again and again.
+        next.map_or(most, |pause| (pause + Duration::from_millis(1)).min(most))
+    }
+}
