@@ -72,6 +72,7 @@ fn perform(args: Args) -> Result<u8, Failure> {
         Verb::Man(man) => manual(man.verb.as_deref()),
         verb => {
             let url = Url::parse(&args.store)?;
+            supervise::suspend::between_transactions();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
             let result = runtime.block_on(on_store(&url, verb));

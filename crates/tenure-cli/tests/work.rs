@@ -3,7 +3,7 @@
 //! Plan: units from every source; duplicates; what is put into the command; done units are never run again; failures are
 //! retried, with
 //! a pause, and then recorded; failed units tried again on demand; two processes share a job, and each waits for the other's
-//! units; a unit that kills its workers; signals, one and two; units handed back; a command that can't be run; damaged and foreign
+//! units; a unit that kills its workers; a process that is suspended; signals, one and two; units handed back; a command that can't be run; damaged and foreign
 //! records; the summary. What happens when workers are killed is in `kill.rs` and `watchdog.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -376,5 +376,34 @@ fn a_unit_that_kills_its_workers_fails_in_the_end_and_takes_no_other_with_it() {
     assert!(record("bad")["reason"].as_str().unwrap().contains("3 workers died"));
     for unit in ["a", "b", "c"] {
         assert_eq!(record(unit)["status"], "done", "{unit}");
+    }
+}
+
+#[test]
+fn a_process_that_is_suspended_does_not_hold_up_others_on_the_file() {
+    use std::os::unix::process::CommandExt;
+    let bench = Bench::new();
+    let list: String = (0..20_000).map(|n| format!("u{n}\n")).collect();
+    bench.write("list", list);
+    let mut command = bench.tenure(&["work", "--name", "j", "-p", "4", "--from", "list", "--", "true"]);
+    // In a group of its own, as a shell does it: a group that nobody could continue is not stopped by TSTP.
+    let work = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().unwrap();
+    let work = common::Process::from(work);
+    let done = || bench.run(&["work", "--name", "other", "u", "--", "true"]).code;
+    wait_until("the store", || bench.store().exists());
+    assert_eq!(done(), 0);
+    let state = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", work.id())).unwrap_or_default();
+        stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()).unwrap_or('?')
+    };
+    let file = rusqlite::Connection::open(bench.store()).unwrap();
+    file.busy_timeout(std::time::Duration::from_millis(500)).unwrap();
+    for round in 0..30_u64 {
+        // Nothing tells from outside where it is in its transactions: at some time in one, and at another between two.
+        std::thread::sleep(std::time::Duration::from_millis(3 + round * 7 % 20));
+        work.signal(Signal::SIGTSTP);
+        wait_until("it to stop", || state() == 'T');
+        file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").unwrap();
+        work.signal(Signal::SIGCONT);
     }
 }

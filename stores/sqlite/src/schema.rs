@@ -54,6 +54,7 @@ enum Owner {
 }
 
 pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, StoreError> {
+    let _transaction = crate::pause::transaction();
     let failed = |error: rusqlite::Error| undone(&place.path, &error);
     let writer = connect(place, config)?;
     let mut owner = owner(place, &writer)?;

@@ -6,6 +6,7 @@
 use crate::boot::Ages;
 use crate::error::{at_commit, undone};
 use crate::files::Files;
+use crate::pause;
 use crate::place::Place;
 use crate::row::{Reading, RowError, Standing, Writing};
 use crate::turnstile::Turnstile;
@@ -85,6 +86,7 @@ impl Writer {
         let mut queue = VecDeque::new();
         while let Some(first) = queue.pop_front().or_else(|| jobs.recv().ok()) {
             queue.push_front(first);
+            let transaction = pause::transaction();
             let turn = turnstile.enter();
             // More may have come while we waited for our turn, and some may not be wanted any more.
             queue.extend(jobs.try_iter());
@@ -95,6 +97,7 @@ impl Writer {
             }
             let (answers, is_news) = pen.perform_all(&group);
             drop(turn);
+            drop(transaction);
             if is_news {
                 touch(&side);
             }

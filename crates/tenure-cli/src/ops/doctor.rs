@@ -18,12 +18,17 @@ use tenure::{
     StoreExt, Wall, Write,
 };
 
+/// Of a SQLite file.
+const HELD_UP: &str = "A process that is stopped (SIGSTOP) while it writes to a SQLite file holds up all others on that file; Ctrl-Z stops \
+     tenure between two writes.";
+
 /// What no check can make better.
-const LIMITS: [&str; 4] = [
+const LIMITS: [&str; 5] = [
     "One holder at a time holds only while clock rates stay within 10 % and no time is hidden from a process, as a paused or \
      cloned virtual machine hides it. Fences hold always: let the protected resource refuse lower ones.",
     UNBOUND,
     OPEN,
+    HELD_UP,
     "`tenure release` overrides a live holder: two may then be at work until the old one's next renewal.",
 ];
 

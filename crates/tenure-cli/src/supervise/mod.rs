@@ -7,6 +7,7 @@ pub(crate) mod health;
 pub(crate) mod keyboard;
 pub(crate) mod process;
 pub(crate) mod signals;
+pub(crate) mod suspend;
 mod table;
 pub(crate) mod tenancy;
 pub(crate) mod terminal;

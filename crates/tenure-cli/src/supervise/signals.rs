@@ -49,11 +49,10 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 
 impl Signals {
     pub(crate) fn listen() -> std::io::Result<Signals> {
-        let ignored = ignored();
         let mut streams = Vec::new();
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
             let number = kind.as_raw_value();
-            if ignored & (1 << (number - 1)) == 0 {
+            if !is_ignored(number) {
                 streams.push((number, signal(kind)?));
             }
         }
@@ -90,11 +89,13 @@ impl Last {
     }
 }
 
-/// The signals that were ignored when we were started, one bit each; none where the system doesn't tell.
-fn ignored() -> u64 {
+/// Whether a signal is ignored, as it was when we were started; false where the system doesn't tell.
+pub(super) fn is_ignored(number: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    // One bit each.
+    let ignored = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    ignored & (1 << (number - 1)) != 0
 }
 
 /// What a signal is called.
