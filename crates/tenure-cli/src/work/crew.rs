@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Ride, StoreError};
+use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Metadata, Ride, StoreError};
 use tokio::sync::mpsc;
 
 /// What comes back to the crew.
@@ -34,6 +34,7 @@ enum Event {
         key: Key,
         from: Option<Option<Ride>>,
         took: Duration,
+        trust: Trust,
         result: Result<Guard, AcquireError>,
     },
     Ended {
@@ -71,7 +72,7 @@ pub(crate) struct Crew {
     tally: Tally,
     progress: Progress,
     /// Units to be run alone: their workers have died as often as is allowed.
-    suspects: VecDeque<Task>,
+    suspects: VecDeque<(Key, Guard)>,
     /// One of those runs.
     alone: bool,
     /// Claims that are not answered yet.
@@ -99,6 +100,30 @@ pub(crate) struct Crew {
     /// Since when nothing has worked, and what was said last.
     trouble: Option<(Duration, String)>,
     stop: Option<Stop>,
+}
+
+/// What a unit's record lets us expect of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    Good,
+    /// Its workers have died as often as is allowed: it is run alone, once more.
+    Suspect,
+    /// They have died more often than that.
+    Spent,
+}
+
+impl Trust {
+    /// `died`: it was taken from a process that has died, which is not counted there yet.
+    fn in_unit(metadata: &Metadata, died: bool, most: u32) -> Trust {
+        let takeovers = Unit::of(metadata).map_or(0, |unit| unit.takeovers);
+        match died {
+            true if takeovers >= most => Trust::Spent,
+            true if takeovers + 1 == most => Trust::Suspect,
+            // It was handed back before it was run alone to its end.
+            false if takeovers > 0 && takeovers >= most => Trust::Suspect,
+            _ => Trust::Good,
+        }
+    }
 }
 
 /// Why the crew stops before the job is settled.
@@ -285,12 +310,21 @@ impl Crew {
 
     /// Starts a unit that is to be run alone, once nothing else runs or is about to.
     fn start_alone(&mut self) {
-        self.alone &= self.in_slots > 0;
-        if self.in_slots + self.claiming == 0
-            && let Some(task) = self.suspects.pop_front()
-        {
+        self.alone &= self.in_slots + self.claiming > 0;
+        if self.in_slots + self.claiming > 0 {
+            return;
+        }
+        if let Some((key, guard)) = self.suspects.pop_front() {
             self.alone = true;
-            self.start(task);
+            self.claiming += 1;
+            let (sender, most) = (self.sender.clone(), self.plan.takeovers);
+            tokio::spawn(async move {
+                // Only now: those that waited for their turn in a process that died are not to blame for that.
+                let is_counted = Unit::of(guard.metadata()).is_none_or(|unit| unit.takeovers >= most);
+                let result = if is_counted { Ok(guard) } else { counted(guard).await };
+                let (from, took, trust) = (None, Duration::ZERO, Trust::Good);
+                let _over = sender.send(Event::Claimed { key, from, took, trust, result });
+            });
         }
     }
 
@@ -304,16 +338,20 @@ impl Crew {
         self.claiming += 1;
         self.board.set(&key, Local::Ours);
         let from = seen.record.tenure.as_ref().filter(|_| probe).map(|tenure| tenure.ride.clone());
-        let (leases, sender) = (self.leases.clone(), self.sender.clone());
+        let (leases, sender, most) = (self.leases.clone(), self.sender.clone(), self.plan.takeovers);
         tokio::spawn(async move {
             let began = boottime();
             let result = leases.lock(key.as_str()).carry(Some(*seen)).try_acquire().await;
             let took = boottime().saturating_sub(began);
+            let mut trust = Trust::Good;
             let result = match result {
-                Ok(guard) if from.is_some() => counted(guard).await,
-                result => result,
+                Ok(guard) => {
+                    trust = Trust::in_unit(guard.metadata(), from.is_some(), most);
+                    if from.is_some() && trust == Trust::Good { counted(guard).await } else { Ok(guard) }
+                }
+                refused => refused,
             };
-            let _over = sender.send(Event::Claimed { key, from, took, result });
+            let _over = sender.send(Event::Claimed { key, from, took, trust, result });
         });
     }
 
@@ -328,10 +366,10 @@ impl Crew {
 
     fn on(&mut self, event: Event) {
         match event {
-            Event::Claimed { key, from, took, result } => {
+            Event::Claimed { key, from, took, trust, result } => {
                 self.claiming -= 1;
                 self.claim_secs += (took.as_secs_f64() - self.claim_secs) / 16.0;
-                self.on_claimed(key, from, result);
+                self.on_claimed(key, from, trust, result);
             }
             Event::Ended { key, guard, ended } => {
                 self.in_slots -= 1;

@@ -65,8 +65,8 @@ impl Crew {
             self.in_slots -= 1;
             self.board.set(&task.key, Local::Open);
         }
-        for task in std::mem::take(&mut self.suspects) {
-            self.board.set(&task.key, Local::Open);
+        for (key, _given_back) in std::mem::take(&mut self.suspects) {
+            self.board.set(&key, Local::Open);
         }
     }
 }

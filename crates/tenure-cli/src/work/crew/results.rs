@@ -1,6 +1,6 @@
 //! What comes back to the crew, and what follows from it: claims won and lost, runs that have ended, results recorded.
 
-use super::Crew;
+use super::{Crew, Trust};
 use crate::exit;
 use crate::say;
 use crate::supervise::process::{not_started, shell_status};
@@ -19,12 +19,13 @@ impl Crew {
         &mut self,
         key: Key,
         from: Option<Option<Ride>>,
+        trust: Trust,
         result: Result<Guard, AcquireError>,
     ) {
         match result {
             Ok(guard) => {
                 self.trouble = None;
-                self.on_won(key, guard, from);
+                self.on_won(key, guard, from, trust);
             }
             Err(AcquireError::Held(_)) => {
                 self.board.set(&key, Local::Open);
@@ -50,7 +51,7 @@ impl Crew {
     }
 
     /// The record as it was when it was claimed is certain, unlike the board.
-    pub(super) fn on_won(&mut self, key: Key, guard: Guard, from: Option<Option<Ride>>) {
+    pub(super) fn on_won(&mut self, key: Key, guard: Guard, from: Option<Option<Ride>>, trust: Trust) {
         let now_is = match Unit::of(guard.metadata()) {
             _ if self.stop.is_some() => Local::Open,
             Some(unit) if unit.status == Status::Pending => Local::Ours,
@@ -75,21 +76,17 @@ impl Crew {
             }
         }
         let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
-        let takeovers = Unit::of(guard.metadata()).map_or(0, |unit| unit.takeovers);
-        if takeovers > self.plan.takeovers {
-            return self.give_up_on(key, guard, takeovers);
-        }
-        let task = Task { key, unit, guard: Arc::new(guard) };
-        if takeovers > 0 && takeovers == self.plan.takeovers {
-            self.suspects.push_back(task);
-        } else {
-            self.start(task);
+        match trust {
+            Trust::Good => self.start(Task { key, unit, guard: Arc::new(guard) }),
+            Trust::Suspect => self.suspects.push_back((key, guard)),
+            Trust::Spent => self.give_up_on(key, guard),
         }
     }
 
     /// A unit that kills its workers, or is believed to, is not given another.
-    fn give_up_on(&mut self, key: Key, guard: Guard, takeovers: u32) {
-        let times = count(usize::try_from(takeovers).unwrap_or(usize::MAX), "worker");
+    fn give_up_on(&mut self, key: Key, guard: Guard) {
+        let takeovers = Unit::of(guard.metadata()).map_or(0, |unit| unit.takeovers);
+        let times = count(usize::try_from(takeovers).unwrap_or(usize::MAX).saturating_add(1), "worker");
         let reason = format!("{times} died while they had it, one after the other");
         say::note(format!("{key}: failed: {reason}; --retry-failed tries it again"));
         self.tally.failures += 1;
