@@ -69,6 +69,8 @@ pub(crate) struct Won {
     pub(crate) version: Version,
     /// When the write that won was sent, or before.
     pub(crate) sent: Tick,
+    /// The wall clock at that time.
+    pub(crate) wall: Wall,
     /// What the record says about when the tenure began.
     pub(crate) since: Wall,
     pub(crate) metadata: Metadata,
@@ -246,7 +248,10 @@ impl Bid {
                 Ok(Answer::Write(Outcome::Won { version, fence })),
             ) if op == id => {
                 let sent = if ctx.rules.bugs.has(Bug::ValidFromAnswer) { ctx.now.held } else { attempt.sent };
-                self.won(ctx, Won { id: attempt.nonce, fence, version, sent, since, metadata })
+                self.won(
+                    ctx,
+                    Won { id: attempt.nonce, fence, version, sent, wall: attempt.wall, since, metadata },
+                )
             }
             (State::Claiming { op, .. }, Ok(Answer::Write(Outcome::Lost(current)))) if op == id => {
                 self.settled();

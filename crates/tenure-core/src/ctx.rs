@@ -1,10 +1,11 @@
 //! What a holder lends to its parts while one of them takes a step.
 
+use crate::bugs::Bug;
 use crate::fence::{Nonce, Nonces};
 use crate::key::{HolderId, Key};
 use crate::op::{Op, OpId, Request, Write};
 use crate::record::Ride;
-use crate::time::{Now, Tick, Ttl};
+use crate::time::{Now, Tick, Ttl, Wall};
 use crate::vigil::{Rules, Vigils};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub(crate) enum Part {
 pub(crate) struct Attempt {
     pub(crate) nonce: Nonce,
     pub(crate) sent: Tick,
+    /// The wall clock at that time.
+    pub(crate) wall: Wall,
 }
 
 pub(crate) struct Ctx<'a> {
@@ -47,6 +50,17 @@ pub(crate) struct Ctx<'a> {
 }
 
 impl Ctx<'_> {
+    /// A write that is sent now.
+    pub(crate) fn attempt(&self, nonce: Nonce) -> Attempt {
+        Attempt { nonce, sent: self.now.held, wall: self.now.wall }
+    }
+
+    /// Whether the clocks show that time was hidden since `sent` and `wall` were read: then what was sent at that time proves
+    /// nothing about now.
+    pub(crate) fn has_gap(&self, sent: Tick, wall: Wall) -> bool {
+        self.now.has_gap(sent, wall) && !self.rules.bugs.has(Bug::GapIgnored)
+    }
+
     fn send(&mut self, op: Op, timeout: Duration, urgent: bool) -> OpId {
         // All that rides on the session waits for it: it can't wait behind them.
         let urgent = urgent || self.part == Part::Session;

@@ -112,6 +112,8 @@ pub(crate) enum EditEnd {
     /// The record shows the change. `sent`: before the write that made it.
     Done {
         sent: Tick,
+        /// The wall clock at that time.
+        wall: Wall,
     },
     /// The record shows another tenure, or none.
     NotOurs(Option<Occupant>),
@@ -199,7 +201,7 @@ impl Edit {
         };
         let record = Record { fence, nonce, stamp: ctx.now.wall, tenure, metadata: token.metadata.clone() };
         let write = Write { key: token.key.clone(), expect: Expect::Unchanged(token.version), record };
-        let attempt = Attempt { nonce, sent: ctx.now.held };
+        let attempt = ctx.attempt(nonce);
         self.in_flight = Some((ctx.write(write, token.ttl), attempt));
     }
 
@@ -227,7 +229,7 @@ impl Edit {
                 self.failures += 1;
                 self.retry_at = ctx.retry_at(self.token.ttl, self.failures);
                 if ctx.rules.bugs.has(Bug::UnknownReleaseIsDone) && matches!(self.change, Change::Vacate) {
-                    return Some(EditEnd::Done { sent: attempt.sent });
+                    return Some(EditEnd::Done { sent: attempt.sent, wall: attempt.wall });
                 }
                 let over = !error.is_passing() || self.until.since(self.retry_at).is_zero();
                 over.then_some(EditEnd::GaveUp(error))
@@ -275,6 +277,6 @@ impl Edit {
         if self.renames(ctx) {
             self.token.id = attempt.nonce;
         }
-        EditEnd::Done { sent: attempt.sent }
+        EditEnd::Done { sent: attempt.sent, wall: attempt.wall }
     }
 }

@@ -47,9 +47,6 @@ pub(crate) enum Held {
     Lost(Loss),
 }
 
-/// A wall clock that gains this much on elapsed time has seen time that the process's clocks have not.
-const TRIPWIRE: Duration = Duration::from_secs(1);
-
 /// A renewal under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Flight {
@@ -158,11 +155,15 @@ impl Hold {
 
     fn mind_hidden_time(&mut self, now: Now, out: &mut Vec<Held>) {
         let (wall, held) = std::mem::replace(&mut self.mark, (now.wall, now.held));
-        if now.wall.since(wall) > now.held.since(held) + TRIPWIRE && !self.suspended {
-            self.suspended = true;
-            self.renew_at = now.held;
-            // A renewal under way was sent before the gap: it proves nothing about the time since.
-            self.in_flight = None;
+        // What was hidden little by little shows from one look to the next as little as it does at all.
+        let is_old = |flight: &Flight| now.has_gap(flight.attempt.sent, flight.attempt.wall);
+        if !now.has_gap(held, wall) && !self.in_flight.as_ref().is_some_and(is_old) {
+            return;
+        }
+        self.renew_at = now.held;
+        // A renewal under way was sent before the gap: it proves nothing about the time since.
+        self.in_flight = None;
+        if !std::mem::replace(&mut self.suspended, true) {
             out.push(Held::Suspended);
         }
     }
@@ -194,7 +195,7 @@ impl Hold {
         let write = Write { key: self.key.clone(), expect: Expect::Unchanged(self.version), record };
         // A sixth of the ttl lets a second renewal follow the first in time, with room for one that mail makes lose.
         let timeout = self.ttl.part(6).min(self.deadline.since(ctx.now.held));
-        let attempt = Attempt { nonce, sent: ctx.now.held };
+        let attempt = ctx.attempt(nonce);
         self.in_flight = Some(Flight { op: ctx.renew(write, timeout), attempt, fresh: true });
     }
 
@@ -261,7 +262,7 @@ impl Hold {
         self.unresolved.clear();
         self.failures = 0;
         self.last_error = None;
-        if let Some(attempt) = landed.filter(|_| !self.suspended) {
+        if let Some(attempt) = landed.filter(|old| !self.suspended && !ctx.has_gap(old.sent, old.wall)) {
             self.extend(ctx, attempt.sent, out);
         }
         if !ctx.rules.bugs.has(Bug::MailLost) {

@@ -60,7 +60,16 @@ pub struct Now {
     pub wall: Wall,
 }
 
+/// A wall clock that gains this much on elapsed time has seen time that the process's clocks have not.
+const TRIPWIRE: Duration = Duration::from_secs(1);
+
 impl Now {
+    /// Whether time was hidden from this process since its clocks showed `held` and `wall`, as its wall clock tells.
+    #[must_use]
+    pub fn has_gap(&self, held: Tick, wall: Wall) -> bool {
+        self.wall.since(wall) > self.held.since(held) + TRIPWIRE
+    }
+
     /// When, on the holder's time line, the waiter's time line is expected to reach `waited`.
     ///
     /// Only a hint for a wake-up: the two lines may drift apart, and an early wake-up is harmless.

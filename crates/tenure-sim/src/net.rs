@@ -9,7 +9,7 @@ use crate::registers::Landed;
 use crate::trace::{Story, describe};
 use crate::world::{What, World};
 use tenure_core::op::{Answer, Op, OpId, Outcome, Request};
-use tenure_core::{ErrorKind, HolderId, Key, Nonce, Now, StoreError, Tick, Token};
+use tenure_core::{ErrorKind, HolderId, Key, Nonce, Now, StoreError, Token, Value};
 
 /// A request on its way.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct Envelope {
     life: u32,
     id: OpId,
     op: Op,
-    sent: Tick,
+    sent: Now,
     /// The same in true time.
     posted: True,
     /// When the node's driver gives up waiting.
@@ -37,7 +37,7 @@ pub(crate) struct Envelope {
 struct Sender {
     node: usize,
     life: u32,
-    sent: Tick,
+    sent: Now,
     token: bool,
 }
 
@@ -144,7 +144,7 @@ impl World {
             life,
             id,
             op,
-            sent: now.held,
+            sent: now,
             posted: self.t,
             gives_up,
             term: self.store_term,
@@ -271,6 +271,13 @@ impl World {
             return;
         }
         let known = result.is_ok();
+        if let (Some(id), Ok(Answer::Write(Outcome::Won { .. }))) = (claim, &result) {
+            let won = &mut self.nodes[index].won;
+            if won.len() >= 16 {
+                won.remove(0);
+            }
+            won.push(id);
+        }
         let refused = result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Unknown);
         for sent in &mut self.claims[index] {
             let looked = known && key.as_ref() == Some(&self.keys[sent.key]);
@@ -332,10 +339,25 @@ impl World {
         if after.tenure.as_ref().is_some_and(|tenure| !tenure.mail.is_empty()) {
             self.mail_landed();
         }
+        if let Some(key) = ours {
+            self.note_update(key, &after);
+        }
         if let (Some(key), None) = (ours, &after.tenure) {
             self.given_up(key);
         }
         self.hint(key, ours);
+    }
+
+    /// What an update wrote, should its user be told of that.
+    fn note_update(&mut self, key: usize, after: &tenure_core::Record) {
+        let Some(n) = after.metadata.get("n").and_then(Value::as_i64) else { return };
+        let written = &mut self.updates[key];
+        if written.last() != Some(&(after.fence, n)) {
+            if written.len() >= 16 {
+                written.remove(0);
+            }
+            written.push((after.fence, n));
+        }
     }
 
     /// Who sent a write: the process that runs, or one that ran there before.
@@ -388,7 +410,15 @@ impl World {
 
     /// What a conditional write came to, for those who write without a process.
     pub(crate) fn write_as_admin(&mut self, write: tenure_core::op::Write) -> bool {
+        let (to, tenure) = (write.key.clone(), write.record.tenure.clone());
         let (result, _) = self.store.perform(self.t, Op::Write(Box::new(write)));
-        matches!(result, Ok(Answer::Write(Outcome::Won { .. })))
+        let is_written = matches!(result, Ok(Answer::Write(Outcome::Won { .. })));
+        for letter in tenure.filter(|_| is_written).map(|tenure| tenure.mail).unwrap_or_default() {
+            if self.letters.len() >= 64 {
+                self.letters.remove(0);
+            }
+            self.letters.push((to.clone(), letter));
+        }
+        is_written
     }
 }

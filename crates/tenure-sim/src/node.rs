@@ -4,7 +4,9 @@ use crate::clock::{NodeClock, True};
 use crate::users::elect::Seat;
 use std::collections::VecDeque;
 use tenure_core::op::{Answer, Hint, OpId, Step};
-use tenure_core::{Ask, Command, Fence, Holder, HolderId, Key, LeaseId, Notice, Now, StoreError, Tick, Ttl};
+use tenure_core::{
+    Ask, Command, Fence, Holder, HolderId, Key, LeaseId, Nonce, Notice, Now, StoreError, Tick, Ttl,
+};
 
 /// What a user knows of one lease.
 #[derive(Debug, Clone)]
@@ -22,6 +24,10 @@ pub(crate) struct View {
     /// It only tries.
     pub(crate) tries: bool,
     pub(crate) updating: bool,
+    /// The number that is to be written with the update under way.
+    pub(crate) update: i64,
+    /// It was withdrawn: its belief ends then at the latest.
+    pub(crate) withdrawn: Option<Tick>,
 }
 
 /// How far a lease is, as its user knows.
@@ -95,7 +101,8 @@ pub(crate) enum Input {
 pub(crate) struct Beat {
     pub(crate) key: Key,
     pub(crate) fence: Fence,
-    pub(crate) sent: Tick,
+    /// The clocks before it was sent.
+    pub(crate) sent: Now,
     pub(crate) ttl: Ttl,
 }
 
@@ -140,11 +147,19 @@ pub(crate) struct Node {
     pub(crate) tokens: Vec<(Key, Fence)>,
     /// Letters that users were told of, newest last.
     pub(crate) asked: Vec<(usize, Ask, True)>,
+    /// Claims that it was told to have won.
+    pub(crate) won: Vec<Nonce>,
     pub(crate) stopping: bool,
     /// Its candidates, one for each key, where there are elections.
     pub(crate) seats: Vec<Seat>,
     /// Records whose last renewal was made to fail: the next two will not be.
     pub(crate) stumbled: Vec<(Key, u8)>,
+}
+
+impl View {
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.stage, Stage::Held(_))
+    }
 }
 
 impl Node {
@@ -170,13 +185,15 @@ impl Node {
     }
 
     pub(crate) fn note_beat(&mut self, beat: Beat) {
-        let known = self.beats.iter().position(|known| known.key == beat.key && known.fence == beat.fence);
-        let beat = match known.map(|at| self.beats.remove(at)) {
-            Some(known) => Beat { sent: known.sent.max(beat.sent), ttl: known.ttl.max(beat.ttl), ..beat },
-            None => beat,
-        };
+        // Only the last few of each tenure can found a belief.
+        let same = |known: &Beat| known.key == beat.key && known.fence == beat.fence;
+        if self.beats.iter().filter(|known| same(known)).count() >= 4
+            && let Some(oldest) = self.beats.iter().position(same)
+        {
+            self.beats.remove(oldest);
+        }
         // Those that beat no more go first.
-        if self.beats.len() >= 32 {
+        if self.beats.len() >= 48 {
             self.beats.remove(0);
         }
         self.beats.push(beat);

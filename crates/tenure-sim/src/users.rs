@@ -78,6 +78,8 @@ impl World {
             waits: patience == Patience::Forever && !keeps,
             tries: patience == Patience::Try,
             updating: false,
+            update: 0,
+            withdrawn: None,
         };
         self.nodes[index].views.push(view);
         self.nodes[index].tasks[task].doing = Doing::Waiting(id);
@@ -100,12 +102,13 @@ impl World {
             return self.end_lease(index, task, lease, key, rides, belief);
         }
         if !updating && self.dice.chance(0.08) {
+            let n = self.t as i64;
             if let Some(view) = self.nodes[index].view(lease) {
-                view.updating = true;
+                (view.updating, view.update) = (true, n);
             }
             self.asked_now(index, lease);
             self.next_use(index, task, ends);
-            let fields = Metadata::from([("n".to_owned(), Value::from((self.t % 10) as i64))]);
+            let fields = Metadata::from([("n".to_owned(), Value::from(n))]);
             return self.command(index, Command::Update(lease, fields));
         }
         let node = &self.nodes[index];
@@ -247,6 +250,8 @@ impl World {
             waits: false,
             tries: false,
             updating: false,
+            update: 0,
+            withdrawn: None,
         };
         // A guest takes the place of a task that has nothing to do, so that it has turns.
         let idle = self.nodes[index].tasks.iter().position(|task| task.doing == Doing::Idle);

@@ -18,7 +18,7 @@ use crate::trace::Trace;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tenure_core::op::Hint;
-use tenure_core::{Bugs, Key, LeaseId, Nonces, StoreError, Ttl};
+use tenure_core::{Bugs, Fence, Key, LeaseId, Letter, Nonces, StoreError, Ttl};
 
 /// What is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,6 +119,10 @@ pub(crate) struct World {
     pub(crate) admin: Nonces,
     /// When mail was written that its holder has not emptied yet, by record.
     pub(crate) mailed: Vec<(Key, True)>,
+    /// Letters that were written to holders, by the record that they were written into.
+    pub(crate) letters: Vec<(Key, Letter)>,
+    /// For each key, what updates wrote lately.
+    pub(crate) updates: Vec<Vec<(Fence, i64)>>,
     /// For each node, what it has claimed and let lapse.
     pub(crate) claims: Vec<Vec<Claim>>,
     pub(crate) lapses: Vec<Vec<Lapse>>,
@@ -126,6 +130,8 @@ pub(crate) struct World {
     pub(crate) fresh: Vec<True>,
     /// For each key, since when nobody believes in it though someone waits.
     pub(crate) free_since: Vec<Option<True>>,
+    /// For each key, since when a claim stands that its process knows of and nobody there wants.
+    pub(crate) left_since: Vec<Option<True>>,
     pub(crate) checks: Invariants,
     pub(crate) tally: Tally,
     pub(crate) trace: Trace,
@@ -174,10 +180,13 @@ impl World {
             next_lease: 0,
             admin: Nonces::new(u64::MAX),
             mailed: Vec::new(),
+            letters: Vec::new(),
+            updates: vec![Vec::new(); scenario.keys],
             claims: vec![Vec::new(); nodes],
             lapses: vec![Vec::new(); nodes],
             fresh: vec![0; scenario.keys],
             free_since: vec![None; scenario.keys],
+            left_since: vec![None; scenario.keys],
             checks: Invariants { excused: scenario.excused.to_vec(), ..Invariants::default() },
             tally: Tally::default(),
             trace: Trace::new(setup.trace),
@@ -253,7 +262,7 @@ impl World {
             }
             What::Effect { node, life, task, turn, key, fence, order } => {
                 let refused = self.checks.resource.refused;
-                let found = self.checks.resource.write(usize::from(key), tenure_core::Fence(fence), order);
+                let found = self.checks.resource.write(usize::from(key), Fence(fence), order);
                 if self.checks.resource.refused > refused {
                     self.tally.deed(Deed::RefusedByResource);
                 }

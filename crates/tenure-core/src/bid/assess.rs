@@ -19,6 +19,7 @@ impl Bid {
                 fence: seen.record.fence,
                 version: seen.version,
                 sent: attempt.sent,
+                wall: attempt.wall,
                 since: tenure.since,
                 metadata: seen.record.metadata,
             };

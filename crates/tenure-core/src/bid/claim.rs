@@ -22,8 +22,9 @@ impl Bid {
             if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
                 let fence = Fence::floor(ctx.now.wall);
                 let version = Version::of(attempt.nonce, fence);
-                let (sent, since) = (attempt.sent, ctx.now.wall);
-                return self.won(ctx, Won { id: attempt.nonce, fence, version, sent, since, metadata });
+                let Attempt { sent, wall, .. } = attempt;
+                let since = ctx.now.wall;
+                return self.won(ctx, Won { id: attempt.nonce, fence, version, sent, wall, since, metadata });
             }
             if !ctx.rules.bugs.has(Bug::UnknownIsFailure) {
                 self.unresolved.push(attempt);
@@ -110,7 +111,7 @@ impl Bid {
         let record =
             Record { fence, nonce, stamp: ctx.now.wall, tenure: Some(tenure), metadata: metadata.clone() };
         let write = Write { key: self.goal.key.clone(), expect, record };
-        let (attempt, since) = (Attempt { nonce, sent: ctx.now.held }, ctx.now.wall);
+        let (attempt, since) = (ctx.attempt(nonce), ctx.now.wall);
         self.state = State::Claiming { op: ctx.write(write, self.goal.ttl), attempt, since, metadata };
         None
     }
@@ -118,7 +119,9 @@ impl Bid {
     pub(super) fn won(&mut self, ctx: &mut Ctx<'_>, won: Won) -> Option<BidEnd> {
         ctx.vigils.end(&self.goal.key);
         let valid_until = won.sent.after(ctx.rules.drift.belief(self.goal.ttl));
-        let stale = self.goal.ride.is_none() && ctx.now.held >= valid_until;
+        // So does one that was sent before a time that was hidden: others may have counted that.
+        let is_old = ctx.now.held >= valid_until || ctx.has_gap(won.sent, won.wall);
+        let stale = self.goal.ride.is_none() && is_old;
         if stale && !self.abandoned && !ctx.rules.bugs.has(Bug::StaleWinBelieved) {
             // The answer came too late to be believed in. Nobody ever did, so it can be claimed anew at once.
             self.unresolved.clear();

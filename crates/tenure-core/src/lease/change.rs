@@ -127,10 +127,11 @@ impl Holder {
             (Purpose::Detach | Purpose::Refresh, EditEnd::Done { .. }) => {
                 self.tell(Notice::Detached(id, Box::new(token)));
             }
-            (Purpose::Adopt, EditEnd::Done { sent })
-                if now.held >= sent.after(self.desk.rules.drift.belief(token.ttl)) =>
+            (Purpose::Adopt, EditEnd::Done { sent, wall })
+                if now.held >= sent.after(self.desk.rules.drift.belief(token.ttl))
+                    || now.has_gap(sent, wall) =>
             {
-                // The answer came too late to be believed in: once more.
+                // The answer came too late to be believed in, or after a time that was hidden: once more.
                 let until = now.held.after(token.ttl.duration());
                 self.edit(now, id, token, Change::Adopt, until, Purpose::Adopt, None);
                 if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id) {
@@ -139,13 +140,14 @@ impl Holder {
                 }
                 return;
             }
-            (Purpose::Adopt, EditEnd::Done { sent }) => {
+            (Purpose::Adopt, EditEnd::Done { sent, wall }) => {
                 let (key, ttl) = (token.key, token.ttl);
                 let won = Won {
                     id: token.id,
                     fence: token.fence,
                     version: token.version,
                     sent,
+                    wall,
                     since: token.since,
                     metadata: token.metadata,
                 };

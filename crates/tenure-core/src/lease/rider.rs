@@ -82,7 +82,7 @@ mod tests {
     fn won(version: Option<u128>, metadata: Metadata) -> Won {
         let (id, fence) = (Nonce(7 << 64 | 9), Fence(5));
         let version = version.map_or_else(|| Version::of(id, fence), Version);
-        Won { id, fence, version, sent: Tick(1), since: Wall(3), metadata }
+        Won { id, fence, version, sent: Tick(1), wall: Wall(3), since: Wall(3), metadata }
     }
 
     #[test]

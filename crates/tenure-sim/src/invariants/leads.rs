@@ -1,13 +1,78 @@
 //! Leaders: at no instant do two candidates both say that they lead a key (S1); none says so past the deadline of its lease,
 //! or after it was told of its loss (S5); none gives the key up while its bodies run (S6); and who has stepped down stands
-//! back for its cooldown.
+//! back for its cooldown. And nobody steps down without a cause (L4).
 //!
 //! Source: DESIGN.md sections 2 and 6; less (leaders that stay leaders while the storage stalls). Asked of the machine itself, as
 //! users ask it, with the node's own clock.
 
 use crate::clock::True;
-use crate::node::Node;
-use tenure_core::Tick;
+use crate::node::{Node, Stage, View};
+use tenure_core::election::{Cause, Cue, Terms};
+use tenure_core::{Ask, Notice, Tick};
+
+/// What a candidate was told when it stepped down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prompt {
+    resign: bool,
+    stop: bool,
+    stuck: bool,
+    asked: bool,
+    lost: bool,
+    /// The end of belief in its leadership that its holder has told last.
+    deadline: Option<Tick>,
+}
+
+impl Prompt {
+    /// `held`: the lease that it leads by.
+    pub(crate) fn of(cue: &Cue<'_>, held: Option<&View>, session: Option<Tick>) -> Prompt {
+        let about = |lease| held.is_some_and(|view| view.id == lease);
+        let deadline = held.and_then(|view| match view.stage {
+            Stage::Held(belief) if !view.rides => Some(belief.deadline),
+            _ => session,
+        });
+        let deadline = match cue {
+            _ if held.is_some() => deadline,
+            Cue::Told(Notice::Acquired { until, .. }) if *until != Tick::NEVER => Some(*until),
+            Cue::Told(Notice::Acquired { .. }) => session,
+            _ => deadline,
+        };
+        Prompt {
+            resign: matches!(cue, Cue::Resign),
+            stop: matches!(cue, Cue::Stop | Cue::Told(Notice::Stopped)),
+            stuck: matches!(cue, Cue::BodyEnded { joined: false }),
+            asked: matches!(cue, Cue::Told(Notice::Asked(lease, ask)) if about(*lease) && *ask != Ask::Confirm),
+            lost: matches!(cue, Cue::Told(Notice::Lost(lease, _)) if about(*lease)),
+            deadline,
+        }
+    }
+}
+
+/// A leader steps down: nobody does so without a cause.
+pub(crate) fn has_cause(
+    node: usize,
+    key: usize,
+    cause: &Cause,
+    prompt: Prompt,
+    now: Tick,
+    terms: &Terms,
+) -> Result<(), String> {
+    let is_so = match cause {
+        Cause::Resigned => prompt.resign,
+        Cause::Stopping => prompt.stop,
+        Cause::Stuck => prompt.stuck,
+        Cause::Asked => prompt.asked,
+        Cause::Lost(_) => prompt.lost,
+        // So long after the renewal that its belief comes from was sent.
+        Cause::Failing => prompt
+            .deadline
+            .is_some_and(|deadline| now.after(terms.belief()) >= deadline.after(terms.patience())),
+        _ => false,
+    };
+    if is_so {
+        return Ok(());
+    }
+    Err(format!("node {node} steps down from k{key} for no cause: {cause:?} at {}, told {prompt:?}", now.0))
+}
 
 /// Asked at any instant.
 pub(crate) fn one_leader(nodes: &[Node], key: usize, t: True) -> Result<(), String> {

@@ -17,6 +17,7 @@ pub(crate) mod s4;
 pub(crate) mod s5;
 pub(crate) mod s6;
 pub(crate) mod s7;
+pub(crate) mod withdrawn;
 
 use crate::clock::True;
 use std::fmt;
@@ -40,6 +41,7 @@ pub enum Rule {
     L4,
     C1,
     Mail,
+    Withdrawn,
     Answered,
     Cooldown,
 }
@@ -61,6 +63,7 @@ impl Rule {
         Rule::L4,
         Rule::C1,
         Rule::Mail,
+        Rule::Withdrawn,
         Rule::Answered,
         Rule::Cooldown,
     ];
@@ -83,6 +86,7 @@ impl Rule {
             Rule::L4 => "a holder does not lose its lease by itself",
             Rule::C1 => "holding costs one renewal a process, whatever it holds",
             Rule::Mail => "a holder's renewal shows it its mail",
+            Rule::Withdrawn => "a letter ends what it names and no more, in time",
             Rule::Answered => "every command is answered",
             Rule::Cooldown => "a leader that has stepped down stands back for its cooldown",
         }

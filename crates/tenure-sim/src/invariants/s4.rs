@@ -2,39 +2,78 @@
 //! not extended. And S1's time rule: belief lasts `ttl·(1−ρ)/(1+ρ)` from *before* the write that won was sent.
 //!
 //! Source: DESIGN.md sections 2 and 3; openraft `docs/data/leader-lease.md`; slatedb `rfcs/0007`. The check knows which
-//! writes took effect.
+//! writes took effect. Of these, one that was sent before the wall clock gained on elapsed time founds nothing: that time was
+//! hidden, and others may have counted it. And what a user was told as written was written, so that it survives a crash.
 
-use crate::node::Node;
+use crate::node::{Beat, Node};
 use std::time::Duration;
-use tenure_core::{Drift, Fence, Key, Nonce, Tick};
+use tenure_core::{Drift, Fence, Key, Nonce, Now, Tick};
 
-/// A user was told to believe in `key` until `until`.
-pub(crate) fn founded(node: &Node, key: &Key, fence: Fence, until: Tick) -> Result<(), String> {
-    let Some(beat) = node.beats.iter().rev().find(|beat| beat.key == *key && beat.fence == fence) else {
+/// A wall clock that gains more than this on elapsed time has seen time that the process's clocks have not.
+const GAP: Duration = Duration::from_secs(1);
+
+/// A user is told, in a step that began at `now`, to believe in `key` until `until`.
+pub(crate) fn founded(node: &Node, key: &Key, fence: Fence, until: Tick, now: Now) -> Result<(), String> {
+    let beats = || node.beats.iter().filter(|beat| beat.key == *key && beat.fence == fence);
+    if beats().next().is_none() {
         return Err(format!("node {} believes in {key} {fence}, of which no write took effect", node.index));
-    };
-    let allowed = beat.sent.after(Drift::default().belief(beat.ttl));
-    if until > allowed {
-        return Err(format!(
-            "node {} believes in {key} {fence} until {}, {:?} longer than its last write that took effect allows",
-            node.index,
-            until.0,
-            until.since(allowed)
-        ));
     }
-    Ok(())
+    founded_on(node, &format!("{key} {fence}"), beats(), until, now)
 }
 
-/// Users were told to believe in the session until `until`.
-pub(crate) fn session_founded(node: &Node, until: Tick) -> Result<(), String> {
+/// Users are told, in a step that began at `now`, to believe in the session until `until`.
+pub(crate) fn session_founded(node: &Node, until: Tick, now: Now) -> Result<(), String> {
     let beats = node.beats.iter().filter(|beat| beat.key == node.session);
-    match beats.map(|beat| beat.sent.after(Drift::default().belief(beat.ttl))).max() {
-        Some(allowed) if until <= allowed => Ok(()),
-        allowed => Err(format!(
-            "node {} believes in its session until {}, and its last write that took effect allows {allowed:?}",
-            node.index, until.0
-        )),
+    founded_on(node, "its session", beats, until, now)
+}
+
+/// There is a write that took effect and allows that belief; and by that step's own clocks no time was hidden since it was sent.
+fn founded_on<'a>(
+    node: &Node,
+    what: &str,
+    beats: impl Iterator<Item = &'a Beat>,
+    until: Tick,
+    now: Now,
+) -> Result<(), String> {
+    let end = |beat: &Beat| beat.sent.held.after(Drift::default().belief(beat.ttl));
+    let (mut last, mut gap) = (None, false);
+    for beat in beats {
+        last = last.max(Some(end(beat)));
+        if until <= end(beat) {
+            if now.wall.since(beat.sent.wall) <= now.held.since(beat.sent.held) + GAP {
+                return Ok(());
+            }
+            gap = true;
+        }
     }
+    Err(if gap {
+        format!(
+            "node {} believes in {what} on a write from before a time that was hidden, as its clocks show",
+            node.index
+        )
+    } else {
+        format!(
+            "node {} believes in {what} until {}, and its last write that took effect allows {last:?}",
+            node.index, until.0
+        )
+    })
+}
+
+/// A user was told that `n` is written with the lease of `key` that has this fence. `written`: the last that took effect.
+pub(crate) fn updated(
+    node: &Node,
+    key: &Key,
+    fence: Fence,
+    n: i64,
+    written: &[(Fence, i64)],
+) -> Result<(), String> {
+    if written.contains(&(fence, n)) {
+        return Ok(());
+    }
+    Err(format!(
+        "node {} was told that {n} is written with {key} {fence}, and no such write took effect: {written:?}",
+        node.index
+    ))
 }
 
 /// A user was told that it did not get what it wanted. Then every claim of that attempt was looked for, or is old.

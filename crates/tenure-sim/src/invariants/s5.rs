@@ -33,6 +33,7 @@ pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Res
     for view in &node.views {
         let Stage::Held(belief) = view.stage else { continue };
         let deadline = if view.rides { node.session_deadline.unwrap_or(Tick(0)) } else { belief.deadline };
+        let deadline = view.withdrawn.filter(|end| *end > Tick(0)).map_or(deadline, |end| end.min(deadline));
         if now >= deadline {
             return Err(format!(
                 "node {} was not told of the loss of k{} {} at its deadline {}, and it is {}",

@@ -3,6 +3,7 @@
 
 use crate::clock::MILLI;
 use crate::fault::Fault;
+use crate::invariants::leads::Prompt;
 use crate::invariants::s6::Lapse;
 use crate::invariants::{self, Rule};
 use crate::node::{Closed, Input, Stage, View};
@@ -137,6 +138,8 @@ impl World {
         let node = &mut self.nodes[index];
         let (now, life) = (node.clock.read(self.t), node.life);
         let Some(seat) = node.seats.get_mut(key) else { return };
+        let held = node.views.iter().find(|view| view.key == key && view.task == SEAT && view.is_held());
+        let prompt = Prompt::of(&cue, held, node.session_deadline);
         let mut next_lease = || {
             *next += 1;
             LeaseId(*next)
@@ -150,7 +153,7 @@ impl World {
             self.at(due + late, What::Candidate(index as u8, life, key as u8, turn));
         }
         for change in changes {
-            self.changed(index, key, now.held, &change);
+            self.changed(index, key, now.held, &change, prompt);
         }
         for command in commands {
             self.commanded(index, key, now.held, &command);
@@ -166,7 +169,12 @@ impl World {
         self.at(self.t, What::Inbox(index as u8, life));
     }
 
-    fn changed(&mut self, index: usize, key: usize, held: Tick, change: &Change) {
+    fn changed(&mut self, index: usize, key: usize, held: Tick, change: &Change, prompt: Prompt) {
+        if let Change::StepDown(cause) = change {
+            let seat = &self.nodes[index].seats[key];
+            let found = invariants::leads::has_cause(index, key, cause, prompt, held, seat.election.terms());
+            self.checks.check(self.t, Rule::L4, found);
+        }
         match change {
             Change::StepDown(_) if self.nodes[index].seats[key].bodies > 0 => self.next_turn(index, key, 30),
             Change::Ended(Cause::Lost(_)) => {}
@@ -217,6 +225,8 @@ impl World {
             waits: follows,
             tries: false,
             updating: false,
+            update: 0,
+            withdrawn: None,
         };
         let seat = &self.nodes[index].seats[key];
         if follows {

@@ -3,7 +3,7 @@
 use crate::clock::MILLI;
 use crate::deed::Deed;
 use crate::invariants::{self, Rule};
-use crate::node::{Belief, Closed, Doing, Stage, View};
+use crate::node::{Belief, Closed, Doing, Node, Stage, View};
 use crate::world::{What, World};
 use tenure_core::{Ask, Fence, LeaseId, Loss, Notice, Now, Tick, Token};
 
@@ -12,7 +12,7 @@ impl World {
     pub(crate) fn told(&mut self, index: usize, now: Now, notice: Notice) {
         self.tell_candidates(index, &notice);
         match notice {
-            Notice::Acquired { lease, fence, until, .. } => self.acquired(index, lease, fence, until),
+            Notice::Acquired { lease, fence, until, .. } => self.acquired(index, now, lease, fence, until),
             Notice::Held(lease, _) => self.not_had(index, now, lease),
             Notice::Failed(lease, error) => {
                 let found = invariants::answered::not_blamed(index, &error);
@@ -23,15 +23,11 @@ impl World {
             Notice::Absent(lease) | Notice::NotOurs(lease, _) | Notice::Released(lease, _) => {
                 self.finished(index, lease);
             }
-            Notice::Valid(lease, until) => self.valid(index, lease, until),
-            Notice::SessionValid(until) => self.session_valid(index, until),
+            Notice::Valid(lease, until) => self.valid(index, now, lease, until),
+            Notice::SessionValid(until) => self.session_valid(index, now, until),
             Notice::Asked(lease, ask) => self.asked(index, lease, ask),
             Notice::Lost(lease, loss) => self.lost(index, now, lease, &loss),
-            Notice::Updated(lease) => {
-                if let Some(view) = self.nodes[index].view(lease) {
-                    view.updating = false;
-                }
-            }
+            Notice::Updated(lease) => self.updated(index, lease),
             // Only candidates follow keys, and have heard of it above.
             Notice::Seen(..) => {}
             Notice::Detached(lease, token) => self.detached(index, lease, *token),
@@ -44,7 +40,7 @@ impl World {
         }
     }
 
-    fn acquired(&mut self, index: usize, lease: LeaseId, fence: Fence, until: Tick) {
+    fn acquired(&mut self, index: usize, now: Now, lease: LeaseId, fence: Fence, until: Tick) {
         let t = self.t;
         let Some(view) = self.nodes[index].view(lease) else { return };
         let (key, rides, task) = (view.key, view.rides, view.task);
@@ -57,14 +53,14 @@ impl World {
         self.set_doing(index, task, Doing::Holding { lease, ends });
         self.next_use(index, task, ends);
         if !rides {
-            let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until);
+            let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until, now);
             self.checks.check(t, Rule::S4, found);
         }
         let found = invariants::s1::one_holder(&self.nodes, key, t);
         self.checks.check(t, Rule::S1, found);
     }
 
-    fn valid(&mut self, index: usize, lease: LeaseId, until: Tick) {
+    fn valid(&mut self, index: usize, now: Now, lease: LeaseId, until: Tick) {
         let t = self.t;
         let Some(view) = self.nodes[index].view(lease) else { return };
         let key = view.key;
@@ -75,13 +71,15 @@ impl World {
         }
         belief.deadline = until;
         let fence = belief.fence;
-        let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until);
+        let found = invariants::withdrawn::not_prolonged(index, view, until);
+        self.checks.check(t, Rule::Withdrawn, found);
+        let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until, now);
         self.checks.check(t, Rule::S4, found);
         let found = invariants::s1::one_holder(&self.nodes, key, t);
         self.checks.check(t, Rule::S1, found);
     }
 
-    fn session_valid(&mut self, index: usize, until: Tick) {
+    fn session_valid(&mut self, index: usize, now: Now, until: Tick) {
         let t = self.t;
         let node = &mut self.nodes[index];
         node.session_until = until;
@@ -90,7 +88,7 @@ impl World {
         }
         node.session_deadline = Some(until);
         let node = &self.nodes[index];
-        let found = invariants::s4::session_founded(node, until);
+        let found = invariants::s4::session_founded(node, until, now);
         self.checks.check(t, Rule::S4, found);
         for key in 0..self.keys.len() {
             let rides = |view: &View| view.key == key && view.rides && matches!(view.stage, Stage::Held(_));
@@ -98,6 +96,17 @@ impl World {
                 let found = invariants::s1::one_holder(&self.nodes, key, t);
                 self.checks.check(t, Rule::S1, found);
             }
+        }
+    }
+
+    fn updated(&mut self, index: usize, lease: LeaseId) {
+        let Some(view) = self.nodes[index].view(lease) else { return };
+        let asked = std::mem::take(&mut view.updating);
+        let (key, n) = (view.key, view.update);
+        if let (true, Stage::Held(belief)) = (asked, view.stage) {
+            let (node, written) = (&self.nodes[index], &self.updates[key]);
+            let found = invariants::s4::updated(node, &self.keys[key], belief.fence, n, written);
+            self.checks.check(self.t, Rule::S4, found);
         }
     }
 
@@ -157,6 +166,8 @@ impl World {
                 self.tally.deed(Deed::LossUnreachable);
             }
             let withdrawn = *loss == Loss::Revoked;
+            let found = invariants::withdrawn::was_asked(node, lease, now.held, loss);
+            self.checks.check(self.t, Rule::Withdrawn, found);
             let vacate_from = if withdrawn { Tick(0) } else { Tick::NEVER };
             let key = self.keys[key].clone();
             self.nodes[index].close(Closed {
@@ -188,6 +199,17 @@ impl World {
             node.asked.remove(0);
         }
         node.asked.push((key, ask, t));
+        // Of a session that is suspended nothing is believed now.
+        let (rides, own) = (node.session_deadline.map(|_| node.session_until), view_deadline(node, lease));
+        if ask == Ask::Revoke
+            && let Some(view) = node.view(lease)
+            && let Some(end) = if view.rides { rides } else { own }
+        {
+            view.withdrawn = Some(view.withdrawn.map_or(end, |before| before.min(end)));
+        }
+        let node = &self.nodes[index];
+        let found = invariants::withdrawn::was_written(node, &self.keys[key], ask, &self.letters);
+        self.checks.check(t, Rule::Withdrawn, found);
         // Half of all users do what they are asked for.
         if self.dice.chance(0.5)
             && let Some(slot) = self.nodes[index].tasks.get_mut(task)
@@ -220,5 +242,13 @@ impl World {
         self.end_process(index);
         let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(1000)));
         self.at(self.t + span, What::Restart(index as u8, life));
+    }
+}
+
+/// The last end of belief that was told of a lease that beats for itself.
+fn view_deadline(node: &Node, lease: LeaseId) -> Option<Tick> {
+    match node.views.iter().find(|view| view.id == lease)?.stage {
+        Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief.deadline),
+        _ => None,
     }
 }

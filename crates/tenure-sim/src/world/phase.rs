@@ -74,6 +74,7 @@ impl World {
                 let found = invariants::s1::one_holder(&self.nodes, key, t);
                 self.checks.must(t, Rule::S1, found);
             }
+            self.look_for_leftovers(key);
             let held = self.is_believed(key);
             let waited_for = self.nodes.iter().any(|node| {
                 node.acts()
@@ -104,6 +105,34 @@ impl World {
         let found = self.checks.takeovers.look(t);
         self.checks.check(t, Rule::L1, found);
         self.at(t + self.per_mille(250), What::Look);
+    }
+
+    /// A claim on a session that lives, which its process knows to have won, though none of its users has to do with the key.
+    fn look_for_leftovers(&mut self, key: usize) {
+        let standing = self.store.get(&self.keys[key]).and_then(|record| {
+            let tenure = record.tenure.as_ref()?;
+            Some((tenure.id, tenure.ride.as_ref()?.clone(), record.fence))
+        });
+        let is_left = standing.is_some_and(|(id, ride, fence)| {
+            self.nodes.iter().filter(|node| node.acts() && node.session == ride.session).any(|node| {
+                let lives =
+                    node.holder.as_ref().and_then(|holder| holder.session_fence()) == Some(ride.fence);
+                let now = node.clock.held(self.t);
+                let lapses = self.lapses[node.index]
+                    .iter()
+                    .any(|lapse| lapse.key == self.keys[key] && lapse.fence == fence && now < lapse.until);
+                let wanted = node.views.iter().any(|view| view.key == key);
+                lives && node.won.contains(&id) && !lapses && !wanted && !node.stopping
+            })
+        });
+        let Some(healed) = self.healed.filter(|_| is_left) else {
+            self.left_since[key] = None;
+            return;
+        };
+        let since = (*self.left_since[key].get_or_insert(self.t)).max(healed);
+        let slow = if self.scenario.stumbles { self.ttl_ns() } else { 0 };
+        let found = invariants::l3::not_left_for_long(key, since + slow, self.t, self.ttl_ns());
+        self.checks.check(self.t, Rule::L3, found);
     }
 
     /// A claim took effect late: whoever waits has to find out about it anew.

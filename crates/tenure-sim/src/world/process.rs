@@ -39,6 +39,7 @@ impl World {
             closed: Vec::new(),
             tokens: Vec::new(),
             asked: Vec::new(),
+            won: Vec::new(),
             stopping: false,
             seats: Vec::new(),
             stumbled: Vec::new(),
@@ -94,6 +95,7 @@ impl World {
         node.tokens.clear();
         node.seats.clear();
         node.asked.clear();
+        node.won.clear();
         node.paused = false;
         node.pause_turn += 1;
         node.clock.set_pace(self.t, Pace::Running);
