@@ -11,6 +11,8 @@ mod bid;
 mod bid_again;
 #[path = "change.rs"]
 mod change;
+#[path = "doubtful.rs"]
+mod doubtful;
 #[path = "election.rs"]
 mod election;
 #[path = "fleet.rs"]
