@@ -378,6 +378,26 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_sessions_silence_is_what_a_waiter_counts() {
+        let (mut vigils, rules, ttl) = (Vigils::default(), Rules::default(), Ttl::new(TTL).unwrap());
+        let ride = Ride { session: Key::new("session/a").unwrap(), fence: Fence(7) };
+        vigils.judge_missing(at(0), &ride, ttl, &rules);
+        let woken = Now { held: at(3600).held, ..at(1) };
+        let live = Verdict::Live { until: at(3609).held };
+        assert_eq!(vigils.judge_missing(woken, &ride, ttl, &rules), live, "it was suspended");
+        assert_eq!(vigils.known_missing(woken, &ride, ttl, &rules), Some(live));
+    }
+
+    #[test]
+    fn each_claim_is_asked_about_by_its_own_time() {
+        let (mut vigils, key) = (Vigils::default(), Key::new("k").unwrap());
+        let mut asks = |secs, claim| vigils.doubts(at(secs), &key, Nonce(claim), TTL * 2);
+        assert!(!asks(0, 1) && !asks(15, 2), "another claim");
+        assert!(!asks(34, 2) && asks(35, 2) && !asks(36, 2));
+        assert!(!asks(54, 2) && asks(55, 2), "and again");
+    }
+
+    #[test]
     fn what_is_taken_or_given_up_is_watched_no_more() {
         let (mut vigils, rules, key) = (Vigils::default(), Rules::default(), Key::new("k").unwrap());
         judge(&mut vigils, at(0), &stored(1, 0, None), &rules);

@@ -9,8 +9,8 @@ mod common;
 use common::*;
 use tenure_core::op::{Event, Machine, Op, Step, Write};
 use tenure_core::{
-    Ask, Beat, Command, Fence, Holder, HolderId, Letter, Loss, Metadata, Nonce, Notice, Now, Patience,
-    Record, Tick, Token, Version, Wall,
+    Ask, Beat, Command, Fence, HolderId, Letter, Loss, Metadata, Nonce, Notice, Now, Patience, Record, Tick,
+    Token, Version, Wall,
 };
 
 fn command(command: Command) -> Event<Command> {

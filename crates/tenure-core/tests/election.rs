@@ -383,3 +383,34 @@ fn whoever_finds_no_key_to_follow_looks_again_later() {
         assert_eq!(desk.told(10, notice), Turn::default(), "of another lease");
     }
 }
+
+#[test]
+fn a_body_that_could_not_be_joined_lets_its_own_leadership_lapse_and_no_later_one() {
+    let mut desk = Desk::leading();
+    desk.step(10, Cue::BodyBegan);
+    assert_eq!(desk.step(20, Cue::BodyEnded { joined: false }).commands, [Command::Lapse(LeaseId(1))]);
+    desk.told(30, Notice::Released(LeaseId(1), false));
+    desk.step(4030, Cue::Wake);
+    desk.told(4040, acquired(3, until(4035)));
+    assert_eq!(desk.step(4100, Cue::Resign).commands, [release(3)]);
+}
+
+#[test]
+fn nobody_steps_down_for_what_another_lease_was_asked_or_came_to() {
+    let mut desk = Desk::leading();
+    for notice in [
+        Notice::Asked(LeaseId(9), Ask::HandOver),
+        Notice::Asked(LeaseId(9), Ask::Revoke),
+        Notice::Lost(LeaseId(9), Loss::Expired),
+        Notice::Released(LeaseId(9), true),
+        Notice::Valid(LeaseId(9), Tick(0)),
+    ] {
+        let turn = desk.told(10, notice.clone());
+        assert_eq!((turn.changes, turn.commands), (vec![], vec![]), "{notice:?}");
+        assert!(desk.leads(11), "{notice:?}");
+    }
+    // While it is given up, only its own release says that it is done.
+    desk.step(20, Cue::Resign);
+    assert_eq!(desk.told(30, Notice::Released(LeaseId(9), true)), Turn::default());
+    assert_eq!(desk.told(40, Notice::Released(LeaseId(1), true)).commands, [watch(2)]);
+}

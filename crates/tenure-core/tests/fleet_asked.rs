@@ -157,3 +157,13 @@ fn s4_what_outsiders_write_stays_unless_it_is_replaced() {
     let done = UnitSpec { status: Status::Done, ..heavy };
     assert_eq!(yard.shows(UNIT), (done, fields(&[("a", 2), ("y", 1)])));
 }
+
+#[test]
+fn s4_of_two_changes_that_wait_the_later_one_is_written() {
+    let (mut yard, lease) = one();
+    update(&mut yard, lease, 1, &[("a", 1)]);
+    merge(&mut yard, lease, 2, &[("b", 2), ("c", 2)]);
+    merge(&mut yard, lease, 3, &[("b", 3)]);
+    moment(&mut yard);
+    assert_eq!(yard.shows(UNIT).1, fields(&[("a", 1), ("b", 3), ("c", 2)]));
+}

@@ -300,3 +300,54 @@ fn whoever_loses_tries_again_at_once_and_pauses_only_after_many_losses() {
     }
     assert_eq!(pauses, 1, "{step:?}");
 }
+
+#[test]
+fn s7_each_of_several_parts_that_others_hold_is_left_out() {
+    let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "20_28 50_58"));
+    let (notices, _) = run(&mut b, &mut table, 10, acquire(ONE, "0_24 48_60"));
+    assert_eq!(notices, [obtained(ONE, "0_20 48_50 58_60", WALL + 11, 11)]);
+    let (notices, _) = run(&mut b, &mut table, 20, acquire(TWO, "22_26 50_59"));
+    assert_eq!(notices, [nothing(TWO, 21)], "the next part and the last one are held");
+}
+
+#[test]
+fn the_age_of_an_entry_is_counted_once_however_often_it_is_looked_at() {
+    let mut table = Table { attests: true, ..Table::default() };
+    run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
+    let mut b = section("b", 2);
+    // Nothing comes of these looks, so nothing is written, and each begins with the last one's view.
+    for n in 1..=4 {
+        let asked = run(&mut b, &mut table, n * 1000, acquire(LeaseId(n), "0_10")).0;
+        assert!(matches!(asked[..], [SectionNotice::Obtained { fence: None, .. }]), "{asked:?}");
+        run(&mut b, &mut table, n * 1000 + 100, Event::Command(SectionCommand::List(LeaseId(100 + n))));
+    }
+    run(&mut b, &mut table, 5_000, acquire(TWO, "80_90"));
+    let entry = table.ledger().entries.remove(0);
+    assert_eq!((entry.parts, entry.attested.as_millis() / 100), (set("0_10"), 49), "it stands since 2 ms");
+    run(&mut section("c", 3), &mut table, 6_000, acquire(ONE, "a0_b0"));
+    assert_eq!(table.ledger().entries[0].attested.as_millis() / 100, 59);
+}
+
+#[test]
+fn a_section_in_which_one_lease_of_several_is_over_is_kept() {
+    let mut table = Table { attests: true, ..Table::default() };
+    run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
+    run(&mut section("b", 2), &mut table, 6_000, acquire(ONE, "80_90"));
+    let is_over = |ms| is_over(&table.stored(ms).unwrap(), Wall(WALL + ms));
+    assert!(!is_over(11_000), "b's lease lasts until 16 s");
+    assert!(is_over(16_100));
+}
+
+#[test]
+fn a_reclaim_that_is_asked_for_during_a_write_is_not_answered_by_it() {
+    let mut table = Table { attests: true, ..Table::default() };
+    run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
+    let mut b = section("b", 2);
+    run(&mut b, &mut table, 100, Event::Command(SectionCommand::List(ONE)));
+    let write = b.step(now(200), acquire(TWO, "80_90")).requests.remove(0);
+    b.step(now(10_500), Event::Command(SectionCommand::Reclaim(ONE)));
+    let answer = Event::Answer(write.id, Ok(table.perform(300, &write.op)));
+    let (told, _) = run(&mut b, &mut table, 10_501, answer);
+    assert_eq!(told.last(), Some(&SectionNotice::Reclaimed(ONE, 1)), "{told:?}");
+}

@@ -43,6 +43,7 @@ mod tests {
     //! stops claims nothing more.
     use crate::error::StoreError;
     use crate::fleet::alone::*;
+    use crate::fleet::look::Bump;
     use crate::fleet::{About, FleetCommand, FleetNotice};
     use crate::op::{Event, Machine, Op, Request, Step};
     use std::time::Duration;
@@ -93,6 +94,23 @@ mod tests {
         let offer = FleetCommand::Offer(About { units: 3, ..About::default() });
         worker.step(at(1), Event::Command(offer));
         assert_eq!(worker.options.about, About { units: 3, leaving: true, ..About::default() });
+    }
+
+    #[test]
+    fn who_leaves_with_nothing_left_says_that_first() {
+        let mut worker = up();
+        worker.joined = true;
+        worker.leaving = true;
+        worker.leave_from = Some(at(2).held);
+        worker.bump = Bump::At(at(30).held);
+        worker.wake_leaving(at(3));
+        assert!(!worker.is_stopping(), "the others are to be told yet");
+        worker.bump = Bump::Idle;
+        worker.leave_from = Some(at(4).held);
+        worker.wake_leaving(at(3));
+        assert!(!worker.is_stopping(), "and to hear of it");
+        worker.wake_leaving(at(4));
+        assert!(worker.is_stopping());
     }
 
     #[test]

@@ -325,3 +325,36 @@ fn a_unit_is_handed_to_whom_a_user_names_if_that_one_stays() {
         assert_eq!(worker.own.get(&unit(0)).is_some_and(|own| own.stage == Stage::Held), !goes);
     }
 }
+
+#[test]
+fn nothing_is_passed_to_who_leaves() {
+    let mut worker = worker(2);
+    worker.peers.get_mut(&session(1)).unwrap().about.leaving = true;
+    for (heir, passed) in [(1, false), (2, true)] {
+        let lease = has(&mut worker, heir, Stage::Held, Some(heir));
+        assert_eq!(worker.heir(lease).map(|heir| heir.holder), passed.then(|| holder(heir)));
+    }
+}
+
+#[test]
+fn what_somebody_asked_for_goes_whatever_is_planned_meanwhile() {
+    for reason in [Reason::Asked, Reason::Revoked] {
+        let mut worker = worker(1);
+        let lease = has(&mut worker, 0, Stage::Held, Some(0));
+        worker.asked(at(100), lease, reason.clone());
+        let own = |worker: &Worker| (worker.own[&unit(0)].heir.clone(), worker.own[&unit(0)].goes.clone());
+        assert_eq!(own(&worker), (None, Some(reason.clone())));
+        follow(&mut worker, 101, vec![(0, Owner::Worker(session(0)), Ok(0))], (false, false));
+        assert_eq!(own(&worker), (None, Some(reason)), "the plan would have it stay");
+        assert_eq!(worker.own[&unit(0)].stage, Stage::Draining);
+    }
+}
+
+#[test]
+fn a_drain_says_until_when_it_may_last() {
+    let mut worker = worker(1);
+    let lease = has(&mut worker, 0, Stage::Held, Some(1));
+    worker.asked(at(100), lease, Reason::Asked);
+    let drains = FleetNotice::Draining(lease, Reason::Asked, at(105).held);
+    assert!(told(&mut worker).contains(&drains));
+}

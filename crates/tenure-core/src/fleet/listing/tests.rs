@@ -226,3 +226,39 @@ fn an_age_is_attested_if_the_wall_clocks_say_nearly_the_same() {
     }
     assert!(!is_attested(now, &stored(None), ttl));
 }
+
+#[test]
+fn what_changes_while_all_is_listed_is_listed_again() {
+    let mut worker = rested();
+    worker.list_again(at(100).held);
+    worker.wake_listing(at(100));
+    worker.paged(at(101), worker.lists, page(&[lives(1, 1)]));
+    // Somebody joins behind what was listed already.
+    worker.saw_board(at(102), Some(board(8, 2)));
+    worker.wake_listing(at(103));
+    worker.paged(at(103), worker.lists, page(&[]));
+    assert!(worker.listing.is_none() && worker.is_behind());
+    assert_eq!(worker.planned_from, at(100).held, "what was planned is as old as that listing's beginning");
+    let again = worker.listing_wakes().unwrap();
+    assert!(again < at(120).held, "{again:?}");
+    worker.wake_listing(Now { held: again, ..at(120) });
+    assert_eq!(worker.listing.as_ref().map(|listing| listing.generation), Some(Fence(8)));
+}
+
+#[test]
+fn a_page_that_fails_is_asked_for_again_and_nothing_is_planned_without_it() {
+    let mut worker = rested();
+    worker.list_again(at(100).held);
+    worker.wake_listing(at(100));
+    worker.paged(at(101), worker.lists, page(&[lives(1, 1)]));
+    worker.wake_listing(at(101));
+    let full: Vec<_> = (0..10).map(|n| (unit(n), record(None, &UnitSpec::default()))).collect();
+    worker.paged(at(102), worker.lists, page(&full));
+    worker.wake_listing(at(102));
+    asked(&mut worker);
+    worker.paged(at(103), worker.lists, Err(StoreError::unavailable("away")));
+    assert!(worker.own.is_empty() && worker.listing.is_some());
+    worker.wake_listing(at(106));
+    let Op::List { after, .. } = asked(&mut worker).remove(0).op else { panic!("it lists") };
+    assert_eq!(after, Some(unit(9)));
+}

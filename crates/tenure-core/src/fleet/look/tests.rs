@@ -408,3 +408,43 @@ fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
     assert_eq!(worker.awaited, [unit(0)].into());
     assert!(worker.own.contains_key(&unit(1)));
 }
+
+#[test]
+fn news_that_come_during_a_look_are_looked_at_after_it() {
+    let mut worker = rested(1);
+    looks_at(&mut worker);
+    worker.hint(at(100), &Hint::Key(worker.board_key.clone()));
+    assert_eq!(worker.look.wake_at(), None, "one at a time");
+    let shows = vec![(worker.board_key.clone(), board(7, 1)), (session(1), session_record(1, 7, 1))];
+    worker.looked(at(101), listed(shows));
+    assert_eq!(worker.look.wake_at(), Some(at(101).held));
+}
+
+#[test]
+fn what_happens_while_the_board_is_raised_is_told_by_another_raise() {
+    let won = Ok(Answer::Write(Outcome::Won { version: Version(2), fence: Fence(8) }));
+    for more in [false, true] {
+        let mut worker = rested(1);
+        worker.want_bump(at(100).held);
+        worker.wake_bump(at(100));
+        asked(&mut worker);
+        if more {
+            worker.want_bump(at(101).held);
+        }
+        worker.bumped(at(102), won.clone());
+        let soon = worker.bump.wake_at().is_some_and(|next| next > at(102).held && next <= at(104).held);
+        assert_eq!((soon, worker.bump == Bump::Idle), (more, !more));
+    }
+}
+
+#[test]
+fn a_raise_that_failed_is_made_again() {
+    for error in [StoreError::unavailable("away"), StoreError::unknown("cut")] {
+        let mut worker = rested(1);
+        worker.want_bump(at(100).held);
+        worker.wake_bump(at(100));
+        asked(&mut worker);
+        worker.bumped(at(101), Err(error));
+        assert!(worker.bump.wake_at().is_some_and(|next| next > at(101).held && next <= at(104).held));
+    }
+}
