@@ -79,8 +79,8 @@ mod counting {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use tenure::{
-        Capabilities, Expect, Freshness, Key, Listed, MemoryStore, Outcome, Store, StoreError, Stored,
-        Version, Write,
+        Capabilities, Expect, Freshness, Image, Key, Listed, MemoryStore, Outcome, Record, Store, StoreError,
+        Stored, Version, Write,
     };
 
     #[derive(Clone)]
@@ -132,6 +132,12 @@ mod counting {
         }
         async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
             self.store.remove(key, version).await
+        }
+        async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+            self.store.image(key).await
+        }
+        async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+            self.store.mend(key, seen, instead).await
         }
         fn changed(&self, prefix: &str) -> Result<tenure::Changes, StoreError> {
             self.store.changed(prefix)

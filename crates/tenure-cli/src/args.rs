@@ -32,6 +32,7 @@ pub(crate) enum Verb {
     Fleet(crate::fleet::args::Fleet),
     Ls(Ls),
     Show(Show),
+    Rm(Rm),
     Release(Release),
     Revoke(Revoke),
     Gc(Gc),
@@ -274,6 +275,33 @@ pub(crate) struct Ls {
 pub(crate) struct Show {
     /// The lease's key
     pub(crate) key: OsString,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Remove a record that is damaged, so that its key can be had again.
+///
+/// What can't be read locks its key for ever, as nothing writes over it. Only such a record is removed: one that was cut short or
+/// changed by hand, or that is no section's, job's or fleet's where one should be; never one of a newer version of tenure. It is
+/// removed on condition that it is byte for byte what was shown, and printed in a form that can be put back: for SQLite a statement
+/// for sqlite3(1), for DynamoDB the JSON of `aws dynamodb put-item --item`.
+///
+/// The next fence of the key is higher than any that the record still tells: where the wall clock, with which fences begin, is
+/// not beyond that, an empty record is left that keeps it.
+///
+/// Whoever held the key when the record was damaged may believe so for as long as its ttl after that, or until the end of its
+/// range: nobody else can tell. Units of a job can be given again, and are run again then.
+#[derive(Debug, Parser)]
+pub(crate) struct Rm {
+    /// The record's key
+    pub(crate) key: OsString,
+    /// Say that it is damaged: no other record can be removed
+    #[arg(long, required = true)]
+    pub(crate) damaged: bool,
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,

@@ -38,7 +38,7 @@ Exit codes:
     0  done
     1  work: some units failed; doctor: a check failed; sim: a promise was broken
    64  bad usage, or bad input: the message names it
-   65  a record is damaged, or isn't tenure's; it is left as it is
+   65  a record is damaged, or isn't tenure's; it is left as it is (see rm --damaged)
    66  no such record, or nobody holds it
    69  the store can't be reached, opened or written
    70  tenure itself failed

@@ -97,6 +97,7 @@ async fn on_store(url: &Url, verb: Verb) -> Result<u8, Failure> {
         }
         Verb::Ls(typed) => ops::ls(url, &typed).await,
         Verb::Show(typed) => ops::show(url, &typed).await,
+        Verb::Rm(typed) => ops::rm(url, &typed).await,
         Verb::Release(typed) => ops::release(url, &typed).await,
         Verb::Revoke(typed) => ops::revoke(url, &typed).await,
         Verb::Gc(typed) => ops::gc(url, &typed).await,

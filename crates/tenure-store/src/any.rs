@@ -1,13 +1,14 @@
 //! A store whose type is not known until the program runs.
 
 use crate::capability::Capabilities;
+use crate::image::Image;
 use crate::store::{Changes, Store};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
-use tenure_core::{Key, StoreError, Stored, Version};
+use tenure_core::{Key, Record, StoreError, Stored, Version};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
@@ -38,6 +39,8 @@ trait Erased: Send + Sync {
     fn write_many(&self, writes: Vec<Write>) -> Boxed<'_, Vec<Outcome>>;
     fn list<'a>(&'a self, prefix: &'a str, after: Option<&'a Key>, limit: usize) -> Boxed<'a, Vec<Listed>>;
     fn remove<'a>(&'a self, key: &'a Key, version: Version) -> Boxed<'a, bool>;
+    fn image<'a>(&'a self, key: &'a Key) -> Boxed<'a, Option<Image>>;
+    fn mend<'a>(&'a self, key: &'a Key, seen: &'a Image, instead: Option<Record>) -> Boxed<'a, bool>;
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError>;
 }
 
@@ -65,6 +68,12 @@ impl<S: Store> Erased for S {
     }
     fn remove<'a>(&'a self, key: &'a Key, version: Version) -> Boxed<'a, bool> {
         Box::pin(Store::remove(self, key, version))
+    }
+    fn image<'a>(&'a self, key: &'a Key) -> Boxed<'a, Option<Image>> {
+        Box::pin(Store::image(self, key))
+    }
+    fn mend<'a>(&'a self, key: &'a Key, seen: &'a Image, instead: Option<Record>) -> Boxed<'a, bool> {
+        Box::pin(Store::mend(self, key, seen, instead))
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         Store::changed(self, prefix)
@@ -95,6 +104,12 @@ impl Store for AnyStore {
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.0.remove(key, version).await
+    }
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.0.image(key).await
+    }
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        self.0.mend(key, seen, instead).await
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         self.0.changed(prefix)

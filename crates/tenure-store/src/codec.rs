@@ -162,11 +162,17 @@ pub fn decode(bytes: &[u8]) -> Result<Record, StoreError> {
         [MAGIC, VERSION, body @ ..] if bytes.len() <= MAX_BYTES => decode_record(&mut Decoder::new(body))
             .map_err(|error| StoreError::foreign(format!("the record is damaged: {error}"))),
         [MAGIC, VERSION, ..] => Err(StoreError::foreign("the record is too large to be one of ours")),
-        [MAGIC, newer, ..] if *newer > VERSION => Err(StoreError::foreign(format!(
+        [_, newer, ..] if is_newer(bytes) => Err(StoreError::foreign(format!(
             "the record has layout version {newer}, this program knows up to {VERSION}; upgrade it"
         ))),
         _ => Err(StoreError::foreign("the record is not one of tenure's")),
     }
+}
+
+/// Whether bytes are a record of a newer version of this layout.
+#[must_use]
+pub fn is_newer(bytes: &[u8]) -> bool {
+    matches!(bytes, [MAGIC, version, ..] if *version > VERSION)
 }
 
 fn decode_record(d: &mut Decoder<'_>) -> Result<Record, DecodeError> {

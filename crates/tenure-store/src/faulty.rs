@@ -1,11 +1,12 @@
 //! A store that fails on demand.
 
 use crate::capability::Capabilities;
+use crate::image::Image;
 use crate::store::{Changes, Store};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
-use tenure_core::{Key, StoreError, Stored, Version};
+use tenure_core::{Key, Record, StoreError, Stored, Version};
 
 /// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +103,12 @@ impl<S: Store> Store for FaultyStore<S> {
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.meet(true, self.store.remove(key, version)).await
+    }
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.meet(false, self.store.image(key)).await
+    }
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        self.meet(true, self.store.mend(key, seen, instead)).await
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         self.store.changed(prefix)

@@ -2,6 +2,7 @@
 
 use crate::capability::Capabilities;
 use crate::codec;
+use crate::image::{Image, hex};
 use crate::store::{Changes, Store};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -86,6 +87,11 @@ impl State {
     }
 }
 
+fn image_of(record: &Record) -> Result<Image, StoreError> {
+    let bytes = codec::encode(record)?;
+    Ok(Image::new(hex(&bytes), Ok(record.clone()), &bytes, []))
+}
+
 impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities::native(Duration::from_millis(10))
@@ -146,6 +152,27 @@ impl Store for MemoryStore {
             state.records.remove(key);
         }
         Ok(unchanged)
+    }
+
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.lock().records.get(key).map(|entry| image_of(&entry.record)).transpose()
+    }
+
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        instead.as_ref().map_or(Ok(()), codec::check)?;
+        let written = self.inner.clock.now().held;
+        let mut state = self.lock();
+        let is_same = match state.records.get(key) {
+            Some(entry) => image_of(&entry.record)?.copy == seen.copy,
+            None => false,
+        };
+        if is_same {
+            match instead {
+                Some(record) => drop(state.records.insert(key.clone(), Entry { record, written })),
+                None => drop(state.records.remove(key)),
+            }
+        }
+        Ok(is_same)
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {

@@ -1,11 +1,12 @@
 //! A store that counts what is asked of it.
 
 use crate::capability::Capabilities;
+use crate::image::Image;
 use crate::store::{Changes, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
-use tenure_core::{Key, StoreError, Stored, Version};
+use tenure_core::{Key, Record, StoreError, Stored, Version};
 
 /// How many calls were made so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +107,14 @@ impl<S: Store> Store for MeteredStore<S> {
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.meters.removes.fetch_add(1, Ordering::SeqCst);
         self.store.remove(key, version).await
+    }
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.meters.reads.fetch_add(1, Ordering::SeqCst);
+        self.store.image(key).await
+    }
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        self.meters.removes.fetch_add(1, Ordering::SeqCst);
+        self.store.mend(key, seen, instead).await
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         self.store.changed(prefix)

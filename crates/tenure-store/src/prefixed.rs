@@ -1,9 +1,10 @@
 //! A store within a store: every key gets a prefix.
 
 use crate::capability::Capabilities;
+use crate::image::Image;
 use crate::store::{Changes, Store};
 use tenure_core::op::{Freshness, Hint, Listed, Outcome, Write};
-use tenure_core::{InvalidInput, Key, StoreError, Stored, Version};
+use tenure_core::{InvalidInput, Key, Record, StoreError, Stored, Version};
 use tokio::sync::mpsc::error::TrySendError;
 
 /// The part of a store whose keys begin with a prefix, which its users don't see.
@@ -71,6 +72,12 @@ impl<S: Store> Store for PrefixedStore<S> {
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.store.remove(&self.outer(key)?, version).await
+    }
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.store.image(&self.outer(key)?).await
+    }
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        self.store.mend(&self.outer(key)?, seen, instead).await
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         let mut outer = self.store.changed(&format!("{}{prefix}", self.prefix))?;

@@ -1,9 +1,10 @@
 //! The trait that a store implements.
 
 use crate::capability::Capabilities;
+use crate::image::Image;
 use std::future::Future;
 use tenure_core::op::{Freshness, Hint, Listed, Outcome, Write};
-use tenure_core::{Key, StoreError, Stored, Version};
+use tenure_core::{Key, Record, StoreError, Stored, Version};
 
 /// Hints of changes.
 pub type Changes = tokio::sync::mpsc::Receiver<Hint>;
@@ -21,7 +22,7 @@ pub type Changes = tokio::sync::mpsc::Receiver<Hint>;
 ///   repeats, which is why the native layout's is [`Record::version`](tenure_core::Record::version) and not the nonce alone.
 /// - [`ErrorKind::Unavailable`](tenure_core::ErrorKind::Unavailable) is answered only when it is certain that the call did
 ///   not and will not take effect. Whoever isn't certain answers `Unknown`.
-/// - A record that can't be understood is answered with `Foreign` and never written over or removed.
+/// - A record that can't be understood is answered with `Foreign` and never written over or removed, but by `mend`.
 /// - Dropping a call's future may leave it done, undone, or still to be done.
 /// - No method has a default body. What a store can't do, it says in its capabilities and refuses with `Unsupported`.
 pub trait Store: Send + Sync + 'static {
@@ -62,6 +63,18 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes one record if it is unchanged; false if it is not, or is gone. Only `gc` uses this, on vacant records.
     fn remove(&self, key: &Key, version: Version) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// What lies under a key, byte for byte, whether or not it can be understood. For repairs.
+    fn image(&self, key: &Key) -> impl Future<Output = Result<Option<Image>, StoreError>> + Send;
+
+    /// Removes what lies under a key, or writes `instead` over it, if it is byte for byte as it was `seen`; false if it is not,
+    /// or is gone. It may be what can't be understood: only a person's word is reason enough for this.
+    fn mend(
+        &self,
+        key: &Key,
+        seen: &Image,
+        instead: Option<Record>,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Hints of changes to keys that begin with `prefix`, made by any process, from about now on. Above all, of keys that
     /// become vacant. A hint may be missing or late, and one that names no version may be wrong: nothing depends on it but

@@ -69,6 +69,7 @@ macro_rules! for_each_check {
             records::a_section_of_the_greatest_size_comes_back_intact,
             records::too_much_mail_is_refused_and_nothing_written,
             records::a_damaged_record_is_foreign_and_left_alone,
+            records::a_damaged_record_is_mended_only_as_it_was_seen,
             records::a_damaged_record_is_listed_with_the_reason,
             listing::keys_come_in_byte_order,
             listing::pages_are_complete_and_do_not_overlap,

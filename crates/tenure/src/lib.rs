@@ -61,7 +61,7 @@ pub use tenure_dynamodb as dynamodb;
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
 pub use tenure_store::{
-    AnyStore, Capabilities, Changes, Expect, Expiry, Freshness, Hint, Listed, MemoryStore, Outcome,
+    AnyStore, Capabilities, Changes, Expect, Expiry, Freshness, Hint, Image, Listed, MemoryStore, Outcome,
     PrefixedStore, Store, StoreExt, Write, codec,
 };
 pub use token::LeaseToken;

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Worker};
 use tenure::{AnyStore, HolderId, Key, MemoryStore, StoreError};
-use tenure_core::{Stored, Version};
-use tenure_store::{Capabilities, Changes, Freshness, Listed, Outcome, Store, Write};
+use tenure_core::{Record, Stored, Version};
+use tenure_store::{Capabilities, Changes, Freshness, Image, Listed, Outcome, Store, Write};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -125,6 +125,12 @@ impl Store for Engine {
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.store.remove(key, version).await
+    }
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.store.image(key).await
+    }
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        self.store.mend(key, seen, instead).await
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         self.store.changed(prefix)

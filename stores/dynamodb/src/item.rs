@@ -38,6 +38,8 @@ pub(crate) type Item = std::collections::HashMap<String, AttributeValue>;
 pub(crate) const NAMESPACE: &str = "namespace";
 pub(crate) const KEY: &str = "key";
 pub(crate) const RECORD: &str = "encoded";
+/// What a record is in, besides its keys.
+pub(crate) const ATTRIBUTES: [&str; 3] = [RECORD, TERMS, SEAL];
 const TERMS: &str = "terms";
 const SEAL: &str = "seal";
 /// Where `terms` has what is not compared with the record.
@@ -140,6 +142,14 @@ pub(crate) fn stored(key: &Key, item: &Item, now: Option<u64>) -> Result<Stored,
     let written = written.flatten();
     let age = now.zip(written).map(|(now, written)| Duration::from_millis(now.saturating_sub(written)));
     Ok(Stored { version: record.version(), age, record })
+}
+
+/// What fences an item tells in what conditions go by, though it may be damaged.
+pub(crate) fn fences(item: &Item) -> Vec<Fence> {
+    let terms =
+        [TERMS, SEAL].into_iter().filter_map(|name| item.get(name)?.as_l().ok()?.first()?.as_b().ok());
+    let fence = |state: &Blob| state.as_ref().get(1..)?.try_into().ok().map(u64::from_be_bytes).map(Fence);
+    terms.filter_map(fence).collect()
 }
 
 /// The key that an item has in its RANGE attribute.

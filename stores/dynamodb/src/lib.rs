@@ -124,6 +124,7 @@ mod error;
 mod guard;
 mod item;
 mod layout;
+mod mend;
 mod read;
 mod released;
 mod store;

@@ -7,15 +7,15 @@ use crate::item::{self, Item};
 use crate::layout::Layout;
 use crate::released::Released;
 use crate::table::{self, Place};
-use crate::{guard, read, write};
+use crate::{guard, mend, read, write};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
-use tenure_core::{Clock, Fence, Key, StoreError, Stored, Version};
-use tenure_store::{Capabilities, Changes, Expiry, Store};
+use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Expiry, Image, Store};
 
 /// Records in one namespace of a DynamoDB table. Clones share their connections.
 #[derive(Clone)]
@@ -195,6 +195,14 @@ impl Store for DynamoStore {
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         write::remove(&self.inner, key, version).await
+    }
+
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        mend::image(&self.inner, key).await
+    }
+
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        mend::mend(&self.inner, key, seen, instead.as_ref()).await
     }
 
     fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {

@@ -4,13 +4,13 @@ use crate::boot::Ages;
 use crate::error::undone;
 use crate::files::Files;
 use crate::place::Place;
-use crate::row::{Reading, RowError, Standing};
+use crate::row::{Reading, RowError, Standing, image};
 use crate::writer::{Job, Task};
 use rusqlite::Connection;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use tenure_core::{Key, StoreError, Stored};
-use tenure_store::Listed;
+use tenure_store::{Image, Listed};
 use tokio::sync::oneshot;
 
 /// What is asked of the reader.
@@ -23,6 +23,10 @@ pub(crate) enum Query {
     ReadMany {
         keys: Vec<Key>,
         reply: oneshot::Sender<Result<Vec<Listed>, StoreError>>,
+    },
+    Image {
+        key: Key,
+        reply: oneshot::Sender<Result<Option<Image>, StoreError>>,
     },
     List {
         prefix: String,
@@ -55,6 +59,10 @@ impl Reader {
             match query {
                 Query::Read { reply, .. } if reply.is_closed() => {}
                 Query::ReadMany { reply, .. } | Query::List { reply, .. } if reply.is_closed() => {}
+                Query::Image { reply, .. } if reply.is_closed() => {}
+                Query::Image { key, reply } => {
+                    let _ = reply.send(self.ask(&mut statements, |_| Ok(image(&self.connection, &key)?)));
+                }
                 Query::Read { key, reply } => {
                     let read = self.ask(&mut statements, |reading| reading.read(&key));
                     let _ =

@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, Statement, params};
 use std::time::Duration;
 use tenure_core::{Fence, Key, Nonce, Record, StoreError, Stored, Version};
-use tenure_store::codec;
+use tenure_store::{Image, codec};
 
 const COLUMNS: &str = "key, version, fence, tenure, ride_key, ride_fence, record, boot, written_ns";
 
@@ -90,6 +90,22 @@ impl<'c> Reading<'c> {
             None => page(&mut self.from, [prefix], prefix, limit),
         }
     }
+}
+
+/// The row of a key as it is, whatever is in it; its copy is the statement that puts it back.
+pub(crate) fn image(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Image>> {
+    let quoted: Vec<String> = COLUMNS.split(", ").map(|column| format!("quote({column})")).collect();
+    let sql =
+        format!("SELECT {COLUMNS}, concat_ws(', ', {}) FROM tenure_record WHERE key = ?1", quoted.join(", "));
+    let image = connection.query_row(&sql, [key.as_str()], |row| {
+        let values: String = row.get(9)?;
+        let copy = format!("INSERT OR REPLACE INTO tenure_record ({COLUMNS}) VALUES ({values});");
+        let column = row.get_ref(3 - 1)?.as_i64().ok().and_then(|fence| u64::try_from(fence).ok()).map(Fence);
+        let record = standing(row).map(|standing| standing.record);
+        let bytes = row.get_ref(6)?.as_blob().unwrap_or_default();
+        Ok(Image::new(copy, record, bytes, column))
+    });
+    image.optional()
 }
 
 fn page(

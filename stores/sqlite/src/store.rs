@@ -14,8 +14,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
-use tenure_core::{Fence, Key, StoreError, Stored, Version};
-use tenure_store::{Capabilities, Changes, Expiry, Store};
+use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Expiry, Image, Store, codec};
 use tokio::sync::oneshot;
 
 /// Records in one SQLite file. Clones share their connections and threads, which end with the last of them.
@@ -106,6 +106,13 @@ impl SqliteStore {
         answer.await.map_err(|_| StoreError::unknown(ended()))?
     }
 
+    async fn remove_by(&self, task: Task) -> Result<bool, StoreError> {
+        match self.perform(task).await? {
+            Done::Removed(removed) => Ok(removed),
+            other => Err(StoreError::unknown(format!("a removal was answered with {other:?}"))),
+        }
+    }
+
     async fn write_all(&self, task: Task, count: usize) -> Result<Vec<Outcome>, StoreError> {
         match self.perform(task).await? {
             Done::Written(outcomes) if outcomes.len() == count => Ok(outcomes),
@@ -173,10 +180,18 @@ impl Store for SqliteStore {
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        match self.perform(Task::Remove(key.clone(), version)).await? {
-            Done::Removed(removed) => Ok(removed),
-            other => Err(StoreError::unknown(format!("a removal was answered with {other:?}"))),
-        }
+        self.remove_by(Task::Remove(key.clone(), version)).await
+    }
+
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Query::Image { key: key.clone(), reply }, answer).await
+    }
+
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        let encoded = |record: Record| codec::encode(&record).map(|bytes| Box::new((record, bytes)));
+        let instead = instead.map(encoded).transpose()?;
+        self.remove_by(Task::Mend { key: key.clone(), copy: seen.copy.clone(), instead }).await
     }
 
     fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {

@@ -8,7 +8,7 @@ use crate::error::{at_commit, undone};
 use crate::files::Files;
 use crate::pause;
 use crate::place::Place;
-use crate::row::{Reading, RowError, Standing, Writing};
+use crate::row::{Reading, RowError, Standing, Writing, image};
 use crate::turnstile::Turnstile;
 use crate::wake::touch;
 use rusqlite::Connection;
@@ -46,6 +46,12 @@ pub(crate) enum Task {
     Remove(Key, Version),
     /// Dates a row anew, if it is from before the machine was last started. Nobody waits for the answer.
     Date(Key),
+    /// Removes what is still as in this copy, or writes over it.
+    Mend {
+        key: Key,
+        copy: String,
+        instead: Option<Box<(Record, Vec<u8>)>>,
+    },
 }
 
 /// What it answers.
@@ -202,6 +208,7 @@ impl<'c> Pen<'c> {
                 Task::Many(drafts) => self.judge_batch(drafts, &mut is_news),
                 Task::Remove(key, version) => self.remove(key, *version),
                 Task::Date(key) => self.date(key),
+                Task::Mend { key, copy, instead } => self.mend(key, copy, instead.as_deref(), &mut is_news),
             };
             match answer {
                 Ok(done) => Ok(Ok(done)),
@@ -278,6 +285,26 @@ impl<'c> Pen<'c> {
             writing.date(key, now)?;
         }
         Ok(Done::Dated)
+    }
+
+    fn mend(
+        &mut self,
+        key: &Key,
+        copy: &str,
+        instead: Option<&(Record, Vec<u8>)>,
+        is_news: &mut bool,
+    ) -> Result<Done, RowError> {
+        let is_same = image(self.connection, key)?.is_some_and(|now| now.copy == copy);
+        if is_same {
+            let now = self.ages.now();
+            let (_, writing) = self.statements()?;
+            match instead {
+                Some((record, bytes)) => writing.put(key, record, bytes, now)?,
+                None => writing.remove(key)?,
+            }
+            *is_news = true;
+        }
+        Ok(Done::Removed(is_same))
     }
 
     fn statements(&mut self) -> rusqlite::Result<&mut (Reading<'c>, Writing<'c>)> {

@@ -63,7 +63,10 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
             say::note(format!("{} kept: fleets need them", count(plan.in_fleets, "record")));
         }
         if plan.damaged > 0 {
-            say::note(format!("{} left as they are; see `tenure ls`", count(plan.damaged, "damaged record")));
+            say::note(format!(
+                "{} left as they are; see `tenure ls` and `tenure rm --damaged`",
+                count(plan.damaged, "damaged record")
+            ));
         }
     }
     let nothing = plan.remove.is_empty() && plan.bury.is_empty();

@@ -83,7 +83,10 @@ pub(super) async fn view(leases: &tenure::Leases, key: &Key) -> Result<View, Fai
 fn page(view: &View) -> String {
     let mut lines = vec![("key", view.key.to_string()), ("state", view.status())];
     match &view.stored {
-        Err(problem) => lines.push(("problem", escaped(problem))),
+        Err(problem) => {
+            lines.push(("problem", escaped(problem)));
+            lines.push(("remedy", "`tenure rm --damaged` removes it, and keeps a copy".to_owned()));
+        }
         Ok(stored) => {
             lines.push(("fence", stored.record.fence.to_string()));
             if let Some(tenure) = &stored.record.tenure {

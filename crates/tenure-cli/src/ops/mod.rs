@@ -5,6 +5,7 @@ mod findings;
 mod gc;
 mod leader;
 mod look;
+mod rm;
 mod seize;
 #[cfg(feature = "dynamodb")]
 mod tables;
@@ -13,6 +14,7 @@ pub(crate) use doctor::doctor;
 pub(crate) use gc::gc;
 pub(crate) use leader::leader;
 pub(crate) use look::{ls, show};
+pub(crate) use rm::rm;
 pub(crate) use seize::{release, revoke};
 
 use crate::exit::Failure;

@@ -215,6 +215,43 @@ pub async fn a_damaged_record_is_foreign_and_left_alone<S: Subject>(subject: &S)
     won(write(&store, scribe.if_vacant(&sound, scribe.held(1))).await);
 }
 
+/// What can't be understood is seen byte for byte, with the fence that it tells, and removed or written over only as it was seen.
+pub async fn a_damaged_record_is_mended_only_as_it_was_seen<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let key = scribe.key("damaged");
+    assert_eq!(store.image(&key).await.unwrap(), None);
+    let (version, _) = won(write(&store, scribe.absent(&key, scribe.vacant(5))).await);
+    let first = store.image(&key).await.unwrap().unwrap();
+    assert_eq!(
+        (first.record.clone().unwrap().version(), first.fence, first.is_newer),
+        (version, Some(Fence(5)), false)
+    );
+    assert_eq!(store.image(&key).await.unwrap().unwrap().copy, first.copy);
+    won(write(&store, scribe.unchanged(&key, version, scribe.vacant(7))).await);
+    assert!(!store.mend(&key, &first, None).await.unwrap(), "it was another write's");
+    if !subject.damage(&key).await {
+        let now = store.image(&key).await.unwrap().unwrap();
+        assert!(store.mend(&key, &now, None).await.unwrap());
+        assert_eq!(read(&store, &key).await, None);
+        return;
+    }
+    let damaged = store.image(&key).await.unwrap().unwrap();
+    assert_eq!(damaged.record.clone().expect_err("damaged").kind(), ErrorKind::Foreign);
+    assert_eq!(damaged.fence, Some(Fence(7)), "what is left of it tells its fence");
+    assert!(!store.mend(&key, &first, Some(scribe.vacant(9))).await.unwrap());
+    assert_eq!(store.image(&key).await.unwrap().unwrap().copy, damaged.copy, "nothing was changed");
+    let instead = scribe.vacant(9);
+    assert!(store.mend(&key, &damaged, Some(instead.clone())).await.unwrap());
+    assert_eq!(read(&store, &key).await.unwrap().0, instead);
+    assert!(!store.mend(&key, &damaged, None).await.unwrap());
+    assert!(subject.damage(&key).await);
+    let damaged = store.image(&key).await.unwrap().unwrap();
+    assert!(store.mend(&key, &damaged, None).await.unwrap());
+    assert_eq!(read(&store, &key).await, None);
+    assert!(!store.mend(&key, &damaged, Some(scribe.vacant(9))).await.unwrap(), "there is nothing any more");
+    won(write(&store, scribe.if_vacant(&key, scribe.held(9))).await);
+}
+
 /// A record that can't be understood is listed, with the reason, among the others.
 pub async fn a_damaged_record_is_listed_with_the_reason<S: Subject>(subject: &S) {
     let (store, scribe) = (subject.store().await, Scribe::new());

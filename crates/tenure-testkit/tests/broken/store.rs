@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Stored, Value, Version};
-use tenure_store::{Capabilities, Changes, Expiry, Freshness, Hint, Listed, MemoryStore, Store, StoreExt};
+use tenure_store::{
+    Capabilities, Changes, Expiry, Freshness, Hint, Image, Listed, MemoryStore, Store, StoreExt,
+};
 use tenure_testkit::ManualClock;
 
 /// What is wrong with a store.
@@ -377,6 +379,12 @@ impl Store for Broken {
         }
     }
 
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.store.image(key).await
+    }
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        self.store.mend(key, seen, instead).await
+    }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         match self.flaw {
             Flaw::PromisesToWatch => Err(StoreError::unsupported("no")),

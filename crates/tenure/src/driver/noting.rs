@@ -4,8 +4,8 @@ use crate::clock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use tenure_core::op::{Listed, Outcome, Write};
-use tenure_core::{Key, StoreError, Stored, Version};
-use tenure_store::{Capabilities, Changes, Freshness, MemoryStore, Store};
+use tenure_core::{Key, Record, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Freshness, Image, MemoryStore, Store};
 use tokio::sync::{Semaphore, mpsc};
 
 pub(super) type Log = Arc<Mutex<Vec<String>>>;
@@ -64,6 +64,12 @@ impl Store for Noting {
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.store.remove(key, version).await
+    }
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.store.image(key).await
+    }
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        self.store.mend(key, seen, instead).await
     }
     fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {
         if self.asked_for_hints.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {

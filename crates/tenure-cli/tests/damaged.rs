@@ -1,0 +1,124 @@
+//! `tenure rm --damaged`, by the real binary on real files: the way out for a key whose record can't be read.
+//!
+//! Plan: records of every kind, damaged, are removed, and their keys can be had again; the copy that is printed puts back what
+//! was there; what is whole, held, of a newer version or absent is refused and left alone; nobody is there to ask; fences never go
+//! back, also where the clock is behind the last one. That only what was seen is removed is a check of every store.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, wait_until};
+
+const YEAR: u64 = 365 * 86_400_000;
+
+fn row(bench: &Bench, key: &str) -> String {
+    let connection = rusqlite::Connection::open(bench.store()).unwrap();
+    let sql = "SELECT quote(version) || quote(fence) || quote(tenure) || quote(record) || quote(boot) FROM tenure_record WHERE key = ?1";
+    connection.query_row(sql, [key], |row| row.get(0)).unwrap()
+}
+
+fn break_it(bench: &Bench, key: &str) {
+    bench.sql(&format!("UPDATE tenure_record SET record = substr(record, 1, 9) WHERE key = '{key}'"));
+}
+
+#[test]
+fn a_key_whose_record_is_damaged_can_be_had_again() {
+    let bench = Bench::new();
+    let first: u64 =
+        bench.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE"]).out.trim().parse().unwrap();
+    break_it(&bench, "k");
+    let before = row(&bench, "k");
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 65);
+    let asked = bench.run(&["rm", "--damaged", "k"]);
+    assert_eq!((asked.code, asked.err.contains("--yes")), (64, true), "{asked:?}");
+    assert_eq!(row(&bench, "k"), before, "nobody was there to say yes");
+
+    let removed = bench.run(&["rm", "--damaged", "k", "--yes"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    assert!(removed.err.contains(&format!("k is removed; its fence was {first}")), "{removed:?}");
+    assert_eq!(bench.run(&["show", "k"]).code, 66);
+    let next: u64 =
+        bench.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE"]).out.trim().parse().unwrap();
+    assert!(next > first, "{next} after {first}");
+    // What was printed puts back what was there.
+    bench.sql(&removed.out);
+    assert_eq!((row(&bench, "k"), bench.run(&["show", "k"]).code), (before, 65));
+    let again = bench.run(&["rm", "--damaged", "k", "--yes", "--json"]);
+    assert_eq!((again.code, &again.json()["copy"]), (0, &removed.out.trim_end().into()), "{again:?}");
+}
+
+#[test]
+fn every_kind_of_record_has_this_way_out() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["work", "--name", "j", "u", "--", "true"]).code, 0);
+    assert_eq!(bench.run(&["range", "s", "00..ff", "--", "true"]).code, 0);
+    assert_eq!(bench.run(&["fleet", "add", "f", "u"]).code, 0);
+    let keys = ["work/j/u", "section/s", "fleet/f/unit/u", "fleet/f/board"];
+    for key in keys {
+        break_it(&bench, key);
+        let removed = bench.run(&["rm", "--damaged", key, "--yes"]);
+        assert_eq!(removed.code, 0, "{key}: {removed:?}");
+    }
+    let session = bench.run(&["ls", "session/", "--all", "--json"]).json()["leases"][0]["key"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    break_it(&bench, &session);
+    assert_eq!(bench.run(&["rm", "--damaged", &session, "--yes"]).code, 0);
+    assert_eq!(bench.run(&["doctor"]).code, 0, "nothing is damaged any more");
+    assert_eq!(bench.run(&["work", "--name", "j", "u", "--", "true"]).code, 0);
+    assert_eq!(bench.run(&["range", "s", "00..ff", "--", "true"]).code, 0);
+    assert_eq!(bench.run(&["fleet", "add", "f", "u"]).code, 0);
+    // Read well, but no unit, and no section.
+    assert_eq!(bench.run(&["run", "mine", "--", "true"]).code, 0);
+    for key in ["work/j/odd", "section/odd"] {
+        bench.sql(&format!("INSERT INTO tenure_record SELECT '{key}', version, fence, tenure, ride_key, ride_fence, record, boot, written_ns FROM tenure_record WHERE key = 'mine'"));
+        assert_eq!(bench.run(&["rm", "--damaged", key, "--yes"]).code, 0, "{key}");
+    }
+}
+
+#[test]
+fn what_is_not_damaged_is_refused() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    let mut holder = bench.start(&["run", "held", "--", "sleep", "1000"]);
+    wait_until("it to hold", || bench.run(&["show", "held"]).code == 0);
+    assert_eq!(bench.run(&["work", "--name", "j", "u", "--", "true"]).code, 0);
+    assert_eq!(bench.run(&["range", "s", "00..ff", "--", "true"]).code, 0);
+    for key in ["k", "held", "work/j/u", "section/s"] {
+        let refused = bench.run(&["rm", "--damaged", key, "--yes"]);
+        assert_eq!((refused.code, refused.err.contains("not damaged")), (64, true), "{refused:?}");
+        assert_eq!(bench.run(&["show", key]).code, 0);
+    }
+    assert!(holder.is_running());
+    bench.sql("UPDATE tenure_record SET record = x'5402a0' WHERE key = 'k'");
+    let refused = bench.run(&["rm", "--damaged", "k", "--yes"]);
+    assert_eq!(
+        (refused.code, refused.err.contains("upgrade")),
+        (65, true),
+        "of a newer version: {refused:?}"
+    );
+    assert_eq!(bench.run(&["show", "k"]).code, 65);
+    assert_eq!(bench.run(&["rm", "--damaged", "nothing", "--yes"]).code, 66);
+    let bare = bench.run(&["rm", "k", "--yes"]);
+    assert_eq!((bare.code, bare.err.contains("--damaged")), (64, true), "{bare:?}");
+}
+
+#[test]
+fn s2_a_fence_ahead_of_the_clock_is_kept() {
+    let bench = Bench::new();
+    let fence = || {
+        bench.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE"]).out.trim().parse::<u64>().unwrap()
+    };
+    let ahead = fence() + YEAR;
+    // As the last holder's clock was a year ahead; the record itself is gone, a column beside it tells.
+    bench.sql(&format!("UPDATE tenure_record SET record = x'54', fence = {ahead} WHERE key = 'k'"));
+    let removed = bench.run(&["rm", "--damaged", "k", "--yes"]);
+    assert!(removed.err.contains("keeps its fence"), "{removed:?}");
+    assert_eq!(bench.state("k"), "vacant");
+    assert!(fence() > ahead);
+    // Where none can follow, none is kept.
+    bench.sql("UPDATE tenure_record SET record = x'54', fence = 9223372036854775807 WHERE key = 'k'");
+    assert_eq!(bench.run(&["rm", "--damaged", "k", "--yes"]).code, 0);
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+}
