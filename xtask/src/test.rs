@@ -9,7 +9,8 @@ use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// An example shows something to a person, who would not wait longer either.
+/// An example shows something to a person, who would not wait longer either. It is built before, in a step of its own: how long that
+/// takes is the machine's matter.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// Where the scripts are, from the workspace's root.
@@ -35,7 +36,10 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     steps.push(servers.known_to(Step::cargo("tests", &["test", "--workspace", "--no-fail-fast"]))?);
     let targets = || packages.iter().flat_map(|package| &package.targets);
     steps.extend(targets().filter(|t| t.kind == Kind::Test && !t.needs.is_empty()).flat_map(needy_test));
-    steps.extend(targets().filter(|t| t.kind == Kind::Example).map(example));
+    steps.extend(targets().filter(|t| t.kind == Kind::Example).flat_map(example));
+    // The scripts build this themselves, for those who run them alone.
+    let built = ["build", "--quiet", "--package", "tenure-cli", "--no-default-features"];
+    steps.push(Step::cargo("build for the scripts", &built));
     steps.extend(scripts()?.iter().map(|path| script(path)));
     steps.push(
         Step::cargo("documentation", &["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
@@ -83,14 +87,17 @@ fn needy_test(test: &Target) -> [Step; 2] {
     ]
 }
 
-fn example(example: &Target) -> Step {
+fn example(example: &Target) -> [Step; 2] {
     let Target { package, name, needs, .. } = example;
     let needs = needs.join(",");
-    let mut args = vec!["run", "--quiet", "--package", package, "--example", name];
+    let mut which = vec!["--quiet", "--package", package, "--example", name];
     if !needs.is_empty() {
-        args.extend(["--features", &needs]);
+        which.extend(["--features", &needs]);
     }
-    Step::cargo(format!("example {name}"), &args).within(EXAMPLE_LIMIT)
+    [
+        Step::cargo(format!("build of example {name}"), &[&["build"], &which[..]].concat()),
+        Step::cargo(format!("example {name}"), &[&["run"], &which[..]].concat()).within(EXAMPLE_LIMIT),
+    ]
 }
 
 /// The examples that are not a program of a crate but a script over the command line.
@@ -231,9 +238,15 @@ mod tests {
 
     #[test]
     fn an_example_is_run_with_what_it_needs() {
-        let shown = |needs: &[&str]| example(&target(Kind::Example, needs)).to_string();
-        assert_eq!(shown(&[]), "example t: cargo run --quiet --package p --example t");
-        assert_eq!(shown(&["x", "y"]), "example t: cargo run --quiet --package p --example t --features x,y");
+        let which = "--quiet --package p --example t";
+        let both = |features: &str| {
+            [
+                format!("build of example t: cargo build {which}{features}"),
+                format!("example t: cargo run {which}{features}"),
+            ]
+        };
+        assert_eq!(shown(example(&target(Kind::Example, &[]))), both(""));
+        assert_eq!(shown(example(&target(Kind::Example, &["x", "y"]))), both(" --features x,y"));
     }
 
     #[test]
