@@ -9,6 +9,11 @@ mod common;
 use common::{Bench, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::process::Stdio;
+use tenure::sqlite::{SqliteConfig, SqliteStore};
+use tenure::{
+    Clock, Expect, Fence, HolderId, Key, Metadata, Nonce, Outcome, Record, Ride, Store, Tenure, Ttl, Wall,
+    Write,
+};
 
 const STAYS: &str = "echo $$ > pid; sleep 1000 & wait";
 
@@ -266,4 +271,61 @@ fn output_that_nobody_reads_is_no_failure() {
     drop(child.stdout.take());
     let ran = common::Ran::of(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+/// Writes a record as a process left it, straight into the store.
+fn plant(bench: &Bench, key: &str, fence: u64, tenure: Option<Tenure>) {
+    let store = SqliteStore::open(SqliteConfig::new(bench.store())).unwrap();
+    let nonce = tenure.as_ref().map_or(Nonce(1), |tenure| tenure.id);
+    let stamp = tenure::clock::system().now().wall;
+    let record = Record { fence: Fence(fence), nonce, stamp, tenure, metadata: Metadata::new() };
+    let write = Write { key: Key::new(key).unwrap(), expect: Expect::Vacant, record };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(matches!(runtime.block_on(store.write(write)).unwrap(), Outcome::Won { .. }));
+}
+
+#[test]
+fn s2_gc_keeps_a_record_whose_fence_is_ahead_of_the_clock() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    // Its last holder's clock was a year ahead.
+    let fence = tenure::clock::system().now().wall.0 + 365 * 86_400_000;
+    plant(&bench, "k", fence, None);
+    plant(&bench, "other", 1, None);
+    wait_until("the other one to go", || {
+        let ran = bench.run(&["gc", "--older-than", "0s", "--yes", "--json"]).json();
+        assert_eq!(ran["kept_for_fences"], 1, "{ran}");
+        bench.run(&["show", "other"]).code == 66
+    });
+    let next = bench.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE"]).out;
+    assert!(next.trim().parse::<u64>().unwrap() > fence);
+}
+
+#[test]
+fn l1_gc_gives_up_what_the_dead_held_before_it_removes_their_sessions() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "other", "--", "true"]).code, 0);
+    let tenure = |id, ride| Tenure {
+        id: Nonce(id),
+        beat: Nonce(id),
+        holder: HolderId::new("gone").unwrap(),
+        ttl: Ttl::clamped(10),
+        since: Wall(1),
+        ride,
+        mail: Vec::new(),
+    };
+    let session = Key::new("session/gone").unwrap();
+    plant(&bench, "session/gone", 7, Some(tenure(7, None)));
+    plant(&bench, "k", 8, Some(tenure(8, Some(Ride { session, fence: Fence(7) }))));
+    let gc = |prefix: &str| bench.run(&["gc", prefix, "--older-than", "0s", "--yes", "--json"]).json();
+    wait_until("the session to be ended", || gc("session/")["sessions_ended"] == 1);
+    gc("session/");
+    assert_eq!(bench.run(&["show", "session/gone"]).code, 0, "k rides on it");
+    assert_eq!(gc("")["leases_vacated"], 1);
+    assert_eq!(bench.state("k"), "vacant");
+    wait_until("all to be gone", || {
+        gc("");
+        bench.run(&["show", "session/gone"]).code == 66
+    });
+    assert_eq!(bench.run(&["run", "--try", "k", "--", "true"]).code, 0);
 }

@@ -6,6 +6,7 @@
 mod assess;
 mod claim;
 mod follow;
+mod mark;
 
 use crate::bugs::Bug;
 use crate::ctx::{Attempt, Ctx};
@@ -109,6 +110,10 @@ enum State {
     Fencing {
         op: OpId,
         seen: Box<Stored>,
+    },
+    /// Leaving a mark for those who come later: see `vigil`.
+    Marking {
+        op: OpId,
     },
     /// Someone holds it, or the store was in trouble: look again then.
     Waiting {
@@ -277,6 +282,8 @@ impl Bid {
             (State::Fencing { op, seen }, Ok(Answer::Write(Outcome::Lost(session)))) if op == id => {
                 self.judge_session(ctx, *seen, session)
             }
+            // Whatever came of it: whoever finds nothing written leaves a mark in turn.
+            (State::Marking { op }, _) if op == id => self.has_marked(ctx),
             (State::Looking { op } | State::Asking { op, .. } | State::Fencing { op, .. }, Err(error))
                 if op == id =>
             {

@@ -83,6 +83,13 @@ pub enum Bug {
     MissingIsDead,
     MissingForgotten,
     NextInRingOnly,
+    GcForgetsFloor,
+    GcTrustsItsClock,
+    GcDropsRiddenSession,
+    StampNotCorrected,
+    MissingNotMarked,
+    MarkIsOneWitness,
+    LateLapseUnheard,
 }
 
 impl Bug {
@@ -162,6 +169,13 @@ impl Bug {
         Bug::MissingIsDead,
         Bug::MissingForgotten,
         Bug::NextInRingOnly,
+        Bug::GcForgetsFloor,
+        Bug::GcTrustsItsClock,
+        Bug::GcDropsRiddenSession,
+        Bug::StampNotCorrected,
+        Bug::MissingNotMarked,
+        Bug::MarkIsOneWitness,
+        Bug::LateLapseUnheard,
     ];
 
     /// Those that only fleets can have.
@@ -190,6 +204,7 @@ impl Bug {
         Bug::MissingIsDead,
         Bug::MissingForgotten,
         Bug::NextInRingOnly,
+        Bug::LateLapseUnheard,
     ];
 
     /// What goes wrong.
@@ -285,6 +300,13 @@ impl Bug {
             Bug::MissingIsDead => "a session that is missing counts as dead at first sight",
             Bug::MissingForgotten => "what rides on a session that is missing is left to the next audit",
             Bug::NextInRingOnly => "all whom a worker watches stand side by side",
+            Bug::GcForgetsFloor => "gc removes a record whose fence the clocks have not reached yet",
+            Bug::GcTrustsItsClock => "gc goes by its own clock alone, which may be ahead",
+            Bug::GcDropsRiddenSession => "gc removes sessions that claims still name",
+            Bug::StampNotCorrected => "who only tries leaves a dead holder's stamp of the future as it is",
+            Bug::MissingNotMarked => "who only tries tells nobody that a rider's session is missing",
+            Bug::MarkIsOneWitness => "one clock tells how long ago a session was marked as missing",
+            Bug::LateLapseUnheard => "a lapse of a unit that was just lost is never answered",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }

@@ -119,6 +119,11 @@ impl Hold {
         if self.suspended { Tick(0) } else { self.deadline }
     }
 
+    /// Whether metadata was asked for that the record may not show yet.
+    pub(crate) fn is_updating(&self) -> bool {
+        self.updating
+    }
+
     /// Asks for new metadata, written with a renewal at once.
     pub(crate) fn update(&mut self, ctx: &mut Ctx<'_>, metadata: Metadata) {
         self.metadata = metadata;

@@ -15,6 +15,7 @@ pub mod election;
 pub mod error;
 mod fence;
 pub mod fleet;
+pub mod gc;
 mod hold;
 mod holder;
 mod key;

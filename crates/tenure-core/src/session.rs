@@ -34,11 +34,13 @@ pub(crate) enum State {
 pub(crate) struct Session {
     pub(crate) state: State,
     failures: u32,
+    /// Users wait to hear that its record shows what they announced last.
+    announcing: bool,
 }
 
 impl Default for Session {
     fn default() -> Self {
-        Session { state: State::Down, failures: 0 }
+        Session { state: State::Down, failures: 0, announcing: false }
     }
 }
 
@@ -77,11 +79,33 @@ impl Holder {
 
     /// What the session's record says about this process, from now on.
     pub(crate) fn announce(&mut self, now: Now, about: Metadata) {
-        self.desk.identity.about = about.clone();
-        if let State::Up(mut hold) = std::mem::replace(&mut self.session.state, State::Down) {
+        self.desk.identity.about = about;
+        self.session.announcing = true;
+        if matches!(self.session.state, State::Up(_)) {
+            self.write_about(now);
+        }
+    }
+
+    /// Has the session's record say what was announced last, unless it does.
+    fn write_about(&mut self, now: Now) {
+        let state = std::mem::replace(&mut self.session.state, State::Down);
+        let State::Up(mut hold) = state else {
+            self.session.state = state;
+            return;
+        };
+        if hold.metadata != self.desk.identity.about || hold.is_updating() {
+            let about = self.desk.identity.about.clone();
             self.lend_to_session(now, &mut hold, |hold, ctx| hold.update(ctx, about));
             self.set_wake(Part::Session, Some(hold.wake_at()));
-            self.session.state = State::Up(hold);
+        } else {
+            self.announced();
+        }
+        self.session.state = State::Up(hold);
+    }
+
+    fn announced(&mut self) {
+        if std::mem::take(&mut self.session.announcing) {
+            self.tell(Notice::Announced);
         }
     }
 
@@ -158,6 +182,10 @@ impl Holder {
                 self.set_wake(Part::Session, Some(hold.wake_at()));
                 self.tell(Notice::SessionValid(hold.valid_until()));
                 self.session.state = State::Up(Box::new(hold));
+                // It was claimed with what was known then.
+                if self.session.announcing {
+                    self.write_about(now);
+                }
                 for id in std::mem::take(&mut self.queued) {
                     self.unqueue(now, id);
                 }
@@ -223,7 +251,7 @@ impl Holder {
                 }
                 Held::Suspended => self.tell(Notice::SessionValid(Tick(0))),
                 Held::Mail(letters) => self.sort_mail(now, letters),
-                Held::Updated => self.tell(Notice::Announced),
+                Held::Updated => self.announced(),
                 Held::Lost(loss) => {
                     self.session.state = State::Down;
                     self.desk.vigils.end(&key);

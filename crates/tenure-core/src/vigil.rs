@@ -4,13 +4,18 @@
 //! counted from after the read that first showed it. *First sight*: for the process that never watched, two witnesses
 //! agree that more than a ttl has passed since the beat: the store's clock (the attested age) and the wall clocks (ours
 //! against the stamp that the holder wrote). One clock's jump is never enough.
+//!
+//! Processes that live too short to watch, and that the two witnesses don't help, leave a *mark* for those who come later.
+//! Where a dead holder's wall clock was ahead, its stamp says nothing: it is replaced by that of whoever finds it so. Where the
+//! session of a rider is missing, a letter in the rider's own record says so. Neither changes the beat; both begin the
+//! record's age and its stamp anew, so from then on the same two witnesses tell how long ago the mark was made.
 
 mod room;
 
 use crate::bugs::{Bug, Bugs};
 use crate::fence::{Fence, Nonce, Version};
 use crate::key::Key;
-use crate::record::{Ride, Stored, Tenure};
+use crate::record::{Ask, Ride, Stored, Tenure};
 use crate::time::{Drift, Now, Tick, Ttl};
 use room::Room;
 use std::time::Duration;
@@ -160,6 +165,16 @@ impl Vigils {
         due
     }
 
+    /// Judges a session that is missing by the mark that somebody has left in the record of what rides on it: it was missing
+    /// when that was written, so it can't have been renewed since.
+    pub(crate) fn judge_marked(&self, now: Now, seen: &Stored, key: &Key, rules: &Rules) -> Option<Verdict> {
+        let tenure = seen.record.tenure.as_ref().filter(|tenure| is_marked(tenure, key))?;
+        let age = seen.age.filter(|_| rules.first_sight)?;
+        let by_wall = now.wall.since(seen.record.stamp);
+        let agreed = if rules.bugs.has(Bug::MarkIsOneWitness) { age.max(by_wall) } else { age.min(by_wall) };
+        (agreed > patience(tenure.ttl, rules.bugs)).then_some(Verdict::Silent)
+    }
+
     /// Ends the vigil over `key`: it was taken or given up.
     pub(crate) fn end(&mut self, key: &Key) {
         self.kept.forget(key);
@@ -187,6 +202,18 @@ impl Vigils {
     pub(crate) fn session_is_there(&mut self, ride: &Ride) {
         self.missing.forget(&(ride.session.clone(), ride.fence));
     }
+}
+
+/// Whether the record's stamp is what keeps a silent holder alive to those who don't watch: by the store's clock it has been
+/// silent for long, and by the wall clocks it has not. Later than others may take it who see that at once.
+pub(crate) fn is_misled(now: Now, stored: &Stored, ttl: Ttl, rules: &Rules) -> bool {
+    let is_ahead = now.wall.since(stored.record.stamp) <= ttl.duration();
+    rules.first_sight && is_ahead && stored.age.is_some_and(|age| age > ttl.duration() + ttl.part(4))
+}
+
+/// Whether somebody has left a mark in this rider's record that its session is missing.
+pub(crate) fn is_marked(tenure: &Tenure, key: &Key) -> bool {
+    tenure.mail.iter().any(|letter| letter.ask == Ask::Confirm && letter.key == *key)
 }
 
 /// The time that a waiter counts.

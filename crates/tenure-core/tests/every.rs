@@ -31,6 +31,8 @@ mod give_up;
 mod hold;
 #[path = "loose.rs"]
 mod loose;
+#[path = "marks.rs"]
+mod marks;
 #[path = "plan.rs"]
 mod plan;
 #[path = "range_keys.rs"]

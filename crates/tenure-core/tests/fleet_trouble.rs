@@ -100,7 +100,8 @@ fn a_false_alarm_of_long_ago_delays_no_takeover() {
         yard.run(TTL * 5 + TTL / 30 * phase);
         yard.kill(2);
         let took = yard.run_until(TTL * 3, |yard| yard.idle() == 0);
-        assert!(took.is_some_and(|took| took <= TTL * 12 / 10), "{phase}: {took:?}");
+        // All may look a third of a ttl after the alarm was raised anew, and then list.
+        assert!(took.is_some_and(|took| took <= TTL * 13 / 10), "{phase}: {took:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The session and what rides on it. Plan: begun with the first lease that wants it; one renewal for all; lost with all; the
 //! next tenure at once over the process's own old one, by the session's own attempt only; a dead session is fenced before its leases are taken; letters to a
-//! session; a question about a claim that nobody has.
+//! session; a question about a claim that nobody has; what is announced, whatever the session is doing.
 
 mod common;
 
@@ -164,4 +164,50 @@ fn asked_about_a_claim_that_it_does_not_have_it_vacates_it() {
     let vacates = a.step(now(3_345), seen(5, Some(stray)));
     assert_eq!(vacates.requests, vec![write(6, "stray", unchanged(nonce(99)), vacant(nonce(5), 4, 3_345))]);
     assert!(vacates.notices.is_empty());
+}
+
+fn announce(text: &str) -> (Metadata, Event<Command>) {
+    let fields = Metadata::from([("about".to_owned(), text.into())]);
+    (fields.clone(), Event::Command(Command::Announce(fields)))
+}
+
+#[test]
+fn what_is_announced_while_the_session_is_being_begun_is_shown_once_it_is_up_and_nothing_is_dropped() {
+    let mut a = holder();
+    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    let (fields, command) = announce("x");
+    assert_eq!(a.step(now(2), command), step(vec![], vec![], None));
+    let up = a.step(now(5), won(1, nonce(1), 3));
+    let mut shows = session(2, 3, 5);
+    shows.metadata = fields;
+    assert_eq!(up.requests[0], renew(2, "session/a", nonce(1), shows));
+    assert_eq!((up.requests.len(), up.notices), (2, vec![Notice::SessionValid(until(0))]));
+    let told = a.step(now(8), won(2, nonce(2), 3));
+    assert_eq!(told.notices, vec![Notice::SessionValid(until(5)), Notice::Announced]);
+    let held = a.step(now(10), won(3, nonce(3), 7));
+    assert_eq!(held.notices, vec![acquired(LEASE, 7, Tick::NEVER)]);
+}
+
+#[test]
+fn what_was_announced_before_the_session_or_is_shown_already_is_told_without_another_write() {
+    let mut a = holder();
+    let (_, command) = announce("x");
+    assert_eq!(a.step(now(0), command.clone()), step(vec![], vec![], None));
+    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    let up = a.step(now(5), won(1, nonce(1), 3));
+    assert_eq!(up.notices, vec![Notice::SessionValid(until(0)), Notice::Announced]);
+    assert_eq!(up.requests.len(), 1, "the claim of k");
+    let again = a.step(now(6), command);
+    assert_eq!((again.requests, again.notices), (vec![], vec![Notice::Announced]));
+}
+
+#[test]
+fn what_is_announced_after_a_stop_is_told_to_nobody_and_all_stays_stopped() {
+    let mut a = holder();
+    assert_eq!(
+        a.step(now(0), Event::Command(Command::Stop)).notices,
+        vec![Notice::SessionValid(Tick(0)), Notice::Stopped]
+    );
+    assert_eq!(a.step(now(1), announce("x").1), step(vec![], vec![], None));
+    assert_eq!(a.step(now(2), Event::Wake), step(vec![], vec![], None));
 }

@@ -78,6 +78,7 @@ impl World {
                 self.at(self.t + span, What::StoreUp);
                 self.trace.tell(self.t, || Story::Store(format!("{lost} writes are lost")));
             }
+            Fault::Deleted => self.delete_session(index),
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
             Fault::SpuriousHint => {
                 let key = self.dice.chance(0.5).then(|| self.keys[0].clone());
@@ -148,6 +149,7 @@ impl World {
     fn jump_wall(&mut self, index: usize, most_ms: u64) {
         let off = if self.dice.chance(0.3) { self.scenario.wall_off_ms } else { most_ms };
         let offset = self.dice.between(0, 2 * off) as i64 - off as i64;
+        let offset = if self.scenario.ahead { offset.abs() } else { offset };
         self.nodes[index].clock.set_wall_offset(offset);
     }
 

@@ -145,6 +145,8 @@ pub(crate) struct Node {
     pub(crate) closed: Vec<Closed>,
     /// Tokens that were used here: what is written for them is not written for what was lost.
     pub(crate) tokens: Vec<(Key, Fence)>,
+    /// When users announced what they have not heard of as announced.
+    pub(crate) announced: Option<True>,
     /// Letters that users were told of, newest last.
     pub(crate) asked: Vec<(usize, Ask, True)>,
     /// Claims that it was told to have won.

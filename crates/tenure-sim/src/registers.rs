@@ -259,6 +259,13 @@ impl Registers {
         lost
     }
 
+    /// All records, as a listing shows them.
+    pub(crate) fn list(&self, t: True) -> Vec<Listed> {
+        let listed =
+            |(key, entry): (&Key, &Entry)| Listed { key: key.clone(), stored: self.listed(key, entry, t) };
+        self.entries.iter().map(listed).collect()
+    }
+
     /// The keys that have a record.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (&Key, &Record)> {
         self.entries.iter().map(|(key, entry)| (key, &entry.record))

@@ -6,6 +6,7 @@ use crate::registers::{Ages, StoreSpec};
 
 mod elections;
 mod peers;
+mod short;
 
 /// How users behave: spans in thousandths of a ttl, shares in percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,8 +25,12 @@ pub struct Users {
     pub tokens: u64,
     /// The mean time between letters to someone.
     pub mail: u64,
+    /// Whether a process ends when a try was refused, as those do that cron starts.
+    pub fleeting: bool,
     /// The mean time between rounds of `gc`; zero for none.
     pub gc: u64,
+    /// How far the clock of `gc` may be ahead, in milliseconds, beyond what other clocks are off.
+    pub gc_ahead: u64,
     /// The mean time between two uses of a held lease.
     pub use_every: u64,
     /// Whether each node has a candidate for each key, in place of tasks.
@@ -51,6 +56,8 @@ pub struct Scenario {
     pub rate: u64,
     /// The wall clocks are off by up to this much.
     pub wall_off_ms: u64,
+    /// Wall clocks that jump are ahead afterwards, never behind.
+    pub ahead: bool,
     /// What the store can do; None: any, by the seed.
     pub store: Option<StoreSpec>,
     /// How users behave.
@@ -81,7 +88,9 @@ const USERS: Users = Users {
     trying: 25,
     tokens: 8,
     mail: 12_000,
+    fleeting: false,
     gc: 40_000,
+    gc_ahead: 0,
     use_every: 1500,
     elects: false,
 };
@@ -96,6 +105,7 @@ const USUAL: Scenario = Scenario {
     ttl_ms: 10_000,
     rate: 100_000,
     wall_off_ms: 3_600_000,
+    ahead: false,
     store: None,
     users: Users { tasks: 1, think: 10_000, hold: 5000, riding: 0, use_every: 4000, ..USERS },
     faults: &[
@@ -135,6 +145,7 @@ const USUAL: Scenario = Scenario {
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     let mut all = own();
+    all.extend(short::all());
     all.extend(elections::all());
     all.extend(peers::all());
     all

@@ -1,7 +1,9 @@
 //! The users of each process: they get leases, use what they guard, change them, pass them on, and give them up.
 
 mod admin;
+mod collect;
 pub(crate) mod elect;
+mod fleeting;
 mod told;
 mod waiter;
 
@@ -91,6 +93,12 @@ impl World {
         let beat = if rides { Beat::Session } else { Beat::Own(ttl) };
         let want = Want { key: self.keys[key].clone(), beat, carry, patience };
         self.command(index, Command::Acquire(id, want));
+        if rides && self.dice.chance(0.1) && self.nodes[index].acts() {
+            // As likely as not while the session is being begun.
+            self.nodes[index].announced = Some(self.t);
+            let fields = Metadata::from([("told".to_owned(), Value::from((self.t % 10) as i64))]);
+            self.command(index, Command::Announce(fields));
+        }
     }
 
     /// What to do with a lease that is held.

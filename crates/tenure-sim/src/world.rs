@@ -9,6 +9,7 @@ use crate::dice::Dice;
 use crate::fault::{Fault, Faults};
 use crate::invariants::s4::Claim;
 use crate::invariants::s6::Lapse;
+use crate::invariants::tried::Refused;
 use crate::invariants::{Invariants, Rule};
 use crate::net::{Parcel, Parcels};
 use crate::node::{Input, Node};
@@ -132,6 +133,8 @@ pub(crate) struct World {
     pub(crate) free_since: Vec<Option<True>>,
     /// For each key, since when a claim stands that its process knows of and nobody there wants.
     pub(crate) left_since: Vec<Option<True>>,
+    /// For each key, the tries that were refused by its dead holder's claim.
+    pub(crate) tried: Vec<Refused>,
     pub(crate) checks: Invariants,
     pub(crate) tally: Tally,
     pub(crate) trace: Trace,
@@ -187,6 +190,7 @@ impl World {
             fresh: vec![0; scenario.keys],
             free_since: vec![None; scenario.keys],
             left_since: vec![None; scenario.keys],
+            tried: vec![Refused::default(); scenario.keys],
             checks: Invariants { excused: scenario.excused.to_vec(), ..Invariants::default() },
             tally: Tally::default(),
             trace: Trace::new(setup.trace),

@@ -40,6 +40,10 @@ impl Bid {
         match &tenure.ride {
             None => match ctx.vigils.judge(ctx.now, &self.goal.key, &seen, tenure, ctx.rules) {
                 Verdict::Silent => self.take(ctx, seen),
+                Verdict::Live { until } if self.corrects(ctx, &seen, tenure.ttl, until) => {
+                    let key = self.goal.key.clone();
+                    self.mark(ctx, key, seen)
+                }
                 Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             },
             Some(ride) if ride.session == *ctx.session_key => {
@@ -96,8 +100,13 @@ impl Bid {
         let Some(tenure) = &seen.record.tenure else { return self.assess_vacant(ctx, seen) };
         let Some(ride) = &tenure.ride else { return self.look(ctx) };
         let Some(session) = session else {
-            return match ctx.vigils.judge_missing(ctx.now, ride, tenure.ttl, ctx.rules) {
+            let watched = ctx.vigils.judge_missing(ctx.now, ride, tenure.ttl, ctx.rules);
+            let marked = ctx.vigils.judge_marked(ctx.now, &seen, &self.goal.key, ctx.rules);
+            return match marked.unwrap_or(watched) {
                 Verdict::Silent => self.take(ctx, seen),
+                Verdict::Live { until } if self.marks_missing(ctx, &seen, tenure, until) => {
+                    self.mark_missing(ctx, seen)
+                }
                 Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             };
         };
@@ -109,6 +118,9 @@ impl Bid {
         match ctx.vigils.judge(ctx.now, &ride.session, &session, beating, ctx.rules) {
             Verdict::Silent if ctx.rules.bugs.has(Bug::SessionNotFenced) => self.take(ctx, seen),
             Verdict::Silent => self.fence_session(ctx, ride.session.clone(), session, seen),
+            Verdict::Live { until } if self.corrects(ctx, &session, beating.ttl, until) => {
+                self.mark(ctx, ride.session.clone(), session)
+            }
             Verdict::Live { until } => {
                 self.held_by_another(ctx, tenure, until, Some((ride, session.clone())))
             }

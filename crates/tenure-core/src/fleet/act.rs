@@ -37,7 +37,14 @@ impl Worker {
         let damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
         self.revise_own(&units, &targets, &damaged);
         let me = self.me.clone();
-        self.doubts.keep(|unit| targets.get(unit).is_some_and(|target| target.as_ref() == Ok(&me)));
+        let planned = |unit: &Key| targets.get(unit).is_some_and(|target| target.as_ref() == Ok(&me));
+        let at_rest = |unit: &Key| match (units.get(unit), targets.get(unit)) {
+            (Some(Unit { owner: Owner::Worker(session), .. }), Some(Ok(target))) => session == target,
+            (Some(Unit { owner: Owner::Outsider | Owner::Behind(_), .. }), _) => true,
+            (Some(_), Some(Ok(_))) => false,
+            _ => true,
+        };
+        self.doubts.keep(planned, at_rest);
         summary.outgoing =
             self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
         if summary.outgoing > 0 && self.drain_at.is_none() {

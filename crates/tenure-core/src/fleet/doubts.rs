@@ -17,13 +17,17 @@ const DECLINED: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Miss {
     rounds: u32,
-    /// Until then, another miss is the same one.
+    /// Until then, another miss is the same one. If it is still missed by then, all have to look again.
     until: Tick,
+    /// That was said.
+    told: bool,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Doubts {
     missed: BTreeMap<Key, Miss>,
+    /// Units that were missed here and are planned for others now, who may not have made that plan: when to tell them.
+    owed: BTreeMap<Key, Tick>,
     /// Dead sessions that others are to end, as they were listed.
     dead: Vec<(Key, Stored)>,
     end_at: Tick,
@@ -33,17 +37,43 @@ pub(super) struct Doubts {
 
 impl Doubts {
     pub(super) fn wake_at(&self) -> Option<Tick> {
-        (!self.dead.is_empty()).then_some(self.end_at)
+        (!self.dead.is_empty()).then_some(self.end_at).into_iter().chain(self.tells_at()).min()
+    }
+
+    /// When to have all look again after what is missed, if it is missed for as long as that.
+    fn tells_at(&self) -> Option<Tick> {
+        let untold = self.missed.values().filter(|miss| miss.is_untold()).map(|miss| miss.until);
+        untold.chain(self.owed.values().copied()).min()
+    }
+
+    /// Notes that it is being said, for what is due.
+    fn tell_due(&mut self, now: Now) -> bool {
+        let due = self.tells_at().is_some_and(|at| now.held >= at);
+        for miss in self.missed.values_mut().filter(|miss| now.held >= miss.until) {
+            miss.told = true;
+        }
+        self.owed.retain(|_, at| now.held < *at);
+        due
     }
 
     /// It was got, or is nobody's concern any more.
     pub(super) fn settle(&mut self, unit: &Key) {
         self.missed.remove(unit);
+        self.owed.remove(unit);
     }
 
-    /// Only these are planned for this worker.
-    pub(super) fn keep(&mut self, planned: impl Fn(&Key) -> bool) {
+    /// Only these are planned for this worker; of the others, those that are at rest are where they belong.
+    pub(super) fn keep(&mut self, planned: impl Fn(&Key) -> bool, at_rest: impl Fn(&Key) -> bool) {
+        let gone = self.missed.iter().filter(|(unit, miss)| miss.is_untold() && !planned(unit));
+        self.owed.extend(gone.map(|(unit, miss)| (unit.clone(), miss.until)));
+        self.owed.retain(|unit, _| !planned(unit) && !at_rest(unit));
         self.missed.retain(|unit, _| planned(unit));
+    }
+}
+
+impl Miss {
+    fn is_untold(&self) -> bool {
+        self.rounds <= ROUNDS && !self.told
     }
 }
 
@@ -52,13 +82,15 @@ impl Worker {
     pub(super) fn missed(&mut self, now: Now, lease: LeaseId) {
         let Some(key) = self.forget(lease) else { return };
         let interval = self.interval();
-        let miss = self.doubts.missed.entry(key.clone()).or_insert(Miss { rounds: 0, until: Tick(0) });
+        let miss =
+            self.doubts.missed.entry(key.clone()).or_insert(Miss { rounds: 0, until: Tick(0), told: true });
         let is_new = now.held >= miss.until;
         if is_new {
             miss.rounds += 1;
             miss.until = now.held.after(interval * (1 << miss.rounds.min(ROUNDS)));
+            miss.told = false;
         }
-        let Miss { rounds, until } = *miss;
+        let rounds = miss.rounds;
         if rounds > ROUNDS {
             // Whatever is wrong there, asking more often does not mend it: it is tried again when all is listed again.
             return;
@@ -68,8 +100,6 @@ impl Worker {
         if is_new {
             // Whoever made another plan has done some of it by now: seen again, the rest may be free.
             self.list_again(now.held.after(self.part(16)));
-            // If it is still somebody else's by then, plans differ, and all have to look again.
-            self.want_bump(until);
         }
     }
 
@@ -119,7 +149,11 @@ impl Worker {
             self.declined.retain(|_, until| now.held < *until);
             self.offer_declined(now);
         }
-        if self.doubts.wake_at().is_some_and(|at| now.held >= at) {
+        // If it is still somebody else's by now, plans differ, and all have to look again.
+        if self.doubts.tell_due(now) {
+            self.want_bump(now.held);
+        }
+        if !self.doubts.dead.is_empty() && now.held >= self.doubts.end_at {
             for (key, stored) in std::mem::take(&mut self.doubts.dead) {
                 self.fence_neighbour(now, key, stored);
             }
@@ -144,10 +178,13 @@ mod tests {
         (worker.bump, worker.doubts.list_at) = (Bump::Idle, None);
         worker.try_unit(at(secs), unit(0), None);
         let lease = worker.own[&unit(0)].lease;
+        let before = worker.doubts.tells_at();
         worker.missed(at(secs), lease);
         let waits = worker.awaited.remove(&unit(0));
         let since = |tick: Option<Tick>| tick.map(|tick| tick.since(at(secs).held).as_secs());
-        (waits, since(worker.doubts.list_at), since(worker.bump.wake_at()))
+        assert_eq!(worker.bump, Bump::Idle, "what is had by then is told to nobody");
+        let tells = worker.doubts.tells_at().filter(|at| Some(*at) != before);
+        (waits, since(worker.doubts.list_at), since(tells))
     }
 
     #[test]
@@ -162,16 +199,44 @@ mod tests {
         for secs in [secs, secs + 1000] {
             assert_eq!(misses(&mut worker, secs), (false, None, None));
         }
-        worker.doubts.keep(|planned| *planned == unit(0));
+        worker.doubts.keep(|planned| *planned == unit(0), |_| false);
         assert_eq!(misses(&mut worker, secs + 2000), (false, None, None));
         for was_got in [true, false] {
             if was_got {
                 worker.doubts.settle(&unit(0));
             } else {
-                worker.doubts.keep(|_| false);
+                worker.doubts.keep(|_| false, |_| true);
             }
             assert_eq!(misses(&mut worker, secs + 3000), (true, Some(3), Some(32)));
         }
+    }
+
+    #[test]
+    fn c1_all_are_told_of_what_is_missed_once_and_only_if_it_is_missed_for_as_long_as_that() {
+        let mut worker = worker(0);
+        misses(&mut worker, 100);
+        worker.wake_doubts(at(131));
+        assert_eq!(worker.bump, Bump::Idle);
+        worker.wake_doubts(at(132));
+        assert_eq!((worker.bump.wake_at(), worker.doubts.wake_at()), (Some(at(132).held), None));
+        let others = |worker: &mut Worker, at_rest| worker.doubts.keep(|_| false, |_| at_rest);
+        for was_got in [true, false] {
+            others(&mut worker, true);
+            misses(&mut worker, 1000);
+            if was_got {
+                worker.doubts.settle(&unit(0));
+            } else {
+                others(&mut worker, true);
+            }
+            worker.wake_doubts(at(2000));
+            assert_eq!(worker.bump, Bump::Idle);
+        }
+        misses(&mut worker, 3000);
+        others(&mut worker, false);
+        worker.wake_doubts(at(3031));
+        assert_eq!(worker.bump, Bump::Idle, "whoever is to have it now may know");
+        worker.wake_doubts(at(3032));
+        assert_eq!((worker.bump.wake_at(), worker.doubts.wake_at()), (Some(at(3032).held), None));
     }
 
     #[test]

@@ -114,6 +114,15 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_that_was_lost_before_its_users_let_it_lapse_is_told_as_given_up() {
+        use crate::command::LeaseId;
+        let mut worker = worker(0);
+        worker.step(at(1), Event::Command(FleetCommand::Join));
+        let told = worker.step(at(1), Event::Command(FleetCommand::Lapse(LeaseId(7)))).notices;
+        assert_eq!(told, [FleetNotice::Released(LeaseId(7), None, false)]);
+    }
+
+    #[test]
     fn who_stops_claims_nothing_more() {
         let mut worker = worker(0);
         worker.step(at(1), Event::Command(FleetCommand::Stop));

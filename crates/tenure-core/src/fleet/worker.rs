@@ -335,6 +335,12 @@ impl Worker {
             FleetCommand::Finish(lease, request, fields) => self.finish(now, lease, request, fields),
             FleetCommand::Decline(lease, request) => self.decline(now, lease, request),
             FleetCommand::HandTo(lease, request, holder) => self.hand_to(now, lease, request, &holder),
+            // It was lost before users could hear of that.
+            FleetCommand::Lapse(lease)
+                if self.own_of(lease).is_none() && !self.has_bug(Bug::LateLapseUnheard) =>
+            {
+                self.tell(FleetNotice::Released(lease, None, false));
+            }
             FleetCommand::Lapse(lease) => {
                 self.going(lease);
                 self.order(now, Command::Lapse(lease));

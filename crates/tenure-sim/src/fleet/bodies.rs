@@ -4,6 +4,7 @@ use super::post::{Body, Lapse};
 use super::world::{What, World};
 use crate::clock::MILLI;
 use crate::fault::Fault;
+use crate::invariants::Rule;
 use tenure_core::fleet::{FleetCommand, RequestId};
 use tenure_core::{Key, LeaseId, Metadata, Value};
 
@@ -115,6 +116,9 @@ impl World {
         let t = self.t;
         let post = &mut self.posts[index];
         let full = post.ttl.duration();
+        if !post.works.contains_key(&lease) && !post.stopping {
+            return self.end_late(index, lease, lapses);
+        }
         let Some(work) = post.works.get_mut(&lease).filter(|work| work.runs()) else { return };
         if post.stopping {
             return;
@@ -137,6 +141,20 @@ impl World {
         self.idles_for(&unit, bound, false);
         self.disturb(bound + self.per_mille(1500));
         self.command(index, FleetCommand::Lapse(lease));
+    }
+
+    /// The same for a unit that is lost by then. Whoever gives it up has to be answered all the same.
+    fn end_late(&mut self, index: usize, lease: LeaseId, lapses: bool) {
+        self.posts[index].late.insert(lease);
+        let command =
+            if lapses || self.dice.chance(0.5) { FleetCommand::Lapse } else { FleetCommand::Drained };
+        self.command(index, command(lease));
+        // One that was stopped in that very step says so when it goes on.
+        let post = &self.posts[index];
+        if post.acts() && post.late.contains(&lease) {
+            let text = format!("w{index} gave up lease {}, which was lost, and has no answer", lease.0);
+            self.checks.check(self.t, Rule::Answered, Err(text));
+        }
     }
 
     /// Nothing is being done for the unit any more.

@@ -95,6 +95,10 @@ impl World {
         // Whoever has said that it ended is told twice: that it is lost, and that it is given up.
         if !matches!(body, Body::Ended { .. } | Body::Lapsed) {
             self.posts[index].works.remove(&lease);
+            if self.dice.chance(0.2) {
+                // Users say that its body has ended before they hear of the loss.
+                self.begin_end(index, lease);
+            }
             if *loss == Loss::Revoked {
                 let bound = self.bound(1400) + self.per_mille(1500);
                 self.idles_for(&unit, bound, false);
@@ -149,6 +153,10 @@ impl World {
 
     fn released(&mut self, index: usize, lease: LeaseId, request: Option<RequestId>, ours: bool) {
         let Some(work) = self.posts[index].works.remove(&lease) else {
+            if !self.posts[index].late.remove(&lease) {
+                let text = format!("w{index} is told once more that lease {} is given up", lease.0);
+                self.checks.check(self.t, Rule::Answered, Err(text));
+            }
             return self.unheard(index, lease);
         };
         if request != work.end && work.end.is_some() {

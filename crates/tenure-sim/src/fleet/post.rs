@@ -103,6 +103,8 @@ pub(crate) struct Post {
     pub(crate) doomed: bool,
     /// Requests that were sent while all was settled.
     pub(crate) settled_reads: u64,
+    /// Leases that users give up though they are lost: they have not heard of that yet, and are to be answered.
+    pub(crate) late: BTreeSet<LeaseId>,
     /// All leases that users were told of.
     pub(crate) known: BTreeSet<LeaseId>,
 }

@@ -46,6 +46,7 @@ impl World {
             stopping: false,
             doomed: false,
             settled_reads: 0,
+            late: Default::default(),
             known: Default::default(),
         }
     }
@@ -105,6 +106,7 @@ impl World {
         let works = std::mem::take(&mut post.works);
         post.lapses.clear();
         post.known.clear();
+        post.late.clear();
         post.inbox.clear();
         post.held_back = None;
         (post.valid, post.deadline) = (Tick(0), Tick(0));

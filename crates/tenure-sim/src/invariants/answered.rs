@@ -5,7 +5,8 @@
 
 use crate::clock::{SECOND, True};
 use crate::node::{Node, Stage, View};
-use tenure_core::{ErrorKind, Fence, Key, Record, StoreError};
+use crate::registers::Registers;
+use tenure_core::{ErrorKind, Fence, Holder, Key, Record, StoreError};
 
 /// A user was told that it gave a lease up: then the record does not show it any more.
 pub(crate) fn given_up(
@@ -28,6 +29,30 @@ pub(crate) fn not_blamed(node: usize, error: &StoreError) -> Result<(), String> 
         return Err(format!("node {node} is told of a mistake that it did not make: {error}"));
     }
     Ok(())
+}
+
+/// Users are told that the session's record shows what they announced: once, and if it is so.
+pub(crate) fn announced(node: &mut Node, store: &Registers) -> Result<(), String> {
+    if node.announced.take().is_none() {
+        return Err(format!("node {} is told of what nobody announced, or once more", node.index));
+    }
+    let fence = node.holder.as_ref().and_then(Holder::session_fence);
+    match store.get(&node.session) {
+        Some(record) if Some(record.fence) == fence && record.metadata.is_empty() => {
+            Err(format!("the session of node {} shows nothing of what was announced", node.index))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Who has announced something is told so once a session is up.
+pub(crate) fn announced_in_time(node: &Node, healed: True, t: True, ttl: True) -> Result<(), String> {
+    let is_up = node.holder.as_ref().is_some_and(|holder| holder.session_fence().is_some());
+    let since = node.announced.filter(|_| is_up && !node.stopping).map(|asked| asked.max(healed));
+    if since.is_none_or(|since| t.saturating_sub(since) <= ttl * BOUND / 100) {
+        return Ok(());
+    }
+    Err(format!("node {} announced something and has no answer", node.index))
 }
 
 /// How long an answer may take after everything was healed, in hundredths of a ttl.

@@ -17,6 +17,7 @@ pub(crate) mod s4;
 pub(crate) mod s5;
 pub(crate) mod s6;
 pub(crate) mod s7;
+pub(crate) mod tried;
 pub(crate) mod withdrawn;
 
 use crate::clock::True;

@@ -1,10 +1,9 @@
-//! Those who hold nothing: they write letters to holders, and collect old records.
+//! Those who hold nothing: they write letters to holders.
 
-use crate::clock::MILLI;
 use crate::trace::Story;
 use crate::world::{What, World};
 use tenure_core::op::{Expect, Write};
-use tenure_core::{Ask, Letter, MAILBOX, Wall};
+use tenure_core::{Ask, Letter, MAILBOX};
 
 impl World {
     /// Someone writes to whoever holds a key.
@@ -45,24 +44,5 @@ impl World {
     pub(crate) fn mail_landed(&mut self) {
         let bound = self.per_mille(1400) + self.slowness();
         self.checks.takeovers.age_is_lost(bound);
-    }
-
-    /// `gc` of vacant records, by whoever's clock is right.
-    pub(crate) fn collect(&mut self) {
-        self.later(self.per_mille(self.scenario.users.gc), What::Collect);
-        // Longer than any clock is behind and any claim is under way, so that no later claim has a lower clock.
-        let retention = self.scenario.wall_off_ms * 2 + self.ttl.millis() * 10;
-        let wall = Wall(crate::clock::WALL_AT_START + self.t / MILLI);
-        let old: Vec<_> = self
-            .store
-            .keys()
-            .filter(|(_, record)| record.tenure.is_none())
-            .filter(|(_, record)| record.stamp.0.max(record.fence.0) + retention < wall.0)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in old {
-            self.trace.tell(self.t, || Story::Store(format!("gc removes {key}")));
-            self.store.remove(self.t, &key);
-        }
     }
 }

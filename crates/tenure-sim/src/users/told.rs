@@ -13,7 +13,10 @@ impl World {
         self.tell_candidates(index, &notice);
         match notice {
             Notice::Acquired { lease, fence, until, .. } => self.acquired(index, now, lease, fence, until),
-            Notice::Held(lease, _) => self.not_had(index, now, lease),
+            Notice::Held(lease, _) => {
+                self.refused(index, lease);
+                self.not_had(index, now, lease);
+            }
             Notice::Failed(lease, error) => {
                 let found = invariants::answered::not_blamed(index, &error);
                 self.checks.check(self.t, Rule::Answered, found);
@@ -31,8 +34,12 @@ impl World {
             // Only candidates follow keys, and have heard of it above.
             Notice::Seen(..) => {}
             Notice::Detached(lease, token) => self.detached(index, lease, *token),
-            // Only workers of a fleet are asked as a whole, or announce anything.
-            Notice::SessionAsked(_) | Notice::Announced => {}
+            // Only workers of a fleet are asked as a whole.
+            Notice::SessionAsked(_) => {}
+            Notice::Announced => {
+                let found = invariants::answered::announced(&mut self.nodes[index], &self.store);
+                self.checks.check(self.t, Rule::Answered, found);
+            }
             Notice::Stopped => self.stopped(index),
         }
         for key in 0..self.nodes[index].seats.len() {

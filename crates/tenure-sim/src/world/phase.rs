@@ -1,6 +1,7 @@
 //! Chaos and calm by turns: faults go on for a while, everything is healed, and then everything must go on as it should.
 
 use super::{What, World};
+use crate::invariants::tried::Refused;
 use crate::invariants::{self, Rule};
 use crate::node::{Node, Stage};
 
@@ -8,6 +9,7 @@ impl World {
     pub(super) fn begin_chaos(&mut self) {
         self.healed = None;
         self.checks.takeovers.clear();
+        self.tried.iter_mut().for_each(Refused::clear);
         for kind in 0..self.scenario.faults.len() {
             self.schedule_strike(kind);
         }
@@ -84,7 +86,7 @@ impl World {
                         .any(|view| view.key == key && view.waits && view.stage == Stage::Wanted)
             });
             // Where all only try, over and over, someone always wants it.
-            let waited_for = waited_for || self.scenario.users.trying == 100;
+            let waited_for = waited_for || self.scenario.users.trying == 100 && !self.scenario.users.fleeting;
             if held || !waited_for {
                 self.free_since[key] = None;
                 if !waited_for {
@@ -97,6 +99,8 @@ impl World {
             self.checks.check(t, Rule::L3, found);
         }
         for node in self.nodes.iter().filter(|node| node.acts()) {
+            let found = invariants::answered::announced_in_time(node, healed, t, ttl);
+            self.checks.check(t, Rule::Answered, found);
             for view in &node.views {
                 let found = invariants::answered::in_time(node, view, healed, t, ttl);
                 self.checks.check(t, Rule::Answered, found);

@@ -38,6 +38,7 @@ impl World {
             beats: Vec::new(),
             closed: Vec::new(),
             tokens: Vec::new(),
+            announced: None,
             asked: Vec::new(),
             won: Vec::new(),
             stopping: false,
@@ -93,6 +94,7 @@ impl World {
         node.beats.clear();
         node.closed.clear();
         node.tokens.clear();
+        node.announced = None;
         node.seats.clear();
         node.asked.clear();
         node.won.clear();

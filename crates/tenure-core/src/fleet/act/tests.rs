@@ -83,7 +83,7 @@ fn only_what_is_planned_for_this_worker_is_in_doubt() {
             let lease = *worker.units.first_key_value().unwrap().0;
             worker.missed(at(secs), lease);
             assert!(worker.units.is_empty(), "it was claimed once");
-            worker.bump.wake_at()
+            worker.doubts.wake_at()
         };
         assert_eq!(misses(&mut worker, 100), Some(at(132).held));
         follow(&mut worker, 120, vec![(0, Owner::Outsider, target)], (false, false));

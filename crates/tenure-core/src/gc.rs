@@ -1,0 +1,207 @@
+//! What may be removed: the rules that keep fences growing (S2) and keys to be had (L1) across a removal.
+//!
+//! A removed record forgets its fence, and the next one begins at its acquirer's wall clock. So a record goes only once its
+//! fence lies below that clock by the whole retention. What time it is, is asked of several clocks, and the lowest counts:
+//! `gc`'s own; that of the record's last writer, which is its stamp and what the store says has passed since; and those of
+//! all who live. One clock that is ahead is never enough. Where all of these are ahead alike, as where one host alone uses
+//! the store, nothing tells.
+//!
+//! A session goes only once no claim names it: whoever finds a claim on a session that is missing can't tell whether that
+//! ended long ago, and has to wait for a ttl.
+
+use crate::bugs::{Bug, Bugs};
+use crate::fence::Fence;
+use crate::key::Key;
+use crate::op::Listed;
+use crate::record::{Ride, Stored};
+use crate::time::Wall;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What a collector has to know of a whole store before it removes anything from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collector {
+    wall: Wall,
+    /// What those say who live: the lowest of their clocks.
+    living: Wall,
+    older_than: Duration,
+    /// Sessions that claims name, with the fence of the tenure that they have; none if they have ended.
+    ridden: BTreeMap<Key, Option<Fence>>,
+    bugs: Bugs,
+}
+
+impl Collector {
+    /// A collector by a clock that shows `wall`, of what was left alone for `older_than`. `all`: every record of the store,
+    /// as a claim may ride on a session wherever its own key is.
+    #[must_use]
+    pub fn new(wall: Wall, older_than: Duration, all: &[Listed], bugs: Bugs) -> Collector {
+        let readable = || all.iter().filter_map(|listed| Some((&listed.key, listed.stored.as_ref().ok()?)));
+        let named: BTreeSet<&Key> =
+            readable().filter_map(|(_, stored)| Some(&ride_of(stored)?.session)).collect();
+        let fence_of = |stored: &Stored| stored.record.tenure.as_ref().map(|_| stored.record.fence);
+        let ridden = readable().filter(|(key, _)| named.contains(key));
+        let ridden = ridden.map(|(key, stored)| (key.clone(), fence_of(stored))).collect();
+        let lives = |stored: &Stored| {
+            let tenure = stored.record.tenure.as_ref().filter(|tenure| tenure.ride.is_none());
+            tenure.zip(stored.age).is_some_and(|(tenure, age)| age <= tenure.ttl.duration())
+        };
+        let living = readable().filter(|(_, stored)| lives(stored)).filter_map(|(_, stored)| told_by(stored));
+        let living = living.min().unwrap_or(Wall(u64::MAX));
+        Collector { wall, living, older_than, ridden, bugs }
+    }
+
+    /// Whether nobody has written it for so long, by the store's clock and by the wall clocks. Without a store's, the wall
+    /// clocks alone would decide, so nothing is.
+    #[must_use]
+    pub fn is_older(&self, stored: &Stored, than: Duration) -> bool {
+        self.wall.since(stored.record.stamp) >= than && stored.age.is_some_and(|age| age >= than)
+    }
+
+    /// Whether it was left alone for as long as was asked for.
+    #[must_use]
+    pub fn is_old(&self, stored: &Stored) -> bool {
+        self.is_older(stored, self.older_than)
+    }
+
+    /// Whether every later fence is higher than this record's though the record is gone: none of the clocks is ahead.
+    #[must_use]
+    pub fn may_forget(&self, stored: &Stored) -> bool {
+        if self.bugs.has(Bug::GcForgetsFloor) {
+            return true;
+        }
+        let Some(told) = told_by(stored) else { return false };
+        let told = told.min(self.living);
+        let time = if self.bugs.has(Bug::GcTrustsItsClock) { self.wall } else { told.min(self.wall) };
+        let retention = u64::try_from(self.older_than.as_millis()).unwrap_or(u64::MAX);
+        stored.record.fence < Fence::floor(Wall(time.0.saturating_sub(retention)))
+    }
+
+    /// Whether a claim names this session, of whatever tenure of it.
+    #[must_use]
+    pub fn is_ridden(&self, session: &Key) -> bool {
+        self.ridden.contains_key(session) && !self.bugs.has(Bug::GcDropsRiddenSession)
+    }
+
+    /// What `stored` rides on, if that has ended: then its holder does not believe any more, and it can be vacated.
+    #[must_use]
+    pub fn ended_ride<'a>(&self, stored: &'a Stored) -> Option<&'a Ride> {
+        let ride = ride_of(stored)?;
+        self.ridden.get(&ride.session).filter(|fence| **fence != Some(ride.fence)).map(|_| ride)
+    }
+}
+
+fn ride_of(stored: &Stored) -> Option<&Ride> {
+    stored.record.tenure.as_ref()?.ride.as_ref()
+}
+
+/// What the clock of a record's last writer shows now.
+fn told_by(stored: &Stored) -> Option<Wall> {
+    let age = u64::try_from(stored.age?.as_millis()).unwrap_or(u64::MAX);
+    Some(Wall(stored.record.stamp.0.saturating_add(age)))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a fence has to lie below each of the clocks by the retention, to the millisecond; without an age nothing goes;
+    //! the clocks of the dead and of riders don't count; a session is ridden by whatever tenure names it, and what rides on
+    //! an ended one is told apart from what rides on a live, a missing and an unreadable one.
+    use super::*;
+    use crate::error::StoreError;
+    use crate::fence::{Nonce, Version};
+    use crate::key::HolderId;
+    use crate::metadata::Metadata;
+    use crate::record::{Record, Tenure};
+    use crate::time::Ttl;
+
+    const DAY: u64 = 86_400_000;
+    const NOW: u64 = 1000 * DAY;
+    const RETENTION: Duration = Duration::from_millis(DAY);
+
+    fn stored(fence: u64, stamp: u64, age: Option<u64>) -> Stored {
+        let (fence, nonce) = (Fence(fence), Nonce(1));
+        let record = Record { fence, nonce, stamp: Wall(stamp), tenure: None, metadata: Metadata::new() };
+        Stored { record, version: Version(1), age: age.map(Duration::from_millis) }
+    }
+
+    fn held(mut stored: Stored, ride: Option<(&str, u64)>) -> Stored {
+        let ride = ride.map(|(session, fence)| Ride { session: key(session), fence: Fence(fence) });
+        stored.record.tenure = Some(Tenure {
+            id: Nonce(1),
+            beat: Nonce(1),
+            holder: HolderId::new("a").unwrap(),
+            ttl: Ttl::new(Duration::from_secs(10)).unwrap(),
+            since: Wall(0),
+            ride,
+            mail: Vec::new(),
+        });
+        stored
+    }
+
+    fn key(name: &str) -> Key {
+        Key::new(name).unwrap()
+    }
+
+    fn collector(wall: u64, all: &[(&str, Stored)]) -> Collector {
+        let listed = |(name, stored): &(&str, Stored)| Listed { key: key(name), stored: Ok(stored.clone()) };
+        let all: Vec<Listed> = all.iter().map(listed).collect();
+        Collector::new(Wall(wall), RETENTION, &all, Bugs::default())
+    }
+
+    #[test]
+    fn s2_a_fence_is_forgotten_only_below_each_of_the_clocks() {
+        let may = |wall, fence, stamp, age, all: &[(&str, Stored)]| {
+            collector(wall, all).may_forget(&stored(fence, stamp, age))
+        };
+        // It was vacated two days ago.
+        let (stamp, age) = (NOW - 2 * DAY, Some(2 * DAY));
+        assert!(may(NOW, NOW - DAY - 1, stamp, age, &[]));
+        assert!(!may(NOW, NOW - DAY, stamp, age, &[]), "not by the whole retention");
+        assert!(!may(NOW, NOW + 365 * DAY, stamp, age, &[]), "its acquirer's clock was a year ahead");
+        assert!(!may(NOW + 400 * DAY, NOW + 365 * DAY, stamp, age, &[]), "and so is gc's own");
+        assert!(!may(NOW, NOW + 365 * DAY, stamp + 366 * DAY, age, &[]), "and so was who vacated it");
+        assert!(!may(NOW, NOW - DAY - 1, stamp, None, &[]), "the store tells no age");
+        assert!(!may(NOW, Fence::MAX.0, stamp, age, &[]));
+        // Both are ahead, and only those who live know better.
+        let all_ahead =
+            |all: &[(&str, Stored)]| may(NOW + 400 * DAY, NOW + 365 * DAY, stamp + 400 * DAY, age, all);
+        let lives = |ago| stored(1, NOW - ago, Some(ago));
+        assert!(all_ahead(&[]));
+        assert!(!all_ahead(&[("a", held(lives(10_000), None))]));
+        assert!(all_ahead(&[("a", held(lives(10_001), None))]), "it may be dead, and its clock was long ago");
+        assert!(all_ahead(&[("a", held(lives(0), Some(("s", 1))))]), "a rider's record has no beats");
+        assert!(all_ahead(&[("a", lives(0))]), "nobody holds it");
+    }
+
+    #[test]
+    fn what_is_old_is_old_by_both_clocks() {
+        let collector = collector(NOW, &[]);
+        let is_old = |stamp_ago, age| collector.is_old(&stored(1, NOW - stamp_ago, age));
+        assert!(is_old(DAY, Some(DAY)));
+        assert!(!is_old(DAY - 1, Some(DAY)) && !is_old(DAY, Some(DAY - 1)) && !is_old(DAY, None));
+    }
+
+    #[test]
+    fn l1_a_session_that_a_claim_names_is_ridden_and_what_rides_on_an_ended_one_is_known() {
+        let on = |session, fence| held(stored(1, 0, None), Some((session, fence)));
+        let live = |fence| held(stored(fence, 0, None), None);
+        let all = [("live", live(7)), ("ended", stored(8, 0, None)), ("other", stored(1, 0, None))];
+        let riders =
+            [("a", on("live", 7)), ("b", on("ended", 7)), ("c", on("missing", 7)), ("d", on("bad", 7))];
+        let mut listed: Vec<Listed> = all
+            .iter()
+            .chain(&riders)
+            .map(|(name, stored)| Listed { key: key(name), stored: Ok(stored.clone()) })
+            .collect();
+        listed.push(Listed { key: key("bad"), stored: Err(StoreError::foreign("damaged")) });
+        let collector = Collector::new(Wall(NOW), RETENTION, &listed, Bugs::default());
+        let ridden = ["live", "ended", "other"].map(|name| collector.is_ridden(&key(name)));
+        assert_eq!(ridden, [true, true, false]);
+        let ended = |stored: Stored| collector.ended_ride(&stored).is_some();
+        assert!(
+            ended(on("ended", 7)) && ended(on("ended", 8)) && ended(on("live", 6)),
+            "tenures that are over"
+        );
+        assert!(!ended(on("live", 7)) && !ended(on("missing", 7)) && !ended(on("bad", 7)));
+        assert!(!ended(live(7)) && !ended(stored(1, 0, None)));
+    }
+}

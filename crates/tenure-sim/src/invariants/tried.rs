@@ -1,0 +1,50 @@
+//! L1 for those who live too short to watch: where every process only tries and ends, a dead holder's key is had all the same,
+//! if the store tells ages: each try either has it, finds it young, or leaves a mark by which a later one judges.
+//!
+//! Source: the promise L1; `tenure run --try` as cron starts it. Marks by clocks that disagree are replaced by lower ones, so
+//! there are at most as many as there are clocks.
+
+use crate::clock::{SECOND, True};
+use tenure_core::Nonce;
+
+/// Tries of one key that were refused though its holder was dead.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Refused {
+    /// The dead tenure that stands there.
+    tenure: Nonce,
+    count: u64,
+    /// When the last one was counted.
+    last: True,
+    since: True,
+}
+
+impl Refused {
+    /// A try was refused by the claim of a dead process. Those that come soon after another prove nothing.
+    pub(crate) fn again(
+        &mut self,
+        key: usize,
+        tenure: Nonce,
+        t: True,
+        ttl: True,
+        clocks: u64,
+    ) -> Result<(), String> {
+        if self.tenure != tenure || self.count == 0 {
+            *self = Refused { tenure, count: 1, last: t, since: t };
+        } else if t >= self.last + ttl * 3 / 2 {
+            (self.count, self.last) = (self.count + 1, t);
+        }
+        if self.count <= 3 + 2 * clocks {
+            return Ok(());
+        }
+        Err(format!(
+            "k{key} was tried {} times, each more than a ttl after the other, and its holder is dead since {:.3} s",
+            self.count,
+            self.since as f64 / SECOND as f64
+        ))
+    }
+
+    /// It was had, or is somebody's who lives, or something went wrong meanwhile.
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+    }
+}

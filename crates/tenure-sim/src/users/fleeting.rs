@@ -1,0 +1,51 @@
+//! Users that cron starts: a process tries once, and ends if that comes to nothing.
+
+use crate::invariants::Rule;
+use crate::node::Node;
+use crate::trace::Story;
+use crate::world::{What, World};
+use tenure_core::{HolderId, LeaseId};
+
+impl World {
+    /// A try was refused: where processes are that short, this one ends, and another starts some time later.
+    pub(super) fn refused(&mut self, index: usize, lease: LeaseId) {
+        if !self.scenario.users.fleeting {
+            return;
+        }
+        let key = self.nodes[index].views.iter().find(|view| view.id == lease).map(|view| view.key);
+        if let Some(key) = key {
+            self.note_refused(key);
+        }
+        self.end_process(index);
+        let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(1000)));
+        self.at(self.t + span, What::Restart(index as u8, life));
+    }
+
+    fn note_refused(&mut self, key: usize) {
+        let calm = self.healed.is_some_and(|healed| self.t > healed + self.per_mille(2000));
+        let lives = |who: &HolderId| self.nodes.iter().any(|node: &Node| node.acts() && node.who == *who);
+        let standing = self.store.get(&self.keys[key]).and_then(|record| record.tenure.as_ref());
+        let dead = standing.filter(|tenure| calm && !lives(&tenure.holder)).map(|tenure| tenure.id);
+        let Some(id) = dead else { return self.tried[key].clear() };
+        let (t, ttl, clocks) = (self.t, self.ttl_ns(), self.nodes.len() as u64);
+        let found = self.tried[key].again(key, id, t, ttl, clocks);
+        self.checks.check(t, Rule::L1, found);
+    }
+
+    /// Somebody deletes the record of a process's session by hand: whatever rides on it is left behind.
+    pub(crate) fn delete_session(&mut self, index: usize) {
+        let sessions: Vec<_> = self
+            .store
+            .keys()
+            .map(|(key, _)| key)
+            .filter(|key| key.as_str().starts_with("session/"))
+            .cloned()
+            .collect();
+        let own = self.nodes[index].session.clone();
+        let at = self.dice.index(sessions.len().max(1));
+        let session = sessions.get(at).filter(|_| self.dice.chance(0.5)).cloned().unwrap_or(own);
+        self.trace.tell(self.t, || Story::Store(format!("somebody deletes {session}")));
+        self.store.remove(self.t, &session);
+        self.checks.tenures.forget(&session);
+    }
+}
