@@ -50,7 +50,9 @@ impl World {
     fn bound_of(&self, ttl: Ttl, per_mille: u64) -> True {
         let part = |per_mille| ttl.millis() * MILLI / 1000 * per_mille;
         let span = u128::from(part(per_mille)) * 1_000_000 / u128::from(1_000_000 - self.scenario.rate);
-        span as True + part(60)
+        // All is listed, and listed once more if something has changed meanwhile.
+        let pages = (self.store.keys().count() / self.scenario.page + 2) as u64;
+        span as True + part(60) + 3 * pages * self.scenario.list_ms * MILLI
     }
 
     /// Something has changed that takes so long to settle.
@@ -184,8 +186,8 @@ impl World {
             let found = l3::audited(t.saturating_sub(self.listed.max(healed)), self.bound(AUDITED));
             self.checks.check(t, Rule::L3, found);
         }
-        let due = l2::due(self, &live);
-        let planned = l2::as_planned(&due);
+        let (due, is_fair) = l2::due(self, &live);
+        let planned = l2::as_planned(&due).and(is_fair);
         let covered = due.iter().map(|due| (due.unit.clone(), due.target.is_some()));
         let covered: BTreeMap<Key, bool> = covered.collect();
         let bound = self.bound(1400) + self.plan_bound();

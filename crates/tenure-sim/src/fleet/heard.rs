@@ -15,7 +15,11 @@ impl World {
             FleetNotice::Assigned { unit, lease, fence, fields, .. } => {
                 self.assigned(index, now, unit, lease, fence, &fields);
             }
-            FleetNotice::Draining(lease, ..) => self.draining(index, lease),
+            FleetNotice::Draining(lease, _, until) => {
+                let found = invariants::s6::drain_is_due(index, now.held, until, self.ttl);
+                self.checks.check(self.t, Rule::S6, found);
+                self.draining(index, lease);
+            }
             FleetNotice::Lost(lease, loss) => self.lost(index, lease, &loss),
             FleetNotice::Updated { lease, request, .. } => self.updated(index, lease, request),
             FleetNotice::Failed(lease, request, error) => self.failed(index, lease, request, &error),
@@ -199,6 +203,8 @@ impl World {
             let text = format!("w{index} has stopped, and {unit} is still worked on there");
             self.checks.check(self.t, Rule::S6, Err(text));
         }
+        let found = invariants::l2::last_word(post, self.healed.is_some());
+        self.checks.check(self.t, Rule::L2, found);
         self.end_process(index);
         let span = if self.healed.is_some() { self.per_mille(100) } else { self.per_mille(1000) };
         let (life, span) = (self.posts[index].life, self.dice.span(span));

@@ -71,6 +71,9 @@ impl World {
         let mut envelope =
             Envelope { post: index, life: post.life, id, op, sent: now.held, gives_up, stray: false };
         let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
+        if matches!(envelope.op, Op::List { .. }) {
+            arrives += self.dice.below(self.scenario.list_ms * MILLI + 1);
+        }
         if self.healed.is_none() {
             if self.befalls(Fault::RequestLost) {
                 lost = true;
@@ -166,6 +169,13 @@ impl World {
             let found = crate::invariants::s3::landed(key, before, &after, &by, false)
                 .and_then(|()| invariants::s3::passed(key, before, &after, &by));
             self.checks.check(t, Rule::S3, found);
+        }
+        let post = &mut self.posts[envelope.post];
+        if post.life == envelope.life && self.units.contains_key(key) && after.tenure.is_none() {
+            post.unsaid = Some(key.clone());
+        }
+        if *key == self.board && before.is_none_or(|before| before.fence < after.fence) {
+            self.posts.iter_mut().for_each(|post| post.unsaid = None);
         }
         let post = &mut self.posts[envelope.post];
         let is_own = post.life == envelope.life && *key == post.session;

@@ -43,6 +43,7 @@ impl World {
             answers_pass: true,
             link_turn: 0,
             leaving: false,
+            unsaid: None,
             stopping: false,
             doomed: false,
             settled_reads: 0,
@@ -105,6 +106,7 @@ impl World {
         post.machine = None;
         let works = std::mem::take(&mut post.works);
         post.lapses.clear();
+        post.unsaid = None;
         post.known.clear();
         post.late.clear();
         post.inbox.clear();

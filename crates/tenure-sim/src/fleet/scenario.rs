@@ -54,6 +54,8 @@ pub(crate) struct Scenario {
     pub(crate) units: usize,
     /// How many records the store lists at a time.
     pub(crate) page: usize,
+    /// How much longer than other calls a page takes, in milliseconds at the most.
+    pub(crate) list_ms: u64,
     /// The most units that a worker takes.
     pub(crate) room: u64,
     /// A fifth of the units need a label, which two thirds of the workers have.
@@ -119,6 +121,7 @@ const USUAL: Scenario = Scenario {
     posts: 5,
     units: 12,
     page: 1000,
+    list_ms: 0,
     room: u64::MAX,
     labels: false,
     weighs: false,
@@ -285,6 +288,51 @@ pub(crate) const ALL: &[Scenario] = &[
         page: 3,
         mail: false,
         deeds: &[Deed::Churn, Deed::Untold, Deed::Death, Deed::Leave],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-long-lists",
+        about: "all is listed one record at a time, which takes long: workers join, leave and die meanwhile",
+        units: 24,
+        page: 1,
+        list_ms: 20,
+        mail: false,
+        wall_off_ms: 40,
+        bodies: Bodies { finish: 0, ..BODIES },
+        deeds: &[Deed::Leave, Deed::Churn, Deed::Death],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-ttls-hands",
+        about: "workers whose ttls differ, cut off now and then, while somebody deletes and damages sessions and the board",
+        ttls: true,
+        posts: 6,
+        rate: 20_000,
+        wall_off_ms: 0,
+        faults: &[
+            (Fault::Deleted, 20.0),
+            (Fault::Crash, 6.0),
+            (Fault::Pause, 6.0),
+            (Fault::Cut, 6.0),
+            (Fault::CutAnswers, 4.0),
+            (Fault::Rate, 4.0),
+        ],
+        calls: HANDS,
+        deeds: &[Deed::Death, Deed::Leave, Deed::Churn, Deed::Damage],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-hands-clocks",
+        about: "somebody deletes and damages the board and sessions by hand, and wall clocks are wrong by up to an hour",
+        deeds: &[Deed::Damage, Deed::Death, Deed::Leave, Deed::Churn],
+        faults: &[
+            (Fault::Deleted, 20.0),
+            (Fault::WallJump, 10.0),
+            (Fault::Crash, 6.0),
+            (Fault::Pause, 6.0),
+            (Fault::Rate, 4.0),
+        ],
+        calls: HANDS,
         ..USUAL
     },
     Scenario {

@@ -111,6 +111,32 @@ pub(crate) fn bodies_are_over(node: usize, key: usize, bodies: u32) -> Result<()
     Err(format!("node {node} gives k{key} up while {bodies} bodies run under it"))
 }
 
+/// A candidate bids, or looks.
+pub(crate) fn may_bid(node: usize, key: usize, was_stopped: bool) -> Result<(), String> {
+    if was_stopped {
+        Err(format!("node {node} bids for k{key} after its candidate was stopped"))
+    } else {
+        Ok(())
+    }
+}
+
+/// A candidate was stopped at `since`, and no body of it runs: it has stopped, or gives its key up as long as the store is away.
+pub(crate) fn has_stopped(
+    node: usize,
+    key: usize,
+    has_stopped: bool,
+    since: Option<True>,
+    t: True,
+    ttl: True,
+) -> Result<(), String> {
+    match since {
+        Some(since) if !has_stopped && t > since + ttl * 20 => {
+            Err(format!("node {node} was told to stop leading k{key} 20 ttls ago, and has not"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A candidate bids.
 pub(crate) fn stood_back(node: usize, key: usize, now: Tick, bids_from: Tick) -> Result<(), String> {
     if now >= bids_from {

@@ -6,6 +6,7 @@
 //! Source: DESIGN.md section 2; LUCI's `txndefer` lessor, whose leases of partitions these are. Belief in a lease of a range
 //! only begins, when it is obtained, and never grows, so it is enough to look at each such moment.
 
+use crate::clock::True;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, Ledger};
@@ -117,6 +118,44 @@ pub(crate) fn taken_out<'a>(
     match believed.find(|lease| is_gone(lease.fence)) {
         Some(lease) => {
             Err(format!("{who} takes out fence {} that {} believes in", lease.fence, lease.holder))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whoever looks is shown every lease that was believed in when it asked, and still is.
+pub(crate) fn all_listed<'a>(
+    entries: &[Entry],
+    mut believed: impl Iterator<Item = &'a Believed>,
+) -> Result<(), String> {
+    match believed.find(|lease| !entries.iter().any(|entry| entry.fence == lease.fence)) {
+        Some(lease) => Err(format!(
+            "the lease with fence {} that {} believes in is not listed",
+            lease.fence, lease.holder
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What a process sent before it stopped in good order, and others would have to wait for, does not land after that. `posted`:
+/// when each lease was sent.
+pub(crate) fn nothing_of_who_stopped(
+    before: &Ledger,
+    after: &Ledger,
+    stopped: &BTreeMap<HolderId, True>,
+    posted: &BTreeMap<Nonce, True>,
+) -> Result<(), String> {
+    let stays = |entry: &Entry| {
+        let (Some(stopped), Some(sent)) = (stopped.get(&entry.holder), posted.get(&entry.id)) else {
+            return false;
+        };
+        // By its own clock, which may be fast, it was over sooner.
+        *stopped < sent + entry.duration.duration().as_nanos() as True * 9 / 10
+    };
+    let is_new = |entry: &&Entry| !before.entries.iter().any(|old| old.id == entry.id);
+    match after.entries.iter().filter(is_new).find(|entry| stays(entry)) {
+        Some(entry) => {
+            Err(format!("{} has stopped, and its lease with fence {} lands", entry.holder, entry.fence))
         }
         None => Ok(()),
     }

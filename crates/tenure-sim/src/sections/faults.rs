@@ -35,6 +35,7 @@ impl World {
         let span = self.dice.span(self.spans(1));
         self.tell(|| format!("n{index} ** {}", fault.about()));
         match fault {
+            Fault::Crash if self.spec.asks && self.dice.chance(0.4) => self.stop(index),
             Fault::Crash => self.kill(index),
             Fault::Pause => self.pause(index, span),
             Fault::Suspend => {

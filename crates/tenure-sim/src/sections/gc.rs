@@ -7,13 +7,14 @@ use tenure_core::section::{self, Ledger};
 use tenure_core::{HolderId, Wall};
 
 impl World {
-    /// `gc` with clocks that are right: removes the section when all in it is over, past a retention.
+    /// `gc` with clocks that are right, or by somebody whose wall clock is not: removes the section when all in it is over, past a retention.
     ///
     /// The retention is longer than any request is under way: one sent before the removal would else make the section anew with
     /// the fence of its own time, which may be lower than what came since. Users rest from time to time, so that it is ever reached.
     pub(super) fn collect(&mut self) {
         let retention = Duration::from_millis(self.spec.duration_ms * 10);
-        let wall = Wall(WALL_AT_START + self.t / MILLI);
+        let off = self.dice.between(0, 2 * self.spec.gc_off_ms);
+        let wall = Wall(WALL_AT_START + self.t / MILLI + off - self.spec.gc_off_ms);
         let over = self.store.stored_at(&self.key, self.t).is_some_and(|stored| {
             let is_old = |age| age >= retention;
             section::is_over(&stored, wall)

@@ -112,6 +112,8 @@ impl World {
             });
             let found = self.entries.landed(&before, &after);
             self.check(Rule::S2, found);
+            let found = s7::nothing_of_who_stopped(&before, &after, &self.stopped, &self.posted);
+            self.check(Rule::S4, found);
             self.left_out(&before, &after, who);
         }
         result

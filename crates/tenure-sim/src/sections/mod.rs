@@ -26,6 +26,12 @@ pub(crate) struct Spec {
     /// Whether the store tells ages; none: by the seed.
     pub(crate) age: Option<bool>,
     pub(crate) gc: bool,
+    /// The clock of whoever runs `gc` is off by up to this much.
+    pub(crate) gc_off_ms: u64,
+    /// The most ranges that the section holds.
+    pub(crate) most_parts: usize,
+    /// Users look at what is leased, have what is over collected, and stop their process in good order.
+    pub(crate) asks: bool,
     /// The mean number of each fault in 100 durations.
     pub(crate) faults: &'static [(Fault, f64)],
     /// The probability that a fault befalls a call.
@@ -52,6 +58,9 @@ const SPECS: &[Spec] = &[
         wall_off_ms: 3_600_000,
         age: None,
         gc: false,
+        gc_off_ms: 0,
+        most_parts: 1000,
+        asks: false,
         faults: &[
             (Fault::Pause, 12.0),
             (Fault::Crash, 10.0),
@@ -72,6 +81,9 @@ const SPECS: &[Spec] = &[
         wall_off_ms: 0,
         age: Some(true),
         gc: true,
+        gc_off_ms: 0,
+        most_parts: 1000,
+        asks: false,
         faults: &[
             (Fault::StoreClock, 20.0),
             (Fault::Pause, 10.0),
@@ -79,6 +91,21 @@ const SPECS: &[Spec] = &[
             (Fault::Suspend, 4.0),
             (Fault::Rate, 8.0),
         ],
+        calls: CALLS,
+    },
+    Spec {
+        name: "sections-asked",
+        about: "processes also look, collect what is over and stop; few ranges fit; records are removed by somebody whose clock is wrong",
+        nodes: 3,
+        tasks: 3,
+        duration_ms: 10_000,
+        wall_off_ms: 0,
+        age: Some(true),
+        gc: true,
+        gc_off_ms: 3_600_000,
+        most_parts: 6,
+        asks: true,
+        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 20.0), (Fault::Suspend, 4.0), (Fault::Rate, 8.0)],
         calls: CALLS,
     },
     Spec {
@@ -90,6 +117,9 @@ const SPECS: &[Spec] = &[
         wall_off_ms: 0,
         age: None,
         gc: false,
+        gc_off_ms: 0,
+        most_parts: 1000,
+        asks: false,
         faults: &[],
         calls: &[],
     },

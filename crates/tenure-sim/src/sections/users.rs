@@ -30,6 +30,8 @@ pub(super) struct View {
     task: usize,
     /// Given up; an answer is expected.
     ending: bool,
+    /// Since when it is held, or was asked for.
+    since: True,
     /// It could not be ended: nobody may take it out before this, by the holder's clock.
     lapsed: Option<(Fence, Tick)>,
 }
@@ -65,6 +67,7 @@ impl World {
             // In the calm nobody wants anything anew.
             Doing::Idle if self.calm => {}
             Doing::Idle if self.t < self.rest_until => self.think(index, task),
+            Doing::Idle if self.spec.asks && self.dice.chance(0.2) => self.look_or_collect(index, task),
             Doing::Idle => {
                 let desired = self.some_ranges();
                 let ms = self.dice.between(self.spec.duration_ms / 4, self.spec.duration_ms);
@@ -76,6 +79,42 @@ impl World {
             Doing::Waiting(lease) => self.give_up(index, task, lease, SectionCommand::Release(lease)),
             Doing::Using(lease) => self.use_it(index, task, lease),
         }
+    }
+
+    /// A user looks at what is leased, or has what is over collected.
+    fn look_or_collect(&mut self, index: usize, task: usize) {
+        let lease = self.lease();
+        let answer_by = self.answer_by(index, Ttl::MAX);
+        let view =
+            View { held: None, until: Tick(0), answer_by, task, ending: false, since: self.t, lapsed: None };
+        self.nodes[index].views.insert(lease, view);
+        let looks = self.dice.chance(0.5);
+        let command = if looks { SectionCommand::List(lease) } else { SectionCommand::Reclaim(lease) };
+        self.tell(|| format!("n{index} ← {command:?}"));
+        self.step(index, Event::Command(command));
+    }
+
+    /// A process stops in good order: its users have ended what they did.
+    pub(super) fn stop(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        if node.machine.is_none() || node.paused {
+            return;
+        }
+        node.views.clear();
+        for slot in &mut node.tasks {
+            *slot = (Doing::Idle, slot.1 + 1);
+        }
+        self.tell(|| format!("n{index} ← Stop"));
+        self.step(index, Event::Command(SectionCommand::Stop));
+    }
+
+    /// What is believed in at this instant, and was before `t`.
+    fn believed_since(&self, t: True) -> impl Iterator<Item = &Believed> {
+        self.nodes.iter().flat_map(move |node| {
+            let now = node.clock.held(self.t);
+            let lives = move |view: &&View| now < view.until && view.since < t;
+            node.views.values().filter(lives).filter_map(|view| view.held.as_ref())
+        })
     }
 
     fn some_ranges(&mut self) -> RangeSet {
@@ -91,7 +130,8 @@ impl World {
     fn ask(&mut self, index: usize, task: usize, desired: RangeSet, duration: Ttl) -> LeaseId {
         let lease = self.lease();
         let answer_by = self.answer_by(index, duration);
-        let view = View { held: None, until: Tick(0), answer_by, task, ending: false, lapsed: None };
+        let view =
+            View { held: None, until: Tick(0), answer_by, task, ending: false, since: self.t, lapsed: None };
         self.nodes[index].views.insert(lease, view);
         self.tell(|| format!("n{index} ← wants {desired} for {duration} as {}", lease.0));
         self.step(index, Event::Command(SectionCommand::Acquire(lease, desired, duration)));
@@ -161,7 +201,23 @@ impl World {
                 // What was left to expire is remembered for as long as that takes.
                 self.nodes[index].views.retain(|id, view| *id != lease || view.lapsed.is_some());
             }
-            SectionNotice::Listed(..) | SectionNotice::Reclaimed(..) | SectionNotice::Stopped => {}
+            SectionNotice::Listed(lease, entries) => {
+                if let Some(view) = self.nodes[index].views.remove(&lease) {
+                    let found = s7::all_listed(&entries, self.believed_since(view.since));
+                    self.check(Rule::Answered, found);
+                    self.think(index, view.task);
+                }
+            }
+            SectionNotice::Reclaimed(lease, _) => {
+                if let Some(view) = self.nodes[index].views.remove(&lease) {
+                    self.think(index, view.task);
+                }
+            }
+            SectionNotice::Stopped => {
+                let who = self.nodes[index].who.clone();
+                self.stopped.insert(who, self.t);
+                self.kill(index);
+            }
         }
     }
 
@@ -181,7 +237,7 @@ impl World {
         let believed = Believed { holder: who, fence, parts };
         let sent = self.entries.entry(fence).and_then(|entry| node.sent.get(&entry.id)).copied();
         if !ending {
-            (view.held, view.until) = (Some(believed.clone()), until);
+            (view.held, view.until, view.since) = (Some(believed.clone()), until, self.t);
         }
         // A belief that is over when it is told of is none.
         if !ending && self.nodes[index].clock.held(self.t) < until {
@@ -224,6 +280,7 @@ impl World {
             answer_by: None,
             task: usize::MAX,
             ending: true,
+            since: self.t,
             lapsed: None,
         };
         self.nodes[0].views.insert(lease, view);

@@ -80,6 +80,10 @@ pub(super) struct World {
     pub(super) removals: u64,
     last_lease: u64,
     pub(super) entries: Entries,
+    /// When each entry was sent, in true time.
+    pub(super) posted: BTreeMap<Nonce, True>,
+    /// Processes that have stopped in good order, and when.
+    pub(super) stopped: BTreeMap<HolderId, True>,
     pub(super) resource: Resource,
     /// At the end, this node must obtain everything.
     pub(super) last_asked: Option<(LeaseId, u32)>,
@@ -118,6 +122,8 @@ impl World {
             removals: 0,
             last_lease: 0,
             entries: Entries::default(),
+            posted: BTreeMap::new(),
+            stopped: BTreeMap::new(),
             resource: Resource::default(),
             last_asked: None,
             broken: None,
@@ -235,7 +241,7 @@ impl World {
             holder: who.clone(),
             instance,
             rules: Rules { bugs: self.bugs, ..Rules::default() },
-            most_parts: 1000,
+            most_parts: self.spec.most_parts,
             most_bytes: Ledger::MAX_BYTES,
         });
         let tasks = self.spec.tasks;
@@ -294,6 +300,7 @@ impl World {
             let ledger = Ledger::of(&write.record).unwrap_or_default();
             for entry in ledger.entries.iter().filter(|entry| entry.holder == node.who) {
                 node.sent.entry(entry.id).or_insert(now.held);
+                self.posted.entry(entry.id).or_insert(t);
             }
         }
         let found = told_in_time(node, now.held, &step);
@@ -423,7 +430,10 @@ impl World {
 /// S5, after a step and before anybody hears what came of it.
 fn told_in_time(node: &mut Node, now: Tick, step: &Step<SectionNotice>) -> Result<(), String> {
     let answered = |notice: &SectionNotice| match notice {
-        SectionNotice::Obtained { lease, .. } | SectionNotice::Failed(lease, _) => Some(*lease),
+        SectionNotice::Obtained { lease, .. }
+        | SectionNotice::Failed(lease, _)
+        | SectionNotice::Listed(lease, _)
+        | SectionNotice::Reclaimed(lease, _) => Some(*lease),
         _ => None,
     };
     for lease in step.notices.iter().filter_map(answered) {

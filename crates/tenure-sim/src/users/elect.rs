@@ -1,7 +1,7 @@
 //! Candidates: on each node one for each key, which steps the real machine of elections on top of the node's holder, leads,
 //! uses the resource while it says that it leads, runs bodies, resigns, and is asked to hand over.
 
-use crate::clock::MILLI;
+use crate::clock::{MILLI, True};
 use crate::fault::Fault;
 use crate::invariants::leads::Prompt;
 use crate::invariants::s6::Lapse;
@@ -9,7 +9,7 @@ use crate::invariants::{self, Rule};
 use crate::node::{Closed, Input, Stage, View};
 use crate::world::{What, World};
 use tenure_core::election::{Cause, Change, Cue, Election, Standing, Terms, Turn};
-use tenure_core::{Beat, Command, LeaseId, Notice, Patience, Tick, Want};
+use tenure_core::{Beat, Bugs, Command, LeaseId, Notice, Patience, Tick, Want};
 
 /// The task of leases that are a candidate's: it has no turns of its own.
 const SEAT: usize = usize::MAX - 1;
@@ -26,6 +26,16 @@ pub(crate) struct Seat {
     bids_from: Tick,
     /// Only the newest of its wake-ups counts.
     wake_turn: u32,
+    /// It was stopped, while its process lives on: it bids no more, and has stopped once its bodies have ended.
+    stopping: Option<True>,
+    has_stopped: bool,
+}
+
+impl Seat {
+    fn new(terms: Terms, bugs: Bugs) -> Seat {
+        let election = Election::new(terms, bugs);
+        Seat { election, bodies: 0, bids_from: Tick(0), wake_turn: 0, stopping: None, has_stopped: false }
+    }
 }
 
 impl World {
@@ -38,9 +48,7 @@ impl World {
             let rides = self.dice.below(100) < self.scenario.users.riding;
             let terms =
                 Terms { rides, rank: index as u32 % 2, ..Terms::of(self.keys[key].clone(), self.ttl) };
-            let election = Election::new(terms, self.setup.bugs);
-            let seat = Seat { election, bodies: 0, bids_from: Tick(0), wake_turn: 0 };
-            self.nodes[index].seats.push(seat);
+            self.nodes[index].seats.push(Seat::new(terms, self.setup.bugs));
         }
         for key in 0..self.keys.len() {
             self.cue(index, key, Cue::Start);
@@ -57,6 +65,9 @@ impl World {
     pub(crate) fn lead(&mut self, index: usize, key: usize) {
         let node = &self.nodes[index];
         let Some(seat) = node.seats.get(key).filter(|_| !node.stopping) else { return };
+        if seat.stopping.is_some() {
+            return self.lead_out(index, key);
+        }
         let (standing, bodies) = (seat.election.standing(), seat.bodies);
         let term = seat.election.leadership(node.clock.read(self.t));
         let users = self.scenario.users;
@@ -75,12 +86,42 @@ impl World {
                     self.cue(index, key, Cue::BodyBegan);
                 }
                 25..=44 if bodies > 0 => self.end_body(index, key, true),
+                _ if self.coin(0.02) => {
+                    self.nodes[index].seats[key].stopping = Some(self.t);
+                    self.cue(index, key, Cue::Stop);
+                }
                 _ if users.hold > 0 && self.coin(users.use_every as f64 / users.hold as f64) => {
                     self.cue(index, key, Cue::Resign);
                 }
                 _ => self.act_as_leader(index, key, term.fence),
             },
             _ => {}
+        }
+    }
+
+    /// The turn of a candidate that was stopped: its bodies end, and some time after that another one takes its place.
+    fn lead_out(&mut self, index: usize, key: usize) {
+        self.check_leaders(index, key);
+        self.next_turn(index, key, 300);
+        let seat = &self.nodes[index].seats[key];
+        if seat.bodies > 0 {
+            let joined = !self.coin(0.15);
+            return self.end_body(index, key, joined);
+        }
+        let found = invariants::leads::has_stopped(
+            index,
+            key,
+            seat.has_stopped,
+            seat.stopping,
+            self.t,
+            self.ttl_ns(),
+        );
+        self.checks.check(self.t, Rule::Answered, found);
+        let (has_stopped, terms, turn) = (seat.has_stopped, seat.election.terms().clone(), seat.wake_turn);
+        if has_stopped && self.coin(0.2) {
+            let next = Seat::new(terms, self.setup.bugs);
+            self.nodes[index].seats[key] = Seat { wake_turn: turn, ..next };
+            self.cue(index, key, Cue::Start);
         }
     }
 
@@ -177,6 +218,7 @@ impl World {
         }
         match change {
             Change::StepDown(_) if self.nodes[index].seats[key].bodies > 0 => self.next_turn(index, key, 30),
+            Change::Stopped => self.nodes[index].seats[key].has_stopped = true,
             Change::Ended(Cause::Lost(_)) => {}
             Change::Ended(cause) => {
                 let seat = &mut self.nodes[index].seats[key];
@@ -229,6 +271,8 @@ impl World {
             withdrawn: None,
         };
         let seat = &self.nodes[index].seats[key];
+        let found = invariants::leads::may_bid(index, key, seat.stopping.is_some());
+        self.checks.check(self.t, Rule::Cooldown, found);
         if follows {
             let found = invariants::leads::stood_back(index, key, held, seat.bids_from);
             self.checks.check(self.t, Rule::Cooldown, found);

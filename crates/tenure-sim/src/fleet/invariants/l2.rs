@@ -4,8 +4,10 @@
 //! Source: DESIGN.md section 2. The world says by when all must be settled (`World::disturb`); from then on the plan, made
 //! from who really works on what, must leave everything where it is.
 
+use super::super::post::Post;
 use super::super::process::LABEL;
 use super::super::world::World;
+use super::fair;
 use tenure_core::Key;
 use tenure_core::fleet::plan::{Balance, Load, Room, plan};
 use tenure_core::fleet::{Status, UnitSpec};
@@ -27,8 +29,18 @@ pub(crate) fn as_planned(due: &[Due<'_>]) -> Result<(), String> {
     Ok(())
 }
 
-/// The plan for what there really is.
-pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> Vec<Due<'a>> {
+/// A worker that leaves has stopped: whatever it gave up to nobody, the others were told to look.
+pub(crate) fn last_word(post: &Post, is_calm: bool) -> Result<(), String> {
+    match &post.unsaid {
+        Some(unit) if is_calm && post.leaving && !post.stopping => {
+            Err(format!("w{} has left, and told nobody that {unit} is free", post.index))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The plan for what there really is, and whether it is a fair one.
+pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result<(), String>) {
     let mut live = live.to_vec();
     live.sort_by_key(|index| &world.posts[*index].session);
     let rooms: Vec<Room> = live
@@ -52,13 +64,16 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> Vec<Due<'a>> {
         .collect();
     let balance = if world.scenario.weighs { Balance::Weight } else { Balance::Count };
     let targets = plan(&loads, &rooms, balance);
+    let is_fair = fair::is_fair(&loads, &rooms, balance, &targets);
     let place = |at: usize| live[at];
-    open.into_iter()
+    let due = open
+        .into_iter()
         .zip(loads.into_iter().zip(targets))
         .map(|((unit, _), (load, target))| Due {
             unit,
             owner: load.owner.map(place),
             target: target.ok().map(place),
         })
-        .collect()
+        .collect();
+    (due, is_fair)
 }

@@ -2,6 +2,7 @@
 //! is in `crate::invariants`.
 
 pub(crate) mod c1;
+pub(crate) mod fair;
 pub(crate) mod l2;
 pub(crate) mod l3;
 pub(crate) mod s1;

@@ -4,8 +4,8 @@
 //! Source: DESIGN.md section 2; client-go issue 728 (released while the body runs).
 
 use super::super::post::{Body, Post, Work};
-use tenure_core::Tick;
 use tenure_core::op::Op;
+use tenure_core::{Tick, Ttl};
 
 /// A process sends something.
 pub(crate) fn sent(post: &Post, now: Tick, op: &Op) -> Result<(), String> {
@@ -32,6 +32,14 @@ pub(crate) fn sent(post: &Post, now: Tick, op: &Op) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A user is told to end what is done for a unit until then: the time that the worker was given for that, from now on.
+pub(crate) fn drain_is_due(post: usize, now: Tick, until: Tick, ttl: Ttl) -> Result<(), String> {
+    if until == now.after(ttl.part(2)) {
+        return Ok(());
+    }
+    Err(format!("w{post} is to drain a unit until {}, and it is {}", until.0, now.0))
 }
 
 /// A unit was told as given up.
