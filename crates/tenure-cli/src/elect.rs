@@ -8,6 +8,7 @@ use crate::run::{Ended, about, attend};
 use crate::say;
 use crate::stores::{Missing, Url};
 use crate::supervise::client::Keeper;
+use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::signals::Signals;
 use crate::supervise::tenancy::Native;
@@ -22,6 +23,8 @@ pub(crate) async fn elect(url: &Url, plan: meant::Elect) -> Result<u8, Failure> 
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
+    let outage = Outage::new(true);
+    let store = outage.watch(store);
     // A fifth of the ttl is how often candidates look, unless the store tells of changes.
     let leases =
         Leases::builder(store).clock(clock).session_ttl(plan.term.ttl).poll(plan.term.ttl / 5).start()?;
@@ -34,7 +37,7 @@ pub(crate) async fn elect(url: &Url, plan: meant::Elect) -> Result<u8, Failure> 
         None => None,
     };
     let watching = watch.map(|(observer, hook)| tokio::spawn(pass_on(observer, hook)));
-    let result = terms(&leases, &plan.term, &mut signals).await;
+    let result = terms(&leases, &plan.term, &outage, &mut signals).await;
     if !matches!(result, Ok(Last { at_once: true, .. })) {
         // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
         tokio::select! {
@@ -58,7 +61,12 @@ struct Last {
 }
 
 /// Term after term, until the command ends by itself or the user stops us.
-async fn terms(leases: &Leases, plan: &meant::Run, signals: &mut Signals) -> Result<Last, Failure> {
+async fn terms(
+    leases: &Leases,
+    plan: &meant::Run,
+    outage: &Outage,
+    signals: &mut Signals,
+) -> Result<Last, Failure> {
     let lead = Lead::new(plan.ttl, plan.grace);
     loop {
         let guard = match stand_by(leases, plan, signals).await? {
@@ -72,7 +80,7 @@ async fn terms(leases: &Leases, plan: &meant::Run, signals: &mut Signals) -> Res
                 return Err(failure);
             }
         };
-        let ended = attend(Native { leases, guard }, plan, &keeper, signals).await?;
+        let ended = attend(Native { leases, guard, outage, ttl: plan.ttl }, plan, &keeper, signals).await?;
         match &ended {
             Ended::Done(status) => return Ok(Last { status: Ok(*status), at_once: false }),
             Ended::Asked(by) => return Err(Failure::asked(*by)),

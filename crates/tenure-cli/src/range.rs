@@ -6,6 +6,7 @@ use crate::stores::{Missing, Url};
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::command::{Given, Over, Overseen, Why};
 use crate::supervise::health::outlook_by_time;
+use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
 use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::Lead;
@@ -22,6 +23,7 @@ pub(crate) async fn range(url: &Url, plan: meant::Range) -> Result<u8, Failure> 
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
+    let store = Outage::new(true).watch(store);
     let lead = Lead::new(plan.duration, plan.grace);
     let section = Section::builder(store, &plan.section).clock(clock).start()?;
     let keeper = Keeper::start(section.holder().as_str(), lead)?;

@@ -6,6 +6,7 @@ use crate::stores::{Missing, Url};
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::command::{Given, Over, Overseen, Why};
 use crate::supervise::health::Dark;
+use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
 use crate::supervise::signals::{Asked, Signals};
 use crate::supervise::tenancy::{Native, Tenancy};
@@ -25,10 +26,13 @@ pub(crate) async fn run(url: &Url, plan: meant::Run) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
+    // Who only tries is told with the refusal.
+    let outage = Outage::new(plan.patience != Patience::Try);
+    let store = outage.watch(store);
     let leases = Leases::builder(store).clock(clock).start()?;
     let lead = Lead::new(plan.ttl, plan.grace);
     let keeper = Keeper::start(leases.holder().as_str(), lead)?;
-    let result = under_lease(&leases, &plan, &keeper, &mut signals).await;
+    let result = under_lease(&leases, &plan, &outage, &keeper, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     let farewell = async {
         tokio::select! {
@@ -54,6 +58,7 @@ pub(crate) struct Ending {
 async fn under_lease(
     leases: &Leases,
     plan: &meant::Run,
+    outage: &Outage,
     keeper: &Arc<Keeper>,
     signals: &mut Signals,
 ) -> Result<Ending, Failure> {
@@ -79,7 +84,7 @@ async fn under_lease(
             return Err(refusal(plan, error));
         }
     };
-    attend(Native { leases, guard }, plan, keeper, signals).await?.ending(&plan.key)
+    attend(Native { leases, guard, outage, ttl: plan.ttl }, plan, keeper, signals).await?.ending(&plan.key)
 }
 
 /// How a command under a lease came to its end.
@@ -203,14 +208,21 @@ async fn conclude(
     status: std::io::Result<ExitStatus>,
     why: Option<Why>,
 ) -> Result<Ended, Failure> {
-    let loss = tenancy.loss().await;
+    let (loss, trouble) = (tenancy.loss().await, tenancy.trouble());
+    // The loss may name its cause already.
+    let because = |text: String| match trouble {
+        Some(trouble) if !text.contains(&trouble) => format!("{text}: {trouble}"),
+        _ => text,
+    };
     // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
     let _known = tokio::time::timeout(plan.ttl, tenancy.release()).await;
     match (why, loss) {
         (Some(Why::Asked(by)), _) => Ok(Ended::Asked(by)),
         (Some(Why::Revoked), _) => Ok(Ended::Withdrawn),
-        (_, Some(loss)) => Ok(Ended::Lost(loss)),
-        (Some(Why::Losing), None) => Ok(Ended::Lost("the lease could not be renewed in time".to_owned())),
+        (_, Some(loss)) => Ok(Ended::Lost(because(loss))),
+        (Some(Why::Losing), None) => {
+            Ok(Ended::Lost(because("the lease could not be renewed in time".to_owned())))
+        }
         (None, None) => {
             let status = status.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
             Ok(Ended::Done(shell_status(status)))

@@ -53,6 +53,10 @@ impl Tenancy for Rented {
         })
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.hold.trouble().map(|error| error.to_string())
+    }
+
     async fn release(self) {
         if let Err(error) = self.hold.release().await {
             say::note(format!("the lease could not be given back, and is left to expire: {error}"));

@@ -2,7 +2,7 @@
 //!
 //! Plan: the command's status, environment, arguments and standard input and output; what happens when the key is held
 //! (--try, --wait, waiting); fences grow; signals to tenure, one and two; what a command leaves behind, or has started elsewhere; withdrawal and release by
-//! force while it runs; a store that goes away while it runs; what the watchdog stopped; a terminal. What happens when tenure
+//! force while it runs; a store that goes away while it runs, or is waited for; what the watchdog stopped; a terminal. What happens when tenure
 //! itself is killed or stopped is in
 //! `watchdog.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -429,4 +429,42 @@ fn tenure_ends_by_the_signal_that_ended_it() {
         assert_eq!(run.wait_status().signal(), Some(signal as i32));
         assert_eq!(bench.state("k"), "vacant", "and has given the lease back before");
     }
+}
+
+/// Starts tenure with what it says in the file `notes`.
+fn noted(bench: &Bench, arguments: &[&str]) -> common::Process {
+    let notes = std::fs::File::create(bench.path("notes")).unwrap();
+    bench.tenure(arguments).stdout(Stdio::null()).stderr(notes).spawn().unwrap().into()
+}
+
+#[test]
+fn who_waits_for_a_store_that_fails_is_told_so_and_when_it_is_over() {
+    let bench = Bench::new();
+    let mut holder = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    let mut waiter = noted(&bench, &["run", "k", "--ttl", "2s", "--", "true"]);
+    waiter.await_signals();
+    std::fs::rename(bench.store(), bench.path("elsewhere")).unwrap();
+    wait_until("the first word of it", || bench.read("notes").contains("leases.db"));
+    assert!(bench.read("notes").contains("; trying on\n"), "{}", bench.read("notes"));
+    wait_until("a second word", || bench.read("notes").contains("; trying on, for "));
+    std::fs::rename(bench.path("elsewhere"), bench.store()).unwrap();
+    holder.signal(Signal::SIGTERM);
+    holder.wait();
+    assert_eq!(waiter.wait(), 0);
+    assert!(bench.read("notes").contains(" again, after "), "{}", bench.read("notes"));
+}
+
+#[test]
+fn who_loses_a_lease_is_told_of_the_first_renewal_that_failed_and_why_it_was_lost() {
+    let bench = Bench::new();
+    let mut run = noted(&bench, &["run", "k", "--ttl", "4s", "--", "sh", "-c", STAYS]);
+    let pid = bench.await_number("pid");
+    std::fs::rename(bench.store(), bench.path("elsewhere")).unwrap();
+    wait_until("the first renewal that fails", || bench.read("notes").contains("; trying on"));
+    assert!(is_alive(pid), "long before the lease is over");
+    assert_eq!(run.wait(), 76);
+    let notes = bench.read("notes");
+    let last = notes.lines().last().unwrap();
+    assert!(last.contains("k: the lease ") && last.contains("leases.db"), "{notes}");
 }

@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod health;
 pub(crate) mod keyboard;
+pub(crate) mod outage;
 pub(crate) mod process;
 pub(crate) mod signals;
 pub(crate) mod suspend;

@@ -2,6 +2,7 @@
 
 use crate::say;
 use crate::supervise::health::{Dark, Outlook, outlook};
+use crate::supervise::outage::Outage;
 use crate::supervise::watchdog::Lead;
 use std::time::Duration;
 use tenure::{Fence, Guard, Leases, Wall};
@@ -23,6 +24,9 @@ pub(crate) trait Tenancy {
     /// Why it is not held any more, in words; none if it is, or was withdrawn.
     async fn loss(&self) -> Option<String>;
 
+    /// What went wrong with the store of late, in words.
+    fn trouble(&self) -> Option<String>;
+
     /// Gives it up.
     async fn release(self);
 
@@ -39,6 +43,8 @@ pub(crate) trait Tenancy {
 pub(crate) struct Native<'l> {
     pub(crate) leases: &'l Leases,
     pub(crate) guard: Guard,
+    pub(crate) outage: &'l Outage,
+    pub(crate) ttl: Duration,
 }
 
 impl Tenancy for Native<'_> {
@@ -63,6 +69,10 @@ impl Tenancy for Native<'_> {
             return None;
         }
         Some(say::loss(&self.guard.lost().await))
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.outage.within(self.ttl)
     }
 
     async fn release(self) {

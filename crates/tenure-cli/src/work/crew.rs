@@ -18,6 +18,7 @@ use crate::exit::{self, Failure};
 use crate::meant;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::health::{Outlook, outlook};
+use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::text::count;
 use std::collections::VecDeque;
@@ -61,6 +62,7 @@ pub(crate) struct Crew {
     plan: meant::Work,
     name: JobName,
     leases: Leases,
+    outage: Arc<Outage>,
     keeper: Arc<Keeper>,
     slots: Arc<Slots>,
     board: Board,
@@ -142,6 +144,7 @@ impl Crew {
         plan: meant::Work,
         name: JobName,
         leases: Leases,
+        outage: Arc<Outage>,
         keeper: Arc<Keeper>,
         board: Board,
     ) -> Result<Crew, Failure> {
@@ -167,6 +170,7 @@ impl Crew {
             plan,
             name,
             leases,
+            outage,
             keeper,
             slots,
             board,

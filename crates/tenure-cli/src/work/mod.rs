@@ -16,6 +16,7 @@ use crate::meant;
 use crate::say;
 use crate::stores::{Missing, Url};
 use crate::supervise::client::Keeper;
+use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::Lead;
@@ -42,6 +43,9 @@ pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
+    // What goes wrong is told by the crew, which is what waits for it.
+    let outage = Outage::new(false);
+    let store = outage.watch(store);
     let about = Metadata::from([
         ("host".to_owned(), Value::from(tenure::clock::host_name())),
         ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
@@ -68,7 +72,7 @@ pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
     }
     let is_named = plan.name.is_some();
     let keeper = Keeper::start(leases.holder().as_str(), Lead::new(plan.ttl, plan.grace))?;
-    let mut crew = Crew::new(plan, name, leases, keeper, registered.board)?;
+    let mut crew = Crew::new(plan, name, leases, outage, keeper, registered.board)?;
     let mut result = crew.work(&mut signals).await;
     if done_before.is_some() && !is_named && crew.is_idle() && matches!(result, Ok(exit::OK)) {
         result = Ok(exit::DONE_BEFORE);

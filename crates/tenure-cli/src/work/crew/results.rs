@@ -110,8 +110,10 @@ impl Crew {
                 self.failed(key, guard, i64::from(exit::LOST), now, now);
             }
             Ended::Stopped(Why::Losing) => {
+                let why =
+                    self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
                 say::note(format!(
-                    "{key}: the lease was being lost, and the command was stopped; the unit is run again"
+                    "{key}: the lease was being lost{why}, and the command was stopped; the unit is run again"
                 ));
                 self.hand_back(&key);
             }

@@ -1,0 +1,245 @@
+//! A store that fails: whoever waits for it is told at once, then now and then, and when it is over; and what went wrong last is
+//! known when a lease is lost for it.
+
+use crate::say;
+use crate::text::brief;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{
+    AnyStore, Capabilities, Changes, ErrorKind, Freshness, Key, Listed, Outcome, Store, StoreError, Stored,
+    Version, Write,
+};
+
+/// What a store has failed at.
+#[derive(Debug)]
+pub(crate) struct Outage {
+    is_told: bool,
+    calls: Mutex<[Calls; 2]>,
+}
+
+/// Reading may work where writing does not, as on a full disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Reading,
+    Writing,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    failing: Option<Failing>,
+    /// The last error, and when it came.
+    last: Option<(Duration, String)>,
+}
+
+#[derive(Debug)]
+struct Failing {
+    since: Duration,
+    text: String,
+    tell_at: Duration,
+    pause: Duration,
+}
+
+/// The second time it is told after this, then after twice as long, and so on.
+const SOON: Duration = Duration::from_secs(1);
+const SELDOM: Duration = Duration::from_secs(60);
+
+impl Outage {
+    /// `is_told`: to the user, as it goes.
+    pub(crate) fn new(is_told: bool) -> Arc<Outage> {
+        Arc::new(Outage { is_told, calls: Mutex::default() })
+    }
+
+    /// The store, with an eye on its failures.
+    pub(crate) fn watch(self: &Arc<Outage>, store: AnyStore) -> AnyStore {
+        AnyStore::new(Watched { store, outage: Arc::clone(self) })
+    }
+
+    /// What went wrong within this time, if anything did. What was to be written comes first: a lease is renewed by that.
+    pub(crate) fn within(&self, span: Duration) -> Option<String> {
+        let now = boottime();
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_recent = |at: Duration| now.saturating_sub(at) <= span;
+        let mut last = calls.iter().rev().filter_map(|calls| calls.last.as_ref());
+        last.find(|(at, _)| is_recent(*at)).map(|(_, text)| text.clone())
+    }
+
+    fn note<T>(&self, kind: Kind, result: &Result<T, StoreError>) {
+        match result {
+            Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) => {
+                self.failed(kind, error.to_string());
+            }
+            // What the store refuses it has answered.
+            _ => self.worked(kind),
+        }
+    }
+
+    fn failed(&self, kind: Kind, text: String) {
+        let told =
+            self.calls.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize].failed(boottime(), text);
+        self.tell(told);
+    }
+
+    fn worked(&self, kind: Kind) {
+        let told =
+            self.calls.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize].worked(boottime(), kind);
+        self.tell(told);
+    }
+
+    fn tell(&self, text: Option<String>) {
+        if let Some(text) = text.filter(|_| self.is_told) {
+            say::note(text);
+        }
+    }
+}
+
+impl Calls {
+    /// What is to be told of it now, if anything.
+    fn failed(&mut self, now: Duration, text: String) -> Option<String> {
+        self.last = Some((now, text.clone()));
+        let Some(failing) = &mut self.failing else {
+            self.failing = Some(Failing { since: now, text: text.clone(), tell_at: now + SOON, pause: SOON });
+            return Some(format!("{text}; trying on"));
+        };
+        let is_other = failing.text != text;
+        if now < failing.tell_at && !is_other {
+            return None;
+        }
+        if now >= failing.tell_at {
+            failing.pause = (failing.pause * 2).min(SELDOM);
+            failing.tell_at = now + failing.pause;
+        }
+        let told = format!("{text}; trying on, for {} now", brief(now.saturating_sub(failing.since)));
+        failing.text = text;
+        Some(told)
+    }
+
+    fn worked(&mut self, now: Duration, kind: Kind) -> Option<String> {
+        let since = self.failing.take()?.since;
+        let verb = match kind {
+            Kind::Reading => "read",
+            Kind::Writing => "written",
+        };
+        Some(format!("the store can be {verb} again, after {}", brief(now.saturating_sub(since))))
+    }
+}
+
+/// A store whose failures are noted.
+struct Watched {
+    store: AnyStore,
+    outage: Arc<Outage>,
+}
+
+impl Watched {
+    async fn call<T>(
+        &self,
+        kind: Kind,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let mut pending = Unanswered { outage: &self.outage, kind, began: boottime(), is_answered: false };
+        let result = call.await;
+        pending.is_answered = true;
+        self.outage.note(kind, &result);
+        result
+    }
+}
+
+/// A call under way. Whoever gives one up after a while has waited in vain.
+struct Unanswered<'o> {
+    outage: &'o Outage,
+    kind: Kind,
+    began: Duration,
+    is_answered: bool,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        /// Those who give up sooner have changed their mind.
+        const LONG: Duration = Duration::from_millis(100);
+        let waited = boottime().saturating_sub(self.began);
+        if waited >= LONG && !self.is_answered {
+            self.outage.failed(self.kind, format!("the store did not answer within {}", brief(waited)));
+        }
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.store.fmt(f)
+    }
+}
+
+impl Store for Watched {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn id(&self) -> String {
+        self.store.id()
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        self.call(Kind::Reading, self.store.read(key)).await
+    }
+
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        self.call(Kind::Reading, self.store.read_many(keys, freshness)).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.call(Kind::Writing, self.store.write(write)).await
+    }
+
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        self.call(Kind::Writing, self.store.write_many(writes)).await
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        self.call(Kind::Reading, self.store.list(prefix, after, limit)).await
+    }
+
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        self.call(Kind::Writing, self.store.remove(key, version)).await
+    }
+
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        self.store.changed(prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_at_once_then_now_and_then_and_when_it_is_over() {
+        let mut calls = Calls::default();
+        let at = Duration::from_millis;
+        let mut failed = |ms, text: &str| calls.failed(at(ms), text.to_owned());
+        assert_eq!(failed(1000, "full").as_deref(), Some("full; trying on"));
+        assert_eq!(failed(1500, "full"), None);
+        assert!(
+            failed(1600, "gone").is_some_and(|told| told.starts_with("gone; trying on")),
+            "another cause"
+        );
+        assert!(failed(2000, "gone").is_some());
+        assert_eq!((failed(2001, "gone"), failed(3999, "gone")), (None, None));
+        let told: usize = (4000..1_000_000).step_by(100).filter(|ms| failed(*ms, "gone").is_some()).count();
+        assert!((15..25).contains(&told), "{told} times in a quarter of an hour");
+        let over = calls.worked(at(1_000_000), Kind::Writing);
+        assert!(over.is_some_and(|over| over.starts_with("the store can be written again, after")));
+        assert_eq!(calls.worked(at(1_000_001), Kind::Writing), None);
+        assert_eq!(calls.failed(at(1_000_002), "full".to_owned()).as_deref(), Some("full; trying on"));
+    }
+
+    #[test]
+    fn what_is_refused_is_no_outage() {
+        let outage = Outage::new(false);
+        outage.note::<()>(Kind::Reading, &Err(StoreError::foreign("damaged")));
+        assert_eq!(outage.within(Duration::from_secs(60)), None);
+        outage.note::<()>(Kind::Writing, &Err(StoreError::unavailable("full")));
+        outage.note(Kind::Reading, &Ok(()));
+        assert_eq!(outage.within(Duration::from_secs(60)).as_deref(), Some("full"));
+    }
+}
