@@ -7,7 +7,9 @@ use tenure::{LeaseError, Loss};
 
 /// A line for the user. That nobody can read it is no reason to fail.
 pub(crate) fn note(text: impl AsRef<str>) {
-    let _unread = writeln!(std::io::stderr().lock(), "tenure: {}", text.as_ref());
+    // In one piece, as others may write to the same place.
+    let line = format!("tenure: {}\n", text.as_ref());
+    let _unread = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Writes a result to standard output.

@@ -445,8 +445,8 @@ fn who_waits_for_a_store_that_fails_is_told_so_and_when_it_is_over() {
     let mut waiter = noted(&bench, &["run", "k", "--ttl", "2s", "--", "true"]);
     waiter.await_signals();
     std::fs::rename(bench.store(), bench.path("elsewhere")).unwrap();
-    wait_until("the first word of it", || bench.read("notes").contains("leases.db"));
-    assert!(bench.read("notes").contains("; trying on\n"), "{}", bench.read("notes"));
+    wait_until("the first word of it", || bench.read("notes").contains("; trying on\n"));
+    assert!(bench.read("notes").contains("leases.db was removed"), "{}", bench.read("notes"));
     wait_until("a second word", || bench.read("notes").contains("; trying on, for "));
     std::fs::rename(bench.path("elsewhere"), bench.store()).unwrap();
     holder.signal(Signal::SIGTERM);
