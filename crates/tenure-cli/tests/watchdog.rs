@@ -2,7 +2,8 @@
 //!
 //! Plan: tenure killed with SIGKILL, `run` and `work`, with commands that listen to TERM and such that don't; tenure stopped with
 //! SIGSTOP for longer than the ttl, and then continued; a watchdog killed or stopped, alone, and with tenure; both killed, and
-//! tenure after them; a tenure within a command; what has left its group; a command whose group
+//! tenure after them; a tenure within a command; what has left its group; any two of the three killed or stopped at
+//! random (TENURE_SEED); a command whose group
 //! the watchdog was never told of, because tenure stood still while it was starting it. Each command writes the time again and again:
 //! the last time written must lie within the ttl.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -271,4 +272,59 @@ fn a_command_that_was_being_started_when_tenure_stood_still_dies_before_the_dead
     assert!(last_tick(&bench) < deadline);
     pipe.write_all(b"bye\n").unwrap();
     assert!(dog.wait().unwrap().success());
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+#[test]
+fn no_command_is_at_work_beside_its_successor_whoever_is_killed_or_stopped() {
+    const ROUNDS: u64 = 8;
+    let seed = std::env::var("TENURE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| now_ms().cast_unsigned());
+    println!("TENURE_SEED={seed}");
+    // Side by side, since they mostly wait.
+    std::thread::scope(|scope| {
+        for round in 0..ROUNDS {
+            scope.spawn(move || one_at_random(&mut Random(seed.wrapping_add(round))));
+        }
+    });
+}
+
+/// Tenure and one of its watchdogs, or tenure alone, in either order.
+fn one_at_random(random: &mut Random) {
+    let bench = Bench::new();
+    let run = bench.start(&["run", "k", "--ttl", "4s", "--", "sh", "-c", TICKS]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    let dogs = wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|dogs| dogs.len() == 2));
+    let mut victims = vec![run.id().cast_signed()];
+    if random.below(4) > 0 {
+        victims.insert(random.below(2) as usize, dogs[random.below(2) as usize]);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(random.below(1500)));
+    let how: Vec<(i32, Signal)> = victims
+        .into_iter()
+        .map(|victim| (victim, if random.below(2) == 0 { Signal::SIGKILL } else { Signal::SIGSTOP }))
+        .collect();
+    let send = |pid: i32, signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+    for (victim, signal) in &how {
+        send(*victim, *signal).unwrap();
+    }
+    let next = bench.run(&["run", "k", "--wait", "60s", "--", "date", "+%s%3N"]);
+    let (began, last): (i64, i64) =
+        (next.out.trim().parse().unwrap_or_else(|_| panic!("{next:?}")), last_tick(&bench));
+    assert!(last <= began, "{how:?}: it ran {} ms into its successor's lease", last - began);
+    assert!(!is_alive(pid) && !is_alive(child), "{how:?}");
+    for (victim, _) in how {
+        let _gone = send(victim, Signal::SIGCONT);
+    }
 }

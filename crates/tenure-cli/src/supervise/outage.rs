@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{
-    AnyStore, Capabilities, Changes, ErrorKind, Freshness, Key, Listed, Outcome, Store, StoreError, Stored,
-    Version, Write,
+    AnyStore, Capabilities, Changes, ErrorKind, Freshness, Image, Key, Listed, Outcome, Record, Store,
+    StoreError, Stored, Version, Write,
 };
 
 /// What a store has failed at.
@@ -201,6 +201,14 @@ impl Store for Watched {
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
         self.call(Kind::Writing, self.store.remove(key, version)).await
+    }
+
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        self.call(Kind::Reading, self.store.image(key)).await
+    }
+
+    async fn mend(&self, key: &Key, seen: &Image, put: Option<Record>) -> Result<bool, StoreError> {
+        self.call(Kind::Writing, self.store.mend(key, seen, put)).await
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
