@@ -12,12 +12,11 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, after_help = exit::HELP, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Args {
-    /// Where the leases are kept: sqlite:PATH (shared by the processes of one host), memory:, or
+    /// Where the leases are kept: sqlite:PATH (shared by the processes of one host; sqlite:leases.db unless said otherwise), memory:, or
     /// dynamodb://TABLE?region=REGION&namespace=NAME. With &dialect=tabletheory, `run` shares the table with TableTheory's
     /// leases, of which KEY is the partition key; with &dialect=kcl, `work --forever` shares it with the KCL's or a8m/lease's
     #[arg(long, short, global = true, env = "TENURE_STORE", hide_env_values = true, value_name = "URL")]
-    #[arg(default_value = "sqlite:leases.db")]
-    pub(crate) store: String,
+    pub(crate) store: Option<String>,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }

@@ -60,6 +60,9 @@ fn main() -> ExitCode {
     })
 }
 
+/// Where leases are kept if nothing is said.
+const DEFAULT_STORE: &str = "sqlite:leases.db";
+
 fn perform(args: Args) -> Result<u8, Failure> {
     match args.verb {
         Verb::Completions(completions) => {
@@ -71,11 +74,12 @@ fn perform(args: Args) -> Result<u8, Failure> {
         Verb::Sim(typed) => sim::sim(&typed),
         Verb::Man(man) => manual(man.verb.as_deref()),
         verb => {
-            let url = Url::parse(&args.store)?;
+            let is_named = args.store.is_some();
+            let url = Url::parse(args.store.as_deref().unwrap_or(DEFAULT_STORE))?;
             supervise::suspend::between_transactions();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-            let result = runtime.block_on(on_store(&url, verb));
+            let result = runtime.block_on(on_store(&url, is_named, verb));
             // What still hangs in a blocking call must not keep the process.
             runtime.shutdown_background();
             result
@@ -83,14 +87,14 @@ fn perform(args: Args) -> Result<u8, Failure> {
     }
 }
 
-async fn on_store(url: &Url, verb: Verb) -> Result<u8, Failure> {
+async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> {
     match verb {
         Verb::Run(typed) => run::run(url, typed.meant()?).await,
         Verb::Elect(typed) => elect::elect(url, typed.meant()?).await,
         Verb::Leader(typed) => ops::leader(url, &typed).await,
         Verb::Range(typed) => range::range(url, typed.meant()?).await,
         Verb::Work(typed) if typed.forever => fleet::forever(url, typed.meant_forever()?).await,
-        Verb::Fleet(typed) => fleet::fleet(url, typed).await,
+        Verb::Fleet(typed) => fleet::fleet(url, is_named, typed).await,
         Verb::Work(typed) => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             work::work(url, typed.meant(cores)?).await

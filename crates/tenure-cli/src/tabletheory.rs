@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{boottime, uuid};
-use tenure::dynamodb::tabletheory::{Hold, Lease, LeaseError, Manager, Options};
+use tenure::dynamodb::tabletheory::{ClockGap, Hold, Lease, LeaseError, Manager, Options};
 use tenure::{Clock, Fence, Wall};
 
 /// A lease that is refreshed in the background.
@@ -69,11 +69,12 @@ impl Tenancy for Rented {
 /// Runs the command under the lease whose partition key is the plan's key. `rest` is what follows `dynamodb:` in the URL.
 pub(crate) async fn run(rest: &str, plan: meant::Run) -> Result<u8, Failure> {
     let options = Options::from_url(rest)?;
-    let lead = Lead::new(plan.ttl, plan.grace);
+    let (lead, margin) = (Lead::new(plan.ttl, plan.grace), options.margin());
     check_ttl(plan.ttl, options.margin(), lead)?;
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let manager = Manager::open(options, Arc::clone(&clock), uuid).await?;
+    check_clock(manager.coarse_clock_gap().await?, margin)?;
     let keeper = Keeper::start(&format!("tabletheory-{}", uuid()), lead)?;
     let lease = match acquired(&manager, &plan, &mut signals).await {
         Ok(lease) => lease,
@@ -100,6 +101,22 @@ fn check_ttl(ttl: Duration, margin: Duration, lead: Lead) -> Result<(), Failure>
         )));
     }
     Ok(())
+}
+
+/// Leases end by the wall clocks of those who use them, so a clock that is off takes what others hold, or loses what it holds.
+fn check_clock(gap: ClockGap, margin: Duration) -> Result<(), Failure> {
+    if gap.off() <= margin {
+        return Ok(());
+    }
+    let side = if gap.ahead > gap.behind { "ahead of" } else { "behind" };
+    let (off, margin) = (brief(gap.off()), brief(margin));
+    Err(Failure::new(
+        exit::UNAVAILABLE,
+        format!(
+            "this host's clock is {off} {side} the service's or more, where {margin} are allowed (skew_ms): two could hold a lease; \
+             set the clock"
+        ),
+    ))
 }
 
 /// The lease, as soon as it can be had, for as long as the plan has patience.
@@ -193,6 +210,18 @@ mod tests {
         for (ttl, margin) in [(10, 0), (1000, 0), (2000, 500), (10_000, 9000), (10_000, 5000)] {
             let failure = check(ttl, margin).unwrap_err();
             assert!(failure.code == exit::USAGE && failure.text.contains("whole seconds"), "{failure}");
+        }
+    }
+    #[test]
+    fn a_clock_that_is_off_by_more_than_is_allowed_is_refused() {
+        let check = |ahead, behind, margin| {
+            let gap = ClockGap { ahead: Duration::from_millis(ahead), behind: Duration::from_millis(behind) };
+            check_clock(gap, Duration::from_millis(margin))
+        };
+        assert!(check(0, 0, 0).is_ok() && check(500, 0, 500).is_ok() && check(0, 500, 500).is_ok());
+        for (ahead, behind, says) in [(2_990, 0, "ahead of"), (0, 501, "behind")] {
+            let failure = check(ahead, behind, 500).unwrap_err();
+            assert!(failure.code == exit::UNAVAILABLE && failure.text.contains(says), "{failure}");
         }
     }
 }

@@ -194,18 +194,34 @@ fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
     // A native worker, in the file of this bench, that waits for units.
     let ours = fleet.bench.worker(&["--join"], TICKS);
     fleet.bench.name_of(&ours);
-    let adopt = ["fleet", "adopt", "f", "--from", &fleet.url, "--failover", "6s"];
+    let adopt = ["fleet", "adopt", "f", "--from", &fleet.url, "--failover", "6s", "--watch", "1s"];
+    let nowhere = fleet.bench.run(&adopt);
+    assert!(nowhere.code == 64 && nowhere.err.contains("--store"), "{nowhere:?}");
+    let elsewhere = fleet.bench.run(&[&adopt[..], &["--store", "sqlite:none.db", "--dry-run"]].concat());
+    assert!(
+        elsewhere.code == 0 && !fleet.bench.path("none.db").exists(),
+        "a look makes nothing: {elsewhere:?}"
+    );
+    let adopt = [&adopt[..], &["--store", "sqlite:leases.db"]].concat();
     let with = |more: &[&str]| fleet.bench.run(&[&adopt[..], more].concat());
     let dry = with(&["--dry-run"]);
     assert!(dry.code == 0 && dry.out.lines().count() == 6 && dry.out.contains("theirs/"), "{dry:?}");
     let asked = with(&[]);
     assert!(asked.code == 64 && asked.err.contains("--yes"), "{asked:?}");
+    assert!(asked.err.contains("to fleet f in sqlite:leases.db"), "{asked:?}");
     let missing = with(&["--yes", "--only", "a", "zz"]);
     assert!(missing.code == 66 && missing.err.contains("zz"), "{missing:?}");
-    let wrong = fleet.bench.run(&["fleet", "adopt", "f", "--from", "sqlite:leases.db", "--yes"]);
+    let wrong = ["fleet", "adopt", "f", "--store", "sqlite:leases.db", "--from", "sqlite:leases.db", "--yes"];
+    let wrong = fleet.bench.run(&wrong);
     assert!(wrong.code == 64 && wrong.err.contains("dialect=kcl"), "{wrong:?}");
     assert!(fleet.bench.units().is_empty() && fleet.shares() == [("theirs".to_owned(), 6)].into());
 
+    let turn = fleet.bench.start(&["run", "adopt/f", "--", "sleep", "600"]);
+    wait_until("another's turn", || fleet.bench.run(&["show", "adopt/f"]).code == 0);
+    let second = with(&["--yes"]);
+    assert!(second.code == 75 && second.err.contains("adopts already"), "{second:?}");
+    assert!(fleet.bench.units().is_empty(), "it has done nothing");
+    drop(turn);
     let killed = fleet.bench.start(&[&adopt[..], &["--yes"]].concat());
     wait_until("a row to be taken", || fleet.shares().keys().any(|owner| owner.starts_with("tenure-adopt")));
     killed.signal(Signal::SIGKILL);

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::DateTime;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, MultiRegionConsistency, ScalarAttributeType,
-    TableDescription, TableStatus,
+    TableDescription, TableStatus, TimeToLiveSpecification,
 };
 use std::fmt;
 use std::time::Duration;
@@ -132,6 +132,15 @@ pub(crate) async fn create(client: &Client, place: &Place) -> Result<bool, Store
     };
     await_active(client, place).await?;
     Ok(created)
+}
+
+/// Has the service delete items by the time that this attribute tells.
+pub(crate) async fn delete_by(client: &Client, place: &Place, attribute: &str) -> Result<(), StoreError> {
+    let rule = TimeToLiveSpecification::builder().enabled(true).attribute_name(attribute).build();
+    let rule =
+        rule.map_err(|error| StoreError::invalid(format!("{place}: no such time to live ({error})")))?;
+    let request = client.update_time_to_live().table_name(&place.table).time_to_live_specification(rule);
+    request.send().await.map(drop).map_err(|error| failed(place, Call::Write, &error))
 }
 
 async fn await_active(client: &Client, place: &Place) -> Result<(), StoreError> {

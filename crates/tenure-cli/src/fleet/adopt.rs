@@ -5,14 +5,14 @@ use super::meant;
 use crate::exit::{self, Failure};
 use crate::say;
 use crate::stores::{Missing, Url};
-use crate::text::{count, escaped};
+use crate::text::{brief, count, escaped};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tenure::dynamodb::Dialect;
 use tenure::dynamodb::kcl::{Options, Place, Table};
-use tenure::fleet::{Adopted, Adopter, Found, Step};
-use tenure::{Clock, StoreError};
-use tokio::task::JoinSet;
+use tenure::fleet::{Adopted, AdoptedAll, Adopter, Fleet, FleetName, Found, Progress, Step};
+use tenure::{AcquireError, Clock, Guard, Leases, StoreError};
 
 pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure> {
     let name = meant::name(&typed.fleet)?;
@@ -26,16 +26,22 @@ pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure>
     };
     let place = Place::from_url(rest)?;
     let (host, pid) = (tenure::clock::host_name(), std::process::id());
-    let worker = format!("tenure-adopt-{host}-{pid}-{}", tenure::clock::uuid());
+    let worker = format!("{host}-{pid}-{}", tenure::clock::uuid());
     let options = Options::new(worker).failover(typed.failover);
     options.check()?;
-    let fleet = super::open(url, &name, Missing::Create).await?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
-    let table = Table::at(place, clock).await?;
-    let adopter = Arc::new(Adopter::new(table, fleet, options)?);
+    let table = Table::at(place, Arc::clone(&clock)).await?;
+    // A look makes nothing.
+    let is_missing = url.path().is_some_and(|path| !path.exists());
+    let there = if typed.dry_run && is_missing { &Url::Memory } else { url };
+    let store = there.open(Missing::Create, clock).await?;
+    let adopter = Adopter::new(table, Fleet::new(store.clone(), name.as_str())?, options)?;
     let found = adopter.find().await?;
     for error in &found.damaged {
         say::note(format!("{error}; it is not moved"));
+    }
+    if found.skipped > 0 {
+        say::note(super::skipped(found.skipped));
     }
     let chosen = chosen(&found, &only)?;
     if typed.dry_run {
@@ -43,18 +49,55 @@ pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure>
         say::print(&lines)?;
         return Ok(exit::OK);
     }
-    if chosen.is_empty() {
+    if chosen.is_empty() && found.remade.is_empty() {
         say::note("there is nothing to move");
         return Ok(exit::OK);
     }
-    let n = count(chosen.len(), "unit");
+    let (n, to) = (count(chosen.len(), "unit"), url.shown());
     say::confirm(
         typed.yes,
-        &format!("Move {n} to fleet {name}? Each is taken from whoever works on it, and its row is deleted."),
+        &format!(
+            "Move {n} to fleet {name} in {to}? Each is taken from whoever works on it, and its row is deleted."
+        ),
     )?;
-    let failed = move_all(&adopter, chosen, found.side_by_side).await;
-    let rest = if found.damaged.is_empty() { 0 } else { found.damaged.len() };
-    if failed + rest == 0 { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
+    let leases = Leases::builder(store).session_ttl(TURN).start()?;
+    let turn = turn(&leases, &name).await?;
+    if let Some(rival) = adopter.rival().await? {
+        return Err(adopts_already(&rival));
+    }
+    let damaged = found.damaged.len() - found.remade.len();
+    let all = move_all(&adopter, chosen, found.remade, typed.watch.unwrap_or(typed.failover * 2)).await;
+    turn.release().await;
+    leases.stop().await;
+    let all = all?;
+    say::note(format!("{} moved", count(all.moved, "unit")));
+    let is_done = all.failed.is_empty() && !all.remade.is_doubtful() && damaged == 0;
+    if is_done { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
+}
+
+/// How long an adopter's turn lasts that has died.
+const TURN: Duration = Duration::from_secs(5);
+
+/// Waits for this process's turn, for as long as a dead one's may last.
+async fn turn(leases: &Leases, name: &FleetName) -> Result<Guard, Failure> {
+    let key = format!("adopt/{name}");
+    match leases.try_acquire(&key).await {
+        Ok(guard) => return Ok(guard),
+        Err(AcquireError::Held(_)) => {
+            say::note("another adoption is under way, or has died; waiting a little")
+        }
+        Err(error) => return Err(error.into()),
+    }
+    match leases.acquire_within(&key, TURN + Duration::from_secs(3)).await {
+        Ok(guard) => Ok(guard),
+        Err(AcquireError::Held(Some(occupant))) => Err(adopts_already(occupant.holder.as_str())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn adopts_already(who: &str) -> Failure {
+    let text = format!("{} adopts already; wait for its end, or end it and try again", escaped(who));
+    Failure::new(exit::HELD, text)
 }
 
 /// What is to be moved: all that there is, or what was named.
@@ -80,39 +123,61 @@ fn shown(found: &Found, unit: &str) -> String {
     }
 }
 
-/// Moves units side by side, as many at a time as peers leave to one worker. Returns how many could not be moved.
-async fn move_all(adopter: &Arc<Adopter>, units: Vec<String>, at_once: usize) -> usize {
-    let (mut waiting, mut moving) = (units.into_iter(), JoinSet::new());
-    let (mut moved, mut failed) = (0, 0);
-    loop {
-        while moving.len() < at_once {
-            let Some(unit) = waiting.next() else { break };
-            let adopter = Arc::clone(adopter);
-            moving.spawn(async move {
-                let quiet = |step| {
-                    if step == Step::Taken {
-                        say::note(format!(
-                            "{}: taken; its last owner is given time to notice",
-                            escaped(&unit)
-                        ));
-                    }
-                    true
-                };
-                (unit.clone(), adopter.adopt(&unit, quiet).await)
-            });
+/// Moves units, says what happens, and names what is doubtful in the end.
+async fn move_all(
+    adopter: &Adopter,
+    units: Vec<String>,
+    known: BTreeSet<String>,
+    watch: Duration,
+) -> Result<AdoptedAll, Failure> {
+    let all = adopter.adopt_all(units, known, watch, |progress| match progress {
+        Progress::Step(unit, Step::Taken) => {
+            say::note(format!("{}: taken; its last owner is given time to notice", escaped(unit)));
         }
-        let Some(done) = moving.join_next().await else { break };
-        let Ok((unit, adopted)) = done else {
-            failed += 1;
-            continue;
-        };
-        moved += usize::from(matches!(adopted, Ok(Adopted::Moved | Adopted::Opened)));
-        failed += usize::from(adopted.is_err());
-        say::note(format!("{}: {}", escaped(&unit), outcome(&adopted)));
+        Progress::Done(unit, adopted) => say::note(format!("{}: {}", escaped(unit), outcome(adopted))),
+        Progress::Watching(span) => say::note(format!(
+            "watching for {} whether programs that write without a condition make rows again",
+            brief(span)
+        )),
+        Progress::Remade(remade) => {
+            for unit in &remade.deleted {
+                say::note(format!(
+                    "{}: its row was made again by a write without a condition, and is deleted again",
+                    escaped(unit)
+                ));
+            }
+        }
+        Progress::LookFailed(error) => say::note(error.to_string()),
+        _ => {}
+    });
+    let all = all.await?;
+    for (unit, worker) in &all.remade.taken {
+        let who = worker.as_deref().map_or_else(|| "nobody".to_owned(), escaped);
+        say::note(format!(
+            "{}: its row was made again, and {who} has it, beside the fleet: two may work on this unit; stop whoever writes to \
+             the table, and delete that row",
+            escaped(unit)
+        ));
     }
-    let rest = if failed == 0 { String::new() } else { format!(", {failed} not; run this again") };
-    say::note(format!("{} moved{rest}", count(moved, "unit")));
-    failed
+    for unit in &all.remade.restless {
+        say::note(format!(
+            "{}: its row is made again and again by a program that writes without a condition; stop that program, and then run this \
+             again, which deletes the row",
+            escaped(unit)
+        ));
+    }
+    let passing = all.failed.values().filter(|error| error.is_passing()).count();
+    let lasting = all.failed.len() - passing;
+    if passing > 0 {
+        say::note(format!("{} not moved for reasons that pass; run this again", count(passing, "unit")));
+    }
+    if lasting > 0 {
+        say::note(format!(
+            "{} not moved for the reasons above, which have to be mended first",
+            count(lasting, "unit")
+        ));
+    }
+    Ok(all)
 }
 
 fn outcome(adopted: &Result<Adopted, StoreError>) -> String {

@@ -152,7 +152,7 @@ pub(crate) struct Top {
 #[cfg(feature = "dynamodb")]
 #[derive(Debug, Parser)]
 pub(crate) struct Adopt {
-    /// The name of the fleet that is to have the units, in the store of --store
+    /// The name of the fleet that is to have the units, in the store that --store or TENURE_STORE has to name
     pub(crate) fleet: OsString,
     /// The lease table: dynamodb://TABLE?region=REGION&dialect=kcl, with &peers=a8m for a8m/lease
     #[arg(long, value_name = "URL")]
@@ -163,6 +163,10 @@ pub(crate) struct Adopt {
     /// The failover time of the workers there
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) failover: Duration,
+    /// How long to delete rows that programs make again which write without a condition (a8m's ForceUpdate); twice the failover
+    /// time unless said otherwise
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) watch: Option<Duration>,
     /// Say what there is to move, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -113,6 +113,10 @@ impl Kcl {
                 }
                 None
             }
+            kcl::Event::Skipped(rows) => {
+                say::note(super::skipped(rows));
+                None
+            }
             _ => None,
         }
     }
@@ -137,6 +141,10 @@ impl Crew for Kcl {
                     Err(_) => Ok(false),
                 });
                 created += usize::from(made.await?);
+            }
+            if created > 0 {
+                // The first look came before they were there. What it can't find out, the next one does.
+                let _later = self.coordinator.take_now().await;
             }
             Ok(created)
         })

@@ -33,7 +33,8 @@ use std::sync::Arc;
 use tenure::fleet::{Fleet, FleetName};
 use tenure::{Clock, StoreExt};
 
-pub(crate) async fn fleet(url: &Url, typed: args::Fleet) -> Result<u8, Failure> {
+/// Works on fleets. `is_named`: the user has named the store.
+pub(crate) async fn fleet(url: &Url, is_named: bool, typed: args::Fleet) -> Result<u8, Failure> {
     match typed.verb {
         Verb::Ls(typed) => look::ls(url, &typed).await,
         Verb::Units(typed) => look::units(url, &typed).await,
@@ -44,7 +45,11 @@ pub(crate) async fn fleet(url: &Url, typed: args::Fleet) -> Result<u8, Failure> 
         Verb::Drain(typed) => change::drain(url, &typed).await,
         Verb::Top(typed) => top::top(url, &typed).await,
         #[cfg(feature = "dynamodb")]
-        Verb::Adopt(typed) => adopt::adopt(url, &typed).await,
+        Verb::Adopt(typed) if is_named => adopt::adopt(url, &typed).await,
+        #[cfg(feature = "dynamodb")]
+        Verb::Adopt(_) => Err(Failure::usage(
+            "adopt deletes rows of one store and makes units in another; name that one by --store or TENURE_STORE",
+        )),
     }
 }
 
@@ -53,6 +58,16 @@ async fn open(url: &Url, name: &FleetName, missing: Missing) -> Result<Fleet, Fa
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(missing, Arc::clone(&clock)).await?;
     Ok(Fleet::new(store, name.as_str())?)
+}
+
+/// What to say of rows that were passed over.
+#[cfg(feature = "dynamodb")]
+pub(crate) fn skipped(rows: usize) -> String {
+    let rows = crate::text::count(rows, "row");
+    format!(
+        "{rows} passed over: by the KCL, what has another entityType than LEASE is no lease; if a8m/lease made this table, add \
+         &peers=a8m to its URL"
+    )
 }
 
 /// All of a fleet as it is now.

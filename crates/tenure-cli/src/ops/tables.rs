@@ -36,6 +36,7 @@ async fn lease_table(rest: &str, create: bool) -> Result<Examined, Failure> {
     const SHOWN: usize = 20;
     let place = kcl::Place::from_url(rest)?;
     let is_new = create && kcl::Table::create_at(&place, system()).await?;
+    let peers = place.format().peers();
     let listing = kcl::Table::at(place, system()).await?.list().await?;
     let mut findings = Findings::default();
     findings.add_commands();
@@ -52,6 +53,24 @@ async fn lease_table(rest: &str, create: bool) -> Result<Examined, Failure> {
     }
     if shares.len() > SHOWN {
         findings.add(Grade::Ok, "owner", format!("and {} more", count(shares.len() - SHOWN, "worker")));
+    }
+    match (listing.made_by(), peers) {
+        (Some(kcl::Peers::A8m), kcl::Peers::Kcl) => findings.add(
+            Grade::Warn,
+            "layout",
+            "the leases look like a8m/lease's: add &peers=a8m to the URL, everywhere",
+        ),
+        (Some(kcl::Peers::Kcl), kcl::Peers::A8m) => findings.add(
+            Grade::Warn,
+            "layout",
+            "the leases look like the KCL's: leave &peers=a8m out of the URL, everywhere",
+        ),
+        (Some(kcl::Peers::Kcl), _) => findings.add(Grade::Ok, "layout", "the KCL's"),
+        (Some(kcl::Peers::A8m), _) => findings.add(Grade::Ok, "layout", "a8m/lease's"),
+        (None, _) => {}
+    }
+    if listing.skipped > 0 {
+        findings.add(Grade::Warn, "skipped", crate::fleet::skipped(listing.skipped));
     }
     findings.damaged(&listing.foreign.iter().map(ToString::to_string).collect::<Vec<_>>());
     let limits = vec![
@@ -84,7 +103,14 @@ async fn locks(rest: &str, create: bool) -> Result<Examined, Failure> {
         );
         findings.add(Grade::Fail, "clock", text);
     } else {
-        findings.add(Grade::Ok, "clock", format!("{now}, as the service's, which tells whole seconds"));
+        findings.add(
+            Grade::Ok,
+            "clock",
+            format!(
+                "{now}, as the service's to within {}",
+                brief(margin.max(tabletheory::ClockGap::RESOLUTION))
+            ),
+        );
     }
     let limits = vec![
         "One holder at a time holds only while the wall clocks of all who use the table differ by less than the skew margin \

@@ -3,16 +3,31 @@
 //! For each row: its unit is created closed, so that no worker is given it; the row is taken, and kept until its last owner must
 //! have noticed; the unit gets the row's fields as they are then; the row is deleted; the unit is opened. At each point exactly
 //! one side can have it, and whoever finds it half way knows by the unit's mark how far it was.
+//!
+//! Each row is taken under a worker id of its own. An adopter that had many under one would be the worker with most, from whom
+//! all others steal; as it is, it looks like many workers with one lease each, and nobody has fewer.
+
+mod all;
+mod remade;
+mod values;
+
+pub use all::{AdoptedAll, Progress};
+pub use remade::Remade;
 
 use super::{Fleet, NewUnit, Status};
 use crate::clock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_core::fleet::UnitSpec;
-use tenure_core::{Clock, Metadata, Number, StoreError, Value};
-use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_core::{Clock, Metadata, StoreError};
 use tenure_dynamodb::kcl::{Edit, LeaseError, Options, Row, Table};
+use values::typed;
+
+/// What the worker ids of adopters begin with, so that they know each other.
+const ADOPTER: &str = "tenure-adopt-";
 
 /// Units with this label are closed: their rows are still in the other table.
 const COMING: &str = "tenure/adoption-begun";
@@ -53,12 +68,14 @@ pub enum Adopted {
     Stopped,
 }
 
-/// Moves units from a lease table into a fleet.
+/// Moves units from a lease table into a fleet. Clones are the same adopter.
+#[derive(Clone)]
 pub struct Adopter {
     table: Table,
     fleet: Fleet,
     options: Options,
-    clock: std::sync::Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<AtomicU64>,
 }
 
 /// What there is to move.
@@ -71,19 +88,53 @@ pub struct Found {
     pub half_way: Vec<String>,
     /// Rows that can't be read, and units that can't.
     pub damaged: Vec<StoreError>,
-    /// How many can be moved side by side without this process having more than its even share: peers steal the rest back.
-    pub side_by_side: usize,
+    /// Rows of units that the fleet has open, made again after they had been moved by a write that knows no condition.
+    pub remade: BTreeSet<String>,
+    /// How many rows are no leases by the KCL, because they have another `entityType`. They are left as they are.
+    pub skipped: usize,
 }
 
 impl Adopter {
-    /// Moves from `table` into `fleet`. The options' worker id is what this process is called in the table, and their failover time
-    /// must be that of the workers there.
+    /// Moves from `table` into `fleet`. The options' worker id is part of what this process is called in the table, and their failover
+    /// time must be that of the workers there.
     ///
     /// # Errors
     /// When the options contradict themselves.
     pub fn new(table: Table, fleet: Fleet, options: Options) -> Result<Adopter, StoreError> {
         options.check()?;
-        Ok(Adopter { table, fleet, options, clock: clock::system() })
+        Ok(Adopter { table, fleet, options, clock: clock::system(), ids: Arc::default() })
+    }
+
+    /// A name for the next row that is taken.
+    fn id(&self) -> String {
+        let n = self.ids.fetch_add(1, Ordering::SeqCst);
+        format!("{ADOPTER}{}/{n}", self.options.worker())
+    }
+
+    /// Who else adopts from this table now, if somebody does. Where rows are an adopter's, it takes half a failover time to tell
+    /// whether that one lives.
+    ///
+    /// # Errors
+    /// Those of the table.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn rival(&self) -> Result<Option<String>, StoreError> {
+        let theirs = || async {
+            let rows = self.table.list().await?.rows.into_iter();
+            let theirs = rows.filter_map(|row| {
+                let owner = row.owner().filter(|owner| owner.starts_with(ADOPTER))?.to_owned();
+                Some((row.key().to_owned(), (owner, row.counter())))
+            });
+            Ok::<BTreeMap<_, _>, StoreError>(theirs.collect())
+        };
+        let before = theirs().await?;
+        if before.is_empty() {
+            return Ok(None);
+        }
+        tokio::time::sleep(self.options.failover_time() / 2).await;
+        let alive = theirs().await?.into_iter().find(|(key, seen)| before.get(key) != Some(seen));
+        Ok(alive.map(|(_, (owner, _))| owner))
     }
 
     /// Looks for what there is to move, and changes nothing.
@@ -95,7 +146,7 @@ impl Adopter {
     /// May be dropped.
     pub async fn find(&self) -> Result<Found, StoreError> {
         let (listing, units) = (self.table.list().await?, self.fleet.list().await?);
-        let mut found = Found { damaged: listing.foreign, ..Found::default() };
+        let mut found = Found { damaged: listing.foreign, skipped: listing.skipped, ..Found::default() };
         found.rows =
             listing.rows.iter().map(|row| (row.key().to_owned(), row.holder().map(str::to_owned))).collect();
         let of_adoption = units.units.iter().filter(|unit| mark(&unit.spec).is_some());
@@ -104,10 +155,10 @@ impl Adopter {
             .map(|unit| unit.name.clone())
             .collect();
         found.damaged.extend(units.damaged.into_iter().map(|(unit, error)| error.about(unit)));
-        let mut owners: Vec<_> = found.rows.values().flatten().collect();
-        owners.sort();
-        owners.dedup();
-        found.side_by_side = found.rows.len().div_ceil(owners.len() + 1).max(1);
+        let open =
+            units.units.iter().filter(|unit| unit.spec.status == Status::Open && mark(&unit.spec).is_none());
+        found.remade =
+            open.map(|unit| unit.name.clone()).filter(|name| listing.bare.contains(name)).collect();
         Ok(found)
     }
 
@@ -148,9 +199,10 @@ impl Adopter {
         if !goes_on(Step::Closed) {
             return Ok(Adopted::Stopped);
         }
+        let id = self.id();
         for _ in 0..ATTEMPTS {
-            let was_had = row.holder().is_some();
-            match self.table.take(&row, self.options.worker()).await {
+            let was_had = !row.is_surely_free();
+            match self.table.take(&row, &id).await {
                 Ok(taken) => {
                     if !goes_on(Step::Taken) {
                         return Ok(Adopted::Stopped);
@@ -279,40 +331,6 @@ fn plain(error: LeaseError) -> StoreError {
         LeaseError::Store(error) => error,
         other => StoreError::unavailable(other.to_string()),
     }
-}
-
-/// A row's fields as a unit carries them: of the same types, to the digit.
-fn typed(row: &Row) -> Result<Metadata, StoreError> {
-    let fields = row.fields().iter().map(|(name, value)| Ok((name.clone(), value_of(name, value)?)));
-    fields.collect()
-}
-
-fn value_of(name: &str, value: &AttributeValue) -> Result<Value, StoreError> {
-    let number = |digits: &String| Ok::<_, StoreError>(Number::new(digits)?);
-    Ok(match value {
-        AttributeValue::Null(_) => Value::Null,
-        AttributeValue::Bool(truth) => Value::Bool(*truth),
-        AttributeValue::N(digits) => Value::Number(number(digits)?),
-        AttributeValue::S(text) => Value::Text(text.clone()),
-        AttributeValue::B(bytes) => Value::Bytes(bytes.as_ref().to_vec()),
-        AttributeValue::L(values) => {
-            Value::List(values.iter().map(|value| value_of(name, value)).collect::<Result<_, _>>()?)
-        }
-        AttributeValue::M(fields) => {
-            let fields = fields.iter().map(|(key, value)| Ok((key.clone(), value_of(name, value)?)));
-            Value::Map(fields.collect::<Result<_, StoreError>>()?)
-        }
-        AttributeValue::Ss(texts) => Value::TextSet(texts.iter().cloned().collect()),
-        AttributeValue::Ns(numbers) => {
-            Value::NumberSet(numbers.iter().map(number).collect::<Result<_, _>>()?)
-        }
-        AttributeValue::Bs(all) => Value::BytesSet(all.iter().map(|bytes| bytes.as_ref().to_vec()).collect()),
-        _ => {
-            return Err(StoreError::unsupported(format!(
-                "the field {name:?} has a type that DynamoDB has gained since; remove the field"
-            )));
-        }
-    })
 }
 
 impl fmt::Debug for Adopter {

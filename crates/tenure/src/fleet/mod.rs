@@ -97,7 +97,7 @@ mod view;
 mod worker;
 
 #[cfg(feature = "dynamodb")]
-pub use adopt::{Adopted, Adopter, Found, Step};
+pub use adopt::{Adopted, AdoptedAll, Adopter, Found, Progress, Remade, Step};
 pub use assignment::Assignment;
 pub use builder::WorkerBuilder;
 pub use catalogue::Fleet;

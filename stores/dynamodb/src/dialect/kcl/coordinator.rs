@@ -39,6 +39,9 @@ pub enum Event {
     LookFailed(StoreError),
     /// A row can't be read as a lease, and is left as it is. Told once for each text.
     Foreign(StoreError),
+    /// So many rows are no leases by the KCL, as they have another `entityType`, and are passed over; in a table of `a8m/lease`
+    /// they are leases. Told whenever there are more than before.
+    Skipped(usize),
 }
 
 /// The events of a coordinator, in order.

@@ -45,6 +45,12 @@ impl Format {
         Format { unowned, ..self }
     }
 
+    /// The programs whose conditions are followed.
+    #[must_use]
+    pub fn peers(self) -> Peers {
+        self.peers
+    }
+
     /// Whether the layout is the KCL's own.
     pub(crate) fn is_kcl(self) -> bool {
         self.peers == Peers::Kcl

@@ -167,6 +167,16 @@ impl Row {
         self.holder().is_none() && (was_given_back || was_never_taken)
     }
 
+    /// Whether it has what no lease of the KCL's is without.
+    pub(crate) fn has_checkpoint(&self) -> bool {
+        self.fields.contains_key("checkpoint")
+    }
+
+    /// Whether it says that nobody has it as `a8m/lease` does.
+    pub(crate) fn is_spelled_null(&self) -> bool {
+        self.owner.as_ref().and_then(|owner| owner.as_s().ok()).is_some_and(|owner| owner == NULL)
+    }
+
     /// Its users' own attributes.
     #[must_use]
     pub fn fields(&self) -> &Fields {
@@ -179,6 +189,12 @@ impl Row {
             && self.owner == earlier.owner
             && self.checkpoint_owner == earlier.checkpoint_owner
     }
+}
+
+/// The name in a row that has one and no counter.
+pub(crate) fn bare(item: &Item) -> Option<String> {
+    let key = item.get(LEASE_KEY).and_then(|key| key.as_s().ok())?;
+    (!item.contains_key(LEASE_COUNTER)).then(|| key.clone())
 }
 
 fn named(value: Option<&AttributeValue>) -> Option<&str> {
@@ -322,6 +338,19 @@ mod tests {
         row.given_back = Some(3);
         assert_eq!(Row::read(Format::a8m(), &row.item()), Ok(Some(row.clone())));
         assert!(row.fields().is_empty(), "it is none of the users' fields");
+    }
+
+    #[test]
+    fn rows_tell_who_made_them() {
+        use crate::dialect::kcl::format::Peers;
+        use crate::dialect::kcl::table::Listing;
+        let by = |formats: &[Format]| {
+            let rows = formats.iter().map(|format| Row::new(*format, "a", Fields::new()).unwrap()).collect();
+            Listing { rows, ..Listing::default() }.made_by()
+        };
+        assert_eq!(by(&[Format::kcl(), Format::kcl()]), Some(Peers::Kcl));
+        assert_eq!(by(&[Format::a8m()]), Some(Peers::A8m));
+        assert_eq!((by(&[]), by(&[Format::kcl(), Format::a8m()])), (None, None));
     }
 
     #[test]

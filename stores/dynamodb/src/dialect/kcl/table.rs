@@ -4,9 +4,9 @@ mod requests;
 
 use super::change::{Change, Edit, forced};
 use super::error::LeaseError;
-use super::format::Format;
+use super::format::{Format, Peers};
 use super::place::Place;
-use super::row::{Fields, LEASE_KEY, Row, check_worker};
+use super::row::{Fields, LEASE_COUNTER, LEASE_KEY, Row, bare, check_worker};
 use super::schema;
 use super::settling::{Answer, Settled, Settling};
 use crate::conditional::{Ended, ended};
@@ -38,6 +38,21 @@ struct Inner {
     timeout: Duration,
 }
 
+impl Listing {
+    /// Whose rows these seem to be: the KCL's have a checkpoint, and `a8m/lease` spells nobody `NULL`. None where nothing tells,
+    /// or where both do.
+    #[must_use]
+    pub fn made_by(&self) -> Option<Peers> {
+        let of_kcl = self.rows.iter().any(Row::has_checkpoint);
+        let of_a8m = self.rows.iter().any(|row| row.is_spelled_null() || !row.has_checkpoint());
+        match (of_kcl, of_a8m) {
+            (true, false) => Some(Peers::Kcl),
+            (false, true) => Some(Peers::A8m),
+            _ => None,
+        }
+    }
+}
+
 /// All rows of a table.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Listing {
@@ -45,6 +60,11 @@ pub struct Listing {
     pub rows: Vec<Row>,
     /// What was found besides and can't be read as leases: it is left as it is.
     pub foreign: Vec<StoreError>,
+    /// Those of them that have a name and no counter, by name. A program that writes fields without a condition makes such a row
+    /// when there is none (any more).
+    pub bare: Vec<String>,
+    /// How many rows were passed over because they are no leases by the KCL: they have another `entityType`.
+    pub skipped: usize,
 }
 
 impl Table {
@@ -170,8 +190,12 @@ impl Table {
             let answer = answer.map_err(|error| self.failed(Call::Read, &error))?;
             for item in answer.items() {
                 match Row::read(self.inner.format, item) {
-                    Ok(row) => listing.rows.extend(row),
-                    Err(error) => listing.foreign.push(error),
+                    Ok(Some(row)) => listing.rows.push(row),
+                    Ok(None) => listing.skipped += 1,
+                    Err(error) => {
+                        listing.foreign.push(error);
+                        listing.bare.extend(bare(item));
+                    }
                 }
             }
             // A page may be short, or empty, without being the last.
@@ -288,6 +312,23 @@ impl Table {
     /// The row may have been deleted, or not.
     pub async fn delete(&self, row: &Row) -> Result<(), LeaseError> {
         self.made(Change::delete(self.inner.format, row)).await.map(drop)
+    }
+
+    /// Deletes a row that has no counter, and so is no lease: see [`Listing::bare`]. False if there is none, or it has one by now.
+    ///
+    /// # Errors
+    /// A store error; if its kind is `Unknown`, the row may have been deleted.
+    ///
+    /// # Cancel safety
+    /// The row may have been deleted, or not.
+    pub async fn delete_bare(&self, key: &str) -> Result<bool, StoreError> {
+        let request = self.inner.client.delete_item().table_name(&self.inner.place.table);
+        let request = request
+            .key(LEASE_KEY, text(key))
+            .condition_expression("attribute_exists(#leaseKey) AND attribute_not_exists(#leaseCounter)")
+            .expression_attribute_names("#leaseKey", LEASE_KEY)
+            .expression_attribute_names("#leaseCounter", LEASE_COUNTER);
+        Ok(matches!(ended(&self.inner.place, request.send().await)?, Ended::Done(_)))
     }
 
     async fn made(&self, change: Change) -> Result<Row, LeaseError> {

@@ -116,15 +116,17 @@ impl View<'_> {
         let mut lots = Lots(lots);
         let mut available = Vec::new();
         let mut of_others: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+        let mut left = 0;
         for row in self.rows.iter().filter(|row| !self.held.contains(row.key())) {
             match (self.availability(row), row.owner().or_else(|| row.holder())) {
                 (Some(why), _) => available.push((row, why)),
                 (None, Some(owner)) if owner != self.me => of_others.entry(owner).or_default().push(row),
-                // An earlier start of the same name had it: it isn't ours before it expires.
-                (None, _) => {}
+                // An earlier start of the same name had it, or this one before it stood still: it isn't ours before it is silent,
+                // but will be then.
+                (None, _) => left += 1,
             }
         }
-        let mine = self.held.len();
+        let mine = self.held.len() + left;
         let workers = of_others.len() + 1;
         let target = self.rows.len().div_ceil(workers).min(self.most);
         let needed = target.saturating_sub(mine);
@@ -303,6 +305,27 @@ mod tests {
         };
         assert!(view(secs(9)).choose(1).is_empty());
         assert_eq!(view(secs(10)).choose(1), [(left[0].clone(), Why::Expired)]);
+    }
+
+    #[test]
+    fn what_still_bears_the_worker_s_own_name_is_waited_for_and_not_made_up_for_by_stealing() {
+        let all = rows(&[Some("me"), Some("me"), Some("v"), Some("v"), Some("v")]);
+        let mut watch = Watch::default();
+        watch.look(secs(0), &all);
+        let held = BTreeSet::new();
+        let view = |now| View {
+            me: "me",
+            held: &held,
+            rows: &all,
+            watch: &watch,
+            now,
+            failover: FAILOVER,
+            most: 9,
+            steal: 9,
+        };
+        assert!(view(secs(1)).choose(1).is_empty(), "it has two still, and one more is no share");
+        let own = view(secs(10)).choose(1);
+        assert!(own.iter().filter(|(row, _)| row.owner() == Some("me")).count() > 0, "{own:?}");
     }
 
     #[test]

@@ -93,6 +93,10 @@ impl Worker {
                 let _nobody_listens = self.events.send(Event::Foreign(error));
             }
         }
+        if listing.skipped > self.skipped {
+            let _nobody_listens = self.events.send(Event::Skipped(listing.skipped));
+        }
+        self.skipped = self.skipped.max(listing.skipped);
         self.watch.look(now.waited, &listing.rows);
         let held: BTreeSet<String> = self.holdings.keys().cloned().collect();
         let view = View {
