@@ -25,7 +25,7 @@ use support::stub::{Fate, Stub};
 use tenure_core::{Clock, Drift, Tick, Ttl};
 use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
-use tenure_dynamodb::kcl::{Coordinator, Event, Events, Fields, Format, Held, Options, Row, Table};
+use tenure_dynamodb::kcl::{Coordinator, Edit, Event, Events, Fields, Format, Held, Options, Row, Table};
 use tenure_testkit::{ManualClock, RealClock};
 use tokio::time::{sleep, timeout};
 
@@ -283,4 +283,42 @@ async fn only_so_many_requests_are_under_way_at_a_time() {
     // Each needs that long, so the next but two comes no sooner.
     let soonest = came.windows(AT_ONCE + 1).map(|span| span[AT_ONCE].since(span[0])).min();
     assert!(soonest >= Some(TAKES), "{soonest:?}");
+}
+
+#[tokio::test]
+async fn rows_that_are_passed_over_are_counted_and_told_once() {
+    let clock = Arc::new(ManualClock::new());
+    let (there, table, _stub) = behind(0, clock, |_| Fate::Through).await;
+    for n in 0..2 {
+        let fields = [("entityType".to_owned(), support::lease_table::text("STREAM"))].into();
+        there.create(&format!("k{n}"), fields).await.unwrap();
+    }
+    let (worker, mut events) = Coordinator::start(&table, Options::new("me").failover(FAILOVER)).unwrap();
+    for _ in 0..3 {
+        worker.take_now().await.unwrap();
+    }
+    worker.stop().await;
+    drop(worker);
+    let mut told = Vec::new();
+    while let Some(event) = events.next().await {
+        told.push(event);
+    }
+    assert!(matches!(told.as_slice(), [Event::Skipped(2)]), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_worker_that_was_taken_for_dead_and_goes_on_is_told() {
+    let (clock, table) = of_another(1).await;
+    let (worker, mut events) = Coordinator::start(&table, Options::new("me").failover(FAILOVER)).unwrap();
+    worker.take_now().await.unwrap();
+    let more = table.create("more", Fields::new()).await.unwrap();
+    let more = table.take(&more, "other").await.unwrap();
+    clock.advance(FAILOVER);
+    assert_eq!(taken(&mut events).await.key(), "k00", "it was silent");
+    table.renew(&more, &Edit::new()).await.unwrap();
+    worker.take_now().await.unwrap();
+    match timeout(LONG, events.next()).await.expect("a word in time") {
+        Some(Event::Revived(other)) => assert_eq!(other, "other"),
+        event => panic!("{event:?}"),
+    }
 }

@@ -129,3 +129,21 @@ fn refusal(error: LeaseError) -> Refusal {
 
 lease_conformance!(tabletheory, run, || keys(|options| options));
 lease_conformance!(without_ttl, run, || keys(|options| options.ttl(false).skew_margin(Duration::ZERO)));
+
+#[tokio::test]
+async fn a_new_table_deletes_items_by_the_attribute_that_the_options_name() {
+    use tenure_dynamodb::tabletheory::Names;
+    let names = Names { ttl: "gone_at".to_owned(), ..Names::default() };
+    let (on, off) = (unique("tt-ttl"), unique("tt-no-ttl"));
+    for (table, options, attribute) in [
+        (&on, Options::at(support::config(&on)).names(names), Some("gone_at")),
+        (&off, Options::at(support::config(&off)).ttl(false), None),
+    ] {
+        assert!(Manager::create_table(&options).await.unwrap());
+        let service = support::lease_table::service();
+        let asked = service.describe_time_to_live().table_name(table).send().await.unwrap();
+        let rule = asked.time_to_live_description.unwrap();
+        assert_eq!(rule.attribute_name(), attribute);
+        assert!(!Manager::create_table(&options).await.unwrap(), "one that is there stays as it is");
+    }
+}

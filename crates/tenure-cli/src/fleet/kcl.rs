@@ -113,6 +113,14 @@ impl Kcl {
                 }
                 None
             }
+            kcl::Event::Revived(worker) => {
+                say::note(format!(
+                    "{} lives, though a lease of its was taken after a failover time of silence: it stood still, or its failover \
+                     time is longer than --ttl here; it has to be the same for all",
+                    crate::text::escaped(&worker)
+                ));
+                None
+            }
             kcl::Event::Skipped(rows) => {
                 say::note(super::skipped(rows));
                 None

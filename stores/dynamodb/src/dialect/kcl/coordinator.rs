@@ -39,6 +39,9 @@ pub enum Event {
     LookFailed(StoreError),
     /// A row can't be read as a lease, and is left as it is. Told once for each text.
     Foreign(StoreError),
+    /// This worker renews leases, though another of its leases was taken because it had been silent for a failover time. It stood
+    /// still; or its failover time is longer than [this one's](Options::failover), which takes what live workers have.
+    Revived(String),
     /// So many rows are no leases by the KCL, as they have another `entityType`, and are passed over; in a table of `a8m/lease`
     /// they are leases. Told whenever there are more than before.
     Skipped(usize),

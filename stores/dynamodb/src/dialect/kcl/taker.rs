@@ -23,17 +23,22 @@ struct Seen {
 }
 
 impl Watch {
-    /// Notes what a read that has ended by `now` has shown.
-    pub(crate) fn look(&mut self, now: Tick, rows: &[Row]) {
-        let mut earlier = std::mem::take(&mut self.seen);
+    /// Notes what a read that has ended by `now` has shown. Whose leases were renewed since the last one.
+    pub(crate) fn look(&mut self, now: Tick, rows: &[Row]) -> BTreeSet<String> {
+        let (mut earlier, mut alive) = (std::mem::take(&mut self.seen), BTreeSet::new());
         for row in rows {
             let since = match earlier.remove(row.key()) {
                 // An eviction by a8m/lease leaves the counter alone; but then nobody has the row.
                 Some(seen) if seen.row.is_same(row) => seen.since,
-                _ => now,
+                Some(seen) => {
+                    alive.extend(row.holder().filter(|by| seen.row.holder() == Some(by)).map(str::to_owned));
+                    now
+                }
+                None => now,
             };
             self.seen.insert(row.key().to_owned(), Seen { row: row.clone(), since });
         }
+        alive
     }
 
     /// Notes what a read of one row that has ended by `now` has shown.

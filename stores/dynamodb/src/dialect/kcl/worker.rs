@@ -133,6 +133,8 @@ pub(crate) struct Worker {
     renewers: Vec<(BTreeSet<String>, Reply<()>)>,
     foreign: BTreeSet<StoreError>,
     skipped: usize,
+    /// Workers some lease of whom was taken because it was silent.
+    silent: BTreeSet<String>,
     takes_none: bool,
     stopping: Option<(Tick, Vec<Reply<()>>)>,
     requests: Vec<Request>,
@@ -171,6 +173,7 @@ impl Worker {
             renewers: Vec::new(),
             foreign: BTreeSet::new(),
             skipped: 0,
+            silent: BTreeSet::new(),
             takes_none: false,
             stopping: None,
             requests: Vec::new(),

@@ -341,7 +341,7 @@ impl World {
                     }
                 }
                 Event::Wanted { lease, .. } => wanted.push(lease),
-                Event::LookFailed(_) | Event::Foreign(_) | Event::Skipped(_) => {}
+                Event::LookFailed(_) | Event::Foreign(_) | Event::Skipped(_) | Event::Revived(_) => {}
             }
         }
         self.check(who, now)

@@ -16,6 +16,9 @@ use tenure_core::{Fence, HolderId, Loss, Occupant, StoreError, Tick, Wall};
 /// How many different rows are told as foreign.
 const FOREIGN: usize = 100;
 
+/// How many workers are remembered whose leases were silent.
+const MOST_SILENT: usize = 1000;
+
 /// Why a lease is lost whose row stands so.
 pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
     let Some(row) = standing else { return Loss::Deleted };
@@ -97,7 +100,11 @@ impl Worker {
             let _nobody_listens = self.events.send(Event::Skipped(listing.skipped));
         }
         self.skipped = self.skipped.max(listing.skipped);
-        self.watch.look(now.waited, &listing.rows);
+        for worker in self.watch.look(now.waited, &listing.rows) {
+            if self.silent.remove(&worker) {
+                let _nobody_listens = self.events.send(Event::Revived(worker));
+            }
+        }
         let held: BTreeSet<String> = self.holdings.keys().cloned().collect();
         let view = View {
             me: &self.options.worker,
@@ -112,6 +119,9 @@ impl Worker {
         let lots = self.options.lots ^ hash(&self.options.worker) ^ self.looks.rotate_left(32) ^ now.wall.0;
         if !self.takes_none {
             self.takes = view.choose(lots).into();
+            let silent = self.takes.iter().filter(|(_, why)| *why == Why::Expired);
+            let silent = silent.filter_map(|(row, _)| row.holder().filter(|by| *by != self.options.worker));
+            self.silent.extend(silent.map(str::to_owned).take(MOST_SILENT.saturating_sub(self.silent.len())));
         }
         let next = now.waited.after(self.options.period());
         let silence = self.watch.next_silence(now.waited, self.options.failover, &held);
