@@ -150,6 +150,42 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn no_single_move_would_even_it_out_more_and_nothing_is_left_that_fits(
+        (loads, rooms) in any_fleet(), by_weight: bool
+    ) {
+        let balance = if by_weight { Balance::Weight } else { Balance::Count };
+        let planned = plan(&loads, &rooms, balance);
+        let weight = |load: &Load| load.weight.max(1);
+        let had = |at: usize| loads.iter().zip(&planned).filter(move |(_, to)| **to == Ok(at)).map(|(load, _)| load);
+        let units: Vec<u64> = (0..rooms.len()).map(|at| had(at).count() as u64).collect();
+        let weights: Vec<u64> = (0..rooms.len()).map(|at| had(at).map(weight).sum()).collect();
+        let has = if by_weight { &weights } else { &units };
+        // A weight counts where it is evened out, or where some worker has no room for any weight.
+        let weighs = by_weight || rooms.iter().any(|room| room.weight != u64::MAX);
+        let takes = |at: usize, load: &Load| {
+            let added = if weighs { weight(load) } else { 1 };
+            let room = &rooms[at];
+            !room.leaving && load.needs.is_subset(&room.labels) && units[at] < room.units
+                && weights[at].saturating_add(added) <= room.weight
+        };
+        for (load, to) in loads.iter().zip(&planned) {
+            let cost = if by_weight { weight(load) } else { 1 };
+            let mut others = (0..rooms.len()).filter(|at| takes(*at, load));
+            match *to {
+                Err(_) => prop_assert_eq!(others.next(), None, "it has room"),
+                Ok(at) if load.pin == Some(at) => {}
+                Ok(at) => {
+                    prop_assert!(load.pin.is_none_or(|pin| pin >= rooms.len() || !takes(pin, load)), "a pin holds");
+                    let better = others.find(|other| has[at].saturating_sub(has[*other]) > cost);
+                    prop_assert_eq!(better, None, "{:?}", has);
+                }
+            }
+        }
+    }
+}
+
 /// Few units over few workers with little room.
 fn any_small_fleet() -> impl Strategy<Value = (Vec<Load>, Vec<Room>)> {
     let labels = || proptest::collection::btree_set("[ab]", 0..2);
