@@ -25,8 +25,17 @@ pub(crate) enum Url {
 pub(crate) enum Missing {
     Create,
     Refuse,
+    /// Nor is one written, if this process can't.
+    Look,
     /// Made, also where that costs money.
     CreateTable,
+}
+
+impl Missing {
+    /// As one that only looks is treated.
+    fn or_look(self) -> Missing {
+        if self == Missing::Look { Missing::Refuse } else { self }
+    }
 }
 
 impl Url {
@@ -98,7 +107,7 @@ impl Url {
 
     /// Opens the store.
     pub(crate) async fn open(&self, missing: Missing, clock: Arc<dyn Clock>) -> Result<AnyStore, Failure> {
-        if let (Url::Sqlite(path), Missing::Refuse) = (self, missing)
+        if let (Url::Sqlite(path), Missing::Refuse) = (self, missing.or_look())
             && !path.exists()
         {
             let path = escaped(&path.to_string_lossy());
@@ -112,8 +121,24 @@ impl Url {
                 self.shown()
             )));
         }
-        let opening = Opening { create: missing == Missing::Create, create_table, clock };
+        let look = missing == Missing::Look;
+        if look && self.is_read_only() {
+            let text =
+                "is read-only for this process: it is shown as it is now, and nothing in it can be changed";
+            crate::say::note(format!("{} {text}", self.shown()));
+        }
+        let opening = Opening { create: missing == Missing::Create, create_table, look, clock };
         Ok(Registry::standard().open(&self.plain(), opening).await?)
+    }
+
+    /// Whether it is a file that this process can't write, or in a directory where it can't.
+    pub(crate) fn is_read_only(&self) -> bool {
+        use nix::unistd::{AccessFlags, access};
+        self.path().is_some_and(|path| {
+            let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
+            path.exists() && [path, directory].iter().any(|path| access(path, AccessFlags::W_OK).is_err())
+        })
     }
 
     /// As the library's registry of stores understands it.

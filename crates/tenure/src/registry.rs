@@ -27,13 +27,15 @@ pub struct Opening {
     pub create: bool,
     /// Whether that goes for what costs money, too: a DynamoDB table. No, by default.
     pub create_table: bool,
+    /// Whether one that this process can't write to is opened all the same, to be read only. No, by default.
+    pub look: bool,
     /// The clock that a store tells ages by, or bridges the time between its service's own dates.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Default for Opening {
     fn default() -> Self {
-        Opening { create: true, create_table: false, clock: clock::system() }
+        Opening { create: true, create_table: false, look: false, clock: clock::system() }
     }
 }
 
@@ -160,7 +162,7 @@ async fn sqlite(rest: String, opening: Opening) -> Result<AnyStore, StoreError> 
             "the store sqlite: names no file; write sqlite:leases.db, for example",
         ));
     }
-    let config = tenure_sqlite::SqliteConfig::new(path).create(opening.create);
+    let config = tenure_sqlite::SqliteConfig::new(path).create(opening.create).look(opening.look);
     match tokio::task::spawn_blocking(|| tenure_sqlite::SqliteStore::open(config)).await {
         Ok(store) => Ok(AnyStore::new(store?)),
         Err(error) => Err(StoreError::unavailable(format!("the store's code failed: {error}"))),

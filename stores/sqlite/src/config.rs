@@ -16,6 +16,7 @@ pub struct SqliteConfig {
     pub(crate) wake_ups: bool,
     pub(crate) within_application: bool,
     pub(crate) network_filesystem: bool,
+    pub(crate) look: bool,
     pub(crate) boot_clock: Arc<dyn BootClock>,
 }
 
@@ -33,6 +34,7 @@ impl SqliteConfig {
             wake_ups: true,
             within_application: false,
             network_filesystem: false,
+            look: false,
             boot_clock: Arc::new(HostClock::new()),
         }
     }
@@ -75,6 +77,14 @@ impl SqliteConfig {
     #[must_use]
     pub fn network_filesystem(self, network_filesystem: bool) -> Self {
         SqliteConfig { network_filesystem, ..self }
+    }
+
+    /// Whether a file is opened all the same if this process can't write to it or to its directory: to be read only, and writes
+    /// are refused with `Unsupported`. What is read is never older than when the file was opened: if what was written last is in a
+    /// log that can't be read here, opening fails. No, unless said otherwise.
+    #[must_use]
+    pub fn look(self, look: bool) -> Self {
+        SqliteConfig { look, ..self }
     }
 
     /// What tells the ages of records, in place of the host's own clock.
@@ -125,6 +135,7 @@ impl fmt::Debug for SqliteConfig {
             .field("wake_ups", &self.wake_ups)
             .field("within_application", &self.within_application)
             .field("network_filesystem", &self.network_filesystem)
+            .field("look", &self.look)
             .finish_non_exhaustive()
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Place {
     /// The side file: its lock orders the processes' transactions, its changes wake their waiters.
     pub(crate) side: PathBuf,
     pub(crate) directory: PathBuf,
+    /// It can only be looked at.
+    pub(crate) read_only: bool,
 }
 
 impl Place {
@@ -64,12 +66,13 @@ impl Place {
         let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
         let mut side = path.clone().into_os_string();
         side.push("-lock");
-        let place = Place { path, side: side.into(), directory };
+        let mut place = Place { path, side: side.into(), directory, read_only: false };
         place.check_filesystem(config)?;
-        if exists {
-            writable(&place.path, "the file")?;
+        let file = if exists { writable(&place.path, "the file") } else { Ok(()) };
+        match file.and_then(|()| writable(&place.directory, "the directory")) {
+            Err(_) if exists && config.look => place.read_only = true,
+            can_write => can_write?,
         }
-        writable(&place.directory, "the directory")?;
         Ok(place)
     }
 

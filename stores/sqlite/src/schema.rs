@@ -98,6 +98,57 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
     Ok(Opened { writer, reader, turnstile, side, id: format!("sqlite:{id}") })
 }
 
+/// A connection that only reads, and the name of this set of records, where nothing can be written.
+pub(crate) fn look(place: &Place, config: &SqliteConfig) -> Result<(Connection, String), StoreError> {
+    let connected = |how: &str| {
+        let connection = connect_to_look(place, config, how).map_err(|error| undone(&place.path, &error))?;
+        let owner = owner(place, &connection)?;
+        Ok::<_, StoreError>((connection, owner))
+    };
+    let (connection, owner) = match connected("mode=ro") {
+        // Without a log all is in the file, and nobody has it open. SQLite would want to make the log's index.
+        Err(error) if error.is_passing() && !has_log(place) => connected("mode=ro&immutable=1")?,
+        Err(error) if error.is_passing() => return Err(log_unread(place, &error)),
+        connected => connected?,
+    };
+    match owner {
+        Owner::Tenure { id } => Ok((connection, format!("sqlite:{id}"))),
+        Owner::Nobody | Owner::Other { .. } => Err(StoreError::foreign(format!(
+            "{} has no tables of tenure's, and none can be made here: the file is read-only for this process",
+            place.path.display()
+        ))),
+    }
+}
+
+fn connect_to_look(place: &Place, config: &SqliteConfig, how: &str) -> rusqlite::Result<Connection> {
+    let path = place.path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(format!("file:{path}?{how}"), flags)?;
+    connection.busy_timeout(config.busy_timeout)?;
+    connection
+        .execute_batch("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
+    Ok(connection)
+}
+
+/// Whether something may be in a log that is not in the file yet, or somebody has it open.
+fn has_log(place: &Place) -> bool {
+    let beside = |suffix: &str| {
+        let mut path = place.path.clone().into_os_string();
+        path.push(suffix);
+        std::fs::metadata(path)
+    };
+    beside("-wal").is_ok_and(|log| log.len() > 0) || beside("-shm").is_ok()
+}
+
+fn log_unread(place: &Place, error: &StoreError) -> StoreError {
+    let at = place.path.display();
+    StoreError::invalid(format!(
+        "{at}: what was written last may be in {at}-wal, which can't be read without write access here ({error}); copy {at} and \
+         {at}-wal together to where you may write, and look there"
+    ))
+}
+
 /// How long to wait at the turnstile; the other half is for SQLite's own lock.
 fn patience(config: &SqliteConfig) -> Duration {
     config.busy_timeout / 2

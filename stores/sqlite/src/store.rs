@@ -45,6 +45,9 @@ impl SqliteStore {
     pub fn open(config: SqliteConfig) -> Result<Self, StoreError> {
         config.check()?;
         let place = Arc::new(Place::find(&config)?);
+        if place.read_only {
+            return Self::look(place, config);
+        }
         let Opened { writer, reader, turnstile, side, id } = schema::open(&place, &config)?;
         let files = Arc::new(Files::opened(&place)?);
         let ages = Ages { clock: config.boot_clock, is_one_kernel: !config.network_filesystem };
@@ -67,6 +70,29 @@ impl SqliteStore {
         start("tenure-write", move || writer.run(&to_do))?;
         let inner = Inner { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
         Ok(SqliteStore { inner: Arc::new(inner) })
+    }
+
+    /// Opens what can't be written.
+    fn look(place: Arc<Place>, config: SqliteConfig) -> Result<Self, StoreError> {
+        let (connection, id) = schema::look(&place, &config)?;
+        let files = Arc::new(Files::looked_at(&place));
+        let ages = Ages { clock: config.boot_clock, is_one_kernel: !config.network_filesystem };
+        let expiry = if ages.now().is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry).without_watch();
+        // Nobody takes what is to be written: `perform` refuses it.
+        let (jobs, _) = channel();
+        let (queries, to_read) = channel();
+        let reader =
+            Reader { connection, place: Arc::clone(&place), files, ages, jobs: Sender::clone(&jobs) };
+        start("tenure-read", move || reader.run(&to_read))?;
+        let inner = Inner { id, capabilities, place, jobs, queries, watcher: Mutex::default() };
+        Ok(SqliteStore { inner: Arc::new(inner) })
+    }
+
+    /// Whether it was opened to be read only, by [`SqliteConfig::look`].
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.inner.place.read_only
     }
 
     /// A condition for the caller's own transactions in the same file: true only while the record of `key` shows a tenure
@@ -101,6 +127,12 @@ impl SqliteStore {
 
     async fn perform(&self, task: Task) -> Result<Done, StoreError> {
         let ended = || format!("{}: the writing thread has ended", self.inner.place.path.display());
+        if self.is_read_only() {
+            let at = self.inner.place.path.display();
+            return Err(StoreError::unsupported(format!(
+                "{at} or its directory is read-only for this process: it can be looked at, and nothing else"
+            )));
+        }
         let (reply, answer) = oneshot::channel();
         self.inner.jobs.send(Job { task, reply }).map_err(|_| StoreError::unavailable(ended()))?;
         answer.await.map_err(|_| StoreError::unknown(ended()))?

@@ -42,13 +42,21 @@ pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failur
         check_file(path, &mut findings);
     }
     let clock: Arc<dyn Clock> = tenure::clock::system();
-    let missing = if typed.create_table { Missing::CreateTable } else { Missing::Refuse };
+    let missing = if typed.create_table { Missing::CreateTable } else { Missing::Look };
     let store = url.open(missing, Arc::clone(&clock)).await?;
     let leases = Leases::builder(store).clock(clock).start()?;
     findings.add_commands();
     check_clock(&leases, &mut findings);
     check_capabilities(&leases, &mut findings);
-    check_writes(&leases, &mut findings).await;
+    if url.is_read_only() {
+        findings.add(
+            Grade::Warn,
+            "write",
+            "the file or its directory is read-only for this process: it can hold no lease here",
+        );
+    } else {
+        check_writes(&leases, &mut findings).await;
+    }
     check_records(&leases, &mut findings).await?;
     findings.report(url, &LIMITS, typed.json)
 }

@@ -15,7 +15,7 @@ use tenure::{Candidate, Key, Leases};
 
 pub(crate) async fn leader(url: &Url, typed: &args::Leader) -> Result<u8, Failure> {
     let key = meant::key(&typed.key)?;
-    let leases = super::open(url).await?;
+    let leases = super::open_to_look(url).await?;
     if typed.follow {
         return follow(&leases, &key, typed.json).await;
     }

@@ -15,7 +15,7 @@ use tenure::{Key, Listed, Store, StoreExt};
 
 pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
     let prefix = meant::prefix(&typed.prefix)?;
-    let leases = super::open(url).await?;
+    let leases = super::open_to_look(url).await?;
     let store = leases.store();
     let listing = store.list_all(&prefix).await?;
     let now = leases.clock().now().wall;
@@ -54,7 +54,7 @@ pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
 
 pub(crate) async fn show(url: &Url, typed: &args::Show) -> Result<u8, Failure> {
     let key = meant::key(&typed.key)?;
-    let leases = super::open(url).await?;
+    let leases = super::open_to_look(url).await?;
     let view = view(&leases, &key).await?;
     if typed.json {
         say::json(&view.json())?;

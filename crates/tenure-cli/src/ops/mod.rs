@@ -24,7 +24,16 @@ use tenure::{Clock, Leases};
 
 /// Leases on a store that is there already.
 async fn open(url: &Url) -> Result<Leases, Failure> {
+    open_as(url, Missing::Refuse).await
+}
+
+/// As [`open`], also where nothing can be written.
+async fn open_to_look(url: &Url) -> Result<Leases, Failure> {
+    open_as(url, Missing::Look).await
+}
+
+async fn open_as(url: &Url, missing: Missing) -> Result<Leases, Failure> {
     let clock: Arc<dyn Clock> = tenure::clock::system();
-    let store = url.open(Missing::Refuse, Arc::clone(&clock)).await?;
+    let store = url.open(missing, Arc::clone(&clock)).await?;
     Ok(Leases::builder(store).clock(clock).start()?)
 }

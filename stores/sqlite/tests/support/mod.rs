@@ -74,6 +74,11 @@ impl SmallDisk {
         SmallDisk { directory }
     }
 
+    pub(crate) fn remount(&self, options: &str) {
+        let at = self.directory.path().to_str().unwrap();
+        must_run("mount", &["-o", &format!("remount,{options}"), at]);
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

@@ -1,0 +1,76 @@
+//! Looking at a file that can't be written, by the real binary on real files.
+//!
+//! Plan: `ls`, `show`, `leader` and `doctor` show what there is, and say that nothing can be changed; what changes something is refused;
+//! a log that can't be read is told, and nothing is shown without it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::Bench;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A directory in which nothing can be made or changed, not even by root, until dropped.
+struct Sealed(PathBuf);
+
+impl Sealed {
+    fn new(path: PathBuf) -> Sealed {
+        set(&path, true);
+        Sealed(path)
+    }
+}
+
+impl Drop for Sealed {
+    fn drop(&mut self) {
+        set(&self.0, false);
+    }
+}
+
+fn set(path: &Path, sealed: bool) {
+    let is_root = nix::unistd::geteuid().is_root();
+    let (program, how) = match (is_root, sealed) {
+        (true, true) => ("chattr", "+i"),
+        (true, false) => ("chattr", "-i"),
+        (false, true) => ("chmod", "a-w"),
+        (false, false) => ("chmod", "u+w"),
+    };
+    assert!(Command::new(program).arg(how).arg(path).status().unwrap().success());
+}
+
+#[test]
+fn what_only_looks_needs_no_write_access() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("there")).unwrap();
+    let at = |arguments: &[&str]| bench.run(&[&["--store", "sqlite:there/leases.db"], arguments].concat());
+    assert_eq!(at(&["run", "k", "--", "true"]).code, 0);
+    assert!(!bench.path("there/leases.db-wal").exists(), "it is at rest");
+    let sealed = Sealed::new(bench.path("there"));
+    let ls = at(&["ls", "--all"]);
+    assert_eq!((ls.code, ls.out.contains("k ")), (0, true), "{ls:?}");
+    assert!(ls.err.contains("read-only for this process"), "{ls:?}");
+    assert_eq!(at(&["show", "k"]).code, 0);
+    assert_eq!(at(&["leader", "k"]).code, 66);
+    let doctor = at(&["doctor"]);
+    assert_eq!((doctor.code, doctor.out.contains("it can hold no lease here")), (0, true), "{doctor:?}");
+    for verb in [["run", "k", "--", "true"].as_slice(), &["gc", "--yes"], &["rm", "--damaged", "k", "--yes"]]
+    {
+        let refused = at(verb);
+        assert_eq!((refused.code, refused.err.contains("read-only")), (64, true), "{refused:?}");
+    }
+    drop(sealed);
+    let ls = at(&["ls"]);
+    assert!(!ls.err.contains("read-only"), "{ls:?}");
+}
+
+#[test]
+fn nothing_is_shown_without_what_was_written_last() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("there")).unwrap();
+    assert_eq!(bench.run(&["run", "k", "--", "sh", "-c", "cp leases.db leases.db-wal there"]).code, 0);
+    let _sealed = Sealed::new(bench.path("there"));
+    for verb in [["ls"].as_slice(), &["show", "k"], &["doctor"]] {
+        let refused = bench.run(&[&["--store", "sqlite:there/leases.db"], verb].concat());
+        assert_eq!((refused.code, refused.err.contains("leases.db-wal")), (64, true), "{refused:?}");
+        assert_eq!(refused.out, "");
+    }
+}
