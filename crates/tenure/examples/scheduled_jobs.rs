@@ -73,7 +73,8 @@ async fn start(node: usize, store: AnyStore, log: Log) -> Result<(JobScheduler, 
     let locker = Locker::new(leases.clone()).at_least_for(Duration::from_millis(PERIOD_MS / 3 * 2));
     let schedule = JobScheduler::new().await?;
 
-    // The elector: the leader alone runs what is due.
+    // The elector: the leader alone runs what is due. A tick is skipped while nobody leads, and can run twice when leadership moves
+    // between two nodes' ticks: only for jobs that bear both. The locker below is for all others.
     let (elector, clock, log_of_led) = (candidate.clone(), Arc::clone(leases.clock()), log.clone());
     let led = Job::new_async("*/3 * * * * *", move |_, _| {
         let (elector, clock, log) = (elector.clone(), Arc::clone(&clock), log_of_led.clone());

@@ -4,6 +4,10 @@
 //! then it is aborted and waited for; and only then is the lease released. A body that can't be ended (it blocks its
 //! thread) leaves the lease to expire.
 //!
+//! A body counts as ended when its future is. What it has started elsewhere, on another task or by `spawn_blocking`, is not
+//! ended with it: a future that awaits `spawn_blocking` is aborted at once, and its thread goes on without the lease. Work that
+//! blocks belongs into [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking), which joins the thread.
+//!
 //! After the machine was suspended, a body whose lease's time has passed meanwhile is told so within a twentieth of the ttl, 30 s
 //! at most.
 
@@ -83,10 +87,30 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
+    run_as(guard, grace, |held| tokio::spawn(body(held))).await
+}
+
+/// Runs `body` under `guard` on a thread of its own, and gives the lease up after it.
+pub(crate) async fn run_blocking<T, F>(
+    guard: Guard,
+    grace: Option<Duration>,
+    body: F,
+) -> Result<T, BodyError<T>>
+where
+    F: FnOnce(Held) -> T + Send + 'static,
+    T: Send + 'static,
+{
+    run_as(guard, grace, |held| tokio::task::spawn_blocking(|| body(held))).await
+}
+
+async fn run_as<T: Send + 'static>(
+    guard: Guard,
+    grace: Option<Duration>,
+    start: impl FnOnce(Held) -> JoinHandle<T>,
+) -> Result<T, BodyError<T>> {
     let grace = grace.unwrap_or_else(|| guard.ttl().part(8));
     let stop = CancellationToken::new();
-    let held = Held::under(&guard, stop.clone());
-    let task = tokio::spawn(body(held));
+    let task = start(Held::under(&guard, stop.clone()));
     // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
     let caller = CancellationToken::new();
     let gone = caller.clone();

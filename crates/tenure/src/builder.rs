@@ -2,7 +2,7 @@
 
 use crate::belief::Belief;
 use crate::clock;
-use crate::driver::Driver;
+use crate::driver::{Driver, Troubles};
 use crate::leases::{Inner, Leases};
 use crate::users::Notices;
 use std::sync::atomic::AtomicU64;
@@ -26,6 +26,7 @@ pub struct LeasesBuilder {
     session_ttl: Duration,
     about: Metadata,
     rules: Rules,
+    store_patience: Option<Duration>,
 }
 
 impl LeasesBuilder {
@@ -39,6 +40,7 @@ impl LeasesBuilder {
             session_ttl: Duration::from_secs(10),
             about: Metadata::new(),
             rules: Rules::default(),
+            store_patience: None,
         }
     }
 
@@ -104,6 +106,15 @@ impl LeasesBuilder {
         self
     }
 
+    /// How long [`Lock::acquire`](crate::Lock::acquire) waits while the store can't be asked: as long as no call about the key, or
+    /// about the session that the lease is to ride on, is answered. A minute by default, or six ttls if that is longer.
+    /// [`Duration::MAX`] is for ever.
+    #[must_use]
+    pub fn store_patience(mut self, longest: Duration) -> Self {
+        self.store_patience = Some(longest);
+        self
+    }
+
     /// Another clock than the machine's, for tests.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -159,7 +170,11 @@ impl LeasesBuilder {
         };
         let (commands, receiver) = mpsc::unbounded_channel();
         let (listen, listening) = watch::channel(false);
+        let troubles = Troubles::new(Arc::clone(&clock));
         let inner = Arc::new(Inner {
+            troubles: Arc::clone(&troubles),
+            store_patience: self.store_patience,
+            kept: Mutex::default(),
             store: self.store.clone(),
             clock: Arc::clone(&clock),
             session_ttl,
@@ -185,6 +200,7 @@ impl LeasesBuilder {
             commands: receiver,
             listen: listening,
             watches: String::new(),
+            troubles,
             sink,
         };
         tokio::spawn(driver.run(|| Command::Stop));

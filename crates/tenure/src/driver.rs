@@ -5,6 +5,10 @@ mod hints;
 #[cfg(test)]
 mod noting;
 mod room;
+mod trouble;
+
+pub use trouble::Trouble;
+pub(crate) use trouble::Troubles;
 
 use flights::Flights;
 use hints::Hints;
@@ -31,6 +35,8 @@ pub(crate) struct Driver<M: Machine, S> {
     pub(crate) listen: watch::Receiver<bool>,
     /// What the keys begin with that hints are wanted for.
     pub(crate) watches: String,
+    /// Who is told that the store fails.
+    pub(crate) troubles: Arc<Troubles>,
     pub(crate) sink: S,
 }
 
@@ -38,7 +44,8 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
     /// Runs until the sink says so, or until all who could give commands are gone and `farewell` is through.
     pub(crate) async fn run(mut self, farewell: impl FnOnce() -> M::Command) {
         let mut farewell = Some(farewell);
-        let mut flights = Flights::new(self.store.clone(), Arc::clone(&self.clock));
+        let mut flights =
+            Flights::new(self.store.clone(), Arc::clone(&self.clock), Arc::clone(&self.troubles));
         let mut wake_at: Option<Tick> = None;
         let mut hints = Hints::of(std::mem::take(&mut self.watches));
         loop {
@@ -166,6 +173,7 @@ mod tests {
         let driver = Driver {
             machine: Machine1(OpId(1)),
             store: AnyStore::new(store.clone()),
+            troubles: Troubles::new(Arc::clone(&clock)),
             clock,
             commands: receiver,
             listen: listening,

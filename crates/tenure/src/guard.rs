@@ -216,6 +216,10 @@ impl Guard {
         let _ = self.leases.inner.ask(self.id, Command::Lapse(self.id)).await;
     }
 
+    pub(crate) fn id(&self) -> LeaseId {
+        self.id
+    }
+
     /// Turns the lease into plain data, valid for a ttl from now: to be refreshed, released or taken up again by any
     /// process that gets it ([`Leases::refresh`], [`Leases::give_back`], [`Leases::adopt`]).
     ///

@@ -2,10 +2,12 @@
 
 use crate::belief::Belief;
 use crate::builder::LeasesBuilder;
+use crate::driver::{Trouble, Troubles};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::users::{Asked, News, Reply, Users};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -44,6 +46,10 @@ pub(crate) struct Inner {
     /// Marks writes that no machine makes.
     pub(crate) nonces: Mutex<Nonces>,
     pub(crate) users: Mutex<Users>,
+    pub(crate) troubles: Arc<Troubles>,
+    pub(crate) store_patience: Option<Duration>,
+    /// Leases that outlast a stop until then, because others count on that.
+    pub(crate) kept: Mutex<BTreeMap<LeaseId, Tick>>,
 }
 
 impl Leases {
@@ -139,13 +145,20 @@ impl Leases {
         self.inner.session.until().since(self.inner.clock.held())
     }
 
+    /// What goes wrong with the store, if calls fail now and none about the same key has been answered since; of several keys,
+    /// what lasts longest. So whoever waits can tell a key that nobody leads from a store that can't be asked.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.inner.troubles.worst(None)
+    }
+
     /// Begins the session now, so that the first lease that rides on it takes one round trip only.
     pub fn begin_session(&self) {
         self.inner.send(Command::Start);
     }
 
     /// Gives everything back, the session last, and waits until that is done or has become pointless because it has all
-    /// expired. Guards that are still around are lost.
+    /// expired. Guards that are still around are lost. Only the minimum time of a [`JobLock`](crate::election::JobLock) outlasts it.
     ///
     /// # Cancel safety
     /// Dropping the future does not stop the stopping.
@@ -161,6 +174,7 @@ impl Leases {
                 cell.lost(Loss::Released);
             }
         }
+        self.inner.keep();
         self.inner.send(Command::Stop);
         // An error means that the driver is gone, which is as good.
         let _ = stopped.await;
@@ -187,6 +201,29 @@ impl Inner {
         let is_ours = self.session_prefix.is_empty() && *key == self.session_key;
         let prefix = if is_ours { self.session_key.as_str() } else { &self.session_prefix };
         reserved::check_with_sessions(key, prefix)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Tick>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now until then, or until it is released, `lease` outlasts a stop. It must beat for itself.
+    pub(crate) fn keep_until(&self, lease: LeaseId, at: Tick) {
+        self.kept().insert(lease, at);
+    }
+
+    pub(crate) fn keep_no_longer(&self, lease: LeaseId) {
+        self.kept().remove(&lease);
+    }
+
+    /// Leaves to expire what must not be free yet.
+    fn keep(&self) {
+        let now = self.clock.held();
+        for (lease, at) in std::mem::take(&mut *self.kept()) {
+            if at > now {
+                self.send(Command::Lapse(lease));
+            }
+        }
     }
 
     pub(crate) fn next_id(&self) -> LeaseId {

@@ -24,6 +24,18 @@
 //! [`range::Section`] leases ranges of keys, [`LeaseToken`] passes one on to another process as plain data, and a [`Candidate`] leads a key whenever it can
 //! ([`election`]).
 //!
+//! # What is logged
+//! Events of `tracing`, with the target `tenure::store` and the field `key`:
+//!
+//! | name | level | when |
+//! |---|---|---|
+//! | `store.failing` | warn | a call to the store has failed: at once, then every 10 s while that goes on; fields `reason`, `failures`, `for_ms` |
+//! | `store.answers` | info | the store answers again; field `for_ms` |
+//!
+//! Each call that fails is counted by the metric `tenure_store_failures_total`, with the label `kind`: `unavailable`, `unknown`,
+//! `foreign`, `unsupported` or `invalid`. Elections and fleets have [events](election#what-is-logged) and
+//! [metrics](fleet#metrics-and-traces) of their own.
+//!
 //! # Cost
 //! A lease rides on its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
 //! third of a ttl, however many leases a process has. Acquiring, renewing and releasing take one round trip each.
@@ -47,6 +59,7 @@ mod users;
 
 pub use body::Held;
 pub use builder::LeasesBuilder;
+pub use driver::Trouble;
 pub use election::{Candidate, CandidateBuilder, Observer};
 pub use error::{AcquireError, BodyError, LeaseError};
 pub use guard::Guard;

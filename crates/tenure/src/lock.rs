@@ -12,6 +12,9 @@ use tenure_core::{
 };
 use tenure_store::Store;
 
+/// How long one waits, at least, while the store can't be asked, unless told otherwise: as long as a server may take to start.
+const LEAST_STORE_PATIENCE: Duration = Duration::from_secs(60);
+
 /// A request for one key, from [`Leases::lock`].
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens until it is acquired"]
@@ -75,13 +78,26 @@ impl Lock {
 
     /// Takes the lease, waiting for as long as another has it.
     ///
+    /// It goes on through trouble with the store that may pass, but not for ever: see
+    /// [`LeasesBuilder::store_patience`](crate::LeasesBuilder::store_patience). Meanwhile [`Leases::trouble`] and
+    /// [events](crate#what-is-logged) tell of it.
+    ///
     /// # Errors
-    /// As [`Lock::try_acquire`], but for `Held`; and it goes on through trouble with the store that may pass.
+    /// As [`Lock::try_acquire`], but for `Held`. With trouble that has lasted too long, the store's last error.
     ///
     /// # Cancel safety
     /// As [`Lock::try_acquire`].
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
-        self.get(Patience::Forever).await
+        let leases = self.leases.clone();
+        let (inner, key) = (&leases.inner, self.key.clone());
+        let ttl = self.ttl.unwrap_or(inner.session_ttl.duration());
+        let patience = inner.store_patience.unwrap_or(LEAST_STORE_PATIENCE.max(ttl.saturating_mul(6)));
+        let session = if self.ttl.is_some() { &key } else { inner.session_key.as_str() };
+        tokio::select! {
+            biased;
+            acquired = self.get(Patience::Forever) => acquired,
+            error = inner.troubles.outlast([&key, session], patience) => Err(error.into()),
+        }
     }
 
     /// Takes the lease, waiting for at most `patience`.
@@ -123,6 +139,29 @@ impl Lock {
         grace.map_or(Ok(()), |grace| self.check_grace(grace)).map_err(AcquireError::from)?;
         let guard = self.acquire().await?;
         crate::body::run(guard, grace, body).await
+    }
+
+    /// As [`Lock::with_lease`], for a body that blocks: it runs on a thread of the runtime's for such work, and is joined before the
+    /// lease is given up.
+    ///
+    /// Such a body can't be aborted. It should ask [`Held::is_held`](crate::Held::is_held), or its
+    /// [token](crate::Held::cancelled), every now and then, and return when it is told to. One that goes on all the same leaves
+    /// the lease to expire, and is at work beside the next holder from then on.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the body is told to stop, and the lease released once it has returned, in the background.
+    pub async fn with_lease_blocking<T, F>(mut self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(crate::body::Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let grace = self.grace.take();
+        grace.map_or(Ok(()), |grace| self.check_grace(grace)).map_err(AcquireError::from)?;
+        let guard = self.acquire().await?;
+        crate::body::run_blocking(guard, grace, body).await
     }
 
     fn own_ttl(&self, ttl: Duration) -> Result<Ttl, InvalidInput> {

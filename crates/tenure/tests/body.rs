@@ -1,5 +1,5 @@
 //! S6: the body ends before the lease. Plan: normal end, loss, withdrawal, the caller going away, panics, bodies that don't
-//! listen and bodies that can't be ended; a suspend; grace periods that no lease could give.
+//! listen and bodies that can't be ended; bodies that block a thread; a suspend; grace periods that no lease could give.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tenure::{Ask, BodyError, Loss};
+use tenure::{Ask, BodyError, Held, Key, Leases, Loss};
 use tenure_store::Fault;
 
 /// Sets a flag when it is dropped: the body is over.
@@ -190,4 +190,35 @@ async fn s6_a_body_that_cannot_be_joined_leaves_the_lease_to_expire() {
     assert!(standing.record.tenure.is_some(), "not released while the body may still act");
     assert!(b.acquire_within("k", ttl * 10).await.is_ok(), "free once it has expired");
     release.send(()).unwrap();
+}
+
+#[tokio::test]
+async fn s6_a_blocking_body_is_joined_before_the_lease_is_given_up() {
+    let store = tenure::memory();
+    let (a, b) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+    let over = Arc::new(AtomicBool::new(false));
+    let ended = Ended(Arc::clone(&over));
+    let (began, begun) = tokio::sync::oneshot::channel();
+    let body = move |held: Held| {
+        let _ended = ended;
+        began.send(()).unwrap();
+        while !held.cancelled().is_cancelled() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Longer than its grace period: a future would be aborted by then.
+        std::thread::sleep(Duration::from_millis(300));
+        7
+    };
+    let running = tokio::spawn(a.lock("k").grace(Duration::from_millis(20)).with_lease_blocking(body));
+    begun.await.unwrap();
+    b.request(&Key::new("k").unwrap(), Ask::Revoke).await.unwrap();
+    let guard = b.acquire("k").await.unwrap();
+    assert!(over.load(Ordering::SeqCst), "the next holder came before its end");
+    match running.await.unwrap() {
+        Err(BodyError::Interrupted { why: Loss::Revoked, value: Some(7) }) => {}
+        other => panic!("{other:?}"),
+    }
+    guard.release().await;
+    assert_eq!(a.lock("k").with_lease_blocking(|held| held.is_held()).await.unwrap(), true);
+    assert!(b.try_acquire("k").await.is_ok());
 }

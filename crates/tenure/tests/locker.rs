@@ -1,6 +1,7 @@
 //! Locks for scheduled jobs, in simulated time. Plan: one node of several gets a job's lock; a short job keeps it for the minimum
 //! time and no longer, a long one is renewed for as long as it takes; a lock that is dropped keeps its minimum too; jobs are
-//! independent; a lost lock is told; bad names are refused.
+//! independent; a lost lock is told; a clean stop gives no lock back before its minimum time, and does so then; bad names are
+//! refused.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -82,4 +83,42 @@ async fn locks_have_their_prefix_and_bad_names_are_refused() {
     assert!(
         matches!(refused, Err(AcquireError::Store(error)) if error.to_string().contains("the limit is 512"))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_stop_keeps_the_minimum_time() {
+    for unlocked_first in [false, true] {
+        let world = World::new();
+        let (a, b) = (world.process(), world.process());
+        let of = |leases: &tenure::Leases| Locker::new(leases.clone()).at_least_for(MINIMUM);
+        let lock = of(&a.leases).lock("job").await.unwrap().unwrap();
+        let other = Locker::new(a.leases.clone()).lock("another").await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let held = if unlocked_first {
+            drop(lock);
+            None
+        } else {
+            Some(lock)
+        };
+        settle().await;
+        a.leases.stop().await;
+        assert!(held.is_none_or(|lock| !lock.is_held()), "whoever was stopped believes nothing");
+        let second = of(&b.leases);
+        assert!(
+            Locker::new(b.leases.clone()).lock("another").await.unwrap().is_some(),
+            "without a minimum it is free"
+        );
+        drop(other);
+        let (_, after) = timed(async {
+            loop {
+                if let Some(lock) = second.lock("job").await.unwrap() {
+                    break lock;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
+        let (least, most) = (MINIMUM - Duration::from_secs(1), TTL * 115 / 100);
+        assert!((least..=most).contains(&after), "{after:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! The operations under way, and those that wait for their turn.
 
+use super::Troubles;
 use super::room::{Fared, Launch, Room};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,9 +17,11 @@ const REST: u32 = 16;
 type Finished = Option<(Flight, Tick, Result<Answer, StoreError>)>;
 
 /// One operation under way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Flight {
     op: OpId,
+    /// The key, or what the keys of a listing begin with.
+    about: String,
     /// Renewals, looks and listings, of which there are few, go at once.
     waits: bool,
     launch: Launch,
@@ -32,15 +35,16 @@ pub(super) struct Flights {
     running: JoinSet<Finished>,
     flights: BTreeMap<Id, Flight>,
     room: Room,
+    troubles: Arc<Troubles>,
     /// How many of those under way had to wait for their turn.
     ordinary: usize,
     waiting: VecDeque<Request>,
 }
 
 impl Flights {
-    pub(super) fn new(store: AnyStore, clock: Arc<dyn Clock>) -> Flights {
+    pub(super) fn new(store: AnyStore, clock: Arc<dyn Clock>, troubles: Arc<Troubles>) -> Flights {
         let (running, flights, room) = (JoinSet::new(), BTreeMap::new(), Room::default());
-        Flights { store, clock, running, flights, room, ordinary: 0, waiting: VecDeque::new() }
+        Flights { store, clock, running, flights, room, troubles, ordinary: 0, waiting: VecDeque::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -62,10 +66,11 @@ impl Flights {
         let launch = self.room.launch(self.ordinary);
         self.ordinary += usize::from(waits);
         let (store, clock) = (self.store.clone(), Arc::clone(&self.clock));
-        let flight = Flight { op: id, waits, launch, sent: clock.held(), timeout };
+        let flight = Flight { op: id, about: about(&op), waits, launch, sent: clock.held(), timeout };
+        let under_way = flight.clone();
         let handle = self.running.spawn(async move {
             let result = perform(&store, op, timeout).await;
-            Some((flight, clock.held(), result))
+            Some((under_way, clock.held(), result))
         });
         self.flights.insert(handle.id(), flight);
     }
@@ -80,7 +85,7 @@ impl Flights {
             Err(error) => self.crashed(&error),
         };
         let came = finished.map(|(flight, landed, result)| {
-            self.land(flight, landed.since(flight.sent), &result);
+            self.land(&flight, landed.since(flight.sent), &result);
             (flight.op, result)
         });
         if came.is_none() {
@@ -93,8 +98,12 @@ impl Flights {
         came
     }
 
-    fn land(&mut self, flight: Flight, took: Duration, result: &Result<Answer, StoreError>) {
-        let Flight { launch, timeout, waits, .. } = flight;
+    fn land(&mut self, flight: &Flight, took: Duration, result: &Result<Answer, StoreError>) {
+        let Flight { launch, timeout, waits, .. } = *flight;
+        match result {
+            Ok(_) => self.troubles.answered(&flight.about),
+            Err(error) => self.troubles.failed(&flight.about, flight.sent, error),
+        }
         let rest = (timeout / REST).saturating_sub(took);
         match result {
             Err(error) if error.is_passing() => {
@@ -120,6 +129,15 @@ impl Flights {
         let flight = self.flights.remove(&error.id())?;
         let result = Err(StoreError::unknown(format!("the store's code failed: {error}")));
         Some((flight, self.clock.held(), result))
+    }
+}
+
+fn about(op: &Op) -> String {
+    match op {
+        Op::Read(key) => key.as_str().to_owned(),
+        Op::ReadMany(keys, _) => keys.first().map_or_else(String::new, |key| key.as_str().to_owned()),
+        Op::List { prefix, .. } => prefix.clone(),
+        Op::Write(write) => write.key.as_str().to_owned(),
     }
 }
 
@@ -176,7 +194,8 @@ mod tests {
         let permits = Arc::new(Semaphore::new(0));
         let mut store = Noting::default();
         store.permits = Some(Arc::clone(&permits));
-        let mut flights = Flights::new(AnyStore::new(store.clone()), Arc::new(Still));
+        let mut flights =
+            Flights::new(AnyStore::new(store.clone()), Arc::new(Still), Troubles::new(Arc::new(Still)));
         let key = |n: u64| Key::new(format!("k{n}")).unwrap();
         for n in 0..100 {
             flights.start(request(n, Op::Read(key(n)), false));

@@ -5,6 +5,7 @@ use super::builder::CandidateBuilder;
 use super::runner::Shared;
 use super::status::{Leader, Status};
 use crate::body::Held;
+use crate::driver::Trouble;
 use crate::error::{AcquireError, BodyError};
 use crate::leases::Leases;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ impl Candidate {
     /// Whether this candidate leads at this instant. Takes nanoseconds, no I/O; never true past the deadline, whatever the
     /// store does.
     ///
-    /// It may end right after. What must not happen twice belongs behind a check of the [fence](Term::fence).
+    /// It may end right after. What must not happen twice belongs behind a check of the [fence](Term::fence). In a scheduled job
+    /// it is no guard against a second run: see [scheduled jobs](crate::election#scheduled-jobs).
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.shared.is_leader()
@@ -84,6 +86,14 @@ impl Candidate {
     #[must_use]
     pub fn leader(&self) -> Option<Leader> {
         self.status().leader
+    }
+
+    /// What goes wrong with the store, if calls about the key, or about the session that the leadership rides on, fail now.
+    /// Without trouble, "following, and nobody leads" means just that; with it, that nothing is known.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        let inner = &self.shared.leases.inner;
+        inner.troubles.worst(Some([self.shared.key.as_str(), inner.session_key.as_str()]))
     }
 
     /// A watch of this candidate's standing and of who leads.
@@ -195,6 +205,12 @@ impl Observer {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<Status> {
         self.0.changes()
+    }
+
+    /// As [`Candidate::trouble`].
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.0.trouble()
     }
 
     /// Ends it.

@@ -4,7 +4,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use std::time::Duration;
-use tenure_core::{Fence, Loss, Tick};
+use tenure_core::{Fence, Loss, Tick, Ttl};
 use tokio_util::sync::CancellationToken;
 
 /// Locks jobs by name, as job schedulers expect: taken if free, renewed by itself while the job runs, and kept for a minimum
@@ -48,8 +48,11 @@ impl Locker {
         self
     }
 
-    /// Keeps each lock for at least this long from when it was taken, also when the job ends sooner; not at all by default. Should
-    /// the process die meanwhile, its locks end with its session's ttl.
+    /// Keeps each lock for at least this long from when it was taken, also when the job ends sooner, or the process is stopped, so
+    /// that a rolling restart at a tick does not run its job twice; not at all by default.
+    ///
+    /// Such a lock beats for itself: while a job runs, its lock costs a write in each third of this time, or of the session's ttl
+    /// if that is longer. Should the process die or be stopped meanwhile, the lock ends when that time has passed since the last.
     #[must_use]
     pub fn at_least_for(mut self, minimum: Duration) -> Self {
         self.at_least = minimum;
@@ -65,9 +68,18 @@ impl Locker {
     /// When the future is dropped, a claim that is under way is followed up and given back in the background.
     pub async fn lock(&self, job: impl AsRef<str>) -> Result<Option<JobLock>, AcquireError> {
         let taken_at = self.leases.clock().held();
-        match self.leases.try_acquire(format!("{}{}", self.prefix, job.as_ref())).await {
+        let mut lock = self.leases.lock(format!("{}{}", self.prefix, job.as_ref()));
+        if !self.at_least.is_zero() {
+            // What rides on the session would be free as soon as that ends.
+            let ttl = self.at_least.max(self.leases.inner.session_ttl.duration());
+            lock = lock.ttl(ttl.min(Ttl::MAX.duration()));
+        }
+        match lock.try_acquire().await {
             Ok(guard) => {
                 let free_at = taken_at.after(self.at_least);
+                if !self.at_least.is_zero() {
+                    self.leases.inner.keep_until(guard.id(), free_at);
+                }
                 Ok(Some(JobLock { guard: Some(guard), leases: self.leases.clone(), free_at }))
             }
             Err(AcquireError::Held(_)) => Ok(None),
@@ -142,5 +154,6 @@ async fn free(guard: Guard, leases: Leases, at: Tick) {
         () = tokio::time::sleep(left) => {}
         _ = guard.lost() => {}
     }
+    leases.inner.keep_no_longer(guard.id());
     guard.release().await;
 }

@@ -35,8 +35,13 @@
 //! | `election.stopped` | debug | the candidate is over |
 //!
 //! # Scheduled jobs
-//! Where every node has the same schedule, either the leader alone runs the jobs (ask [`Candidate::is_leader`] at each
-//! tick), or each job is locked by name ([`Locker`]), so that runs are spread over the nodes.
+//! Where every node has the same schedule, each job is locked by name ([`Locker`]), with a [minimum time](Locker::at_least_for)
+//! longer than the nodes' clocks are apart and shorter than the schedule's period: then each tick is run once, by whichever node
+//! comes first.
+//!
+//! The leader alone can run the jobs instead (ask [`Candidate::is_leader`] at each tick), where a run too many or too few does no
+//! harm. A tick is skipped while nobody leads: for up to a ttl after a leader has died, and while one steps down. And a tick can
+//! run twice when leadership moves between the ticks of two nodes, whose clocks always differ a little.
 //!
 //! # Many keys over many nodes
 //! Candidates of many nodes for many keys end up wherever chance puts them: mostly on the node that came first. To spread

@@ -12,7 +12,8 @@ use tenure_core::{Fence, HolderId, Metadata, Sighting, Wall};
 pub struct Status {
     /// Where this candidate stands.
     pub standing: Standing,
-    /// Who leads, this candidate included; none while nobody does, or before it is known.
+    /// Who leads, this candidate included; none while nobody does, or before it is known, or while the store can't be asked:
+    /// [`Candidate::trouble`](super::Candidate::trouble) tells these apart.
     pub leader: Option<Leader>,
 }
 

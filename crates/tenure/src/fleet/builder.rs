@@ -6,7 +6,7 @@ use super::sink::Notices;
 use super::worker::{AtStop, Inner, Worker};
 use crate::builder::{check_drift, checked_ttl};
 use crate::clock;
-use crate::driver::Driver;
+use crate::driver::{Driver, Troubles};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker as Machine};
@@ -172,7 +172,9 @@ impl WorkerBuilder {
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
         let sink = Notices { inner: Arc::downgrade(&inner), meters };
         let watches = name.prefix();
-        let driver = Driver { machine, store, clock, commands: receiver, listen: listening, watches, sink };
+        let troubles = Troubles::new(Arc::clone(&clock));
+        let driver =
+            Driver { machine, store, clock, commands: receiver, listen: listening, watches, troubles, sink };
         inner.send(FleetCommand::Join);
         tokio::spawn(driver.run(|| FleetCommand::Leave).instrument(span));
         // A store without hints is polled.

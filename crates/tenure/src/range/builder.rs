@@ -3,7 +3,7 @@
 use super::section::{Inner, Section};
 use super::users::Told;
 use crate::clock;
-use crate::driver::Driver;
+use crate::driver::{Driver, Troubles};
 use crate::leases::Leases;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -143,7 +143,9 @@ impl SectionBuilder {
         // Nobody waits for ranges to become free, so hints of changes are of no use.
         let (_, listen) = watch::channel(false);
         let watches = key.as_str().to_owned();
-        let driver = Driver { machine, store: self.store, clock, commands: receiver, listen, watches, sink };
+        let troubles = Troubles::new(Arc::clone(&clock));
+        let driver =
+            Driver { machine, store: self.store, clock, commands: receiver, listen, watches, troubles, sink };
         tokio::spawn(driver.run(|| SectionCommand::Stop));
         Ok(Section { inner })
     }
