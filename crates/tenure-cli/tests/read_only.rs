@@ -27,7 +27,7 @@ impl Drop for Sealed {
 }
 
 fn set(path: &Path, sealed: bool) {
-    let is_root = nix::unistd::geteuid().is_root();
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let (program, how) = match (is_root, sealed) {
         (true, true) => ("chattr", "+i"),
         (true, false) => ("chattr", "-i"),
