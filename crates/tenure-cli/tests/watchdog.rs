@@ -135,8 +135,9 @@ fn a_command_dies_when_tenure_and_a_watchdog_are_killed_at_once() {
         let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
         let dogs = wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|dogs| dogs.len() == 2));
         let killed_at = now_ms();
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(dogs[victim]), Signal::SIGKILL).unwrap();
+        // The other way round tenure might replace the watchdog in between.
         run.signal(Signal::SIGKILL);
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(dogs[victim]), Signal::SIGKILL).unwrap();
         wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
         assert!(last_tick(&bench) < killed_at + 3000);
     }
