@@ -216,12 +216,13 @@ fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
     assert!(wrong.code == 64 && wrong.err.contains("dialect=kcl"), "{wrong:?}");
     assert!(fleet.bench.units().is_empty() && fleet.shares() == [("theirs".to_owned(), 6)].into());
 
-    let turn = fleet.bench.start(&["run", "adopt/f", "--", "sleep", "600"]);
+    let mut turn = fleet.bench.start(&["run", "adopt/f", "--", "sleep", "600"]);
     wait_until("another's turn", || fleet.bench.run(&["show", "adopt/f"]).code == 0);
     let second = with(&["--yes"]);
     assert!(second.code == 75 && second.err.contains("adopts already"), "{second:?}");
     assert!(fleet.bench.units().is_empty(), "it has done nothing");
-    drop(turn);
+    turn.signal(Signal::SIGTERM);
+    turn.wait();
     let killed = fleet.bench.start(&[&adopt[..], &["--yes"]].concat());
     wait_until("a row to be taken", || fleet.shares().keys().any(|owner| owner.starts_with("tenure-adopt")));
     killed.signal(Signal::SIGKILL);
