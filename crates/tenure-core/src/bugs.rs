@@ -90,6 +90,7 @@ pub enum Bug {
     MissingNotMarked,
     MarkIsOneWitness,
     LateLapseUnheard,
+    GrowthUnbounded,
 }
 
 impl Bug {
@@ -176,6 +177,7 @@ impl Bug {
         Bug::MissingNotMarked,
         Bug::MarkIsOneWitness,
         Bug::LateLapseUnheard,
+        Bug::GrowthUnbounded,
     ];
 
     /// Those that only fleets can have.
@@ -307,6 +309,7 @@ impl Bug {
             Bug::MissingNotMarked => "who only tries tells nobody that a rider's session is missing",
             Bug::MarkIsOneWitness => "one clock tells how long ago a session was marked as missing",
             Bug::LateLapseUnheard => "a lapse of a unit that was just lost is never answered",
+            Bug::GrowthUnbounded => "metadata that can't be written is renewed with all the same",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }

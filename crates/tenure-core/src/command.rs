@@ -62,7 +62,7 @@ pub enum Command {
     /// Give up a tenure that is plain data. Answered by `Released`.
     Return(LeaseId, Box<Token>),
     /// Write other metadata into the session's record, now or when it begins. Answered by `Announced` once a session that is
-    /// up shows it; of several, the last one counts, and one answer is for all. Not answered once all is stopped.
+    /// up shows it, or by `NotAnnounced` if it can't be written; of several, the last one counts, and one answer is for all. Not answered once all is stopped.
     Announce(Metadata),
     /// Begin the session now rather than with the first lease that rides on it.
     Start,

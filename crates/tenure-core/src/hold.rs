@@ -44,6 +44,8 @@ pub(crate) enum Held {
     Mail(Vec<Letter>),
     /// The metadata that was asked for is written.
     Updated,
+    /// The metadata that was asked for can't be written, and what the record has stays.
+    Refused(StoreError),
     Lost(Loss),
 }
 
@@ -74,6 +76,8 @@ pub(crate) struct Hold {
     last_error: Option<StoreError>,
     /// New metadata was asked for, and it isn't known that the record shows it.
     updating: bool,
+    /// What the record had before, so that a renewal which can't carry the new does not end the lease.
+    before: Option<Box<Metadata>>,
     /// Withdrawn by mail: not renewed any more.
     revoked: bool,
     suspended: bool,
@@ -99,6 +103,7 @@ impl Hold {
             failures: 0,
             last_error: None,
             updating: false,
+            before: None,
             revoked: false,
             suspended: false,
             mark: (ctx.now.wall, ctx.now.held),
@@ -126,7 +131,8 @@ impl Hold {
 
     /// Asks for new metadata, written with a renewal at once.
     pub(crate) fn update(&mut self, ctx: &mut Ctx<'_>, metadata: Metadata) {
-        self.metadata = metadata;
+        let old = std::mem::replace(&mut self.metadata, metadata);
+        self.before.get_or_insert_with(|| Box::new(old));
         self.updating = true;
         if let Some(flight) = &mut self.in_flight {
             flight.fresh = false;
@@ -222,6 +228,7 @@ impl Hold {
                 self.renewed(ctx, version, sent, out);
                 if self.updating && fresh {
                     self.updating = false;
+                    self.before = None;
                     out.push(Held::Updated);
                 } else if self.updating {
                     self.renew(ctx);
@@ -229,8 +236,23 @@ impl Hold {
             }
             Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current, out),
             Ok(Answer::Read(_) | Answer::Listed(_)) => {}
+            Err(error) if fresh && self.updating && error.kind() == ErrorKind::Invalid => {
+                self.refuse_update(ctx, error, out);
+            }
             Err(error) => self.failed(ctx, attempt, error, out),
         }
+    }
+
+    /// What was asked for is too large, say. Renewals go on with what the record had.
+    fn refuse_update(&mut self, ctx: &mut Ctx<'_>, error: StoreError, out: &mut Vec<Held>) {
+        if !ctx.rules.bugs.has(Bug::GrowthUnbounded)
+            && let Some(before) = self.before.take()
+        {
+            self.metadata = *before;
+        }
+        self.updating = false;
+        out.push(Held::Refused(error));
+        self.renew(ctx);
     }
 
     fn renewed(&mut self, ctx: &Ctx<'_>, version: Version, sent: Tick, out: &mut Vec<Held>) {

@@ -235,6 +235,7 @@ impl Holder {
                 Held::Extended(until) => self.tell(Notice::Valid(id, until)),
                 Held::Suspended => self.tell(Notice::Valid(id, Tick(0))),
                 Held::Updated => self.tell(Notice::Updated(id)),
+                Held::Refused(error) => self.tell(Notice::Failed(id, error)),
                 Held::Mail(letters) => {
                     self.tell_mail(id, &letters);
                 }

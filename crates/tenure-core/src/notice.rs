@@ -52,6 +52,8 @@ pub enum Notice {
     SessionAsked(Ask),
     /// The session's record shows the metadata that was to be announced.
     Announced,
+    /// It can't show that: what it shows stays.
+    NotAnnounced(StoreError),
     /// Everything is given up.
     Stopped,
 }
@@ -73,7 +75,11 @@ impl Notice {
             | Notice::Released(lease, _)
             | Notice::Detached(lease, _)
             | Notice::NotOurs(lease, _) => Some(*lease),
-            Notice::SessionValid(_) | Notice::SessionAsked(_) | Notice::Announced | Notice::Stopped => None,
+            Notice::SessionValid(_)
+            | Notice::SessionAsked(_)
+            | Notice::Announced
+            | Notice::NotAnnounced(_)
+            | Notice::Stopped => None,
         }
     }
 }

@@ -48,6 +48,20 @@ pub struct Tenure {
     pub mail: Vec<Letter>,
 }
 
+impl Tenure {
+    /// Puts a letter into the mailbox; false if it is full. A request takes the place of a question then: whoever asked, asks
+    /// again.
+    pub fn post(&mut self, letter: Letter) -> bool {
+        if self.mail.len() >= MAILBOX {
+            let question = self.mail.iter().position(|letter| letter.ask == Ask::Confirm);
+            let Some(at) = question.filter(|_| letter.ask != Ask::Confirm) else { return false };
+            self.mail.remove(at);
+        }
+        self.mail.push(letter);
+        true
+    }
+}
+
 /// A claim is live exactly while its session's record shows the same fence and a tenure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ride {
@@ -137,5 +151,34 @@ impl Sighting {
     #[must_use]
     pub fn of(record: &Record) -> Option<Sighting> {
         Some(Sighting { occupant: Occupant::of(record)?, metadata: record.metadata.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a full mailbox takes a request in the place of a question, and nothing else.
+    use super::*;
+
+    #[test]
+    fn a_request_takes_the_place_of_a_question_where_the_mailbox_is_full() {
+        let letter = |name: &str, ask| Letter { key: Key::new(name).unwrap(), ask };
+        let mut tenure = Tenure {
+            id: Nonce(1),
+            beat: Nonce(1),
+            holder: HolderId::new("a").unwrap(),
+            ttl: Ttl::MIN,
+            since: Wall(0),
+            ride: None,
+            mail: Vec::new(),
+        };
+        for n in 0..MAILBOX {
+            let ask = if n == 3 { Ask::Confirm } else { Ask::HandOver };
+            assert!(tenure.post(letter(&format!("k{n}"), ask)));
+        }
+        assert!(!tenure.post(letter("late", Ask::Confirm)));
+        assert!(tenure.post(letter("urgent", Ask::Revoke)));
+        assert_eq!((tenure.mail.len(), tenure.mail.last()), (MAILBOX, Some(&letter("urgent", Ask::Revoke))));
+        assert!(tenure.mail.iter().all(|letter| letter.ask != Ask::Confirm));
+        assert!(!tenure.post(letter("late", Ask::Revoke)), "no request takes another's place");
     }
 }

@@ -8,7 +8,7 @@ use crate::bugs::Bug;
 use crate::command::LeaseId;
 use crate::ctx::Part;
 use crate::edit::{Change, Edit, Token};
-use crate::error::StoreError;
+use crate::error::{ErrorKind, StoreError};
 use crate::hold::{Held, Hold, Loss};
 use crate::holder::Holder;
 use crate::key::Key;
@@ -36,11 +36,13 @@ pub(crate) struct Session {
     failures: u32,
     /// Users wait to hear that its record shows what they announced last.
     announcing: bool,
+    /// What was announced before that, and could be written.
+    former: Option<Metadata>,
 }
 
 impl Default for Session {
     fn default() -> Self {
-        Session { state: State::Down, failures: 0, announcing: false }
+        Session { state: State::Down, failures: 0, announcing: false, former: None }
     }
 }
 
@@ -79,7 +81,8 @@ impl Holder {
 
     /// What the session's record says about this process, from now on.
     pub(crate) fn announce(&mut self, now: Now, about: Metadata) {
-        self.desk.identity.about = about;
+        let old = std::mem::replace(&mut self.desk.identity.about, about);
+        self.session.former.get_or_insert(old);
         self.session.announcing = true;
         if matches!(self.session.state, State::Up(_)) {
             self.write_about(now);
@@ -104,9 +107,19 @@ impl Holder {
     }
 
     fn announced(&mut self) {
+        self.session.former = None;
         if std::mem::take(&mut self.session.announcing) {
             self.tell(Notice::Announced);
         }
+    }
+
+    /// What was announced can't be written: what was said before stays, and the session with it.
+    fn not_announced(&mut self, error: StoreError) {
+        if let Some(former) = self.session.former.take() {
+            self.desk.identity.about = former;
+        }
+        self.session.announcing = false;
+        self.tell(Notice::NotAnnounced(error));
     }
 
     pub(crate) fn wake_session(&mut self, now: Now) {
@@ -190,6 +203,11 @@ impl Holder {
                     self.unqueue(now, id);
                 }
             }
+            BidEnd::Failed(error) if error.kind() == ErrorKind::Invalid && self.session.former.is_some() => {
+                self.session.state = State::Down;
+                self.not_announced(error);
+                self.want_session(now);
+            }
             BidEnd::Failed(error) => self.session_failed(now, error),
             BidEnd::Held(by) => {
                 let by = by.map_or_else(String::new, |by| format!(" by {}", by.holder));
@@ -252,6 +270,7 @@ impl Holder {
                 Held::Suspended => self.tell(Notice::SessionValid(Tick(0))),
                 Held::Mail(letters) => self.sort_mail(now, letters),
                 Held::Updated => self.announced(),
+                Held::Refused(error) => self.not_announced(error),
                 Held::Lost(loss) => {
                     self.session.state = State::Down;
                     self.desk.vigils.end(&key);

@@ -5,9 +5,10 @@
 mod common;
 
 use common::*;
-use tenure_core::op::{Event, Expect, Machine};
+use tenure_core::op::{Event, Expect, Machine, OpId};
 use tenure_core::{
-    Ask, Beat, Carry, Command, Fence, LeaseId, Letter, Loss, Metadata, Nonce, Notice, Patience, Tick, Want,
+    Ask, Beat, Carry, Command, Fence, LeaseId, Letter, Loss, Metadata, Nonce, Notice, Patience, StoreError,
+    Tick, Want,
 };
 
 fn session(n: u128, fence: u64, ms: u64) -> tenure_core::Record {
@@ -210,4 +211,16 @@ fn what_is_announced_after_a_stop_is_told_to_nobody_and_all_stays_stopped() {
     );
     assert_eq!(a.step(now(1), announce("x").1), step(vec![], vec![], None));
     assert_eq!(a.step(now(2), Event::Wake), step(vec![], vec![], None));
+}
+
+#[test]
+fn what_cant_be_written_is_refused_and_the_session_goes_on_with_what_it_said_before() {
+    let mut a = holding_on_session();
+    assert_eq!(a.step(now(100), announce("too much").1).requests.len(), 1);
+    let error = StoreError::invalid("too large");
+    let refused = a.step(now(105), Event::Answer(OpId(3), Err(error.clone())));
+    assert_eq!(refused.notices, vec![Notice::NotAnnounced(error)]);
+    assert_eq!(refused.requests, vec![renew(4, "session/a", nonce(1), session(4, 3, 105))]);
+    let kept = a.step(now(110), won(4, nonce(4), 3));
+    assert_eq!(kept.notices, vec![Notice::SessionValid(until(105))]);
 }

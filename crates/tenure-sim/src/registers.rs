@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
 use tenure_core::op::{Answer, Expect, Freshness, Listed, Op, Outcome, Write};
-use tenure_core::{Key, Record, StoreError, Stored};
+use tenure_core::{Key, Metadata, Record, StoreError, Stored, Value};
 
 /// What a world's store can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,8 @@ struct Undo {
 pub(crate) struct Registers {
     spec: StoreSpec,
     entries: BTreeMap<Key, Entry>,
+    /// The most bytes of names and texts in the metadata of records whose keys begin so.
+    most: (String, usize),
     /// Records that can't be read for now.
     damaged: BTreeSet<Key>,
     /// What stood in a record's place before, and until when, if reads may lag.
@@ -89,11 +91,22 @@ impl Registers {
         Registers {
             spec,
             entries: BTreeMap::new(),
+            most: (String::new(), usize::MAX),
             damaged: BTreeSet::new(),
             shadows: BTreeMap::new(),
             clock_offset: 1 << 40,
             journal: may_fail_over.then(VecDeque::new),
         }
+    }
+
+    /// Refuses metadata with more bytes than this from now on, for keys that begin so.
+    pub(crate) fn limit(&mut self, prefix: String, most: usize) {
+        self.most = (prefix, most);
+    }
+
+    fn is_too_large(&self, write: &Write) -> bool {
+        let (prefix, most) = &self.most;
+        *most < usize::MAX && write.key.as_str().starts_with(prefix) && weight(&write.record.metadata) > *most
     }
 
     fn clock(&self, t: True) -> u64 {
@@ -190,6 +203,7 @@ impl Registers {
                     .map(|(key, entry)| Listed { key: key.clone(), stored: self.listed(key, entry, t) });
                 (Ok(Answer::Listed(page.collect())), None)
             }
+            Op::Write(write) if self.is_too_large(&write) => (Err(too_large()), None),
             Op::Write(write) => self.write(t, *write),
         }
     }
@@ -270,6 +284,21 @@ impl Registers {
     pub(crate) fn keys(&self) -> impl Iterator<Item = (&Key, &Record)> {
         self.entries.iter().map(|(key, entry)| (key, &entry.record))
     }
+}
+
+/// How many bytes names and texts have together.
+fn weight(metadata: &Metadata) -> usize {
+    let of = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::TextSet(set) => set.iter().map(String::len).sum(),
+        Value::Map(fields) => weight(fields),
+        _ => 1,
+    };
+    metadata.iter().map(|(name, value)| name.len() + of(value)).sum()
+}
+
+fn too_large() -> StoreError {
+    StoreError::invalid("metadata over the limit")
 }
 
 fn unreadable() -> StoreError {

@@ -15,6 +15,9 @@ use crate::node::{Belief, Closed, Doing, Stage, View};
 use crate::world::{What, World};
 use tenure_core::{Beat, Carry, Command, LeaseId, Metadata, Patience, Tick, Token, Ttl, Value, Want};
 
+/// The most bytes of names and texts in a record's metadata.
+pub(crate) const LIMIT: usize = 300;
+
 /// The task of leases that came as tokens: it has no turns of its own.
 const GUEST: usize = usize::MAX;
 
@@ -116,7 +119,10 @@ impl World {
             }
             self.asked_now(index, lease);
             self.next_use(index, task, ends);
-            let fields = Metadata::from([("n".to_owned(), Value::from(n))]);
+            let mut fields = Metadata::from([("n".to_owned(), Value::from(n))]);
+            if self.dice.chance(0.1) {
+                fields.insert("large".to_owned(), "x".repeat(LIMIT).into());
+            }
             return self.command(index, Command::Update(lease, fields));
         }
         let node = &self.nodes[index];

@@ -198,6 +198,7 @@ impl World {
             dice,
             scenario,
         };
+        world.store.limit(String::new(), crate::users::LIMIT);
         for index in 0..nodes {
             let node = world.bare_node(index);
             world.nodes.push(node);

@@ -62,14 +62,13 @@ fn with_letter(stored: &Stored, letter: &Letter, nonce: Nonce) -> Result<Option<
     if tenure.mail.contains(letter) {
         return Ok(None);
     }
-    if tenure.mail.len() >= MAILBOX {
+    if !tenure.post(letter.clone()) {
         return Err(StoreError::unavailable(format!(
             "the holder of {} has {MAILBOX} unread requests; try again after its next renewal",
             letter.key
         ))
         .into());
     }
-    tenure.mail.push(letter.clone());
     record.nonce = nonce;
     Ok(Some(record))
 }

@@ -4,6 +4,11 @@ use super::plan::{Balance, Room};
 use crate::metadata::{Metadata, RESERVED, Value};
 use std::collections::BTreeSet;
 
+/// The most units that a worker says it has declined.
+pub(super) const MOST_DECLINED: usize = 64;
+/// The most bytes that their names have together.
+pub(super) const MOST_DECLINED_BYTES: usize = 1024;
+
 /// What a worker tells the others about itself, in its session's record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct About {
@@ -82,6 +87,14 @@ impl About {
         };
         let leaving = own.get("leaving") == Some(&Value::Bool(true));
         Some(About { units: number("units")?, weight: number("weight")?, labels, balance, declines, leaving })
+    }
+
+    /// This and the most that may come to be said beside it: what has to fit into a session's record.
+    #[must_use]
+    pub fn at_most(&self) -> About {
+        // Each name is encoded with its length.
+        let names = "-".repeat(MOST_DECLINED_BYTES + 3 * MOST_DECLINED);
+        About { declines: BTreeSet::from([names]), leaving: true, ..self.clone() }
     }
 
     pub(crate) fn room(&self) -> Room {

@@ -1,5 +1,6 @@
 //! What this worker leaves alone for a while: units that it could not get, and dead sessions that others are to end first.
 
+use super::about::{MOST_DECLINED, MOST_DECLINED_BYTES};
 use super::ring::is_first;
 use super::worker::Worker;
 use crate::command::LeaseId;
@@ -10,8 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// In how many spans, each twice as long as the one before, all are asked to look again after a unit that can't be had.
 const ROUNDS: u32 = 3;
-/// The most units that a worker says it has declined.
-const DECLINED: usize = 64;
 
 /// A unit that is planned for this worker, and was not to be had.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -106,11 +105,17 @@ impl Worker {
     /// Keeps a unit that was declined from being planned for this worker, for a while: all read so in its session's record.
     pub(super) fn note_declined(&mut self, now: Now, unit: Key, until: Tick) {
         self.declined.insert(unit, until);
-        if self.declined.len() > DECLINED {
+        // What is said in the session's record must not grow until that can't be renewed.
+        while self.declined.len() > MOST_DECLINED || self.declined_bytes() > MOST_DECLINED_BYTES {
             let first = self.declined.iter().min_by_key(|(_, until)| **until).map(|(unit, _)| unit.clone());
-            first.map(|unit| self.declined.remove(&unit));
+            let Some(unit) = first else { break };
+            self.declined.remove(&unit);
         }
         self.offer_declined(now);
+    }
+
+    fn declined_bytes(&self) -> usize {
+        self.declined.keys().filter_map(|unit| self.options.fleet.unit_of(unit)).map(str::len).sum()
     }
 
     pub(super) fn declined_wakes(&self) -> Option<Tick> {
@@ -171,6 +176,7 @@ mod tests {
     use crate::fleet::look::Bump;
     use crate::fleet::ring::in_ring;
     use crate::fleet::{About, FleetCommand};
+    use crate::metadata::Metadata;
     use crate::op::{Event, Machine};
 
     /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
@@ -243,18 +249,31 @@ mod tests {
     fn so_many_are_declined_each_for_its_time_whatever_is_offered_beside() {
         let mut worker = worker(0);
         let declined = |worker: &Worker| worker.options.about.declines.len();
-        for n in 0..DECLINED {
+        for n in 0..MOST_DECLINED {
             worker.note_declined(at(1), unit(n), at(100 + n as u64).held);
         }
-        assert_eq!((declined(&worker), worker.declined_wakes()), (DECLINED, Some(at(100).held)));
-        worker.note_declined(at(1), unit(DECLINED), at(200).held);
-        assert_eq!((declined(&worker), worker.declined_wakes()), (DECLINED, Some(at(101).held)));
+        assert_eq!((declined(&worker), worker.declined_wakes()), (MOST_DECLINED, Some(at(100).held)));
+        worker.note_declined(at(1), unit(MOST_DECLINED), at(200).held);
+        assert_eq!((declined(&worker), worker.declined_wakes()), (MOST_DECLINED, Some(at(101).held)));
         worker.step(at(1), Event::Command(FleetCommand::Offer(About { units: 3, ..About::default() })));
-        assert_eq!((declined(&worker), worker.options.about.units), (DECLINED, 3));
+        assert_eq!((declined(&worker), worker.options.about.units), (MOST_DECLINED, 3));
         worker.wake_doubts(Now { held: Tick(at(101).held.0 - 1), ..at(101) });
-        assert_eq!(declined(&worker), DECLINED);
+        assert_eq!(declined(&worker), MOST_DECLINED);
         worker.wake_doubts(at(101));
-        assert_eq!((declined(&worker), worker.declined_wakes()), (DECLINED - 1, Some(at(102).held)));
+        assert_eq!((declined(&worker), worker.declined_wakes()), (MOST_DECLINED - 1, Some(at(102).held)));
+    }
+
+    #[test]
+    fn the_names_of_what_is_declined_have_so_many_bytes_together() {
+        let mut worker = worker(0);
+        let unit = |n: usize| worker.options.fleet.unit(&format!("{n:0400}")).unwrap();
+        for (n, key) in (0..5).map(|n| (n, unit(n))).collect::<Vec<_>>() {
+            worker.note_declined(at(1), key, at(100 + n as u64).held);
+        }
+        let declines = &worker.options.about.declines;
+        assert_eq!(declines.iter().map(|name| &name[399..]).collect::<Vec<_>>(), ["3", "4"]);
+        let bytes = |about: &About| format!("{:?}", about.compose(Metadata::new())).len();
+        assert!(bytes(&worker.options.about.at_most()) >= bytes(&worker.options.about));
     }
 
     #[test]

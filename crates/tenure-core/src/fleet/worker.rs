@@ -14,7 +14,7 @@ use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use super::unit::UnitSpec;
 use crate::bugs::Bug;
 use crate::command::{Command, LeaseId};
-use crate::error::InvalidInput;
+use crate::error::{InvalidInput, StoreError};
 use crate::fence::{Fence, Nonces};
 use crate::holder::{Holder, Identity};
 use crate::key::Key;
@@ -84,6 +84,8 @@ pub(super) enum Errand {
 pub struct Worker {
     pub(super) holder: Holder,
     pub(super) options: Options,
+    /// What it offers as far as the others can see.
+    offered: About,
     pub(super) fields: Metadata,
     pub(super) board_key: Key,
     pub(super) me: Key,
@@ -191,6 +193,7 @@ impl Worker {
         Ok(Worker {
             holder: Holder::new(identity, rules),
             board_key: options.fleet.board()?,
+            offered: options.about.clone(),
             options,
             fields,
             me,
@@ -304,7 +307,11 @@ impl Worker {
             Notice::Lost(lease, loss) => self.lost(now, lease, loss),
             Notice::Updated(lease) => self.updated(now, lease),
             Notice::Released(lease, ours) => self.released(now, lease, ours),
-            Notice::Announced => self.announced(now),
+            Notice::Announced => {
+                self.offered = self.options.about.clone();
+                self.announced(now);
+            }
+            Notice::NotAnnounced(error) => self.not_announced(now, error),
             // An operator drains this worker. What is done for its units has to end before they go, also when they are
             // withdrawn all at once: so a revocation is a request to leave, and no stop.
             Notice::SessionAsked(_) => self.leave(now),
@@ -396,6 +403,16 @@ impl Worker {
             self.drain_due = false;
         }
         self.want_bump(now.held);
+    }
+
+    /// What it offers can't be written: it goes on with what the others know. One that leaves does so all the same.
+    fn not_announced(&mut self, now: Now, error: StoreError) {
+        self.options.about = About { leaving: self.leaving, ..self.offered.clone() };
+        self.declined.clear();
+        self.tell(FleetNotice::Trouble(error));
+        if self.leaving {
+            self.announced(now);
+        }
     }
 
     /// A session that has begun, or ended, changes the roster.

@@ -58,6 +58,8 @@ pub(crate) struct Scenario {
     pub(crate) list_ms: u64,
     /// The most units that a worker takes.
     pub(crate) room: u64,
+    /// The most bytes of names and texts in a session's metadata.
+    pub(crate) limit: usize,
     /// A fifth of the units need a label, which two thirds of the workers have.
     pub(crate) labels: bool,
     /// Units weigh differently, and it is their weights that are evened out.
@@ -123,6 +125,7 @@ const USUAL: Scenario = Scenario {
     page: 1000,
     list_ms: 0,
     room: u64::MAX,
+    limit: usize::MAX,
     labels: false,
     weighs: false,
     pins: false,
@@ -220,6 +223,8 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "units come and go all the time, labels and room are short, bodies finish and decline",
         units: 16,
         room: 4,
+        // Room for one name among what is declined.
+        limit: 36,
         labels: true,
         bodies: Bodies { turn: 400, update: 300, finish: 40, pass: 40, ends: 30, lapse: 20 },
         churn: 500,

@@ -136,6 +136,7 @@ impl World {
             dice,
             scenario,
         };
+        world.store.limit(world.fleet.worker_prefix(), scenario.limit);
         for _ in 0..scenario.units {
             world.create_unit();
         }

@@ -25,7 +25,9 @@ pub(crate) fn given_up(
 
 /// A user was told that its attempt failed: never by a mistake of its own, as these users make none.
 pub(crate) fn not_blamed(node: usize, error: &StoreError) -> Result<(), String> {
-    if error.kind() == ErrorKind::Invalid && !error.to_string().contains("changed already") {
+    let text = error.to_string();
+    let is_known = text.contains("changed already") || text.contains("over the limit");
+    if error.kind() == ErrorKind::Invalid && !is_known {
         return Err(format!("node {node} is told of a mistake that it did not make: {error}"));
     }
     Ok(())

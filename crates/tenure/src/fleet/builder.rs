@@ -145,7 +145,7 @@ impl WorkerBuilder {
         if self.fields.contains_key(tenure_core::RESERVED) {
             return Err(InvalidInput::new("the field \"tenure\" is kept for tenure; choose another name"));
         }
-        tenure_store::codec::check_metadata(&self.about.compose(self.fields.clone()))
+        tenure_store::codec::check_metadata(&self.about.at_most().compose(self.fields.clone()))
             .map_err(|error| InvalidInput::new(error.to_string()))?;
         let holder = match self.holder {
             Some(holder) => holder,

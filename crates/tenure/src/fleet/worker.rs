@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, Reason, RequestId, Summary};
-use tenure_core::{Clock, Fence, HolderId, LeaseId, Loss, StoreError, Ttl};
+use tenure_core::{Clock, Fence, HolderId, InvalidInput, LeaseId, Loss, StoreError, Ttl};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// This process, in a fleet. Cheap to clone; clones are the same worker.
@@ -270,9 +270,16 @@ impl Worker {
         self.inner.trouble.subscribe()
     }
 
-    /// Offers something else from now on: more room, or less, or other labels.
-    pub fn offer(&self, about: About) {
+    /// Offers something else from now on: more room, or less, or other labels. Should the session's record not take it beside
+    /// the fields that the worker was built with, the former offer stays, and [`Worker::trouble`] says so.
+    ///
+    /// # Errors
+    /// When there are more labels than a session's record takes.
+    pub fn offer(&self, about: About) -> Result<(), InvalidInput> {
+        tenure_store::codec::check_metadata(&about.at_most().compose(tenure_core::Metadata::new()))
+            .map_err(|error| InvalidInput::new(error.to_string()))?;
         self.inner.send(FleetCommand::Offer(about));
+        Ok(())
     }
 
     /// Leaves: units drain, go to the others, and the worker stops. Waits until that is done.
