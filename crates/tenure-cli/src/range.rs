@@ -12,11 +12,15 @@ use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::Lead;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use tenure::Clock;
 use tenure::range::{KeyRange, RangeGuard, Section};
 
 /// The longest list of ranges that is put into the environment; Linux takes 128 KiB for a variable.
 const MOST_IN_ENVIRONMENT: usize = 100_000;
+
+/// How long to wait for a store that does not answer what is given back to it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn range(url: &Url, plan: meant::Range) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
@@ -42,7 +46,7 @@ pub(crate) async fn range(url: &Url, plan: meant::Range) -> Result<u8, Failure> 
         // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
         tokio::select! {
             () = section.stop() => {}
-            () = tokio::time::sleep(plan.duration) => {}
+            () = tokio::time::sleep(plan.duration.min(PATIENCE)) => {}
             _ = signals.next() => {}
         }
     }
@@ -81,8 +85,9 @@ async fn attend(
     match overseen.see(standing, plan.duration, plan.grace, keeper, signals).await {
         Over::Ended(status, why) => {
             keeper.dismiss();
-            // Its outcome changes nothing any more: the command is over, and ranges that have expired are given up as well.
-            let _known = tokio::time::timeout(plan.duration, guard.release()).await;
+            // Its outcome changes nothing any more: the command is over, and ranges that have expired are given up as well. A store
+            // that does not answer holds nobody up: the ranges end by themselves.
+            let _known = tokio::time::timeout(plan.duration.min(PATIENCE), guard.release()).await;
             match why {
                 Some(Why::Asked(by)) => Err(Failure::asked(by)),
                 Some(Why::Revoked | Why::Losing) => {

@@ -21,6 +21,8 @@ pub enum Bug {
     UnknownIsSuccess,
     StaleWinBelieved,
     GapIgnored,
+    MisdatedBelieved,
+    HiddenTimeMissed,
     TakeWithoutCondition,
     SessionNotFenced,
     AgeIgnoresRide,
@@ -108,6 +110,8 @@ impl Bug {
         Bug::UnknownIsSuccess,
         Bug::StaleWinBelieved,
         Bug::GapIgnored,
+        Bug::MisdatedBelieved,
+        Bug::HiddenTimeMissed,
         Bug::TakeWithoutCondition,
         Bug::SessionNotFenced,
         Bug::AgeIgnoresRide,
@@ -225,6 +229,12 @@ impl Bug {
             Bug::UnknownIsSuccess => "a write whose answer was lost is taken for one that took effect",
             Bug::StaleWinBelieved => "a claim whose answer came after its validity is told as acquired",
             Bug::GapIgnored => "what was sent before a time that was hidden is believed in all the same",
+            Bug::MisdatedBelieved => {
+                "a write of one's own is believed in that the store dates before it was sent"
+            }
+            Bug::HiddenTimeMissed => {
+                "a store's client does not notice that its answer refutes the date of what was written"
+            }
             Bug::TakeWithoutCondition => "a key is claimed over a holder that was never judged",
             Bug::SessionNotFenced => "leases are taken from a session that was not fenced before",
             Bug::AgeIgnoresRide => "a riding lease is judged by its own age, though its session beats for it",

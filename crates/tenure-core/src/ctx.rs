@@ -4,7 +4,7 @@ use crate::bugs::Bug;
 use crate::fence::{Nonce, Nonces};
 use crate::key::{HolderId, Key};
 use crate::op::{Op, OpId, Request, Write};
-use crate::record::Ride;
+use crate::record::{Ride, Stored};
 use crate::time::{Now, Tick, Ttl, Wall};
 use crate::vigil::{Rules, Vigils};
 use std::collections::BTreeMap;
@@ -28,6 +28,20 @@ pub(crate) struct Attempt {
     pub(crate) sent: Tick,
     /// The wall clock at that time.
     pub(crate) wall: Wall,
+}
+
+impl Attempt {
+    /// Whether the store says that this write, which it shows, is older than the time since it was sent. Then it was dated by a
+    /// clock that had missed some, and others may take its record for a dead one's: nothing is to be believed on it.
+    pub(crate) fn is_misdated(&self, now: Now, seen: &Stored, rules: &Rules) -> bool {
+        is_misdated(now, self.sent, seen.age, rules)
+    }
+}
+
+/// Whether an age contradicts when the write was sent. Stores tell ages of whole milliseconds.
+pub(crate) fn is_misdated(now: Now, sent: Tick, age: Option<Duration>, rules: &Rules) -> bool {
+    let most = rules.drift.most(now.held.since(sent)) + Duration::from_millis(1);
+    age.is_some_and(|age| age > most) && !rules.bugs.has(Bug::MisdatedBelieved)
 }
 
 pub(crate) struct Ctx<'a> {

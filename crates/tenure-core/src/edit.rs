@@ -246,8 +246,18 @@ impl Edit {
         };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == last_own).copied() {
             // It landed, and somebody else may have written since: that is what the next write must carry on.
+            let is_misdated = attempt.is_misdated(ctx.now, &current, ctx.rules);
             self.token.metadata = current.record.metadata;
-            return Some(self.done(ctx, current.version, attempt));
+            let done = self.done(ctx, current.version, attempt);
+            let is_believed = self.ride.is_none() && matches!(self.change, Change::Amend | Change::Adopt);
+            if is_misdated && is_believed {
+                // A beat once more: others may take a record for a dead one's that is dated too early.
+                self.change = Change::Amend;
+                self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
+                self.send(ctx);
+                return None;
+            }
+            return Some(done);
         }
         let vacates = matches!(self.change, Change::Vacate);
         let unconditional = vacates && ctx.rules.bugs.has(Bug::ReleaseUnconditional);

@@ -286,6 +286,7 @@ impl Hold {
         };
         self.version = current.version;
         let landed = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.beat).copied();
+        let landed = landed.filter(|attempt| !attempt.is_misdated(ctx.now, &current, ctx.rules));
         self.unresolved.clear();
         self.failures = 0;
         self.last_error = None;

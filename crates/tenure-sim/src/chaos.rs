@@ -42,6 +42,7 @@ impl World {
             }
             Fault::Suspend => self.suspend(index, Pace::Suspended),
             Fault::Hidden => self.suspend(index, Pace::Hidden),
+            Fault::Frozen => self.suspend(index, Pace::Frozen),
             Fault::Crash => self.crash_or_stop(index),
             Fault::Rate => self.change_rate(index),
             Fault::WallJump => self.jump_wall(index, 3_600_000),
@@ -106,6 +107,9 @@ impl World {
             return;
         }
         self.nodes[index].clock.set_pace(self.t, pace);
+        if pace == Pace::Frozen {
+            self.nodes[index].dim = self.nodes[index].clock.held(self.t);
+        }
         if pace == Pace::Suspended && self.dice.chance(0.4) {
             let leap = self.dice.below(self.per_mille(3000));
             self.nodes[index].clock.leap(self.t, leap);

@@ -25,6 +25,8 @@ pub(crate) enum Pace {
     Suspended,
     /// Both lines stand still, and nobody is told.
     Hidden,
+    /// All stand still, the wall clock, too, and stays behind by as much.
+    Frozen,
 }
 
 #[derive(Debug, Clone)]
@@ -50,7 +52,11 @@ impl NodeClock {
     }
 
     pub(crate) fn held(&self, t: True) -> Tick {
-        Tick(if self.pace == Pace::Hidden { self.held } else { self.held + self.elapsed(t) })
+        Tick(if matches!(self.pace, Pace::Hidden | Pace::Frozen) {
+            self.held
+        } else {
+            self.held + self.elapsed(t)
+        })
     }
 
     pub(crate) fn read(&self, t: True) -> Now {
@@ -68,6 +74,15 @@ impl NodeClock {
     fn settle(&mut self, t: True) {
         let now = self.read(t);
         (self.held, self.waited, self.at) = (now.held.0, now.waited.0, t);
+    }
+
+    /// If everything stood still, the wall clock is behind from now on by as long.
+    pub(crate) fn end_freeze(&mut self, t: True) -> bool {
+        if self.pace != Pace::Frozen {
+            return false;
+        }
+        self.wall_offset_ms -= (t.saturating_sub(self.at) / MILLI) as i64;
+        true
     }
 
     pub(crate) fn set_pace(&mut self, t: True, pace: Pace) {

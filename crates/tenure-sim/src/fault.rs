@@ -34,6 +34,7 @@ pub enum Fault {
     SpuriousHint,
     Stall,
     Deleted,
+    Frozen,
 }
 
 impl Fault {
@@ -67,6 +68,7 @@ impl Fault {
         Fault::SpuriousHint,
         Fault::Stall,
         Fault::Deleted,
+        Fault::Frozen,
     ];
 
     /// Its name on the command line.
@@ -101,6 +103,7 @@ impl Fault {
             Fault::SpuriousHint => "spurious-hint",
             Fault::Stall => "stall",
             Fault::Deleted => "deleted",
+            Fault::Frozen => "frozen",
         }
     }
 
@@ -135,6 +138,9 @@ impl Fault {
             Fault::SpuriousWake => "a wake-up that nobody asked for",
             Fault::SpuriousHint => "a hint of a change that did not happen",
             Fault::Stall => "the store does not answer for one ttl and a half",
+            Fault::Frozen => {
+                "a virtual machine is paused; all its clocks stand still, the wall clock too, and are not set"
+            }
             Fault::Deleted => "somebody deletes or damages the board of a fleet, or a session, by hand",
         }
     }

@@ -5,11 +5,11 @@ use crate::fault::Fault;
 use crate::invariants::s4::Claim;
 use crate::invariants::{self, Rule};
 use crate::node::{Beat, Input, Stage};
-use crate::registers::Landed;
+use crate::registers::{Ages, Landed};
 use crate::trace::{Story, describe};
 use crate::world::{What, World};
 use tenure_core::op::{Answer, Op, OpId, Outcome, Request};
-use tenure_core::{ErrorKind, HolderId, Key, Nonce, Now, StoreError, Token, Value};
+use tenure_core::{Bug, ErrorKind, HolderId, Key, Nonce, Now, StoreError, Tick, Token, Value};
 
 /// A request on its way.
 #[derive(Debug, Clone)]
@@ -31,6 +31,8 @@ pub(crate) struct Envelope {
     stumbles: bool,
     /// It was sent for a token that came from elsewhere.
     token: bool,
+    /// What the store's clock shows at the most, in milliseconds, as its client took it to be when it sent this.
+    dated: Option<u64>,
 }
 
 /// Where a write came from.
@@ -50,6 +52,8 @@ pub(crate) struct Reply {
     key: Option<Key>,
     claim: Option<Nonce>,
     result: Result<Answer, StoreError>,
+    /// When it was sent, how it was dated, and the date of the answer, if there is one.
+    dates: Option<(Tick, Option<u64>, u64)>,
 }
 
 #[derive(Debug)]
@@ -151,6 +155,7 @@ impl World {
             stray: false,
             stumbles: false,
             token,
+            dated: node.service.at_most(node.clock.held(self.t)),
         };
         let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
         if self.scenario.stumbles && self.healed.is_some() {
@@ -199,7 +204,7 @@ impl World {
             Op::Read(_) | Op::ReadMany(..) | Op::List { .. } => self.errors.unavailable.clone(),
             Op::Write(_) => self.errors.unknown.clone(),
         };
-        self.post_reply(t, envelope, claim_of(&envelope.op), Err(error));
+        self.post_reply(t, envelope, claim_of(&envelope.op), Err(error), None);
     }
 
     fn post_reply(
@@ -208,10 +213,12 @@ impl World {
         envelope: &Envelope,
         claim: Option<Nonce>,
         result: Result<Answer, StoreError>,
+        date: Option<u64>,
     ) {
         let Envelope { node, life, id, .. } = *envelope;
+        let dates = date.map(|date| (envelope.sent.held, envelope.dated, date));
         let key = key_of(&envelope.op).cloned();
-        self.post(t, Parcel::Reply(Box::new(Reply { node, life, id, key, claim, result })));
+        self.post(t, Parcel::Reply(Box::new(Reply { node, life, id, key, claim, result, dates })));
     }
 
     /// A request reaches the store.
@@ -236,7 +243,7 @@ impl World {
                 sent: envelope.sent,
                 token: envelope.token,
             };
-            let (result, landed) = self.store.perform(self.t, envelope.op.clone());
+            let (result, landed) = self.store.perform_dated(self.t, envelope.op.clone(), envelope.dated);
             if let (Op::Write(write), Ok(Answer::Write(Outcome::Lost(Some(standing))))) =
                 (&envelope.op, &result)
             {
@@ -260,15 +267,19 @@ impl World {
         if lost || answers >= envelope.gives_up {
             self.give_up(&envelope, envelope.gives_up);
         } else {
-            self.post_reply(answers, &envelope, claim, result);
+            let date = self.store.date(self.t);
+            self.post_reply(answers, &envelope, claim, result, Some(date));
         }
     }
 
     /// An answer reaches its node.
     pub(crate) fn reply(&mut self, reply: Reply) {
-        let Reply { node: index, life, id, key, claim, result } = reply;
+        let Reply { node: index, life, id, key, claim, mut result, dates } = reply;
         if self.nodes[index].life != life {
             return;
+        }
+        if let Some(dates) = dates.filter(|_| self.spec.ages == Ages::Dated) {
+            result = self.dated(index, dates, result);
         }
         let known = result.is_ok();
         if let (Some(id), Ok(Answer::Write(Outcome::Won { .. }))) = (claim, &result) {
@@ -284,6 +295,24 @@ impl World {
             sent.settled |= looked || (refused && claim == Some(sent.id));
         }
         self.deliver(index, Input::Answer(id, result));
+    }
+
+    /// What a client of a store that tells dates makes of an answer.
+    fn dated(
+        &mut self,
+        index: usize,
+        (sent, written, date): (Tick, Option<u64>, u64),
+        result: Result<Answer, StoreError>,
+    ) -> Result<Answer, StoreError> {
+        let misses = self.setup.bugs.has(Bug::HiddenTimeMissed);
+        let node = &mut self.nodes[index];
+        let now = node.clock.held(self.t);
+        node.service.answered(sent, now, date);
+        let refuted = written.is_some_and(|written| node.service.refutes(written, sent, now));
+        match result {
+            Ok(Answer::Write(Outcome::Won { .. })) if refuted && !misses => Err(self.errors.unknown.clone()),
+            result => result,
+        }
     }
 
     /// What a process sends is looked at before it goes anywhere.

@@ -5,7 +5,8 @@ use crate::users::elect::Seat;
 use std::collections::VecDeque;
 use tenure_core::op::{Answer, Hint, OpId, Step};
 use tenure_core::{
-    Ask, Command, Fence, Holder, HolderId, Key, LeaseId, Nonce, Notice, Now, StoreError, Tick, Ttl,
+    Ask, Command, Fence, Holder, HolderId, Key, LeaseId, Nonce, Notice, Now, ServiceClock, StoreError, Tick,
+    Ttl,
 };
 
 /// What a user knows of one lease.
@@ -156,6 +157,10 @@ pub(crate) struct Node {
     pub(crate) seats: Vec<Seat>,
     /// Records whose last renewal was made to fail: the next two will not be.
     pub(crate) stumbled: Vec<(Key, u8)>,
+    /// What its store's client knows of the store's clock, where that tells dates.
+    pub(crate) service: ServiceClock,
+    /// When time was last hidden from it without a trace: what was sent until then is excused from S1.
+    pub(crate) dim: Tick,
 }
 
 impl View {

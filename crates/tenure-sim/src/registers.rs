@@ -1,7 +1,7 @@
 //! The store of a world: registers that keep exactly the contract of `tenure_store::Store`, and, where a scenario asks for
 //! it, a failover that breaks it by losing the last writes.
 
-use crate::clock::{MILLI, True};
+use crate::clock::{MILLI, SECOND, True};
 use crate::dice::Dice;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -29,6 +29,8 @@ pub enum Ages {
     Coarse,
     /// To the millisecond.
     Fine,
+    /// By dates in whole seconds that come with answers; what is written is dated by the writer's client.
+    Dated,
 }
 
 impl Ages {
@@ -47,6 +49,8 @@ struct Entry {
     record: Record,
     /// By the store's clock.
     written: u64,
+    /// What the writer's client took that for at the most, in milliseconds.
+    dated: Option<u64>,
 }
 
 /// A write that a failover may undo.
@@ -71,6 +75,8 @@ pub(crate) struct Registers {
     clock_offset: i64,
     /// Writes of the last moments, if a failover may lose them.
     journal: Option<VecDeque<Undo>>,
+    /// What the next write is dated by its client.
+    dated: Option<u64>,
 }
 
 /// A write that took effect.
@@ -96,6 +102,7 @@ impl Registers {
             shadows: BTreeMap::new(),
             clock_offset: 1 << 40,
             journal: may_fail_over.then(VecDeque::new),
+            dated: None,
         }
     }
 
@@ -113,6 +120,11 @@ impl Registers {
         (t as i64 + self.clock_offset).max(0) as u64
     }
 
+    /// The date of an answer, in whole seconds.
+    pub(crate) fn date(&self, t: True) -> u64 {
+        self.clock(t) / SECOND
+    }
+
     pub(crate) fn jump_clock(&mut self, by: i64) {
         self.clock_offset += by;
     }
@@ -126,6 +138,7 @@ impl Registers {
                 Some(age_ms.saturating_sub((entry.record.nonce.0 as u64 ^ (t / MILLI)) % MOST_SHORT_MS))
             }
             Ages::Fine => Some(age_ms),
+            Ages::Dated => entry.dated.map(|dated| (self.date(t) * 1000).saturating_sub(dated)),
         };
         Stored {
             record: entry.record.clone(),
@@ -169,6 +182,19 @@ impl Registers {
     /// Performs one operation at this instant.
     pub(crate) fn perform(&mut self, t: True, op: Op) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
         self.perform_lagging(t, op, 0)
+    }
+
+    /// Performs one operation whose client says that the store's clock shows at most so many milliseconds.
+    pub(crate) fn perform_dated(
+        &mut self,
+        t: True,
+        op: Op,
+        dated: Option<u64>,
+    ) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
+        self.dated = dated;
+        let done = self.perform(t, op);
+        self.dated = None;
+        done
     }
 
     /// The same, where reads of a recent state lag by `lag`.
@@ -237,7 +263,9 @@ impl Registers {
     fn put(&mut self, t: True, key: Key, record: Option<Record>) -> Option<Record> {
         let written = self.clock(t);
         let before = match record {
-            Some(record) => self.entries.insert(key.clone(), Entry { record, written }),
+            Some(record) => {
+                self.entries.insert(key.clone(), Entry { record, written, dated: self.dated.take() })
+            }
             None => self.entries.remove(&key),
         };
         if self.spec.lags {

@@ -299,6 +299,18 @@ fn own() -> Vec<Scenario> {
             ..USUAL
         },
         Scenario {
+            name: "frozen",
+            about: "virtual machines are paused, none of their clocks tells, and the store dates records by what its clients took \
+                    its clock for: a lease that is renewed after that is held by one",
+            source: "a host whose clocks have missed some time, beside a store that tells dates with its answers",
+            store: Some(StoreSpec { ages: Ages::Dated, push: false, lags: false }),
+            wall_off_ms: 40,
+            faults: &[(Fault::Frozen, 30.0), (Fault::Crash, 12.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            users: Users { gc: 0, trying: 60, riding: 40, think: 1500, hold: 8000, ..USERS },
+            nodes: 4,
+            ..USUAL
+        },
+        Scenario {
             name: "beyond-rho",
             about: "clock rates off by 50 %: only fences hold",
             source: "shared/FAULTS.md row 5",

@@ -2,14 +2,15 @@
 //!
 //! When the lease is lost, withdrawn, or about to run out, the body's token is cancelled; it has its grace period to end;
 //! then it is aborted and waited for; and only then is the lease released. A body that can't be ended (it blocks its
-//! thread) leaves the lease to expire.
+//! thread) leaves the lease to expire. What a body returned is not kept back for longer than a second by a store that does not
+//! answer the release, which goes on in the background.
 //!
 //! A body counts as ended when its future is. What it has started elsewhere, on another task or by `spawn_blocking`, is not
 //! ended with it: a future that awaits `spawn_blocking` is aborted at once, and its thread goes on without the lease. Work that
 //! blocks belongs into [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking), which joins the thread.
 //!
-//! After the machine was suspended, a body whose lease's time has passed meanwhile is told so within a twentieth of the ttl, 30 s
-//! at most.
+//! After the machine was suspended, a body whose lease's time has passed meanwhile is ended within a twentieth of the ttl, 30 s
+//! at most, and without a grace period, of which nothing is left.
 
 use crate::belief::Cell;
 use crate::driver::nap;
@@ -136,7 +137,7 @@ async fn watch<T: Send + 'static>(
     match supervise(&guard, task, grace, stop, told).await {
         Ending::Done(done) => finish(guard, done).await,
         Ending::Stopped { why, joined: Some(done) } => {
-            guard.release().await;
+            give_up(guard.release()).await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
         Ending::Stopped { why, joined: None } => {
@@ -212,15 +213,18 @@ pub(crate) async fn supervise<T: Send + 'static>(
         told = told => (told.why, told.within),
     };
     stop.cancel();
-    let within = if within > grace { within } else { within.min(holding.remaining().max(MOMENT)) };
-    // However long it was given, the lease must not end before it.
-    let mut joined = tokio::select! {
-        biased;
-        done = &mut task => Some(done),
-        () = tokio::time::sleep(within) => None,
-        _ = must_stop(holding, grace), if within > grace => {
-            tokio::time::timeout(grace.min(holding.remaining().max(MOMENT)), &mut task).await.ok()
+    // However long it was given, the lease must not end before it. When nothing of that is left, as after a suspend, a body
+    // that has not ended yet runs no further.
+    let left = || grace.min(holding.remaining());
+    let mut joined = if within > grace {
+        tokio::select! {
+            biased;
+            done = &mut task => Some(done),
+            () = tokio::time::sleep(within) => None,
+            _ = must_stop(holding, grace) => end_within(left(), &mut task).await,
         }
+    } else {
+        end_within(within.min(left()), &mut task).await
     };
     if joined.is_none() {
         task.abort();
@@ -232,10 +236,27 @@ pub(crate) async fn supervise<T: Send + 'static>(
 /// An aborted task needs a moment to be joined, also when nothing of the lease is left.
 const MOMENT: Duration = Duration::from_millis(50);
 
+/// What a task ended with, if it does within so long.
+async fn end_within<T>(span: Duration, task: &mut JoinHandle<T>) -> Option<Result<T, JoinError>> {
+    // A timer, however short, would let the task run.
+    if span.is_zero() && !task.is_finished() {
+        return None;
+    }
+    tokio::time::timeout(span, task).await.ok()
+}
+
+/// Waits for a lease to be given up, a second at the most: when the store can't be reached that goes on in the background, and
+/// whoever waits for what a body returned need not wait for the lease's end.
+pub(crate) async fn give_up(release: impl Future<Output = bool>) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    // Dropping a release does not stop it.
+    let _known = tokio::time::timeout(PATIENCE, release).await;
+}
+
 async fn finish<T>(guard: Guard, done: Result<T, JoinError>) -> Result<T, BodyError<T>> {
     let held = guard.is_held();
     let loss = guard.cell().loss();
-    guard.release().await;
+    give_up(guard.release()).await;
     match done {
         Ok(value) if held => Ok(value),
         Ok(value) => Err(BodyError::Interrupted { why: loss.unwrap_or(Loss::Expired), value: Some(value) }),

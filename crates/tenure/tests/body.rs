@@ -5,7 +5,7 @@ mod common;
 
 use common::{TTL, World, settle, timed};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tenure::{Ask, BodyError, Held, Key, Leases, Loss};
 use tenure_store::Fault;
@@ -143,6 +143,50 @@ async fn s6_after_a_suspend_the_body_is_told_soon_after_waking() {
     let (result, after) = timed(running).await;
     assert!(matches!(result.unwrap(), Err(BodyError::Interrupted { .. })));
     assert!(after <= ttl / 20, "{after:?}");
+}
+
+/// A body that acts every millisecond, and counts that.
+async fn acts(acted: Arc<AtomicU32>) {
+    loop {
+        acted.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_body_does_not_run_on_when_nothing_of_its_lease_is_left() {
+    let (world, acted) = (World::new(), Arc::new(AtomicU32::new(0)));
+    let a = world.process();
+    let (count, lock) = (Arc::clone(&acted), a.leases.lock("k").ttl(TTL));
+    let running = tokio::spawn(lock.with_lease(move |held| async move {
+        held.cancelled().cancelled().await;
+        // Told: from here on it acts as long as it is let.
+        acts(count).await;
+    }));
+    tokio::time::sleep(TTL / 10).await;
+    world.clock.suspend(TTL * 3);
+    let result = running.await.unwrap();
+    assert!(matches!(result, Err(BodyError::Interrupted { value: None, .. })), "{result:?}");
+    // The token may wake it once before the abort reaches it.
+    assert!(acted.load(Ordering::SeqCst) <= 1, "it acted {acted:?} times after the end of its lease");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_not_kept_back_by_a_store_that_does_not_answer_the_release() {
+    let world = World::new();
+    let a = world.process();
+    let (lock, faults) = (a.leases.lock("k").ttl(TTL * 10), a.faults.clone());
+    let (result, after) = timed(lock.with_lease(move |_| async move {
+        faults.always(Fault::Refuse);
+        42
+    }))
+    .await;
+    assert_eq!(result.unwrap(), 42);
+    assert!(after <= Duration::from_millis(1_500), "{after:?}");
+    // It goes on in the background, and the key is free long before its time is over.
+    a.faults.always(Fault::None);
+    let (got, after) = timed(world.process().leases.acquire_within("k", TTL * 20)).await;
+    assert!(got.is_ok() && after < TTL * 5, "{after:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -166,14 +166,17 @@ async fn asked_durations_are_cut_and_bad_input_is_told_before_any_io() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_section_says_to_shard() {
+async fn a_section_that_is_almost_full_gives_what_fits_and_a_full_one_says_to_shard() {
     let world = World::new();
     let store = AnyStore::new(world.memory.clone());
     let a = Section::builder(store, "s").clock(world.clock.clone()).most_parts(2).start().unwrap();
-    let refused = a.with_lease(set("0_1 2_3 4_5"), SPAN, |_| async {}).await;
+    let part = a.acquire(set("0_1 2_3 4_5"), SPAN).await.unwrap();
+    assert_eq!(part.set().to_string(), "0_1 2_3", "as much as fits");
+    let refused = a.with_lease(set("4_5"), SPAN, |_| async {}).await;
     let Err(BodyError::Acquire(tenure::AcquireError::Store(error))) = refused else { panic!("{refused:?}") };
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("shard"), "{error}");
-    assert!(a.with_lease(set("0_1 2_3"), SPAN, |_| async {}).await.is_ok());
+    assert!(part.release().await);
+    assert!(a.with_lease(set("4_5"), SPAN, |_| async {}).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -185,3 +185,21 @@ async fn a_stopped_section_gives_back_a_claim_that_nobody_waits_for() {
     let ((), took) = timed(a.stop()).await;
     assert!(took < SPAN && is_free(&b).await, "{took:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_not_kept_back_by_a_store_that_is_down_at_the_release() {
+    let world = World::new();
+    let (faults, store) = world.line();
+    let a = Section::builder(AnyStore::new(store), "s").clock(world.clock.clone()).start().unwrap();
+    let down = faults.clone();
+    let (result, after) = timed(a.with_lease(keys(), SPAN, move |_| async move {
+        down.always(Fault::Refuse);
+        42
+    }))
+    .await;
+    assert_eq!(result.unwrap(), 42);
+    assert!(after <= Duration::from_millis(1_500), "{after:?}");
+    faults.always(Fault::None);
+    tokio::time::sleep(SPAN / 4).await;
+    assert!(is_free(&section(&world)).await, "given up in the background, before its time is over");
+}

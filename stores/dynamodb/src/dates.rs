@@ -1,9 +1,8 @@
-//! The service's own clock, as far as its answers tell: each has a `Date`, in whole seconds.
+//! The service's own clock, as far as its answers tell: each has a `Date`, in whole seconds. What follows from that is
+//! [`ServiceClock`]'s matter: an age is short of the truth by up to two seconds and a round trip.
 //!
-//! A record's age must never be over the truth. So what is written into a record is the latest that the service's clock can
-//! show when the write is *sent*, and what is compared with that is the date of an answer, which is the earliest that it
-//! shows now. The age is short of the truth by up to two seconds and a round trip. This host's clocks only bridge the time
-//! from the last answer to the next write, by elapsed time that suspend does not hide, and with a margin for its rate.
+//! This host's clock that bridges the time from the last answer to the next write is one that suspend does not stop. Time that
+//! was hidden from it altogether shows in the date of the write's own answer, which is then not taken for an answer.
 
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
@@ -14,75 +13,61 @@ use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tenure_core::{Clock, Drift, Tick};
+use tenure_core::{Clock, Drift, ServiceClock, StoreError, Tick};
 
 /// What is known of the service's clock. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Dates {
     clock: Arc<dyn Clock>,
-    /// How far the rates of this clock and of the service's may be off.
-    drift: Drift,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<ServiceClock>>,
 }
 
-#[derive(Debug, Default)]
-struct Known {
-    /// The date of the last answer, in milliseconds since 1970.
-    latest: Option<u64>,
-    ceiling: Option<Ceiling>,
-}
-
-/// The service's clock shows no more than `millis` at `at`.
+/// A write that is about to be sent, and what it is dated.
 #[derive(Debug, Clone, Copy)]
-struct Ceiling {
-    millis: u64,
-    at: Tick,
-}
-
-impl Ceiling {
-    fn at(self, now: Tick, drift: Drift) -> u64 {
-        self.millis.saturating_add(millis_up(drift.most(now.since(self.at))))
-    }
-}
-
-fn millis_up(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+pub(crate) struct Dated {
+    sent: Tick,
+    /// The most that the service's clock can show, in milliseconds since 1970.
+    pub(crate) written: u64,
 }
 
 impl Dates {
     pub(crate) fn new(clock: Arc<dyn Clock>, drift: Drift) -> Self {
-        Dates { clock, drift, known: Arc::default() }
+        Dates { clock, known: Arc::new(Mutex::new(ServiceClock::new(drift))) }
     }
 
     /// The least that the service's clock showed when it last answered, in milliseconds since 1970.
     pub(crate) fn at_least(&self) -> Option<u64> {
-        self.known().latest
+        self.known().at_least()
     }
 
-    /// The most that it can show now.
-    pub(crate) fn at_most(&self) -> Option<u64> {
+    /// A date for what is written now.
+    pub(crate) fn date(&self) -> Option<Dated> {
+        let sent = self.clock.held();
+        self.known().at_most(sent).map(|written| Dated { sent, written })
+    }
+
+    /// To be asked when a write has taken effect.
+    ///
+    /// # Errors
+    /// `Unknown`: the service has counted time that this host has not. The record looks older than it is, and others may take
+    /// it for a dead one's: nothing may be believed on it, and the next write, which is dated right, has to come at once.
+    pub(crate) fn confirm(&self, dated: Dated) -> Result<(), StoreError> {
         let now = self.clock.held();
-        self.known().ceiling.map(|ceiling| ceiling.at(now, self.drift))
+        if self.known().refutes(dated.written, dated.sent, now) {
+            return Err(StoreError::unknown(
+                "time was hidden from this host, or the service's clock was set: what was written is dated too early",
+            ));
+        }
+        Ok(())
     }
 
     /// An answer to a request that was sent at `sent` has this date.
     fn seen(&self, sent: Tick, seconds: u64) {
         let now = self.clock.held();
-        let date = seconds.saturating_mul(1000);
-        // Dates are cut to seconds, and the answer was made no earlier than the request was sent.
-        let fresh = Ceiling { millis: date.saturating_add(1000), at: sent };
-        let mut known = self.known();
-        known.latest = Some(date);
-        let keep = |old: &Ceiling| {
-            let is_lower = old.at(now, self.drift) < fresh.at(now, self.drift);
-            // One that an answer contradicts is from before the service's clock was set.
-            is_lower && old.at(now, self.drift) >= date
-        };
-        known.ceiling = Some(known.ceiling.filter(keep).unwrap_or(fresh));
+        self.known().answered(sent, now, seconds);
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ServiceClock> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,7 +125,12 @@ mod tests {
     //! date has lost, however slow the answer was, and though this host's clock is slow by a tenth and the service's fast by
     //! one; it is as low as the best of the answers allows; a service whose clock is set, to either side, is followed.
     use super::*;
+    use std::time::Duration;
     use tenure_testkit::ManualClock;
+
+    fn at_most(dates: &Dates) -> Option<u64> {
+        dates.date().map(|dated| dated.written)
+    }
 
     fn dates() -> (Dates, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new());
@@ -148,9 +138,26 @@ mod tests {
     }
 
     #[test]
+    fn s1_a_write_from_behind_hidden_time_is_not_confirmed_and_the_next_one_is() {
+        let (dates, clock) = dates();
+        dates.seen(clock.held(), 1000);
+        let dated = dates.date().unwrap();
+        // The service counts twenty seconds, and this host a tenth of one.
+        let sent = clock.held();
+        clock.advance(Duration::from_millis(100));
+        dates.seen(sent, 1020);
+        assert_eq!(dates.confirm(dated).unwrap_err().kind(), tenure_core::ErrorKind::Unknown);
+        let again = dates.date().unwrap();
+        let sent = clock.held();
+        clock.advance(Duration::from_millis(100));
+        dates.seen(sent, 1021);
+        assert_eq!(dates.confirm(again), Ok(()));
+    }
+
+    #[test]
     fn nothing_is_known_without_an_answer() {
         let (dates, _) = dates();
-        assert_eq!((dates.at_least(), dates.at_most()), (None, None));
+        assert_eq!((dates.at_least(), at_most(&dates)), (None, None));
     }
 
     #[test]
@@ -167,7 +174,7 @@ mod tests {
                     clock.advance(Duration::from_millis(from));
                     dates.seen(sent, date);
                     let now = truth(&clock, began);
-                    let (least, most) = (dates.at_least().unwrap(), dates.at_most().unwrap());
+                    let (least, most) = (dates.at_least().unwrap(), at_most(&dates).unwrap());
                     assert!(least <= now && now <= most, "{least} {now} {most}");
                     // Besides the second and the round trip, only the margin for the clock's rate.
                     let slack = 1000 + to + from + (to + from) * 2 / 9 + 2;
@@ -184,7 +191,7 @@ mod tests {
         dates.seen(clock.held(), 1000);
         clock.advance(Duration::from_secs(9));
         // Ten seconds have passed in truth, and the service has counted eleven.
-        assert_eq!(dates.at_most(), Some(1_001_000 + 11_000));
+        assert_eq!(at_most(&dates), Some(1_001_000 + 11_000));
     }
 
     #[test]
@@ -193,11 +200,11 @@ mod tests {
         dates.seen(clock.held(), 1000);
         clock.advance(Duration::from_millis(200));
         dates.seen(clock.held(), 1001);
-        assert_eq!(dates.at_most(), Some(1_001_245), "the turn of the second tells more than the new date");
+        assert_eq!(at_most(&dates), Some(1_001_245), "the turn of the second tells more than the new date");
         clock.advance(Duration::from_millis(700));
         dates.seen(clock.held(), 1000);
         assert_eq!(
-            dates.at_most(),
+            at_most(&dates),
             Some(1_001_000),
             "and a second that lasts less than was feared, more than that"
         );
@@ -208,8 +215,8 @@ mod tests {
         let (dates, clock) = dates();
         dates.seen(clock.held(), 1000);
         dates.seen(clock.held(), 5000);
-        assert_eq!((dates.at_least(), dates.at_most()), (Some(5_000_000), Some(5_001_000)));
+        assert_eq!((dates.at_least(), at_most(&dates)), (Some(5_000_000), Some(5_001_000)));
         dates.seen(clock.held(), 70);
-        assert_eq!((dates.at_least(), dates.at_most()), (Some(70_000), Some(71_000)));
+        assert_eq!((dates.at_least(), at_most(&dates)), (Some(70_000), Some(71_000)));
     }
 }

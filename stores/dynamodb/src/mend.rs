@@ -51,7 +51,7 @@ pub(crate) async fn mend(
             matches!(ended(&inner.place, request.send().await)?, Ended::Done(_))
         }
         Some((record, encoded)) => {
-            let written = inner.dates.as_ref().and_then(Dates::at_most);
+            let written = inner.dates.as_ref().and_then(Dates::date).map(|dated| dated.written);
             let record = item::values(record, encoded, written);
             values.extend(record.map(|(name, value)| (name.to_owned(), value)));
             let request =

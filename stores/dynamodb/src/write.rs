@@ -3,7 +3,6 @@
 //! `PutItem` is never used: a role without it, and without `DeleteItem`, can't throw a record away without a condition.
 
 use crate::conditional::{Ended, ended};
-use crate::dates::Dates;
 use crate::item::{self, Item};
 use crate::read;
 use crate::store::Inner;
@@ -78,7 +77,8 @@ async fn attempt(
     record: &Record,
 ) -> Result<Outcome, StoreError> {
     let encoded = codec::encode(record)?;
-    let written = inner.dates.as_ref().and_then(Dates::at_most);
+    let dated = inner.dates.as_ref().and_then(|dates| Some((dates, dates.date()?)));
+    let written = dated.map(|(_, dated)| dated.written);
     let mut request = inner
         .client
         .update_item()
@@ -99,7 +99,12 @@ async fn attempt(
             .expression_attribute_values(":version", item::version(version)),
     };
     match ended(&inner.place, request.send().await)? {
-        Ended::Done(_) => Ok(Outcome::Won { version: record.version(), fence: record.fence }),
+        Ended::Done(_) => {
+            if let Some((dates, dated)) = dated {
+                dates.confirm(dated)?;
+            }
+            Ok(Outcome::Won { version: record.version(), fence: record.fence })
+        }
         Ended::Refused(old) => standing(inner, key, old).await.map(Outcome::Lost),
     }
 }

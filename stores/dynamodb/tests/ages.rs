@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use support::stub::{Fate, Stub};
 use support::{client, key, make, store_by, unique, wins};
+use tenure_core::ErrorKind;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_store::{Expiry, Store};
@@ -48,6 +49,28 @@ async fn an_age_goes_by_the_service_s_clock() {
     assert!(wins(&store, scribe.unchanged(&key("a"), record.version(), again)).await);
     later.store(0, Ordering::SeqCst);
     assert_eq!(age(&store).await, Some(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn s1_a_write_from_behind_hidden_time_is_no_win_and_the_next_one_is_dated_right() {
+    let later = Arc::new(AtomicI64::new(0));
+    let shown = Arc::clone(&later);
+    let stub = Stub::start(move |_, _| Fate::Redated(Some(shown.load(Ordering::SeqCst)))).await;
+    let store = store_by(client(&stub.endpoint), TABLE, &unique("hidden")).await;
+    let scribe = Scribe::new();
+    let (first, renewed) = (scribe.held(5), scribe.held(5));
+    assert!(wins(&store, scribe.absent(&key("a"), first.clone())).await);
+    // This host has counted nothing of these minutes, its wall clock, which stamps the record, included.
+    later.store(500, Ordering::SeqCst);
+    let unbelievable =
+        store.write(scribe.unchanged(&key("a"), first.version(), renewed.clone())).await.unwrap_err();
+    assert_eq!(unbelievable.kind(), ErrorKind::Unknown, "{unbelievable}");
+    assert!(unbelievable.to_string().contains("time was hidden"), "{unbelievable}");
+    let old = store.read(&key("a")).await.unwrap().unwrap();
+    assert_eq!(old.version, renewed.version(), "it took effect all the same");
+    assert!(old.age > Some(Duration::from_secs(400)), "and looks like a dead one's: {old:?}");
+    assert!(wins(&store, scribe.unchanged(&key("a"), renewed.version(), scribe.held(5))).await);
+    assert!(age(&store).await < Some(Duration::from_secs(100)));
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ impl Bid {
         let Some(seen) = current else { return self.assess_absent(ctx) };
         let Some(tenure) = &seen.record.tenure else { return self.assess_vacant(ctx, seen) };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.id).copied() {
+            let is_misdated = attempt.is_misdated(ctx.now, &seen, ctx.rules);
             let won = Won {
                 id: attempt.nonce,
                 fence: seen.record.fence,
@@ -23,7 +24,7 @@ impl Bid {
                 since: tenure.since,
                 metadata: seen.record.metadata,
             };
-            return self.won(ctx, won);
+            return if is_misdated { self.won_in_vain(ctx, won) } else { self.won(ctx, won) };
         }
         if self.abandoned {
             return Some(BidEnd::Dropped);

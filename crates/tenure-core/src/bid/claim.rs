@@ -119,15 +119,23 @@ impl Bid {
     pub(super) fn won(&mut self, ctx: &mut Ctx<'_>, won: Won) -> Option<BidEnd> {
         ctx.vigils.end(&self.goal.key);
         let valid_until = won.sent.after(ctx.rules.drift.belief(self.goal.ttl));
-        // So does one that was sent before a time that was hidden: others may have counted that.
+        // One that was sent before a time that was hidden is too late, too: others may have counted that.
         let is_old = ctx.now.held >= valid_until || ctx.has_gap(won.sent, won.wall);
-        let stale = self.goal.ride.is_none() && is_old;
-        if stale && !self.abandoned && !ctx.rules.bugs.has(Bug::StaleWinBelieved) {
-            // The answer came too late to be believed in. Nobody ever did, so it can be claimed anew at once.
-            self.unresolved.clear();
-            return self.claim_over(ctx, &won);
+        if is_old && !ctx.rules.bugs.has(Bug::StaleWinBelieved) {
+            return self.won_in_vain(ctx, won);
         }
         Some(BidEnd::Won(won))
+    }
+
+    /// A claim that took effect, and can't be believed in. Nobody ever did, so the key can be claimed anew at once. One that
+    /// rides on a session is believed by that one's record.
+    pub(super) fn won_in_vain(&mut self, ctx: &mut Ctx<'_>, won: Won) -> Option<BidEnd> {
+        ctx.vigils.end(&self.goal.key);
+        if self.goal.ride.is_some() || self.abandoned {
+            return Some(BidEnd::Won(won));
+        }
+        self.unresolved.clear();
+        self.claim_over(ctx, &won)
     }
 
     fn claim_over(&mut self, ctx: &mut Ctx<'_>, won: &Won) -> Option<BidEnd> {

@@ -8,6 +8,7 @@ use super::plan::Plan;
 use super::watch::Look;
 use crate::LeaseId;
 use crate::bugs::Bug;
+use crate::ctx::is_misdated;
 use crate::error::{ErrorKind, StoreError};
 use crate::fence::{Fence, Nonce, Version};
 use crate::op::{Answer, OpId, Outcome};
@@ -76,7 +77,7 @@ impl Section {
         for (lease, id) in granted {
             let Some(Job::Wanted(wanted)) = self.jobs.remove(&lease) else { continue };
             let attempt = Try { op, id, sent, over: None };
-            self.landed(now, lease, &wanted, &attempt, &ledger);
+            self.landed(now, lease, &wanted, &attempt, &ledger, None);
         }
         for lease in released {
             if let Some(Job::Giving { told: false, .. }) = self.jobs.remove(&lease) {
@@ -94,7 +95,7 @@ impl Section {
         self.seen = Some(Seen { ledger, fence, version: Some(version), look, op });
     }
 
-    /// An entry of ours stands in the record.
+    /// An entry of ours stands in the record. `look`: that is how it became known, as the write was not answered.
     pub(super) fn landed(
         &mut self,
         now: Now,
@@ -102,13 +103,16 @@ impl Section {
         wanted: &Wanted,
         attempt: &Try,
         ledger: &Ledger,
+        look: Option<&Look>,
     ) {
         let Some(entry) = ledger.entries.iter().find(|entry| entry.id == attempt.id) else { return };
+        let age = look.and_then(|look| look.age.map(|_| look.attested(now, entry)));
+        let is_misdated = is_misdated(now, attempt.sent, age, &self.setup.rules);
         let over = attempt.sent.after(wanted.duration.duration());
         let late = now.held.after(Duration::from_secs(1));
         let sent = if self.has(Bug::ValidFromAnswer) { now.held } else { attempt.sent };
         let until = self.until(sent, wanted.duration);
-        let is_believable = now.held < until || self.has(Bug::StaleWinBelieved);
+        let is_believable = !is_misdated && (now.held < until || self.has(Bug::StaleWinBelieved));
         let give = |told| Job::Giving { id: attempt.id, give_up: over.max(late), tried: false, told };
         let job = match wanted.asker {
             Asker::Waits if is_believable => {
@@ -117,8 +121,11 @@ impl Section {
                 Job::Held { id: attempt.id, over }
             }
             Asker::Waits => {
-                let error =
-                    StoreError::unavailable("the store's answer came when the lease was over already");
+                let error = StoreError::unavailable(if is_misdated {
+                    "time was hidden from this host, so that others may take the lease for over; ask again"
+                } else {
+                    "the store's answer came when the lease was over already"
+                });
                 self.tell(SectionNotice::Failed(lease, error));
                 give(true)
             }

@@ -62,7 +62,7 @@ impl Section {
                 Job::Wanted(mut wanted) => {
                     let landed = wanted.tries.iter().find(|attempt| seen.ledger.has(attempt.id)).cloned();
                     if let Some(attempt) = landed {
-                        self.landed(now, lease, &wanted, &attempt, &seen.ledger);
+                        self.landed(now, lease, &wanted, &attempt, &seen.ledger, Some(&seen.look));
                         continue;
                     }
                     wanted.tries.retain(|attempt| attempt.over == seen.version);
@@ -199,12 +199,14 @@ impl Section {
             }
             return !is_fresh;
         }
-        let (would, most) = (plan.ledger.parts() + free.len(), self.setup.most_parts);
-        if would > most {
-            if is_fresh {
-                self.refuse(lease, &format!("would hold {would} ranges, which is over the limit of {most}"));
-            }
-            return !is_fresh;
+        let (held, most) = (plan.ledger.parts(), self.setup.most_parts);
+        let room = most.saturating_sub(held);
+        if free.len() > room && !is_fresh {
+            return true;
+        }
+        if room == 0 {
+            self.refuse(lease, &format!("is full: it holds {held} ranges, and its limit is {most}"));
+            return false;
         }
         let fence = match plan.fence.next(Fence::floor(now.wall)) {
             _ if self.has(Bug::FenceNotRaised) => plan.fence,
@@ -218,12 +220,30 @@ impl Section {
         let reused = || Nonces::new(self.setup.instance).draw();
         let id = if self.has(Bug::EntryIdReused) { reused() } else { self.nonces.draw() };
         let holder = self.setup.holder.clone();
-        let entry =
-            Entry { id, holder, fence, stamp: now.wall, duration, attested: Duration::ZERO, parts: free };
+        let attested = Duration::ZERO;
+        let entry = Entry { id, holder, fence, stamp: now.wall, duration, attested, parts: free };
+        self.put(entry, room, plan);
         plan.fence = fence;
-        plan.ledger.entries.push(entry);
         plan.granted.push((lease, id));
         false
+    }
+
+    /// Where not all of an entry's parts fit, those are held that do, the lowest keys first, and one at the least.
+    fn put(&self, mut entry: Entry, room: usize, plan: &mut Plan) {
+        let first = |parts: RangeSet, most: usize| -> RangeSet {
+            if parts.len() <= most { parts } else { parts.into_ranges().into_iter().take(most).collect() }
+        };
+        let mut most = room;
+        loop {
+            entry.parts = first(entry.parts, most);
+            plan.ledger.entries.push(entry);
+            if most <= 1 || plan.ledger.to_metadata().1 <= self.setup.most_bytes {
+                return;
+            }
+            let Some(again) = plan.ledger.entries.pop() else { return };
+            most = (again.parts.len() / 2).max(1);
+            entry = again;
+        }
     }
 
     fn refuse(&mut self, lease: LeaseId, why: &str) {

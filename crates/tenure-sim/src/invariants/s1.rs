@@ -2,17 +2,23 @@
 //! ±ρ and no elapsed time is hidden. No assumption on clock offsets.
 //!
 //! Source: DESIGN.md section 2; Gray and Cheriton 1989. Belief only grows when a lease is acquired or its validity
-//! prolonged, so it is enough to look at each such moment.
+//! prolonged, so it is enough to look at each such moment. Where all clocks of a machine stood still, what it sent before that
+//! is excused, and what it sends afterwards is not.
 
 use crate::clock::{SECOND, True};
 use crate::node::{Node, Stage};
+use tenure_core::{Drift, Tick, Ttl};
 
 /// Called when a belief in `key` began or grew.
-pub(crate) fn one_holder(nodes: &[Node], key: usize, t: True) -> Result<(), String> {
+pub(crate) fn one_holder(nodes: &[Node], key: usize, t: True, ttl: Ttl) -> Result<(), String> {
     let mut first: Option<String> = None;
     for node in nodes {
         for view in node.views.iter().filter(|view| view.key == key && node.believes(view, t)) {
             let Stage::Held(belief) = view.stage else { continue };
+            let until = if view.rides { node.session_until } else { belief.until };
+            if until <= node.dim.after(Drift::default().belief(ttl)) && node.dim > Tick(0) {
+                continue;
+            }
             let who = || {
                 let since = belief.since as f64 / SECOND as f64;
                 let rides = if view.rides { ", riding on its session," } else { "" };

@@ -64,7 +64,7 @@ impl World {
             let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until, now);
             self.checks.check(t, Rule::S4, found);
         }
-        let found = invariants::s1::one_holder(&self.nodes, key, t);
+        let found = invariants::s1::one_holder(&self.nodes, key, t, self.ttl);
         self.checks.check(t, Rule::S1, found);
     }
 
@@ -83,7 +83,7 @@ impl World {
         self.checks.check(t, Rule::Withdrawn, found);
         let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until, now);
         self.checks.check(t, Rule::S4, found);
-        let found = invariants::s1::one_holder(&self.nodes, key, t);
+        let found = invariants::s1::one_holder(&self.nodes, key, t, self.ttl);
         self.checks.check(t, Rule::S1, found);
     }
 
@@ -101,7 +101,7 @@ impl World {
         for key in 0..self.keys.len() {
             let rides = |view: &View| view.key == key && view.rides && matches!(view.stage, Stage::Held(_));
             if self.nodes[index].views.iter().any(rides) {
-                let found = invariants::s1::one_holder(&self.nodes, key, t);
+                let found = invariants::s1::one_holder(&self.nodes, key, t, self.ttl);
                 self.checks.check(t, Rule::S1, found);
             }
         }

@@ -73,7 +73,7 @@ impl World {
             if t > healed + ttl * 3 / 2 && self.scenario.rate <= 100_000 && !self.may_fail_over {
                 // Whatever was excused before: once nothing goes wrong, whoever was deposed has found out. (Except after a
                 // failover, which may have lost the claim of a lease that rides on a session that was not lost.)
-                let found = invariants::s1::one_holder(&self.nodes, key, t);
+                let found = invariants::s1::one_holder(&self.nodes, key, t, self.ttl);
                 self.checks.must(t, Rule::S1, found);
             }
             self.look_for_leftovers(key);

@@ -7,7 +7,9 @@ use crate::invariants::{self, Rule};
 use crate::node::{Doing, Input, Node, Task};
 use crate::trace::Story;
 use tenure_core::op::{Event, Machine, Step};
-use tenure_core::{Command, Holder, HolderId, Identity, Key, Metadata, Notice, Now, Rules, Tick};
+use tenure_core::{
+    Command, Drift, Holder, HolderId, Identity, Key, Metadata, Notice, Now, Rules, ServiceClock, Tick,
+};
 
 impl World {
     pub(super) fn bare_node(&mut self, index: usize) -> Node {
@@ -44,6 +46,8 @@ impl World {
             stopping: false,
             seats: Vec::new(),
             stumbled: Vec::new(),
+            service: ServiceClock::new(Drift::default()),
+            dim: Tick(0),
         }
     }
 
@@ -75,6 +79,10 @@ impl World {
         node.wake_at = None;
         node.scheduled = True::MAX;
         node.stopping = false;
+        // Its store's client has looked at the table, and been told a date.
+        let held = node.clock.held(self.t);
+        node.service = ServiceClock::new(Drift::default());
+        node.service.answered(held, held, self.store.date(self.t));
         for task in 0..tasks {
             self.think(index, task);
         }
@@ -223,6 +231,10 @@ impl World {
         }
         node.paused = false;
         node.pause_turn += 1;
+        if node.clock.end_freeze(self.t) {
+            // Whatever it does from here on, it does later than that.
+            node.clock.leap(self.t, 1);
+        }
         node.clock.set_pace(self.t, Pace::Running);
         node.scheduled = True::MAX;
         if let Some((now, step)) = node.held_back.take() {

@@ -2,7 +2,7 @@
 
 use super::guard::RangeGuard;
 use crate::belief::Belief;
-use crate::body::{Ending, Holding, Told, supervise};
+use crate::body::{Ending, Holding, Told, give_up, supervise};
 use crate::error::BodyError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,7 +129,7 @@ async fn finish<T>(guard: RangeGuard, ending: Ending<T>) -> Result<T, BodyError<
     match ending {
         Ending::Done(done) => {
             let is_late = Holding::remaining(&guard).is_zero();
-            guard.release().await;
+            give_up(guard.release()).await;
             match done {
                 Ok(value) if !is_late => Ok(value),
                 Ok(value) => Err(BodyError::Interrupted { why: Loss::Expired, value: Some(value) }),
@@ -137,7 +137,7 @@ async fn finish<T>(guard: RangeGuard, ending: Ending<T>) -> Result<T, BodyError<
             }
         }
         Ending::Stopped { why, joined: Some(done) } => {
-            guard.release().await;
+            give_up(guard.release()).await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
         Ending::Stopped { why, joined: None } => {

@@ -61,7 +61,10 @@ impl Section {
     ///
     /// The body is told to end, by [`RangeLease::cancelled`], early enough for its grace period to be over before the lease is;
     /// what has not ended by then is aborted. The lease is given up after the body's end: after its return, a panic, and when
-    /// this future is dropped. `duration` may be cut to [`SectionBuilder::longest`], and is never prolonged.
+    /// this future is dropped. `duration` may be cut to [`SectionBuilder::longest`], and is never prolonged. Of a section that is
+    /// almost full, the body gets what fits, the lowest keys first.
+    ///
+    /// A store that does not answer the release keeps the body's result back for a second at the most; the release goes on.
     ///
     /// # Errors
     /// [`BodyError::Acquire`] when the store can't be reached, the section is full, or the input is bad: the body did not run.
@@ -85,7 +88,7 @@ impl Section {
         lease::run(self.acquire(desired, duration).await?, body).await
     }
 
-    /// Leases what nobody else holds of `desired`, perhaps nothing, to be given up by the caller. `duration` may be cut to
+    /// Leases what nobody else holds of `desired`, and what fits of that, perhaps nothing, to be given up by the caller. `duration` may be cut to
     /// [`SectionBuilder::longest`], and is never prolonged.
     ///
     /// # Errors
