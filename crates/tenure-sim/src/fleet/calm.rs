@@ -114,6 +114,11 @@ impl World {
             .any(|tenure| !lives(&tenure.holder))
     }
 
+    /// Whether nobody damages the board in the calm: then there would be no telling anybody.
+    pub(super) fn board_is_sound(&self) -> bool {
+        !self.scenario.deeds.contains(&Deed::Damage)
+    }
+
     /// The next deed.
     pub(super) fn deed(&mut self) {
         if self.healed.is_none() {

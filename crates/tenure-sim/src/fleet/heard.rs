@@ -203,7 +203,7 @@ impl World {
             let text = format!("w{index} has stopped, and {unit} is still worked on there");
             self.checks.check(self.t, Rule::S6, Err(text));
         }
-        let found = invariants::l2::last_word(post, self.healed.is_some());
+        let found = invariants::l2::last_word(post, self.healed.is_some() && self.board_is_sound());
         self.checks.check(self.t, Rule::L2, found);
         self.end_process(index);
         let span = if self.healed.is_some() { self.per_mille(100) } else { self.per_mille(1000) };

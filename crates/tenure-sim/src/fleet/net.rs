@@ -171,7 +171,8 @@ impl World {
             self.checks.check(t, Rule::S3, found);
         }
         let post = &mut self.posts[envelope.post];
-        if post.life == envelope.life && self.units.contains_key(key) && after.tenure.is_none() {
+        let keeps = after.tenure.as_ref().is_some_and(|tenure| tenure.holder == post.who);
+        if post.life == envelope.life && self.units.contains_key(key) && !keeps {
             post.unsaid = Some(key.clone());
         }
         if *key == self.board && before.is_none_or(|before| before.fence < after.fence) {

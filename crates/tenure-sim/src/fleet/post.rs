@@ -98,7 +98,7 @@ pub(crate) struct Post {
     pub(crate) answers_pass: bool,
     pub(crate) link_turn: u32,
     pub(crate) leaving: bool,
-    /// It has given a unit up to nobody, and nobody has told the others to look since.
+    /// It has given a unit up, and nobody has told the others to look since.
     pub(crate) unsaid: Option<Key>,
     pub(crate) stopping: bool,
     /// It dies with its next renewal.

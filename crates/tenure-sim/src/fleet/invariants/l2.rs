@@ -29,11 +29,11 @@ pub(crate) fn as_planned(due: &[Due<'_>]) -> Result<(), String> {
     Ok(())
 }
 
-/// A worker that leaves has stopped: whatever it gave up to nobody, the others were told to look.
+/// A worker that leaves has stopped: whatever it gave up, the others were told to look.
 pub(crate) fn last_word(post: &Post, is_calm: bool) -> Result<(), String> {
     match &post.unsaid {
         Some(unit) if is_calm && post.leaving && !post.stopping => {
-            Err(format!("w{} has left, and told nobody that {unit} is free", post.index))
+            Err(format!("w{} has left, and told nobody that it gave {unit} up", post.index))
         }
         _ => Ok(()),
     }
