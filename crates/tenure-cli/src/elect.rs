@@ -26,8 +26,8 @@ pub(crate) async fn elect(url: &Url, plan: meant::Elect) -> Result<u8, Failure> 
     let outage = Outage::new(true);
     let store = outage.watch(store);
     // A fifth of the ttl is how often candidates look, unless the store tells of changes.
-    let leases =
-        Leases::builder(store).clock(clock).session_ttl(plan.term.ttl).poll(plan.term.ttl / 5).start()?;
+    let leases = Leases::builder(store).clock(clock).session_ttl(plan.term.ttl).poll(plan.term.ttl / 5);
+    let leases = leases.store_patience(Duration::MAX).start()?;
     let watch = match &plan.on_change {
         Some(command) => {
             let observer = Candidate::on(&leases).key(plan.term.key.as_str()).observe()?;

@@ -29,7 +29,7 @@ pub(crate) async fn run(url: &Url, plan: meant::Run) -> Result<u8, Failure> {
     // Who only tries is told with the refusal.
     let outage = Outage::new(plan.patience != Patience::Try);
     let store = outage.watch(store);
-    let leases = Leases::builder(store).clock(clock).start()?;
+    let leases = Leases::builder(store).clock(clock).store_patience(std::time::Duration::MAX).start()?;
     let lead = Lead::new(plan.ttl, plan.grace);
     let keeper = Keeper::start(leases.holder().as_str(), lead)?;
     let result = under_lease(&leases, &plan, &outage, &keeper, &mut signals).await;

@@ -1,7 +1,7 @@
 //! What is told, and done, while the store fails, in simulated time. Plan: whoever waits for a key through trouble is told at once, then
 //! now and then, and when it is over, by a state that can be asked for; a candidate's "nobody leads" is told
 //! apart from "nothing is known"; a wait ends with the store's own error once its patience is over, by default and as set,
-//! whether calls are refused or hang; trouble that is over in time ends no wait, and losing to another is no trouble.
+//! whether calls are refused or hang, or only writes are; trouble that is over in time ends no wait, and losing to another is no trouble.
 //! Events and the metric are in `trouble_told.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -30,6 +30,16 @@ async fn a_wait_ends_with_the_stores_own_error_when_its_patience_is_over() {
             assert!((MINUTE..MINUTE + TTL).contains(&took), "{took:?}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_is_full_is_trouble_though_it_can_be_read() {
+    let process = World::new().process();
+    // A claim is refused, the look after it is not, and so on.
+    process.faults.inject((0..100_000).map(|n| if n % 2 == 0 { Fault::Refuse } else { Fault::None }));
+    let (acquired, took) = timed(process.leases.lock("k").ttl(TTL).acquire()).await;
+    assert!(matches!(acquired, Err(AcquireError::Store(_))), "{acquired:?}");
+    assert!((MINUTE..MINUTE + TTL).contains(&took), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

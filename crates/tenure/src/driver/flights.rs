@@ -22,6 +22,7 @@ struct Flight {
     op: OpId,
     /// The key, or what the keys of a listing begin with.
     about: String,
+    writes: bool,
     /// Renewals, looks and listings, of which there are few, go at once.
     waits: bool,
     launch: Launch,
@@ -66,7 +67,15 @@ impl Flights {
         let launch = self.room.launch(self.ordinary);
         self.ordinary += usize::from(waits);
         let (store, clock) = (self.store.clone(), Arc::clone(&self.clock));
-        let flight = Flight { op: id, about: about(&op), waits, launch, sent: clock.held(), timeout };
+        let flight = Flight {
+            op: id,
+            about: about(&op),
+            writes: matches!(op, Op::Write(_)),
+            waits,
+            launch,
+            sent: clock.held(),
+            timeout,
+        };
         let under_way = flight.clone();
         let handle = self.running.spawn(async move {
             let result = perform(&store, op, timeout).await;
@@ -101,8 +110,8 @@ impl Flights {
     fn land(&mut self, flight: &Flight, took: Duration, result: &Result<Answer, StoreError>) {
         let Flight { launch, timeout, waits, .. } = *flight;
         match result {
-            Ok(_) => self.troubles.answered(&flight.about),
-            Err(error) => self.troubles.failed(&flight.about, flight.sent, error),
+            Ok(_) => self.troubles.answered(&flight.about, flight.writes),
+            Err(error) => self.troubles.failed(&flight.about, flight.writes, flight.sent, error),
         }
         let rest = (timeout / REST).saturating_sub(took);
         match result {

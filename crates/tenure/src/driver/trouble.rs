@@ -28,6 +28,8 @@ pub struct Trouble {
 const NOW_AND_THEN: Duration = Duration::from_secs(10);
 /// What nobody has asked about for so long is no trouble to anybody.
 const FORGOTTEN: Duration = Duration::from_secs(60);
+/// Between two looks at whether patience is over.
+const MOMENT: Duration = Duration::from_millis(100);
 /// The most keys that are remembered.
 const MOST: usize = 1024;
 
@@ -41,9 +43,21 @@ pub(crate) struct Troubles {
 
 #[derive(Default)]
 struct State {
-    failing: BTreeMap<String, Failing>,
+    /// By key, and whether it is writes that fail: on a full disk, reads in between go well.
+    failing: BTreeMap<(String, bool), Failing>,
     /// When it was last said, and since when it has been so.
     told: Option<(Tick, Tick)>,
+}
+
+impl State {
+    /// What has gone on for longest by the last call that failed.
+    fn worst(&self, now: Tick, keys: Option<[&str; 2]>) -> Option<(&str, &Failing)> {
+        let all = self.failing.iter().map(|((key, _), failing)| (key.as_str(), failing));
+        all.filter(|(key, failing)| {
+            now.since(failing.last) < FORGOTTEN && keys.is_none_or(|keys| keys.contains(key))
+        })
+        .max_by_key(|(_, failing)| failing.last.since(failing.since))
+    }
 }
 
 struct Failing {
@@ -64,16 +78,17 @@ impl Troubles {
     }
 
     /// A call about `key`, sent then, has failed.
-    pub(crate) fn failed(&self, key: &str, sent: Tick, error: &StoreError) {
+    pub(crate) fn failed(&self, key: &str, writes: bool, sent: Tick, error: &StoreError) {
         metrics::counter!("tenure_store_failures_total", "kind" => kind(error)).increment(1);
         let now = self.clock.held();
         let mut state = self.state();
         state.failing.retain(|_, failing| now.since(failing.last) < FORGOTTEN);
-        if !state.failing.contains_key(key) && state.failing.len() >= MOST {
+        let about = (key.to_owned(), writes);
+        if !state.failing.contains_key(&about) && state.failing.len() >= MOST {
             state.failing.pop_first();
         }
         let fresh = || Failing { since: sent, last: now, failures: 0, error: error.clone() };
-        let failing = state.failing.entry(key.to_owned()).or_insert_with(fresh);
+        let failing = state.failing.entry(about).or_insert_with(fresh);
         failing.failures += 1;
         failing.last = now;
         failing.error = error.clone();
@@ -95,10 +110,15 @@ impl Troubles {
         }
     }
 
-    /// A call about `key` was answered.
-    pub(crate) fn answered(&self, key: &str) {
+    /// A call about `key` was answered. What can be written can be read, too.
+    pub(crate) fn answered(&self, key: &str, writes: bool) {
         let mut state = self.state();
-        if state.failing.remove(key).is_none() {
+        if state.failing.is_empty() {
+            return;
+        }
+        let reads = state.failing.remove(&(key.to_owned(), false));
+        let both = if writes { state.failing.remove(&(key.to_owned(), true)) } else { None };
+        if reads.or(both).is_none() {
             return;
         }
         let now = self.clock.held();
@@ -116,15 +136,19 @@ impl Troubles {
     pub(crate) fn worst(&self, keys: Option<[&str; 2]>) -> Option<Trouble> {
         let now = self.clock.held();
         let state = self.state();
-        let failing = state.failing.iter().filter(|(key, failing)| {
-            now.since(failing.last) < FORGOTTEN && keys.is_none_or(|keys| keys.contains(&key.as_str()))
-        });
-        failing.min_by_key(|(_, failing)| failing.since).map(|(key, failing)| Trouble {
-            key: key.clone(),
+        state.worst(now, keys).map(|(key, failing)| Trouble {
+            key: key.to_owned(),
             error: failing.error.clone(),
             failures: failing.failures,
             lasts: now.since(failing.since),
         })
+    }
+
+    /// For how long, since then, calls about one of these keys have failed, by the last that did; and its error.
+    fn failing_since(&self, began: Tick, keys: [&str; 2]) -> Option<(Duration, StoreError)> {
+        let state = self.state();
+        let (_, failing) = state.worst(self.clock.held(), Some(keys))?;
+        Some((failing.last.since(failing.since.max(began)), failing.error.clone()))
     }
 
     /// Waits until trouble with one of these keys has lasted for `patience`, within the wait itself, and returns the last error.
@@ -133,17 +157,17 @@ impl Troubles {
         let mut changes = self.changes.subscribe();
         loop {
             changes.borrow_and_update();
-            let worst = self.worst(Some(keys));
-            let lasts = worst.as_ref().map(|trouble| trouble.lasts.min(self.clock.held().since(began)));
-            let left = lasts.map(|lasts| patience.saturating_sub(lasts));
-            match worst {
-                Some(trouble) if left == Some(Duration::ZERO) => return trouble.error,
-                _ => {}
-            }
+            let failing = self.failing_since(began, keys);
+            let left = match failing {
+                Some((lasts, error)) if lasts >= patience => return error,
+                // Looked at again when the next call may have failed.
+                Some((lasts, _)) => (patience - lasts).max(MOMENT),
+                None => FORGOTTEN,
+            };
             tokio::select! {
                 // It is never closed: its sender is ours.
                 _ = changes.changed() => {}
-                () = tokio::time::sleep(left.unwrap_or(FORGOTTEN)) => {}
+                () = tokio::time::sleep(left) => {}
             }
         }
     }
