@@ -308,12 +308,16 @@ pub(crate) struct Rm {
 
 /// Take a lease from its holder by force.
 ///
-/// The holder finds out at its next renewal only, and another may hold the lease before that: `revoke` asks the holder
-/// to stop, and is to be preferred while the holder lives. The fence is kept, so the next holder's is higher.
+/// The holder is told to stop, and the lease is taken away once it can't be at work under it any more, whether it was
+/// told, is cut off, or is dead: that takes one ttl at the most, and this command waits for it. A holder that gives the
+/// lease up before that ends the wait. The fence is kept, so the next holder's is higher.
 #[derive(Debug, Parser)]
 pub(crate) struct Release {
     /// The lease's key
     pub(crate) key: OsString,
+    /// Unsafe: take it away at once, though its holder may be at work and is not told
+    #[arg(long)]
+    pub(crate) now: bool,
     /// Don't ask
     #[arg(long, short)]
     pub(crate) yes: bool,

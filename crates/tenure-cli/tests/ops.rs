@@ -72,6 +72,32 @@ fn a_dead_holders_lease_is_shown_as_expired() {
 }
 
 #[test]
+fn a_released_lease_is_given_away_when_its_holder_is_done_and_no_sooner() {
+    let bench = Bench::new();
+    // It takes a while to stop, and says when it has.
+    let script = "trap 'sleep 1; date +%s%N > ended; exit' TERM; echo $$ > pid; while :; do sleep 0.1; done";
+    let mut run = bench.start(&["run", "k", "--ttl", "12s", "--", "sh", "-c", script]);
+    bench.await_number("pid");
+    let mut next = bench.start(&["run", "k", "--", "sh", "-c", "date +%s%N > began"]);
+    let ran = bench.run(&["release", "k", "--yes"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.err.contains("is told to stop; k is free within") && ran.err.contains("given k up"), "{ran:?}");
+    assert_eq!((run.wait(), next.wait()), (76, 0));
+    let at = |name: &str| bench.read(name).trim().parse::<i64>().unwrap();
+    assert!(at("ended") < at("began"), "{} {}", at("ended"), at("began"));
+}
+
+#[test]
+fn a_lease_is_taken_at_once_only_if_that_is_asked_for() {
+    let bench = Bench::new();
+    let mut run = bench.start(&["run", "k", "--ttl", "3s", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    let ran = bench.run(&["release", "k", "--yes", "--now", "--json"]);
+    assert_eq!((ran.code, &ran.json()["vacated"]), (0, &true.into()), "{ran:?}");
+    assert_eq!(run.wait(), 76, "its next renewal finds out");
+}
+
+#[test]
 fn names_cannot_steer_the_terminal() {
     let bench = Bench::new();
     let key = "evil\u{1b}]0;x\u{7}\n\u{202e}";

@@ -407,3 +407,29 @@ fn a_process_that_is_suspended_does_not_hold_up_others_on_the_file() {
         work.signal(Signal::SIGCONT);
     }
 }
+
+#[test]
+fn a_unit_that_is_released_by_force_never_runs_twice_at_a_time() {
+    let bench = Bench::new();
+    // One run at a time has the directory; a second one would find it and say so.
+    let script = "mkdir busy || echo overlap >> overlaps; echo run >> runs; \
+                  trap 'sleep 0.5; rmdir busy; exit 1' TERM; n=0; \
+                  while [ $n -lt 40 ]; do sleep 0.1; n=$((n+1)); done; rmdir busy";
+    let work = || {
+        let mut command =
+            bench.tenure(&["work", "--name", "j", "--ttl", "6s", "--retries", "3", "u", "--", "sh", "-c", script]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut workers = [work(), work()];
+    wait_until("the unit to run", || bench.path("runs").exists());
+    let listed = bench.run(&["ls", "work/", "--json"]).json();
+    let units = listed["leases"].as_array().unwrap();
+    let held = units.iter().find(|lease| lease["state"] == "held").unwrap_or_else(|| panic!("{listed}"));
+    let ran = bench.run(&["release", held["key"].as_str().unwrap(), "--yes"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for worker in &mut workers {
+        worker.wait().unwrap();
+    }
+    assert!(!bench.path("overlaps").exists(), "{}", bench.read("runs"));
+    assert!(bench.read("runs").lines().count() >= 2, "it was taken away, and run again");
+}

@@ -134,6 +134,8 @@ pub(crate) struct Bid {
     abandoned: bool,
     /// The key is said to have changed while an operation was under way, which may have seen it before that.
     hinted: bool,
+    /// The key was withdrawn from this process then: no claim that was sent before is believed in, should it turn out to have won.
+    withdrawn: Option<Tick>,
     /// Until then, and beyond the user's patience, it is worth finding out what became of unresolved claims.
     resolve_by: Tick,
     /// Of a bid that follows.
@@ -153,6 +155,7 @@ impl Bid {
             last_error: None,
             abandoned: false,
             hinted: false,
+            withdrawn: None,
             resolve_by: Tick(0),
             sight,
         };
@@ -196,6 +199,12 @@ impl Bid {
         self.abandoned = true;
         let claiming = matches!(self.state, State::Claiming { .. });
         if claiming || self.is_stray() { None } else { Some(BidEnd::Dropped) }
+    }
+
+    /// The key is withdrawn from this process, and so are claims of which it doesn't know yet whether they have won. Nobody believes
+    /// in those, so a new one may follow at once.
+    pub(crate) fn withdraw(&mut self, now: Tick) {
+        self.withdrawn = Some(now);
     }
 
     /// Whether a claim was sent of which nothing is known: it may still land, long after this bid.

@@ -93,6 +93,14 @@ pub enum Bug {
     MarkIsOneWitness,
     LateLapseUnheard,
     GrowthUnbounded,
+    RidersUnaudited,
+    AuditByName,
+    WithdrawnClaimBelieved,
+    WithdrawnUncapped,
+    SameIdIsOurs,
+    DenialIsFinal,
+    SeizedUntold,
+    SeizedEarly,
 }
 
 impl Bug {
@@ -182,6 +190,14 @@ impl Bug {
         Bug::MarkIsOneWitness,
         Bug::LateLapseUnheard,
         Bug::GrowthUnbounded,
+        Bug::RidersUnaudited,
+        Bug::AuditByName,
+        Bug::WithdrawnClaimBelieved,
+        Bug::WithdrawnUncapped,
+        Bug::SameIdIsOurs,
+        Bug::DenialIsFinal,
+        Bug::SeizedUntold,
+        Bug::SeizedEarly,
     ];
 
     /// Those that only fleets can have.
@@ -320,6 +336,16 @@ impl Bug {
             Bug::MarkIsOneWitness => "one clock tells how long ago a session was marked as missing",
             Bug::LateLapseUnheard => "a lapse of a unit that was just lost is never answered",
             Bug::GrowthUnbounded => "metadata that can't be written is renewed with all the same",
+            Bug::RidersUnaudited => "nobody looks whether the records of riding leases still show them",
+            Bug::AuditByName => "a riding lease counts as held while its record names the same holder",
+            Bug::WithdrawnClaimBelieved => {
+                "a claim that was unanswered when its key was withdrawn is believed once it is answered"
+            }
+            Bug::WithdrawnUncapped => "users are not told that a withdrawn lease ends before its session",
+            Bug::SameIdIsOurs => "a session under a process's own name counts as its own, whoever began it",
+            Bug::DenialIsFinal => "a release that the store refuses once is never tried again",
+            Bug::SeizedUntold => "a lease is taken away by force, and its holder is not told",
+            Bug::SeizedEarly => "a lease is taken away by force while its holder still believes",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }

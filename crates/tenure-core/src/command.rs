@@ -61,6 +61,9 @@ pub enum Command {
     Adopt(LeaseId, Box<Token>),
     /// Give up a tenure that is plain data. Answered by `Released`.
     Return(LeaseId, Box<Token>),
+    /// Look whether the record of a held lease that rides still shows it, for there is reason to doubt it. If not, its loss is told; else
+    /// nothing is.
+    Examine(LeaseId),
     /// Write other metadata into the session's record, now or when it begins. Answered by `Announced` once a session that is
     /// up shows it, or by `NotAnnounced` if it can't be written; of several, the last one counts, and one answer is for all. Not answered once all is stopped.
     Announce(Metadata),

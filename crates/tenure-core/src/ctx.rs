@@ -3,7 +3,7 @@
 use crate::bugs::Bug;
 use crate::fence::{Nonce, Nonces};
 use crate::key::{HolderId, Key};
-use crate::op::{Op, OpId, Request, Write};
+use crate::op::{Freshness, Op, OpId, Request, Write};
 use crate::record::{Ride, Stored};
 use crate::time::{Now, Tick, Ttl, Wall};
 use crate::vigil::{Rules, Vigils};
@@ -19,6 +19,8 @@ pub(crate) enum Part {
     Lease(u64),
     /// A loose end: a key that may still show a claim which nobody here wants.
     Loose(Key),
+    /// The audit of what rides on the session.
+    Audit,
 }
 
 /// A write that was sent and of which it is not known whether it took effect.
@@ -87,6 +89,10 @@ impl Ctx<'_> {
 
     pub(crate) fn read(&mut self, key: &Key, ttl: Ttl) -> OpId {
         self.send(Op::Read(key.clone()), call_timeout(ttl), false)
+    }
+
+    pub(crate) fn read_many(&mut self, keys: Vec<Key>, freshness: Freshness, ttl: Ttl) -> OpId {
+        self.send(Op::ReadMany(keys, freshness), call_timeout(ttl), false)
     }
 
     pub(crate) fn write(&mut self, write: Write, ttl: Ttl) -> OpId {

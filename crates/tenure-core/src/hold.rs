@@ -25,12 +25,25 @@ pub enum Loss {
     Unreachable(StoreError),
     /// Another holder has it now, or has fenced the session that it rode on.
     Taken(Option<Occupant>),
-    /// The record was deleted behind the protocol's back.
+    /// The record was deleted, or put back to an older state, behind the protocol's back.
     Deleted,
     /// It was withdrawn on request.
     Revoked,
     /// It was given up by someone else who had its token.
     Released,
+}
+
+impl Loss {
+    /// What became of the tenure with this fence, by the record that stands in its place.
+    pub(crate) fn shown_by(current: Option<&Record>, fence: Fence) -> Loss {
+        match current {
+            None => Loss::Deleted,
+            // Fences only grow: whoever shows an older one has put back what stood there before.
+            Some(record) if record.fence < fence => Loss::Deleted,
+            Some(record) if record.tenure.is_none() && record.fence == fence => Loss::Released,
+            Some(record) => Loss::Taken(Occupant::of(record)),
+        }
+    }
 }
 
 /// What a step of holding brought about.
@@ -280,9 +293,7 @@ impl Hold {
                 (self.version, self.fence) = (current.version, current.record.fence);
                 return self.renew(ctx);
             }
-            let released = current.record.tenure.is_none() && current.record.fence == self.fence;
-            let loss = if released { Loss::Released } else { Loss::Taken(Occupant::of(&current.record)) };
-            return out.push(Held::Lost(loss));
+            return out.push(Held::Lost(Loss::shown_by(Some(&current.record), self.fence)));
         };
         self.version = current.version;
         let landed = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.beat).copied();

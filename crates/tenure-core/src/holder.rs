@@ -3,6 +3,7 @@
 //! This is the machine behind the library's `Leases`. It sorts events to its parts and turns what they end with into
 //! notices; the parts are in `bid` (getting), `hold` (keeping), `edit` (changing and giving up), `session` and `loose`.
 
+use crate::audit::Audit;
 use crate::bid::{Bid, BidEnd, Goal};
 use crate::bugs::Bug;
 use crate::command::{Beat, Command, LeaseId, Want};
@@ -58,6 +59,7 @@ pub struct Holder {
     pub(crate) session: Session,
     pub(crate) leases: Table<Lease>,
     pub(crate) loose: BTreeMap<Key, Loose>,
+    pub(crate) audit: Audit,
     /// Leases that wait for the session to be up.
     pub(crate) queued: BTreeSet<LeaseId>,
     /// Leases that are being bid for.
@@ -116,6 +118,7 @@ impl Holder {
             session: Session::default(),
             leases: Table::default(),
             loose: BTreeMap::new(),
+            audit: Audit::default(),
             queued: BTreeSet::new(),
             bidding: BTreeSet::new(),
             lapsing: 0,
@@ -196,6 +199,8 @@ impl Holder {
                 Part::Session => self.wake_session(now),
                 Part::Lease(id) => self.wake_lease(now, LeaseId(id), false),
                 Part::Loose(key) => self.wake_loose(now, &key),
+                // It goes by the session's renewals.
+                Part::Audit => {}
             }
         }
     }
@@ -205,6 +210,7 @@ impl Holder {
             Some(Part::Session) => self.answer_session(now, op, result),
             Some(Part::Lease(id)) => self.answer_lease(now, LeaseId(id), op, result),
             Some(Part::Loose(key)) => self.answer_loose(now, &key, op, result),
+            Some(Part::Audit) => self.answer_audit(now, op, result),
             None => {}
         }
     }
@@ -241,6 +247,7 @@ impl Holder {
             Command::Refresh(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Refresh),
             Command::Adopt(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Adopt),
             Command::Return(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Release),
+            Command::Examine(id) => self.examine(now, id),
             Command::Announce(about) => self.announce(now, about),
             Command::Start => self.want_session(now),
             Command::Stop => self.stop(now),

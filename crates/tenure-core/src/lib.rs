@@ -6,6 +6,7 @@
 //!
 //! Users of leases want the crate `tenure`; this one is for those who write stores, drivers or simulators.
 
+mod audit;
 mod bid;
 mod bugs;
 mod command;
@@ -29,6 +30,7 @@ mod record;
 pub mod reserved;
 pub mod section;
 mod service_clock;
+mod seizure;
 mod session;
 mod table;
 pub mod time;
@@ -47,6 +49,7 @@ pub use metadata::{Metadata, Number, RESERVED, Value};
 pub use notice::Notice;
 pub use record::{Ask, Letter, MAILBOX, Occupant, Record, Ride, Sighting, Stored, Tenure};
 pub use service_clock::ServiceClock;
+pub use seizure::{Seized, Seizure};
 pub use table::Table;
 pub use time::{Clock, Drift, Now, Tick, Ttl, Wall};
 pub use vigil::Rules;

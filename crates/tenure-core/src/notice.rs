@@ -32,7 +32,8 @@ pub enum Notice {
     Absent(LeaseId),
     /// It could not be had.
     Failed(LeaseId, StoreError),
-    /// A lease that beats for itself is believed until then; not at all, for now, at tick 0.
+    /// A lease that beats for itself is believed until then; not at all, for now, at tick 0. One that rides and is withdrawn is believed no
+    /// longer than that, however long its session is.
     Valid(LeaseId, Tick),
     /// The session, and all that rides on it, is believed until then; not at all, for now, at tick 0.
     SessionValid(Tick),

@@ -266,6 +266,7 @@ impl Holder {
                     if self.desk.rules.bugs.has(Bug::RenewEachRider) {
                         self.renew_each_rider(now);
                     }
+                    self.audit(now);
                 }
                 Held::Suspended => self.tell(Notice::SessionValid(Tick(0))),
                 Held::Mail(letters) => self.sort_mail(now, letters),
@@ -299,19 +300,43 @@ impl Holder {
 
     fn sort_mail(&mut self, now: Now, letters: Vec<Letter>) {
         for letter in letters {
-            let rider = self.leases.iter().find(|(_, lease)| lease.rides_for(&letter.key)).map(|(id, _)| id);
-            match (rider, letter.ask) {
-                (Some(_), Ask::Confirm) => {}
-                (Some(id), Ask::Revoke) => {
-                    self.revoke_rider(now, id);
-                    self.tell(Notice::Asked(id, Ask::Revoke));
-                }
-                (Some(id), ask) => self.tell(Notice::Asked(id, ask)),
-                (None, Ask::Confirm) if letter.key == self.desk.identity.session => {}
-                (None, ask) if letter.key == self.desk.identity.session => {
-                    self.tell(Notice::SessionAsked(ask))
-                }
-                (None, _) => self.tie_up(now, letter.key),
+            // One that was lost unawares, or is being given up, may still be there beside the one that the letter is about.
+            let riding = self.leases.iter().filter(|(_, lease)| lease.rides_for(&letter.key));
+            let riding: Vec<LeaseId> = riding.map(|(id, _)| id).collect();
+            for id in &riding {
+                self.heed_letter(*id, letter.ask);
+            }
+            if letter.ask == Ask::Revoke {
+                self.withdraw_bids(now, &letter.key);
+            }
+            if !riding.is_empty() {
+                continue;
+            }
+            match letter.ask {
+                Ask::Confirm if letter.key == self.desk.identity.session => {}
+                ask if letter.key == self.desk.identity.session => self.tell(Notice::SessionAsked(ask)),
+                _ => self.tie_up(now, letter.key),
+            }
+        }
+    }
+
+    fn heed_letter(&mut self, id: LeaseId, ask: Ask) {
+        if ask == Ask::Revoke {
+            self.revoke_rider(id);
+        }
+        if ask != Ask::Confirm {
+            self.tell(Notice::Asked(id, ask));
+        }
+    }
+
+    /// What was claimed for `key` and not answered yet may stand in the store already, and be what is withdrawn.
+    fn withdraw_bids(&mut self, now: Now, key: &Key) {
+        for id in self.bidding.iter().copied().collect::<Vec<_>>() {
+            if let Some(Lease::Bidding(bid)) = self.leases.get_mut(&id)
+                && bid.key() == key
+                && bid.goal().ride.is_some()
+            {
+                bid.withdraw(now.held);
             }
         }
     }

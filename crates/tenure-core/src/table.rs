@@ -74,6 +74,18 @@ impl<V> Table<V> {
         })
     }
 
+    /// Up to `most` ids from `first` on that have a value, with their values, and where to go on; none at the end.
+    pub fn page(&self, first: LeaseId, most: usize) -> (Vec<(LeaseId, &V)>, Option<LeaseId>) {
+        let runs = self.runs.range(first.0 / RUN..);
+        let all = runs.flat_map(|(run, values)| {
+            let id = move |place| LeaseId(run * RUN + place as u64);
+            values.iter().enumerate().filter_map(move |(place, value)| Some((id(place), value.as_ref()?)))
+        });
+        let mut page: Vec<_> = all.filter(|(id, _)| *id >= first).take(most.saturating_add(1)).collect();
+        let next = if page.len() > most { page.pop().map(|(id, _)| id) } else { None };
+        (page, next)
+    }
+
     /// All values.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
@@ -103,6 +115,24 @@ mod tests {
                 prop_assert_eq!((table.len(), table.is_empty()), (plain.len(), plain.is_empty()));
             }
             prop_assert_eq!(table.iter().map(|(id, v)| (id, *v)).collect::<Vec<_>>(), plain.into_iter().collect::<Vec<_>>());
+        });
+    }
+
+    #[test]
+    fn pages_put_together_are_all_values_in_order() {
+        proptest!(|(ids in prop::collection::btree_set(0u64..200, 0..80), most in 1usize..20)| {
+            let mut table = Table::default();
+            for id in &ids {
+                table.insert(LeaseId(*id), *id);
+            }
+            let (mut seen, mut next) = (Vec::new(), Some(LeaseId(0)));
+            while let Some(first) = next {
+                let (page, then) = table.page(first, most);
+                prop_assert!(page.len() <= most && (then.is_none() || page.len() == most));
+                seen.extend(page.into_iter().map(|(_, id)| *id));
+                next = then;
+            }
+            prop_assert_eq!(seen, ids.into_iter().collect::<Vec<_>>());
         });
     }
 

@@ -32,8 +32,16 @@ pub struct Rules {
     /// How often a lease that beats for itself, a session for one, is renewed: a third of its ttl if this is not said,
     /// or longer. Somewhat more often at random, so that not all renew at once.
     pub renew: Option<Duration>,
+    /// How many of the leases that ride on a session are looked at after each of its renewals, in turn: whether their records still
+    /// show them, or somebody has deleted or replaced one behind the protocol's back. 0: none.
+    pub audit: usize,
     /// Bugs on purpose.
     pub bugs: Bugs,
+}
+
+impl Rules {
+    /// As many reads of a recent state as cost less than the session's renewal, where a write costs ten times as much (DynamoDB).
+    pub const AUDIT: usize = 8;
 }
 
 impl Default for Rules {
@@ -43,6 +51,7 @@ impl Default for Rules {
             first_sight: true,
             poll: Duration::from_secs(1),
             renew: None,
+            audit: Rules::AUDIT,
             bugs: Bugs::default(),
         }
     }

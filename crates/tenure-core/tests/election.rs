@@ -33,8 +33,12 @@ struct Desk {
 
 impl Desk {
     fn new(rides: bool) -> Desk {
+        Desk::by(rides, None)
+    }
+
+    fn by(rides: bool, errors: Option<u32>) -> Desk {
         let terms = Terms::of(Key::new("k").unwrap(), Ttl::new(Duration::from_secs(10)).unwrap());
-        Desk { election: Election::new(Terms { rides, ..terms }, Bugs::NONE), leases: 0 }
+        Desk { election: Election::new(Terms { rides, errors, ..terms }, Bugs::NONE), leases: 0 }
     }
 
     fn step(&mut self, ms: u64, cue: Cue<'_>) -> Turn {
@@ -51,7 +55,11 @@ impl Desk {
 
     /// One that leads by lease 1, whose claim was sent at 0 ms, with fence 7.
     fn leading() -> Desk {
-        let mut desk = Desk::new(false);
+        Desk::leading_by(None)
+    }
+
+    fn leading_by(errors: Option<u32>) -> Desk {
+        let mut desk = Desk::by(false, errors);
         desk.step(0, Cue::Start);
         desk.told(5, acquired(1, until(0)));
         desk
@@ -95,8 +103,8 @@ fn the_way_of_a_leader_from_its_bid_to_the_next() {
     let mut desk = Desk::new(false);
     assert_eq!(desk.step(0, Cue::Start), turn(vec![], vec![bid(1, false)], None));
     let elected = Change::Elected { lease: LeaseId(1), fence: Fence(7) };
-    assert_eq!(desk.told(5, acquired(1, until(0))), turn(vec![elected], vec![], Some(tick(6000))));
-    assert_eq!(desk.told(2000, Notice::Valid(LeaseId(1), until(1990))).wake_at, Some(tick(7990)));
+    assert_eq!(desk.told(5, acquired(1, until(0))), turn(vec![elected], vec![], None));
+    assert_eq!(desk.told(2000, Notice::Valid(LeaseId(1), until(1990))).wake_at, None);
     let term = desk.election.leadership(now(2000)).unwrap();
     assert_eq!((term.fence, term.valid_for), (Fence(7), until(1990).since(tick(2000))));
     assert_eq!(desk.step(3000, Cue::Resign), turn(ended(Cause::Resigned), vec![release(1)], None));
@@ -128,9 +136,24 @@ fn belief_ends_at_the_deadline_whatever_is_told() {
 
 #[test]
 fn it_falls_back_when_so_many_renewals_have_failed_and_not_before() {
-    let mut desk = Desk::leading();
+    let mut desk = Desk::leading_by(Some(3));
     assert_eq!(desk.step(5999, Cue::Wake), turn(vec![], vec![], Some(tick(6000))));
     assert_eq!(desk.step(6000, Cue::Wake), turn(ended(Cause::Failing), vec![release(1)], None));
+}
+
+#[test]
+fn nothing_is_given_up_needlessly_that_one_more_renewal_would_keep() {
+    let mut idle = Desk::leading();
+    let last = until(0).0 / 1_000_000;
+    assert_eq!(idle.step(last, Cue::Wake), Turn::default(), "it leads until the deadline");
+    assert!(idle.leads(last) && !idle.leads(last + 1));
+    // Bodies get an eighth of the ttl to end, and no more.
+    let mut busy = Desk::leading();
+    let from = Tick(until(0).0 - 1_250_000_000);
+    assert_eq!(busy.step(10, Cue::BodyBegan).wake_at, Some(from));
+    assert_eq!(busy.step(from.0 / 1_000_000, Cue::Wake).changes, []);
+    let down = busy.step(from.0 / 1_000_000 + 1, Cue::Wake);
+    assert_eq!(down.changes, [Change::StepDown(Cause::Failing)]);
 }
 
 #[test]

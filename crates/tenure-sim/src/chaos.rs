@@ -32,7 +32,14 @@ impl World {
         self.trace.fold(fault as u64);
         let of_node = !matches!(
             fault,
-            Fault::StoreDown | Fault::Stall | Fault::Throttle | Fault::StoreClock | Fault::Failover
+            Fault::StoreDown
+                | Fault::Stall
+                | Fault::Throttle
+                | Fault::StoreClock
+                | Fault::Failover
+                | Fault::RecordDeleted
+                | Fault::RecordRestored
+                | Fault::ForcedRelease
         );
         self.trace.tell(self.t, || Story::Fault(of_node.then_some(index), fault.about().to_owned()));
         match fault {
@@ -80,6 +87,10 @@ impl World {
                 self.trace.tell(self.t, || Story::Store(format!("{lost} writes are lost")));
             }
             Fault::Deleted => self.delete_session(index),
+            Fault::RecordDeleted => self.delete_lease(),
+            Fault::RecordRestored => self.restore_lease(),
+            Fault::ForcedRelease => self.seize_some(),
+            Fault::SameId => self.take_id(index),
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
             Fault::SpuriousHint => {
                 let key = self.dice.chance(0.5).then(|| self.keys[0].clone());
@@ -115,6 +126,18 @@ impl World {
             self.nodes[index].clock.leap(self.t, leap);
         }
         self.pause(index, span);
+    }
+
+    /// A process ends, and the next one on its node goes by its id, or by that of another node's process.
+    fn take_id(&mut self, index: usize) {
+        if self.nodes[index].holder.is_none() {
+            return;
+        }
+        let other = if self.dice.chance(0.5) { index } else { self.dice.index(self.nodes.len()) };
+        self.nodes[index].goes_by = Some(self.nodes[other].who.clone());
+        self.end_process(index);
+        let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(100)));
+        self.at(self.t + span, What::Restart(index as u8, life));
     }
 
     fn crash_or_stop(&mut self, index: usize) {

@@ -35,7 +35,15 @@ pub enum Fault {
     Stall,
     Deleted,
     Frozen,
+    RecordDeleted,
+    RecordRestored,
+    ForcedRelease,
+    Denied,
+    SameId,
 }
+
+/// How many kinds there are.
+pub(crate) const KINDS: usize = Fault::ALL.len();
 
 impl Fault {
     /// Every kind.
@@ -69,6 +77,11 @@ impl Fault {
         Fault::Stall,
         Fault::Deleted,
         Fault::Frozen,
+        Fault::RecordDeleted,
+        Fault::RecordRestored,
+        Fault::ForcedRelease,
+        Fault::Denied,
+        Fault::SameId,
     ];
 
     /// Its name on the command line.
@@ -104,6 +117,11 @@ impl Fault {
             Fault::Stall => "stall",
             Fault::Deleted => "deleted",
             Fault::Frozen => "frozen",
+            Fault::RecordDeleted => "record-deleted",
+            Fault::RecordRestored => "record-restored",
+            Fault::ForcedRelease => "forced-release",
+            Fault::Denied => "denied",
+            Fault::SameId => "same-id",
         }
     }
 
@@ -141,6 +159,13 @@ impl Fault {
             Fault::Frozen => {
                 "a virtual machine is paused; all its clocks stand still, the wall clock too, and are not set"
             }
+            Fault::RecordDeleted => "somebody deletes the record of a lease or a unit by hand",
+            Fault::RecordRestored => {
+                "somebody puts an older copy in the place of a lease's or a unit's record"
+            }
+            Fault::ForcedRelease => "somebody takes a lease or a unit from its holder by force",
+            Fault::Denied => "the store refuses a write with an error that does not pass, once",
+            Fault::SameId => "a process begins under the holder id of another, or of its own predecessor",
             Fault::Deleted => "somebody deletes or damages the board of a fleet, or a session, by hand",
         }
     }
@@ -154,7 +179,7 @@ impl Fault {
 
 /// A set of kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Faults(u32);
+pub struct Faults(u64);
 
 impl Faults {
     /// This set and `fault`.

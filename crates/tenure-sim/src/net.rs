@@ -231,8 +231,11 @@ impl World {
         }
         let claim = claim_of(&envelope.op);
         let refused = self.throttled || self.befalls(Fault::Refused);
+        let writes = matches!(envelope.op, Op::Write(_));
         let result = if refused {
             Err(self.errors.refused.clone())
+        } else if writes && self.befalls(Fault::Denied) {
+            Err(self.errors.denied.clone())
         } else {
             self.trace
                 .tell(self.t, || Story::Store(format!("n{} {}", envelope.node, describe(&envelope.op))));
@@ -319,6 +322,13 @@ impl World {
     fn check_sent(&mut self, index: usize, now: Now, op: &Op) {
         let Op::Write(write) = op else { return };
         let node = &self.nodes[index];
+        let key = self.keys.iter().position(|key| *key == write.key);
+        if write.record.tenure.is_none()
+            && key.is_some_and(|key| self.checks.acts.is_behind(key, write.record.fence))
+        {
+            // Whoever finds an old claim of its own that was put back gives it up anew.
+            return;
+        }
         let found = invariants::s3::sent(node, now.held, write);
         self.checks.check(self.t, Rule::S3, found);
         let found = invariants::s6::sent(node, &self.lapses[index], now.held, write);
@@ -395,7 +405,8 @@ impl World {
         if node.life == life {
             return node.who.clone();
         }
-        HolderId::new(format!("n{index}.{life}")).unwrap_or_else(|_| node.who.clone())
+        let known = node.names.iter().rev().find(|(known, _)| *known == life);
+        known.map_or_else(|| node.who.clone(), |(_, who)| who.clone())
     }
 
     fn check_mail(

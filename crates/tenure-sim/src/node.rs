@@ -125,6 +125,10 @@ pub(crate) struct Node {
     pub(crate) holder: Option<Holder>,
     pub(crate) session: Key,
     pub(crate) who: HolderId,
+    /// The id that its next process goes by, if it is not one of its own.
+    pub(crate) goes_by: Option<HolderId>,
+    /// What its processes went by, each with its life.
+    pub(crate) names: Vec<(u32, HolderId)>,
     pub(crate) clock: NodeClock,
     /// The process, or the whole machine, stands still.
     pub(crate) paused: bool,
@@ -152,6 +156,8 @@ pub(crate) struct Node {
     pub(crate) asked: Vec<(usize, Ask, True)>,
     /// Claims that it was told to have won.
     pub(crate) won: Vec<Nonce>,
+    /// Riding leases that were given up though the store would not have it, and when.
+    pub(crate) denied: Vec<(usize, Fence, True)>,
     pub(crate) stopping: bool,
     /// Its candidates, one for each key, where there are elections.
     pub(crate) seats: Vec<Seat>,
@@ -173,7 +179,7 @@ impl Node {
     /// Whether the user of `view` would be told, right now, that it is held.
     pub(crate) fn believes(&self, view: &View, t: True) -> bool {
         let Stage::Held(belief) = view.stage else { return false };
-        let until = if view.rides { self.session_until } else { belief.until };
+        let until = if view.rides { self.session_until.min(belief.until) } else { belief.until };
         self.clock.held(t) < until
     }
 

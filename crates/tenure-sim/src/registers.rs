@@ -77,6 +77,8 @@ pub(crate) struct Registers {
     journal: Option<VecDeque<Undo>>,
     /// What the next write is dated by its client.
     dated: Option<u64>,
+    /// What records were before, the latest last, if somebody may put them back.
+    copies: Option<BTreeMap<Key, VecDeque<Entry>>>,
 }
 
 /// A write that took effect.
@@ -89,11 +91,14 @@ pub(crate) struct Landed {
 /// By how much a coarse age falls short at the most.
 const MOST_SHORT_MS: u64 = 2300;
 
+/// So many older copies of a record are kept.
+const COPIES: usize = 16;
+
 /// A failover loses at most the writes of this long.
 const LAG: True = 400 * MILLI;
 
 impl Registers {
-    pub(crate) fn new(spec: StoreSpec, may_fail_over: bool) -> Self {
+    pub(crate) fn new(spec: StoreSpec, may_fail_over: bool, keeps_copies: bool) -> Self {
         Registers {
             spec,
             entries: BTreeMap::new(),
@@ -103,6 +108,7 @@ impl Registers {
             clock_offset: 1 << 40,
             journal: may_fail_over.then(VecDeque::new),
             dated: None,
+            copies: keeps_copies.then(BTreeMap::new),
         }
     }
 
@@ -271,6 +277,13 @@ impl Registers {
         if self.spec.lags {
             self.shadows.insert(key.clone(), (t, before.clone()));
         }
+        if let (Some(copies), Some(before)) = (&mut self.copies, &before) {
+            let copies = copies.entry(key.clone()).or_default();
+            if copies.len() >= COPIES {
+                copies.pop_front();
+            }
+            copies.push_back(before.clone());
+        }
         if let Some(journal) = &mut self.journal {
             while journal.front().is_some_and(|undo| undo.at + LAG < t) {
                 journal.pop_front();
@@ -278,6 +291,15 @@ impl Registers {
             journal.push_back(Undo { at: t, key, before: before.clone() });
         }
         before.map(|entry| entry.record)
+    }
+
+    /// Puts a record back to what it was so many writes before the last. False if that isn't known.
+    pub(crate) fn put_back(&mut self, t: True, key: &Key, writes: usize) -> bool {
+        let copies = self.copies.as_ref().and_then(|copies| copies.get(key));
+        let copy = copies.and_then(|copies| copies.iter().rev().nth(writes).cloned());
+        let Some(copy) = copy else { return false };
+        self.put(t, key.clone(), Some(copy.record));
+        true
     }
 
     /// Removes a record, as `gc` does.

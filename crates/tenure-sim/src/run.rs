@@ -177,7 +177,7 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
             }
         }
     }
-    let counted = |counts: &[u64; 32], kind: usize| Some(counts[kind]).filter(|n| *n > 0);
+    let counted = |counts: &[u64], kind: usize| Some(counts[kind]).filter(|n| *n > 0);
     report.faults = Fault::ALL
         .iter()
         .filter_map(|fault| Some((*fault, counted(&tally.faults, *fault as usize)?)))

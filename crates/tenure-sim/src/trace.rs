@@ -58,6 +58,8 @@ impl Trace {
                 16 | u64::from(*node) << 8 | u64::from(*key) << 16 | u64::from(*turn) << 32
             }
             What::Inbox(node, _) => 17 | u64::from(*node) << 8,
+            What::Seizer(slot, _) => 18 | u64::from(*slot) << 8,
+            What::Due => 19,
         };
         self.fold(t);
         self.fold(kind);

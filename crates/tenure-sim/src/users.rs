@@ -4,6 +4,7 @@ mod admin;
 mod collect;
 pub(crate) mod elect;
 mod fleeting;
+pub(crate) mod seizer;
 mod told;
 mod waiter;
 

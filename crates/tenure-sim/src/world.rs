@@ -6,7 +6,7 @@ mod process;
 use crate::clock::{MILLI, True};
 use crate::deed::Deed;
 use crate::dice::Dice;
-use crate::fault::{Fault, Faults};
+use crate::fault::{Fault, Faults, KINDS};
 use crate::invariants::s4::Claim;
 use crate::invariants::s6::Lapse;
 use crate::invariants::tried::Refused;
@@ -16,6 +16,7 @@ use crate::node::{Input, Node};
 use crate::registers::{Ages, Registers, StoreSpec};
 use crate::scenario::Scenario;
 use crate::trace::Trace;
+use crate::users::seizer::Seizer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tenure_core::op::Hint;
@@ -56,15 +57,25 @@ pub(crate) enum What {
     Death,
     Look,
     Phase,
+    /// Who takes a lease away by force goes on.
+    Seizer(u16, u32),
+    /// By now, someone must not believe any more.
+    Due,
 }
 
 /// What ran, for a report.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tally {
     pub(crate) events: u64,
     pub(crate) steps: u64,
-    pub(crate) faults: [u64; 32],
+    pub(crate) faults: [u64; KINDS],
     pub(crate) deeds: [u64; 32],
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally { events: 0, steps: 0, faults: [0; KINDS], deeds: [0; 32] }
+    }
 }
 
 impl Tally {
@@ -104,6 +115,7 @@ pub(crate) struct World {
     pub(crate) ttl: Ttl,
     pub(crate) keys: Vec<Key>,
     pub(crate) nodes: Vec<Node>,
+    pub(crate) seizers: Vec<Option<Seizer>>,
     pub(crate) store: Registers,
     pub(crate) parcels: Parcels,
     pub(crate) errors: Errors,
@@ -146,6 +158,7 @@ pub(crate) struct Errors {
     pub(crate) unavailable: StoreError,
     pub(crate) unknown: StoreError,
     pub(crate) refused: StoreError,
+    pub(crate) denied: StoreError,
 }
 
 impl World {
@@ -156,6 +169,7 @@ impl World {
         let spec = scenario.store.unwrap_or(any);
         let nodes = if setup.nodes == 0 { scenario.nodes } else { setup.nodes.min(scenario.nodes) };
         let may_fail_over = scenario.faults.iter().any(|(fault, _)| *fault == Fault::Failover);
+        let keeps_copies = scenario.faults.iter().any(|(fault, _)| *fault == Fault::RecordRestored);
         let name =
             |n: usize| Key::new(format!("k{n}")).unwrap_or_else(|_| unreachable!("short and not empty"));
         let mut world = World {
@@ -167,12 +181,14 @@ impl World {
             ttl,
             keys: (0..scenario.keys).map(name).collect(),
             nodes: Vec::new(),
-            store: Registers::new(spec, may_fail_over),
+            seizers: Vec::new(),
+            store: Registers::new(spec, may_fail_over, keeps_copies),
             parcels: Parcels::default(),
             errors: Errors {
                 unavailable: StoreError::unavailable("no answer to a read"),
                 unknown: StoreError::unknown("no answer to a write"),
                 refused: StoreError::unavailable("the store refuses"),
+                denied: StoreError::unsupported("access denied"),
             },
             may_fail_over,
             store_term: 0,
@@ -306,6 +322,8 @@ impl World {
             What::Death => self.death(),
             What::Look => self.look(),
             What::Phase => self.turn_phase(),
+            What::Seizer(slot, turn) => self.seizer_goes_on(usize::from(slot), turn),
+            What::Due => self.check_acts(),
         }
     }
 

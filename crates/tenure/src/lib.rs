@@ -54,6 +54,7 @@ mod lock;
 mod mail;
 pub mod range;
 pub mod registry;
+mod seize;
 mod token;
 mod users;
 
@@ -65,6 +66,7 @@ pub use error::{AcquireError, BodyError, LeaseError};
 pub use guard::Guard;
 pub use leases::Leases;
 pub use lock::Lock;
+pub use seize::Forced;
 pub use tenure_core::{
     Ask, Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Nonce, Number,
     Occupant, Record, Ride, StoreError, Stored, Tenure, Tick, Ttl, Value, Version, Wall, reserved,

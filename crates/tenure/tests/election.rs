@@ -131,7 +131,7 @@ async fn s5_nobody_leads_past_the_deadline_though_every_call_hangs() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_falls_back_after_errors_in_a_row_and_not_before() {
     let world = World::new();
-    let Node { candidate, faults, .. } = node(&world, |candidate| candidate);
+    let Node { candidate, faults, .. } = node(&world, |candidate| candidate.errors(3));
     candidate.elected().await.unwrap();
     // The store is back, and is tried once more, just before the third error in a row of one every 2 s.
     for _ in 0..5 {
@@ -152,6 +152,22 @@ async fn a_leader_falls_back_after_errors_in_a_row_and_not_before() {
     assert_ne!(candidate.status().standing, Standing::Leading);
     faults.always(Fault::None);
     candidate.elected().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_that_a_leader_outlasts_deposes_nobody() {
+    let world = World::new();
+    let Node { candidate, faults, .. } = node(&world, |candidate| candidate.ttl(Duration::from_secs(1)));
+    candidate.elected().await.unwrap();
+    let fence = candidate.leadership().unwrap().fence;
+    // A fifth of a ttl since the last renewal, the stall, and a pause before the store is tried again: less than belief lasts.
+    for _ in 0..12 {
+        faults.always(Fault::Refuse);
+        tokio::time::sleep(Duration::from_millis(550)).await;
+        faults.always(Fault::None);
+        tokio::time::sleep(Duration::from_millis(450)).await;
+        assert_eq!(candidate.leadership().map(|term| term.fence), Some(fence));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
         (on_store().follow_every(secs(3)), "choose 2.5s or less, or a longer ttl"),
         (on_store().hold_every(secs(4)), "choose 3.333333333s or less, or a longer ttl"),
         (on_store().hold_every(Duration::ZERO), "choose 1 ms or more"),
-        (on_store().hold_every(secs(3)), "3 errors in a row, one every 3s, take 9s"),
+        (on_store().hold_every(secs(3)).errors(3), "3 errors in a row, one every 3s, take 9s"),
         (on_store().errors(0), "choose 1 or more"),
         (on_store().preference(9), "beyond the last, 8"),
         (on_store().labels(large), "limit of 4096"),

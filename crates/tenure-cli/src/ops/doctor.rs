@@ -29,7 +29,9 @@ const LIMITS: [&str; 5] = [
     UNBOUND,
     OPEN,
     HELD_UP,
-    "`tenure release` overrides a live holder: two may then be at work until the old one's next renewal.",
+    "`tenure release` waits until the old holder can't be at work any more; with `--now`, or where a record is deleted or an older copy \
+     restored by hand, two may be at work: until the old one's next renewal, or, if its lease rides on a session with n others, for \
+     n/8 thirds of a ttl.",
 ];
 
 pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failure> {

@@ -11,7 +11,7 @@ use crate::text::brief;
 use crate::view::State;
 use crate::work::unit::Fnv;
 use serde_json::json;
-use tenure::{Ask, Expect, Key, Leases, Outcome, Record, Store, Stored, Write};
+use tenure::{Ask, Key, LeaseError, Leases};
 use tenure_core::Nonces;
 
 pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Failure> {
@@ -23,10 +23,12 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
         return Err(not_held(&key, seen.leased.as_ref()));
     };
     if !typed.yes {
-        let danger = if seen.state == State::Held {
-            "Its holder may still be at work, and finds out at its next renewal only"
-        } else {
-            "Its holder has not been heard of for longer than its ttl"
+        let danger = match (seen.state == State::Held, typed.now) {
+            (true, true) => {
+                "Its holder may still be at work, and is not told: two may hold it, until that one next looks at the record"
+            }
+            (true, false) => "Its holder is told to stop, and it is free once that one can't be at work under it any more",
+            (false, _) => "Its holder has not been heard of for longer than its ttl",
         };
         say::confirm(
             false,
@@ -34,15 +36,34 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
         )?;
     }
     let holder = tenure.holder.clone();
-    let fence = vacate(&leases, &key, stored).await?;
-    if typed.json {
-        say::json(
-            &json!({"key": key.as_str(), "released": true, "holder": holder.as_str(), "fence": fence}),
-        )?;
+    let quiet = typed.json;
+    let told = |holder: tenure::HolderId, within| {
+        if !quiet {
+            let within = brief(within);
+            say::note(format!("{holder} is told to stop; {key} is free within {within} (--now doesn't wait, and is unsafe)"));
+        }
+    };
+    let forced = if typed.now {
+        leases.release_by_force_now(&key).await
     } else {
-        say::note(format!(
-            "{key} is released; {holder} held it with fence {fence}, the next fence is higher"
-        ));
+        leases.release_by_force(&key, told).await
+    };
+    let forced = match forced {
+        Ok(forced) => forced,
+        Err(LeaseError::NotHeld) => return Err(not_held(&key, None)),
+        Err(LeaseError::Store(error)) => return Err(error.into()),
+        Err(error) => return Err(Failure::new(exit::UNAVAILABLE, error.to_string())),
+    };
+    let fence = forced.fence.0;
+    if typed.json {
+        let document = json!({
+            "key": key.as_str(), "released": true, "holder": holder.as_str(), "fence": fence, "vacated": forced.vacated,
+        });
+        say::json(&document)?;
+    } else if forced.vacated {
+        say::note(format!("{key} is released; {holder} held it with fence {fence}, the next fence is higher"));
+    } else {
+        say::note(format!("{holder} has given {key} up; it held it with fence {fence}, the next fence is higher"));
     }
     Ok(exit::OK)
 }
@@ -59,33 +80,6 @@ fn not_held(key: &Key, leased: Option<&Leased>) -> Failure {
         }
         None => Failure::new(exit::ABSENT, format!("nobody holds {key}")),
     }
-}
-
-/// Vacates the record on condition that it still shows the tenure that was seen.
-async fn vacate(leases: &Leases, key: &Key, mut seen: Stored) -> Result<u64, Failure> {
-    /// A live holder renews three times in a ttl; more changes than this are something else.
-    const ATTEMPTS: usize = 8;
-    let meant = seen.record.tenure.as_ref().map(|tenure| tenure.id);
-    let mut nonces = nonces(leases);
-    for _ in 0..ATTEMPTS {
-        let fence = seen.record.fence;
-        let stamp = leases.clock().now().wall;
-        let record = Record { nonce: nonces.draw(), stamp, tenure: None, ..seen.record };
-        let write = Write { key: key.clone(), expect: Expect::Unchanged(seen.version), record };
-        match leases.store().write(write).await? {
-            Outcome::Won { .. } => return Ok(fence.0),
-            Outcome::Lost(Some(now)) if now.record.tenure.as_ref().map(|tenure| tenure.id) == meant => {
-                seen = now
-            }
-            Outcome::Lost(_) => {
-                return Err(Failure::new(
-                    exit::HELD,
-                    format!("{key} has changed hands meanwhile; look again"),
-                ));
-            }
-        }
-    }
-    Err(Failure::new(exit::UNAVAILABLE, format!("the record of {key} changes too fast; try again")))
 }
 
 /// Nonces for an operator's own writes, from the random part of this process's name.

@@ -3,6 +3,7 @@
 use super::{Bid, BidEnd, Carry, Patience, State, Won};
 use crate::bugs::Bug;
 use crate::ctx::{Ctx, Part};
+use crate::fence::Nonce;
 use crate::op::{Expect, Write};
 use crate::record::{Ask, Letter, MAILBOX, Occupant, Ride, Stored, Tenure};
 use crate::time::Tick;
@@ -15,6 +16,9 @@ impl Bid {
         let Some(tenure) = &seen.record.tenure else { return self.assess_vacant(ctx, seen) };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.id).copied() {
             let is_misdated = attempt.is_misdated(ctx.now, &seen, ctx.rules);
+            if tenure.mail.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == self.goal.key) {
+                self.withdraw(ctx.now.held);
+            }
             let won = Won {
                 id: attempt.nonce,
                 fence: seen.record.fence,
@@ -47,7 +51,7 @@ impl Bid {
                 }
                 Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             },
-            Some(ride) if ride.session == *ctx.session_key => {
+            Some(ride) if self.is_of_this_process(ctx, tenure.id, ride) => {
                 // Our own process's session: no need to ask the store whether it lives.
                 let live = ctx.session.as_ref().is_some_and(|session| session.fence == ride.fence);
                 // What was passed on to this process was claimed by another: only what was claimed here is looked for here.
@@ -69,6 +73,17 @@ impl Bid {
                 None
             }
         }
+    }
+
+    /// Whether a claim rides on a session of this very process: one that it has now, or had before. Another process may go by the
+    /// same holder id, and so by the same session key, be it by mistake or because it is the one that this one replaces.
+    fn is_of_this_process(&self, ctx: &Ctx<'_>, claim: Nonce, ride: &Ride) -> bool {
+        let ours = match &ctx.session {
+            // Its earlier tenures are over, whosever they were: each new one has a higher fence.
+            Some(session) => ride.fence <= session.fence,
+            None => ctx.nonces.made(claim),
+        };
+        ride.session == *ctx.session_key && (ours || ctx.rules.bugs.has(Bug::SameIdIsOurs))
     }
 
     fn assess_absent(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {

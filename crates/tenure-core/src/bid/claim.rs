@@ -121,6 +121,12 @@ impl Bid {
         let valid_until = won.sent.after(ctx.rules.drift.belief(self.goal.ttl));
         // One that was sent before a time that was hidden is too late, too: others may have counted that.
         let is_old = ctx.now.held >= valid_until || ctx.has_gap(won.sent, won.wall);
+        let withdrawn = self.withdrawn.is_some_and(|at| won.sent <= at);
+        let withdrawn = withdrawn && !ctx.rules.bugs.has(Bug::WithdrawnClaimBelieved);
+        if withdrawn && !self.abandoned {
+            self.unresolved.clear();
+            return self.claim_over(ctx, &won);
+        }
         if is_old && !ctx.rules.bugs.has(Bug::StaleWinBelieved) {
             return self.won_in_vain(ctx, won);
         }

@@ -106,7 +106,7 @@ impl Election {
             until = Tick::NEVER;
         }
         if self.bugs.has(Bug::ErrorsOutlastDeadline) && until > Tick(0) {
-            until = until.after(self.terms.patience());
+            until = until.after(self.terms.patience(true));
         }
         let valid_for = until.since(now.held);
         (!valid_for.is_zero()).then_some(Term { fence: lead.fence, valid_for })
@@ -325,21 +325,25 @@ impl Election {
         }
     }
 
-    /// When so many renewals in a row have failed that it is time to fall back. That is before the deadline
-    /// ([`Terms::check`]), so that the bodies have time to end.
+    /// When so many renewals in a row have failed that it is time to fall back: before the deadline if the terms say how many, or so that the
+    /// bodies have time to end. With nothing to end, there is no reason to give up what one more renewal may keep.
     fn fall_back_at(&self, lead: Lead) -> Tick {
+        if self.terms.errors.is_none() && self.bodies == 0 {
+            // The lease's own end is told.
+            return Tick::NEVER;
+        }
         let deadline = if self.terms.rides { self.session_deadline } else { lead.deadline };
         if deadline == Tick(0) {
             // Nothing was heard of the session yet, nor is anything believed.
             return Tick::NEVER;
         }
-        let reserve = self.terms.belief().saturating_sub(self.terms.patience());
+        let reserve = self.terms.belief().saturating_sub(self.terms.patience(self.bodies > 0));
         Tick(deadline.0.saturating_sub(u64::try_from(reserve.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     fn wake_at(&self) -> Option<Tick> {
         match self.state {
-            State::Leading(lead) => Some(self.fall_back_at(lead)),
+            State::Leading(lead) => Some(self.fall_back_at(lead)).filter(|at| *at < Tick::NEVER),
             State::Cooling(_, until) | State::Pausing(until) => Some(until),
             _ => None,
         }

@@ -21,8 +21,11 @@ pub struct Terms {
     pub follow: Duration,
     /// How often a leader renews.
     pub hold: Duration,
-    /// After so many renewals in a row without success, one every `hold`, a leader steps down.
-    pub errors: u32,
+    /// After so many renewals in a row without success, one every `hold`, a leader steps down. Without a number it leads for as long as it
+    /// believes: only while something runs under it does it step down before, by `reserve`.
+    pub errors: Option<u32>,
+    /// How long what runs under a leader may take to end.
+    pub reserve: Duration,
     /// How long to stand back after stepping down.
     pub cooldown: Duration,
     /// The place in the order of preference; 0 comes first. Each place waits a quarter of `follow` longer before it takes a
@@ -48,7 +51,8 @@ impl Terms {
             rides: false,
             follow: ttl.part(5),
             hold: ttl.part(5),
-            errors: 3,
+            errors: None,
+            reserve: ttl.part(8),
             cooldown: ttl.part(5) * 2,
             rank: 0,
             labels: Metadata::new(),
@@ -87,16 +91,17 @@ impl Terms {
                 self.ttl.part(3)
             ));
         }
-        if self.errors == 0 {
+        if self.errors == Some(0) {
             return refuse("0 errors before falling back: no leader could lead; choose 1 or more".to_owned());
         }
-        if self.patience() >= belief {
+        if let Some(errors) = self.errors
+            && self.hold.saturating_mul(errors) >= belief
+        {
             return refuse(format!(
-                "{} errors in a row, one every {:?}, take {:?}, but a leader believes for {belief:?} only (of a ttl of \
+                "{errors} errors in a row, one every {:?}, take {:?}, but a leader believes for {belief:?} only (of a ttl of \
                  {ttl:?}): choose fewer errors, a shorter hold rate, or a longer ttl",
-                self.errors,
                 self.hold,
-                self.patience()
+                self.hold.saturating_mul(errors)
             ));
         }
         if self.rank > LAST_RANK {
@@ -111,10 +116,14 @@ impl Terms {
         self.drift.belief(self.ttl)
     }
 
-    /// How long a leader goes on without a successful renewal.
+    /// How long a leader goes on without a successful renewal, while `bodies` run under it or not.
     #[must_use]
-    pub fn patience(&self) -> Duration {
-        self.hold.saturating_mul(self.errors)
+    pub fn patience(&self, bodies: bool) -> Duration {
+        match self.errors {
+            Some(errors) => self.hold.saturating_mul(errors),
+            None if bodies => self.belief().saturating_sub(self.reserve),
+            None => self.belief(),
+        }
     }
 
     /// How much longer than the most preferred candidate this one waits before it takes a key that is free.
@@ -157,7 +166,10 @@ mod tests {
             prop_assert_eq!(terms.check(), Ok(()));
         });
         let ten = terms();
-        assert_eq!((ten.follow, ten.hold, ten.errors), (Duration::from_secs(2), Duration::from_secs(2), 3));
+        assert_eq!(
+            (ten.follow, ten.hold, ten.errors),
+            (Duration::from_secs(2), Duration::from_secs(2), None)
+        );
     }
 
     #[test]
@@ -168,20 +180,28 @@ mod tests {
             (Terms { hold: Duration::ZERO, ..terms() }, "hold rate of 0ns", "1 ms or more"),
             (Terms { follow: secs(2.6), ..terms() }, "follow rate of 2.6s", "2.5s or less"),
             (Terms { hold: secs(3.4), ..terms() }, "hold rate of 3.4s", "3.333333333s or less"),
-            (Terms { errors: 0, ..terms() }, "0 errors", "1 or more"),
-            (Terms { errors: 5, ..terms() }, "5 errors in a row, one every 2s, take 10s", "fewer errors"),
-            (Terms { hold: secs(3.0), ..terms() }, "believes for 8.181818181s only", "longer ttl"),
+            (Terms { errors: Some(0), ..terms() }, "0 errors", "1 or more"),
+            (
+                Terms { errors: Some(5), ..terms() },
+                "5 errors in a row, one every 2s, take 10s",
+                "fewer errors",
+            ),
+            (
+                Terms { hold: secs(3.0), errors: Some(3), ..terms() },
+                "believes for 8.181818181s only",
+                "longer ttl",
+            ),
             (Terms { rank: 9, ..terms() }, "preference of 9", "8"),
         ];
         for (terms, what, remedy) in cases {
             let text = terms.check().unwrap_err().to_string();
             assert!(text.contains(what) && text.contains(remedy), "{text}");
         }
-        let limits = Terms { follow: secs(2.5), hold: secs(2.7), rank: 8, ..terms() };
+        let limits = Terms { follow: secs(2.5), hold: secs(2.7), errors: Some(3), rank: 8, ..terms() };
         assert_eq!(limits.check(), Ok(()));
         let fast = Duration::from_millis(1);
         assert_eq!(Terms { follow: fast, hold: fast, ..terms() }.check(), Ok(()));
-        assert_eq!(Terms { hold: terms().ttl.part(3), errors: 2, ..terms() }.check(), Ok(()));
+        assert_eq!(Terms { hold: terms().ttl.part(3), errors: Some(2), ..terms() }.check(), Ok(()));
     }
 
     #[test]

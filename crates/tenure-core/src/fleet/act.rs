@@ -35,6 +35,7 @@ impl Worker {
     ) {
         self.awaited.clear();
         let damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
+        self.examine_own(now, &units, &damaged);
         self.revise_own(&units, &targets, &damaged);
         let me = self.me.clone();
         let planned = |unit: &Key| targets.get(unit).is_some_and(|target| target.as_ref() == Ok(&me));
@@ -84,6 +85,19 @@ impl Worker {
         }
         if !self.awaited.is_empty() {
             self.look_now(now);
+        }
+    }
+
+    /// Has each own unit looked at whose record does not show it: somebody has taken it behind the protocol's back, or it was
+    /// claimed after that page of the listing.
+    fn examine_own(&mut self, now: Now, units: &BTreeMap<Key, Unit>, damaged: &BTreeSet<Key>) {
+        let doubtful = |(key, own): (&Key, &Own)| {
+            let shown = units.get(key).and_then(|unit| unit.held) == Some(own.fence);
+            let held = matches!(own.stage, Stage::Held | Stage::Draining);
+            (held && !shown && !damaged.contains(key)).then_some(own.lease)
+        };
+        for lease in self.own.iter().filter_map(doubtful).collect::<Vec<_>>() {
+            self.order(now, Command::Examine(lease));
         }
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Peer {
 pub(super) struct Unit {
     pub(super) spec: UnitSpec,
     pub(super) owner: Owner,
+    /// The fence of its tenure; none if it has none.
+    pub(super) held: Option<Fence>,
 }
 
 /// Who has a unit, by its record.
@@ -301,6 +303,7 @@ impl Listing {
             Ok((spec, _)) => spec,
             Err(error) => return self.damaged.push((key, error)),
         };
+        let held = stored.record.tenure.is_some().then_some(stored.record.fence);
         let owner = match &stored.record.tenure {
             None => Owner::Nobody(Box::new(stored)),
             Some(tenure) => match &tenure.ride {
@@ -318,7 +321,7 @@ impl Listing {
                 },
             },
         };
-        self.units.insert(key, Unit { spec, owner });
+        self.units.insert(key, Unit { spec, owner, held });
     }
 
     /// What rides on this worker's own session is its own.

@@ -126,6 +126,8 @@ pub enum FleetNotice {
     },
     /// End what is done for the unit, by then at the latest, and say `Drained`.
     Draining(LeaseId, Reason, Tick),
+    /// The unit was withdrawn: it is believed no longer than until then, however long the session is.
+    Withdrawn(LeaseId, Tick),
     /// The unit is gone. Nothing more is answered about it.
     Lost(LeaseId, Loss),
     /// The fields are written.

@@ -191,7 +191,8 @@ impl Worker {
         let identity =
             Identity { session: me.clone(), about: options.about.compose(fields.clone()), ..identity };
         Ok(Worker {
-            holder: Holder::new(identity, rules),
+            // The fleet's own audit sees to that.
+            holder: Holder::new(identity, Rules { audit: 0, ..rules }),
             board_key: options.fleet.board()?,
             offered: options.about.clone(),
             options,
@@ -316,12 +317,9 @@ impl Worker {
             // withdrawn all at once: so a revocation is a request to leave, and no stop.
             Notice::SessionAsked(_) => self.leave(now),
             Notice::Stopped => self.tell(FleetNotice::Stopped),
-            // Nothing here beats for itself, or is plain data.
-            Notice::Valid(..)
-            | Notice::Asked(..)
-            | Notice::Seen(..)
-            | Notice::Detached(..)
-            | Notice::NotOurs(..) => {}
+            Notice::Valid(lease, until) => self.tell(FleetNotice::Withdrawn(lease, until)),
+            // Nothing here is plain data.
+            Notice::Asked(..) | Notice::Seen(..) | Notice::Detached(..) | Notice::NotOurs(..) => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Editing, Lease, Purpose, Rider, Then};
 use crate::bid::Won;
+use crate::bugs::Bug;
 use crate::command::LeaseId;
 use crate::ctx::Part;
 use crate::edit::{Change, Edit, EditEnd, Fields, Token};
@@ -107,7 +108,7 @@ impl Holder {
 
     pub(super) fn after_edit(&mut self, now: Now, id: LeaseId, editing: Editing, end: EditEnd) {
         let Editing { edit, purpose, rider, then } = editing;
-        let Edit { mut token, mail, .. } = edit;
+        let Edit { mut token, mail, ride, .. } = edit;
         self.drop_lease(id);
         match (purpose, end) {
             (Purpose::Update, EditEnd::Done { .. }) => {
@@ -160,8 +161,18 @@ impl Holder {
                 self.tell_mail(id, &mail);
             }
             (Purpose::Release, EditEnd::Done { .. }) => self.tell(Notice::Released(id, true)),
-            (Purpose::Release, _) => self.tell(Notice::Released(id, false)),
-            (Purpose::Vacate, _) => {}
+            (Purpose::Release | Purpose::Vacate, end) => {
+                // The store will not have it, for now. What rides is kept alive by the session, so it is looked at again.
+                if matches!(end, EditEnd::GaveUp(_))
+                    && ride.is_some()
+                    && !self.desk.rules.bugs.has(Bug::DenialIsFinal)
+                {
+                    self.tie_up(now, token.key);
+                }
+                if purpose == Purpose::Release {
+                    self.tell(Notice::Released(id, false));
+                }
+            }
             (Purpose::Update | Purpose::Detach, EditEnd::NotOurs(by)) => {
                 self.tell(Notice::Lost(id, Loss::Taken(by)));
             }

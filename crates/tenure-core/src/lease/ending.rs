@@ -141,19 +141,22 @@ impl Holder {
     }
 
     /// The holder of a riding lease is asked to stop: it has until the session's present deadline.
-    pub(crate) fn revoke_rider(&mut self, _now: Now, id: LeaseId) {
+    pub(crate) fn revoke_rider(&mut self, id: LeaseId) {
         let until = self.session.valid_until();
-        if let Some(mut lease) = self.leases.remove(&id) {
-            match &mut lease {
-                Lease::Riding(rider) => rider.cap_at_most(until),
-                Lease::Editing(editing) => {
-                    if let Some(rider) = &mut editing.rider {
-                        rider.cap_at_most(until);
-                    }
-                }
-                _ => {}
-            }
-            self.put(id, lease);
+        let Some(mut lease) = self.leases.remove(&id) else { return };
+        let rider = match &mut lease {
+            Lease::Riding(rider) => Some(rider),
+            Lease::Editing(editing) => editing.rider.as_mut(),
+            _ => None,
+        };
+        let cap = rider.and_then(|rider| {
+            rider.cap_at_most(until);
+            rider.cap()
+        });
+        self.put(id, lease);
+        // The session goes on. Whoever asks without I/O, in a process that was stopped over the end, must find it over.
+        if let Some(cap) = cap.filter(|_| !self.desk.rules.bugs.has(Bug::WithdrawnUncapped)) {
+            self.tell(Notice::Valid(id, cap));
         }
     }
 

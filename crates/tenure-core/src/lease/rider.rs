@@ -32,7 +32,15 @@ impl Rider {
         rider
     }
 
-    pub(super) fn id(&self) -> Nonce {
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(crate) fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    pub(crate) fn id(&self) -> Nonce {
         let [high, low] = self.id;
         Nonce(u128::from(high) << 64 | u128::from(low))
     }

@@ -377,6 +377,7 @@ impl Yard {
                 let works = before.is_some_and(|before| self.posts[before].has(&unit));
                 assert!(!works, "{unit}: {before:?} and {index}");
             }
+            FleetNotice::Withdrawn(..) => {}
             FleetNotice::Draining(lease, ..) => {
                 self.at(self.t.after(BODY_ENDS), Happens::BodyEnds(index, lease));
             }

@@ -26,7 +26,7 @@ impl World {
             FleetNotice::Released(lease, request, ours) => self.released(index, lease, request, ours),
             FleetNotice::Valid(until) => self.valid(index, until),
             FleetNotice::Stopped => self.stopped(index),
-            FleetNotice::Planned(_) | FleetNotice::Trouble(_) => {}
+            FleetNotice::Planned(_) | FleetNotice::Trouble(_) | FleetNotice::Withdrawn(..) => {}
         }
     }
 

@@ -17,7 +17,7 @@ mod scenario;
 mod world;
 
 use crate::clock::SECOND;
-use crate::fault::Fault;
+use crate::fault::{Fault, KINDS};
 use crate::invariants::{Rule, Violation};
 use crate::run::{Failure, Options, Report};
 use crate::world::Setup;
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options, name: &str) -> Report {
     let scenarios: Vec<Scenario> =
         scenario::ALL.iter().filter(|scenario| name == ALL || scenario.name == name).copied().collect();
     let mut report = Report::default();
-    let mut faults = [0u64; 32];
+    let mut faults = [0u64; KINDS];
     let enough = (options.hours * 3600.0 * SECOND as f64) as u128;
     while report.simulated < enough && (options.worlds == 0 || report.worlds < options.worlds) {
         let scenario = scenarios[(report.worlds % scenarios.len() as u64) as usize];

@@ -115,7 +115,7 @@ impl World {
             fleet,
             board,
             posts: Vec::new(),
-            store: Registers::new(spec, false),
+            store: Registers::new(spec, false, false),
             parcels: Vec::new(),
             free_parcels: Vec::new(),
             store_down: false,

@@ -26,7 +26,8 @@ pub(crate) fn given_up(
 /// A user was told that its attempt failed: never by a mistake of its own, as these users make none.
 pub(crate) fn not_blamed(node: usize, error: &StoreError) -> Result<(), String> {
     let text = error.to_string();
-    let is_known = text.contains("changed already") || text.contains("over the limit");
+    // A second process under one holder id is a mistake, and is told so.
+    let is_known = text.contains("changed already") || text.contains("over the limit") || text.contains("its own holder id");
     if error.kind() == ErrorKind::Invalid && !is_known {
         return Err(format!("node {node} is told of a mistake that it did not make: {error}"));
     }
@@ -55,6 +56,30 @@ pub(crate) fn announced_in_time(node: &Node, healed: True, t: True, ttl: True) -
         return Ok(());
     }
     Err(format!("node {} announced something and has no answer", node.index))
+}
+
+/// How long a key may still show a lease that was given up when the store refused that, in hundredths of a ttl: time to look at it
+/// three times, the gap doubling.
+const DENIED: u64 = 400;
+
+/// A riding lease that was given up is nobody's, soon after the store has stopped refusing that, whether or not anyone asks for the key:
+/// nothing but its process ever would free it. `stands`: whether the key's record still shows this tenure, riding on this node's session.
+pub(crate) fn freed_at_last(
+    node: &Node,
+    stands: impl Fn(usize, Fence) -> bool,
+    healed: True,
+    t: True,
+    ttl: True,
+) -> Result<(), String> {
+    let late = |(key, fence, at): &&(usize, Fence, True)| {
+        t > (*at).max(healed) + ttl * DENIED / 100 && stands(*key, *fence)
+    };
+    match node.denied.iter().find(late) {
+        Some((key, fence, _)) => {
+            Err(format!("node {} gave up k{key} {fence}, and it still stands on its session", node.index))
+        }
+        None => Ok(()),
+    }
 }
 
 /// How long an answer may take after everything was healed, in hundredths of a ttl.

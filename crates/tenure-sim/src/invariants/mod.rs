@@ -11,6 +11,7 @@ pub(crate) mod leads;
 pub(crate) mod mail;
 pub(crate) mod p2;
 pub(crate) mod s1;
+pub(crate) mod s10;
 pub(crate) mod s2;
 pub(crate) mod s3;
 pub(crate) mod s4;
@@ -35,6 +36,7 @@ pub enum Rule {
     S5,
     S6,
     S7,
+    S10,
     P2,
     L1,
     L2,
@@ -57,6 +59,7 @@ impl Rule {
         Rule::S5,
         Rule::S6,
         Rule::S7,
+        Rule::S10,
         Rule::P2,
         Rule::L1,
         Rule::L2,
@@ -80,6 +83,7 @@ impl Rule {
             Rule::S5 => "loss is told no later than the local deadline",
             Rule::S6 => "what could not be ended is left to expire, not given up",
             Rule::S7 => "within a section no two live leases overlap",
+            Rule::S10 => "what others do to a lease's record reaches its holder in time",
             Rule::P2 => "a resource that checks fences never accepts a deposed holder",
             Rule::L1 => "a dead holder's key is held again within 1.4 ttl, or 1.15 ttl with age or push",
             Rule::L2 => "units are soon at their planned owners; with nothing changing, nothing moves",
@@ -117,6 +121,7 @@ pub(crate) struct Invariants {
     pub(crate) tenures: s2::Tenures,
     pub(crate) resource: p2::Resource,
     pub(crate) takeovers: l1::Takeovers,
+    pub(crate) acts: s10::Acts,
     pub(crate) excused: Vec<Rule>,
     pub(crate) broken: Option<Violation>,
 }

@@ -32,7 +32,8 @@ pub(crate) fn ranges_told_in_time(
 pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {
     for view in &node.views {
         let Stage::Held(belief) = view.stage else { continue };
-        let deadline = if view.rides { node.session_deadline.unwrap_or(Tick(0)) } else { belief.deadline };
+        let session = if view.rides { node.session_deadline.unwrap_or(Tick(0)) } else { Tick::NEVER };
+        let deadline = session.min(belief.deadline);
         let deadline = view.withdrawn.filter(|end| *end > Tick(0)).map_or(deadline, |end| end.min(deadline));
         if now >= deadline {
             return Err(format!(

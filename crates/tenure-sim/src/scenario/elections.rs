@@ -37,6 +37,7 @@ pub(super) fn all() -> Vec<Scenario> {
                 (Fault::Throttle, 4.0),
                 (Fault::SpuriousWake, 40.0),
                 (Fault::SpuriousHint, 40.0),
+                (Fault::ForcedRelease, 6.0),
             ],
             ..USUAL
         },

@@ -9,7 +9,7 @@ mod messages;
 mod users;
 mod world;
 
-use crate::fault::{Fault, Faults};
+use crate::fault::{Fault, Faults, KINDS};
 use crate::run::{Failure, Options, Report};
 use world::World;
 
@@ -141,7 +141,7 @@ const ALL: &str = "sections-all";
 pub(crate) fn run(options: &Options, name: &str) -> Report {
     let specs: Vec<Spec> = SPECS.iter().filter(|spec| name == ALL || spec.name == name).copied().collect();
     let mut report = Report::default();
-    let mut faults = [0u64; 32];
+    let mut faults = [0u64; KINDS];
     let enough = (options.hours * 3600.0 * crate::clock::SECOND as f64) as u128;
     while report.simulated < enough && (options.worlds == 0 || report.worlds < options.worlds) {
         let Some(spec) = specs.get((report.worlds % specs.len().max(1) as u64) as usize) else { break };

@@ -5,7 +5,7 @@ use super::messages::Envelope;
 use super::users::{Doing, View};
 use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
 use crate::dice::Dice;
-use crate::fault::{Fault, Faults};
+use crate::fault::{Fault, Faults, KINDS};
 use crate::invariants::p2::Resource;
 use crate::invariants::s5;
 use crate::invariants::s7::{Believed, Entries};
@@ -90,7 +90,7 @@ pub(super) struct World {
     pub(super) broken: Option<Violation>,
     pub(super) events: u64,
     pub(super) steps: u64,
-    pub(super) faults: [u64; 32],
+    pub(super) faults: [u64; KINDS],
     pub(super) hash: u64,
     told: bool,
     pub(super) lines: Vec<String>,
@@ -114,6 +114,7 @@ impl World {
             store: Registers::new(
                 StoreSpec { ages: if age { Ages::Fine } else { Ages::Untold }, push: false, lags: false },
                 false,
+                false,
             ),
             messages: BTreeMap::new(),
             last_message: 0,
@@ -129,7 +130,7 @@ impl World {
             broken: None,
             events: 0,
             steps: 0,
-            faults: [0; 32],
+            faults: [0; KINDS],
             hash: seed,
             told,
             lines: Vec::new(),

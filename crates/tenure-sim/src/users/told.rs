@@ -23,7 +23,11 @@ impl World {
                 self.not_had(index, now, lease);
             }
             Notice::Released(lease, true) => self.released(index, lease),
-            Notice::Absent(lease) | Notice::NotOurs(lease, _) | Notice::Released(lease, _) => {
+            Notice::Released(lease, false) => {
+                self.note_denied(index, lease);
+                self.finished(index, lease);
+            }
+            Notice::Absent(lease) | Notice::NotOurs(lease, _) => {
                 self.finished(index, lease);
             }
             Notice::Valid(lease, until) => self.valid(index, now, lease, until),
@@ -64,26 +68,30 @@ impl World {
             let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until, now);
             self.checks.check(t, Rule::S4, found);
         }
-        let found = invariants::s1::one_holder(&self.nodes, key, t, self.ttl);
+        let found = invariants::s1::one_holder(&self.nodes, &self.checks.acts, key, t, self.ttl);
         self.checks.check(t, Rule::S1, found);
     }
 
     fn valid(&mut self, index: usize, now: Now, lease: LeaseId, until: Tick) {
         let t = self.t;
         let Some(view) = self.nodes[index].view(lease) else { return };
-        let key = view.key;
+        let (key, rides) = (view.key, view.rides);
         let Stage::Held(belief) = &mut view.stage else { return };
         belief.until = until;
         if until == Tick(0) {
             return;
         }
         belief.deadline = until;
+        if rides {
+            // It was withdrawn, and lasts no longer than the session as that was then.
+            return;
+        }
         let fence = belief.fence;
         let found = invariants::withdrawn::not_prolonged(index, view, until);
         self.checks.check(t, Rule::Withdrawn, found);
         let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until, now);
         self.checks.check(t, Rule::S4, found);
-        let found = invariants::s1::one_holder(&self.nodes, key, t, self.ttl);
+        let found = invariants::s1::one_holder(&self.nodes, &self.checks.acts, key, t, self.ttl);
         self.checks.check(t, Rule::S1, found);
     }
 
@@ -101,7 +109,7 @@ impl World {
         for key in 0..self.keys.len() {
             let rides = |view: &View| view.key == key && view.rides && matches!(view.stage, Stage::Held(_));
             if self.nodes[index].views.iter().any(rides) {
-                let found = invariants::s1::one_holder(&self.nodes, key, t, self.ttl);
+                let found = invariants::s1::one_holder(&self.nodes, &self.checks.acts, key, t, self.ttl);
                 self.checks.check(t, Rule::S1, found);
             }
         }
@@ -140,12 +148,25 @@ impl World {
     fn released(&mut self, index: usize, lease: LeaseId) {
         let node = &self.nodes[index];
         let view = node.views.iter().find(|view| view.id == lease);
-        if let Some(View { key, stage: Stage::Ending(Some(belief)), .. }) = view {
+        if let Some(View { key, stage: Stage::Ending(Some(belief)), .. }) = view
+            && !self.checks.acts.is_behind(*key, belief.fence)
+        {
             let key = &self.keys[*key];
             let found = invariants::answered::given_up(node, key, belief.fence, self.store.get(key));
             self.checks.check(self.t, Rule::Answered, found);
         }
         self.finished(index, lease);
+    }
+
+    /// A lease is given up, but not by a write.
+    fn note_denied(&mut self, index: usize, lease: LeaseId) {
+        let t = self.t;
+        if let Some(View { key, rides: true, stage: Stage::Ending(Some(belief)), .. }) =
+            self.nodes[index].view(lease)
+        {
+            let denied = (*key, belief.fence, t);
+            self.nodes[index].denied.push(denied);
+        }
     }
 
     fn finished(&mut self, index: usize, lease: LeaseId) {
@@ -161,19 +182,23 @@ impl World {
     fn lost(&mut self, index: usize, now: Now, lease: LeaseId, loss: &Loss) {
         let Some(view) = self.nodes[index].view(lease) else { return };
         let (key, rides) = (view.key, view.rides);
+        let ending = matches!(view.stage, Stage::Ending(_));
         let belief = match view.stage {
             Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief),
             _ => None,
         };
         if let Some(belief) = belief {
             let node = &self.nodes[index];
-            let deadline = if rides { node.session_deadline.unwrap_or(Tick(0)) } else { belief.deadline };
+            let session = if rides { node.session_deadline.unwrap_or(Tick(0)) } else { Tick::NEVER };
+            let deadline = session.min(belief.deadline);
             if now.held.0 > deadline.0 + self.ttl_ns() / 10 {
                 self.tally.deed(Deed::LossOverdue);
             } else if matches!(loss, Loss::Unreachable(_)) {
                 self.tally.deed(Deed::LossUnreachable);
             }
-            let withdrawn = *loss == Loss::Revoked;
+            // Nobody has believed in what was to become plain data since that was asked for.
+            let given_up = ending && matches!(loss, Loss::Unreachable(_));
+            let withdrawn = *loss == Loss::Revoked || given_up;
             let found = invariants::withdrawn::was_asked(node, lease, now.held, loss);
             self.checks.check(self.t, Rule::Withdrawn, found);
             let vacate_from = if withdrawn { Tick(0) } else { Tick::NEVER };

@@ -73,7 +73,7 @@ impl World {
             if t > healed + ttl * 3 / 2 && self.scenario.rate <= 100_000 && !self.may_fail_over {
                 // Whatever was excused before: once nothing goes wrong, whoever was deposed has found out. (Except after a
                 // failover, which may have lost the claim of a lease that rides on a session that was not lost.)
-                let found = invariants::s1::one_holder(&self.nodes, key, t, self.ttl);
+                let found = invariants::s1::one_holder(&self.nodes, &self.checks.acts, key, t, self.ttl);
                 self.checks.must(t, Rule::S1, found);
             }
             self.look_for_leftovers(key);
@@ -105,7 +105,17 @@ impl World {
                 let found = invariants::answered::in_time(node, view, healed, t, ttl);
                 self.checks.check(t, Rule::Answered, found);
             }
+            let stands = |key: usize, fence| {
+                let record = self.store.get(&self.keys[key]).filter(|record| record.fence == fence);
+                let ride = record.and_then(|record| record.tenure.as_ref()?.ride.as_ref());
+                let session = node.holder.as_ref().and_then(tenure_core::Holder::session_fence);
+                ride.is_some_and(|ride| ride.session == node.session && Some(ride.fence) == session)
+            };
+            let found = invariants::answered::freed_at_last(node, stands, healed, t, ttl);
+            self.checks.check(t, Rule::Answered, found);
         }
+        self.check_acts();
+        self.check_seizers(healed);
         let found = self.checks.takeovers.look(t);
         self.checks.check(t, Rule::L1, found);
         self.at(t + self.per_mille(250), What::Look);
@@ -147,6 +157,16 @@ impl World {
             let found = self.checks.takeovers.held(key, t, ttl);
             self.checks.check(t, Rule::L1, found);
         }
+    }
+
+    /// Has everyone found out what was done to its leases?
+    pub(crate) fn check_acts(&mut self) {
+        let stands = |key: usize, fence| {
+            let record = self.store.get(&self.keys[key]);
+            record.is_some_and(|record| record.fence == fence && record.tenure.is_some())
+        };
+        let found = self.checks.acts.found_out(&self.nodes, stands, self.healed, self.t, self.ttl_ns());
+        self.checks.check(self.t, Rule::S10, found);
     }
 
     pub(crate) fn is_believed(&self, key: usize) -> bool {

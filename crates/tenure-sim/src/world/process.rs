@@ -23,6 +23,8 @@ impl World {
             holder: None,
             session: self.keys[0].clone(),
             who: HolderId::new("nobody").unwrap_or_else(|_| unreachable!("short and not empty")),
+            goes_by: None,
+            names: Vec::new(),
             clock: NodeClock::new(self.t, held, rate, offset),
             paused: false,
             pause_turn: 0,
@@ -43,6 +45,7 @@ impl World {
             announced: None,
             asked: Vec::new(),
             won: Vec::new(),
+            denied: Vec::new(),
             stopping: false,
             seats: Vec::new(),
             stumbled: Vec::new(),
@@ -55,7 +58,8 @@ impl World {
     pub(crate) fn boot(&mut self, index: usize) {
         let instance = self.dice.bits();
         let life = self.nodes[index].life + 1;
-        let who = format!("n{index}.{life}");
+        let own = format!("n{index}.{life}");
+        let who = self.nodes[index].goes_by.take().map_or(own, |taken| taken.to_string());
         let session = Key::new(format!("session/{who}"));
         let (Ok(holder), Ok(session)) = (HolderId::new(&who), session) else { return };
         let identity = Identity {
@@ -74,7 +78,8 @@ impl World {
         node.life = life;
         node.holder = Some(Holder::new(identity, rules));
         node.session = session;
-        node.who = holder;
+        node.who = holder.clone();
+        node.names.push((life, holder));
         node.tasks = vec![Task { doing: Doing::Idle, turn: 0 }; tasks];
         node.wake_at = None;
         node.scheduled = True::MAX;
@@ -106,6 +111,7 @@ impl World {
         node.seats.clear();
         node.asked.clear();
         node.won.clear();
+        node.denied.clear();
         node.paused = false;
         node.pause_turn += 1;
         node.clock.set_pace(self.t, Pace::Running);

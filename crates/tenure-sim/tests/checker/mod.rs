@@ -174,7 +174,8 @@ impl Model for Scope {
                 about: Metadata::new(),
                 instance: index as u64 + 1,
             };
-            let rules = Rules { poll: ttl.duration(), bugs: self.bugs, ..Rules::default() };
+            // The audit asks after nothing that this small world can bring about.
+            let rules = Rules { poll: ttl.duration(), audit: 0, bugs: self.bugs, ..Rules::default() };
             state.processes.push(Process {
                 holder: Some(Holder::new(identity, rules)),
                 wake_at: None,

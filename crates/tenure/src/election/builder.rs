@@ -103,9 +103,12 @@ impl CandidateBuilder {
         self
     }
 
-    /// When so many renewals in a row, one each [`CandidateBuilder::hold_every`], have failed, the leader steps down;
-    /// 3 by default. What was meant to be tried once more is tried sooner, so short trouble is no reason. At the
-    /// deadline its leadership is over in any case.
+    /// When so many renewals in a row, one each [`CandidateBuilder::hold_every`], have failed, the leader steps down. What was
+    /// meant to be tried once more is tried sooner, so short trouble is no reason. At the deadline, 0.82 × ttl after the last
+    /// renewal, its leadership is over in any case.
+    ///
+    /// By default nothing is counted: a leader leads until its deadline, and only while bodies run under it does it step down
+    /// before that, by the [`CandidateBuilder::grace`] that they have to end.
     pub fn errors(mut self, in_a_row: u32) -> Self {
         self.errors = Some(in_a_row);
         self
@@ -179,15 +182,12 @@ impl CandidateBuilder {
                 self.refuse_what_the_session_decides()?;
                 let ttl = leases.inner.session_ttl;
                 let (hold, drift) = (leases.inner.renew_every, leases.inner.drift);
-                // The session renews as it does: so many as fit, and no more than usual.
-                let fit = drift.belief(ttl).as_nanos().saturating_sub(1) / hold.as_nanos().max(1);
-                let errors = u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, 3);
-                Terms { rides: true, hold, errors, drift, ..Terms::of(key, ttl) }
+                Terms { rides: true, hold, drift, ..Terms::of(key, ttl) }
             }
         };
         terms.follow = self.follow.unwrap_or(terms.follow);
         terms.hold = self.hold.unwrap_or(terms.hold);
-        terms.errors = self.errors.unwrap_or(terms.errors);
+        terms.errors = self.errors;
         terms.cooldown = self.cooldown.unwrap_or(terms.follow * 2);
         terms.rank = self.rank;
         terms.labels = self.labels;
@@ -195,6 +195,7 @@ impl CandidateBuilder {
         tenure_store::codec::check_metadata(&terms.labels)
             .map_err(|error| InvalidInput::new(error.to_string()))?;
         let grace = checked_grace(self.grace, &terms)?;
+        terms.reserve = grace;
         let (leases, owned) = match self.base {
             Base::Leases(leases) => (leases, false),
             Base::Store(store) => {

@@ -71,6 +71,11 @@ impl Notices {
                     }
                 }
             }
+            FleetNotice::Withdrawn(lease, until) => {
+                if let Some(share) = inner.users().shares.get(&lease) {
+                    share.cell.belief.set(until);
+                }
+            }
             FleetNotice::Lost(lease, loss) => self.lost(inner, lease, &loss),
             FleetNotice::Updated { lease, request, fields } => {
                 let mut users = inner.users();

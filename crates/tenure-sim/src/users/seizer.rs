@@ -1,0 +1,182 @@
+//! Those who take leases away by force, or by hand: an operator who steps the real machine for it, and dies half-way now and
+//! then; and somebody who deletes records, or puts older copies in their place.
+
+use crate::clock::{MILLI, NodeClock, SECOND, True};
+use crate::dice::Dice;
+use crate::invariants::Rule;
+use crate::trace::{Story, describe};
+use crate::world::{What, World};
+use tenure_core::op::{Answer, Event, Machine, Op, OpId, Step};
+use tenure_core::{Ask, Fence, Key, Rules, Seized, Seizure, StoreError};
+
+/// Who takes a lease away.
+#[derive(Debug)]
+pub(crate) struct Seizer {
+    machine: Seizure,
+    clock: NodeClock,
+    key: usize,
+    /// The tenure that stood there at first.
+    fence: Option<Fence>,
+    under_way: Option<(OpId, Op)>,
+    turn: u32,
+    began: True,
+}
+
+/// However slow everything is, it ends within so many thousandths of a ttl.
+const ENDS: u64 = 6000;
+
+impl World {
+    /// Somebody begins to take a lease away.
+    pub(crate) fn seize_some(&mut self) {
+        let key = self.dice.index(self.keys.len());
+        let instance = self.dice.bits();
+        let rules = Rules { bugs: self.setup.bugs, ..Rules::default() };
+        let machine = Seizure::new(self.keys[key].clone(), false, rules, instance);
+        let clock = any_clock(&mut self.dice, self.t, self.scenario.rate, self.scenario.wall_off_ms);
+        let fence = self
+            .store
+            .get(&self.keys[key])
+            .filter(|record| record.tenure.is_some())
+            .map(|record| record.fence);
+        self.trace.tell(self.t, || Story::Store(format!("somebody begins to release k{key} by force")));
+        let seizer = Seizer { machine, clock, key, fence, under_way: None, turn: 0, began: self.t };
+        let slot = match self.seizers.iter().position(Option::is_none) {
+            Some(slot) => {
+                self.seizers[slot] = Some(seizer);
+                slot
+            }
+            None => {
+                self.seizers.push(Some(seizer));
+                self.seizers.len() - 1
+            }
+        };
+        self.seize(slot, Event::Wake);
+    }
+
+    /// What a seizer waited for has come: its time, or the end of its call.
+    pub(crate) fn seizer_goes_on(&mut self, slot: usize, turn: u32) {
+        let Some(Some(seizer)) = self.seizers.get_mut(slot) else { return };
+        if seizer.turn != turn {
+            return;
+        }
+        let event = match seizer.under_way.take() {
+            None => Event::Wake,
+            Some((id, op)) => {
+                if self.dice.chance(0.03) {
+                    self.trace.tell(self.t, || Story::Store("who releases by force dies".to_owned()));
+                    self.seizers[slot] = None;
+                    return;
+                }
+                Event::Answer(id, self.perform_for_seizer(slot, op))
+            }
+        };
+        self.seize(slot, event);
+    }
+
+    fn perform_for_seizer(&mut self, slot: usize, op: Op) -> Result<Answer, StoreError> {
+        let writes = matches!(op, Op::Write(_));
+        let error = if writes { self.errors.unknown.clone() } else { self.errors.unavailable.clone() };
+        let healed = self.healed.is_some();
+        if self.store_down || self.throttled || (!healed && self.dice.chance(0.05)) {
+            return Err(error);
+        }
+        self.trace.tell(self.t, || Story::Store(format!("by force: {}", describe(&op))));
+        let (result, landed) = self.store.perform(self.t, op);
+        if let (Some((at, landed)), Some(Some(seizer))) = (landed, self.seizers.get(slot)) {
+            let (key, meant) = (seizer.key, seizer.fence);
+            let after = &landed.after;
+            let letter = after.tenure.as_ref().is_some_and(|tenure| {
+                tenure.mail.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == self.keys[key])
+            });
+            if let Some(fence) = meant.filter(|_| letter) {
+                let due = self.t + self.ttl_ns();
+                self.checks.acts.told(key, fence, self.t, due);
+                self.at(due, What::Due);
+            }
+            if letter {
+                self.mail_landed();
+                if !self.mailed.iter().any(|(mailed, _)| *mailed == at) {
+                    self.mailed.push((at.clone(), self.t));
+                }
+            }
+            let ours = self.keys.iter().position(|known| *known == at);
+            self.hint(&at, ours);
+        }
+        if !healed && self.dice.chance(0.05) { Err(error) } else { result }
+    }
+
+    fn seize(&mut self, slot: usize, event: Event<()>) {
+        let t = self.t;
+        let Some(Some(seizer)) = self.seizers.get_mut(slot) else { return };
+        let Step { requests, notices, wake_at } = seizer.machine.step(seizer.clock.read(t), event);
+        self.tally.steps += 1;
+        seizer.turn += 1;
+        let turn = seizer.turn;
+        if notices.iter().any(|notice| !matches!(notice, Seized::Told { .. })) {
+            self.trace.tell(t, || Story::Store(format!("by force: {notices:?}")));
+            self.seizers[slot] = None;
+            return;
+        }
+        if let Some(request) = requests.into_iter().next() {
+            seizer.under_way = Some((request.id, request.op));
+            let span = self.dice.between(MILLI / 10, MILLI);
+            self.at(t + span, What::Seizer(slot as u16, turn));
+        } else if let Some(at) = wake_at {
+            let due = seizer.clock.when(at).max(t);
+            self.at(due, What::Seizer(slot as u16, turn));
+        }
+    }
+
+    /// Everyone who takes a lease away comes to an end.
+    pub(crate) fn check_seizers(&mut self, healed: True) {
+        let bound = self.per_mille(ENDS);
+        let late = self.seizers.iter().flatten().find(|seizer| self.t > seizer.began.max(healed) + bound);
+        let found = late.map_or(Ok(()), |late| {
+            Err(format!("k{} is still being released by force: {:?}", late.key, late.machine))
+        });
+        self.checks.check(self.t, Rule::S10, found);
+    }
+
+    /// Somebody deletes a lease's record.
+    pub(crate) fn delete_lease(&mut self) {
+        let Some((index, key)) = self.some_record() else { return };
+        self.note_behind(index, &key);
+        self.trace.tell(self.t, || Story::Store(format!("somebody deletes {key}")));
+        self.store.remove(self.t, &key);
+        self.hint(&key, Some(index));
+    }
+
+    /// Somebody puts a lease's record back to what it was some time ago.
+    pub(crate) fn restore_lease(&mut self) {
+        let Some((index, key)) = self.some_record() else { return };
+        let back = self.dice.index(8);
+        self.note_behind(index, &key);
+        if self.store.put_back(self.t, &key, back) {
+            self.trace.tell(self.t, || Story::Store(format!("somebody restores an older copy of {key}")));
+            self.note_behind(index, &key);
+        }
+        self.hint(&key, Some(index));
+    }
+
+    fn some_record(&mut self) -> Option<(usize, Key)> {
+        let index = self.dice.index(self.keys.len());
+        let key = self.keys[index].clone();
+        self.store.get(&key).is_some().then_some((index, key))
+    }
+
+    fn note_behind(&mut self, index: usize, key: &Key) {
+        if let Some(record) = self.store.get(key) {
+            self.checks.acts.behind(index, record.fence, self.t);
+            if record.tenure.as_ref().is_some_and(|tenure| tenure.ride.is_none()) {
+                self.checks.acts.untold(index, record.fence);
+            }
+        }
+    }
+}
+
+fn any_clock(dice: &mut Dice, t: True, off: u64, wall_off_ms: u64) -> NodeClock {
+    let rate = dice.between(1_000_000 - off, 1_000_000 + off);
+    let offset = dice.between(0, 2 * wall_off_ms) as i64 - wall_off_ms as i64;
+    let held = dice.below(1000 * SECOND);
+    NodeClock::new(t, held, rate, offset)
+}

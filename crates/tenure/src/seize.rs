@@ -1,0 +1,103 @@
+//! Taking a lease from its holder by force.
+
+use crate::clock;
+use crate::driver::{Driver, Sink};
+use crate::error::LeaseError;
+use crate::leases::Leases;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::{Fence, HolderId, Key, Rules, Seized, Seizure, StoreError};
+use tokio::sync::{mpsc, watch};
+
+/// What [`Leases::release_by_force`] came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Forced {
+    /// The fence of the tenure that is over: the next one's is higher.
+    pub fence: Fence,
+    /// The record was vacated by this call. Else the holder gave the key up by itself, or another has it by now.
+    pub vacated: bool,
+}
+
+impl Leases {
+    /// Takes the lease on `key` from its holder, and waits until that can't believe in it any more: for one ttl at the most, and less
+    /// when it gives the key up by itself. It is told to stop as by [`Ask::Revoke`](crate::Ask::Revoke), and may have died. `told` hears
+    /// who was told, and how long it may take; it is not called if there is nothing to wait for.
+    ///
+    /// Of a lease that is plain data ([`LeaseToken`](crate::LeaseToken)) whoever refreshes it is not told: the key is vacated a ttl
+    /// after its last refresh.
+    ///
+    /// # Errors
+    /// [`LeaseError::NotHeld`] when nobody holds it; `Unavailable` when the store can't be reached for four ttls, the holder's mailbox
+    /// stays full, or plain data is refreshed again and again.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the holder may be told or not. If it is, it gives the key up within a ttl. Doing it again does no harm.
+    pub async fn release_by_force(
+        &self,
+        key: impl AsRef<str>,
+        told: impl FnMut(HolderId, Duration) + Send,
+    ) -> Result<Forced, LeaseError> {
+        self.seize(key.as_ref(), false, told).await
+    }
+
+    /// Takes the lease on `key` from its holder at once. **Unsafe while that lives**: it is not told, and goes on until its next
+    /// renewal, or, if the lease rides on its session, until it next looks at this record, which takes ⌈n / 8⌉ thirds of a ttl for n
+    /// leases. Until then two may hold the key, and only fences tell them apart.
+    ///
+    /// # Errors
+    /// As [`Leases::release_by_force`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the key may be vacated or not.
+    pub async fn release_by_force_now(&self, key: impl AsRef<str>) -> Result<Forced, LeaseError> {
+        self.seize(key.as_ref(), true, |_, _| {}).await
+    }
+
+    async fn seize(
+        &self,
+        key: &str,
+        at_once: bool,
+        told: impl FnMut(HolderId, Duration) + Send,
+    ) -> Result<Forced, LeaseError> {
+        let key = Key::new(key).map_err(StoreError::from)?;
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (_never_listens, listen) = watch::channel(false);
+        let mut end = None;
+        let driver = Driver {
+            machine: Seizure::new(key, at_once, Rules { drift: self.inner.drift, ..Rules::default() }, clock::instance()),
+            store: self.inner.store.clone(),
+            clock: Arc::clone(&self.inner.clock),
+            commands: receiver,
+            listen,
+            watches: String::new(),
+            sink: Ends { told, end: &mut end },
+        };
+        // It begins with its first event. The driver outlives no sender, so this one has to be kept.
+        let _begun = commands.send(());
+        driver.run(|| ()).await;
+        drop(commands);
+        match end {
+            Some(Seized::Free { fence, vacated }) => Ok(Forced { fence, vacated }),
+            Some(Seized::Failed(error)) => Err(error.into()),
+            Some(Seized::NotHeld | Seized::Told { .. }) | None => Err(LeaseError::NotHeld),
+        }
+    }
+}
+
+struct Ends<'a, F> {
+    told: F,
+    end: &'a mut Option<Seized>,
+}
+
+impl<F: FnMut(HolderId, Duration)> Sink<Seizure> for Ends<'_, F> {
+    fn tell(&mut self, notice: Seized, _commands: &mut Vec<()>) -> ControlFlow<()> {
+        if let Seized::Told { holder, within } = notice {
+            (self.told)(holder, within);
+            return ControlFlow::Continue(());
+        }
+        *self.end = Some(notice);
+        ControlFlow::Break(())
+    }
+}
