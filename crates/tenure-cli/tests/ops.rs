@@ -81,7 +81,10 @@ fn a_released_lease_is_given_away_when_its_holder_is_done_and_no_sooner() {
     let mut next = bench.start(&["run", "k", "--", "sh", "-c", "date +%s%N > began"]);
     let ran = bench.run(&["release", "k", "--yes"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.err.contains("is told to stop; k is free within") && ran.err.contains("given k up"), "{ran:?}");
+    assert!(
+        ran.err.contains("is told to stop; k is free within") && ran.err.contains("given k up"),
+        "{ran:?}"
+    );
     assert_eq!((run.wait(), next.wait()), (76, 0));
     let at = |name: &str| bench.read(name).trim().parse::<i64>().unwrap();
     assert!(at("ended") < at("began"), "{} {}", at("ended"), at("began"));

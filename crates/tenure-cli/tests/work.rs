@@ -416,8 +416,20 @@ fn a_unit_that_is_released_by_force_never_runs_twice_at_a_time() {
                   trap 'sleep 0.5; rmdir busy; exit 1' TERM; n=0; \
                   while [ $n -lt 40 ]; do sleep 0.1; n=$((n+1)); done; rmdir busy";
     let work = || {
-        let mut command =
-            bench.tenure(&["work", "--name", "j", "--ttl", "6s", "--retries", "3", "u", "--", "sh", "-c", script]);
+        let mut command = bench.tenure(&[
+            "work",
+            "--name",
+            "j",
+            "--ttl",
+            "6s",
+            "--retries",
+            "3",
+            "u",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
     let mut workers = [work(), work()];

@@ -453,12 +453,17 @@ impl World {
         let (to, tenure) = (write.key.clone(), write.record.tenure.clone());
         let (result, _) = self.store.perform(self.t, Op::Write(Box::new(write)));
         let is_written = matches!(result, Ok(Answer::Write(Outcome::Won { .. })));
-        for letter in tenure.filter(|_| is_written).map(|tenure| tenure.mail).unwrap_or_default() {
+        self.note_letters(&to, tenure.filter(|_| is_written).map(|tenure| tenure.mail).unwrap_or_default());
+        is_written
+    }
+
+    /// Letters stand in the record of `to` now.
+    pub(crate) fn note_letters(&mut self, to: &Key, letters: Vec<tenure_core::Letter>) {
+        for letter in letters {
             if self.letters.len() >= 64 {
                 self.letters.remove(0);
             }
             self.letters.push((to.clone(), letter));
         }
-        is_written
     }
 }

@@ -66,7 +66,12 @@ impl Leases {
         let (_never_listens, listen) = watch::channel(false);
         let mut end = None;
         let driver = Driver {
-            machine: Seizure::new(key, at_once, Rules { drift: self.inner.drift, ..Rules::default() }, clock::instance()),
+            machine: Seizure::new(
+                key,
+                at_once,
+                Rules { drift: self.inner.drift, ..Rules::default() },
+                clock::instance(),
+            ),
             store: self.inner.store.clone(),
             clock: Arc::clone(&self.inner.clock),
             commands: receiver,

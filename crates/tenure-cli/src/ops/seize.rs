@@ -27,7 +27,9 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
             (true, true) => {
                 "Its holder may still be at work, and is not told: two may hold it, until that one next looks at the record"
             }
-            (true, false) => "Its holder is told to stop, and it is free once that one can't be at work under it any more",
+            (true, false) => {
+                "Its holder is told to stop, and it is free once that one can't be at work under it any more"
+            }
             (false, _) => "Its holder has not been heard of for longer than its ttl",
         };
         say::confirm(
@@ -40,7 +42,9 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
     let told = |holder: tenure::HolderId, within| {
         if !quiet {
             let within = brief(within);
-            say::note(format!("{holder} is told to stop; {key} is free within {within} (--now doesn't wait, and is unsafe)"));
+            say::note(format!(
+                "{holder} is told to stop; {key} is free within {within} (--now doesn't wait, and is unsafe)"
+            ));
         }
     };
     let forced = if typed.now {
@@ -61,9 +65,13 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
         });
         say::json(&document)?;
     } else if forced.vacated {
-        say::note(format!("{key} is released; {holder} held it with fence {fence}, the next fence is higher"));
+        say::note(format!(
+            "{key} is released; {holder} held it with fence {fence}, the next fence is higher"
+        ));
     } else {
-        say::note(format!("{holder} has given {key} up; it held it with fence {fence}, the next fence is higher"));
+        say::note(format!(
+            "{holder} has given {key} up; it held it with fence {fence}, the next fence is higher"
+        ));
     }
     Ok(exit::OK)
 }

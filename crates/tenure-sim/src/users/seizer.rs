@@ -94,6 +94,8 @@ impl World {
                 self.at(due, What::Due);
             }
             if letter {
+                let letters = after.tenure.as_ref().map(|tenure| tenure.mail.clone());
+                self.note_letters(&at, letters.unwrap_or_default());
                 self.mail_landed();
                 if !self.mailed.iter().any(|(mailed, _)| *mailed == at) {
                     self.mailed.push((at.clone(), self.t));
