@@ -5,6 +5,8 @@
 
 #[path = "acquire.rs"]
 mod acquire;
+#[path = "audit.rs"]
+mod audit;
 #[path = "bid.rs"]
 mod bid;
 #[path = "bid_again.rs"]
