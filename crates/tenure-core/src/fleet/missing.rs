@@ -96,7 +96,7 @@ mod tests {
         let behind = |n: usize, status| {
             let spec = UnitSpec { status, ..UnitSpec::default() };
             let stored = record(Some(Some(ride(n))), &spec);
-            Unit { spec, owner: Owner::Missing(Box::new(stored)) }
+            Unit { spec, owner: Owner::Missing(Box::new(stored)), held: None }
         };
         let units = [behind(1, Status::Open), behind(1, Status::Open), behind(2, Status::Done)];
         (0..).map(unit).zip(units).collect()

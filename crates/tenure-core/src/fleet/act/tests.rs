@@ -13,7 +13,7 @@ fn follow(
     audit: (bool, bool),
 ) -> Summary {
     let targets = plan.iter().map(|(n, _, target)| (unit(*n), target.map(session))).collect();
-    let unit = |(n, owner, _)| (unit(n), Unit { spec: UnitSpec::default(), owner });
+    let unit = |(n, owner, _)| (unit(n), Unit { spec: UnitSpec::default(), owner, held: None });
     let units = plan.into_iter().map(unit).collect();
     worker.follow_plan(at(secs), units, targets, Summary::default(), audit);
     let planned = |notice| match notice {
