@@ -61,6 +61,9 @@ pub(crate) struct Run {
     /// The name of the lease: 1 to 512 bytes of UTF-8
     pub(crate) key: OsString,
     /// Don't wait: exit with status 75 if another holds the lease
+    ///
+    /// On a store that tells no ages (see `tenure doctor`) a dead holder's lease is had only by who waits for longer than
+    /// its ttl: use --wait there.
     #[arg(long = "try", conflicts_with = "wait")]
     pub(crate) try_only: bool,
     /// Wait this long at most, then exit with status 75 [default: for ever]
