@@ -77,6 +77,7 @@ impl Leases {
             commands: receiver,
             listen,
             watches: String::new(),
+            troubles: Arc::clone(&self.inner.troubles),
             sink: Ends { told, end: &mut end },
         };
         // It begins with its first event. The driver outlives no sender, so this one has to be kept.
