@@ -27,6 +27,7 @@
 //! - Any number of processes: they write one after the other, in the order of a lock on the side file `<file>-lock`, and
 //!   what queues up in one process goes into one transaction.
 //! - Rows damaged or written by others: `Foreign`, and never written over. Listings show them with the reason.
+//! - A file or a place that can't be written: it can be looked at ([`SqliteConfig::look`]), never with less than was written.
 //!
 //! # What it does not
 //!
