@@ -443,7 +443,12 @@ fn who_waits_for_a_store_that_fails_is_told_so_and_when_it_is_over() {
     let mut holder = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", STAYS]);
     bench.await_number("pid");
     let mut waiter = noted(&bench, &["run", "k", "--ttl", "2s", "--", "true"]);
-    waiter.await_signals();
+    // It listens for changes once it has found the key held: a file that is gone before that would be made anew.
+    let listens = |fd: std::fs::DirEntry| {
+        std::fs::read_link(fd.path()).is_ok_and(|to| to.ends_with("anon_inode:inotify"))
+    };
+    let fds = format!("/proc/{}/fd", waiter.id());
+    wait_until("it to wait", || std::fs::read_dir(&fds).unwrap().flatten().any(listens));
     std::fs::rename(bench.store(), bench.path("elsewhere")).unwrap();
     wait_until("the first word of it", || bench.read("notes").contains("; trying on\n"));
     assert!(bench.read("notes").contains("leases.db was removed"), "{}", bench.read("notes"));
