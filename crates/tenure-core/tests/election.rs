@@ -223,7 +223,7 @@ fn a_failed_bid_is_made_again_and_an_observer_never_bids() {
 #[test]
 fn what_is_not_for_it_does_nothing() {
     let mut desk = Desk::leading();
-    let quiet = turn(vec![], vec![], Some(tick(6000)));
+    let quiet = Turn::default();
     for notice in [
         acquired(9, until(0)),
         Notice::Valid(LeaseId(9), until(3000)),
@@ -368,11 +368,11 @@ fn while_it_is_given_up_it_is_kept_and_believed_as_before() {
 
 #[test]
 fn belief_that_is_suspended_does_not_change_when_it_falls_back() {
-    let mut desk = Desk::leading();
+    let mut desk = Desk::leading_by(Some(3));
     assert_eq!(desk.told(2000, Notice::Valid(LeaseId(1), Tick(0))).wake_at, Some(tick(6000)));
-    let mut rider = Desk::new(true);
+    let mut rider = Desk::by(true, Some(3));
     rider.step(0, Cue::Start);
-    assert_eq!(rider.told(5, acquired(1, Tick::NEVER)).wake_at, Some(Tick::NEVER), "nothing is known yet");
+    assert_eq!(rider.told(5, acquired(1, Tick::NEVER)).wake_at, None, "nothing is known yet");
     assert_eq!(rider.told(6, Notice::SessionValid(until(0))).wake_at, Some(tick(6000)));
     assert_eq!(rider.told(7, Notice::SessionValid(Tick(0))).wake_at, Some(tick(6000)));
     assert_eq!(rider.told(9, Notice::SessionValid(until(8))).wake_at, Some(tick(6008)));

@@ -123,7 +123,7 @@ fn what_is_asked_of_the_session_itself_is_told_and_that_it_lives_needs_no_word()
 fn a_lease_on_the_session_that_is_withdrawn_ends_in_time_and_is_vacated_later() {
     let mut a = holding_on_session();
     let told = reads(&mut a, "k", Ask::Revoke);
-    assert_eq!(told.notices, vec![Notice::Asked(LEASE, Ask::Revoke)]);
+    assert_eq!(told.notices, vec![Notice::Valid(LEASE, until(0)), Notice::Asked(LEASE, Ask::Revoke)]);
     a.step(now(3_345), won(4, nonce(4), 3));
     // The session has been renewed meanwhile; the lease ends with what was believed when the letter was read.
     assert_eq!(a.step(now(6_700), Event::Wake).notices, vec![]);
@@ -149,7 +149,7 @@ fn withdrawn_while_it_is_changed() -> Holder {
         tenure.mail = vec![Letter { key: key("k"), ask: Ask::Revoke }];
     }
     let told = a.step(now(3_340), lost(4, Some(record)));
-    assert_eq!(told.notices, vec![Notice::Asked(LEASE, Ask::Revoke)]);
+    assert_eq!(told.notices, vec![Notice::Valid(LEASE, until(0)), Notice::Asked(LEASE, Ask::Revoke)]);
     a.step(now(3_345), won(5, nonce(5), 3));
     a
 }

@@ -121,6 +121,9 @@ impl World {
         if has_stopped && self.coin(0.2) {
             let next = Seat::new(terms, self.setup.bugs);
             self.nodes[index].seats[key] = Seat { wake_turn: turn, ..next };
+            // It hears first how the session is, which may have begun long ago.
+            let session = Notice::SessionValid(self.nodes[index].session_until);
+            self.cue(index, key, Cue::Told(&session));
             self.cue(index, key, Cue::Start);
         }
     }
