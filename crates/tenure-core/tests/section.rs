@@ -185,15 +185,17 @@ fn what_was_read_before_it_was_asked_for_answers_no_reclaim() {
 }
 
 #[test]
-fn more_parts_than_the_cap_are_refused_with_a_hint_to_shard() {
+fn a_section_that_is_almost_full_gives_what_fits_and_a_full_one_hints_to_shard() {
     let (mut a, mut table) = (section("a", 1), Table::default());
     run(&mut a, &mut table, 0, acquire(ONE, "0_1 2_3 4_5 6_7"));
-    let before = table.record.clone();
     let (notices, _) = run(&mut a, &mut table, 10, acquire(TWO, "0_9"));
-    let [SectionNotice::Failed(TWO, error)] = &notices[..] else { panic!("{notices:?}") };
-    assert!(error.to_string().contains("8 ranges") && error.to_string().contains("shard"), "{error}");
+    let [SectionNotice::Obtained { lease: TWO, parts, .. }] = &notices[..] else { panic!("{notices:?}") };
+    assert_eq!(parts.to_string(), "1_2", "the lowest keys first, and five in all");
+    let before = table.record.clone();
+    let (notices, _) = run(&mut a, &mut table, 20, acquire(LeaseId(3), "5_6"));
+    let [SectionNotice::Failed(LeaseId(3), error)] = &notices[..] else { panic!("{notices:?}") };
+    assert!(error.to_string().contains("is full") && error.to_string().contains("shard"), "{error}");
     assert_eq!(table.record, before);
-    assert_eq!(run(&mut a, &mut table, 20, acquire(TWO, "1_2")).0, [obtained(TWO, "1_2", WALL + 20, 20)]);
 }
 
 #[test]
