@@ -48,7 +48,9 @@ async fn c1_ten_thousand_riding_leases_renew_with_one_write_an_interval() {
     tokio::time::sleep(TTL * 10).await;
     let counts = process.store.take();
     assert!((29..=31).contains(&counts.writes), "{counts:?}: three renewals a ttl, whatever rides on them");
-    assert_eq!(counts.round_trips(), counts.writes);
+    // The audit reads a few of the riding leases' records after each renewal, however many there are.
+    assert_eq!(counts.round_trips(), counts.writes + counts.reads);
+    assert!(counts.reads <= counts.writes + 1, "{counts:?}");
     assert!(guards.iter().all(|guard| guard.is_held()));
 }
 

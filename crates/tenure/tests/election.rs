@@ -347,7 +347,9 @@ async fn c1_a_thousand_candidates_ride_one_session() {
     assert_eq!(process.store.take().writes, 1001, "one each, and one for the session");
     tokio::time::sleep(TTL * 10).await;
     let counts = process.store.take();
-    assert!((29..=31).contains(&counts.writes) && counts.round_trips() == counts.writes, "{counts:?}");
+    // One renewal a third of a ttl, and the audit's one read after it.
+    assert!((29..=31).contains(&counts.writes) && counts.reads <= counts.writes + 1, "{counts:?}");
+    assert_eq!(counts.round_trips(), counts.writes + counts.reads);
     assert!(candidates.iter().all(Candidate::is_leader));
     // All of them are over with the session, and nobody believes for longer.
     process.faults.always(Fault::Hang);

@@ -113,7 +113,7 @@ mod tests {
             let mut insistence = Insistence::default();
             times.iter().map(|ms| insistence.note(Duration::from_millis(*ms))).collect::<Vec<_>>()
         };
-        assert_eq!(insists(&[1000, 1100, 2900, 3050]), [false, false, true, false]);
+        assert_eq!(insists(&[1000, 1100, 2900, 3150]), [false, false, true, false]);
         assert_eq!(insists(&[1000, 2500, 4000, 5500]), [false; 4]);
     }
 }

@@ -248,6 +248,6 @@ mod tests {
         assert_eq!(outage.within(Duration::from_secs(60)), None);
         outage.note::<()>(Kind::Writing, &Err(StoreError::unavailable("full")));
         outage.note(Kind::Reading, &Ok(()));
-        assert_eq!(outage.within(Duration::from_secs(60)).as_deref(), Some("full"));
+        assert_eq!(outage.within(Duration::from_secs(60)).as_deref(), Some("store unavailable: full"));
     }
 }
