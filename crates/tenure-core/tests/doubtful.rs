@@ -282,7 +282,9 @@ fn s5_a_second_letter_does_not_put_a_withdrawal_off() {
     let mut a = holding_on_session();
     a.step(now(3_334), Event::Wake);
     let told = a.step(now(3_340), lost(3, Some(session_with(90, 1, &[("k", Ask::Revoke)]))));
-    assert_eq!(told.notices, vec![Notice::Asked(LEASE, Ask::Revoke)]);
+    // Its end is told with the letter: that of the session lies beyond it from the next renewal on.
+    let end = Notice::Valid(LEASE, until(0));
+    assert_eq!(told.notices, vec![end, Notice::Asked(LEASE, Ask::Revoke)]);
     a.step(now(3_350), won(4, nonce(4), 3));
     a.step(now(6_700), Event::Wake);
     a.step(now(6_710), lost(5, Some(session_with(91, 4, &[("k", Ask::Revoke)]))));

@@ -285,12 +285,12 @@ impl World {
             result = self.dated(index, dates, result);
         }
         let known = result.is_ok();
-        if let (Some(id), Ok(Answer::Write(Outcome::Won { .. }))) = (claim, &result) {
+        if let (Some(id), Ok(Answer::Write(Outcome::Won { fence, .. }))) = (claim, &result) {
             let won = &mut self.nodes[index].won;
             if won.len() >= 16 {
                 won.remove(0);
             }
-            won.push(id);
+            won.push((id, *fence));
         }
         let refused = result.as_ref().is_err_and(|error| error.kind() != ErrorKind::Unknown);
         for sent in &mut self.claims[index] {

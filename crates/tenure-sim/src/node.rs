@@ -154,8 +154,8 @@ pub(crate) struct Node {
     pub(crate) announced: Option<True>,
     /// Letters that users were told of, newest last.
     pub(crate) asked: Vec<(usize, Ask, True)>,
-    /// Claims that it was told to have won.
-    pub(crate) won: Vec<Nonce>,
+    /// Claims that it was told to have won, with their fences: a claim that lands once more has another, and nobody hears of that.
+    pub(crate) won: Vec<(Nonce, Fence)>,
     /// Riding leases that were given up though the store would not have it, and when.
     pub(crate) denied: Vec<(usize, Fence, True)>,
     pub(crate) stopping: bool,

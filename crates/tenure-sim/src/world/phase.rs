@@ -139,7 +139,7 @@ impl World {
                 // What was put back is asked about first, and what the store refused has a longer bound of its own.
                 let denied = node.denied.iter().any(|(given_up, with, _)| (*given_up, *with) == (key, fence));
                 let excused = denied || self.checks.acts.is_behind(key, fence);
-                lives && node.won.contains(&id) && !lapses && !wanted && !node.stopping && !excused
+                lives && node.won.contains(&(id, fence)) && !lapses && !wanted && !node.stopping && !excused
             })
         });
         let Some(healed) = self.healed.filter(|_| is_left) else {
