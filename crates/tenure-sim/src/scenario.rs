@@ -80,6 +80,13 @@ pub struct Scenario {
     pub excused: &'static [Rule],
 }
 
+impl Scenario {
+    /// Whether this befalls its worlds.
+    pub(crate) fn has(&self, fault: Fault) -> bool {
+        self.faults.iter().any(|(befalls, _)| *befalls == fault)
+    }
+}
+
 const USERS: Users = Users {
     tasks: 2,
     think: 6000,

@@ -168,8 +168,8 @@ impl World {
         let any = StoreSpec { ages: Ages::any(&mut dice), push: dice.chance(0.5), lags: false };
         let spec = scenario.store.unwrap_or(any);
         let nodes = if setup.nodes == 0 { scenario.nodes } else { setup.nodes.min(scenario.nodes) };
-        let may_fail_over = scenario.faults.iter().any(|(fault, _)| *fault == Fault::Failover);
-        let keeps_copies = scenario.faults.iter().any(|(fault, _)| *fault == Fault::RecordRestored);
+        let (may_fail_over, keeps_copies) =
+            (scenario.has(Fault::Failover), scenario.has(Fault::RecordRestored));
         let name =
             |n: usize| Key::new(format!("k{n}")).unwrap_or_else(|_| unreachable!("short and not empty"));
         let mut world = World {

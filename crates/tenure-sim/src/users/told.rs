@@ -2,6 +2,7 @@
 
 use crate::clock::MILLI;
 use crate::deed::Deed;
+use crate::fault::Fault;
 use crate::invariants::{self, Rule};
 use crate::node::{Belief, Closed, Doing, Node, Stage, View};
 use crate::world::{What, World};
@@ -18,7 +19,8 @@ impl World {
                 self.not_had(index, now, lease);
             }
             Notice::Failed(lease, error) => {
-                let found = invariants::answered::not_blamed(index, &error);
+                let shares_ids = self.scenario.has(Fault::SameId);
+                let found = invariants::answered::not_blamed(index, &error, shares_ids);
                 self.checks.check(self.t, Rule::Answered, found);
                 self.not_had(index, now, lease);
             }

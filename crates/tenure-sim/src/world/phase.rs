@@ -1,6 +1,7 @@
 //! Chaos and calm by turns: faults go on for a while, everything is healed, and then everything must go on as it should.
 
 use super::{What, World};
+use crate::fault::Fault;
 use crate::invariants::tried::Refused;
 use crate::invariants::{self, Rule};
 use crate::node::{Node, Stage};
@@ -138,7 +139,9 @@ impl World {
                 let wanted = node.views.iter().any(|view| view.key == key);
                 // What was put back is asked about first, and what the store refused has a longer bound of its own.
                 let denied = node.denied.iter().any(|(given_up, with, _)| (*given_up, *with) == (key, fence));
-                let excused = denied || self.checks.acts.is_behind(key, fence);
+                // Nor does anybody hear of a release that was told and then lost.
+                let excused =
+                    denied || self.checks.acts.is_behind(key, fence) || self.scenario.has(Fault::Failover);
                 lives && node.won.contains(&(id, fence)) && !lapses && !wanted && !node.stopping && !excused
             })
         });
