@@ -16,7 +16,8 @@ pub(crate) fn steps(names: &[String], servers: &Rc<Servers>) -> Result<Vec<Step>
     let mut steps = Vec::new();
     if benches.iter().any(|bench| needs_server(bench)) {
         steps.extend(services::fetch());
-        steps.extend([services::fetch_for_benches(), servers.start()]);
+        steps.push(services::fetch_for_benches());
+        steps.extend(servers.start());
     }
     for bench in benches {
         let step = step(bench);

@@ -2,13 +2,19 @@
 
 mod dynamodb;
 mod maven;
+mod package;
 mod peers;
+mod postgres;
+mod server;
 
 use crate::step::Step;
+use server::{Kind, Ports, Server};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+
+/// All kinds, in the order in which they are started: each after those that it needs.
+const KINDS: [Kind; 3] = [dynamodb::KIND, postgres::KIND, postgres::POOLER];
 
 /// What the tests of `tenure-dynamodb` and of the command line ask for.
 const ENDPOINT: &str = "TENURE_TEST_DYNAMODB";
@@ -47,15 +53,15 @@ pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
 pub(crate) fn steps(asked: Asked) -> Result<(Vec<Step>, Option<Rc<Servers>>), String> {
     match asked {
         Asked::Up => {
-            let mut steps = Vec::from(fetch());
+            let mut steps = fetch();
             steps.push(Step::check("up", up));
             Ok((steps, None))
         }
         Asked::Down => Ok((vec![Step::check("down", down)], None)),
         Asked::Run(words) => {
             let servers = Servers::new()?;
-            let mut steps = Vec::from(fetch());
-            steps.push(servers.start());
+            let mut steps = fetch();
+            steps.extend(servers.start());
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]);
             steps.push(servers.known_to(Step::command(&words[0], command))?);
@@ -65,11 +71,9 @@ pub(crate) fn steps(asked: Asked) -> Result<(Vec<Step>, Option<Rc<Servers>>), St
 }
 
 /// Fetches what is missing of them, and of their partners in tests.
-pub(crate) fn fetch() -> [Step; 2] {
-    [
-        Step::check("DynamoDB Local is fetched", || dynamodb::LIBRARY.fetch()),
-        Step::check("the KCL is fetched", || peers::KCL.fetch()),
-    ]
+pub(crate) fn fetch() -> Vec<Step> {
+    let servers = KINDS.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
+    servers.into_iter().chain([Step::check("the KCL is fetched", || peers::KCL.fetch())]).collect()
 }
 
 /// Fetches what only benches compare with.
@@ -80,79 +84,59 @@ pub(crate) fn fetch_for_benches() -> Step {
 /// The servers of one run of steps. They end when this is dropped, however the steps ended.
 #[derive(Debug)]
 pub(crate) struct Servers {
-    port: u16,
-    dynamodb: std::cell::RefCell<Option<Server>>,
+    ports: Ports,
+    /// In the order in which they were started: who stands on another one comes after it.
+    running: std::cell::RefCell<Vec<Server>>,
 }
 
 impl Servers {
     /// None of them runs yet, but it is known where they will listen.
     pub(crate) fn new() -> Result<Rc<Servers>, String> {
-        Ok(Rc::new(Servers { port: free_port()?, dynamodb: Default::default() }))
+        let ports =
+            KINDS.iter().map(|kind| Ok((kind.file, free_port()?))).collect::<Result<Ports, String>>()?;
+        Ok(Rc::new(Servers { ports, running: Default::default() }))
     }
 
     /// Starts them, once they have been fetched.
-    pub(crate) fn start(self: &Rc<Servers>) -> Step {
-        let servers = Rc::clone(self);
-        Step::check("DynamoDB Local is started", move || {
-            *servers.dynamodb.borrow_mut() = Some(Server::start(servers.port)?);
-            Ok(())
-        })
+    pub(crate) fn start(self: &Rc<Servers>) -> Vec<Step> {
+        let start = |kind: Kind| {
+            let servers = Rc::clone(self);
+            Step::check(format!("{} is started", kind.name), move || {
+                let server = Server::start(kind, servers.ports[kind.file], &servers.ports)?;
+                servers.running.borrow_mut().push(server);
+                Ok(())
+            })
+        };
+        KINDS.into_iter().map(start).collect()
     }
 
     /// The step with what it takes to find them.
     pub(crate) fn known_to(&self, step: Step) -> Result<Step, String> {
-        let all = environment(self.port)?;
+        let all = environment(&self.ports)?;
         Ok(all.into_iter().fold(step, |step, (name, value)| step.env(name, &value)))
     }
 }
 
-fn environment(port: u16) -> Result<Vec<(&'static str, String)>, String> {
-    let mut all = vec![(ENDPOINT, format!("http://127.0.0.1:{port}"))];
+impl Drop for Servers {
+    fn drop(&mut self) {
+        // The last one first.
+        while let Some(server) = self.running.borrow_mut().pop() {
+            drop(server);
+        }
+    }
+}
+
+fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
+    let mut all = Vec::new();
+    all.extend(ports.get(dynamodb::KIND.file).map(|port| (ENDPOINT, format!("http://127.0.0.1:{port}"))));
     // For tests that start one of their own.
     all.extend(dynamodb::parts()?);
     all.extend(CREDENTIALS.map(|(name, value)| (name, value.to_owned())));
     for peer in [peers::KCL, peers::LOCK_CLIENT] {
         all.push((peer.variable, peer.class_path()?));
     }
+    all.extend(postgres::environment(ports));
     Ok(all)
-}
-
-/// A server that ends with this value.
-#[derive(Debug)]
-struct Server(Child);
-
-impl Server {
-    fn start(port: u16) -> Result<Server, String> {
-        let mut server = Server(dynamodb::spawn(port)?);
-        server.await_answer(port)?;
-        Ok(server)
-    }
-
-    /// Waits until it takes connections.
-    #[allow(clippy::disallowed_methods, reason = "chores take real time")]
-    fn await_answer(&mut self, port: u16) -> Result<(), String> {
-        /// A busy machine takes some seconds.
-        const LIMIT: Duration = Duration::from_secs(90);
-        let start = Instant::now();
-        while start.elapsed() < LIMIT {
-            if let Ok(Some(status)) = self.0.try_wait() {
-                return Err(format!("DynamoDB Local has ended ({status}); see {}", log().display()));
-            }
-            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Err(format!("DynamoDB Local does not listen after {} s; see {}", LIMIT.as_secs(), log().display()))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // One that has ended already can't be killed, which is as good.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn free_port() -> Result<u16, String> {
@@ -170,64 +154,24 @@ fn workshop() -> Result<PathBuf, String> {
     std::path::absolute(&shop).map_err(|error| format!("{}: {error}", shop.display()))
 }
 
-fn log() -> PathBuf {
-    workshop().unwrap_or_default().join("dynamodb.log")
-}
-
-/// What is written down of a server that outlives us: its process's id, and its port.
-fn note() -> Result<PathBuf, String> {
-    Ok(workshop()?.join("dynamodb.pid"))
-}
-
-fn noted() -> Result<Option<(u32, u16)>, String> {
-    let Ok(text) = std::fs::read_to_string(note()?) else { return Ok(None) };
-    let mut words = text.split_whitespace();
-    let both = words.next().zip(words.next());
-    Ok(both.and_then(|(pid, port)| Some((pid.parse().ok()?, port.parse().ok()?))))
-}
-
-/// Whether the process of this id is still the one that we started: ids are used again.
-fn is_ours(pid: u32) -> bool {
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&command).contains(dynamodb::PROGRAM)
-}
-
 fn up() -> Result<(), String> {
-    let port = match noted()?.filter(|(pid, _)| is_ours(*pid)) {
-        Some((_, port)) => port,
-        None => {
-            let port = free_port()?;
-            let server = Server::start(port)?;
-            let pid = server.0.id();
-            // It goes on after us.
-            std::mem::forget(server);
-            let path = note()?;
-            std::fs::write(&path, format!("{pid} {port}\n"))
-                .map_err(|error| format!("{}: {error}", path.display()))?;
-            port
-        }
-    };
-    println!("DynamoDB Local listens; for tests and the command line:\n");
-    environment(port)?.iter().for_each(|(name, value)| println!("export {name}='{value}'"));
+    let mut ports = Ports::new();
+    for kind in KINDS {
+        let port = kind.up(&ports)?;
+        ports.insert(kind.file, port);
+    }
+    println!("The servers listen; for tests and the command line:\n");
+    environment(&ports)?.iter().for_each(|(name, value)| println!("export {name}='{value}'"));
     Ok(())
 }
 
 fn down() -> Result<(), String> {
-    if let Some((pid, _)) = noted()?.filter(|(pid, _)| is_ours(*pid)) {
-        let killed = Command::new("kill").arg(pid.to_string()).stdin(Stdio::null()).status();
-        if !killed.as_ref().is_ok_and(|status| status.success()) {
-            return Err(format!("kill {pid}: {killed:?}"));
-        }
-    }
-    // That there was no note is no mistake.
-    let _ = std::fs::remove_file(note()?);
-    Ok(())
+    KINDS.iter().rev().try_for_each(Kind::down)
 }
 
 #[cfg(test)]
 mod tests {
-    //! Plan: what may be asked; a step is told where the servers listen; a process that isn't ours is not taken for a server; a
-    //! server that ends at once is an error that names its log, not a wait.
+    //! Plan: what may be asked; a step is told where the servers listen.
     use super::*;
 
     #[test]
@@ -246,23 +190,12 @@ mod tests {
         let servers = Servers::new().unwrap();
         let step = servers.known_to(Step::command("tests", Command::new("true"))).unwrap().to_string();
         assert!(
-            step.contains(&format!("TENURE_TEST_DYNAMODB='http://127.0.0.1:{}'", servers.port)),
+            step.contains(&format!("TENURE_TEST_DYNAMODB='http://127.0.0.1:{}'", servers.ports["dynamodb"])),
             "{step}"
         );
+        assert!(step.contains("TENURE_TEST_POSTGRES='postgres://postgres@127.0.0.1:"), "{step}");
         assert!(step.contains("AWS_EC2_METADATA_DISABLED='true'"), "{step}");
         assert!(step.contains("services/kcl-3.5.1-program:/"), "a program before its library: {step}");
         assert!(step.contains("services/lock-client-1.4.0/*'"), "{step}");
-    }
-
-    #[test]
-    fn a_process_that_is_not_a_server_is_left_alone() {
-        assert!(!is_ours(std::process::id()));
-    }
-
-    #[test]
-    fn a_server_that_ends_is_an_error() {
-        let child = Command::new("false").stdin(Stdio::null()).spawn().unwrap();
-        let error = Server(child).await_answer(free_port().unwrap()).unwrap_err();
-        assert!(error.contains("has ended") && error.contains("dynamodb.log"), "{error}");
     }
 }

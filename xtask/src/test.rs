@@ -31,7 +31,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         lints(&packages),
     ]);
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
-    steps.push(servers.start());
+    steps.extend(servers.start());
     // A run is long: it is to tell of every test that fails, not of the first only.
     steps.push(servers.known_to(Step::cargo("tests", &["test", "--workspace", "--no-fail-fast"]))?);
     let targets = || packages.iter().flat_map(|package| &package.targets);

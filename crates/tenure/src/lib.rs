@@ -73,6 +73,8 @@ pub use tenure_core::{
 };
 #[cfg(feature = "dynamodb")]
 pub use tenure_dynamodb as dynamodb;
+#[cfg(feature = "postgres")]
+pub use tenure_postgres as postgres;
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
 pub use tenure_store::{

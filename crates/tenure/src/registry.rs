@@ -25,7 +25,7 @@ use tenure_store::{AnyStore, MemoryStore};
 pub struct Opening {
     /// Whether one that isn't there yet is made. Yes, by default.
     pub create: bool,
-    /// Whether that goes for what costs money, too: a DynamoDB table. No, by default.
+    /// Whether that goes for what is not ours alone, too: a table in DynamoDB, a schema of a PostgreSQL database. No, by default.
     pub create_table: bool,
     /// Whether one that this process can't write to is opened all the same, to be read only. No, by default.
     pub look: bool,
@@ -62,6 +62,10 @@ impl Registry {
         kinds.insert("memory".to_owned(), opener(memory));
         #[cfg(feature = "dynamodb")]
         kinds.insert("dynamodb".to_owned(), opener(dynamodb));
+        #[cfg(feature = "postgres")]
+        for id in ["postgres", "postgresql"] {
+            kinds.insert(id.to_owned(), opener(postgres));
+        }
         #[cfg(feature = "sqlite")]
         kinds.insert("sqlite".to_owned(), opener(sqlite));
         Registry { kinds }
@@ -154,6 +158,16 @@ async fn dynamodb(rest: String, opening: Opening) -> Result<AnyStore, StoreError
     Ok(AnyStore::new(DynamoStore::open(config, opening.clock).await?))
 }
 
+#[cfg(feature = "postgres")]
+async fn postgres(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
+    use tenure_postgres::{PostgresConfig, PostgresStore};
+    let config = PostgresConfig::from_url(&rest)?;
+    if opening.create_table {
+        PostgresStore::migrate(&config).await?;
+    }
+    Ok(AnyStore::new(PostgresStore::open(config).await?))
+}
+
 #[cfg(feature = "sqlite")]
 async fn sqlite(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
     let path = rest.strip_prefix("//").unwrap_or(&rest);
@@ -183,7 +197,7 @@ mod tests {
         stores.register("ours", |_, opening| memory(String::new(), opening)).unwrap();
         assert!(stores.open("ours:anything", Opening::default()).await.is_ok());
         assert!(stores.ids().any(|id| id == "ours"));
-        let error = stores.open("postgres://u:secret@h/d", Opening::default()).await.unwrap_err().to_string();
+        let error = stores.open("paper://u:secret@h/d", Opening::default()).await.unwrap_err().to_string();
         assert!(error.contains("memory, ours") && !error.contains("secret"), "{error}");
         for bad in ["leases.db", "memory:x", ""] {
             assert!(stores.open(bad, Opening::default()).await.is_err(), "{bad}");
@@ -201,6 +215,22 @@ mod tests {
         stores.open(&url, Opening::default()).await.unwrap();
         assert!(stores.open(&url, missing).await.is_ok());
         assert!(stores.open("sqlite:", Opening::default()).await.is_err());
+    }
+
+    #[cfg(feature = "postgres")]
+    #[tokio::test]
+    async fn a_postgres_url_is_checked_before_anything_is_asked() {
+        let stores = Registry::standard();
+        for (url, says) in [
+            ("postgres:", "two slashes"),
+            ("postgresql://u:secret@h/d?schema=public", "of tenure's own"),
+            ("postgres://u:secret@h/d?shcema=x", "shcema"),
+        ] {
+            let error = stores.open(url, Opening::default()).await.unwrap_err();
+            let text = error.to_string();
+            assert!(error.kind() == tenure_core::ErrorKind::Invalid && text.contains(says), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
     }
 
     #[cfg(feature = "dynamodb")]

@@ -1,12 +1,21 @@
 //! DynamoDB Local, Amazon's own emulator, from Maven Central.
 
-use super::log;
 use super::maven::{Library, source};
+use super::server::{Kind, Ports};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+pub(super) const KIND: Kind = Kind {
+    name: "DynamoDB Local",
+    file: "dynamodb",
+    mark: PROGRAM,
+    fetch: || LIBRARY.fetch(),
+    spawn,
+    signal: "-KILL",
+};
+
 /// The program that binds it to loopback, which also tells its processes from others.
-pub(super) const PROGRAM: &str = "services/dynamodb/Loopback.java";
+const PROGRAM: &str = "services/dynamodb/Loopback.java";
 
 /// From Maven Central.
 pub(super) const LIBRARY: Library = Library {
@@ -24,13 +33,9 @@ pub(super) fn parts() -> Result<[(&'static str, String); 2], String> {
 }
 
 /// Starts it. It keeps everything in memory.
-pub(super) fn spawn(port: u16) -> Result<Child, String> {
+fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     let library = LIBRARY.place()?;
-    let log = log();
-    let file =
-        |path: &Path| std::fs::File::create(path).map_err(|error| format!("{}: {error}", path.display()));
-    let out = file(&log)?;
-    let err = out.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
+    let [out, err] = KIND.output()?;
     Command::new("java")
         .arg("-Xmx512m")
         .arg(format!("-Djava.library.path={}", library.display()))

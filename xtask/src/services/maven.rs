@@ -1,5 +1,6 @@
 //! What comes from Maven Central: libraries of Java, each kind in a folder of its own because their parts clash.
 
+use super::package::need;
 use super::workshop;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -55,26 +56,4 @@ impl Library {
         }
         std::fs::rename(&coming, &place).map_err(|error| format!("{}: {error}", place.display()))
     }
-}
-
-fn succeeds(program: &str, args: &[&str]) -> bool {
-    let quiet = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    quiet.is_ok_and(|status| status.success())
-}
-
-/// Installs a Debian package where its program is missing and we may.
-fn need(program: &str, version: &str, package: &str) -> Result<(), String> {
-    if succeeds(program, &[version]) {
-        return Ok(());
-    }
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    if is_root && succeeds("apt-get", &["--version"]) {
-        println!("{program} is missing: apt-get install {package}");
-        let installed = succeeds("apt-get", &["update"])
-            && succeeds("apt-get", &["install", "-y", "--no-install-recommends", package]);
-        if installed && succeeds(program, &[version]) {
-            return Ok(());
-        }
-    }
-    Err(format!("{program} is missing, and DynamoDB Local needs it: apt-get install {package}"))
 }

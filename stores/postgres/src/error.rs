@@ -1,0 +1,112 @@
+//! What PostgreSQL's errors mean to the caller.
+//!
+//! A statement that the server refused was rolled back, so it certainly took no effect. A connection that ended, or an answer
+//! that did not come, leaves a write unknown. Texts name the place and the remedy; the server's own words hold no secrets.
+
+use deadpool_postgres::PoolError;
+use tenure_core::StoreError;
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, SqlState};
+
+/// Whether a call changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Read,
+    Write,
+}
+
+/// The error of a statement that was sent.
+pub(crate) fn failed(place: &str, call: Call, error: &Error) -> StoreError {
+    match error.as_db_error() {
+        Some(refusal) => refused(place, call, refusal),
+        None if call == Call::Read => StoreError::unavailable(format!("{place}: {}", words(error))),
+        None => {
+            StoreError::unknown(format!("{place}: the connection failed under a write: {}", words(error)))
+        }
+    }
+}
+
+/// A connection could not be had, so nothing was sent.
+pub(crate) fn unconnected(place: &str, error: &PoolError) -> StoreError {
+    match error {
+        PoolError::Backend(error) => not_connected(place, error),
+        PoolError::Timeout(_) => {
+            StoreError::unavailable(format!("{place}: no connection was free or made in time"))
+        }
+        other => StoreError::unavailable(format!("{place}: {other}")),
+    }
+}
+
+/// The server refused a connection, or there is none.
+pub(crate) fn not_connected(place: &str, error: &Error) -> StoreError {
+    match error.as_db_error() {
+        Some(refusal) => refused(place, Call::Read, refusal),
+        None => StoreError::unavailable(format!(
+            "{place}: {}; is a PostgreSQL server listening there, and does it speak what the URL says (sslmode)?",
+            words(error)
+        )),
+    }
+}
+
+/// A statement had no answer in time.
+pub(crate) fn unanswered(place: &str, call: Call) -> StoreError {
+    let text = format!("{place}: no answer in time");
+    if call == Call::Write { StoreError::unknown(text) } else { StoreError::unavailable(text) }
+}
+
+fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {
+    let says = refusal.message();
+    let code = refusal.code();
+    let is = |codes: &[SqlState]| codes.contains(code);
+    if is(&[SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME]) {
+        return missing_tables(place);
+    }
+    if is(&[SqlState::INSUFFICIENT_PRIVILEGE]) {
+        return StoreError::invalid(format!(
+            "{place}: {says}; grant the role USAGE on the schema and SELECT, INSERT, UPDATE on its table"
+        ));
+    }
+    if is(&[SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION]) {
+        return StoreError::invalid(format!("{place}: {says}; check user, password and pg_hba.conf"));
+    }
+    if is(&[SqlState::INVALID_CATALOG_NAME]) {
+        return StoreError::invalid(format!("{place}: {says}; name a database that exists"));
+    }
+    if is(&[SqlState::READ_ONLY_SQL_TRANSACTION]) {
+        return StoreError::unavailable(format!(
+            "{place}: the server is read-only ({says}): a replica, or in recovery; name the primary"
+        ));
+    }
+    // Shutting down in the middle of a commit leaves it open whether the commit was recorded.
+    let is_ending =
+        is(&[SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN]) || code.code().starts_with("08");
+    if is_ending && call == Call::Write {
+        return StoreError::unknown(format!("{place}: {says}"));
+    }
+    // Whatever passes: resources, limits, locks, a restart. All else is about what was asked.
+    let passes =
+        ["08", "40", "53", "55", "57", "58", "XX"].iter().any(|class| code.code().starts_with(class));
+    let text = format!("{place}: {says} (SQLSTATE {})", code.code());
+    if passes { StoreError::unavailable(text) } else { StoreError::invalid(text) }
+}
+
+/// What stands where tenure's tables should.
+pub(crate) fn missing_tables(place: &str) -> StoreError {
+    StoreError::invalid(format!(
+        "{place}: tenure's tables are not there; `tenure doctor --create-table` or PostgresStore::migrate makes them"
+    ))
+}
+
+/// An error with its causes: the driver's own text leaves them out.
+fn words(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

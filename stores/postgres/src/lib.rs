@@ -1,0 +1,91 @@
+//! [tenure](https://docs.rs/tenure) on PostgreSQL: a table in a schema of its own, shared by any number of hosts.
+//!
+//! ```no_run
+//! use tenure_postgres::{PostgresConfig, PostgresStore};
+//!
+//! # async fn example() -> Result<(), tenure_store::StoreError> {
+//! let config = PostgresConfig::from_url("postgres://app@db.example/jobs?password-file=/etc/app/db-password")?;
+//! PostgresStore::migrate(&config).await?; // once, by a role that may CREATE in the database
+//! let store = PostgresStore::open(config).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it can do
+//!
+//! | capability | here |
+//! |---|---|
+//! | expiry | a record's age is attested by the server's clock; it is one of two witnesses, never the only one |
+//! | fencing | yes; the server raises a vacant record's fence in the statement that takes it |
+//! | list | yes, in byte order of keys |
+//! | watch | yes, by `LISTEN`; a hint names the version that was written. Switched off by `push=off` |
+//! | batch | 1,000 writes in one transaction |
+//!
+//! # What a lease costs
+//!
+//! An acquisition, a renewal and a release are one statement each, which commits by itself: one round trip. A refusal answers with the
+//! record that stands there, and writes nothing. A renewal rewrites one row, in place as a rule: the table's pages are filled by half.
+//!
+//! # Setup and rights
+//!
+//! Tables come by [`PostgresStore::migrate`] or `tenure doctor --create-table`, and by nothing else. The role that uses the store needs
+//! what [`grants`] says: `USAGE` on the schema, `SELECT`, `INSERT` and `UPDATE` on its table. It can't remove a record; `tenure gc`
+//! runs under a role that has `DELETE` besides. PostgreSQL 12 or newer.
+//!
+//! The connection is plain text to a Unix socket or loopback, and TLS with a verified certificate to everything else. A password comes
+//! from `password-file=`, or the URL, which the command line also reads from `TENURE_STORE`.
+//!
+//! A pooler that lends connections for a transaction (PgBouncer's `pool_mode = transaction`) may stand between: no statement leaves
+//! anything behind on its connection. It passes no notifications on; add `push=off`, and waiters poll.
+//!
+//! # What it survives
+//!
+//! - Connections that end: they are made again. A write whose answer was lost is `Unknown`, and found out by the next read.
+//! - A server that is stopped, restarted or full: calls are `Unavailable` or `Unknown`, and all goes on when it is back.
+//! - Its wall clock jumping: an age alone decides nothing.
+//! - Rows damaged or changed by hand: `Foreign`, and never written over.
+//!
+//! # What it does not
+//!
+//! - **Asynchronous failover can lose commits.** A standby that lags and is promoted knows less: a lease that was granted may be
+//!   granted again. Fences protect, as new ones start from the wall clock. With `synchronous_commit = on` and a synchronous standby
+//!   nothing is lost.
+//! - `synchronous_commit = off` or `fsync = off` on the server: a crash loses commits in the same way.
+//! - A replica can be read, not written: name the primary, or all hosts (`postgres://a,b/db`): the one that takes writes is used.
+//!
+//! # A lease as a condition of your own transaction
+//!
+//! ```no_run
+//! # async fn example(store: &tenure_postgres::PostgresStore, app: &mut tokio_postgres::Client, key: &tenure_core::Key,
+//! #     fence: tenure_core::Fence) -> Result<(), Box<dyn std::error::Error>> {
+//! let guard = store.guard(key, fence); // of a `tenure::Guard`: `lease.key()`, `lease.fence()`
+//! let work = app.transaction().await?;
+//! if guard.hold(&work).await? {
+//!     work.execute("UPDATE account SET balance = 0 WHERE id = 7", &[]).await?;
+//!     work.commit().await?; // nobody else has had the key since `hold`
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! In a single statement, [`SqlGuard::sql`] and [`SqlGuard::predicate`] go after `WHERE`.
+
+mod config;
+mod connect;
+mod error;
+mod guard;
+mod listen;
+mod mend;
+mod read;
+mod row;
+mod schema;
+mod store;
+mod write;
+
+pub use config::{PostgresConfig, Tls};
+pub use guard::SqlGuard;
+pub use schema::grants;
+pub use store::PostgresStore;
+
+pub use deadpool_postgres;
+pub use tokio_postgres;

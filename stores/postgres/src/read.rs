@@ -1,0 +1,86 @@
+//! Reading: one row, several, or a page in the order of the keys. Each is one statement.
+
+use crate::error::Call;
+use crate::row::{columns, key_at, stored};
+use crate::store::Inner;
+use tenure_core::op::Listed;
+use tenure_core::{Key, StoreError, Stored};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+/// The statements, for one schema.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    several: String,
+    page: String,
+}
+
+impl Sql {
+    pub(crate) fn new(schema: &str) -> Sql {
+        let select = format!("SELECT {} FROM {schema}.record AS r", columns("r"));
+        Sql {
+            several: format!("{select} WHERE r.key = ANY($1)"),
+            page: format!(
+                "{select} WHERE r.key >= $1 AND r.key > $2 AND ($3::bytea IS NULL OR r.key < $3) ORDER BY r.key LIMIT $4"
+            ),
+        }
+    }
+}
+
+pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, StoreError> {
+    let listed = many(inner, std::slice::from_ref(key)).await?;
+    listed.into_iter().next().map(|listed| listed.stored).transpose()
+}
+
+pub(crate) async fn many(inner: &Inner, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
+    let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_str().as_bytes()).collect();
+    let rows = inner.lines.ask(Call::Read, &inner.reads.several, &[(&keys, Type::BYTEA_ARRAY)]).await?;
+    rows.iter().map(|row| listed(inner, row)).collect()
+}
+
+pub(crate) async fn list(
+    inner: &Inner,
+    prefix: &str,
+    after: Option<&Key>,
+    limit: usize,
+) -> Result<Vec<Listed>, StoreError> {
+    let (from, end) = (prefix.as_bytes(), end_of(prefix.as_bytes()));
+    let after = after.map_or(&[][..], |after| after.as_str().as_bytes());
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = inner
+        .lines
+        .ask(
+            Call::Read,
+            &inner.reads.page,
+            &[(&from, Type::BYTEA), (&after, Type::BYTEA), (&end, Type::BYTEA), (&limit, Type::INT8)],
+        )
+        .await?;
+    rows.iter().map(|row| listed(inner, row)).collect()
+}
+
+fn listed(inner: &Inner, row: &Row) -> Result<Listed, StoreError> {
+    let key = key_at(row, 0)?.ok_or_else(|| StoreError::foreign("a row has no key"))?;
+    let stored = stored(&key, row, 0, inner.tells_ages);
+    Ok(Listed { key, stored })
+}
+
+/// The first bytes after all those that begin with `prefix`; none if nothing comes after them.
+fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_what_no_longer_begins_with_it() {
+        assert_eq!(end_of(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(end_of(b"a\xff"), Some(b"b".to_vec()));
+        assert_eq!(end_of(b"\xff\xff"), None);
+        assert_eq!(end_of(b""), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! One row of the table, which is one record, and the statements that read and write rows.
+//!
+//! The record is in the column `record`. What conditions and guards compare is in columns of its own besides; a row whose
+//! columns contradict its record was not written by tenure, and is left alone.
+
+use std::time::Duration;
+use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::codec;
+use tokio_postgres::Row;
+
+/// The columns of a row, as they are read. The age is that of the row by the server's clock, in microseconds.
+pub(crate) fn columns(of: &str) -> String {
+    let names = ["key", "version", "fence", "tenure", "ride_key", "ride_fence", "record"];
+    let names: Vec<String> = names.iter().map(|name| format!("{of}.{name}")).collect();
+    let age = format!("(extract(epoch FROM clock_timestamp() - {of}.written) * 1000000)::bigint AS age_us");
+    format!("{}, {age}", names.join(", "))
+}
+
+/// True while nobody has changed the row around tenure.
+pub(crate) fn whole(row: &str) -> String {
+    let of = |name: &str| format!("{row}.{name}");
+    let digest = digest([
+        &of("version"),
+        &of("fence"),
+        &of("tenure"),
+        &of("ride_key"),
+        &of("ride_fence"),
+        &of("record"),
+    ]);
+    format!("{digest} = {row}.digest")
+}
+
+/// The digest of a row, as the server makes it: it covers all but the key and the time.
+pub(crate) fn digest([version, fence, tenure, ride_key, ride_fence, record]: [&str; 6]) -> String {
+    format!(
+        "sha256({version} || int8send({fence}) || coalesce({tenure}, ''::bytea) || coalesce({ride_key}, ''::bytea) \
+         || int8send(coalesce({ride_fence}, -1)) || {record})"
+    )
+}
+
+/// What a row says besides its key and age.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Columns {
+    pub(crate) version: Vec<u8>,
+    pub(crate) fence: i64,
+    pub(crate) tenure: Option<Vec<u8>>,
+    pub(crate) ride_key: Option<Vec<u8>>,
+    pub(crate) ride_fence: Option<i64>,
+}
+
+impl Columns {
+    pub(crate) fn of(record: &Record) -> Self {
+        let tenure = record.tenure.as_ref();
+        let ride = tenure.and_then(|tenure| tenure.ride.as_ref());
+        Columns {
+            version: version_bytes(record.version()),
+            fence: fence_number(record.fence),
+            tenure: tenure.map(|tenure| tenure.id.0.to_be_bytes().to_vec()),
+            ride_key: ride.map(|ride| ride.session.as_str().as_bytes().to_vec()),
+            ride_fence: ride.map(|ride| fence_number(ride.fence)),
+        }
+    }
+}
+
+pub(crate) fn version_bytes(version: Version) -> Vec<u8> {
+    version.0.to_be_bytes().to_vec()
+}
+
+pub(crate) fn fence_number(fence: Fence) -> i64 {
+    i64::try_from(fence.0).unwrap_or(i64::MAX)
+}
+
+/// The key of a row whose columns begin at `first`; none where no row stands.
+pub(crate) fn key_at(row: &Row, first: usize) -> Result<Option<Key>, StoreError> {
+    let bytes: Option<Vec<u8>> = row.try_get(first).map_err(|error| damaged(&error))?;
+    // Only a row written around tenure has such a key. Leaving it out would hide it, and no key can name it.
+    let key = bytes.map(|bytes| {
+        Key::from_bytes(&bytes).map_err(|error| {
+            StoreError::foreign(format!("a row has a key that is none ({error}); delete that row by hand"))
+        })
+    });
+    key.transpose()
+}
+
+/// The record of a row whose columns begin at `first`.
+pub(crate) fn stored(key: &Key, row: &Row, first: usize, tells_ages: bool) -> Result<Stored, StoreError> {
+    let read = || -> Result<Stored, StoreError> {
+        let bytes = record_bytes(row, first)?;
+        let columns = columns_at(row, first).map_err(|error| damaged(&error))?;
+        // Where a vacant record was written over, the server has raised the fence beyond that of the bytes.
+        let mut record = codec::decode(&bytes)?;
+        record.fence = record.fence.max(Fence(u64::try_from(columns.fence).unwrap_or(0)));
+        if columns != Columns::of(&record) {
+            return Err(StoreError::foreign("its columns contradict its record; it was changed by hand"));
+        }
+        let age: i64 = row.try_get(first + 7).map_err(|error| damaged(&error))?;
+        let age = tells_ages.then(|| Duration::from_micros(u64::try_from(age).unwrap_or(0)));
+        Ok(Stored { version: record.version(), age, record })
+    };
+    read().map_err(|error| error.about(format_args!("the row of key {key} is left as it is")))
+}
+
+/// The encoded record of a row whose columns begin at `first`.
+pub(crate) fn record_bytes(row: &Row, first: usize) -> Result<Vec<u8>, StoreError> {
+    row.try_get(first + 6).map_err(|error| damaged(&error))
+}
+
+/// The fence that a row's own column tells.
+pub(crate) fn fence_at(row: &Row, first: usize) -> Option<Fence> {
+    row.try_get::<_, i64>(first + 2).ok().and_then(|fence| u64::try_from(fence).ok()).map(Fence)
+}
+
+fn columns_at(row: &Row, first: usize) -> Result<Columns, tokio_postgres::Error> {
+    Ok(Columns {
+        version: row.try_get(first + 1)?,
+        fence: row.try_get(first + 2)?,
+        tenure: row.try_get(first + 3)?,
+        ride_key: row.try_get(first + 4)?,
+        ride_fence: row.try_get(first + 5)?,
+    })
+}
+
+fn damaged(error: &tokio_postgres::Error) -> StoreError {
+    StoreError::foreign(format!("its columns are damaged: {error}"))
+}

@@ -1,0 +1,184 @@
+//! The store itself.
+
+use crate::config::PostgresConfig;
+use crate::connect::Lines;
+use crate::guard::SqlGuard;
+use crate::listen::Listener;
+use crate::{mend, read, schema, write};
+use deadpool_postgres::Pool;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tenure_core::op::{Freshness, Listed, Outcome, Write};
+use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Expiry, Image, Store};
+
+/// Records in one schema of a PostgreSQL database. Clones share their connections.
+#[derive(Clone)]
+pub struct PostgresStore {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) lines: Lines,
+    pub(crate) sql: write::Sql,
+    pub(crate) reads: read::Sql,
+    pub(crate) mends: mend::Sql,
+    pub(crate) channel: String,
+    pub(crate) tells_ages: bool,
+    config: PostgresConfig,
+    id: String,
+    capabilities: Capabilities,
+    listener: Mutex<Option<Listener>>,
+}
+
+impl PostgresStore {
+    /// Opens the store. It looks at its tables once, and never makes them: see [`Self::migrate`].
+    ///
+    /// # Errors
+    /// Each names the server, the database, the schema and the remedy, and none a password. `Invalid`: the configuration, the user,
+    /// the database, a missing right, or tables that aren't there. `Foreign`: the schema is another's, or newer than this program.
+    /// `Unavailable`: the server can't be reached.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed, so nothing is left behind.
+    pub async fn open(config: PostgresConfig) -> Result<Self, StoreError> {
+        config.check()?;
+        Self::start(Lines::new(&config)?, config).await
+    }
+
+    /// Opens the store over a pool of the caller's own, whose connections, limits and TLS are used. `config` says the schema and, for
+    /// [`changed`](Store::changed), where to listen; with [`PostgresConfig::push`] off only its schema and timeout matter.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// As [`Self::open`].
+    pub async fn with_pool(pool: Pool, config: PostgresConfig) -> Result<Self, StoreError> {
+        config.check()?;
+        Self::start(Lines::of(pool, &config), config).await
+    }
+
+    /// Makes the schema and its tables, or brings them up to date, in one transaction. False if they were so already. The role needs
+    /// `CREATE` on the database; the one that uses the store does not.
+    ///
+    /// # Errors
+    /// As [`Self::open`]. `Foreign`: the schema has tables that aren't tenure's; nothing is changed then.
+    ///
+    /// # Cancel safety
+    /// All is made, or nothing.
+    pub async fn migrate(config: &PostgresConfig) -> Result<bool, StoreError> {
+        config.check()?;
+        schema::migrate(&Lines::new(config)?, &config.schema).await
+    }
+
+    async fn start(lines: Lines, config: PostgresConfig) -> Result<Self, StoreError> {
+        let schema::Found { id } = schema::examine(&lines, &config.schema).await?;
+        let tells_ages = config.attested_ages;
+        let expiry = if tells_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let mut capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
+        if !config.push {
+            capabilities = capabilities.without_watch();
+        }
+        let inner = Inner {
+            lines,
+            sql: write::Sql::new(&config.schema),
+            reads: read::Sql::new(&config.schema),
+            mends: mend::Sql::new(&config.schema),
+            channel: format!("tenure_{}", config.schema),
+            tells_ages,
+            config,
+            id,
+            capabilities,
+            listener: Mutex::default(),
+        };
+        Ok(PostgresStore { inner: Arc::new(inner) })
+    }
+
+    /// A condition for the caller's own transactions in the same database: true only while the record of `key` shows a tenure with
+    /// the fence `fence` and, if that tenure rides a session, the session's record shows the fence that it rode on, and a tenure.
+    ///
+    /// A write with this condition can't land after the loss of the lease, however late it is, and whatever the clocks did: the
+    /// condition locks the record until the transaction's end, and whoever takes the key over has to write it. The role needs
+    /// `SELECT` and `UPDATE` on the table for that.
+    ///
+    /// `key` is the key as it is in this schema. A lease that was acquired through a `PrefixedStore` has its prefix there before the
+    /// key; if it rides on a session, the condition is never true, because the session's key in the record lacks the prefix: give
+    /// such a lease a ttl of its own.
+    #[must_use]
+    pub fn guard(&self, key: &Key, fence: Fence) -> SqlGuard {
+        SqlGuard::new(&self.inner.config.schema, key.clone(), fence)
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("place", &self.inner.lines.place)
+            .field("id", &self.inner.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for PostgresStore {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities
+    }
+
+    fn id(&self) -> String {
+        self.inner.id.clone()
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        read::one(&self.inner, key).await
+    }
+
+    async fn read_many(&self, keys: &[Key], _freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        read::many(&self.inner, keys).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        write::one(&self.inner, &write).await
+    }
+
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        let (count, most) = (writes.len(), self.inner.capabilities.batch);
+        if count > most {
+            return Err(StoreError::invalid(format!(
+                "{count} writes at once are over the limit of {most}; write fewer"
+            )));
+        }
+        if count == 0 { Ok(Vec::new()) } else { write::many(&self.inner, &writes).await }
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        read::list(&self.inner, prefix, after, limit).await
+    }
+
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        write::remove(&self.inner, key, version).await
+    }
+
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        mend::image(&self.inner, key).await
+    }
+
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        mend::mend(&self.inner, key, seen, instead).await
+    }
+
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        if !self.inner.capabilities.watch {
+            return Err(StoreError::unsupported(
+                "push of the PostgreSQL store is switched off; poll instead",
+            ));
+        }
+        let mut listener = self.inner.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        let listener = match listener.take() {
+            Some(running) => listener.insert(running),
+            None => listener.insert(Listener::start(self.inner.config.clone(), self.inner.channel.clone())?),
+        };
+        Ok(listener.subscribe(prefix))
+    }
+}

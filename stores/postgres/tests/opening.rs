@@ -1,0 +1,168 @@
+//! Opening, and what is refused: each error names the place and the remedy, comes soon, and repeats no password.
+//!
+//! Plan: tables come by migration only, once, also when two do it; a schema of others and a newer one are left alone; wrong user,
+//! database, authority, name in the certificate; no server, and one that never answers; a role with too few rights; a server that is read-only.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use support::{admin, config, unique, url};
+use tenure_core::{ErrorKind, Key, StoreError};
+use tenure_postgres::{PostgresConfig, PostgresStore, Tls};
+use tenure_store::{Outcome, Store};
+use tenure_testkit::Scribe;
+
+async fn refusal(config: PostgresConfig) -> StoreError {
+    PostgresStore::open(config).await.map(drop).unwrap_err()
+}
+
+fn says(error: &StoreError, kind: ErrorKind, words: &[&str]) {
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    assert!(words.iter().all(|word| text.contains(word)) && !text.contains("hush"), "{text}");
+}
+
+/// The tests' own server with other parts of its URL.
+fn at(change: impl FnOnce(&str) -> String) -> PostgresConfig {
+    PostgresConfig::from_url(&change(&url())).unwrap()
+}
+
+#[tokio::test]
+async fn tables_come_by_migration_only_and_once() {
+    let config = config(&unique("opening"));
+    says(&refusal(config.clone()).await, ErrorKind::Invalid, &["tables are not there", "migrate", "schema"]);
+    let made = tokio::join!(PostgresStore::migrate(&config), PostgresStore::migrate(&config));
+    let mut made = [made.0.unwrap(), made.1.unwrap()];
+    made.sort();
+    assert_eq!(made, [false, true], "two at once");
+    assert!(!PostgresStore::migrate(&config).await.unwrap(), "a third time");
+    let (one, other) =
+        (PostgresStore::open(config.clone()).await.unwrap(), PostgresStore::open(config).await.unwrap());
+    assert_eq!(one.id(), other.id());
+}
+
+#[tokio::test]
+async fn a_schema_of_others_is_left_alone() {
+    let (name, admin) = (unique("opening"), admin().await);
+    admin.batch_execute(&format!("CREATE SCHEMA {name}; CREATE TABLE {name}.theirs (x int)")).await.unwrap();
+    let error = PostgresStore::migrate(&config(&name)).await.unwrap_err();
+    says(&error, ErrorKind::Foreign, &["aren't tenure's", "schema="]);
+    let meta = format!("CREATE TABLE {name}.meta (name text, value text)");
+    admin.batch_execute(&meta).await.unwrap();
+    says(
+        &PostgresStore::migrate(&config(&name)).await.unwrap_err(),
+        ErrorKind::Foreign,
+        &["aren't tenure's"],
+    );
+    says(&refusal(config(&name)).await, ErrorKind::Foreign, &["aren't tenure's"]);
+}
+
+#[tokio::test]
+async fn newer_tables_are_left_alone() {
+    let (name, admin) = (unique("opening"), admin().await);
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    admin
+        .batch_execute(&format!("UPDATE {name}.meta SET value = '999' WHERE name = 'schema'"))
+        .await
+        .unwrap();
+    says(&refusal(config(&name)).await, ErrorKind::Foreign, &["999", "upgrade"]);
+    assert!(!PostgresStore::migrate(&config(&name)).await.unwrap(), "nothing to do, and nothing done");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_url_is_said() {
+    let user = at(|url| url.replace("postgres@", "nobody_here:hush@"));
+    says(&refusal(user).await, ErrorKind::Invalid, &["nobody_here"]);
+    let database = at(|url| format!("{}/no_such_database", url.rsplit_once('/').unwrap().0));
+    says(&refusal(database).await, ErrorKind::Invalid, &["no_such_database", "exists"]);
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = PostgresConfig::from_url(&format!("//u:hush@127.0.0.1:{port}/d")).unwrap();
+    says(&refusal(nobody).await, ErrorKind::Unavailable, &["is a PostgreSQL server listening there"]);
+    let no_file = config("tenure").tls(Tls::Verified(Some("/nowhere/ca.pem".into())));
+    says(&refusal(no_file).await, ErrorKind::Invalid, &["/nowhere/ca.pem"]);
+}
+
+/// The server's certificate is for `localhost`, signed by the authority whose file the tests are told.
+#[tokio::test]
+async fn a_certificate_is_verified() {
+    let authority =
+        std::env::var("TENURE_TEST_POSTGRES_CA").expect("`cargo xtask services run` says where it is");
+    let name = unique("tls");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let known = Tls::Verified(Some(authority.into()));
+    let localhost = || at(|url| url.replace("127.0.0.1", "localhost")).schema(&name);
+    let store = PostgresStore::open(localhost().tls(known.clone())).await.unwrap();
+    assert_eq!(store.read(&Key::new("a").unwrap()).await.unwrap(), None);
+    assert!(store.changed("").is_ok());
+    let unknown = refusal(localhost().tls(Tls::Verified(None))).await;
+    says(&unknown, ErrorKind::Unavailable, &["invalid peer certificate"]);
+    let other_name = refusal(config(&name).tls(known)).await;
+    says(&other_name, ErrorKind::Unavailable, &["invalid peer certificate", "127.0.0.1"]);
+}
+
+/// One that takes connections and never says a word is waited for no longer than the timeout.
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let url = format!("//u:hush@127.0.0.1:{port}/d?timeout-ms=200");
+    let error = refusal(PostgresConfig::from_url(&url).unwrap()).await;
+    says(&error, ErrorKind::Unavailable, &["127.0.0.1"]);
+}
+
+#[tokio::test]
+async fn a_role_with_too_few_rights_is_told_which_it_needs() {
+    let (name, admin) = (unique("rights"), admin().await);
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    admin.batch_execute(&format!("CREATE ROLE {name} LOGIN")).await.unwrap();
+    let role = at(|url| url.replace("postgres@", &format!("{name}@"))).schema(&name);
+    says(&refusal(role.clone()).await, ErrorKind::Invalid, &["permission denied", "grant"]);
+    // What the documentation grants, and no more.
+    let grants = tenure_postgres::grants(&name, &name);
+    admin.batch_execute(&grants).await.unwrap();
+    let (store, scribe) = (PostgresStore::open(role).await.unwrap(), Scribe::new());
+    let key = Key::new("a").unwrap();
+    let Outcome::Won { version, .. } = store.write(scribe.if_vacant(&key, scribe.vacant(5))).await.unwrap()
+    else {
+        panic!("nothing stood there")
+    };
+    let Outcome::Won { version, .. } =
+        store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap()
+    else {
+        panic!("nobody else wrote")
+    };
+    assert!(store.read(&key).await.unwrap().is_some());
+    assert_eq!(store.list("", None, 10).await.unwrap().len(), 1);
+    assert!(store.guard(&key, tenure_core::Fence(6)).hold(&admin).await.unwrap());
+    // Only the role that collects garbage may remove.
+    says(&store.remove(&key, version).await.unwrap_err(), ErrorKind::Invalid, &["permission denied"]);
+    let error = PostgresStore::migrate(
+        &at(|url| url.replace("postgres@", &format!("{name}@"))).schema("other_place"),
+    )
+    .await;
+    says(&error.unwrap_err(), ErrorKind::Invalid, &["permission denied"]);
+}
+
+#[tokio::test]
+async fn a_read_only_server_is_read_and_says_what_it_is_to_writers() {
+    let (name, admin) = (unique("standby"), admin().await);
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    admin
+        .batch_execute(&format!(
+            "CREATE ROLE {name} LOGIN SUPERUSER; ALTER ROLE {name} SET default_transaction_read_only = on"
+        ))
+        .await
+        .unwrap();
+    let store = PostgresStore::open(at(|url| url.replace("postgres@", &format!("{name}@"))).schema(&name))
+        .await
+        .unwrap();
+    let (key, scribe) = (Key::new("a").unwrap(), Scribe::new());
+    assert_eq!(store.read(&key).await.unwrap(), None);
+    let error = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    says(&error, ErrorKind::Unavailable, &["read-only", "primary"]);
+}

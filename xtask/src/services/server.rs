@@ -1,0 +1,205 @@
+//! One server on loopback: how a kind of it is started, and how one that runs is stopped.
+
+use super::{free_port, workshop};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A kind of server, by what differs between them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    /// For people.
+    pub(super) name: &'static str,
+    /// What its log and its note are called.
+    pub(super) file: &'static str,
+    /// What the command line of its process contains, and no other's does.
+    pub(super) mark: &'static str,
+    /// Fetches or installs it.
+    pub(super) fetch: fn() -> Result<(), String>,
+    /// Starts it at a port; where it was told which other ports there are.
+    pub(super) spawn: fn(port: u16, others: &Ports) -> Result<Child, String>,
+    /// What asks it to end in good order.
+    pub(super) signal: &'static str,
+}
+
+/// Where all servers of a run listen, by kind.
+pub(super) type Ports = std::collections::BTreeMap<&'static str, u16>;
+
+impl Kind {
+    pub(super) fn log(&self) -> PathBuf {
+        workshop().unwrap_or_default().join(format!("{}.log", self.file))
+    }
+
+    /// A log for the output of its process.
+    pub(super) fn output(&self) -> Result<[Stdio; 2], String> {
+        let path = self.log();
+        let error = |error| format!("{}: {error}", path.display());
+        let out = std::fs::File::create(&path).map_err(error)?;
+        let err = out.try_clone().map_err(error)?;
+        Ok([out.into(), err.into()])
+    }
+
+    /// What is written down of a server that outlives us: its process's id, and its port.
+    fn note(&self) -> Result<PathBuf, String> {
+        Ok(workshop()?.join(format!("{}.pid", self.file)))
+    }
+
+    fn noted(&self) -> Result<Option<(u32, u16)>, String> {
+        let Ok(text) = std::fs::read_to_string(self.note()?) else { return Ok(None) };
+        let mut words = text.split_whitespace();
+        let both = words.next().zip(words.next());
+        Ok(both.and_then(|(pid, port)| Some((pid.parse().ok()?, port.parse().ok()?))))
+    }
+
+    /// Whether the process of this id is still the one that we started: ids are used again.
+    fn is_ours(&self, pid: u32) -> bool {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains(self.mark)
+    }
+
+    /// Has one that goes on after us; tells its port.
+    pub(super) fn up(&self, others: &Ports) -> Result<u16, String> {
+        if let Some((_, port)) = self.noted()?.filter(|(pid, _)| self.is_ours(*pid)) {
+            return Ok(port);
+        }
+        let port = free_port()?;
+        let server = Server::start(*self, port, others)?;
+        let pid = server.child.id();
+        std::mem::forget(server);
+        let path = self.note()?;
+        std::fs::write(&path, format!("{pid} {port}\n"))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(port)
+    }
+
+    pub(super) fn down(&self) -> Result<(), String> {
+        if let Some((pid, _)) = self.noted()?.filter(|(pid, _)| self.is_ours(*pid)) {
+            signal(self.signal, pid)?;
+        }
+        // That there was no note is no mistake.
+        let _ = std::fs::remove_file(self.note()?);
+        Ok(())
+    }
+}
+
+fn signal(signal: &str, pid: u32) -> Result<(), String> {
+    let sent = Command::new("kill").args([signal, &pid.to_string()]).stdin(Stdio::null()).status();
+    if sent.as_ref().is_ok_and(|status| status.success()) {
+        Ok(())
+    } else {
+        Err(format!("kill {signal} {pid}: {sent:?}"))
+    }
+}
+
+/// A server that ends with this value.
+#[derive(Debug)]
+pub(super) struct Server {
+    kind: Kind,
+    port: u16,
+    child: Child,
+}
+
+impl Server {
+    pub(super) fn start(kind: Kind, port: u16, others: &Ports) -> Result<Server, String> {
+        let mut server = Server { kind, port, child: (kind.spawn)(port, others)? };
+        server.await_answer(port)?;
+        Ok(server)
+    }
+
+    /// Waits until it takes connections.
+    #[allow(clippy::disallowed_methods, reason = "chores take real time")]
+    fn await_answer(&mut self, port: u16) -> Result<(), String> {
+        /// A busy machine takes some seconds.
+        const LIMIT: Duration = Duration::from_secs(90);
+        let (name, log) = (self.kind.name, self.kind.log());
+        let start = Instant::now();
+        while start.elapsed() < LIMIT {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("{name} has ended ({status}); see {}", log.display()));
+            }
+            if std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err(format!("{name} does not listen after {} s; see {}", LIMIT.as_secs(), log.display()))
+    }
+}
+
+impl Drop for Server {
+    #[allow(clippy::disallowed_methods, reason = "chores take real time")]
+    fn drop(&mut self) {
+        /// Long enough for a server that was killed in the middle of a checkpoint; then it goes without its leave.
+        const LIMIT: Duration = Duration::from_secs(10);
+        let start = Instant::now();
+        // One that has ended already can't be asked to, which is as good.
+        let asked = signal(self.kind.signal, self.child.id());
+        while asked.is_ok() && start.elapsed() < LIMIT && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // One that keeps nothing on disk has no folder.
+        let _ = std::fs::remove_dir_all(path(&format!("{}-{}", self.kind.file, self.port)));
+    }
+}
+
+/// Where a server's own folder is.
+pub(super) fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("tenure-{name}"))
+}
+
+/// A folder of a server's own, empty, that the user which it runs as owns. It is not in our target: that one may be unreadable to
+/// others.
+pub(super) fn folder(name: &str, owner: Option<&str>) -> Result<PathBuf, String> {
+    let path = path(name);
+    let error = |error: std::io::Error| format!("{}: {error}", path.display());
+    // What an earlier run left there; that there was none is no mistake.
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).map_err(error)?;
+    if let Some(owner) = owner {
+        run("chown", &[owner, &path.display().to_string()])?;
+    }
+    Ok(path)
+}
+
+/// Runs a program that must succeed.
+pub(super) fn run(program: &str, args: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(args).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{program} did not start: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{program} {args:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+/// `program` as another user, in a process of the same id, where we are root; as we are otherwise.
+pub(super) fn command_as(user: &str, program: &Path) -> Command {
+    if !super::package::is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", user, "--regid", user, "--init-groups", "--"]).arg(program);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a process that isn't ours is not taken for a server; a server that ends at once is an error that names its log, not a
+    //! wait.
+    use super::super::dynamodb;
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_not_a_server_is_left_alone() {
+        assert!(!dynamodb::KIND.is_ours(std::process::id()));
+    }
+
+    #[test]
+    fn a_server_that_ends_is_an_error() {
+        let child = Command::new("false").stdin(Stdio::null()).spawn().unwrap();
+        let mut server = Server { kind: dynamodb::KIND, port: 0, child };
+        let error = server.await_answer(free_port().unwrap()).unwrap_err();
+        assert!(error.contains("has ended") && error.contains("dynamodb.log"), "{error}");
+    }
+}
