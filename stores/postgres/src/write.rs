@@ -98,18 +98,11 @@ fn values(fence: &str) -> [String; 7] {
     [version, fence.to_owned(), tenure, ride_key, ride_fence, record, digest]
 }
 
-/// What came of one statement.
-enum Attempt {
-    Ended(Outcome),
-    /// Another write came between.
-    Raced,
-}
-
 pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
     let draft = Draft::new(inner, write)?;
     for _ in 0..ROUNDS {
         let rows = inner.lines.ask(Call::Write, draft.sql(inner), &draft.params()).await?;
-        if let Attempt::Ended(outcome) = draft.judge(inner, rows.first())? {
+        if let Some(outcome) = draft.judge(inner, rows.first())? {
             return Ok(outcome);
         }
     }
@@ -178,11 +171,12 @@ impl<'a> Draft<'a> {
         ]
     }
 
-    fn judge(&self, inner: &Inner, row: Option<&Row>) -> Result<Attempt, StoreError> {
+    /// What came of the statement; none if another write came between.
+    fn judge(&self, inner: &Inner, row: Option<&Row>) -> Result<Option<Outcome>, StoreError> {
         let (written, standing) = answer(inner, &self.write.key, row)?;
         if let Some(fence) = written {
             let version = Version::of(self.write.record.nonce, fence);
-            return Ok(Attempt::Ended(Outcome::Won { version, fence }));
+            return Ok(Some(Outcome::Won { version, fence }));
         }
         let standing = standing?;
         let holds = match (self.write.expect, &standing) {
@@ -197,7 +191,7 @@ impl<'a> Draft<'a> {
                 standing.as_ref().is_some_and(|standing| standing.version == version)
             }
         };
-        Ok(if holds { Attempt::Raced } else { Attempt::Ended(Outcome::Lost(standing)) })
+        Ok((!holds).then_some(Outcome::Lost(standing)))
     }
 }
 
@@ -259,7 +253,7 @@ pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>
     let mut outcomes = Vec::with_capacity(writes.len());
     for (write, attempt) in writes.iter().zip(attempts) {
         outcomes.push(match attempt {
-            Some(Attempt::Ended(outcome)) => outcome,
+            Some(outcome) => outcome,
             // The rest has taken effect, so whatever goes wrong now leaves the whole unknown.
             _ => one(inner, write).await.map_err(|error| StoreError::unknown(error.to_string()))?,
         });
@@ -272,7 +266,7 @@ async fn transact(
     line: &Line,
     drafts: &[Draft<'_>],
     order: &[(usize, usize)],
-) -> Result<Vec<Option<Attempt>>, StoreError> {
+) -> Result<Vec<Option<Outcome>>, StoreError> {
     let (client, place) = (line.client()?, &inner.lines.place);
     let undone = |error: tokio_postgres::Error| match failed(place, Call::Read, &error) {
         // Nothing was committed, whatever became of the connection.
@@ -280,7 +274,7 @@ async fn transact(
         error => error,
     };
     client.batch_execute("BEGIN").await.map_err(undone)?;
-    let mut attempts: Vec<Option<Attempt>> = drafts.iter().map(|_| None).collect();
+    let mut attempts: Vec<Option<Outcome>> = drafts.iter().map(|_| None).collect();
     for turn in order.chunk_by(|(one, _), (other, _)| one == other) {
         let answers = turn.iter().map(|(_, place)| {
             let draft = &drafts[*place];
@@ -291,7 +285,7 @@ async fn transact(
         });
         let answers = futures_util::future::join_all(answers).await;
         for ((_, place), answer) in turn.iter().zip(answers) {
-            attempts[*place] = Some(drafts[*place].judge(inner, answer.map_err(undone)?.first())?);
+            attempts[*place] = drafts[*place].judge(inner, answer.map_err(undone)?.first())?;
         }
     }
     client.batch_execute("COMMIT").await.map_err(|error| failed(place, Call::Write, &error))?;
