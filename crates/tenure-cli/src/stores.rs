@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(Url::parse("memory:").unwrap(), Url::Memory);
         #[cfg(feature = "dynamodb")]
         assert_eq!(Url::parse("dynamodb://t?x=y").unwrap(), Url::Service("dynamodb://t?x=y".into()));
-        for bad in ["", "leases.db", "sqlite:", "memory:x", "postgres://u:secret@h/d"] {
+        for bad in ["", "leases.db", "sqlite:", "memory:x", "paper://u:secret@h/d"] {
             let error = Url::parse(bad).unwrap_err();
             assert_eq!(error.code, crate::exit::USAGE, "{bad}");
             assert!(!error.text.contains("secret"), "{error}");

@@ -34,6 +34,10 @@ use tenure::fleet::{Fleet, FleetName};
 use tenure::{Clock, StoreExt};
 
 /// Works on fleets. `is_named`: the user has named the store.
+#[cfg_attr(
+    not(feature = "dynamodb"),
+    allow(unused_variables, reason = "only what moves rows of a lease table asks for it")
+)]
 pub(crate) async fn fleet(url: &Url, is_named: bool, typed: args::Fleet) -> Result<u8, Failure> {
     match typed.verb {
         Verb::Ls(typed) => look::ls(url, &typed).await,
