@@ -43,8 +43,8 @@ impl Leases {
     }
 
     /// Takes the lease on `key` from its holder at once. **Unsafe while that lives**: it is not told, and goes on until its next
-    /// renewal, or, if the lease rides on its session, until it next looks at this record, which takes ⌈n / 8⌉ thirds of a ttl for n
-    /// leases. Until then two may hold the key, and only fences tell them apart.
+    /// renewal. A lease that rides on a session goes on until its holder next looks at this record: ⌈n / 8⌉ + 1 thirds of a ttl for
+    /// n leases. Until then two may hold the key, and only fences tell them apart.
     ///
     /// # Errors
     /// As [`Leases::release_by_force`].
