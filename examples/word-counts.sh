@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo build --package tenure-cli --no-default-features
+cargo build --package tenure-cli
 tenure=${CARGO_TARGET_DIR:-target}/debug/tenure
 
 dir=$(mktemp -d)

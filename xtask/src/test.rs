@@ -2,7 +2,7 @@
 
 use crate::services::{self, Servers};
 use crate::step::{Step, cargo};
-use crate::workspace::{Kind, Package, Target, packages};
+use crate::workspace::{ALL_STORES, Kind, Package, Target, packages};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,12 +33,12 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
     steps.extend(servers.start());
     // A run is long: it is to tell of every test that fails, not of the first only.
-    steps.push(servers.known_to(Step::cargo("tests", &["test", "--workspace", "--no-fail-fast"]))?);
+    steps.push(servers.known_to(tests(&packages))?);
     let targets = || packages.iter().flat_map(|package| &package.targets);
-    steps.extend(targets().filter(|t| t.kind == Kind::Test && !t.needs.is_empty()).flat_map(needy_test));
+    steps.extend(packages.iter().flat_map(left_out).flat_map(needy_test));
     steps.extend(targets().filter(|t| t.kind == Kind::Example).flat_map(example));
     // The scripts build this themselves, for those who run them alone.
-    let built = ["build", "--quiet", "--package", "tenure-cli", "--no-default-features"];
+    let built = ["build", "--quiet", "--package", "tenure-cli"];
     steps.push(Step::cargo("build for the scripts", &built));
     steps.extend(scripts()?.iter().map(|path| script(path)));
     steps.push(
@@ -47,11 +47,33 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
+/// All of the workspace, with every store.
+fn tests(packages: &[Package]) -> Step {
+    let stores = all_stores(packages).collect::<Vec<_>>().join(",");
+    let mut args = vec!["test", "--workspace", "--no-fail-fast"];
+    if !stores.is_empty() {
+        args.extend(["--features", &stores]);
+    }
+    Step::cargo("tests", &args)
+}
+
+/// The features that switch every store on, as cargo names them for a workspace.
+fn all_stores(packages: &[Package]) -> impl Iterator<Item = String> {
+    let packages = packages.iter().filter(|package| !package.stores.is_empty());
+    packages.map(|package| format!("{}/{ALL_STORES}", package.name))
+}
+
+/// The tests of a package that `tests` leaves out without a word, since their features are off.
+fn left_out(package: &Package) -> impl Iterator<Item = &Target> {
+    let tests = package.targets.iter().filter(|target| target.kind == Kind::Test);
+    tests.filter(|test| test.needs.iter().any(|need| !package.stores.contains(need)))
+}
+
 /// `--all-targets` leaves out, without a word, a bench whose features are off.
 fn lints(packages: &[Package]) -> Step {
     let targets = packages.iter().flat_map(|package| &package.targets).filter(|t| t.kind == Kind::Bench);
     let needs = targets.flat_map(|t| t.needs.iter().map(|need| format!("{}/{need}", t.package)));
-    let needs: BTreeSet<String> = needs.collect();
+    let needs: BTreeSet<String> = all_stores(packages).chain(needs).collect();
     let mut args = vec!["clippy", "--workspace", "--all-targets"];
     let needs = needs.into_iter().collect::<Vec<_>>().join(",");
     if !needs.is_empty() {
@@ -75,7 +97,6 @@ fn alone(package: &Package) -> Vec<Step> {
     steps
 }
 
-/// `cargo test --workspace` leaves out, without a word, a test whose features are off.
 fn needy_test(test: &Target) -> [Step; 2] {
     let Target { package, name, needs, .. } = test;
     let needs = needs.join(",");
@@ -182,7 +203,9 @@ fn no_hidden_tests() -> Result<(), String> {
 
 /// The features that are asked for by `cfg`s in a source text.
 fn conditions(text: &str) -> impl Iterator<Item = &str> {
-    let cfgs = text.lines().filter(|line| line.trim_start().starts_with("#[cfg") || line.contains("cfg!("));
+    let cfgs = text.lines().filter(|line| {
+        ["#[cfg", "#![cfg"].iter().any(|cfg| line.trim_start().starts_with(cfg)) || line.contains("cfg!(")
+    });
     cfgs.flat_map(|line| line.split("feature = \"").skip(1).filter_map(|rest| rest.split('"').next()))
 }
 
@@ -203,7 +226,13 @@ mod tests {
 
     #[test]
     fn a_crate_is_linted_alone_and_with_each_feature() {
-        let mut package = Package { name: "p".into(), features: vec![], is_published: true, targets: vec![] };
+        let mut package = Package {
+            name: "p".into(),
+            features: vec![],
+            stores: vec![],
+            is_published: true,
+            targets: vec![],
+        };
         assert_eq!(shown(alone(&package)), ["p alone: cargo clippy --package p -- -D warnings"]);
         package.features = vec!["bugs".into()];
         assert_eq!(
@@ -217,8 +246,13 @@ mod tests {
 
     #[test]
     fn benches_with_features_are_linted_with_the_workspace() {
-        let mut package =
-            Package { name: "p".into(), features: vec![], is_published: false, targets: vec![] };
+        let mut package = Package {
+            name: "p".into(),
+            features: vec![],
+            stores: vec![],
+            is_published: false,
+            targets: vec![],
+        };
         let all = "lints: cargo clippy --workspace --all-targets";
         assert_eq!(lints(&[package.clone()]).to_string(), format!("{all} -- -D warnings"));
         package.targets = vec![target(Kind::Bench, &["x"]), target(Kind::Bench, &["x"])];
@@ -234,6 +268,25 @@ mod tests {
                 "test t with bugs: cargo test --package p --test t --features bugs",
             ]
         );
+    }
+
+    #[test]
+    fn tests_of_every_store_are_in_the_run_of_the_workspace_and_all_others_are_run_alone() {
+        let stores = vec!["x".into(), "all-stores".into()];
+        let targets =
+            vec![target(Kind::Test, &["x"]), target(Kind::Test, &["x", "bugs"]), target(Kind::Test, &[])];
+        let package = Package { name: "p".into(), features: vec![], stores, is_published: true, targets };
+        assert_eq!(left_out(&package).collect::<Vec<_>>(), [&package.targets[1]]);
+        let plain = "tests: cargo test --workspace --no-fail-fast";
+        assert_eq!(
+            tests(std::slice::from_ref(&package)).to_string(),
+            format!("{plain} --features p/all-stores")
+        );
+        assert_eq!(
+            lints(&[package]).to_string(),
+            "lints: cargo clippy --workspace --all-targets --features p/all-stores -- -D warnings"
+        );
+        assert_eq!(tests(&[]).to_string(), plain);
     }
 
     #[test]
@@ -257,8 +310,8 @@ mod tests {
 
     #[test]
     fn tests_behind_features_are_noticed() {
-        let text = "#[cfg(feature = \"a\")]\n#[test]\nfn t() {}\n    #[cfg(all(test, feature = \"b\"))]\n// cfg(feature = \"c\")";
-        assert_eq!(conditions(text).collect::<Vec<_>>(), ["a", "b"]);
+        let text = "#![cfg(feature = \"w\")]\n#[cfg(feature = \"a\")]\n#[test]\nfn t() {}\n    #[cfg(all(test, feature = \"b\"))]\n// cfg(feature = \"c\")";
+        assert_eq!(conditions(text).collect::<Vec<_>>(), ["w", "a", "b"]);
         assert_eq!(no_hidden_tests(), Ok(()));
     }
 

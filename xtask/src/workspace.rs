@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use tinyjson::JsonValue;
 
+/// The feature that is on in what is built of the whole workspace, so that tests of every store are among it.
+pub(crate) const ALL_STORES: &str = "all-stores";
+
 /// What a target is for. Others than these need no step of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -31,6 +34,8 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// Without `default`.
     pub(crate) features: Vec<String>,
+    /// What its feature `all-stores` switches on, and that feature itself; nothing where it has none.
+    pub(crate) stores: Vec<String>,
     pub(crate) is_published: bool,
     pub(crate) targets: Vec<Target>,
 }
@@ -58,7 +63,10 @@ fn parse(metadata: &str) -> Option<Vec<Package>> {
 fn package(json: &JsonValue) -> Option<Package> {
     let json = object(json)?;
     let name: &String = json.get("name")?.get()?;
-    let mut features: Vec<String> = object(json.get("features")?)?.keys().cloned().collect();
+    let all_features = object(json.get("features")?)?;
+    let mut stores = all_features.get(ALL_STORES).map_or(Some(Vec::new()), strings)?;
+    let mut features: Vec<String> = all_features.keys().cloned().collect();
+    stores.extend(features.iter().filter(|feature| *feature == ALL_STORES).cloned());
     features.retain(|feature| feature != "default");
     features.sort();
     let targets: &Vec<JsonValue> = json.get("targets")?.get()?;
@@ -72,7 +80,7 @@ fn package(json: &JsonValue) -> Option<Package> {
     targets.sort_by(|a, b| a.name.cmp(&b.name));
     // `publish = false` is told as an empty list of registries, and its absence as null.
     let is_published = json.get("publish").is_none_or(JsonValue::is_null);
-    Some(Package { name: name.clone(), features, is_published, targets })
+    Some(Package { name: name.clone(), features, stores, is_published, targets })
 }
 
 fn target(package: &str, json: &JsonValue) -> Option<Option<Target>> {
@@ -107,7 +115,7 @@ mod tests {
 
     const METADATA: &str = r#"{"packages":[
         {"name":"b","publish":[],"features":{},"targets":[{"kind":["bin"],"name":"b"}]},
-        {"name":"a","publish":null,"features":{"x":[],"default":["x"],"bugs":[]},"targets":[
+        {"name":"a","publish":null,"features":{"x":[],"default":[],"bugs":[],"all-stores":["x"]},"targets":[
             {"kind":["lib"],"name":"a"},
             {"kind":["test"],"name":"t","src_path":"/t.rs","required-features":["bugs"]},
             {"kind":["bench"],"name":"pairs","src_path":"/pairs.rs"},
@@ -124,7 +132,8 @@ mod tests {
         };
         let a = Package {
             name: "a".into(),
-            features: vec!["bugs".into(), "x".into()],
+            features: vec!["all-stores".into(), "bugs".into(), "x".into()],
+            stores: vec!["x".into(), "all-stores".into()],
             is_published: true,
             targets: vec![
                 target("first", Kind::Example, &[]),
@@ -132,7 +141,13 @@ mod tests {
                 target("t", Kind::Test, &["bugs"]),
             ],
         };
-        let b = Package { name: "b".into(), features: vec![], is_published: false, targets: vec![] };
+        let b = Package {
+            name: "b".into(),
+            features: vec![],
+            stores: vec![],
+            is_published: false,
+            targets: vec![],
+        };
         assert_eq!(parse(METADATA), Some(vec![a, b]));
     }
 

@@ -2,6 +2,7 @@
 
 use crate::exit;
 use crate::fleet::args::Balance;
+use crate::stores;
 use crate::text::span;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -10,9 +11,10 @@ use std::time::Duration;
 
 /// Leases on a store you already have: run a command under a lock, share units of work between machines.
 #[derive(Debug, Parser)]
-#[command(name = "tenure", version, after_help = exit::HELP, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "tenure", version, long_version = stores::VERSION.as_str(), after_help = exit::HELP, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Args {
     /// Where the leases are kept: sqlite:PATH (shared by the processes of one host; sqlite:leases.db unless said otherwise), memory:, or
+    /// one behind a service, if this build has it (see --version), such as postgres://USER@HOST/DATABASE or
     /// dynamodb://TABLE?region=REGION&namespace=NAME. With &dialect=tabletheory, `run` shares the table with TableTheory's
     /// leases, of which KEY is the partition key; with &dialect=kcl, `work --forever` shares it with the KCL's or a8m/lease's
     #[arg(long, short, global = true, env = "TENURE_STORE", hide_env_values = true, value_name = "URL")]

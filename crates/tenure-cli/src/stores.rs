@@ -3,11 +3,21 @@
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 #[cfg(feature = "dynamodb")]
 use tenure::dynamodb::Dialect;
 use tenure::registry::{Opening, Registry};
 use tenure::{AnyStore, Clock};
+
+/// The schemes of stores that a build may lack, each with the feature that brings it.
+const FEATURES: [(&str, &str); 3] =
+    [("dynamodb", "dynamodb"), ("postgres", "postgres"), ("postgresql", "postgres")];
+
+/// What `--version` tells: the version, and the stores that this build can open.
+pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let stores = Registry::standard().ids().collect::<Vec<_>>().join(", ");
+    format!("{}\nstores: {stores}", env!("CARGO_PKG_VERSION"))
+});
 
 /// A store as named by `--store`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +81,13 @@ impl Url {
             scheme if services().any(|id| id == scheme) => Ok(Url::Service(text.to_owned())),
             scheme => {
                 let scheme: String = scheme.chars().take(20).collect();
+                if let Some((_, feature)) = FEATURES.iter().find(|(known, _)| *known == scheme) {
+                    return Err(Failure::usage(format!(
+                        "this build of tenure can't open \"{scheme}:\" (it knows {}); \
+                         install one with --features {feature}, or --features all-stores",
+                        known()
+                    )));
+                }
                 let scheme = escaped(&scheme);
                 Err(Failure::usage(format!(
                     "no store has the scheme \"{scheme}:\"; this build knows {}",

@@ -3,7 +3,6 @@
 //! Plan: a table that is missing is told, and made when that is wanted, with the keys of its layout; on a lease table, who has how
 //! many leases, and what is none; on TableTheory's, a wall clock that is off by more than the skew margin, which a service in
 //! between that tells another time shows.
-#![cfg(feature = "dynamodb")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;

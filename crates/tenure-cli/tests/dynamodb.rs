@@ -2,7 +2,6 @@
 //!
 //! Plan: the table is made by doctor and by nothing else; run, ls, show and release on it; two at once, of which one waits its
 //! turn; what is wrong with the URL, the table or the credentials is said without secrets.
-#![cfg(feature = "dynamodb")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;

@@ -5,7 +5,6 @@
 //! killed and leave; who leaves gives everything back after its commands have ended, and others' attributes stay; what means
 //! nothing on such a table is refused, naming what works; `fleet adopt` moves all of it to a native fleet while it runs, also when
 //! it is killed half way.
-#![cfg(feature = "dynamodb")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;

@@ -2,7 +2,6 @@
 //!
 //! Plan: every command of a page is run in its order, as it stands there but for the endpoint and the tables' names. Those that work
 //! for ever run in the background; all others end with success, and what a page promises of them is there afterwards.
-#![cfg(feature = "dynamodb")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;

@@ -2,7 +2,6 @@
 //!
 //! Plan: the schema is made by doctor and by nothing else; run, ls, show, a fence that grows; two at once, of which one waits and is
 //! woken; a job shared by two processes; a killed holder's key is taken over; what is wrong with the URL is said without secrets.
-#![cfg(feature = "postgres")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;

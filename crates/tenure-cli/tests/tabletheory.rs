@@ -6,7 +6,6 @@
 //! ends though tenure is killed, or the service falls silent; a signal while waiting leaves nothing behind; a damaged item is
 //! left alone; all other verbs
 //! refuse, and so does what can't work.
-#![cfg(feature = "dynamodb")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;

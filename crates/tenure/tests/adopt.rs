@@ -6,7 +6,6 @@
 //! that steals much is moved with hardly a take too many and no unit idle for long. A scripted peer that writes without a condition
 //! makes rows again: before anybody takes them they are deleted again; what was taken, or is made again without end, is named. An
 //! adopter knows of another that lives, and not of one that is dead.
-#![cfg(feature = "dynamodb")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
