@@ -20,7 +20,7 @@ impl Leased {
     pub(crate) fn of(stored: &Stored, now: Wall) -> Option<Result<Leased, StoreError>> {
         is_section(&stored.record).then(|| {
             let left = |entry: &Entry| {
-                let attested = stored.age.map(|age| age + entry.attested);
+                let attested = stored.age().map(|age| age + entry.attested);
                 let age = attested.unwrap_or_else(|| now.since(entry.stamp));
                 entry.duration.duration().saturating_sub(age)
             };

@@ -153,7 +153,7 @@ impl View {
         let Record { fence, stamp, tenure, metadata, .. } = &stored.record;
         view.insert("fence".into(), fence.0.into());
         view.insert("written".into(), date(*stamp).into());
-        view.insert("age_ms".into(), json!(stored.age.map(millis)));
+        view.insert("age_ms".into(), json!(stored.age().map(millis)));
         if let Some(tenure) = tenure {
             view.insert("holder".into(), tenure.holder.as_str().into());
             view.insert("since".into(), date(tenure.since).into());
@@ -185,7 +185,7 @@ fn judged(left: Duration) -> (State, Option<Duration>) {
 
 /// How much of the ttl is left, by the store's clock if it tells, else by the wall clocks.
 fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
-    let age = stored.age.unwrap_or_else(|| now.since(stored.record.stamp));
+    let age = stored.age().unwrap_or_else(|| now.since(stored.record.stamp));
     ttl.duration().saturating_sub(age)
 }
 

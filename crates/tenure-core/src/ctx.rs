@@ -36,7 +36,7 @@ impl Attempt {
     /// Whether the store says that this write, which it shows, is older than the time since it was sent. Then it was dated by a
     /// clock that had missed some, and others may take its record for a dead one's: nothing is to be believed on it.
     pub(crate) fn is_misdated(&self, now: Now, seen: &Stored, rules: &Rules) -> bool {
-        is_misdated(now, self.sent, seen.age, rules)
+        is_misdated(now, self.sent, seen.age(), rules)
     }
 }
 

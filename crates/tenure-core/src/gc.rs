@@ -43,7 +43,7 @@ impl Collector {
         let ridden = ridden.map(|(key, stored)| (key.clone(), fence_of(stored))).collect();
         let lives = |stored: &Stored| {
             let tenure = stored.record.tenure.as_ref().filter(|tenure| tenure.ride.is_none());
-            tenure.zip(stored.age).is_some_and(|(tenure, age)| age <= tenure.ttl.duration())
+            tenure.zip(stored.age()).is_some_and(|(tenure, age)| age <= tenure.ttl.duration())
         };
         let living = readable().filter(|(_, stored)| lives(stored)).filter_map(|(_, stored)| told_by(stored));
         let living = living.min().unwrap_or(Wall(u64::MAX));
@@ -54,7 +54,7 @@ impl Collector {
     /// clocks alone would decide, so nothing is.
     #[must_use]
     pub fn is_older(&self, stored: &Stored, than: Duration) -> bool {
-        self.wall.since(stored.record.stamp) >= than && stored.age.is_some_and(|age| age >= than)
+        self.wall.since(stored.record.stamp) >= than && stored.age().is_some_and(|age| age >= than)
     }
 
     /// Whether it was left alone for as long as was asked for.
@@ -96,7 +96,7 @@ fn ride_of(stored: &Stored) -> Option<&Ride> {
 
 /// What the clock of a record's last writer shows now.
 fn told_by(stored: &Stored) -> Option<Wall> {
-    let age = u64::try_from(stored.age?.as_millis()).unwrap_or(u64::MAX);
+    let age = u64::try_from(stored.age()?.as_millis()).unwrap_or(u64::MAX);
     Some(Wall(stored.record.stamp.0.saturating_add(age)))
 }
 
@@ -107,7 +107,7 @@ mod tests {
     //! an ended one is told apart from what rides on a live, a missing and an unreadable one.
     use super::*;
     use crate::error::StoreError;
-    use crate::fence::{Nonce, Version};
+    use crate::fence::Nonce;
     use crate::key::HolderId;
     use crate::metadata::Metadata;
     use crate::record::{Record, Tenure};
@@ -120,7 +120,7 @@ mod tests {
     fn stored(fence: u64, stamp: u64, age: Option<u64>) -> Stored {
         let (fence, nonce) = (Fence(fence), Nonce(1));
         let record = Record { fence, nonce, stamp: Wall(stamp), tenure: None, metadata: Metadata::new() };
-        Stored { record, version: Version(1), age: age.map(Duration::from_millis) }
+        Stored::new(record).aged(age.map(Duration::from_millis))
     }
 
     fn held(mut stored: Stored, ride: Option<(&str, u64)>) -> Stored {

@@ -47,7 +47,7 @@ pub use holder::{Holder, Identity};
 pub use key::{HolderId, Key};
 pub use metadata::{Metadata, Number, RESERVED, Value};
 pub use notice::Notice;
-pub use record::{Ask, Letter, MAILBOX, Occupant, Record, Ride, Sighting, Stored, Tenure};
+pub use record::{Ask, Letter, MAILBOX, Occupant, Record, Ride, Sighting, Stored, Tenure, Times};
 pub use seizure::{Seized, Seizure};
 pub use service_clock::ServiceClock;
 pub use table::Table;

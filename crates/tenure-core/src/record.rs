@@ -97,16 +97,79 @@ pub const MAILBOX: usize = 16;
 
 /// A record as a store returned it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub struct Stored {
     /// The record.
     pub record: Record,
     /// What to compare with to write over it.
     pub version: Version,
-    /// How long ago the record was written, by the store's own clock, rounded down; if the store can tell.
-    pub age: Option<Duration>,
+    /// When it was written and when it was read, by the store's own clock; if the store can tell.
+    pub times: Option<Times>,
+}
+
+/// Two readings of a store's own clock, in microseconds since whatever that clock counts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Times {
+    /// Names the clock. Readings of clocks with different names can't be compared. A store that has one clock for all who use
+    /// it says 0.
+    pub clock: u64,
+    /// At the record's last write, or later: a store that is not certain rounds up.
+    pub written: u64,
+    /// When this was read, or earlier: a store that is not certain rounds down. So it may lie before `written`.
+    pub now: u64,
+}
+
+impl Times {
+    /// Of a record that was written so long ago, by a clock of whatever beginning.
+    #[must_use]
+    pub fn of_age(age: Duration) -> Times {
+        let written = 1 << 40;
+        Times { clock: 0, written, now: micros(age).saturating_add(written) }
+    }
+
+    /// For how long, at least, the record has stood, in whole milliseconds.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        Duration::from_millis(self.now.saturating_sub(self.written) / 1000)
+    }
+}
+
+/// A span as a store's clock counts it.
+pub(crate) fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Stored {
+    /// A record in the native layout, whose version it tells itself, from a store that tells no times.
+    #[must_use]
+    pub fn new(record: Record) -> Stored {
+        Stored { version: record.version(), record, times: None }
+    }
+
+    /// The same with the store's own times, if it tells them.
+    #[must_use]
+    pub fn timed(self, times: Option<Times>) -> Stored {
+        Stored { times, ..self }
+    }
+
+    /// The same, written so long ago, if the store tells.
+    #[must_use]
+    pub fn aged(self, age: Option<Duration>) -> Stored {
+        self.timed(age.map(Times::of_age))
+    }
+
+    /// The same with another version.
+    #[must_use]
+    pub fn versioned(self, version: Version) -> Stored {
+        Stored { version, ..self }
+    }
+
+    /// How long ago the record was written, by the store's own clock, rounded down; if the store can tell.
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        self.times.map(|times| times.age())
+    }
+
     /// The tenure with this id, if the record still shows it.
     #[must_use]
     pub fn tenure(&self, id: Nonce) -> Option<&Tenure> {

@@ -111,7 +111,7 @@ impl Vigils {
         }
         let mut until = now.held.after(patience.saturating_sub(watched.since(since)));
         let by_wall = now.wall.since(record.stamp);
-        let by_store = stored.age.filter(|_| rules.first_sight);
+        let by_store = stored.age().filter(|_| rules.first_sight);
         let by_store = if rules.bugs.has(Bug::WallDecides) { Some(by_wall) } else { by_store };
         if let Some(age) = by_store {
             let agreed = if rules.bugs.has(Bug::OneWitness) { age } else { age.min(by_wall) };
@@ -178,7 +178,7 @@ impl Vigils {
     /// when that was written, so it can't have been renewed since.
     pub(crate) fn judge_marked(&self, now: Now, seen: &Stored, key: &Key, rules: &Rules) -> Option<Verdict> {
         let tenure = seen.record.tenure.as_ref().filter(|tenure| is_marked(tenure, key))?;
-        let age = seen.age.filter(|_| rules.first_sight)?;
+        let age = seen.age().filter(|_| rules.first_sight)?;
         let by_wall = now.wall.since(seen.record.stamp);
         let agreed = if rules.bugs.has(Bug::MarkIsOneWitness) { age.max(by_wall) } else { age.min(by_wall) };
         (agreed > patience(tenure.ttl, rules.bugs)).then_some(Verdict::Silent)
@@ -217,7 +217,7 @@ impl Vigils {
 /// silent for long, and by the wall clocks it has not. Later than others may take it who see that at once.
 pub(crate) fn is_misled(now: Now, stored: &Stored, ttl: Ttl, rules: &Rules) -> bool {
     let is_ahead = now.wall.since(stored.record.stamp) <= ttl.duration();
-    rules.first_sight && is_ahead && stored.age.is_some_and(|age| age > ttl.duration() + ttl.part(4))
+    rules.first_sight && is_ahead && stored.age().is_some_and(|age| age > ttl.duration() + ttl.part(4))
 }
 
 /// Whether somebody has left a mark in this rider's record that its session is missing.
@@ -274,17 +274,14 @@ mod tests {
             ride: None,
             mail: vec![],
         };
-        Stored {
-            record: Record {
-                fence: Fence(7),
-                nonce: Nonce(beat),
-                stamp: Wall(stamp),
-                tenure: Some(tenure),
-                metadata: Default::default(),
-            },
-            version: Version(beat),
-            age: age.map(Duration::from_secs),
-        }
+        let record = Record {
+            fence: Fence(7),
+            nonce: Nonce(beat),
+            stamp: Wall(stamp),
+            tenure: Some(tenure),
+            metadata: Default::default(),
+        };
+        Stored::new(record).versioned(Version(beat)).aged(age.map(Duration::from_secs))
     }
 
     fn judge(vigils: &mut Vigils, now: Now, stored: &Stored, rules: &Rules) -> Verdict {

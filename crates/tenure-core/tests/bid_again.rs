@@ -11,7 +11,7 @@ use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Hint, Machine, Op, OpId, Outcome, Step};
 use tenure_core::{
     Ask, Beat, Carry, Command, Holder, LeaseId, Letter, Metadata, Nonce, Notice, Occupant, Patience, Record,
-    StoreError, Stored, Want,
+    StoreError, Want,
 };
 
 fn failed(op: u64) -> Event<Command> {
@@ -20,7 +20,7 @@ fn failed(op: u64) -> Event<Command> {
 
 /// A record that was written 20 s ago, by all witnesses.
 fn old(op: u64, record: Record, as_refusal: bool) -> Event<Command> {
-    let stored = Stored { age: Some(TTL * 2), ..stored(record) };
+    let stored = stored(record).aged(Some(TTL * 2));
     let answer =
         if as_refusal { Answer::Write(Outcome::Lost(Some(stored))) } else { Answer::Read(Some(stored)) };
     Event::Answer(OpId(op), Ok(answer))

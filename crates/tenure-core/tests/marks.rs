@@ -14,7 +14,8 @@ const TTL_MS: u64 = 10_000;
 
 /// As a store returns it that was written so long ago.
 fn aged(record: Record, ms: Option<u64>) -> Stored {
-    Stored { age: ms.map(Duration::from_millis), version: Version(record.nonce.0), record }
+    let version = Version(record.nonce.0);
+    Stored::new(record).versioned(version).aged(ms.map(Duration::from_millis))
 }
 
 /// A fresh process wants `k` and finds `stands` there.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, FIELD, Ledger, is_cover, is_over, is_section};
-use tenure_core::{Fence, HolderId, Metadata, Nonce, Record, Stored, Tenure, Ttl, Value, Version, Wall};
+use tenure_core::{Fence, HolderId, Metadata, Nonce, Record, Stored, Tenure, Ttl, Value, Wall};
 
 fn set(text: &str) -> RangeSet {
     text.split_whitespace().map(|range| range.parse().unwrap()).collect()
@@ -91,7 +91,7 @@ fn a_section_is_over_once_more_than_the_duration_has_passed_by_both_witnesses() 
     let over = |attested: u64, age: u64, wall: u64| {
         let entries = vec![entry(Duration::from_millis(attested))];
         let record = record(Ledger { entries }.into_metadata());
-        is_over(&Stored { record, version: Version(1), age: Some(Duration::from_millis(age)) }, Wall(wall))
+        is_over(&Stored::new(record).aged(Some(Duration::from_millis(age))), Wall(wall))
     };
     assert!(over(0, 10_001, 10_001));
     assert!(!over(0, 10_000, 10_001) && !over(0, 10_001, 10_000));
@@ -102,8 +102,7 @@ fn a_section_is_over_once_more_than_the_duration_has_passed_by_both_witnesses() 
 #[test]
 fn a_section_whose_fence_a_clock_is_not_past_is_kept() {
     let empty = |fence: u64| Record { fence: Fence(fence), ..record(Ledger::default().into_metadata()) };
-    let over =
-        |fence: u64| is_over(&Stored { record: empty(fence), version: Version(1), age: None }, Wall(100));
+    let over = |fence: u64| is_over(&Stored::new(empty(fence)), Wall(100));
     assert!(over(99));
     assert!(!over(100) && !over(101), "a record made anew would begin with the same fence, or a lower one");
 }

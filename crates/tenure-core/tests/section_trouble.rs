@@ -78,7 +78,7 @@ fn others(n: u64) -> Option<Stored> {
     let (mut b, mut table) = (section("b", 2), Table::default());
     run(&mut b, &mut table, 0, acquire(ONE, "80_90"));
     let record = Record { nonce: Nonce(1000 + u128::from(n)), ..table.record.unwrap() };
-    Some(Stored { version: record.version(), age: None, record })
+    Some(Stored::new(record))
 }
 
 #[test]

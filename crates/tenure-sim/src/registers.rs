@@ -5,9 +5,8 @@ use crate::clock::{MILLI, SECOND, True};
 use crate::dice::Dice;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use std::time::Duration;
 use tenure_core::op::{Answer, Expect, Freshness, Listed, Op, Outcome, Write};
-use tenure_core::{Key, Metadata, Record, StoreError, Stored, Value};
+use tenure_core::{Key, Metadata, Record, StoreError, Stored, Times, Value};
 
 /// What a world's store can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,21 +135,22 @@ impl Registers {
     }
 
     fn stored(&self, entry: &Entry, t: True) -> Stored {
-        let age_ms = self.clock(t).saturating_sub(entry.written) / MILLI;
-        let age = match self.spec.ages {
+        let (written, now) = (entry.written / 1000, self.clock(t) / 1000);
+        let times = match self.spec.ages {
             Ages::Untold => None,
             // As good as random, and the same in each run.
             Ages::Coarse => {
-                Some(age_ms.saturating_sub((entry.record.nonce.0 as u64 ^ (t / MILLI)) % MOST_SHORT_MS))
+                let short_ms = (entry.record.nonce.0 as u64 ^ (t / MILLI)) % MOST_SHORT_MS;
+                Some(Times { clock: 0, written, now: now.saturating_sub(short_ms * 1000) })
             }
-            Ages::Fine => Some(age_ms),
-            Ages::Dated => entry.dated.map(|dated| (self.date(t) * 1000).saturating_sub(dated)),
+            Ages::Fine => Some(Times { clock: 0, written, now }),
+            Ages::Dated => entry.dated.map(|dated_ms| Times {
+                clock: 0,
+                written: dated_ms * 1000,
+                now: self.date(t) * 1_000_000,
+            }),
         };
-        Stored {
-            record: entry.record.clone(),
-            version: entry.record.version(),
-            age: age.map(Duration::from_millis),
-        }
+        Stored::new(entry.record.clone()).timed(times)
     }
 
     fn listed(&self, key: &Key, entry: &Entry, t: True) -> Result<Stored, StoreError> {

@@ -26,5 +26,5 @@ pub use store::{Changes, Store, StoreExt};
 pub use tenure_core::op::{Expect, Freshness, Hint, Listed, Outcome, Write};
 pub use tenure_core::{
     ErrorKind, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Record, Ride, StoreError, Stored, Tenure,
-    Ttl, Version, Wall,
+    Times, Ttl, Version, Wall,
 };

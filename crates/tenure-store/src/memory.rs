@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::op::{Expect, Freshness, Hint, Listed, Outcome, Write};
-use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Tick, Version};
+use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Tick, Times, Version};
 use tokio::sync::mpsc;
 
 /// Records in memory. Clones share them.
@@ -49,13 +49,9 @@ impl MemoryStore {
 
 impl Entry {
     fn stored(&self, now: Tick) -> Stored {
-        let record = self.record.clone();
-        Stored { version: record.version(), age: Some(floor_to_millis(now.since(self.written))), record }
+        let times = Times { clock: 0, written: self.written.0.div_ceil(1000), now: now.0 / 1000 };
+        Stored::new(self.record.clone()).timed(Some(times))
     }
-}
-
-fn floor_to_millis(age: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl State {

@@ -22,6 +22,9 @@ pub type Changes = tokio::sync::mpsc::Receiver<Hint>;
 ///   repeats, which is why the native layout's is [`Record::version`](tenure_core::Record::version) and not the nonce alone.
 /// - [`ErrorKind::Unavailable`](tenure_core::ErrorKind::Unavailable) is answered only when it is certain that the call did
 ///   not and will not take effect. Whoever isn't certain answers `Unknown`.
+/// - The [`Times`](tenure_core::Times) of a record are of its last write and of the answer, by a clock that all users of the store
+///   share. `written` is never before the write took effect, and `now` never after the answer: so no span from any write
+///   to any later answer is told too long. A store that has no such clock tells none.
 /// - A record that can't be understood is answered with `Foreign` and never written over or removed, but by `mend`.
 /// - Dropping a call's future may leave it done, undone, or still to be done.
 /// - No method has a default body. What a store can't do, it says in its capabilities and refuses with `Unsupported`.

@@ -92,6 +92,7 @@ macro_rules! for_each_check {
             time::an_age_is_never_over_the_truth_and_grows,
             time::an_age_is_told_with_every_answer,
             time::a_write_makes_the_record_young_again,
+            time::times_of_successive_writes_are_of_one_clock,
             hints::a_vacated_key_is_hinted_to_other_handles,
             hints::mail_is_hinted_to_other_handles,
             hints::a_watch_capability_that_is_off_is_refused,

@@ -69,7 +69,7 @@ pub use lock::Lock;
 pub use seize::Forced;
 pub use tenure_core::{
     Ask, Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Nonce, Number,
-    Occupant, Record, Ride, StoreError, Stored, Tenure, Tick, Ttl, Value, Version, Wall, reserved,
+    Occupant, Record, Ride, StoreError, Stored, Tenure, Tick, Times, Ttl, Value, Version, Wall, reserved,
 };
 #[cfg(feature = "dynamodb")]
 pub use tenure_dynamodb as dynamodb;

@@ -27,8 +27,7 @@
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use std::time::Duration;
-use tenure_core::{Fence, Key, Record, Ride, StoreError, Stored, Version};
+use tenure_core::{Fence, Key, Record, Ride, StoreError, Stored, Times, Version};
 use tenure_store::codec;
 
 /// An item as the SDK has it.
@@ -140,8 +139,11 @@ pub(crate) fn stored(key: &Key, item: &Item, now: Option<u64>) -> Result<Stored,
         }
     }
     let written = written.flatten();
-    let age = now.zip(written).map(|(now, written)| Duration::from_millis(now.saturating_sub(written)));
-    Ok(Stored { version: record.version(), age, record })
+    // Both are bounds: the item's date is not before the write, and the answer's is not after the answer.
+    let micros = |millis: u64| millis.saturating_mul(1000);
+    let times =
+        now.zip(written).map(|(now, written)| Times { clock: 0, written: micros(written), now: micros(now) });
+    Ok(Stored::new(record).timed(times))
 }
 
 /// What fences an item tells in what conditions go by, though it may be damaged.
@@ -167,6 +169,7 @@ mod tests {
     //! Plan: what is written is what is read; whatever is missing, of another type or of another value is noticed, in `terms`,
     //! in `seal` and in both, but for another time of writing in both; ages are cut at zero and never made up.
     use super::*;
+    use std::time::Duration;
     use tenure_testkit::Scribe;
 
     fn item(record: &Record, written: Option<u64>) -> Item {
@@ -194,7 +197,7 @@ mod tests {
         for record in [scribe.vacant(5), scribe.held(6), riding(&scribe)] {
             for written in [Some(17), None] {
                 let read = stored(&scribe.key("a"), &item(&record, written), None).unwrap();
-                assert_eq!((read.version, read.age, read.record), (record.version(), None, record.clone()));
+                assert_eq!((read.version, read.age(), read.record), (record.version(), None, record.clone()));
             }
         }
     }
@@ -254,7 +257,7 @@ mod tests {
     #[test]
     fn an_age_is_the_difference_of_the_service_s_own_times() {
         let (scribe, record) = (Scribe::new(), Scribe::new().held(5));
-        let age = |written, now| stored(&scribe.key("a"), &item(&record, written), now).unwrap().age;
+        let age = |written, now| stored(&scribe.key("a"), &item(&record, written), now).unwrap().age();
         assert_eq!(age(Some(5_000), Some(7_500)), Some(Duration::from_millis(2_500)));
         assert_eq!(age(Some(5_000), Some(4_000)), Some(Duration::ZERO));
         assert_eq!((age(None, Some(1)), age(Some(1), None)), (None, None));

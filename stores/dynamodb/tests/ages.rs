@@ -25,7 +25,7 @@ use tenure_testkit::{RealClock, Scribe};
 const TABLE: &str = "tenure-ages";
 
 async fn age(store: &DynamoStore) -> Option<Duration> {
-    store.read(&key("a")).await.unwrap().expect("the record stands").age
+    store.read(&key("a")).await.unwrap().expect("the record stands").age()
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn s1_a_write_from_behind_hidden_time_is_no_win_and_the_next_one_is_dated_
     assert!(unbelievable.to_string().contains("time was hidden"), "{unbelievable}");
     let old = store.read(&key("a")).await.unwrap().unwrap();
     assert_eq!(old.version, renewed.version(), "it took effect all the same");
-    assert!(old.age > Some(Duration::from_secs(400)), "and looks like a dead one's: {old:?}");
+    assert!(old.age() > Some(Duration::from_secs(400)), "and looks like a dead one's: {old:?}");
     assert!(wins(&store, scribe.unchanged(&key("a"), renewed.version(), scribe.held(5))).await);
     assert!(age(&store).await < Some(Duration::from_secs(100)));
 }

@@ -3,17 +3,17 @@
 //! The record is in the column `record`. What conditions and guards compare is in columns of its own besides; a row whose
 //! columns contradict its record was not written by tenure, and is left alone.
 
-use std::time::Duration;
-use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_core::{Fence, Key, Record, StoreError, Stored, Times, Version};
 use tenure_store::codec;
 use tokio_postgres::Row;
 
-/// The columns of a row, as they are read. The age is that of the row by the server's clock, in microseconds.
+/// The columns of a row, as they are read. Its last write and the present, by the server's clock, are in microseconds since 1970.
 pub(crate) fn columns(of: &str) -> String {
     let names = ["key", "version", "fence", "tenure", "ride_key", "ride_fence", "record"];
     let names: Vec<String> = names.iter().map(|name| format!("{of}.{name}")).collect();
-    let age = format!("(extract(epoch FROM clock_timestamp() - {of}.written) * 1000000)::bigint AS age_us");
-    format!("{}, {age}", names.join(", "))
+    let micros = |time: &str| format!("(extract(epoch FROM {time}) * 1000000)::bigint");
+    let (written, now) = (micros(&format!("{of}.written")), micros("clock_timestamp()"));
+    format!("{}, {written} AS written_us, {now} AS now_us", names.join(", "))
 }
 
 /// True while nobody has changed the row around tenure.
@@ -93,9 +93,12 @@ pub(crate) fn stored(key: &Key, row: &Row, first: usize, tells_ages: bool) -> Re
         if columns != Columns::of(&record) {
             return Err(StoreError::foreign("its columns contradict its record; it was changed by hand"));
         }
-        let age: i64 = row.try_get(first + 7).map_err(|error| damaged(&error))?;
-        let age = tells_ages.then(|| Duration::from_micros(u64::try_from(age).unwrap_or(0)));
-        Ok(Stored { version: record.version(), age, record })
+        let micros = |place: usize| {
+            let micros: i64 = row.try_get(first + place).map_err(|error| damaged(&error))?;
+            Ok::<u64, StoreError>(u64::try_from(micros).unwrap_or(0))
+        };
+        let times = Times { clock: 0, written: micros(7)?, now: micros(8)? };
+        Ok(Stored::new(record).timed(tells_ages.then_some(times)))
     };
     read().map_err(|error| error.about(format_args!("the row of key {key} is left as it is")))
 }

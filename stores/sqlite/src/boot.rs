@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_core::Times;
 
 /// A point on the time line of one boot of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,18 +13,6 @@ pub struct BootTime {
     pub boot: u128,
     /// Time since that start, suspend included.
     pub elapsed: Duration,
-}
-
-impl BootTime {
-    /// How long before `self` a record was written, in whole milliseconds and never more than the truth.
-    ///
-    /// The boot makes no difference. Containers may have a boot id of their own on one kernel's time line; and what was
-    /// written before the machine was restarted is older than the present boot, and so than the difference.
-    #[must_use]
-    pub fn since(self, written: BootTime) -> Duration {
-        let age = self.elapsed.saturating_sub(written.elapsed);
-        Duration::from_millis(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
-    }
 }
 
 /// The present, as records are dated and judged by it.
@@ -35,10 +24,17 @@ pub(crate) struct Present {
 }
 
 impl Present {
-    /// The age of a record, at least; nothing for the time line of another kernel, which this one's says nothing about.
-    pub(crate) fn age(self, written: BootTime) -> Option<Duration> {
+    /// When a record was written, and the present; nothing where that was by another kernel's time line.
+    ///
+    /// On one kernel the boot makes no difference. Containers may have a boot id of their own on its time line. What was written
+    /// before the machine was restarted is older than the present boot, and so than the difference.
+    pub(crate) fn times(self, written: BootTime) -> Option<Times> {
         let is_comparable = self.is_one_kernel || self.time.boot == written.boot;
-        is_comparable.then(|| self.time.since(written))
+        // A boot's name is random.
+        let clock = if self.is_one_kernel { 0 } else { self.time.boot as u64 };
+        let micros = |count: u128| u64::try_from(count).unwrap_or(u64::MAX);
+        let (written, now) = (written.elapsed.as_nanos().div_ceil(1000), self.time.elapsed.as_micros());
+        is_comparable.then(|| Times { clock, written: micros(written), now: micros(now) })
     }
 
     /// Whether a record was written before this machine was last started: its date is still to come. Until then its age
@@ -135,27 +131,40 @@ mod tests {
         BootTime { boot, elapsed: Duration::from_micros(micros) }
     }
 
+    fn age(now: BootTime, written: BootTime) -> Duration {
+        Present { time: now, is_one_kernel: true }.times(written).unwrap().age()
+    }
+
     #[test]
     fn an_age_is_rounded_down_and_never_negative() {
-        assert_eq!(at(1, 12_999).since(at(1, 10_001)), Duration::from_millis(2));
-        assert_eq!(at(1, 10_000).since(at(1, 10_001)), Duration::ZERO);
+        assert_eq!(age(at(1, 12_999), at(1, 10_001)), Duration::from_millis(2));
+        assert_eq!(age(at(1, 10_000), at(1, 10_001)), Duration::ZERO);
+        let read =
+            Present { time: BootTime { boot: 1, elapsed: Duration::from_nanos(8_999) }, is_one_kernel: true };
+        let written = BootTime { boot: 1, elapsed: Duration::from_nanos(5_001) };
+        assert_eq!(read.times(written), Some(Times { clock: 0, written: 6, now: 8 }), "rounded apart");
     }
 
     #[test]
     fn s1_an_age_is_a_lower_bound_whatever_the_boot_id_says() {
         // A container's own boot id, on the kernel's time line: written two milliseconds ago.
-        assert_eq!(at(2, 999_002_000).since(at(1, 999_000_000)), Duration::from_millis(2));
+        assert_eq!(age(at(2, 999_002_000), at(1, 999_000_000)), Duration::from_millis(2));
         // An earlier boot, which lasted for less or for more than the present one so far.
-        assert_eq!(at(2, 9_000).since(at(1, 4_000)), Duration::from_millis(5));
-        assert_eq!(at(2, 5_000).since(at(1, 999_000_000)), Duration::ZERO);
+        assert_eq!(age(at(2, 9_000), at(1, 4_000)), Duration::from_millis(5));
+        assert_eq!(age(at(2, 5_000), at(1, 999_000_000)), Duration::ZERO);
     }
 
     #[test]
     fn another_kernel_s_time_line_tells_no_age() {
         let present = |is_one_kernel| Present { time: at(2, 9_000), is_one_kernel };
-        assert_eq!(present(true).age(at(1, 4_000)), Some(Duration::from_millis(5)));
-        assert_eq!(present(false).age(at(1, 4_000)), None);
-        assert_eq!(present(false).age(at(2, 4_000)), Some(Duration::from_millis(5)));
+        let times = |clock| Some(Times { clock, written: 4_000, now: 9_000 });
+        assert_eq!(present(true).times(at(1, 4_000)), times(0));
+        assert_eq!(present(false).times(at(1, 4_000)), None);
+        assert_eq!(
+            present(false).times(at(2, 4_000)),
+            times(2),
+            "other kernels' readings are never compared with these"
+        );
         assert_eq!([true, false].map(|one| present(one).precedes(at(1, 9_001))), [true, false]);
         assert!(!present(true).precedes(at(2, 9_001)) && !present(true).precedes(at(1, 9_000)));
     }

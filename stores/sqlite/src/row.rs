@@ -30,8 +30,8 @@ impl Standing {
     }
 
     pub(crate) fn stored(self, now: Option<Present>) -> Stored {
-        let age = now.zip(self.written).and_then(|(now, written)| now.age(written));
-        Stored { version: self.version(), age, record: self.record }
+        let times = now.zip(self.written).and_then(|(now, written)| now.times(written));
+        Stored::new(self.record).timed(times)
     }
 }
 

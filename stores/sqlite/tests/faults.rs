@@ -246,7 +246,7 @@ async fn s1_an_age_across_boot_ids_is_never_over_the_truth_and_grows_after_a_res
     assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
     let mut ages = Vec::new();
     let age =
-        async |store: &SqliteStore| store.read(&key("a")).await.unwrap().unwrap().age.unwrap().as_millis();
+        async |store: &SqliteStore| store.read(&key("a")).await.unwrap().unwrap().age().unwrap().as_millis();
     // The second boot id is that of a container, whose kernel and time line are the same.
     for (boot, millis) in [(1, 5_000_000), (1, 5_000_250), (1, 4_000_000), (2, 5_000_000), (2, 5_000_300)] {
         machine.set(boot, millis);
@@ -265,10 +265,10 @@ async fn s1_an_age_across_boot_ids_is_never_over_the_truth_and_grows_after_a_res
     // A refused write is such a look, too.
     machine.set(5, 10);
     let refused = store.write(scribe.if_vacant(&key("b"), scribe.held(2))).await.unwrap();
-    assert!(matches!(refused, Outcome::Lost(Some(stored)) if stored.age == Some(Duration::ZERO)));
+    assert!(matches!(refused, Outcome::Lost(Some(stored)) if stored.age() == Some(Duration::ZERO)));
     machine.set(5, 60);
     let stored = store.read(&key("b")).await.unwrap().unwrap();
-    assert_eq!(stored.age, Some(Duration::from_millis(50)));
+    assert_eq!(stored.age(), Some(Duration::from_millis(50)));
 }
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn s1_between_kernels_that_share_a_filesystem_no_age_is_told() {
     let mut ages = Vec::new();
     for (boot, millis) in [(1, 10_250), (2, 5_000_000), (2, 1)] {
         machine.set(boot, millis);
-        ages.push(store.read(&key("a")).await.unwrap().unwrap().age);
+        ages.push(store.read(&key("a")).await.unwrap().unwrap().age());
     }
     assert_eq!(ages, [Some(Duration::from_millis(250)), None, None]);
 }

@@ -44,7 +44,7 @@ async fn a_file_at_rest_is_read_where_nothing_can_be_written() {
     let store = look(&path).unwrap();
     assert!(store.is_read_only());
     assert_eq!(keys(&store).await, ["k"]);
-    assert!(store.read(&key("k")).await.unwrap().unwrap().age.is_some());
+    assert!(store.read(&key("k")).await.unwrap().unwrap().age().is_some());
     let write = Write { key: key("n"), expect: Expect::Absent, record: Scribe::new().vacant(1) };
     let refused = store.write(write).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");

@@ -144,7 +144,7 @@ impl Worker {
             session_fence: stored.record.fence,
             about,
             fields,
-            age: stored.age.unwrap_or_else(|| now.since(stored.record.stamp)),
+            age: stored.age().unwrap_or_else(|| now.since(stored.record.stamp)),
             ttl: tenure.ttl.duration(),
             held: 0,
             planned: 0,

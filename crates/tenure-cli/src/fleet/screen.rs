@@ -219,8 +219,7 @@ mod tests {
                     mail: Vec::new(),
                 });
                 let record = Record { fence: Fence(fence), nonce, stamp: Wall(0), tenure, metadata };
-                let stored =
-                    Stored { version: record.version(), record, age: Some(Duration::from_millis(age)) };
+                let stored = Stored::new(record).aged(Some(Duration::from_millis(age)));
                 Listed { key: Key::new(key).unwrap(), stored: Ok(stored) }
             };
         let mut listing = Vec::new();

@@ -98,7 +98,7 @@ mod tests {
             mail: Vec::new(),
         });
         let record = Record { fence: Fence(7), nonce, stamp: Wall(0), tenure, metadata };
-        Stored { version: record.version(), record, age: None }
+        Stored::new(record)
     }
 
     fn upkeep(records: &[(&str, Stored)]) -> Upkeep {

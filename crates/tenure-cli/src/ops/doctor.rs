@@ -222,7 +222,7 @@ async fn probe(leases: &Leases, key: &Key) -> Result<Duration, StoreError> {
         return Err(StoreError::foreign(format!("{key} has changed under our hands")));
     }
     match read {
-        Some(stored) if stored.record == record && stored.age.is_none_or(|age| age <= elapsed) => Ok(took),
+        Some(stored) if stored.record == record && stored.age().is_none_or(|age| age <= elapsed) => Ok(took),
         Some(_) => Err(StoreError::foreign("what was read back is not what was written")),
         None => Err(StoreError::foreign("what was written was not there")),
     }

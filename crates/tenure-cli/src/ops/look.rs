@@ -103,7 +103,7 @@ fn page(view: &View) -> String {
                     lines.push(("mail", format!("{:?} {}", letter.ask, letter.key)));
                 }
             }
-            let age = stored.age.map_or_else(String::new, |age| format!(", {} ago", brief(age)));
+            let age = stored.age().map_or_else(String::new, |age| format!(", {} ago", brief(age)));
             lines.push(("written", format!("{}{age}", date(stored.record.stamp))));
             if let Some((job, unit)) = JobName::of_key(&view.key) {
                 lines.push(("job", escaped(job)));

@@ -12,7 +12,7 @@ use crate::text::escaped;
 use crate::work::unit::{JobName, Unit};
 use serde_json::json;
 use tenure::range::{Ledger, PREFIX, is_cover};
-use tenure::{Fence, Image, Key, Leases, Metadata, Record, Store, Stored, Version, Wall};
+use tenure::{Fence, Image, Key, Leases, Metadata, Record, Store, Stored, Wall};
 use tenure_core::fleet::{Status, UnitSpec};
 
 pub(crate) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
@@ -91,7 +91,7 @@ fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
             .then(|| "the record is not one of a job's unit".to_owned());
     }
     if key.as_str().starts_with(PREFIX) {
-        let stored = Stored { record: record.clone(), version: Version(0), age: None };
+        let stored = Stored::new(record.clone());
         let error = match Leased::of(&stored, now) {
             Some(leased) => leased.err()?,
             None if is_cover(record) => Ledger::covered(record).err()?,

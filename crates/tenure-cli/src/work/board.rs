@@ -297,7 +297,7 @@ fn local(stored: &Result<Stored, tenure::StoreError>) -> Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenure::{HolderId, Metadata, Record, StoreError, Tenure, Ttl, Version, Wall};
+    use tenure::{HolderId, Metadata, Record, StoreError, Tenure, Ttl, Wall};
 
     fn listed(name: &str, metadata: Metadata, session: Option<&str>) -> Listed {
         let tenure = session.map(|session| Tenure {
@@ -311,7 +311,7 @@ mod tests {
         });
         let record =
             Record { fence: Fence(1), nonce: Default::default(), stamp: Wall(1000), tenure, metadata };
-        let stored = Stored { record, version: Version(1), age: None };
+        let stored = Stored::new(record);
         Listed { key: Key::new(format!("work/j/{name}")).unwrap(), stored: Ok(stored) }
     }
 

@@ -30,7 +30,7 @@ impl Bid {
     /// Whether to say in a rider's record that its session is missing: where the store tells how long ago that was said.
     pub(super) fn marks_missing(&self, ctx: &Ctx<'_>, seen: &Stored, tenure: &Tenure, until: Tick) -> bool {
         let is_said = is_marked(tenure, &self.goal.key) && !is_misled(ctx.now, seen, tenure.ttl, ctx.rules);
-        let helps = ctx.rules.first_sight && seen.age.is_some();
+        let helps = ctx.rules.first_sight && seen.times.is_some();
         self.is_short(ctx, until) && helps && !is_said && !ctx.rules.bugs.has(Bug::MissingNotMarked)
     }
 

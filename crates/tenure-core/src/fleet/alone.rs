@@ -104,7 +104,7 @@ pub(super) fn record(ride: Option<Option<Ride>>, spec: &UnitSpec) -> Stored {
     });
     let metadata = spec.compose(Metadata::new()).unwrap();
     let record = Record { fence: Fence(3), nonce: Nonce(2), stamp: Wall(0), tenure, metadata };
-    Stored { version: Version(1), age: None, record }
+    Stored::new(record).versioned(Version(1))
 }
 
 pub(super) fn vacant() -> Box<Stored> {
@@ -123,13 +123,13 @@ pub(super) fn session_record(n: usize, fence: u64, beat: u128) -> Stored {
     stored.record.metadata = About::default().compose(Metadata::new());
     let tenure = stored.record.tenure.as_mut().unwrap();
     (tenure.holder, tenure.beat) = (holder(n), Nonce(beat));
-    Stored { version: Version(beat), ..stored }
+    stored.versioned(Version(beat))
 }
 
 /// A board of this generation.
 pub(super) fn board(generation: u64, version: u128) -> Stored {
     let record = Record { fence: Fence(generation), ..vacant().record };
-    Stored { version: Version(version), age: None, record }
+    Stored::new(record).versioned(Version(version))
 }
 
 /// The worker 0, alone and with a session of the fence 5.

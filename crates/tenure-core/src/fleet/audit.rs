@@ -62,7 +62,7 @@ impl Worker {
     pub(super) fn marked(&mut self, now: Now, write: Write, result: Result<Answer, StoreError>) {
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
-                self.saw_board(now, Some(Stored { record: write.record, version, age: None }));
+                self.saw_board(now, Some(Stored::new(write.record).versioned(version)));
             }
             Ok(Answer::Write(Outcome::Lost(current))) => self.saw_board(now, current),
             Ok(_) => {}
@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn stands(write: Write) -> Stored {
-        Stored { version: Version(5), age: None, record: write.record }
+        Stored::new(write.record).versioned(Version(5))
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         let board = FleetName::new("f").unwrap().board().unwrap();
         let seen = stands(board::bump(board.clone(), None, Nonce(1), Wall(0)).unwrap());
         let alarmed = stands(board::alarm(board, &seen, Nonce(2), Wall(0)));
-        let alarmed = Stored { version: Version(6), ..alarmed };
+        let alarmed = alarmed.versioned(Version(6));
         let tells = |change: &dyn Fn(&mut Worker)| {
             let mut worker = auditor(&seen);
             change(&mut worker);
@@ -193,7 +193,7 @@ mod tests {
     fn the_auditor_knows_at_once_what_the_board_shows_then() {
         let board = FleetName::new("f").unwrap().board().unwrap();
         let seen = stands(board::bump(board, None, Nonce(1), Wall(0)).unwrap());
-        let other = Stored { version: Version(9), ..seen.clone() };
+        let other = seen.clone().versioned(Version(9));
         let won = |write: &Write| Outcome::Won { version: Version(7), fence: write.record.fence };
         for lost in [false, true] {
             let mut worker = auditor(&seen);

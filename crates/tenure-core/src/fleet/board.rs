@@ -78,7 +78,8 @@ mod tests {
     use crate::fence::Version;
 
     fn stands(write: Write) -> Stored {
-        Stored { version: Version(u128::from(write.record.fence.0)), age: None, record: write.record }
+        let version = Version(u128::from(write.record.fence.0));
+        Stored::new(write.record).versioned(version)
     }
 
     #[test]
@@ -119,7 +120,7 @@ mod tests {
             assert_eq!(auditor(&record(AUDITOR, value)), None);
         }
         for value in [Value::Bool(false), Value::Text("true".to_owned())] {
-            let board = Stored { version: Version(1), age: None, record: record(ALARM, value) };
+            let board = Stored::new(record(ALARM, value)).versioned(Version(1));
             assert!(!is_alarmed(Some(&board)));
         }
     }

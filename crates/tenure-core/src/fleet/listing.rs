@@ -294,7 +294,7 @@ impl Worker {
 /// falls short is judged later by as much, but never too early.
 pub(super) fn is_attested(now: Now, stored: &Stored, ttl: Ttl) -> bool {
     let by_wall = now.wall.since(stored.record.stamp);
-    stored.age.is_some_and(|age| age.abs_diff(by_wall) < ttl.part(4))
+    stored.age().is_some_and(|age| age.abs_diff(by_wall) < ttl.part(4))
 }
 
 impl Listing {

@@ -411,7 +411,7 @@ impl Worker {
         let retry = now.held.after(if self.look.blind { self.interval() } else { self.part(32) });
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
-                let board = Stored { record: write.record.clone(), version, age: None };
+                let board = Stored::new(write.record.clone()).versioned(version);
                 self.bump = if again { Bump::At(retry) } else { Bump::Idle };
                 self.saw_board(now, Some(board));
             }

@@ -50,9 +50,10 @@ impl Section {
         let look = |age| Look { age, at: now.waited };
         let seen = match current {
             None => Seen { ledger: Ledger::default(), fence: Fence(0), version: None, look: look(None), op },
-            Some(Stored { record, version, age }) => match Ledger::of(&record) {
+            Some(stored) => match Ledger::of(&stored.record) {
                 Ok(ledger) => {
-                    Seen { ledger, fence: record.fence, version: Some(version), look: look(age), op }
+                    let look = look(stored.age());
+                    Seen { ledger, fence: stored.record.fence, version: Some(stored.version), look, op }
                 }
                 Err(error) => return self.fail_all(&error),
             },

@@ -146,7 +146,7 @@ fn payload<'a>(record: &'a Record, field: &str) -> Option<&'a [u8]> {
 pub fn is_over(stored: &Stored, wall: Wall) -> bool {
     let Ok(ledger) = Ledger::of(&stored.record) else { return false };
     let over = |entry: &Entry| {
-        let attested = stored.age.map(|age| age + entry.attested);
+        let attested = stored.age().map(|age| age + entry.attested);
         attested.is_some_and(|attested| attested.min(wall.since(entry.stamp)) > entry.duration.duration())
     };
     ledger.entries.iter().all(over) && Fence::floor(wall) > stored.record.fence

@@ -99,7 +99,8 @@ pub fn unknown(op: u64) -> Event<Command> {
 }
 
 pub fn stored(record: Record) -> Stored {
-    Stored { version: Version(record.nonce.0), age: None, record }
+    let version = Version(record.nonce.0);
+    Stored::new(record).versioned(version)
 }
 
 /// A record that `holder` holds since `since_ms`, by the write `beat`.

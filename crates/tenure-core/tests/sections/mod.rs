@@ -43,7 +43,7 @@ pub struct Table {
 impl Table {
     pub fn stored(&self, ms: u64) -> Option<Stored> {
         let age = self.attests.then(|| Duration::from_millis(ms - self.written));
-        self.record.clone().map(|record| Stored { version: record.version(), age, record })
+        self.record.clone().map(|record| Stored::new(record).aged(age))
     }
 
     pub fn perform(&mut self, ms: u64, op: &Op) -> Answer {

@@ -17,7 +17,7 @@ impl Yard {
                 ride.session = off_the_wire(&ride.session);
             }
         }
-        Some(Stored { version: record.version(), age, record })
+        Some(Stored::new(record).aged(age))
     }
 
     fn listed(&self, key: Key) -> Option<Listed> {

@@ -19,7 +19,7 @@ impl World {
             let is_old = |age| age >= retention;
             section::is_over(&stored, wall)
                 && is_old(wall.since(stored.record.stamp))
-                && stored.age.is_some_and(is_old)
+                && stored.age().is_some_and(is_old)
         });
         if over {
             let before = self.ledger();

@@ -78,7 +78,7 @@ fn now(unit: u64) -> Now {
 }
 
 fn stored(record: &Record) -> Stored {
-    Stored { record: record.clone(), version: record.version(), age: None }
+    Stored::new(record.clone())
 }
 
 impl State {

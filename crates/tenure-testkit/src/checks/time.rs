@@ -3,6 +3,7 @@
 use super::{won, write};
 use crate::{Scribe, Subject};
 use std::time::Duration;
+use tenure_core::Times;
 use tenure_core::op::Outcome;
 use tenure_store::{Expiry, Store, StoreExt};
 
@@ -19,7 +20,7 @@ pub async fn an_age_is_never_over_the_truth_and_grows<S: Subject>(subject: &S) {
     for round in 1..=3u32 {
         subject.pass(SPAN).await;
         for store in [&store, &other] {
-            let age = store.read(&key).await.unwrap().expect("the record stands").age;
+            let age = store.read(&key).await.unwrap().expect("the record stands").age();
             let truth = clock.now().held.since(sent);
             assert_eq!(age.is_some(), store.capabilities().expiry == Expiry::AttestedAge, "{age:?}");
             assert!(age <= Some(truth), "{age:?} is more than the truth, {truth:?}");
@@ -38,14 +39,14 @@ pub async fn an_age_is_told_with_every_answer<S: Subject>(subject: &S) {
     let key = scribe.key("a");
     won(write(&store, scribe.absent(&key, scribe.held(5))).await);
     subject.pass(SPAN).await;
-    let read = store.read(&key).await.unwrap().expect("the record stands").age;
+    let read = store.read(&key).await.unwrap().expect("the record stands").age();
     let Outcome::Lost(Some(standing)) = write(&store, scribe.if_vacant(&key, scribe.held(5))).await else {
         panic!("a held key was taken");
     };
-    let mut ages = vec![read, standing.age];
+    let mut ages = vec![read, standing.age()];
     if store.capabilities().list {
         let listed = store.list_all("").await.unwrap();
-        ages.push(listed[0].stored.as_ref().unwrap().age);
+        ages.push(listed[0].stored.as_ref().unwrap().age());
     }
     let is_told = store.capabilities().expiry == Expiry::AttestedAge;
     for age in &ages {
@@ -62,7 +63,31 @@ pub async fn a_write_makes_the_record_young_again<S: Subject>(subject: &S) {
     subject.pass(SPAN * 10).await;
     let sent = clock.now().held;
     won(write(&store, scribe.unchanged(&key, version, scribe.held(5))).await);
-    let age = store.read(&key).await.unwrap().expect("the record stands").age;
+    let age = store.read(&key).await.unwrap().expect("the record stands").age();
     let truth = clock.now().held.since(sent);
     assert!(age <= Some(truth), "{age:?} is more than the truth, {truth:?}");
+}
+
+/// Readings of one clock can be compared across writes: sections count by that for how long a lease has stood.
+pub async fn times_of_successive_writes_are_of_one_clock<S: Subject>(subject: &S) {
+    let (store, other, scribe, clock) =
+        (subject.store().await, subject.store().await, Scribe::new(), subject.clock());
+    let key = scribe.key("a");
+    let sent = clock.now().held;
+    let (version, _) = won(write(&store, scribe.absent(&key, scribe.held(5))).await);
+    let first = store.read(&key).await.unwrap().expect("the record stands").times;
+    let again = other.read(&key).await.unwrap().expect("the record stands").times;
+    let of_write = |times: Option<Times>| times.map(|times| (times.clock, times.written));
+    assert_eq!(of_write(first), of_write(again), "who reads makes no difference");
+    subject.pass(SPAN).await;
+    won(write(&other, scribe.unchanged(&key, version, scribe.held(5))).await);
+    subject.pass(SPAN).await;
+    let last = store.read(&key).await.unwrap().expect("the record stands").times;
+    let Some((first, last)) = first.zip(last).filter(|(first, last)| first.clock == last.clock) else {
+        return;
+    };
+    let span = Times { written: first.written, ..last }.age();
+    let truth = clock.now().held.since(sent);
+    assert!(span <= truth, "{span:?} from the first write on is more than the truth, {truth:?}");
+    assert!(span >= SPAN * 2 - Duration::from_millis(1), "{span:?} from the first write on after {truth:?}");
 }

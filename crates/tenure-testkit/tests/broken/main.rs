@@ -89,6 +89,7 @@ flaws! {
     no_ages: TellsNoAges => "an_age_is_never_over_the_truth_and_grows",
     ages_of_keys: TellsAgesOfKeys => "a_write_makes_the_record_young_again",
     ages_in_reads_only: TellsAgesInReadsOnly => "an_age_is_told_with_every_answer",
+    times_of_each_write: TellsTimesSinceEachWrite => "times_of_successive_writes_are_of_one_clock",
     ages_denied: TellsAgesThatItDenies => "an_age_is_told_with_every_answer",
     no_hints: HintsNothing => "a_vacated_key_is_hinted_to_other_handles",
     no_mail_hints: HintsNothing => "mail_is_hinted_to_other_handles",

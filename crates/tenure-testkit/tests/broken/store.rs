@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_core::op::{Expect, Outcome, Write};
-use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Stored, Value, Version};
+use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Stored, Times, Value, Version};
 use tenure_store::{
     Capabilities, Changes, Expiry, Freshness, Hint, Image, Listed, MemoryStore, Store, StoreExt,
 };
@@ -56,6 +56,7 @@ pub(crate) enum Flaw {
     TellsNoAges,
     TellsAgesOfKeys,
     TellsAgesInReadsOnly,
+    TellsTimesSinceEachWrite,
     TellsAgesThatItDenies,
     HintsNothing,
     HintsOnce,
@@ -206,18 +207,26 @@ impl Broken {
         Some(self.force(key, &Record { fence, ..record.clone() }).await)
     }
 
-    fn age(&self, key: &Key, mut stored: Stored, is_read: bool) -> Stored {
-        stored.age = match self.flaw {
-            Flaw::TellsAgesTooHigh => stored.age.map(|age| age + Duration::from_secs(1)),
+    fn age(&self, key: &Key, stored: Stored, is_read: bool) -> Stored {
+        let later = |by: Duration| {
+            stored.times.map(|times| Times { now: times.now + by.as_micros() as u64, ..times })
+        };
+        let times = match self.flaw {
+            Flaw::TellsAgesTooHigh => later(Duration::from_secs(1)),
             Flaw::TellsNoAges => None,
+            Flaw::TellsTimesSinceEachWrite => stored.times.map(|times| Times {
+                written: 0,
+                now: times.now.saturating_sub(times.written),
+                ..times
+            }),
             Flaw::TellsAgesInReadsOnly if !is_read => None,
             Flaw::TellsAgesOfKeys => {
                 let firsts = self.firsts.lock().unwrap();
-                firsts.get(key).map_or(stored.age, |_| stored.age.map(|age| age + Duration::from_millis(250)))
+                firsts.get(key).map_or(stored.times, |_| later(Duration::from_millis(250)))
             }
-            _ => stored.age,
+            _ => stored.times,
         };
-        stored
+        stored.timed(times)
     }
 }
 

@@ -261,7 +261,7 @@ impl Fleet {
             // The tenure stays as it is, and so does its beat: this prolongs nothing.
             let record = Record { nonce: self.nonce(), metadata, ..stored.record };
             let expect = Expect::Unchanged(stored.version);
-            let written = Stored { version: record.version(), record: record.clone(), age: None };
+            let written = Stored::new(record.clone());
             let news = spec != before.0;
             // Before the write, since its answer may be lost; after it, since somebody else may have told in between.
             self.untold.fetch_or(news, Ordering::SeqCst);

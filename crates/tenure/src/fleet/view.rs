@@ -93,9 +93,9 @@ pub(super) fn view(name: &str, stored: Stored) -> Result<UnitView, StoreError> {
 
 pub(super) fn member(stored: Stored) -> Option<Member> {
     let about = About::parse(&stored.record.metadata)?;
+    let (fence, age) = (stored.record.fence, stored.age());
     let tenure = stored.record.tenure?;
     let mut fields = stored.record.metadata;
     fields.remove(tenure_core::RESERVED);
-    let (fence, age) = (stored.record.fence, stored.age);
     Some(Member { holder: tenure.holder, about, fields, fence, age, ttl: tenure.ttl.duration() })
 }

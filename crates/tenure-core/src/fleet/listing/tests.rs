@@ -2,7 +2,7 @@
 //! a dead one's session; who says that it has audited. Two witnesses agree while they are less than a quarter of a ttl apart,
 //! whichever says more.
 use super::*;
-use crate::fence::{Nonce, Version};
+use crate::fence::Nonce;
 use crate::fleet::alone::*;
 use crate::fleet::look::Bump;
 use crate::fleet::ring::in_ring;
@@ -167,7 +167,7 @@ fn ages_are_trusted_where_that_is_wanted_and_the_wall_clocks_agree() {
         worker.holder.desk.rules.first_sight = first_sight;
         // Its stamp is of 0 s.
         let (key, stored) = lives(1, 1);
-        let stored = Stored { age: Some(Duration::from_secs(age)), ..stored };
+        let stored = stored.aged(Some(Duration::from_secs(age)));
         worker.list_at = at(0).held;
         lists(&mut worker, 40, &[(key, stored)], &[]);
         assert_eq!(worker.peers[&session(1)].attested, attested, "{first_sight} {age}");
@@ -219,7 +219,7 @@ fn an_age_is_attested_if_the_wall_clocks_say_nearly_the_same() {
         tenure: None,
         metadata: Metadata::new(),
     };
-    let stored = |age| Stored { version: Version(1), age, record: record(95_000) };
+    let stored = |age| Stored::new(record(95_000)).aged(age);
     for (millis, agree) in [(2_500, false), (2_501, true), (5_000, true), (7_499, true), (7_500, false)] {
         let age = Some(Duration::from_millis(millis));
         assert_eq!(is_attested(now, &stored(age), ttl), agree, "{millis}");

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// This board with the alarm set.
 fn alarm(seen: &Stored, version: u128) -> Stored {
     let write = board::alarm(worker(0).board_key, seen, Nonce(1), at(0).wall);
-    Stored { version: Version(version), age: None, record: write.record }
+    Stored::new(write.record).versioned(Version(version))
 }
 
 /// At rest: it has listed what the board shows.
@@ -341,7 +341,7 @@ fn ages_are_trusted_where_that_is_wanted_and_the_wall_clocks_agree() {
         worker.holder.desk.rules.first_sight = first_sight;
         worker.peers.get_mut(&session(1)).unwrap().attested = !attested;
         // Its stamp is of 0 s.
-        let stored = Stored { age: Some(Duration::from_secs(age)), ..session_record(1, 7, 1) };
+        let stored = session_record(1, 7, 1).aged(Some(Duration::from_secs(age)));
         worker.look.latest = false;
         worker.saw_neighbour(at(100), &session(1), Some(Ok(stored)));
         assert_eq!(worker.peers[&session(1)].attested, attested, "{first_sight} {age}");

@@ -70,7 +70,7 @@ impl Covered {
             match self.section.store().write(write.clone()).await {
                 Ok(Outcome::Won { version, fence }) => {
                     let record = Record { fence, ..write.record };
-                    self.seen = Some(Stored { record, version, age: None });
+                    self.seen = Some(Stored::new(record).versioned(version));
                     return Ok(());
                 }
                 Ok(Outcome::Lost(seen)) => self.see(seen)?,
