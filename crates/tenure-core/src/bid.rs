@@ -6,6 +6,7 @@
 mod assess;
 mod claim;
 mod follow;
+mod knock;
 mod mark;
 
 use crate::bugs::Bug;
@@ -111,7 +112,12 @@ enum State {
         op: OpId,
         seen: Box<Stored>,
     },
-    /// Leaving a mark for those who come later: see `vigil`.
+    /// Asking the session that `seen` rides on whether it knows of that.
+    Knocking {
+        op: OpId,
+        seen: Box<Stored>,
+    },
+    /// Leaving a mark for those who come later: see `vigil` and `knock`.
     Marking {
         op: OpId,
     },
@@ -291,8 +297,12 @@ impl Bid {
             (State::Fencing { op, seen }, Ok(Answer::Write(Outcome::Lost(session)))) if op == id => {
                 self.judge_session(ctx, *seen, session)
             }
-            // Whatever came of it: whoever finds nothing written leaves a mark in turn.
-            (State::Marking { op }, _) if op == id => self.has_marked(ctx),
+            (State::Knocking { op, seen }, Ok(Answer::Write(Outcome::Won { .. }))) if op == id => {
+                self.has_asked(ctx, *seen)
+            }
+            (State::Knocking { op, .. } | State::Marking { op }, result) if op == id => {
+                self.has_marked(ctx, result.is_ok())
+            }
             (State::Looking { op } | State::Asking { op, .. } | State::Fencing { op, .. }, Err(error))
                 if op == id =>
             {

@@ -101,6 +101,8 @@ pub enum Bug {
     DenialIsFinal,
     SeizedUntold,
     SeizedEarly,
+    StrayNotAsked,
+    AskedEachTime,
 }
 
 impl Bug {
@@ -198,6 +200,8 @@ impl Bug {
         Bug::DenialIsFinal,
         Bug::SeizedUntold,
         Bug::SeizedEarly,
+        Bug::StrayNotAsked,
+        Bug::AskedEachTime,
     ];
 
     /// Those that only fleets can have.
@@ -346,6 +350,10 @@ impl Bug {
             Bug::DenialIsFinal => "a release that the store refuses once is never tried again",
             Bug::SeizedUntold => "a lease is taken away by force, and its holder is not told",
             Bug::SeizedEarly => "a lease is taken away by force while its holder still believes",
+            Bug::StrayNotAsked => "who only tries asks nobody about a claim that has stood for long",
+            Bug::AskedEachTime => {
+                "each try asks about a claim that has stood for long, though others just did"
+            }
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }

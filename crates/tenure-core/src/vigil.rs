@@ -174,6 +174,39 @@ impl Vigils {
         due
     }
 
+    /// Whether who won't be here for long is to ask the session behind `key`'s riding claim about it: once that has stood for
+    /// `patience`, and as long again as when its record was last written, up to 32 times as long. One clock is enough for a
+    /// question, and the store's is the best, for a claim may land long after it was stamped.
+    pub(crate) fn asks(
+        &mut self,
+        now: Now,
+        key: &Key,
+        stored: &Stored,
+        tenure: &Tenure,
+        patience: Duration,
+    ) -> bool {
+        let stamp = stored.record.stamp;
+        let longer = stamp.since(tenure.since).clamp(patience, patience * 32);
+        let is_old = stored.age.unwrap_or_else(|| now.wall.since(stamp)) >= longer;
+        let mut is_new = false;
+        let begin = || {
+            is_new = true;
+            (tenure.id, now.held)
+        };
+        let Some(doubt) = self.doubts.look(now.held, key, patience, begin) else { return is_old };
+        if doubt.0 != tenure.id {
+            *doubt = (tenure.id, now.held);
+            is_new = true;
+        }
+        // Since it was first seen here, or last asked about.
+        let watched = now.held.since(doubt.1);
+        let asks = watched >= longer || is_old && (is_new || watched >= patience);
+        if asks {
+            *doubt = (tenure.id, now.held);
+        }
+        asks
+    }
+
     /// Judges a session that is missing by the mark that somebody has left in the record of what rides on it: it was missing
     /// when that was written, so it can't have been renewed since.
     pub(crate) fn judge_marked(&self, now: Now, seen: &Stored, key: &Key, rules: &Rules) -> Option<Verdict> {

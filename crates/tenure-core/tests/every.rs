@@ -31,6 +31,8 @@ mod follow;
 mod give_up;
 #[path = "hold.rs"]
 mod hold;
+#[path = "knock.rs"]
+mod knock;
 #[path = "loose.rs"]
 mod loose;
 #[path = "marks.rs"]

@@ -96,7 +96,7 @@ fn l1_a_missing_session_is_marked_and_two_witnesses_tell_since_when() {
 fn a_mark_says_nothing_of_a_session_that_is_there() {
     let mut rider = riding(held("b", nonce(90), nonce(90), 7, 0, 0), "session/b", 3);
     rider.tenure.as_mut().unwrap().mail = vec![Letter { key: key("k"), ask: Ask::Confirm }];
-    let (mut a, _) = finds(Patience::Try, 500_000, aged(rider, Some(400_000)));
+    let (mut a, _) = finds(Patience::Try, 500_000, aged(rider, Some(19_000)));
     let session = held("b", nonce(91), nonce(92), 3, 0, 499_000);
     let told = a.step(now(500_000), seen(2, Some(session)));
     assert!(matches!(told.notices[..], [Notice::Held(..)]), "{told:?}");

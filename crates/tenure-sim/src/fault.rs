@@ -40,6 +40,7 @@ pub enum Fault {
     ForcedRelease,
     Denied,
     SameId,
+    LateClaim,
 }
 
 /// How many kinds there are.
@@ -82,6 +83,7 @@ impl Fault {
         Fault::ForcedRelease,
         Fault::Denied,
         Fault::SameId,
+        Fault::LateClaim,
     ];
 
     /// Its name on the command line.
@@ -122,6 +124,7 @@ impl Fault {
             Fault::ForcedRelease => "forced-release",
             Fault::Denied => "denied",
             Fault::SameId => "same-id",
+            Fault::LateClaim => "late-claim",
         }
     }
 
@@ -166,6 +169,7 @@ impl Fault {
             Fault::ForcedRelease => "somebody takes a lease or a unit from its holder by force",
             Fault::Denied => "the store refuses a write with an error that does not pass, once",
             Fault::SameId => "a process begins under the holder id of another, or of its own predecessor",
+            Fault::LateClaim => "a claim reaches the store when its process has long stopped looking for it",
             Fault::Deleted => "somebody deletes or damages the board of a fleet, or a session, by hand",
         }
     }

@@ -9,7 +9,7 @@ use crate::registers::{Ages, Landed};
 use crate::trace::{Story, describe};
 use crate::world::{What, World};
 use tenure_core::op::{Answer, Op, OpId, Outcome, Request};
-use tenure_core::{Bug, ErrorKind, HolderId, Key, Nonce, Now, StoreError, Tick, Token, Value};
+use tenure_core::{Ask, Bug, ErrorKind, HolderId, Key, Letter, Nonce, Now, StoreError, Tick, Token, Value};
 
 /// A request on its way.
 #[derive(Debug, Clone)]
@@ -110,6 +110,16 @@ fn claim_of(op: &Op) -> Option<Nonce> {
     write.record.tenure.as_ref().map(|tenure| tenure.id).filter(|id| *id == write.record.nonce)
 }
 
+/// Whether it is a claim that rides on a session.
+fn rides(op: &Op) -> bool {
+    let Op::Write(write) = op else { return false };
+    write
+        .record
+        .tenure
+        .as_ref()
+        .is_some_and(|tenure| tenure.id == write.record.nonce && tenure.ride.is_some())
+}
+
 impl World {
     fn post(&mut self, t: True, parcel: Parcel) {
         let slot = self.parcels.put(parcel);
@@ -182,6 +192,9 @@ impl World {
                 arrives += self.dice.below(self.per_mille(500));
             } else if self.befalls(Fault::Zombie) {
                 arrives += self.dice.below(self.per_mille(8000));
+            }
+            if rides(&envelope.op) && self.befalls(Fault::LateClaim) {
+                arrives += self.per_mille(130_000) + self.dice.below(self.per_mille(10_000));
             }
             if self.befalls(Fault::Duplicated) {
                 let again = self.t + self.dice.below(self.per_mille(3000));
@@ -365,8 +378,10 @@ impl World {
         let found = invariants::s3::landed(key, before, &after, &by, token);
         self.checks.check(t, Rule::S3, found);
         if is_new && let Some(key) = ours {
+            self.checks.questions.begins(key, t);
             self.tenure_landed(key);
         }
+        self.check_questions(key, before, &after);
         let node = &mut self.nodes[index];
         if let Some(tenure) = after.tenure.as_ref().filter(|_| node.life == life) {
             let beats = tenure.ride.is_none();
@@ -396,6 +411,29 @@ impl World {
                 written.remove(0);
             }
             written.push((after.fence, n));
+        }
+    }
+
+    /// Somebody may have asked a session about claims.
+    fn check_questions(
+        &mut self,
+        to: &Key,
+        before: Option<&tenure_core::Record>,
+        after: &tenure_core::Record,
+    ) {
+        let Some(tenure) = after.tenure.as_ref().filter(|_| self.scenario.users.trying == 100) else {
+            return;
+        };
+        let was_there = |letter: &Letter| {
+            before.and_then(|before| before.tenure.as_ref()).is_some_and(|old| old.mail.contains(letter))
+        };
+        for letter in tenure.mail.iter().filter(|letter| letter.ask == Ask::Confirm && letter.key != *to) {
+            if let Some(key) = self.keys.iter().position(|key| *key == letter.key)
+                && !was_there(letter)
+            {
+                let found = self.checks.questions.again(key, self.t, self.ttl_ns());
+                self.checks.check(self.t, Rule::C1, found);
+            }
         }
     }
 

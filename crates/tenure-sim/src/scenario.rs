@@ -27,6 +27,8 @@ pub struct Users {
     pub mail: u64,
     /// Whether a process ends when a try was refused, as those do that cron starts.
     pub fleeting: bool,
+    /// On so many nodes they don't: these live on.
+    pub residents: usize,
     /// The mean time between rounds of `gc`; zero for none.
     pub gc: u64,
     /// How far the clock of `gc` may be ahead, in milliseconds, beyond what other clocks are off.
@@ -96,6 +98,7 @@ const USERS: Users = Users {
     tokens: 8,
     mail: 12_000,
     fleeting: false,
+    residents: 0,
     gc: 40_000,
     gc_ahead: 0,
     use_every: 1500,

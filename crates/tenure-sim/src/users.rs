@@ -55,7 +55,9 @@ impl World {
 
     fn want(&mut self, index: usize, task: usize) {
         let users = self.scenario.users;
-        let key = self.dice.index(self.keys.len());
+        // Whoever lives on finds its own strays when it wants their keys again: so in the calm it wants but one.
+        let all = index >= users.residents || self.healed.is_none();
+        let key = if all { self.dice.index(self.keys.len()) } else { 0 };
         let rides = self.dice.below(100) < users.riding;
         let held = self.nodes[index].clock.held(self.t);
         let patience = match self.dice.below(100) {

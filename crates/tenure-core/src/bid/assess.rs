@@ -1,11 +1,11 @@
 //! What does the key's record show, and what follows?
 
+use super::knock::patience;
 use super::{Bid, BidEnd, Carry, Patience, State, Won};
 use crate::bugs::Bug;
 use crate::ctx::{Ctx, Part};
 use crate::fence::Nonce;
-use crate::op::{Expect, Write};
-use crate::record::{Ask, Letter, MAILBOX, Occupant, Ride, Stored, Tenure};
+use crate::record::{Ask, Occupant, Ride, Stored, Tenure};
 use crate::time::Tick;
 use crate::vigil::Verdict;
 
@@ -137,6 +137,12 @@ impl Bid {
             Verdict::Live { until } if self.corrects(ctx, &session, beating.ttl, until) => {
                 self.mark(ctx, ride.session.clone(), session)
             }
+            Verdict::Live { until } if self.is_short(ctx, ctx.now.held.after(patience(tenure))) => {
+                match self.question(ctx, &seen, tenure, &session) {
+                    Some(question) => self.ask(ctx, question, seen),
+                    None => self.held_by_another(ctx, tenure, until, None),
+                }
+            }
             Verdict::Live { until } => {
                 self.held_by_another(ctx, tenure, until, Some((ride, session.clone())))
             }
@@ -174,23 +180,5 @@ impl Bid {
         let next = until.min(poll).max(ctx.now.held.after(std::time::Duration::from_micros(100)));
         self.state = State::Waiting { until: next };
         None
-    }
-
-    /// Every two ttls behind a live session, asks it whether it knows about this claim: a claim that landed long after its
-    /// process gave it up would otherwise stand as long as that process lives. Nobody waits for the answer.
-    fn knock(&mut self, ctx: &mut Ctx<'_>, tenure: &Tenure, ride: &Ride, mut session: Stored) {
-        let patience = tenure.ttl.duration() * 2;
-        if !ctx.vigils.doubts(ctx.now, &self.goal.key, tenure.id, patience) {
-            return;
-        }
-        let Some(beating) = &mut session.record.tenure else { return };
-        if beating.mail.len() >= MAILBOX || beating.mail.iter().any(|letter| letter.key == self.goal.key) {
-            return;
-        }
-        beating.mail.push(Letter { key: self.goal.key.clone(), ask: Ask::Confirm });
-        session.record.nonce = ctx.nonces.draw();
-        let expect = Expect::Unchanged(session.version);
-        let write = Write { key: ride.session.clone(), expect, record: session.record };
-        let _unawaited = ctx.write(write, self.goal.ttl);
     }
 }

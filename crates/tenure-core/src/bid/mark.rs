@@ -12,7 +12,7 @@ use crate::vigil::{is_marked, is_misled};
 
 impl Bid {
     /// Whether its own observation comes to nothing: it has given up by then.
-    fn is_short(&self, ctx: &Ctx<'_>, until: Tick) -> bool {
+    pub(super) fn is_short(&self, ctx: &Ctx<'_>, until: Tick) -> bool {
         match self.goal.patience {
             Patience::Try => true,
             Patience::Until(end) => ctx.now.held < end && end < until,
@@ -54,10 +54,16 @@ impl Bid {
         None
     }
 
-    pub(super) fn has_marked(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {
+    /// `is_written`: not if the store had other things to say. Whoever finds nothing written does it in turn.
+    pub(super) fn has_marked(&mut self, ctx: &mut Ctx<'_>, is_written: bool) -> Option<BidEnd> {
         match self.goal.patience {
             Patience::Try => Some(BidEnd::Held(self.occupant.take())),
-            _ => self.look(ctx),
+            _ if is_written => self.look(ctx),
+            // It may be refused for good, and is not worth more than a few tries.
+            _ => {
+                self.state = State::Waiting { until: ctx.jittered(self.goal.ttl.part(4)) };
+                None
+            }
         }
     }
 }

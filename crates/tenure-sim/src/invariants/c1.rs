@@ -1,8 +1,11 @@
 //! C1, cost: holding costs O(processes), not O(leases): one renewal write a process per ttl/3, whatever it holds.
 //!
-//! Source: DESIGN.md section 2. Leases that ride are written when they are taken, changed and given up, and at no other time.
+//! Source: DESIGN.md section 2. Leases that ride are written when they are taken, changed and given up, and at no other time. Where
+//! processes only try, the session is asked about what stands for long ever more seldom, however many tries there are.
 
+use crate::clock::True;
 use crate::node::{Node, Stage};
+use std::collections::BTreeMap;
 use tenure_core::Key;
 use tenure_core::op::Write;
 
@@ -19,5 +22,31 @@ pub(crate) fn sent(node: &Node, keys: &[Key], write: &Write) -> Result<(), Strin
     match node.views.iter().find(idle) {
         Some(view) => Err(format!("node {} renews k{}, which rides on its session", node.index, view.key)),
         None => Ok(()),
+    }
+}
+
+/// How often sessions were asked about the claims that stand.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    /// For each key: since when its tenure stands, and how often its session was asked about it.
+    asked: BTreeMap<usize, (True, u32)>,
+}
+
+impl Questions {
+    pub(crate) fn begins(&mut self, key: usize, t: True) {
+        self.asked.insert(key, (t, 0));
+    }
+
+    /// Somebody asks. From two ttls on, once for each time that it has stood twice as long; two more, as those who ask at the
+    /// same time don't know of each other.
+    pub(crate) fn again(&mut self, key: usize, t: True, ttl: True) -> Result<(), String> {
+        let (since, count) = self.asked.entry(key).or_insert((t, 0));
+        *count += 1;
+        let ttls = (t - *since) / ttl;
+        let most = ttls.checked_ilog2().unwrap_or(0) + ttls.div_ceil(64) as u32 + 2;
+        if *count <= most {
+            return Ok(());
+        }
+        Err(format!("a session was asked about its claim of k{key} {count} times in {ttls} ttls"))
     }
 }

@@ -122,6 +122,7 @@ pub(crate) struct Invariants {
     pub(crate) resource: p2::Resource,
     pub(crate) takeovers: l1::Takeovers,
     pub(crate) acts: s10::Acts,
+    pub(crate) questions: c1::Questions,
     pub(crate) excused: Vec<Rule>,
     pub(crate) broken: Option<Violation>,
 }

@@ -64,6 +64,22 @@ pub(super) fn all() -> Vec<Scenario> {
             ..USUAL
         },
         Scenario {
+            name: "strays",
+            about: "claims land when their process has long stopped looking for them, and all others try once and end",
+            source: "the promise L1; tenure run --try beside a process that lives on",
+            nodes: 4,
+            keys: 3,
+            wall_off_ms: 40,
+            users: Users { residents: 1, tasks: 2, riding: 80, think: 1200, hold: 1200, gc: 0, ..CRON },
+            faults: &[(Fault::Pause, 6.0)],
+            calls: &[(Fault::LateClaim, 0.5), (Fault::AnswerLost, 0.04)],
+            deaths: false,
+            chaos: 12,
+            calm: 200,
+            rounds: 1,
+            ..USUAL
+        },
+        Scenario {
             name: "gc-clocks",
             about: "wall clocks are years ahead, that of gc too; one of those who live is right",
             source: "the promise S2, through garbage collection",

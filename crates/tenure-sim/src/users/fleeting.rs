@@ -2,14 +2,19 @@
 
 use crate::invariants::Rule;
 use crate::node::Node;
+use crate::registers::Ages;
 use crate::trace::Story;
 use crate::world::{What, World};
 use tenure_core::{HolderId, LeaseId};
 
+/// So many tries, each more than a ttl after the other, may be refused by what a live process knows nothing of: one that finds it young,
+/// one that asks and one more; as many again where ages fall short.
+const STRAY: u64 = 6;
+
 impl World {
     /// A try was refused: where processes are that short, this one ends, and another starts some time later.
     pub(super) fn refused(&mut self, index: usize, lease: LeaseId) {
-        if !self.scenario.users.fleeting {
+        if !self.scenario.users.fleeting || index < self.scenario.users.residents {
             return;
         }
         let key = self.nodes[index].views.iter().find(|view| view.id == lease).map(|view| view.key);
@@ -25,10 +30,21 @@ impl World {
         let calm = self.healed.is_some_and(|healed| self.t > healed + self.per_mille(2000));
         let lives = |who: &HolderId| self.nodes.iter().any(|node: &Node| node.acts() && node.who == *who);
         let standing = self.store.get(&self.keys[key]).and_then(|record| record.tenure.as_ref());
-        let dead = standing.filter(|tenure| calm && !lives(&tenure.holder)).map(|tenure| tenure.id);
-        let Some(id) = dead else { return self.tried[key].clear() };
-        let (t, ttl, clocks) = (self.t, self.ttl_ns(), self.nodes.len() as u64);
-        let found = self.tried[key].again(key, id, t, ttl, clocks);
+        let clocks = self.nodes.len() as u64;
+        let tells = self.spec.ages != Ages::Untold;
+        let nobodys = standing.filter(|_| calm).and_then(|tenure| {
+            let has =
+                |node: &Node| node.who == tenure.holder && node.views.iter().any(|view| view.key == key);
+            match lives(&tenure.holder) {
+                // Who only tries and is told no ages never takes what beat for itself, as is said.
+                false => tells.then_some((tenure.id, 3 + 2 * clocks)),
+                true if self.nodes.iter().any(has) || tenure.ride.is_none() && !tells => None,
+                true => Some((tenure.id, STRAY)),
+            }
+        });
+        let Some((id, most)) = nobodys else { return self.tried[key].clear() };
+        let (t, ttl) = (self.t, self.ttl_ns());
+        let found = self.tried[key].again(key, id, t, ttl, most);
         self.checks.check(t, Rule::L1, found);
     }
 

@@ -1,0 +1,75 @@
+//! Asking the session behind a claim whether it knows of it. A claim that landed long after its process gave it up would
+//! otherwise stand as long as that process lives.
+//!
+//! Who waits asks every two ttls. Who only tries goes by how long the claim has stood: a wrong guess costs a question. Once that
+//! is asked, the claim's record is written again as it stands, so that its age begins anew; the next question
+//! is due when as much time has passed again as had before, or 64 ttls. So one of many tries asks, and ever more seldom.
+
+use super::{Bid, BidEnd, State};
+use crate::bugs::Bug;
+use crate::ctx::Ctx;
+use crate::op::{Expect, Write};
+use crate::record::{Ask, Letter, MAILBOX, Ride, Stored, Tenure};
+use std::time::Duration;
+
+impl Bid {
+    /// Who waits asks now and then. Nobody waits for the answer.
+    pub(super) fn knock(&mut self, ctx: &mut Ctx<'_>, tenure: &Tenure, ride: &Ride, session: Stored) {
+        if !ctx.vigils.doubts(ctx.now, &self.goal.key, tenure.id, patience(tenure)) {
+            return;
+        }
+        let Some(letter) = self.letter(ctx, ride, &session) else { return };
+        let _unawaited = ctx.write(letter, self.goal.ttl);
+    }
+
+    /// What who won't be here for long asks about a claim that has stood for long, as far as its record tells or was watched here.
+    pub(super) fn question(
+        &self,
+        ctx: &mut Ctx<'_>,
+        seen: &Stored,
+        tenure: &Tenure,
+        session: &Stored,
+    ) -> Option<Write> {
+        if ctx.rules.bugs.has(Bug::StrayNotAsked) {
+            return None;
+        }
+        let letter = self.letter(ctx, tenure.ride.as_ref()?, session)?;
+        ctx.vigils.asks(ctx.now, &self.goal.key, seen, tenure, patience(tenure)).then_some(letter)
+    }
+
+    /// Sends the question, and waits for that: its process may end as soon as it is told who holds the key.
+    pub(super) fn ask(&mut self, ctx: &mut Ctx<'_>, question: Write, seen: Stored) -> Option<BidEnd> {
+        self.state = State::Knocking { op: ctx.write(question, self.goal.ttl), seen: Box::new(seen) };
+        None
+    }
+
+    /// The question is in the session's record: the claim's own record is to say so.
+    pub(super) fn has_asked(&mut self, ctx: &mut Ctx<'_>, mut seen: Stored) -> Option<BidEnd> {
+        if ctx.rules.bugs.has(Bug::AskedEachTime) {
+            return self.has_marked(ctx, true);
+        }
+        let key = self.goal.key.clone();
+        if let Some(tenure) = &mut seen.record.tenure {
+            // The session is there. A mark that says otherwise must not get younger by this.
+            tenure.mail.retain(|letter| letter.key != key || letter.ask != Ask::Confirm);
+        }
+        self.mark(ctx, key, seen)
+    }
+
+    /// The letter to `session`, unless it is there already or there is no room.
+    fn letter(&self, ctx: &mut Ctx<'_>, ride: &Ride, session: &Stored) -> Option<Write> {
+        let mut record = session.record.clone();
+        let beating = record.tenure.as_mut()?;
+        if beating.mail.len() >= MAILBOX || beating.mail.iter().any(|letter| letter.key == self.goal.key) {
+            return None;
+        }
+        beating.mail.push(Letter { key: self.goal.key.clone(), ask: Ask::Confirm });
+        record.nonce = ctx.nonces.draw();
+        Some(Write { key: ride.session.clone(), expect: Expect::Unchanged(session.version), record })
+    }
+}
+
+/// How long a claim stands before anybody asks about it.
+pub(super) fn patience(tenure: &Tenure) -> Duration {
+    tenure.ttl.duration() * 2
+}
