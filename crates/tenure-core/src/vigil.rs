@@ -187,7 +187,7 @@ impl Vigils {
     ) -> bool {
         let stamp = stored.record.stamp;
         let longer = stamp.since(tenure.since).clamp(patience, patience * 32);
-        let is_old = stored.age.unwrap_or_else(|| now.wall.since(stamp)) >= longer;
+        let is_old = stored.age().unwrap_or_else(|| now.wall.since(stamp)) >= longer;
         let mut is_new = false;
         let begin = || {
             is_new = true;

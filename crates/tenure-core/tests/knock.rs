@@ -9,9 +9,7 @@ mod common;
 use common::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Machine, OpId, Outcome, Request, Step};
-use tenure_core::{
-    Ask, Beat, Command, Holder, Letter, MAILBOX, Notice, Patience, Record, StoreError, Stored, Version, Wall,
-};
+use tenure_core::{Ask, Command, Holder, Letter, MAILBOX, Notice, Patience, Record, StoreError, Wall};
 
 /// When the tries are made.
 const AT: u64 = 500_000;
@@ -40,7 +38,7 @@ fn finds_both(
     let mut a = holder();
     a.step(now(AT), acquire("k", own(), patience));
     let age = age.map(Duration::from_millis);
-    let stands = Stored { age, version: Version(claim.nonce.0), record: claim };
+    let stands = stored(claim).aged(age);
     let lost = Answer::Write(Outcome::Lost(Some(stands)));
     let asks = a.step(now(AT), Event::<Command>::Answer(OpId(1), Ok(lost)));
     assert_eq!(asks.requests, vec![read(2, "session/b")]);
