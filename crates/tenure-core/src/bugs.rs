@@ -103,6 +103,7 @@ pub enum Bug {
     SeizedEarly,
     StrayNotAsked,
     AskedEachTime,
+    WithdrawnDetached,
 }
 
 impl Bug {
@@ -202,6 +203,7 @@ impl Bug {
         Bug::SeizedEarly,
         Bug::StrayNotAsked,
         Bug::AskedEachTime,
+        Bug::WithdrawnDetached,
     ];
 
     /// Those that only fleets can have.
@@ -353,6 +355,9 @@ impl Bug {
             Bug::StrayNotAsked => "who only tries asks nobody about a claim that has stood for long",
             Bug::AskedEachTime => {
                 "each try asks about a claim that has stood for long, though others just did"
+            }
+            Bug::WithdrawnDetached => {
+                "a lease that was withdrawn becomes plain data, or is prolonged as such"
             }
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }

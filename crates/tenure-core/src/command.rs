@@ -52,12 +52,14 @@ pub enum Command {
     /// As `Update`, but fields of other names stay as they stand in the record.
     Merge(LeaseId, Metadata),
     /// Turn the lease into plain data that lasts for a ttl: from this command on, nobody here believes in it. Answered by
-    /// `Detached`, or by the lease's loss.
+    /// `Detached`, or by the lease's loss: one that was withdrawn is given up instead.
     Detach(LeaseId, Ttl),
-    /// Prolong a tenure that is plain data, as plain data. Answered by `Detached`, `NotOurs` or `Failed`.
+    /// Prolong a tenure that is plain data, as plain data. Answered by `Detached`, `NotOurs` or `Failed`; and by `Lost`, with nothing
+    /// prolonged, if its key was withdrawn.
     Refresh(LeaseId, Box<Token>),
     /// Go on holding a tenure that was plain data, under the same fence. Of all copies of a token, one can be adopted; the
-    /// others are void from then on. Answered by `Acquired`, `NotOurs` or `Failed`.
+    /// others are void from then on. Answered by `Acquired`, `NotOurs` or `Failed`. If its key was withdrawn, `Asked` follows, and it is
+    /// not renewed.
     Adopt(LeaseId, Box<Token>),
     /// Give up a tenure that is plain data. Answered by `Released`.
     Return(LeaseId, Box<Token>),

@@ -10,7 +10,7 @@ use crate::fence::{Fence, Nonce, Version};
 use crate::key::{HolderId, Key};
 use crate::metadata::{Metadata, RESERVED, STATUS, Value};
 use crate::op::{Answer, Expect, OpId, Outcome, Write};
-use crate::record::{Letter, Occupant, Record, Ride, Stored, Tenure};
+use crate::record::{Ask, Letter, Occupant, Record, Ride, Stored, Tenure};
 use crate::time::{Tick, Ttl, Wall};
 
 /// A tenure as plain data: enough to refresh it, to release it, or to go on holding it, from any process.
@@ -115,6 +115,8 @@ pub(crate) enum EditEnd {
         /// The wall clock at that time.
         wall: Wall,
     },
+    /// The key was withdrawn: what is plain data, or is to become that, is not prolonged any more.
+    Withdrawn,
     /// The record shows another tenure, or none.
     NotOurs(Option<Occupant>),
     GaveUp(StoreError),
@@ -248,12 +250,12 @@ impl Edit {
             // It landed, and somebody else may have written since: that is what the next write must carry on.
             let is_misdated = attempt.is_misdated(ctx.now, &current, ctx.rules);
             self.token.metadata = current.record.metadata;
+            self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
             let done = self.done(ctx, current.version, attempt);
             let is_believed = self.ride.is_none() && matches!(self.change, Change::Amend | Change::Adopt);
             if is_misdated && is_believed {
                 // A beat once more: others may take a record for a dead one's that is dated too early.
                 self.change = Change::Amend;
-                self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
                 self.send(ctx);
                 return None;
             }
@@ -269,12 +271,21 @@ impl Edit {
         // Still ours, but something else was written: mail, or another process with the same token.
         self.token.version = current.version;
         self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
+        let is_plain = self.ride.is_none() && self.change == Change::Amend;
+        if is_plain && self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
+            return Some(EditEnd::Withdrawn);
+        }
         self.token.metadata = self.fields.over(current.record.metadata, ctx.rules.bugs);
         if unconditional {
             self.token.fence = current.record.fence;
         }
         self.send(ctx);
         None
+    }
+
+    /// Whether a letter that was found in the record withdraws the key.
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.mail.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == self.token.key)
     }
 
     /// Whether the tenure gets a new id by this.

@@ -142,6 +142,11 @@ impl Hold {
         self.updating
     }
 
+    /// Whether it was withdrawn by mail.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked
+    }
+
     /// Asks for new metadata, written with a renewal at once.
     pub(crate) fn update(&mut self, ctx: &mut Ctx<'_>, metadata: Metadata) {
         let old = std::mem::replace(&mut self.metadata, metadata);

@@ -53,3 +53,5 @@ mod section_trouble;
 mod session;
 #[path = "session_trouble.rs"]
 mod session_trouble;
+#[path = "withdrawn.rs"]
+mod withdrawn;

@@ -69,7 +69,7 @@ fn l3_a_try_asks_about_a_claim_that_has_stood_for_long_and_says_so_in_its_record
     let (mut a, step) = finds(Patience::Try, claimed(0), Some(20_000));
     assert_eq!((step.requests, step.notices), (vec![question()], vec![]));
     let marks = a.step(now(AT + 5), won(3, nonce(2), 3));
-    let marked = Record { nonce: nonce(3), stamp: now(AT + 5).wall, ..claimed(0) };
+    let marked = Record { nonce: nonce(3), stamp: now(20_000).wall, ..claimed(0) };
     assert_eq!(marks.requests, vec![write(4, "k", unchanged(nonce(90)), marked)]);
     assert_eq!(marks.notices, vec![], "a process that is told may end before that is sent");
     let told = a.step(now(AT + 9), won(4, nonce(3), 7));
@@ -118,7 +118,7 @@ fn a_question_replaces_a_mark_that_says_the_session_is_missing() {
     let (mut a, step) = finds(Patience::Try, claim, Some(20_000));
     assert_eq!(step.requests, vec![question()]);
     let marks = a.step(now(AT + 5), won(3, nonce(2), 3));
-    let marked = Record { nonce: nonce(3), stamp: now(AT + 5).wall, ..claimed(0) };
+    let marked = Record { nonce: nonce(3), stamp: now(20_000).wall, ..claimed(0) };
     assert_eq!(marks.requests, vec![write(4, "k", unchanged(nonce(90)), marked)]);
 }
 

@@ -377,6 +377,8 @@ impl World {
         let by = self.sender(index, life);
         let found = invariants::s3::landed(key, before, &after, &by, token);
         self.checks.check(t, Rule::S3, found);
+        let found = invariants::withdrawn::not_beaten(key, before, &after);
+        self.checks.check(t, Rule::Withdrawn, found);
         if is_new && let Some(key) = ours {
             self.checks.questions.begins(key, t);
             self.tenure_landed(key);

@@ -13,7 +13,8 @@ use tenure_store::{AnyStore, Store};
 /// A lease as plain data: it lasts for its ttl after each refresh, and whoever has the latest token can prolong it, give
 /// it back, or take it up.
 ///
-/// Treat it like a key: having it is all that is asked for.
+/// Treat it like a key: having it is all that is asked for. Nobody looks after plain data, so a revocation of it is heard when it is
+/// next used: what was revoked is never prolonged, and so it ends within its ttl.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseToken {
     store: String,
@@ -106,7 +107,8 @@ impl Leases {
     /// Prolongs a lease that is plain data by its ttl from now, and returns it as it is then.
     ///
     /// # Errors
-    /// [`LeaseError::NotOurs`] when it was given up or taken over; [`LeaseError::OtherStore`] when it came from elsewhere.
+    /// [`LeaseError::NotOurs`] when it was given up or taken over; [`LeaseError::OtherStore`] when it came from elsewhere;
+    /// [`LeaseError::Lost`] when it was revoked: then it is not prolonged, and ends a ttl after it was last.
     ///
     /// # Cancel safety
     /// When the future is dropped the lease may be prolonged or not; the token stays good.
@@ -121,10 +123,10 @@ impl Leases {
 
     /// Takes a lease up that was plain data, and holds it from now on, beating for itself. The fence stays the same, so whoever
     /// passed the token on must have stopped acting on it. The tenure gets a new name: this token and all its copies are good
-    /// for nothing from then on.
+    /// for nothing from then on. If it was revoked, the guard says so at once, and the lease is not renewed.
     ///
     /// # Errors
-    /// As [`Leases::refresh`].
+    /// As [`Leases::refresh`], but for `Lost`.
     ///
     /// # Cancel safety
     /// When the future is dropped the lease is given up.

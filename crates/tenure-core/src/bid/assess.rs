@@ -47,7 +47,7 @@ impl Bid {
                 Verdict::Silent => self.take(ctx, seen),
                 Verdict::Live { until } if self.corrects(ctx, &seen, tenure.ttl, until) => {
                     let key = self.goal.key.clone();
-                    self.mark(ctx, key, seen)
+                    self.mark(ctx, key, seen, ctx.now.wall)
                 }
                 Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             },
@@ -135,7 +135,7 @@ impl Bid {
             Verdict::Silent if ctx.rules.bugs.has(Bug::SessionNotFenced) => self.take(ctx, seen),
             Verdict::Silent => self.fence_session(ctx, ride.session.clone(), session, seen),
             Verdict::Live { until } if self.corrects(ctx, &session, beating.ttl, until) => {
-                self.mark(ctx, ride.session.clone(), session)
+                self.mark(ctx, ride.session.clone(), session, ctx.now.wall)
             }
             Verdict::Live { until } if self.is_short(ctx, ctx.now.held.after(patience(tenure))) => {
                 match self.question(ctx, &seen, tenure, &session) {

@@ -10,6 +10,7 @@ use crate::bugs::Bug;
 use crate::ctx::Ctx;
 use crate::op::{Expect, Write};
 use crate::record::{Ask, Letter, MAILBOX, Ride, Stored, Tenure};
+use crate::time::Wall;
 use std::time::Duration;
 
 impl Bid {
@@ -53,7 +54,10 @@ impl Bid {
             // The session is there. A mark that says otherwise must not get younger by this.
             tenure.mail.retain(|letter| letter.key != key || letter.ask != Ask::Confirm);
         }
-        self.mark(ctx, key, seen)
+        // The claimer's own clock, carried on by the store's: so the time until the next question doubles whatever our clock shows.
+        let stood = seen.age().map(|age| Wall(seen.record.stamp.0.saturating_add(age.as_millis() as u64)));
+        let stamp = stood.unwrap_or(ctx.now.wall);
+        self.mark(ctx, key, seen, stamp)
     }
 
     /// The letter to `session`, unless it is there already or there is no room.

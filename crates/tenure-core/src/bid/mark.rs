@@ -7,7 +7,7 @@ use crate::ctx::Ctx;
 use crate::key::Key;
 use crate::op::{Expect, Write};
 use crate::record::{Ask, Letter, Stored, Tenure};
-use crate::time::{Tick, Ttl};
+use crate::time::{Tick, Ttl, Wall};
 use crate::vigil::{is_marked, is_misled};
 
 impl Bid {
@@ -42,13 +42,13 @@ impl Bid {
             // Nobody else writes to a rider there, so there is room.
             tenure.post(Letter { key: key.clone(), ask: Ask::Confirm });
         }
-        self.mark(ctx, key, seen)
+        self.mark(ctx, key, seen, ctx.now.wall)
     }
 
-    /// Writes the record once more as it stands, with our own stamp. The beat stays: nothing is prolonged by it.
-    pub(super) fn mark(&mut self, ctx: &mut Ctx<'_>, key: Key, seen: Stored) -> Option<BidEnd> {
+    /// Writes the record once more as it stands, with another stamp. The beat stays: nothing is prolonged by it.
+    pub(super) fn mark(&mut self, ctx: &mut Ctx<'_>, key: Key, seen: Stored, stamp: Wall) -> Option<BidEnd> {
         let mut record = seen.record;
-        (record.nonce, record.stamp) = (ctx.nonces.draw(), ctx.now.wall);
+        (record.nonce, record.stamp) = (ctx.nonces.draw(), stamp);
         let write = Write { key, expect: Expect::Unchanged(seen.version), record };
         self.state = State::Marking { op: ctx.write(write, self.goal.ttl) };
         None

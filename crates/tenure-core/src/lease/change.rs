@@ -7,9 +7,11 @@ use crate::command::LeaseId;
 use crate::ctx::Part;
 use crate::edit::{Change, Edit, EditEnd, Fields, Token};
 use crate::error::StoreError;
+use crate::fence::Version;
 use crate::hold::{Hold, Loss};
 use crate::holder::Holder;
 use crate::notice::Notice;
+use crate::record::Ask;
 use crate::time::{Now, Tick, Ttl};
 
 impl Holder {
@@ -58,7 +60,16 @@ impl Holder {
     }
 
     pub(crate) fn detach(&mut self, now: Now, id: LeaseId, ttl: Ttl) {
+        let ignores = self.desk.rules.bugs.has(Bug::WithdrawnDetached);
         match self.leases.remove(&id) {
+            Some(Lease::Riding(rider)) if rider.cap().is_some() && !ignores => {
+                let token = self.token_of_rider(&rider);
+                self.end_withdrawn(now, id, token, true);
+            }
+            Some(Lease::Beating(hold)) if hold.is_revoked() && !ignores => {
+                let token = self.token_of(&hold);
+                self.end_withdrawn(now, id, token, false);
+            }
             Some(Lease::Riding(rider)) => {
                 // Until it is known that the record does not ride any more, nothing else would ever free the key.
                 let token = Token { ttl, ..self.token_of_rider(&rider) };
@@ -75,6 +86,18 @@ impl Holder {
             }
             None => self.tell(Notice::Lost(id, Loss::Released)),
         }
+    }
+
+    /// A withdrawn lease was to become plain data, so nobody here believes in it any more. It is given up instead.
+    fn end_withdrawn(&mut self, now: Now, id: LeaseId, token: Token, rides: bool) {
+        let until = if rides { Tick::NEVER } else { now.held.after(token.ttl.duration()) };
+        self.edit(now, id, token, Change::Vacate, until, Purpose::Vacate, None);
+        if let Some(Lease::Editing(editing)) = self.leases.get_mut(&id)
+            && rides
+        {
+            editing.edit.ride = self.session.ride(&self.desk.identity.session);
+        }
+        self.tell(Notice::Lost(id, Loss::Revoked));
     }
 
     pub(crate) fn use_token(&mut self, now: Now, id: LeaseId, mut token: Token, purpose: Purpose) {
@@ -108,6 +131,9 @@ impl Holder {
 
     pub(super) fn after_edit(&mut self, now: Now, id: LeaseId, editing: Editing, end: EditEnd) {
         let Editing { edit, purpose, rider, then } = editing;
+        // A letter to the session may have come meanwhile, or one to the record when the change had just landed.
+        let is_withdrawn = edit.is_withdrawn() || rider.as_ref().is_some_and(|rider| rider.cap().is_some());
+        let is_withdrawn = is_withdrawn && !self.desk.rules.bugs.has(Bug::WithdrawnDetached);
         let Edit { mut token, mail, ride, .. } = edit;
         self.drop_lease(id);
         match (purpose, end) {
@@ -125,7 +151,17 @@ impl Holder {
                 let until = now.held.after(token.ttl.duration());
                 return self.edit(now, id, token, Change::Vacate, until, Purpose::Release, None);
             }
+            (Purpose::Detach, EditEnd::Done { .. }) if is_withdrawn => {
+                self.end_withdrawn(now, id, token, false);
+            }
+            // What could not become plain data rides on, if it did before.
+            (Purpose::Detach, EditEnd::Withdrawn) => self.end_withdrawn(now, id, token, rider.is_some()),
+            (_, EditEnd::Withdrawn) => self.tell(Notice::Lost(id, Loss::Revoked)),
             (Purpose::Detach | Purpose::Refresh, EditEnd::Done { .. }) => {
+                if mail.iter().any(|letter| letter.ask != Ask::Confirm) {
+                    // Whoever uses it is to meet the letters: so it names a version that is gone.
+                    token.version = Version::of(token.id, token.fence);
+                }
                 self.tell(Notice::Detached(id, Box::new(token)));
             }
             (Purpose::Adopt, EditEnd::Done { sent, wall })

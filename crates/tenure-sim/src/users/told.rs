@@ -201,7 +201,7 @@ impl World {
             // Nobody has believed in what was to become plain data since that was asked for.
             let given_up = ending && matches!(loss, Loss::Unreachable(_));
             let withdrawn = *loss == Loss::Revoked || given_up;
-            let found = invariants::withdrawn::was_asked(node, lease, now.held, loss);
+            let found = invariants::withdrawn::was_asked(node, lease, now.held, loss, &self.letters);
             self.checks.check(self.t, Rule::Withdrawn, found);
             let vacate_from = if withdrawn { Tick(0) } else { Tick::NEVER };
             let key = self.keys[key].clone();
@@ -259,6 +259,10 @@ impl World {
         // Whoever has the token has the lease for a ttl, though nobody believes in it.
         if let Some(key) = self.keys.iter().position(|key| *key == token.key) {
             self.free_since[key] = None;
+        }
+        if let Some(view) = self.nodes[index].view(lease) {
+            let found = invariants::withdrawn::not_detached(index, view);
+            self.checks.check(self.t, Rule::Withdrawn, found);
         }
         self.finished(index, lease);
         if self.dice.chance(0.1) {
