@@ -1,0 +1,91 @@
+//! Who calls, where the cluster asks for that: a pass that etcd gives for a name and a password, and takes for a while.
+
+use crate::config::User;
+use crate::connect::unary;
+use crate::error::Fault;
+use crate::wire::{AuthenticateRequest, AuthenticateResponse, path};
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_core::StoreError;
+use tokio::sync::Mutex;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::Channel;
+use tonic::{Code, Request};
+
+/// Gets passes, one at a time: checking a password costs etcd a tenth of a second.
+pub(crate) struct Passes {
+    user: Option<User>,
+    current: Mutex<Option<Pass>>,
+    /// The number of the last pass that was not accepted.
+    refused: AtomicU64,
+}
+
+/// What a request is marked with.
+#[derive(Clone)]
+pub(crate) struct Pass {
+    number: u64,
+    token: Option<MetadataValue<Ascii>>,
+}
+
+impl Passes {
+    pub(crate) fn new(user: Option<User>) -> Passes {
+        Passes { user, current: Mutex::default(), refused: AtomicU64::new(0) }
+    }
+
+    /// The present pass, or a new one where that was not accepted.
+    pub(crate) async fn current(&self, place: &str, channel: Channel) -> Result<Pass, Fault> {
+        let Some(user) = &self.user else { return Ok(Pass { number: 0, token: None }) };
+        let mut current = self.current.lock().await;
+        let last = current.as_ref().map_or(0, |pass| pass.number);
+        if let Some(pass) = current.as_ref().filter(|_| last > self.refused.load(Ordering::SeqCst)) {
+            return Ok(pass.clone());
+        }
+        let question = AuthenticateRequest { name: user.name.clone(), password: user.password.clone() };
+        let answer: Result<AuthenticateResponse, _> =
+            unary(channel, path::AUTHENTICATE, Request::new(question)).await;
+        let token = match answer {
+            Ok(answer) => {
+                let mut token: MetadataValue<Ascii> = answer.token.parse().map_err(|_| {
+                    Fault::Elsewhere(StoreError::unavailable(format!("{place}: its pass can't be sent back")))
+                })?;
+                token.set_sensitive(true);
+                Some(token)
+            }
+            // The cluster asks nobody who they are.
+            Err(status) if status.code() == Code::FailedPrecondition => None,
+            Err(status) => {
+                return Err(match Fault::of(place, &status) {
+                    // Whatever became of this, what was to be asked was not sent.
+                    Fault::Broken(error) | Fault::Pass(error) => Fault::Elsewhere(error),
+                    fault => fault,
+                });
+            }
+        };
+        let pass = Pass { number: last + 1, token };
+        *current = Some(pass.clone());
+        Ok(pass)
+    }
+
+    /// A pass was not accepted: it is over, or its member knows nothing of it any more.
+    pub(crate) fn refused(&self, pass: &Pass) {
+        self.refused.fetch_max(pass.number, Ordering::SeqCst);
+    }
+}
+
+impl Pass {
+    pub(crate) fn mark<T>(&self, request: &mut Request<T>) {
+        let metadata = request.metadata_mut();
+        // A member that sees no leader says so at once, and another one is asked.
+        metadata.insert("hasleader", MetadataValue::from_static("true"));
+        if let Some(token) = &self.token {
+            metadata.insert("token", token.clone());
+        }
+    }
+}
+
+impl std::fmt::Debug for Passes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Passes")
+            .field("user", &self.user.as_ref().map(|user| &user.name))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,279 @@
+//! The cluster's members, and which of them is asked.
+//!
+//! All calls go to one member for as long as it answers. Whoever meets a failure there moves on to the next one in the ring, for all:
+//! so a member that failed is asked again only after all others failed, too.
+
+use crate::auth::Passes;
+use crate::config::{EtcdConfig, Tls};
+use crate::error::{Call, Fault, unanswered};
+use crate::wire::{WatchRequest, WatchResponse, path};
+use http::uri::PathAndQuery;
+use prost::Message;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tenure_core::StoreError;
+use tokio_stream::StreamExt;
+use tonic::client::Grpc;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Request, Streaming};
+use tonic_prost::ProstCodec;
+
+/// How often an idle connection is tried, and for how long: etcd takes more than one ping in 5 s for an attack.
+const PING: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(3));
+/// How often a call gets a new pass, where one is not accepted.
+const PASSES: usize = 3;
+
+/// Connections to all members, each made when it is first needed, and again when it has ended.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    members: Vec<Channel>,
+    current: AtomicUsize,
+    passes: Passes,
+    pub(crate) place: String,
+    timeout: Duration,
+}
+
+impl Lines {
+    /// Nothing is connected yet. Needs a tokio runtime around it.
+    pub(crate) fn new(config: &EtcdConfig) -> Result<Lines, StoreError> {
+        let place = config.place();
+        let tls = match &config.tls {
+            Tls::LocalOnly | Tls::Plain => None,
+            Tls::Verified { authorities, identity } => {
+                let identity =
+                    identity.as_ref().map(|(certificate, key)| (certificate.as_path(), key.as_path()));
+                Some(secured(authorities.as_deref(), identity)?)
+            }
+        };
+        // So that even if no member is reached, all are tried within one call.
+        let share =
+            config.timeout / (u32::try_from(config.endpoints.len()).unwrap_or(u32::MAX).saturating_add(1));
+        let member = |endpoint: &String| {
+            let bad = |error: tonic::transport::Error| {
+                let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                StoreError::invalid(format!("{place}: {error}: {why}"))
+            };
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            let mut member = Endpoint::from_shared(format!("{scheme}://{endpoint}")).map_err(bad)?;
+            if let Some(tls) = &tls {
+                member = member.tls_config(tls.clone().timeout(share)).map_err(bad)?;
+            }
+            let member = member.connect_timeout(share).tcp_nodelay(true).keep_alive_while_idle(true);
+            Ok(member.http2_keep_alive_interval(PING.0).keep_alive_timeout(PING.1).connect_lazy())
+        };
+        let members = config.endpoints.iter().map(member).collect::<Result<Vec<Channel>, StoreError>>()?;
+        // Processes begin at different members, so that not all load the first.
+        let current = AtomicUsize::new(std::process::id() as usize % members.len().max(1));
+        Ok(Lines {
+            members,
+            current,
+            passes: Passes::new(config.user.clone()),
+            place,
+            timeout: config.timeout,
+        })
+    }
+
+    /// One question, answered by whichever member can.
+    pub(crate) async fn ask<Q, A>(&self, call: Call, path: &'static str, question: Q) -> Result<A, StoreError>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut sent = false;
+        let tried = tokio::time::timeout(self.timeout, self.try_all(call, path, question, &mut sent)).await;
+        tried.unwrap_or_else(|_| Err(unanswered(&self.place, call, sent)))
+    }
+
+    async fn try_all<Q, A>(
+        &self,
+        call: Call,
+        path: &'static str,
+        question: Q,
+        sent: &mut bool,
+    ) -> Result<A, StoreError>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let (mut members, mut passes) = (self.members.len(), PASSES);
+        loop {
+            let turn = self.turn();
+            let fault = match self.attempt(call, &turn, path, question.clone(), sent).await {
+                Ok(answer) => {
+                    turn.went_well();
+                    return Ok(answer);
+                }
+                Err(fault) => fault,
+            };
+            let again = match &fault {
+                Fault::Pass(_) => {
+                    turn.went_well();
+                    passes -= 1;
+                    passes > 0
+                }
+                Fault::Refused(_) => {
+                    turn.went_well();
+                    false
+                }
+                Fault::Broken(_) if call == Call::Write => false,
+                Fault::Elsewhere(_) | Fault::Broken(_) => {
+                    members -= 1;
+                    members > 0
+                }
+            };
+            if !again {
+                return Err(fault.into_error(call));
+            }
+            *sent = false;
+        }
+    }
+
+    /// One attempt at one member.
+    async fn attempt<Q, A>(
+        &self,
+        call: Call,
+        turn: &Turn<'_>,
+        path: &'static str,
+        question: Q,
+        sent: &mut bool,
+    ) -> Result<A, Fault>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let pass = self.passes.current(&self.place, turn.channel()).await?;
+        let mut request = Request::new(question);
+        pass.mark(&mut request);
+        *sent = true;
+        let asking = unary(turn.channel(), path, request);
+        // A member that is silent must not use up the time in which another one answers.
+        let limit = match (call, u32::try_from(self.members.len())) {
+            (Call::Read, Ok(members)) if members > 1 => self.timeout / members,
+            _ => EtcdConfig::MAX_TIMEOUT,
+        };
+        let answer = match tokio::time::timeout(limit, asking).await {
+            Ok(answer) => answer,
+            Err(_) => return Err(Fault::Broken(unanswered(&self.place, call, true))),
+        };
+        answer.map_err(|status| {
+            let fault = Fault::of(&self.place, &status);
+            if matches!(fault, Fault::Pass(_)) {
+                self.passes.refused(&pass);
+            }
+            fault
+        })
+    }
+
+    /// A watch, as `create` says. Its member is left, for all, unless the turn is told that all went well.
+    pub(crate) async fn watch(
+        &self,
+        create: WatchRequest,
+    ) -> Result<(Streaming<WatchResponse>, Turn<'_>), StoreError> {
+        let turn = self.turn();
+        let opening = async {
+            let pass = self.passes.current(&self.place, turn.channel()).await?;
+            // The stream of requests must not end: with it, the watch would.
+            let requests = tokio_stream::once(create).chain(tokio_stream::pending());
+            let mut request = Request::new(requests);
+            pass.mark(&mut request);
+            let mut grpc = Grpc::new(turn.channel());
+            let codec: ProstCodec<WatchRequest, WatchResponse> = ProstCodec::default();
+            grpc.ready()
+                .await
+                .map_err(|error| Fault::of(&self.place, &tonic::Status::from_error(error.into())))?;
+            let stream = grpc.streaming(request, PathAndQuery::from_static(path::WATCH), codec).await;
+            stream.map(tonic::Response::into_inner).map_err(|status| {
+                let fault = Fault::of(&self.place, &status);
+                if matches!(fault, Fault::Pass(_)) {
+                    self.passes.refused(&pass);
+                }
+                fault
+            })
+        };
+        match tokio::time::timeout(self.timeout, opening).await {
+            Ok(Ok(stream)) => Ok((stream, turn)),
+            Ok(Err(fault)) => Err(fault.into_error(Call::Read)),
+            Err(_) => Err(unanswered(&self.place, Call::Read, false)),
+        }
+    }
+
+    fn turn(&self) -> Turn<'_> {
+        let at = self.current.load(Ordering::SeqCst);
+        Turn { lines: self, at, is_over: false }
+    }
+}
+
+/// One call's time at one member. Dropped without a word, be it by a caller that has waited long enough, it moves all on to the next.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    lines: &'a Lines,
+    at: usize,
+    is_over: bool,
+}
+
+impl Turn<'_> {
+    fn channel(&self) -> Channel {
+        self.lines.members[self.at % self.lines.members.len()].clone()
+    }
+
+    pub(crate) fn went_well(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Of many whose calls failed there, only the first moves on.
+            let next = (self.at + 1) % self.lines.members.len();
+            let _ = self.lines.current.compare_exchange(self.at, next, Ordering::SeqCst, Ordering::SeqCst);
+        }
+    }
+}
+
+/// One call of one member.
+pub(crate) async fn unary<Q, A>(
+    channel: Channel,
+    path: &'static str,
+    request: Request<Q>,
+) -> Result<A, tonic::Status>
+where
+    Q: Message + Clone + 'static,
+    A: Message + Default + 'static,
+{
+    let mut grpc = Grpc::new(channel).max_decoding_message_size(usize::MAX);
+    grpc.ready().await.map_err(|error| tonic::Status::from_error(error.into()))?;
+    let answer = grpc.unary(request, PathAndQuery::from_static(path), ProstCodec::default()).await?;
+    Ok(answer.into_inner())
+}
+
+/// TLS with what these files say.
+fn secured(
+    authorities: Option<&Path>,
+    identity: Option<(&Path, &Path)>,
+) -> Result<ClientTlsConfig, StoreError> {
+    let tls = ClientTlsConfig::new();
+    let tls = match authorities {
+        None => tls.with_native_roots(),
+        Some(file) => tls.ca_certificate(Certificate::from_pem(pem("ca", file, "CERTIFICATE")?)),
+    };
+    Ok(match identity {
+        None => tls,
+        Some((certificate, key)) => tls.identity(Identity::from_pem(
+            pem("cert", certificate, "CERTIFICATE")?,
+            pem("key", key, "PRIVATE KEY")?,
+        )),
+    })
+}
+
+fn pem(option: &str, file: &Path, holds: &str) -> Result<String, StoreError> {
+    let bad = |why: &dyn std::fmt::Display| {
+        StoreError::invalid(format!(
+            "{option}={}: {why}; name a PEM file that holds a {holds}",
+            file.display()
+        ))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| bad(&error))?;
+    if text.contains(&format!("{holds}-----")) { Ok(text) } else { Err(bad(&"it holds none")) }
+}

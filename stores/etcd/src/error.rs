@@ -1,0 +1,157 @@
+//! What etcd's errors mean to the caller.
+//!
+//! What etcd itself refuses was certainly not done. A connection that ended, an answer that did not come, and whatever etcd says when it
+//! gives up on a request that it had passed on to its cluster, leave a write unknown.
+
+use tenure_core::StoreError;
+use tonic::{Code, Status};
+
+/// Whether a call changes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Read,
+    Write,
+}
+
+/// What came of one attempt at one member.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Certainly not done here; another member may do it.
+    Elsewhere(StoreError),
+    /// The pass was not accepted: certainly not done, and may be with a new one.
+    Pass(StoreError),
+    /// Refused for good, and certainly not done.
+    Refused(StoreError),
+    /// Nobody knows what became of it.
+    Broken(StoreError),
+}
+
+impl Fault {
+    pub(crate) fn of(place: &str, status: &Status) -> Fault {
+        if never_connected(status) {
+            return Fault::Elsewhere(StoreError::unavailable(format!(
+                "{place}: {}; is etcd listening for clients there, and does it speak what the URL says (etcd:, etcds:)?",
+                words(status)
+            )));
+        }
+        let says = status.message();
+        let refused =
+            |remedy: &str| Fault::Refused(StoreError::invalid(format!("{place}: {says}; {remedy}")));
+        match status.code() {
+            Code::Unauthenticated => Fault::Pass(StoreError::unavailable(format!("{place}: {says}"))),
+            _ if says.contains("user name is empty") || says.contains("revision of auth store is old") => {
+                let remedy = "name a user, with password-file= or a client certificate";
+                Fault::Pass(StoreError::invalid(format!("{place}: {says}; {remedy}")))
+            }
+            Code::PermissionDenied => {
+                refused("grant the user's role readwrite on all keys that begin with the prefix and \":\"")
+            }
+            Code::InvalidArgument if says.contains("invalid user ID or password") => {
+                refused("check the user, and the password or its file")
+            }
+            Code::InvalidArgument if says.contains("request is too large") => refused(
+                "the cluster's --max-request-bytes is below its default of 1.5 MiB, which tenure needs",
+            ),
+            Code::InvalidArgument if says.contains("too many operations") => {
+                refused("the cluster's --max-txn-ops is below its default of 128, which tenure needs")
+            }
+            Code::ResourceExhausted if says.contains("space exceeded") => {
+                Fault::Refused(StoreError::unavailable(format!(
+                    "{place}: {says}; compact and defragment it, then `etcdctl alarm disarm`; a higher --quota-backend-bytes or \
+                     --auto-compaction-retention keeps that from coming again"
+                )))
+            }
+            Code::ResourceExhausted => Fault::Elsewhere(StoreError::unavailable(format!("{place}: {says}"))),
+            // It says so before it passes anything on.
+            Code::Unavailable if says == "etcdserver: no leader" => {
+                Fault::Elsewhere(StoreError::unavailable(format!(
+                    "{place}: {says}; a majority of the members must reach each other"
+                )))
+            }
+            Code::Unimplemented => refused("it has no such service: is it etcd 3.4 or newer?"),
+            Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::OutOfRange => {
+                Fault::Refused(StoreError::invalid(format!("{place}: {says}")))
+            }
+            _ => Fault::Broken(StoreError::unavailable(format!(
+                "{place}: {}{}",
+                words(status),
+                not_etcd(status)
+            ))),
+        }
+    }
+
+    /// What is left to say of it after all attempts at a call.
+    pub(crate) fn into_error(self, call: Call) -> StoreError {
+        match self {
+            Fault::Broken(error) if call == Call::Write => {
+                StoreError::unknown(format!("a write was not answered: {error}"))
+            }
+            Fault::Elsewhere(error) | Fault::Pass(error) | Fault::Refused(error) | Fault::Broken(error) => {
+                error
+            }
+        }
+    }
+}
+
+/// A call had no answer in time. It was never sent where nothing but reads and connections were tried.
+pub(crate) fn unanswered(place: &str, call: Call, sent: bool) -> StoreError {
+    let text = format!("{place}: no answer in time; a majority of the members must run and reach each other");
+    if call == Call::Write && sent { StoreError::unknown(text) } else { StoreError::unavailable(text) }
+}
+
+/// Whether there was no connection that a request could have been sent by.
+fn never_connected(status: &Status) -> bool {
+    causes(status).any(|cause| cause.is::<tonic::ConnectError>())
+}
+
+fn not_etcd(status: &Status) -> &'static str {
+    let is_strange = std::error::Error::source(status).is_some() || status.message().contains("HTTP status");
+    if is_strange { "; is that etcd, and does it speak what the URL says (etcd:, etcds:)?" } else { "" }
+}
+
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(std::error::Error::source(status), |error| error.source())
+}
+
+/// An error with its causes: the library's own text leaves them out.
+fn words(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    for cause in causes(status) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = if text.is_empty() { cause } else { format!("{text}: {cause}") };
+        }
+    }
+    if text.is_empty() { status.code().to_string() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what is certainly not done, what is not known, and that only a write is unknown.
+    use super::*;
+    use tenure_core::ErrorKind;
+
+    #[test]
+    fn only_what_etcd_refuses_is_certainly_not_done() {
+        let kind =
+            |code, text: &str| Fault::of("there", &Status::new(code, text)).into_error(Call::Write).kind();
+        for (code, text, expected) in [
+            (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Invalid),
+            (Code::InvalidArgument, "etcdserver: duplicate key given in txn request", ErrorKind::Invalid),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unavailable),
+            (Code::ResourceExhausted, "etcdserver: too many requests", ErrorKind::Unavailable),
+            (Code::Unavailable, "etcdserver: no leader", ErrorKind::Unavailable),
+            (Code::Unavailable, "etcdserver: request timed out", ErrorKind::Unknown),
+            (Code::Unavailable, "etcdserver: leader changed", ErrorKind::Unknown),
+            (Code::Unavailable, "etcdserver: server stopped", ErrorKind::Unknown),
+            (Code::Unknown, "raft: proposal dropped", ErrorKind::Unknown),
+            (Code::Cancelled, "", ErrorKind::Unknown),
+            (Code::DeadlineExceeded, "context deadline exceeded", ErrorKind::Unknown),
+            (Code::Internal, "stream terminated", ErrorKind::Unknown),
+        ] {
+            assert_eq!(kind(code, text), expected, "{code:?} {text}");
+        }
+        let read = Fault::of("there", &Status::new(Code::Internal, "")).into_error(Call::Read);
+        assert_eq!(read.kind(), ErrorKind::Unavailable);
+    }
+}

@@ -1,0 +1,167 @@
+//! The store itself.
+
+use crate::config::EtcdConfig;
+use crate::connect::Lines;
+use crate::error::Call;
+use crate::guard::EtcdGuard;
+use crate::memo::Memo;
+use crate::wire::{RangeRequest, RangeResponse, end_of, path};
+use crate::{listen, mend, pair, read, write};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::op::{Freshness, Listed, Outcome, Write};
+use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Expiry, Image, Store};
+
+/// Records below one prefix of an etcd cluster. Clones share their connections.
+#[derive(Clone)]
+pub struct EtcdStore {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) lines: Lines,
+    pub(crate) prefix: String,
+    pub(crate) memo: Memo,
+    id: String,
+    capabilities: Capabilities,
+}
+
+impl EtcdStore {
+    /// Opens the store: looks below its prefix once, and changes nothing.
+    ///
+    /// # Errors
+    /// Each names the members, the prefix and the remedy, and none a password. `Invalid`: the configuration, the user, or a missing
+    /// right. `Unavailable`: no member can be reached, or they have no majority.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed, so nothing is left behind.
+    pub async fn open(config: EtcdConfig) -> Result<Self, StoreError> {
+        config.check()?;
+        let lines = Lines::new(&config)?;
+        let key = pair::below(&config.prefix, "");
+        let range_end = end_of(&key).unwrap_or_default();
+        let question = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
+        let found: RangeResponse = lines.ask(Call::Read, path::RANGE, question).await?;
+        let cluster = found.header.map_or(0, |header| header.cluster_id);
+        let id = format!("etcd:{cluster:016x}:{}", config.prefix);
+        let mut capabilities =
+            Capabilities::native(Duration::from_millis(500)).expiring(Expiry::ObservedSilence);
+        capabilities.batch = write::BATCH;
+        if !config.push {
+            capabilities = capabilities.without_watch();
+        }
+        let inner = Inner { lines, prefix: config.prefix, memo: Memo::default(), id, capabilities };
+        Ok(EtcdStore { inner: Arc::new(inner) })
+    }
+
+    /// A condition for transactions of the caller's own in the same cluster: true only while the record of `key` shows a tenure with
+    /// the fence `fence` and, if that tenure rides a session, the session's record shows the fence that it rode on, and a tenure. None
+    /// if it does not stand now. It is good for as long as the lease: renewals leave it as it is.
+    ///
+    /// A write with this condition can't land after the loss of the lease, however late it is, and whatever the clocks did.
+    ///
+    /// `key` is the key as it is in this store. A lease that was acquired through a `PrefixedStore` has its prefix there before the
+    /// key; if it rides on a session, it has no condition, because the session's key in the record lacks the prefix: give such a lease
+    /// a ttl of its own.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    ///
+    /// # Cancel safety
+    /// It only reads.
+    pub async fn guard(&self, key: &Key, fence: Fence) -> Result<Option<EtcdGuard>, StoreError> {
+        EtcdGuard::of(self, &self.inner.prefix, key, fence).await
+    }
+
+    /// Puts a value of the caller's own into etcd, if the lease of `guard` stands; false if it is lost. The name is any but those of
+    /// this store.
+    ///
+    /// # Errors
+    /// As [`Store::write`]; `Invalid` for a name below tenure's prefix.
+    ///
+    /// # Cancel safety
+    /// It may be done or not.
+    pub async fn put_guarded(
+        &self,
+        guard: &EtcdGuard,
+        name: &[u8],
+        value: &[u8],
+    ) -> Result<bool, StoreError> {
+        if name.is_empty() || name.starts_with(&pair::below(&self.inner.prefix, "")) {
+            return Err(StoreError::invalid(format!(
+                "{:?} is not for values of your own; choose a name that is not below the prefix {:?}",
+                String::from_utf8_lossy(name),
+                self.inner.prefix
+            )));
+        }
+        guard.put(&self.inner.lines, name, value).await
+    }
+}
+
+impl fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdStore")
+            .field("place", &self.inner.lines.place)
+            .field("id", &self.inner.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for EtcdStore {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities
+    }
+
+    fn id(&self) -> String {
+        self.inner.id.clone()
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        read::one(&self.inner, key).await
+    }
+
+    async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        read::many(&self.inner, keys, freshness).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        write::one(&self.inner, &write).await
+    }
+
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        let (count, most) = (writes.len(), self.inner.capabilities.batch);
+        if count > most {
+            return Err(StoreError::invalid(format!(
+                "{count} writes at once are over the limit of {most}; write fewer"
+            )));
+        }
+        write::many(&self.inner, &writes).await
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        read::list(&self.inner, prefix, after, limit).await
+    }
+
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        write::remove(&self.inner, key, version).await
+    }
+
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        mend::image(&self.inner, key).await
+    }
+
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        mend::mend(&self.inner, key, seen, instead).await
+    }
+
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        if !self.inner.capabilities.watch {
+            return Err(StoreError::unsupported(
+                "push is off for this etcd store; poll, or take push=off out of its URL",
+            ));
+        }
+        listen::start(Arc::clone(&self.inner), prefix)
+    }
+}

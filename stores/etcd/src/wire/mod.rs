@@ -1,0 +1,90 @@
+//! What is said to etcd: its messages, and the few shapes of them that are used.
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    reason = "made of proto/etcd.proto by proto/regenerate.sh"
+)]
+mod etcdserverpb;
+
+pub(crate) use etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+pub(crate) use etcdserverpb::event::EventType;
+pub(crate) use etcdserverpb::request_op::Request;
+pub(crate) use etcdserverpb::response_op::Response;
+pub(crate) use etcdserverpb::watch_request::RequestUnion;
+pub(crate) use etcdserverpb::{
+    AuthenticateRequest, AuthenticateResponse, Compare, DeleteRangeRequest, Event, KeyValue, PutRequest,
+    RangeRequest, RangeResponse, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
+    WatchCreateRequest, WatchRequest, WatchResponse,
+};
+
+/// The paths of what is called.
+pub(crate) mod path {
+    pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
+    pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
+    pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
+    pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
+}
+
+/// Nothing stands under a name.
+pub(crate) fn is_absent(name: &[u8]) -> Compare {
+    compare(name, CompareResult::Equal, TargetUnion::CreateRevision(0))
+}
+
+/// What stands there was written by the write of this revision.
+pub(crate) fn is_of(name: &[u8], revision: i64) -> Compare {
+    compare(name, CompareResult::Equal, TargetUnion::ModRevision(revision))
+}
+
+/// What stands there is this to the byte.
+pub(crate) fn is_exactly(name: &[u8], value: &[u8]) -> Compare {
+    compare(name, CompareResult::Equal, TargetUnion::Value(value.to_vec()))
+}
+
+/// What stands there begins with these bytes, and goes on.
+pub(crate) fn begins_with(name: &[u8], head: &[u8]) -> Vec<Compare> {
+    let mut all = vec![compare(name, CompareResult::Greater, TargetUnion::Value(head.to_vec()))];
+    all.extend(end_of(head).map(|end| compare(name, CompareResult::Less, TargetUnion::Value(end))));
+    all
+}
+
+fn compare(name: &[u8], result: CompareResult, with: TargetUnion) -> Compare {
+    let target = match with {
+        TargetUnion::Version(_) => CompareTarget::Version,
+        TargetUnion::CreateRevision(_) => CompareTarget::Create,
+        TargetUnion::ModRevision(_) => CompareTarget::Mod,
+        TargetUnion::Value(_) => CompareTarget::Value,
+    };
+    Compare { result: result.into(), target: target.into(), key: name.to_vec(), target_union: Some(with) }
+}
+
+/// The first bytes after all those that begin with `prefix`; none if nothing comes after them.
+pub(crate) fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+pub(crate) fn range(name: &[u8], serializable: bool) -> RangeRequest {
+    RangeRequest { key: name.to_vec(), serializable, ..RangeRequest::default() }
+}
+
+pub(crate) fn op(request: Request) -> RequestOp {
+    RequestOp { request: Some(request) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_before_what_no_longer_begins_with_it() {
+        assert_eq!(end_of(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(end_of(b"a\xff"), Some(b"b".to_vec()));
+        assert_eq!(end_of(b"\xff\xff"), None);
+        assert_eq!(end_of(b""), None);
+    }
+}

@@ -1,0 +1,282 @@
+//! Conditional writes. Each is one transaction, whose other branch answers with what stands there instead.
+//!
+//! The condition is that of etcd's own revision, so it says what is believed to stand there: nothing, or what was last seen. Where the
+//! belief was old and the write's own condition holds all the same, it is tried again on what the refusal has shown.
+
+use crate::error::Call;
+use crate::memo::Seen;
+use crate::pair;
+use crate::read::stored;
+use crate::store::Inner;
+use crate::wire::{
+    DeleteRangeRequest, KeyValue, PutRequest, RangeResponse, Request, RequestOp, Response, ResponseOp,
+    TxnRequest, TxnResponse, is_absent, op, path, range,
+};
+use std::collections::BTreeMap;
+use tenure_core::op::{Expect, Outcome, Write};
+use tenure_core::{Fence, Key, Record, StoreError, Version};
+use tenure_store::codec;
+
+/// How often a write is tried again because other writes of the key came between.
+const ROUNDS: usize = 16;
+/// How many writes one transaction takes: etcd counts 128 operations, those of the transactions within it too.
+pub(crate) const BATCH: usize = 100;
+/// How many bytes of records one transaction takes: etcd takes requests of 1.5 MiB.
+const BYTES: usize = 1 << 20;
+
+/// A change of one key on a condition.
+struct Draft<'a> {
+    key: &'a Key,
+    name: Vec<u8>,
+    expect: Expect,
+    /// What is written; none where it is removed.
+    record: Option<&'a Record>,
+}
+
+/// What is asked of etcd for it.
+enum Attempt {
+    /// A transaction; and what will stand there if it succeeds.
+    Change(TxnRequest, Fence, Option<Seen>),
+    /// A read: it is not known which revision has the version that is expected.
+    Look,
+}
+
+/// What came of an attempt.
+enum Judged {
+    Done(Outcome),
+    /// The belief was old; this is what stands there.
+    Again(Option<Seen>),
+}
+
+impl<'a> Draft<'a> {
+    fn of(inner: &Inner, write: &'a Write) -> Result<Draft<'a>, StoreError> {
+        codec::check(&write.record)?;
+        let name = pair::name(&inner.prefix, &write.key);
+        Ok(Draft { key: &write.key, name, expect: write.expect, record: Some(&write.record) })
+    }
+
+    fn attempt(&self, belief: Option<&Seen>) -> Result<Attempt, StoreError> {
+        let given = self.record.map_or(Fence(0), |record| record.fence);
+        let (compare, fence) = match (self.expect, belief) {
+            (Expect::Unchanged(version), Some(seen)) if seen.version == version => {
+                (seen.stands(&self.name), given)
+            }
+            (Expect::Unchanged(_), _) => return Ok(Attempt::Look),
+            (Expect::Vacant, Some(seen)) => match seen.vacant.map(|last| last.next(given)) {
+                Some(Ok(fence)) => (seen.stands(&self.name), fence),
+                // Held, or no fence is left: what stands there now, says the refusal.
+                Some(Err(_)) | None => (vec![is_absent(&self.name)], given),
+            },
+            (Expect::Vacant, None) | (Expect::Absent, _) => (vec![is_absent(&self.name)], given),
+        };
+        let (change, seen) = match self.record {
+            None => (Request::RequestDeleteRange(DeleteRangeRequest { key: self.name.clone() }), None),
+            Some(record) => {
+                let record = Record { fence, ..record.clone() };
+                let value = pair::value(&record)?;
+                let vacant = record.tenure.is_none().then_some(fence);
+                // Its revision is told by the answer.
+                let seen = Seen::written(record.version(), vacant, 0, &value);
+                (Request::RequestPut(PutRequest { key: self.name.clone(), value }), Some(seen))
+            }
+        };
+        let look = op(Request::RequestRange(range(&self.name, false)));
+        Ok(Attempt::Change(
+            TxnRequest { compare, success: vec![op(change)], failure: vec![look] },
+            fence,
+            seen,
+        ))
+    }
+
+    /// The transaction succeeded, at this revision.
+    fn won(&self, inner: &Inner, revision: i64, fence: Fence, seen: Option<Seen>) -> Outcome {
+        let version = seen.as_ref().map_or(Version(0), |seen| seen.version);
+        inner.memo.put(self.key, seen.map(|seen| seen.at(revision)));
+        Outcome::Won { version, fence }
+    }
+
+    /// Nothing was changed, and this stands there.
+    fn judge(&self, inner: &Inner, found: Option<&KeyValue>) -> Result<Judged, StoreError> {
+        let Some(found) = found else {
+            inner.memo.put(self.key, None);
+            return Ok(match self.expect {
+                Expect::Unchanged(_) => Judged::Done(Outcome::Lost(None)),
+                Expect::Absent | Expect::Vacant => Judged::Again(None),
+            });
+        };
+        let standing = stored(inner, self.key, found)?;
+        let holds = match self.expect {
+            Expect::Absent => false,
+            Expect::Vacant if standing.record.tenure.is_some() => false,
+            // Nothing else than a used-up fence stands in the way.
+            Expect::Vacant => standing.record.fence.next(Fence(0)).map(|_| true)?,
+            Expect::Unchanged(version) => standing.version == version,
+        };
+        let seen = Seen::of(found, &standing);
+        Ok(if holds { Judged::Again(Some(seen)) } else { Judged::Done(Outcome::Lost(Some(standing))) })
+    }
+
+    async fn perform(&self, inner: &Inner, mut belief: Option<Seen>) -> Result<Outcome, StoreError> {
+        for _ in 0..ROUNDS {
+            let judged = match self.attempt(belief.as_ref())? {
+                Attempt::Look => {
+                    let question = range(&self.name, false);
+                    let found: RangeResponse = inner.lines.ask(Call::Read, path::RANGE, question).await?;
+                    self.judge(inner, found.kvs.first())?
+                }
+                Attempt::Change(txn, fence, seen) => {
+                    let answer: TxnResponse = inner.lines.ask(Call::Write, path::TXN, txn).await?;
+                    let revision = revision(&answer);
+                    if answer.succeeded {
+                        return Ok(self.won(inner, revision, fence, seen));
+                    }
+                    self.judge(inner, standing(&answer.responses))?
+                }
+            };
+            match judged {
+                Judged::Done(outcome) => return Ok(outcome),
+                Judged::Again(seen) => belief = seen,
+            }
+        }
+        Err(self.restless(inner))
+    }
+
+    fn restless(&self, inner: &Inner) -> StoreError {
+        StoreError::unavailable(format!(
+            "{}: the key {} changes too often; try again",
+            inner.lines.place, self.key
+        ))
+    }
+}
+
+fn revision(answer: &TxnResponse) -> i64 {
+    answer.header.map_or(0, |header| header.revision)
+}
+
+/// What the other branch of a transaction has read.
+fn standing(responses: &[ResponseOp]) -> Option<&KeyValue> {
+    match responses.first()?.response.as_ref()? {
+        Response::ResponseRange(found) => found.kvs.first(),
+        _ => None,
+    }
+}
+
+pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
+    Draft::of(inner, write)?.perform(inner, inner.memo.get(&write.key)).await
+}
+
+pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {
+    let name = pair::name(&inner.prefix, key);
+    let draft = Draft { key, name, expect: Expect::Unchanged(version), record: None };
+    let outcome = draft.perform(inner, inner.memo.get(key)).await?;
+    Ok(matches!(outcome, Outcome::Won { .. }))
+}
+
+/// Removes what stands under a key, or writes `record` over it, if it is just this.
+pub(crate) async fn replace(
+    inner: &Inner,
+    key: &Key,
+    found: &KeyValue,
+    record: Option<&Record>,
+) -> Result<bool, StoreError> {
+    let name = pair::name(&inner.prefix, key);
+    let change = match record {
+        None => Request::RequestDeleteRange(DeleteRangeRequest { key: name.clone() }),
+        Some(record) => Request::RequestPut(PutRequest { key: name.clone(), value: pair::value(record)? }),
+    };
+    let compare =
+        vec![crate::wire::is_of(&name, found.mod_revision), crate::wire::is_exactly(&name, &found.value)];
+    let txn = TxnRequest { compare, success: vec![op(change)], failure: Vec::new() };
+    let answer: TxnResponse = inner.lines.ask(Call::Write, path::TXN, txn).await?;
+    inner.memo.put(key, None);
+    Ok(answer.succeeded)
+}
+
+/// All writes in one transaction, in which each is a transaction of its own: so each has its own condition, and its own outcome. etcd
+/// writes a key only once in a transaction; more writes of one key go one after the other, as do more bytes than a request takes.
+pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
+    let drafts: Vec<Draft<'_>> =
+        writes.iter().map(|write| Draft::of(inner, write)).collect::<Result<_, _>>()?;
+    let mut outcomes: Vec<Option<Outcome>> = drafts.iter().map(|_| None).collect();
+    for turn in turns(writes) {
+        let mut open: Vec<(usize, Option<Seen>)> =
+            turn.into_iter().map(|place| (place, inner.memo.get(&writes[place].key))).collect();
+        for _ in 0..ROUNDS {
+            if let Err(error) = round(inner, &drafts, &mut open, &mut outcomes).await {
+                // What was written is written, so whatever goes wrong now leaves the whole unknown.
+                let is_begun =
+                    outcomes.iter().flatten().any(|outcome| matches!(outcome, Outcome::Won { .. }));
+                return Err(if is_begun { StoreError::unknown(error.to_string()) } else { error });
+            }
+        }
+        if let Some((place, _)) = open.first() {
+            return Err(StoreError::unknown(drafts[*place].restless(inner).to_string()));
+        }
+    }
+    outcomes
+        .into_iter()
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| StoreError::unknown(format!("{}: a batch was answered in part", inner.lines.place)))
+}
+
+/// The places of writes that go together: none of them has the key of another.
+fn turns(writes: &[Write]) -> Vec<Vec<usize>> {
+    let mut turns: Vec<Vec<usize>> = Vec::new();
+    let mut seen: BTreeMap<&Key, usize> = BTreeMap::new();
+    for (place, write) in writes.iter().enumerate() {
+        let turn = seen.entry(&write.key).or_default();
+        if *turn == turns.len() {
+            turns.push(Vec::new());
+        }
+        turns[*turn].push(place);
+        *turn += 1;
+    }
+    turns
+}
+
+/// One attempt at each write that is open; those whose outcome is not known then stay.
+async fn round(
+    inner: &Inner,
+    drafts: &[Draft<'_>],
+    open: &mut Vec<(usize, Option<Seen>)>,
+    outcomes: &mut [Option<Outcome>],
+) -> Result<(), StoreError> {
+    let mut left = std::mem::take(open).into_iter().peekable();
+    let mut trouble = None;
+    while left.peek().is_some() {
+        let (mut asked, mut ops, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while let Some((place, belief)) = left.next_if(|_| bytes < BYTES && ops.len() < BATCH) {
+            let draft = &drafts[place];
+            let (request, after) = match draft.attempt(belief.as_ref())? {
+                Attempt::Look => (Request::RequestRange(range(&draft.name, false)), None),
+                Attempt::Change(txn, fence, seen) => (Request::RequestTxn(txn), Some((fence, seen))),
+            };
+            let request: RequestOp = op(request);
+            bytes += prost::Message::encoded_len(&request);
+            ops.push(request);
+            asked.push((place, after));
+        }
+        let txn = TxnRequest { success: ops, ..TxnRequest::default() };
+        let answer: TxnResponse = inner.lines.ask(Call::Write, path::TXN, txn).await?;
+        let revision = revision(&answer);
+        for ((place, after), response) in asked.into_iter().zip(answer.responses) {
+            let draft = &drafts[place];
+            let judged = match (response.response, after) {
+                (Some(Response::ResponseTxn(txn)), Some((fence, seen))) if txn.succeeded => {
+                    Ok(Judged::Done(draft.won(inner, revision, fence, seen)))
+                }
+                (Some(Response::ResponseTxn(txn)), _) => draft.judge(inner, standing(&txn.responses)),
+                (Some(Response::ResponseRange(found)), _) => draft.judge(inner, found.kvs.first()),
+                _ => {
+                    Err(StoreError::unknown(format!("{}: a write was answered unclearly", inner.lines.place)))
+                }
+            };
+            match judged {
+                Ok(Judged::Done(outcome)) => outcomes[place] = Some(outcome),
+                Ok(Judged::Again(seen)) => open.push((place, seen)),
+                Err(error) => trouble = Some(error),
+            }
+        }
+    }
+    trouble.map_or(Ok(()), Err)
+}

@@ -1,0 +1,50 @@
+//! What the tests of this store share: the server that `cargo xtask` has started, prefixes of their own in it, and a way around tenure.
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+pub(crate) mod cluster;
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use tenure_etcd::EtcdConfig;
+
+/// Where the server is: the variable that `cargo xtask test` and `cargo xtask services run` set.
+pub(crate) fn url() -> String {
+    std::env::var("TENURE_TEST_ETCD")
+        .expect("TENURE_TEST_ETCD is not set; run `cargo xtask services run -- cargo test -p tenure-etcd`")
+}
+
+/// A prefix of that server.
+pub(crate) fn config(prefix: &str) -> EtcdConfig {
+    EtcdConfig::from_url(&url()).unwrap().prefix(prefix)
+}
+
+/// A name that no other test, in whatever process, has.
+pub(crate) fn unique(name: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
+}
+
+/// etcd's own client, as an operator's hand.
+pub(crate) fn etcdctl(arguments: &[&str], input: &[u8]) -> Vec<u8> {
+    let mut command = Command::new("etcdctl");
+    command.env("ETCDCTL_API", "3").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child =
+        command.stderr(Stdio::piped()).spawn().expect("etcdctl starts: apt-get install etcd-client");
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// The same on the server that is shared.
+pub(crate) fn by_hand(arguments: &[&str], input: &[u8]) -> Vec<u8> {
+    let endpoint = url();
+    let endpoint = endpoint.trim_start_matches("etcd://").split('/').next().unwrap();
+    etcdctl(&[&["--endpoints", endpoint], arguments].concat(), input)
+}
