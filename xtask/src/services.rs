@@ -1,6 +1,7 @@
 //! The servers that tests need, and the programs that share them: fetched if they are missing, started on loopback at a port of their own, stopped by id.
 
 mod dynamodb;
+mod etcd;
 mod maven;
 mod package;
 mod peers;
@@ -14,7 +15,7 @@ use std::process::Command;
 use std::rc::Rc;
 
 /// All kinds, in the order in which they are started: each after those that it needs.
-const KINDS: [Kind; 3] = [dynamodb::KIND, postgres::KIND, postgres::POOLER];
+const KINDS: [Kind; 4] = [dynamodb::KIND, postgres::KIND, postgres::POOLER, etcd::KIND];
 
 /// What the tests of `tenure-dynamodb` and of the command line ask for.
 const ENDPOINT: &str = "TENURE_TEST_DYNAMODB";
@@ -136,6 +137,7 @@ fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
         all.push((peer.variable, peer.class_path()?));
     }
     all.extend(postgres::environment(ports));
+    all.extend(etcd::environment(ports));
     Ok(all)
 }
 
@@ -194,6 +196,7 @@ mod tests {
             "{step}"
         );
         assert!(step.contains("TENURE_TEST_POSTGRES='postgres://postgres@127.0.0.1:"), "{step}");
+        assert!(step.contains("TENURE_TEST_ETCD='etcd://127.0.0.1:"), "{step}");
         assert!(step.contains("AWS_EC2_METADATA_DISABLED='true'"), "{step}");
         assert!(step.contains("services/kcl-3.5.1-program:/"), "a program before its library: {step}");
         assert!(step.contains("services/lock-client-1.4.0/*'"), "{step}");

@@ -10,8 +10,13 @@ use tenure::registry::{Opening, Registry};
 use tenure::{AnyStore, Clock};
 
 /// The schemes of stores that a build may lack, each with the feature that brings it.
-const FEATURES: [(&str, &str); 3] =
-    [("dynamodb", "dynamodb"), ("postgres", "postgres"), ("postgresql", "postgres")];
+const FEATURES: [(&str, &str); 5] = [
+    ("dynamodb", "dynamodb"),
+    ("etcd", "etcd"),
+    ("etcds", "etcd"),
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
+];
 
 /// What `--version` tells: the version, and the stores that this build can open.
 pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {

@@ -90,8 +90,13 @@ fn a_build_tells_its_stores_and_how_to_get_others() {
     let stores = version.out.lines().find_map(|line| line.strip_prefix("stores: ")).unwrap();
     let stores: Vec<&str> = stores.split(", ").collect();
     assert!(stores.contains(&"sqlite") && stores.contains(&"memory"), "{version:?}");
-    for (scheme, feature) in [("dynamodb", "dynamodb"), ("postgres", "postgres"), ("postgresql", "postgres")]
-    {
+    for (scheme, feature) in [
+        ("dynamodb", "dynamodb"),
+        ("etcd", "etcd"),
+        ("etcds", "etcd"),
+        ("postgres", "postgres"),
+        ("postgresql", "postgres"),
+    ] {
         let ran = bench.run(&["ls", "--store", &format!("{scheme}://user:hunter2@127.0.0.1:1/x")]);
         let is_missing = ran.code == 64 && ran.err.contains(&format!("--features {feature},"));
         assert_eq!(is_missing, !stores.contains(&scheme), "{ran:?}");

@@ -73,6 +73,8 @@ pub use tenure_core::{
 };
 #[cfg(feature = "dynamodb")]
 pub use tenure_dynamodb as dynamodb;
+#[cfg(feature = "etcd")]
+pub use tenure_etcd as etcd;
 #[cfg(feature = "postgres")]
 pub use tenure_postgres as postgres;
 #[cfg(feature = "sqlite")]

@@ -62,6 +62,10 @@ impl Registry {
         kinds.insert("memory".to_owned(), opener(memory));
         #[cfg(feature = "dynamodb")]
         kinds.insert("dynamodb".to_owned(), opener(dynamodb));
+        #[cfg(feature = "etcd")]
+        for id in ["etcd", "etcds"] {
+            kinds.insert(id.to_owned(), opener(move |rest, _| etcd(format!("{id}:{rest}"))));
+        }
         #[cfg(feature = "postgres")]
         for id in ["postgres", "postgresql"] {
             kinds.insert(id.to_owned(), opener(postgres));
@@ -158,6 +162,12 @@ async fn dynamodb(rest: String, opening: Opening) -> Result<AnyStore, StoreError
     Ok(AnyStore::new(DynamoStore::open(config, opening.clock).await?))
 }
 
+#[cfg(feature = "etcd")]
+async fn etcd(url: String) -> Result<AnyStore, StoreError> {
+    use tenure_etcd::{EtcdConfig, EtcdStore};
+    Ok(AnyStore::new(EtcdStore::open(EtcdConfig::from_url(&url)?).await?))
+}
+
 #[cfg(feature = "postgres")]
 async fn postgres(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
     use tenure_postgres::{PostgresConfig, PostgresStore};
@@ -215,6 +225,22 @@ mod tests {
         stores.open(&url, Opening::default()).await.unwrap();
         assert!(stores.open(&url, missing).await.is_ok());
         assert!(stores.open("sqlite:", Opening::default()).await.is_err());
+    }
+
+    #[cfg(feature = "etcd")]
+    #[tokio::test]
+    async fn an_etcd_url_is_checked_before_anything_is_asked() {
+        let stores = Registry::standard();
+        for (url, says) in [
+            ("etcd:", "two slashes"),
+            ("etcd://u:secret@10.0.0.7/p", "etcds: for TLS"),
+            ("etcds://u:secret@10.0.0.7/p?tls=off", "contradict"),
+        ] {
+            let error = stores.open(url, Opening::default()).await.unwrap_err();
+            let text = error.to_string();
+            assert!(error.kind() == tenure_core::ErrorKind::Invalid && text.contains(says), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
     }
 
     #[cfg(feature = "postgres")]

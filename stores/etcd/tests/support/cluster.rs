@@ -159,6 +159,12 @@ impl Cluster {
         super::etcdctl(&[&["--endpoints", &endpoint], arguments].concat(), &[])
     }
 
+    /// The same on another member.
+    pub(crate) fn by_hand_of(&self, member: usize, arguments: &[&str]) -> Vec<u8> {
+        let endpoint = format!("127.0.0.1:{}", self.members[member].client);
+        super::etcdctl(&[&["--endpoints", &endpoint], arguments].concat(), &[])
+    }
+
     /// `ca.crt`; `server.crt` and `server.key` for the name `localhost`; `client.crt` and `client.key` of the user `app`.
     pub(crate) fn file(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()

@@ -1,0 +1,248 @@
+//! What goes wrong on the way: members that die, fall silent and come back, a majority that is missing, a history that is another one.
+//!
+//! Plan: increments through members that are killed in turn are all there, once; a silent member is left for another; without a
+//! majority calls fail in time and nothing goes back after it; hints go on from where they ended, and over what was compacted; a
+//! version of a history that is gone wins nothing.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::time::Duration;
+use support::cluster::{Cluster, LONG};
+use tenure_core::op::Hint;
+use tenure_core::{ErrorKind, Fence, Key, Record, StoreError};
+use tenure_etcd::{EtcdConfig, EtcdStore};
+use tenure_store::{Changes, Freshness, Outcome, Store};
+use tenure_testkit::Scribe;
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+async fn store(url: &str, more: &str) -> EtcdStore {
+    EtcdStore::open(EtcdConfig::from_url(&format!("{url}{more}")).unwrap()).await.unwrap()
+}
+
+/// Repeats a call until it is answered; what goes wrong until then must be passing.
+async fn insist<T, F: Future<Output = Result<T, StoreError>>>(mut call: impl FnMut() -> F) -> T {
+    let answered = async {
+        loop {
+            match call().await {
+                Ok(answer) => return answer,
+                Err(error) => assert!(error.is_passing(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LONG, answered).await.expect("it is never answered")
+}
+
+/// One increment, whatever becomes of the answers: a write whose fate is not known is found out by its nonce.
+async fn increment(store: &EtcdStore, scribe: &Scribe, key: &Key) {
+    let mut standing = insist(|| store.read(key)).await.expect("it stands");
+    loop {
+        let record = scribe.vacant(standing.record.fence.0 + 1);
+        match store.write(scribe.unchanged(key, standing.version, record.clone())).await {
+            Ok(Outcome::Won { .. }) => return,
+            Ok(Outcome::Lost(now)) => standing = now.expect("it stands"),
+            Err(error) => {
+                assert!(error.is_passing(), "{error}");
+                let now = insist(|| store.read(key)).await.expect("it stands");
+                if now.record == record {
+                    return;
+                }
+                if error.kind() == ErrorKind::Unknown && now.version == standing.version {
+                    // It may still come: a write of another version makes that impossible.
+                    let same = Record { nonce: scribe.nonce(), ..now.record.clone() };
+                    let over = insist(|| store.write(scribe.unchanged(key, now.version, same.clone()))).await;
+                    if matches!(&over, Outcome::Lost(Some(now)) if now.record == record) {
+                        return;
+                    }
+                    standing = insist(|| store.read(key)).await.expect("it stands");
+                    continue;
+                }
+                standing = now;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_that_die_and_come_back_lose_nothing() {
+    let mut cluster = Cluster::start(3).await;
+    let (store, scribe, key) = (store(&cluster.url(), "?timeout-ms=3000").await, Scribe::new(), key("count"));
+    insist(|| store.write(scribe.if_vacant(&key, scribe.vacant(1)))).await;
+    let mut count = 1;
+    for member in [0, 1, 2, 0] {
+        cluster.kill(member);
+        for _ in 0..5 {
+            increment(&store, &scribe, &key).await;
+            count += 1;
+        }
+        cluster.begin(member);
+        cluster.answers(member).await;
+        assert_eq!(insist(|| store.read(&key)).await.unwrap().record.fence, Fence(count), "member {member}");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_member_is_left_for_another() {
+    let cluster = Cluster::start(3).await;
+    // It begins with the one that is going to be silent, as all others are alike to it.
+    let store = store(&cluster.url(), "?timeout-ms=6000").await;
+    let (scribe, key) = (Scribe::new(), key("k"));
+    let Outcome::Won { version, .. } = insist(|| store.write(scribe.if_vacant(&key, scribe.held(5)))).await
+    else {
+        panic!("nothing stood there")
+    };
+    for member in 0..3 {
+        cluster.signal(member, "STOP");
+        // Within one call, of whichever member it asks first. A new leader may have to be found.
+        let standing = insist(|| store.read(&key)).await.expect("it stands");
+        assert_eq!(standing.version, version);
+        cluster.signal(member, "CONT");
+        cluster.answers(member).await;
+    }
+    // A caller that waits no longer leaves the silent one, too.
+    for member in 0..3 {
+        cluster.signal(member, "STOP");
+        let answered = async {
+            loop {
+                let read = tokio::time::timeout(Duration::from_millis(200), store.read(&key)).await;
+                if let Ok(Ok(standing)) = read {
+                    return standing.expect("it stands").version;
+                }
+            }
+        };
+        assert_eq!(
+            tokio::time::timeout(LONG, answered).await.expect("it stays with the silent one"),
+            version
+        );
+        cluster.signal(member, "CONT");
+        cluster.answers(member).await;
+    }
+}
+
+#[tokio::test]
+async fn a_minority_answers_nothing_and_takes_nothing_back() {
+    let mut cluster = Cluster::start(3).await;
+    let (store, scribe, key) = (store(&cluster.url(), "?timeout-ms=1500").await, Scribe::new(), key("k"));
+    let Outcome::Won { version, fence } =
+        insist(|| store.write(scribe.if_vacant(&key, scribe.held(5)))).await
+    else {
+        panic!("nothing stood there")
+    };
+    cluster.kill(0);
+    cluster.kill(1);
+    // The one that is left may believe for a moment that it leads.
+    let release = scribe.unchanged(&key, version, scribe.vacant(fence.0));
+    for _ in 0..3 {
+        let read = tokio::time::timeout(LONG, store.read(&key)).await.unwrap();
+        let write = tokio::time::timeout(LONG, store.write(release.clone())).await.unwrap();
+        let error = write.expect_err("a minority took a write");
+        assert!(
+            error.is_passing() && error.to_string().contains("majority")
+                || error.kind() == ErrorKind::Unknown,
+            "{error}"
+        );
+        if let Ok(standing) = read {
+            panic!("a minority answered: {standing:?}");
+        }
+    }
+    let opening =
+        EtcdStore::open(EtcdConfig::from_url(&format!("{}?timeout-ms=1500", cluster.url())).unwrap()).await;
+    assert_eq!(opening.map(drop).unwrap_err().kind(), ErrorKind::Unavailable);
+    cluster.begin(0);
+    cluster.begin(1);
+    let standing = insist(|| store.read(&key)).await.expect("it stands");
+    assert!(standing.version == version || standing.record.tenure.is_none(), "{standing:?}");
+    if standing.record.tenure.is_some() {
+        insist(|| store.write(release.clone())).await;
+    }
+    let Outcome::Won { fence: next, .. } =
+        insist(|| store.write(scribe.if_vacant(&key, scribe.held(1)))).await
+    else {
+        panic!("it was vacant")
+    };
+    assert!(next > fence, "{next} after {fence}");
+}
+
+/// Waits for a hint.
+async fn hinted(changes: &mut Changes, wanted: &Hint) {
+    let told = async { while changes.recv().await.expect("the hints ended") != *wanted {} };
+    tokio::time::timeout(LONG, told).await.unwrap_or_else(|_| panic!("no {wanted:?} came"));
+}
+
+async fn write_one(store: &EtcdStore, scribe: &Scribe, text: &str) -> Hint {
+    let record = scribe.vacant(1);
+    let version = record.version();
+    let outcome = insist(|| store.write(scribe.if_vacant(&key(text), record.clone()))).await;
+    assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
+    Hint::Written(key(text), version)
+}
+
+#[tokio::test]
+async fn hints_go_on_from_where_they_ended_and_over_what_was_compacted() {
+    let mut cluster = Cluster::start(3).await;
+    let (listener, writer, scribe) =
+        (store(&cluster.url_of(&[0]), "").await, store(&cluster.url_of(&[1, 2]), "").await, Scribe::new());
+    let mut changes = listener.changed("k").unwrap();
+    hinted(&mut changes, &Hint::Any).await;
+    let before = write_one(&writer, &scribe, "k-before").await;
+    hinted(&mut changes, &before).await;
+    cluster.kill(0);
+    let meanwhile = write_one(&writer, &scribe, "k-meanwhile").await;
+    cluster.begin(0);
+    hinted(&mut changes, &meanwhile).await;
+    // Now the same with a history that is gone by the time that the member is back.
+    cluster.kill(0);
+    for round in 0..3 {
+        write_one(&writer, &scribe, &format!("k-{round}")).await;
+    }
+    let latest = listener_revision(&cluster);
+    cluster.by_hand_of(1, &["compact", &latest.to_string()]);
+    cluster.begin(0);
+    hinted(&mut changes, &Hint::Any).await;
+    let after = write_one(&writer, &scribe, "k-after").await;
+    hinted(&mut changes, &after).await;
+}
+
+/// The cluster's latest revision, as its second member tells it.
+fn listener_revision(cluster: &Cluster) -> u64 {
+    let told =
+        String::from_utf8(cluster.by_hand_of(1, &["endpoint", "status", "--write-out", "json"])).unwrap();
+    let digits = told.split("\"revision\":").nth(1).unwrap();
+    digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+/// A cluster that was made anew counts its revisions anew: the same one is that of another write.
+#[tokio::test]
+async fn a_version_of_a_history_that_is_gone_wins_nothing() {
+    let mut cluster = Cluster::start(1).await;
+    let (stale, scribe, key) = (store(&cluster.url(), "").await, Scribe::new(), key("k"));
+    let Outcome::Won { version, .. } = stale.write(scribe.absent(&key, scribe.held(5))).await.unwrap() else {
+        panic!("nothing stood there")
+    };
+    let revision = listed_revision(&cluster, "t:k");
+    cluster.kill(0);
+    cluster.forget(0);
+    cluster.begin(0);
+    cluster.answers(0).await;
+    let fresh = store(&cluster.url(), "").await;
+    let record = scribe.held(5);
+    assert!(matches!(fresh.write(scribe.absent(&key, record.clone())).await.unwrap(), Outcome::Won { .. }));
+    assert_eq!(listed_revision(&cluster, "t:k"), revision, "the test needs the same revision");
+    let outcome = insist(|| stale.write(scribe.unchanged(&key, version, scribe.held(5)))).await;
+    assert!(matches!(&outcome, Outcome::Lost(Some(standing)) if standing.record == record), "{outcome:?}");
+}
+
+fn listed_revision(cluster: &Cluster, name: &str) -> String {
+    let told = String::from_utf8(cluster.by_hand(&["get", name, "--write-out", "fields"])).unwrap();
+    told.lines().find(|line| line.starts_with("\"ModRevision\"")).expect("it stands").to_owned()
+}

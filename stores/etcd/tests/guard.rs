@@ -1,0 +1,93 @@
+//! A lease as a condition of the caller's own writes.
+//!
+//! Plan: a lease that beats for itself, through renewal, release and takeover; one that rides, through the end of its session; names
+//! that are tenure's own are refused; the conditions, as another client is given them, say the same.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use support::{by_hand, config, unique};
+use tenure_core::{ErrorKind, Fence, Key, Record, Ride, Version};
+use tenure_etcd::EtcdStore;
+use tenure_store::{Outcome, Store, Write};
+use tenure_testkit::Scribe;
+
+async fn won(store: &EtcdStore, write: Write) -> Version {
+    match store.write(write).await.unwrap() {
+        Outcome::Won { version, .. } => version,
+        Outcome::Lost(standing) => panic!("lost to {standing:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_guarded_write_changes_nothing_after_the_loss() {
+    let prefix = unique("guard");
+    let (store, scribe) = (EtcdStore::open(config(&prefix)).await.unwrap(), Scribe::new());
+    let key = Key::new("it's \"quoted\"\u{0}").unwrap();
+    let name = format!("{prefix}-application");
+    assert_eq!(store.guard(&key, Fence(5)).await.unwrap(), None, "before the tenure");
+    let first = scribe.held(5);
+    let version = won(&store, scribe.absent(&key, first.clone())).await;
+    let guard = store.guard(&key, Fence(5)).await.unwrap().expect("it stands");
+    assert_eq!(store.guard(&key, Fence(4)).await.unwrap(), None, "another's fence");
+    assert!(store.put_guarded(&guard, name.as_bytes(), b"1").await.unwrap(), "while it is held");
+    // A renewal changes the version, and nothing about the tenure.
+    let renewal = Record { nonce: scribe.nonce(), ..first };
+    let version = won(&store, scribe.unchanged(&key, version, renewal)).await;
+    assert!(store.put_guarded(&guard, name.as_bytes(), b"2").await.unwrap(), "after a renewal");
+    let version = won(&store, scribe.unchanged(&key, version, scribe.vacant(5))).await;
+    assert!(!store.put_guarded(&guard, name.as_bytes(), b"3").await.unwrap(), "after the release");
+    won(&store, scribe.unchanged(&key, version, scribe.held(6))).await;
+    assert!(!store.put_guarded(&guard, name.as_bytes(), b"4").await.unwrap(), "another's tenure");
+    assert_eq!(by_hand(&["get", "--print-value-only", &name], &[]), b"2\n");
+    let own = store.put_guarded(&guard, format!("{prefix}:x").as_bytes(), b"").await.unwrap_err();
+    assert_eq!(own.kind(), ErrorKind::Invalid, "{own}");
+}
+
+#[tokio::test]
+async fn a_riding_lease_is_guarded_by_its_session_too() {
+    let prefix = unique("guard");
+    let (store, scribe) = (EtcdStore::open(config(&prefix)).await.unwrap(), Scribe::new());
+    let (session, key) = (Key::new("session/a").unwrap(), Key::new("k").unwrap());
+    let beat = won(&store, scribe.absent(&session, scribe.held(3))).await;
+    let mut record = scribe.held(5);
+    record.tenure.as_mut().unwrap().ride = Some(Ride { session: session.clone(), fence: Fence(3) });
+    won(&store, scribe.absent(&key, record)).await;
+    let guard = store.guard(&key, Fence(5)).await.unwrap().expect("it stands");
+    let name = format!("{prefix}-application");
+    assert!(store.put_guarded(&guard, name.as_bytes(), b"1").await.unwrap());
+    won(&store, scribe.unchanged(&session, beat, scribe.held(4))).await;
+    assert!(!store.put_guarded(&guard, name.as_bytes(), b"2").await.unwrap(), "the session was fenced");
+    assert_eq!(store.guard(&key, Fence(5)).await.unwrap(), None);
+}
+
+/// What another client of etcd would compare: here etcd's own, in the words of its transactions.
+#[tokio::test]
+async fn the_conditions_are_those_that_another_client_compares() {
+    let prefix = unique("guard");
+    let (store, scribe, key) =
+        (EtcdStore::open(config(&prefix)).await.unwrap(), Scribe::new(), Key::new("k").unwrap());
+    let fence = Fence(0x4142_4344_4546_4748);
+    let version = won(&store, scribe.absent(&key, scribe.held(fence.0))).await;
+    let guard = store.guard(&key, fence).await.unwrap().expect("it stands");
+    let [condition] = guard.conditions() else { panic!("{guard:?}") };
+    assert_eq!(condition.name, format!("{prefix}:k").as_bytes());
+    let [greater, less] =
+        [&condition.greater, &condition.less].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
+    let compared = || {
+        let name = String::from_utf8(condition.name.clone()).unwrap();
+        let text = format!(
+            "value(\"{name}\") > \"{greater}\"\nvalue(\"{name}\") < \"{less}\"\n\nget nothing\n\n\n\n"
+        );
+        String::from_utf8(by_hand(&["txn"], text.as_bytes())).unwrap().starts_with("SUCCESS")
+    };
+    assert!(compared());
+    won(&store, scribe.unchanged(&key, version, scribe.vacant(fence.0))).await;
+    assert!(!compared(), "after the release");
+}

@@ -1,0 +1,209 @@
+//! Opening, and what is refused: each error names the place and the remedy, comes soon, and repeats no password.
+//!
+//! Plan: no server, one that never answers, one that is not etcd; unknown authority, another name, plain text and TLS mixed up, a client
+//! certificate; no user, wrong password, no right, a pass that is not good any more; a full cluster.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+use support::cluster::{Cluster, LONG};
+use support::{config, unique};
+use tenure_core::{ErrorKind, Key, StoreError};
+use tenure_etcd::{EtcdConfig, EtcdStore, Tls};
+use tenure_store::{Outcome, Store};
+use tenure_testkit::Scribe;
+
+async fn refusal(config: EtcdConfig) -> StoreError {
+    EtcdStore::open(config).await.map(drop).unwrap_err()
+}
+
+fn says(error: &StoreError, kind: ErrorKind, words: &[&str]) {
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    assert!(words.iter().all(|word| text.contains(word)) && !text.contains("hush"), "{text}");
+}
+
+fn at(url: &str) -> EtcdConfig {
+    EtcdConfig::from_url(url).unwrap()
+}
+
+#[tokio::test]
+async fn a_port_where_nobody_answers_or_nobody_speaks_etcd_is_told_of() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = refusal(at(&format!("etcd://u:hush@127.0.0.1:{port}/p"))).await;
+    says(&nobody, ErrorKind::Unavailable, &["is etcd listening", "refused", &port.to_string()]);
+
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let error = refusal(at(&format!("etcd://u:hush@127.0.0.1:{port}/p?timeout-ms=300"))).await;
+    says(&error, ErrorKind::Unavailable, &["no answer in time", "127.0.0.1"]);
+
+    // A server of another kind, which answers whatever it is sent.
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in other.incoming().flatten() {
+            let mut stream = stream;
+            let _ = stream.read(&mut [0; 64]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let error = refusal(at(&format!("etcd://u:hush@127.0.0.1:{port}/p"))).await;
+    says(&error, ErrorKind::Unavailable, &["does it speak what the URL says"]);
+}
+
+/// The server's certificate is for `localhost`, signed by the tests' own authority.
+#[tokio::test]
+async fn a_certificate_is_verified_and_one_of_the_client_s_own_is_shown() {
+    let cluster = Cluster::secured(true).await;
+    let url = |host: &str, more: &str| {
+        format!("etcds://{host}:{}/t?ca={}{more}", cluster.port(), cluster.file("ca.crt"))
+    };
+    let shown = format!("&cert={}&key={}", cluster.file("client.crt"), cluster.file("client.key"));
+    let config = at(&url("localhost", &shown));
+    let opened = async {
+        loop {
+            match EtcdStore::open(config.clone()).await {
+                Ok(store) => return store,
+                // It is starting.
+                Err(error) => assert!(error.is_passing(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let store = tokio::time::timeout(LONG, opened).await.unwrap();
+    assert_eq!(store.read(&Key::new("a").unwrap()).await.unwrap(), None);
+    assert!(store.changed("").is_ok());
+
+    let other_name = refusal(at(&url("127.0.0.1", &shown))).await;
+    says(&other_name, ErrorKind::Unavailable, &["invalid peer certificate", "127.0.0.1"]);
+    let authority = Tls::Verified { authorities: None, identity: None };
+    let unknown = refusal(at(&url("localhost", "")).tls(authority)).await;
+    says(&unknown, ErrorKind::Unavailable, &["invalid peer certificate"]);
+    let none_shown = refusal(at(&url("localhost", ""))).await;
+    says(&none_shown, ErrorKind::Unavailable, &["does it speak what the URL says"]);
+    let plain = refusal(at(&format!("etcd://u:hush@localhost:{}/t", cluster.port()))).await;
+    says(&plain, ErrorKind::Unavailable, &["does it speak what the URL says"]);
+    let to_plain = refusal(at(&support::url().replace("etcd:", "etcds:"))).await;
+    says(&to_plain, ErrorKind::Unavailable, &["does it speak what the URL says"]);
+    for (files, word) in
+        [("&cert=/nowhere&key=/nowhere", "cert=/nowhere"), ("&ca=/nowhere/ca.pem", "ca=/nowhere/ca.pem")]
+    {
+        says(&refusal(at(&url("localhost", files))).await, ErrorKind::Invalid, &[word, "PEM"]);
+    }
+    let swapped = format!("&cert={}&key={}", cluster.file("client.key"), cluster.file("client.crt"));
+    says(&refusal(at(&url("localhost", &swapped))).await, ErrorKind::Invalid, &["holds none", "CERTIFICATE"]);
+}
+
+/// Lets the user `app` do what the documentation grants, on the prefix `t`, and asks everybody who they are.
+fn ask_who(cluster: &Cluster) {
+    for line in [
+        "user add root:hush-root",
+        "user grant-role root root",
+        "role add tenure",
+        "role grant-permission tenure --prefix=true readwrite t:",
+        "user add app:hush-app",
+        "user grant-role app tenure",
+        "auth enable",
+    ] {
+        cluster.by_hand(&line.split(' ').collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_asks_who_calls_is_told_and_given_a_new_pass_when_the_old_is_over() {
+    let mut cluster = Cluster::start(1).await;
+    let url = |user: &str| cluster.url().replace("//", &format!("//{user}@"));
+    // One that asks nobody takes a user all the same; from then on it does ask.
+    let early = EtcdStore::open(at(&url("app:hush-app"))).await.unwrap();
+    ask_who(&cluster);
+    assert_eq!(early.read(&Key::new("a").unwrap()).await.unwrap(), None);
+    says(&refusal(at(&cluster.url())).await, ErrorKind::Invalid, &["user name is empty", "name a user"]);
+    says(
+        &refusal(at(&url("app:hush-wrong"))).await,
+        ErrorKind::Invalid,
+        &["check the user, and the password"],
+    );
+    says(&refusal(at(&url("nobody:hush"))).await, ErrorKind::Invalid, &["check the user, and the password"]);
+    let elsewhere = at(&url("app:hush-app")).prefix("t2");
+    says(&refusal(elsewhere).await, ErrorKind::Invalid, &["permission denied", "grant", "readwrite"]);
+
+    let file = cluster.file("password");
+    std::fs::write(&file, "hush-app\n").unwrap();
+    let store = EtcdStore::open(at(&format!("{}?password-file={file}", url("app")))).await.unwrap();
+    let mut changes = store.changed("").unwrap();
+    let (scribe, key) = (Scribe::new(), Key::new("a").unwrap());
+    let Outcome::Won { version, .. } = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap()
+    else {
+        panic!("nothing stood there")
+    };
+    assert_eq!(store.list("", None, 10).await.unwrap().len(), 1);
+    // A member that starts again knows no passes.
+    cluster.kill(0);
+    cluster.begin(0);
+    let renewed = async {
+        loop {
+            match store.write(scribe.unchanged(&key, version, scribe.held(5))).await {
+                Ok(outcome) => return outcome,
+                Err(error) => assert!(error.is_passing(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let outcome = tokio::time::timeout(LONG, renewed).await.unwrap();
+    assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
+    // The watch asked for a new pass, too.
+    let hinted = async { while changes.recv().await.unwrap().key() != Some(&Key::new("b").unwrap()) {} };
+    let b = scribe.if_vacant(&Key::new("b").unwrap(), scribe.vacant(1));
+    store.write(b).await.unwrap();
+    tokio::time::timeout(LONG, hinted).await.expect("no hint came");
+}
+
+#[tokio::test]
+async fn a_full_cluster_says_so_and_is_read_all_the_same() {
+    let cluster = Cluster::with(&["--quota-backend-bytes", "600000"]).await;
+    let (store, scribe) = (EtcdStore::open(at(&cluster.url())).await.unwrap(), Scribe::new());
+    let key = |n: usize| Key::new(format!("k{n}")).unwrap();
+    let mut written = 0;
+    let error = loop {
+        let mut record = scribe.vacant(1);
+        record.metadata = [("x".to_owned(), tenure_core::Value::Bytes(vec![7; 4000]))].into();
+        match store.write(scribe.absent(&key(written), record)).await {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 1000, "it never fills up");
+    };
+    says(&error, ErrorKind::Unavailable, &["space exceeded", "alarm disarm", "--quota-backend-bytes"]);
+    assert_eq!(store.read(&key(written)).await.unwrap(), None, "it was not written");
+    let standing = store.read(&key(0)).await.unwrap().unwrap();
+    assert!(store.remove(&key(0), standing.version).await.is_ok(), "garbage can be removed");
+}
+
+#[tokio::test]
+async fn prefixes_do_not_mix() {
+    let (a, scribe) = (unique("mix"), Scribe::new());
+    let b = format!("{a}/b");
+    let (outer, inner) =
+        (EtcdStore::open(config(&a)).await.unwrap(), EtcdStore::open(config(&b)).await.unwrap());
+    assert_ne!(outer.id(), inner.id());
+    let [plain, like_b] = ["c", "/b:c"].map(|key| Key::new(key).unwrap());
+    for (fence, (store, key)) in (1..).zip([(&outer, &plain), (&outer, &like_b), (&inner, &plain)]) {
+        let outcome = store.write(scribe.absent(key, scribe.held(fence))).await.unwrap();
+        assert!(matches!(outcome, Outcome::Won { .. }), "{key} stood there already");
+    }
+    let fences = |listed: Vec<tenure_store::Listed>| -> Vec<u64> {
+        listed.into_iter().map(|listed| listed.stored.unwrap().record.fence.0).collect()
+    };
+    assert_eq!(fences(outer.list("", None, 10).await.unwrap()), [2, 1]);
+    assert_eq!(fences(inner.list("", None, 10).await.unwrap()), [3]);
+}
