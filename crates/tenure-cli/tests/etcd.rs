@@ -60,33 +60,14 @@ fn a_command_runs_under_a_lease() {
 #[test]
 fn a_killed_holder_s_key_is_taken_by_one_that_waits() {
     let prefix = prefix("killed");
-    let first = prefix.start(&[
-        "run",
-        "k",
-        "--ttl",
-        "1s",
-        "--",
-        "sh",
-        "-c",
-        "echo $TENURE_FENCE > first; sleep 1000",
-    ]);
-    let old = prefix.bench.await_number("first");
-    let waits = prefix.start(&[
-        "run",
-        "k",
-        "--ttl",
-        "1s",
-        "--wait",
-        "1m",
-        "--",
-        "sh",
-        "-c",
-        "echo $TENURE_FENCE > second",
-    ]);
+    let fence = |name: &str| wait_for("a fence", || prefix.bench.read(name).trim().parse::<u64>().ok());
+    let holds = "echo $TENURE_FENCE > first; sleep 1000";
+    let first = prefix.start(&["run", "k", "--ttl", "3s", "--", "sh", "-c", holds]);
+    let old = fence("first");
+    let takes = "echo $TENURE_FENCE > second";
+    let mut waits = prefix.start(&["run", "k", "--ttl", "3s", "--wait", "1m", "--", "sh", "-c", takes]);
     first.signal(Signal::SIGKILL);
-    let new = prefix.bench.await_number("second");
-    assert!(new != old);
-    let mut waits = waits;
+    assert!(fence("second") > old);
     assert_eq!(waits.wait(), 0);
 }
 

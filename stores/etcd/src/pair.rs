@@ -65,7 +65,7 @@ pub(crate) fn stored(key: &Key, pair: &KeyValue) -> Result<Stored, StoreError> {
         if !pair.value.starts_with(&head(record.tenure.is_some(), record.fence)) {
             return Err(StoreError::foreign("its head contradicts its record; it was changed by hand"));
         }
-        Ok(Stored { version: record.version(), age: None, record })
+        Ok(Stored::new(record))
     };
     read().map_err(|error| error.about(format_args!("what is stored for key {key} is left as it is")))
 }

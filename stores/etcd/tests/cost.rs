@@ -90,10 +90,15 @@ async fn each_call_costs_what_the_documentation_says() {
 
     let keys: Vec<Key> = (0..100).map(|n| Key::new(format!("many/{n}")).unwrap()).collect();
     let batch = keys.iter().map(|key| scribe.if_vacant(key, scribe.vacant(1))).collect();
-    one.write_many(batch).await.unwrap().into_iter().for_each(|outcome| drop(won(outcome)));
+    one.write_many(batch).await.unwrap().into_iter().for_each(|outcome| assert_ne!(won(outcome), Version(0)));
     count.is(1, "a batch");
     let batch = keys.iter().map(|key| scribe.if_vacant(key, scribe.held(1))).collect();
-    stranger.write_many(batch).await.unwrap().into_iter().for_each(|outcome| drop(won(outcome)));
+    stranger
+        .write_many(batch)
+        .await
+        .unwrap()
+        .into_iter()
+        .for_each(|outcome| assert_ne!(won(outcome), Version(0)));
     count.is(2, "a batch of a stranger's acquisitions");
     assert_eq!(one.read_many(&keys, Freshness::Recent).await.unwrap().len(), 100);
     count.is(1, "several reads");

@@ -155,6 +155,13 @@ async fn a_minority_answers_nothing_and_takes_nothing_back() {
             panic!("a minority answered: {standing:?}");
         }
     }
+    // Once it has noticed, it doesn't even tell what it knew last.
+    let gives_up = async {
+        while store.read_many(std::slice::from_ref(&key), Freshness::Recent).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LONG, gives_up).await.expect("a minority tells old states for ever");
     let opening =
         EtcdStore::open(EtcdConfig::from_url(&format!("{}?timeout-ms=1500", cluster.url())).unwrap()).await;
     assert_eq!(opening.map(drop).unwrap_err().kind(), ErrorKind::Unavailable);
