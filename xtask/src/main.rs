@@ -21,8 +21,8 @@ usage: cargo xtask CHORE
   bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
   services up|down|run -- COMMAND
                  the servers that tests need, on loopback: started and left running, stopped, or around one command
-                 (DynamoDB Local, and the KCL beside it, fetched from Maven Central; PostgreSQL and PgBouncer; etcd;
-                 installs what is missing of them, of a JDK and of Maven as root)
+                 (DynamoDB Local, and the KCL beside it, fetched from Maven Central; PostgreSQL, PgBouncer, etcd and
+                 Redis; installs what is missing of them, of a JDK and of Maven as root)
   spec [--without ASSUMPTION|each]
                  TLC checks docs/spec/Tenure.tla; and that a promise breaks where an assumption does not hold
                  (fetches TLC; needs java)

@@ -1,11 +1,13 @@
 //! The servers that tests need, and the programs that share them: fetched if they are missing, started on loopback at a port of their own, stopped by id.
 
+mod certificate;
 mod dynamodb;
 mod etcd;
 mod maven;
 mod package;
 mod peers;
 mod postgres;
+mod redis;
 mod server;
 
 use crate::step::Step;
@@ -15,7 +17,17 @@ use std::process::Command;
 use std::rc::Rc;
 
 /// All kinds, in the order in which they are started: each after those that it needs.
-const KINDS: [Kind; 4] = [dynamodb::KIND, postgres::KIND, postgres::POOLER, etcd::KIND];
+const KINDS: [Kind; 9] = [
+    dynamodb::KIND,
+    postgres::KIND,
+    postgres::POOLER,
+    etcd::KIND,
+    redis::KIND,
+    redis::TLS,
+    redis::CLUSTER[0],
+    redis::CLUSTER[1],
+    redis::CLUSTER[2],
+];
 
 /// What the tests of `tenure-dynamodb` and of the command line ask for.
 const ENDPOINT: &str = "TENURE_TEST_DYNAMODB";
@@ -138,6 +150,7 @@ fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
     }
     all.extend(postgres::environment(ports));
     all.extend(etcd::environment(ports));
+    all.extend(redis::environment(ports));
     Ok(all)
 }
 
@@ -197,6 +210,8 @@ mod tests {
         );
         assert!(step.contains("TENURE_TEST_POSTGRES='postgres://postgres@127.0.0.1:"), "{step}");
         assert!(step.contains("TENURE_TEST_ETCD='etcd://127.0.0.1:"), "{step}");
+        assert!(step.contains("TENURE_TEST_REDIS='redis://127.0.0.1:"), "{step}");
+        assert!(step.contains("TENURE_TEST_REDIS_CLUSTER='redis://127.0.0.1:"), "{step}");
         assert!(step.contains("AWS_EC2_METADATA_DISABLED='true'"), "{step}");
         assert!(step.contains("services/kcl-3.5.1-program:/"), "a program before its library: {step}");
         assert!(step.contains("services/lock-client-1.4.0/*'"), "{step}");

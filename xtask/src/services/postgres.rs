@@ -1,5 +1,6 @@
 //! PostgreSQL and a pooler in front of it, from Debian's packages. Neither runs as root.
 
+use super::certificate::certify;
 use super::package::{is_root, need};
 use super::server::{Kind, Ports, command_as, folder, path, run};
 use std::path::{Path, PathBuf};
@@ -80,33 +81,7 @@ fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     let programs = programs().ok_or("PostgreSQL's initdb is not in /usr/lib/postgresql")?;
     let folder = folder(&place(port), owner())?;
     let key = folder.join("server.key").display().to_string();
-    let made = command_as(USER, Path::new("openssl"))
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "30",
-        ])
-        .args(["-subj", "/CN=tenure test server", "-addext", "subjectAltName=DNS:localhost"])
-        .args([
-            "-addext",
-            "basicConstraints=critical,CA:FALSE",
-            "-keyout",
-            &key,
-            "-out",
-            &certificate(&folder),
-        ])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("openssl did not start: {error}"))?;
-    if !made.status.success() {
-        return Err(format!("openssl: {}: {}", made.status, String::from_utf8_lossy(&made.stderr)));
-    }
+    certify(command_as(USER, Path::new("openssl")), Path::new(&key), &certificate(&folder))?;
     let data = folder.join("data");
     // What is tested is not the disk; the tests of power cuts are others.
     let made = command_as(USER, &programs.join("initdb"))

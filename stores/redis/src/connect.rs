@@ -1,0 +1,291 @@
+//! One connection: plain or over TLS, as the user that was named, to a server that may be used.
+
+use crate::config::{Address, RedisConfig};
+use crate::error::{Call, evicting, failed, not_connected, unanswered};
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, Value};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use tenure_core::StoreError;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+
+/// How connections are made.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) config: RedisConfig,
+    tls: Option<TlsConnector>,
+}
+
+/// A connection that many calls share; the server answers them in their order.
+pub(crate) struct Line {
+    pub(crate) address: Address,
+    pub(crate) connection: MultiplexedConnection,
+    driver: JoinHandle<()>,
+    is_dead: AtomicBool,
+    /// How many answers have come.
+    answers: AtomicU64,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Line {
+    /// Whether calls can still be sent on it.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.is_dead.load(Ordering::SeqCst) && !self.driver.is_finished()
+    }
+
+    /// The next call takes another one.
+    pub(crate) fn give_up(&self) {
+        self.is_dead.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn answers(&self) -> u64 {
+        self.answers.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn answered(&self) {
+        self.answers.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Connector {
+    pub(crate) fn new(config: RedisConfig) -> Result<Connector, StoreError> {
+        let tls = if config.tls { Some(tls(&config)?) } else { None };
+        Ok(Connector { config, tls })
+    }
+
+    /// A connection to a server that was examined, within the time for a call.
+    pub(crate) async fn line(&self, address: &Address) -> Result<Line, StoreError> {
+        match tokio::time::timeout(self.config.timeout, self.examined(address)).await {
+            Ok(line) => line,
+            Err(_) => Err(unanswered(&self.at(address), Call::Read)),
+        }
+    }
+
+    /// A connection that receives what is published on a channel.
+    pub(crate) async fn subscription(&self, address: &Address, channel: &str) -> Result<PubSub, StoreError> {
+        let at = self.at(address);
+        let subscribing = async {
+            let stream = self.stream(address).await?;
+            let mut messages =
+                PubSub::new(&self.login(), stream).await.map_err(|error| not_connected(&at, &error))?;
+            messages.subscribe(channel).await.map_err(|error| failed(&at, Call::Read, &error))?;
+            Ok(messages)
+        };
+        match tokio::time::timeout(self.config.timeout, subscribing).await {
+            Ok(messages) => messages,
+            Err(_) => Err(unanswered(&at, Call::Read)),
+        }
+    }
+
+    fn at(&self, address: &Address) -> String {
+        format!("Redis {address}, namespace {:?}", self.config.namespace)
+    }
+
+    fn login(&self) -> RedisConnectionInfo {
+        let RedisConfig { user, password, db, .. } = &self.config;
+        let mut login = RedisConnectionInfo::default()
+            .set_protocol(ProtocolVersion::RESP2)
+            .set_skip_set_lib_name()
+            .set_db(i64::from(*db));
+        if let Some(user) = user {
+            login = login.set_username(user);
+        }
+        if let Some(password) = password {
+            login = login.set_password(password);
+        }
+        login
+    }
+
+    async fn stream(&self, address: &Address) -> Result<Stream, StoreError> {
+        self.config.check_plain(address)?;
+        let at = self.at(address);
+        let lost = |error: std::io::Error| not_connected(&at, &RedisError::from(error));
+        let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(lost)?;
+        stream.set_nodelay(true).map_err(lost)?;
+        let Some(tls) = &self.tls else { return Ok(Stream::Plain(stream)) };
+        let name = ServerName::try_from(address.host.clone()).map_err(|error| {
+            StoreError::invalid(format!("{at}: {error}; name a host that a certificate can name"))
+        })?;
+        Ok(Stream::Tls(Box::new(tls.connect(name, stream).await.map_err(lost)?)))
+    }
+
+    async fn examined(&self, address: &Address) -> Result<Line, StoreError> {
+        let at = self.at(address);
+        let stream = self.stream(address).await?;
+        // The time for a call is counted where it is made.
+        let settings = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let (connection, driver) = MultiplexedConnection::new_with_config(&self.login(), stream, settings)
+            .await
+            .map_err(|error| not_connected(&at, &error))?;
+        let line = Line {
+            address: address.clone(),
+            connection,
+            driver: tokio::spawn(driver),
+            is_dead: AtomicBool::new(false),
+            answers: AtomicU64::new(0),
+        };
+        self.check_role(&line, &at).await?;
+        if !self.config.accepts_eviction {
+            check_eviction(&line, &at).await?;
+        }
+        Ok(line)
+    }
+
+    /// That it is a server of data, which takes writes or knows who does.
+    async fn check_role(&self, line: &Line, at: &str) -> Result<(), StoreError> {
+        let says = redis::cmd("HELLO").arg(2).query_async(&mut line.connection.clone()).await;
+        let says: Vec<Value> = says.map_err(|error| not_connected(at, &error))?;
+        let text = |value: &Value| match value {
+            Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Value::SimpleString(text) => text.clone(),
+            _ => String::new(),
+        };
+        let find =
+            |name: &str| says.chunks_exact(2).find(|pair| text(&pair[0]) == name).map(|pair| text(&pair[1]));
+        match (find("mode").as_deref(), find("role").as_deref()) {
+            (Some("sentinel"), _) => Err(StoreError::invalid(format!(
+                "{at}: it is a Sentinel, which keeps no data; name the Redis servers that it watches, with commas between"
+            ))),
+            // A replica in a cluster says who the primary of a key is.
+            (Some("cluster"), _) | (_, Some("master")) => Ok(()),
+            (_, Some(_)) => Err(StoreError::unavailable(format!(
+                "{at}: it is a read-only replica; name the primary, or all servers with commas between"
+            ))),
+            _ => Err(StoreError::invalid(format!("{at}: it does not answer as Redis or Valkey does"))),
+        }
+    }
+}
+
+/// That the server drops none of our keys when its memory is full. Ours have no expiry, so policies that evict only those that have
+/// leave them alone.
+async fn check_eviction(line: &Line, at: &str) -> Result<(), StoreError> {
+    let mut connection = line.connection.clone();
+    let info: Result<String, RedisError> =
+        redis::cmd("INFO").arg("memory").query_async(&mut connection).await;
+    let (limit, policy) = match info {
+        Ok(info) => {
+            let field = |name: &str| {
+                info.lines()
+                    .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                    .map(|text| text.trim().to_owned())
+            };
+            (field("maxmemory"), field("maxmemory_policy"))
+        }
+        Err(error) if error.code() == Some("NOPERM") => {
+            let mut ask = redis::cmd("CONFIG");
+            let asked: Result<Vec<String>, RedisError> =
+                ask.arg("GET").arg("maxmemory*").query_async(&mut connection).await;
+            let Ok(settings) = asked else {
+                return Err(StoreError::invalid(format!(
+                    "{at}: whether it evicts keys can't be checked, as this user may run neither INFO nor CONFIG GET; grant what tenure_redis::acl says (+info), \
+                     or add eviction=accept if its maxmemory-policy is noeviction"
+                )));
+            };
+            let find = |name: &str| {
+                settings.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone())
+            };
+            (find("maxmemory"), find("maxmemory-policy"))
+        }
+        Err(error) => return Err(not_connected(at, &error)),
+    };
+    match (limit.as_deref(), policy) {
+        (Some("0"), _) => Ok(()),
+        (_, Some(policy)) if policy.starts_with("allkeys-") => Err(evicting(at, &policy)),
+        _ => Ok(()),
+    }
+}
+
+/// What speaks TLS. It has its own provider, whatever else is in the process.
+fn tls(config: &RedisConfig) -> Result<TlsConnector, StoreError> {
+    let roots = match &config.authority {
+        Some(file) => authorities(file)?,
+        None => system_authorities(&config.place())?,
+    };
+    let provider = Arc::new(crypto::ring::default_provider());
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| StoreError::invalid(format!("{}: TLS: {error}", config.place())))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(client)))
+}
+
+fn authorities(file: &Path) -> Result<RootCertStore, StoreError> {
+    use tokio_rustls::rustls::pki_types::CertificateDer;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    let bad = |error: &dyn std::fmt::Display| {
+        StoreError::invalid(format!("ca {}: {error}; name a PEM file of certificates", file.display()))
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| bad(&error))? {
+        roots.add(certificate.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
+    }
+    if roots.is_empty() { Err(bad(&"it holds no certificate")) } else { Ok(roots) }
+}
+
+fn system_authorities(place: &str) -> Result<RootCertStore, StoreError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(StoreError::invalid(format!(
+            "{place}: this system trusts no certificate authority; install ca-certificates, or name one with ca=FILE"
+        )));
+    }
+    Ok(roots)
+}
+
+/// What bytes go over.
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! [tenure](https://docs.rs/tenure) on Redis and Valkey: leases whose fences no eviction, restart or failover takes back.
+//!
+//! ```no_run
+//! use tenure_redis::{RedisConfig, RedisStore};
+//!
+//! # async fn example() -> Result<(), tenure_store::StoreError> {
+//! let url = "rediss://app@redis.example/0?namespace=jobs&password-file=/etc/app/redis-password";
+//! let store = RedisStore::open(RedisConfig::from_url(url)?).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it can do
+//!
+//! | capability | here |
+//! |---|---|
+//! | expiry | a record's age is attested by the server's clock; it is one of two witnesses, never the only one |
+//! | fencing | yes; the script that takes a vacant record raises its fence |
+//! | list | yes, in byte order of keys |
+//! | watch | yes, by publishing; a hint names the version that was written. Switched off by `push=off` |
+//! | batch | 1,000 writes in one script |
+//!
+//! # What a lease costs
+//!
+//! An acquisition, a renewal and a release are one call of a script each: one round trip, whatever comes of it. A refusal answers with
+//! the record that stands there. Listings are a call for a page. Each process has two connections, one of which is subscribed.
+//!
+//! # Setup and rights
+//!
+//! Nothing is made beforehand: a namespace begins with its first use. Redis 6.2 or newer (tested with 7.0), or Valkey. [`acl`] makes
+//! the line with the least rights, which the tests use:
+//!
+//! ```
+//! # let line =
+//! tenure_redis::acl("app", "jobs");
+//! # assert_eq!(line, "ACL SETUSER app on resetkeys ~tenure:{jobs}:* resetchannels &tenure:{jobs}:* -@all \
+//! # +ping +info +select +asking +wait +subscribe +publish +evalsha +eval +time +hget +hmget +hset +hlen +hkeys +zadd +zcard \
+//! # +zrangebylex +zremrangebyrank");
+//! // ACL SETUSER app on resetkeys ~tenure:{jobs}:* resetchannels &tenure:{jobs}:* -@all +ping +info +select
+//! // +asking +wait +subscribe +publish +evalsha +eval +time +hget +hmget +hset +hlen +hkeys +zadd +zcard
+//! // +zrangebylex +zremrangebyrank
+//! ```
+//!
+//! Such a user can't remove a record; `tenure gc` runs as one that has `+hdel +zrem` besides. The password follows (`>PASSWORD`).
+//!
+//! `rediss://` is TLS with a verified certificate, of the system's authorities or `ca=FILE`. `redis://` is plain text, and refused to
+//! another host unless `plain=accept` is there. A password comes from `password-file=`, or the URL, which the command line also reads
+//! from `TENURE_STORE`; it is in no error and no log.
+//!
+//! **Cluster**: name some of its nodes, with commas between. All keys of a namespace have the hash tag `{NAMESPACE}`, so they are in one
+//! slot and on one primary, which is found and followed when it changes. While that slot is moved, calls are `Unavailable` for the
+//! moment at which some of its three keys have moved and others have not. **Primary and replicas**: name them all; the primary is found.
+//! Sentinels aren't asked.
+//!
+//! # What it survives
+//!
+//! - Connections that end, hang or lose an answer: others are made. A write whose answer was lost is `Unknown`, and found out by the
+//!   next read; nothing is sent twice unless the server said that it did not do it.
+//! - A server that is stopped, restarted or full, and one that has forgotten the scripts.
+//! - Its wall clock jumping: nothing here has a Redis expiry (TTL), and an age alone decides nothing.
+//! - Records damaged or changed by hand: `Foreign`, and never written over. A lost index is made again from the records.
+//!
+//! # What it does not
+//!
+//! A lease is lost in Redis when its record is, and then somebody else may be granted it while its holder still believes: **only
+//! fences protect then**. They do: a new fence is at least its acquirer's wall clock in milliseconds, so it exceeds what was lost, as
+//! long as clocks are not further behind than the loss lies back. A record is lost by
+//!
+//! - **asynchronous failover**: what a promoted replica had not received, usually the last milliseconds, with a partition all since its
+//!   beginning. The old primary may grant leases until it hears of it, or `min-replicas-to-write` stops it.
+//! - **a restart without `appendonly yes`**: all since the last snapshot, or everything. With `appendfsync everysec`, up to about a
+//!   second when the machine dies, and usually nothing when only the process does; with `always`, nothing.
+//! - **eviction**: a server with a memory limit and an `allkeys-` policy is refused. With `eviction=accept` it drops the whole
+//!   namespace at once, as that is one hash.
+//! - `DEL`, `FLUSHALL` and the like by hand.
+//!
+//! **`wait=N`** makes a write count only once N replicas have confirmed it (`WAIT`), and a read that could resolve it wait as well. So no
+//! holder believes in a lease that fewer have. It costs a round trip to the replicas for each write, and calls fail while fewer
+//! answer. It does not make Redis a consensus: a replica that has not confirmed may be promoted, a confirmation means memory and not
+//! disk, and what was refused this way stands on the primary all the same.
+//!
+//! # Layout
+//!
+//! | key | what is in it |
+//! |---|---|
+//! | `tenure:{NAMESPACE}:records` | a hash of all records, by key |
+//! | `tenure:{NAMESPACE}:index` | a sorted set of the keys, for listings |
+//! | `tenure:{NAMESPACE}:meta` | the id and the layout's version |
+//! | `tenure:{NAMESPACE}:changes:DB` | the channel of hints |
+//!
+//! To drop one record by hand, stop who uses it, then `tenure rm` rather than `HDEL`.
+
+mod config;
+mod connect;
+mod error;
+mod lines;
+mod listen;
+mod mend;
+mod read;
+mod scripts;
+mod store;
+mod value;
+mod write;
+
+pub use config::RedisConfig;
+pub use store::{RedisStore, acl};

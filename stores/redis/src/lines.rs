@@ -1,0 +1,269 @@
+//! Where calls are sent: to the server that has the namespace, on one connection that is made again when it ends.
+//!
+//! All keys of a namespace are in one slot of a cluster, so there is always one server that has them all. Which one it is shows by
+//! its redirections. Nothing that was sent is sent again, unless the server said that it did not do it.
+
+use crate::config::Address;
+use crate::connect::{Connector, Line};
+use crate::error::{Call, failed, is_answer, unanswered};
+use crate::scripts::Invocation;
+use futures_util::future::select_ok;
+use redis::aio::PubSub;
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tenure_core::StoreError;
+use tokio::sync::Mutex;
+
+/// How often a call follows redirections, or is sent again because the server asks for that.
+const ROUNDS: usize = 8;
+/// How long to wait before a call is sent again that meets a slot on its way from one server to another.
+const AGAIN: Duration = Duration::from_millis(30);
+
+pub(crate) struct Lines {
+    connector: Connector,
+    pub(crate) place: String,
+    state: Mutex<State>,
+    confirmations: Confirmations,
+}
+
+#[derive(Default)]
+struct State {
+    line: Option<Arc<Line>>,
+    /// Who has the namespace, by what a server of the cluster said last.
+    owner: Option<Address>,
+    /// To whom calls go for what has left the owner already, while a slot is on its way.
+    heir: Option<Arc<Line>>,
+}
+
+/// Writes that too few replicas have confirmed, by number.
+struct Confirmations {
+    wanted: u16,
+    channel: String,
+    doubtful: AtomicU64,
+    settled: AtomicU64,
+}
+
+impl Lines {
+    pub(crate) fn new(connector: Connector) -> Lines {
+        let confirmations = Confirmations {
+            wanted: connector.config.wait,
+            channel: connector.config.name("confirm"),
+            doubtful: AtomicU64::new(0),
+            settled: AtomicU64::new(0),
+        };
+        let place = connector.config.place();
+        Lines { connector, place, state: Mutex::default(), confirmations }
+    }
+
+    /// Calls a script; each call is done at most once.
+    pub(crate) async fn call(&self, call: Call, script: &Invocation<'_>) -> Result<Value, StoreError> {
+        if call == Call::Read {
+            self.settle().await?;
+        }
+        let mut is_whole = false;
+        let mut asked: Option<Arc<Line>> = None;
+        for _ in 0..ROUNDS {
+            let line = match &asked {
+                Some(line) => Arc::clone(line),
+                None => self.line().await?,
+            };
+            let command = if is_whole { script.whole() } else { script.by_digest() };
+            let error = match self.send(&line, call, &command, asked.take().is_some()).await? {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match error.kind() {
+                ErrorKind::Server(ServerErrorKind::NoScript) => is_whole = true,
+                ErrorKind::Server(ServerErrorKind::Moved) => self.follow(&line, &error).await,
+                ErrorKind::Server(ServerErrorKind::Ask) => {
+                    is_whole = true;
+                    asked = Some(self.heir(&redirection(&line, &error)).await?);
+                }
+                ErrorKind::Server(ServerErrorKind::TryAgain) => tokio::time::sleep(AGAIN).await,
+                kind => {
+                    // One that was a primary knows by now who is.
+                    if kind == ErrorKind::Server(ServerErrorKind::ReadOnly) {
+                        line.give_up();
+                    }
+                    return Err(failed(&self.place, call, &error));
+                }
+            }
+        }
+        Err(StoreError::unavailable(format!(
+            "{}: the namespace is on its way from one server of the cluster to another; try again",
+            self.place
+        )))
+    }
+
+    /// A connection that receives what is published on a channel.
+    pub(crate) async fn subscription(&self, channel: &str) -> Result<PubSub, StoreError> {
+        // Whoever answers calls is up, and what is published anywhere in a cluster is told everywhere.
+        let address = self.line().await?.address.clone();
+        self.connector.subscription(&address, channel).await
+    }
+
+    /// Waits until enough replicas have confirmed what was written just now. Else the write's outcome is unknown: it stands, but
+    /// may be gone after a failover.
+    pub(crate) async fn confirm(&self) -> Result<(), StoreError> {
+        let wanted = self.confirmations.wanted;
+        if wanted == 0 {
+            return Ok(());
+        }
+        let confirmed = self.confirmed().await;
+        if confirmed.as_ref().is_ok_and(|count| *count >= i64::from(wanted)) {
+            return Ok(());
+        }
+        self.confirmations.doubtful.fetch_add(1, Ordering::SeqCst);
+        Err(StoreError::unknown(self.unconfirmed(confirmed)))
+    }
+
+    /// After a write that too few replicas have confirmed, nothing is read before they have: whoever finds its own write there takes
+    /// it for done.
+    async fn settle(&self) -> Result<(), StoreError> {
+        let Confirmations { wanted, channel, doubtful, settled } = &self.confirmations;
+        let doubts = doubtful.load(Ordering::SeqCst);
+        if *wanted == 0 || settled.load(Ordering::SeqCst) >= doubts {
+            return Ok(());
+        }
+        // It is replicated, and comes after all that was written before, by whatever connection.
+        let mut marker = redis::cmd("PUBLISH");
+        marker.arg(channel).arg("");
+        let line = self.line().await?;
+        let sent = self.send(&line, Call::Read, &marker, false).await?;
+        sent.map_err(|error| failed(&self.place, Call::Read, &error))?;
+        let confirmed = self.confirmed().await;
+        if confirmed.as_ref().is_ok_and(|count| *count >= i64::from(*wanted)) {
+            settled.fetch_max(doubts, Ordering::SeqCst);
+            return Ok(());
+        }
+        Err(StoreError::unavailable(self.unconfirmed(confirmed)))
+    }
+
+    async fn confirmed(&self) -> Result<i64, StoreError> {
+        let span = self.connector.config.timeout / 4;
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.confirmations.wanted).arg(u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1));
+        let line = self.line().await?;
+        let answer = self.send(&line, Call::Read, &wait, false).await?;
+        let count = answer.and_then(|count| redis::from_redis_value(count).map_err(RedisError::from));
+        count.map_err(|error| failed(&self.place, Call::Read, &error))
+    }
+
+    fn unconfirmed(&self, confirmed: Result<i64, StoreError>) -> String {
+        let (place, wanted) = (&self.place, self.confirmations.wanted);
+        match confirmed {
+            Ok(count) => format!(
+                "{place}: {count} replicas have confirmed the last write in time, of {wanted} that wait= asks for; see INFO replication"
+            ),
+            Err(error) => format!(
+                "{place}: whether {wanted} replicas have confirmed the last write is not known: {error}"
+            ),
+        }
+    }
+
+    /// The connection on which calls are sent.
+    async fn line(&self) -> Result<Arc<Line>, StoreError> {
+        let mut state = self.state.lock().await;
+        if let Some(line) = state.line.as_ref().filter(|line| line.is_alive()) {
+            return Ok(Arc::clone(line));
+        }
+        state.line = None;
+        let owner = match &state.owner {
+            Some(owner) => self.connector.line(owner).await.ok(),
+            None => None,
+        };
+        let line = match owner {
+            Some(line) => line,
+            None => {
+                state.owner = None;
+                self.any().await?
+            }
+        };
+        Ok(Arc::clone(state.line.insert(Arc::new(line))))
+    }
+
+    async fn heir(&self, address: &Address) -> Result<Arc<Line>, StoreError> {
+        let mut state = self.state.lock().await;
+        if let Some(line) = state.heir.as_ref().filter(|line| line.is_alive() && line.address == *address) {
+            return Ok(Arc::clone(line));
+        }
+        let line = Arc::new(self.connector.line(address).await?);
+        Ok(Arc::clone(state.heir.insert(line)))
+    }
+
+    /// A connection to whichever server of those that are named can be used, and answers first.
+    async fn any(&self) -> Result<Line, StoreError> {
+        let hosts = &self.connector.config.hosts;
+        let attempts = hosts.iter().map(|host| Box::pin(self.connector.line(host)));
+        select_ok(attempts).await.map(|(line, _)| line)
+    }
+
+    /// A server of the cluster has said who has the namespace.
+    async fn follow(&self, line: &Line, error: &RedisError) {
+        let mut state = self.state.lock().await;
+        state.owner = Some(redirection(line, error));
+        state.heir = None;
+        line.give_up();
+    }
+
+    /// The server's answer, or its refusal; the outer error is what happened to the connection.
+    async fn send(
+        &self,
+        line: &Arc<Line>,
+        call: Call,
+        command: &Cmd,
+        is_asked: bool,
+    ) -> Result<Result<Value, RedisError>, StoreError> {
+        let mut under_way = UnderWay { line, answers: line.answers(), is_over: false };
+        let mut connection = line.connection.clone();
+        let answer = async {
+            if !is_asked {
+                return connection.send_packed_command(command).await.and_then(Value::extract_error);
+            }
+            let mut both = redis::Pipeline::new();
+            both.cmd("ASKING").ignore().add_command(command.clone());
+            let answers = connection.send_packed_commands(&both, 1, 1).await?;
+            answers.into_iter().next().unwrap_or(Value::Nil).extract_error()
+        };
+        let answer = match tokio::time::timeout(self.connector.config.timeout, answer).await {
+            Ok(answer) => answer,
+            // Whoever drops this finds out whether the connection is of any use.
+            Err(_) => return Err(unanswered(&self.place, call)),
+        };
+        if answer.as_ref().err().is_none_or(is_answer) {
+            line.answered();
+            under_way.is_over = true;
+            return Ok(answer);
+        }
+        line.give_up();
+        answer.map(Ok).map_err(|error| failed(&self.place, call, &error))
+    }
+}
+
+/// A call that waits for its answer. If it is given up, and meanwhile no other call had one either, the connection may be dead
+/// without anybody knowing: the next call takes another one.
+struct UnderWay<'a> {
+    line: &'a Arc<Line>,
+    answers: u64,
+    is_over: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.is_over && self.line.answers() == self.answers {
+            self.line.give_up();
+        }
+    }
+}
+
+/// Where a server of a cluster sends us. Without a host it means its own.
+fn redirection(line: &Line, error: &RedisError) -> Address {
+    let named = error.redirect_node().and_then(|(address, _)| Address::parse(address));
+    match named {
+        Some(address) if address.host.is_empty() => Address { host: line.address.host.clone(), ..address },
+        Some(address) => address,
+        None => line.address.clone(),
+    }
+}

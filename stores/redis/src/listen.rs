@@ -1,0 +1,133 @@
+//! Hints of changes: one connection that is subscribed, made again whenever it ends.
+
+use crate::lines::Lines;
+use futures_util::StreamExt;
+use redis::aio::PubSub;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tenure_core::op::Hint;
+use tenure_core::{Key, StoreError, Version};
+use tenure_store::Changes;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+/// How long to wait before the connection is made again: at first, and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// After how long without a message the server is asked whether it is still there, and how long that may take.
+const QUIET: Duration = Duration::from_secs(5);
+/// How many hints wait for a subscriber that does not take them. More are dropped: nothing depends on them but speed.
+const WAITING: usize = 1024;
+
+/// What a message says: a version in hexadecimal digits, and a key. Another one may mean anything.
+fn hint(message: &[u8]) -> Hint {
+    let understood = || {
+        let (version, key) = message.split_at_checked(33)?;
+        let digits = std::str::from_utf8(version).ok()?.strip_suffix(' ')?;
+        let version = Version(u128::from_str_radix(digits, 16).ok()?);
+        Some(Hint::Written(Key::from_bytes(key).ok()?, version))
+    };
+    understood().unwrap_or(Hint::Any)
+}
+
+type Subscribers = Arc<Mutex<Vec<(String, mpsc::Sender<Hint>)>>>;
+
+/// The connection that is subscribed, for as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    subscribers: Subscribers,
+    task: AbortHandle,
+}
+
+impl Listener {
+    /// Subscribes, and goes on listening in the background.
+    pub(crate) async fn start(lines: Arc<Lines>, channel: String) -> Result<Listener, StoreError> {
+        let messages = lines.subscription(&channel).await?;
+        let subscribers = Subscribers::default();
+        let told = Arc::clone(&subscribers);
+        let listening = async move { listen_on(&lines, &channel, messages, &told).await };
+        Ok(Listener { subscribers, task: tokio::spawn(listening).abort_handle() })
+    }
+
+    /// Hints of changes of keys that begin with `prefix`.
+    pub(crate) fn subscribe(&self, prefix: &str) -> Changes {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let mut all = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push((prefix.to_owned(), sender));
+        receiver
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen_on(lines: &Lines, channel: &str, mut messages: PubSub, subscribers: &Subscribers) {
+    loop {
+        receive(messages, subscribers).await;
+        let mut pause = AGAIN.0;
+        messages = loop {
+            tokio::time::sleep(pause).await;
+            match lines.subscription(channel).await {
+                Ok(messages) => break messages,
+                Err(_) => pause = (pause * 2).min(AGAIN.1),
+            }
+        };
+        // What changed while nobody listened was not told.
+        tell(subscribers, &Hint::Any);
+    }
+}
+
+/// Passes on what comes, until the connection ends or the server is silent when it is asked.
+async fn receive(messages: PubSub, subscribers: &Subscribers) {
+    let (mut asking, mut messages) = messages.split();
+    loop {
+        match tokio::time::timeout(QUIET, messages.next()).await {
+            Ok(Some(message)) => tell(subscribers, &hint(message.get_payload_bytes())),
+            Ok(None) => return,
+            Err(_) => {
+                let answer = tokio::time::timeout(QUIET, asking.ping::<redis::Value>()).await;
+                if !answer.is_ok_and(|answer| answer.is_ok()) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn tell(subscribers: &Subscribers, hint: &Hint) {
+    let mut all = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|(prefix, sender)| {
+        let concerns = hint.key().is_none_or(|key| key.as_str().starts_with(prefix));
+        let is_full =
+            |error: mpsc::error::TrySendError<Hint>| matches!(error, mpsc::error::TrySendError::Full(_));
+        if concerns {
+            sender.try_send(hint.clone()).map_or_else(is_full, |()| true)
+        } else {
+            !sender.is_closed()
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a message names the key and the version; any other may mean anything.
+    use super::*;
+
+    #[test]
+    fn a_message_names_the_key_and_the_version() {
+        let key = Key::new("a \n").unwrap();
+        assert_eq!(hint(b"0000000000000000000000000000ff01 a \n"), Hint::Written(key, Version(0xff01)));
+        let other: [&[u8]; 5] = [
+            b"",
+            b"x",
+            b"0000000000000000000000000000ff01 ",
+            b"z000000000000000000000000000ff01 a",
+            &[0xff; 40],
+        ];
+        for other in other {
+            assert_eq!(hint(other), Hint::Any, "{other:?}");
+        }
+    }
+}

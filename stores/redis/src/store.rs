@@ -1,0 +1,201 @@
+//! The store itself.
+
+use crate::config::RedisConfig;
+use crate::connect::Connector;
+use crate::error::Call;
+use crate::lines::Lines;
+use crate::listen::Listener;
+use crate::scripts::{Invocation, Scripts};
+use crate::value::{ServerTime, bytes};
+use crate::{mend, read, write};
+use redis::Value;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_core::op::{Freshness, Listed, Outcome, Write};
+use tenure_core::{Key, Record, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Expiry, Image, Store};
+
+/// The version of the layout that this program makes and knows.
+const LAYOUT: u32 = 1;
+
+/// Records in one namespace of a Redis or Valkey server or cluster. Clones share their connections.
+#[derive(Clone)]
+pub struct RedisStore {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) lines: Arc<Lines>,
+    pub(crate) scripts: Scripts,
+    /// The hash of the records, and the index of their keys.
+    pub(crate) keys: [String; 2],
+    pub(crate) channel: String,
+    tells_ages: bool,
+    id: String,
+    capabilities: Capabilities,
+    listener: Option<Listener>,
+}
+
+impl Inner {
+    /// The server's time, where ages are told.
+    pub(crate) fn told(&self, now: ServerTime) -> Option<ServerTime> {
+        self.tells_ages.then_some(now)
+    }
+}
+
+impl RedisStore {
+    /// Opens the store. It examines the server; a namespace that was never used gets an id, and nothing else is written.
+    ///
+    /// # Errors
+    /// Each names the server, the namespace and the remedy, and none a password; all come within twice the time for a call.
+    /// `Invalid`: the configuration, the user, a missing right, or a server that would drop leases. `Foreign`: the namespace is
+    /// another program's, or newer than this one. `Unavailable`: the server can't be reached, is no primary, or takes no writes.
+    ///
+    /// # Cancel safety
+    /// The namespace may have got its id.
+    pub async fn open(config: RedisConfig) -> Result<Self, StoreError> {
+        config.check()?;
+        let lines = Arc::new(Lines::new(Connector::new(config.clone())?));
+        let name = |what: &str| config.name(what);
+        let scripts = Scripts::new();
+        let id = examine(&lines, &scripts, &[name("meta")], config.create).await?;
+        // Messages know no databases.
+        let channel = name(&format!("changes:{}", config.db));
+        // That it is refused is better known now than from waiters that are slow.
+        let listener = match config.push {
+            true => Some(Listener::start(Arc::clone(&lines), channel.clone()).await?),
+            false => None,
+        };
+        let expiry = if config.attested_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let mut capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
+        if !config.push {
+            capabilities = capabilities.without_watch();
+        }
+        let inner = Inner {
+            lines,
+            scripts,
+            keys: [name("records"), name("index")],
+            channel,
+            tells_ages: config.attested_ages,
+            id,
+            capabilities,
+            listener,
+        };
+        Ok(RedisStore { inner: Arc::new(inner) })
+    }
+}
+
+/// Whose the namespace is: its id.
+async fn examine(
+    lines: &Lines,
+    scripts: &Scripts,
+    meta: &[String],
+    create: bool,
+) -> Result<String, StoreError> {
+    let layout = LAYOUT.to_string();
+    let script =
+        Invocation::new(&scripts.meta, meta).arg(layout.as_bytes()).arg(if create { b"1" } else { b"0" });
+    let call = if create { Call::Write } else { Call::Read };
+    let found = match lines.call(call, &script).await {
+        Ok(found) => found,
+        // Asking again does no harm.
+        Err(error) if error.is_passing() => return Err(StoreError::unavailable(error.to_string())),
+        Err(error) => return Err(error),
+    };
+    let place = &lines.place;
+    let text =
+        |value: &Value| bytes(value).and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned);
+    let Value::Array(found) = &found else {
+        return Err(StoreError::unavailable(format!("{place}: a script was answered unclearly")));
+    };
+    let (id, layout) = (found.first().and_then(text), found.get(1).and_then(text));
+    match (id, layout.and_then(|layout| layout.parse::<u32>().ok())) {
+        (Some(id), Some(LAYOUT)) => Ok(format!("redis:{id}")),
+        (Some(_), Some(newer)) => Err(StoreError::foreign(format!(
+            "{place}: the namespace has layout {newer}, this program knows up to {LAYOUT}; upgrade it"
+        ))),
+        (None, None) if !create => Err(StoreError::invalid(format!(
+            "{place}: the namespace was never used; check its name and the database"
+        ))),
+        _ => Err(StoreError::foreign(format!(
+            "{place}: another program uses keys of this namespace; name another with namespace=…"
+        ))),
+    }
+}
+
+/// What a user of the server needs to use a namespace, as a line of its own: no right to remove a record, which `gc` needs besides
+/// (`+hdel +zrem`).
+///
+/// `user` and `namespace` are put into it as they are. Its password follows: `>PASSWORD`, or the SHA-256 of it as `#HEX`.
+#[must_use]
+pub fn acl(user: &str, namespace: &str) -> String {
+    let name = format!("tenure:{{{namespace}}}:*");
+    format!(
+        "ACL SETUSER {user} on resetkeys ~{name} resetchannels &{name} -@all +ping +info +select +asking +wait +subscribe +publish \
+         +evalsha +eval +time +hget +hmget +hset +hlen +hkeys +zadd +zcard +zrangebylex +zremrangebyrank"
+    )
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore")
+            .field("id", &self.inner.id)
+            .field("place", &self.inner.lines.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for RedisStore {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities
+    }
+
+    fn id(&self) -> String {
+        self.inner.id.clone()
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
+        read::one(&self.inner, key).await
+    }
+
+    async fn read_many(&self, keys: &[Key], _freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
+        read::many(&self.inner, keys).await
+    }
+
+    async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        write::one(&self.inner, &write).await
+    }
+
+    async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        let (count, most) = (writes.len(), self.inner.capabilities.batch);
+        if count > most {
+            return Err(StoreError::invalid(format!(
+                "{count} writes at once are over the limit of {most}; write fewer"
+            )));
+        }
+        if count == 0 { Ok(Vec::new()) } else { write::many(&self.inner, &writes).await }
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
+        read::list(&self.inner, prefix, after, limit).await
+    }
+
+    async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        write::remove(&self.inner, key, version).await
+    }
+
+    async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
+        mend::image(&self.inner, key).await
+    }
+
+    async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
+        mend::mend(&self.inner, key, seen, instead).await
+    }
+
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        let listener = self.inner.listener.as_ref();
+        let off = || StoreError::unsupported("push of the Redis store is switched off; poll instead");
+        listener.map(|listener| listener.subscribe(prefix)).ok_or_else(off)
+    }
+}

@@ -1,0 +1,174 @@
+//! One value of the hash, which is one record.
+//!
+//! The record is at its end, in tenure's own encoding. What scripts compare stands before it as text of fixed length; a value whose
+//! head contradicts its record was not written by tenure, and is left alone.
+
+use redis::Value;
+use tenure_core::{Fence, Key, Record, StoreError, Stored, Times, Version};
+use tenure_store::codec;
+
+/// The head's parts, by their ends: digest, time, fence, nonce, tenure.
+const ENDS: [usize; 5] = [40, 56, 72, 104, 136];
+const NO_TENURE: &str = "--------------------------------";
+
+/// What a head says besides its digest and time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) fence: String,
+    pub(crate) nonce: String,
+    pub(crate) tenure: String,
+}
+
+impl Head {
+    pub(crate) fn of(record: &Record) -> Head {
+        Head {
+            fence: format!("{:016x}", record.fence.0),
+            nonce: digits(record.nonce.0),
+            tenure: record.tenure.as_ref().map_or_else(|| NO_TENURE.to_owned(), |tenure| digits(tenure.id.0)),
+        }
+    }
+}
+
+fn digits(number: u128) -> String {
+    format!("{number:032x}")
+}
+
+/// A version as scripts compare it.
+pub(crate) fn version_digits(version: Version) -> String {
+    digits(version.0)
+}
+
+/// Microseconds since 1970 by the server's clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServerTime(u64);
+
+impl ServerTime {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<ServerTime> {
+        std::str::from_utf8(bytes).ok()?.parse().ok().map(ServerTime)
+    }
+}
+
+/// The record of a value that was read at `now`; without a time, none are told.
+pub(crate) fn stored(key: &Key, now: Option<ServerTime>, value: &[u8]) -> Result<Stored, StoreError> {
+    let read = || -> Result<Stored, StoreError> {
+        let short = || StoreError::foreign("it is not one of tenure's values");
+        let record_bytes = record_bytes(value).ok_or_else(short)?;
+        let mut record = codec::decode(record_bytes)?;
+        // Where a vacant record was written over, the server has raised the fence beyond that of the bytes.
+        record.fence = record.fence.max(fence(value).ok_or_else(short)?);
+        let head = std::str::from_utf8(&value[..ENDS[4]]).map_err(|_| short())?;
+        let found = Head {
+            fence: head[ENDS[1]..ENDS[2]].to_owned(),
+            nonce: head[ENDS[2]..ENDS[3]].to_owned(),
+            tenure: head[ENDS[3]..].to_owned(),
+        };
+        if found != Head::of(&record) {
+            return Err(changed_by_hand());
+        }
+        let written = ServerTime::parse(&value[ENDS[0]..ENDS[1]]).ok_or_else(short)?;
+        let times = now.map(|now| Times { clock: 0, written: written.0, now: now.0 });
+        Ok(Stored::new(record).timed(times))
+    };
+    read().map_err(|error| about(key, &error))
+}
+
+/// A value that a script found to be damaged, whatever of it can still be read.
+pub(crate) fn damaged(key: &Key, value: &[u8]) -> StoreError {
+    stored(key, None, value).err().unwrap_or_else(|| about(key, &changed_by_hand()))
+}
+
+fn changed_by_hand() -> StoreError {
+    StoreError::foreign("its head contradicts its record; it was changed by hand")
+}
+
+fn about(key: &Key, error: &StoreError) -> StoreError {
+    error.about(format_args!("the record of key {key} is left as it is"))
+}
+
+/// The encoded record of a value.
+pub(crate) fn record_bytes(value: &[u8]) -> Option<&[u8]> {
+    value.get(ENDS[4]..)
+}
+
+/// The fence that a value's head tells.
+pub(crate) fn fence(value: &[u8]) -> Option<Fence> {
+    let text = std::str::from_utf8(value.get(ENDS[1]..ENDS[2])?).ok()?;
+    u64::from_str_radix(text, 16).ok().map(Fence)
+}
+
+/// The bytes of a script's answer, if it is such.
+pub(crate) fn bytes(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+/// The two parts of a script's answer: the time, and a list.
+pub(crate) fn timed<'a>(place: &str, answer: &'a Value) -> Result<(ServerTime, &'a [Value]), StoreError> {
+    let parts = || {
+        let Value::Array(parts) = answer else { return None };
+        let [now, Value::Array(list)] = parts.as_slice() else { return None };
+        Some((ServerTime::parse(bytes(now)?)?, list.as_slice()))
+    };
+    // Of a write, nothing tells then what became of it.
+    parts()
+        .ok_or_else(|| StoreError::unknown(format!("{place}: a script was answered unclearly: {answer:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a value is read with its age, which is never below zero; whatever is changed in its head is noticed.
+    use super::*;
+    use std::time::Duration;
+    use tenure_core::{Metadata, Nonce, Wall};
+
+    fn value(record: &Record) -> Vec<u8> {
+        let Head { fence, nonce, tenure } = Head::of(record);
+        let head = format!("{}{:016}{fence}{nonce}{tenure}", "d".repeat(40), 1_000_000);
+        [head.as_bytes(), &codec::encode(record).unwrap()].concat()
+    }
+
+    fn vacant() -> Record {
+        Record {
+            fence: Fence(5),
+            nonce: Nonce(9 << 64 | 7),
+            stamp: Wall(1),
+            tenure: None,
+            metadata: Metadata::new(),
+        }
+    }
+
+    #[test]
+    fn a_value_is_read_with_its_age() {
+        let (key, record) = (Key::new("k").unwrap(), vacant());
+        let at = |micros| stored(&key, Some(ServerTime(micros)), &value(&record)).unwrap();
+        assert_eq!(at(1_500_000).age(), Some(Duration::from_millis(500)));
+        assert_eq!(at(900_000).age(), Some(Duration::ZERO), "a clock that was set back");
+        assert_eq!((at(0).record, at(0).version), (record.clone(), record.version()));
+        assert_eq!(stored(&key, None, &value(&record)).unwrap().times, None);
+    }
+
+    #[test]
+    fn a_head_that_contradicts_its_record_is_noticed() {
+        let (key, record) = (Key::new("k").unwrap(), vacant());
+        let sound = value(&record);
+        // A raised fence is the server's doing.
+        let mut raised = sound.clone();
+        raised[ENDS[2] - 1] = b'9';
+        assert_eq!(stored(&key, None, &raised).unwrap().record.fence, Fence(9));
+        for at in [ENDS[0], ENDS[2] - 1, ENDS[2], ENDS[3] - 1, ENDS[3], ENDS[4] - 1, ENDS[4]] {
+            for byte in [b'1', b'z', 0xff] {
+                let mut other = sound.clone();
+                other[at] = byte;
+                // A time may be any number.
+                let is_time = at == ENDS[0] && byte == b'1';
+                assert_eq!(stored(&key, None, &other).is_ok(), is_time, "byte {at} is {byte}");
+            }
+        }
+        for length in [0, 40, 136] {
+            assert!(stored(&key, None, &sound[..length]).is_err());
+        }
+        assert!(damaged(&key, &sound).to_string().contains("by hand"), "only its digest is wrong");
+    }
+}

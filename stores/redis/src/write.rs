@@ -1,0 +1,152 @@
+//! Conditional writes: one script for one write or many, which answers with what it found.
+
+use crate::error::Call;
+use crate::scripts::Invocation;
+use crate::store::Inner;
+use crate::value::{Head, ServerTime, bytes, damaged, stored, timed, version_digits};
+use redis::Value;
+use tenure_core::op::{Expect, Outcome, Write};
+use tenure_core::{Fence, Key, Record, StoreError, Version};
+use tenure_store::codec;
+
+/// A write as the arguments of the script.
+pub(crate) struct Draft<'a> {
+    write: &'a Write,
+    expected: String,
+    pub(crate) head: Head,
+    is_news: &'static str,
+    pub(crate) record: Vec<u8>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(write: &'a Write) -> Result<Draft<'a>, StoreError> {
+        let record = &write.record;
+        Ok(Draft {
+            write,
+            expected: match write.expect {
+                Expect::Absent => "absent".to_owned(),
+                Expect::Vacant => "vacant".to_owned(),
+                Expect::Unchanged(version) => version_digits(version),
+            },
+            head: Head::of(record),
+            is_news: if is_news(record) { "1" } else { "0" },
+            record: codec::encode(record)?,
+        })
+    }
+
+    fn arguments(&self) -> [&[u8]; 7] {
+        let Head { fence, nonce, tenure } = &self.head;
+        [
+            self.write.key.as_str().as_bytes(),
+            self.expected.as_bytes(),
+            fence.as_bytes(),
+            nonce.as_bytes(),
+            tenure.as_bytes(),
+            self.is_news.as_bytes(),
+            &self.record,
+        ]
+    }
+
+    /// What came of it.
+    fn judge(&self, inner: &Inner, now: ServerTime, answer: &Value) -> Result<Outcome, StoreError> {
+        let Write { key, expect, record } = self.write;
+        let standing = match verdict(inner, key, answer)? {
+            Verdict::Done(fence) => {
+                return Ok(Outcome::Won { version: Version::of(record.nonce, fence), fence });
+            }
+            Verdict::Refused(standing) => standing,
+        };
+        let standing = standing.map(|value| stored(key, inner.told(now), value)).transpose()?;
+        if let (Expect::Vacant, Some(standing)) = (expect, &standing)
+            && standing.record.tenure.is_none()
+        {
+            // Nothing else than a used-up fence stands in the way.
+            standing.record.fence.next(record.fence)?;
+        }
+        Ok(Outcome::Lost(standing))
+    }
+}
+
+/// What others wait for: an end, or mail. A successor is found by the script itself.
+fn is_news(record: &Record) -> bool {
+    record.tenure.as_ref().is_none_or(|tenure| !tenure.mail.is_empty())
+}
+
+/// What a script did with one key.
+enum Verdict<'a> {
+    /// It was done; the record has, or had, this fence.
+    Done(Fence),
+    /// It was not; this stands there.
+    Refused(Option<&'a [u8]>),
+}
+
+fn verdict<'a>(inner: &Inner, key: &Key, answer: &'a Value) -> Result<Verdict<'a>, StoreError> {
+    let unclear =
+        || StoreError::unknown(format!("{}: a write was answered unclearly: {answer:?}", inner.lines.place));
+    let Value::Array(parts) = answer else { return Err(unclear()) };
+    let [Value::Int(verdict), found] = parts.as_slice() else { return Err(unclear()) };
+    match (verdict, bytes(found)) {
+        (1, Some(fence)) => {
+            let fence = std::str::from_utf8(fence).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
+            fence.map(|fence| Verdict::Done(Fence(fence))).ok_or_else(unclear)
+        }
+        (0, standing) => Ok(Verdict::Refused(standing)),
+        (_, Some(value)) => Err(damaged(key, value)),
+        _ => Err(unclear()),
+    }
+}
+
+pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
+    let outcomes = many(inner, std::slice::from_ref(write)).await?;
+    let outcome = outcomes.into_iter().next();
+    outcome.ok_or_else(|| StoreError::unknown(format!("{}: a write had no outcome", inner.lines.place)))
+}
+
+pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
+    let drafts: Vec<Draft<'_>> = writes.iter().map(Draft::new).collect::<Result<_, _>>()?;
+    let script = Invocation::new(&inner.scripts.write, &inner.keys)
+        .arg(inner.channel.as_bytes())
+        .args(drafts.iter().flat_map(Draft::arguments));
+    let answer = inner.lines.call(Call::Write, &script).await?;
+    let (now, answers) = timed(&inner.lines.place, &answer)?;
+    if answers.len() != drafts.len() {
+        return Err(StoreError::unknown(format!("{}: not all writes were answered", inner.lines.place)));
+    }
+    let outcomes: Result<Vec<Outcome>, StoreError> =
+        drafts.iter().zip(answers).map(|(draft, answer)| draft.judge(inner, now, answer)).collect();
+    let has_written = answers
+        .iter()
+        .any(|answer| matches!(answer, Value::Array(parts) if parts.first() == Some(&Value::Int(1))));
+    if has_written {
+        inner.lines.confirm().await?;
+    }
+    match outcomes {
+        // The rest has taken effect, so whatever is wrong with one leaves the whole unknown.
+        Err(error) if has_written => Err(StoreError::unknown(error.to_string())),
+        outcomes => outcomes,
+    }
+}
+
+pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {
+    let expected = version_digits(version);
+    let script = Invocation::new(&inner.scripts.remove, &inner.keys)
+        .arg(key.as_str().as_bytes())
+        .arg(expected.as_bytes());
+    let answer = inner.lines.call(Call::Write, &script).await?;
+    let (now, answers) = timed(&inner.lines.place, &answer)?;
+    let [answer] = answers else {
+        return Err(StoreError::unknown(format!("{}: a removal was not answered", inner.lines.place)));
+    };
+    match verdict(inner, key, answer)? {
+        Verdict::Done(_) => inner.lines.confirm().await.map(|()| true),
+        // One that can't be understood is not merely another version.
+        Verdict::Refused(standing) => {
+            standing.map(|value| stored(key, inner.told(now), value)).transpose().map(|_| false)
+        }
+    }
+}
+
+/// The draft of a record that is put in the place of another by hand.
+pub(crate) fn instead(write: &Write) -> Result<Draft<'_>, StoreError> {
+    Draft::new(write)
+}

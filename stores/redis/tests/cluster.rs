@@ -1,0 +1,151 @@
+//! A cluster of three.
+//!
+//! Plan: whoever is named, the namespace is found; while its slot moves from one server to another it is served, but for the moment at
+//! which half of it has moved; one that is new waits for the end of the move.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use support::{at, cluster_url, unique};
+use tenure_core::op::Hint;
+use tenure_core::{ErrorKind, Key};
+use tenure_redis::RedisStore;
+use tenure_store::{Outcome, Store, StoreExt};
+use tenure_testkit::Scribe;
+
+fn members() -> Vec<String> {
+    cluster_url().trim_start_matches("redis://").split(',').map(|host| format!("redis://{host}")).collect()
+}
+
+/// A call to one server only: `redis-cli -c` would follow it elsewhere.
+fn on(member: &str, words: &[&str]) -> String {
+    let (host, port) = member.trim_start_matches("redis://").rsplit_once(':').unwrap();
+    let output =
+        std::process::Command::new("redis-cli").args(["-h", host, "-p", port]).args(words).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+#[tokio::test]
+async fn any_server_leads_to_the_namespace() {
+    let (scribe, members) = (Scribe::new(), members());
+    // Some of these are on each of the three.
+    for namespace in (0..6).map(|_| unique("spread")) {
+        let mut ids = Vec::new();
+        for (n, member) in members.iter().enumerate() {
+            let store = RedisStore::open(at(member, &namespace)).await.unwrap();
+            let key = Key::new(format!("k{n}")).unwrap();
+            assert!(matches!(
+                store.write(scribe.if_vacant(&key, scribe.held(5))).await,
+                Ok(Outcome::Won { .. })
+            ));
+            assert_eq!(store.list_all("").await.unwrap().len(), n + 1);
+            ids.push(store.id());
+        }
+        assert!(ids.iter().all(|id| *id == ids[0]));
+    }
+    let error = RedisStore::open(at(&format!("{}/1", members[0]), "x")).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("/0"), "{error}");
+}
+
+struct Move {
+    slot: String,
+    names: [String; 3],
+    from: String,
+    to: String,
+}
+
+impl Move {
+    /// The slot of a namespace begins to move to another server.
+    fn begin(namespace: &str) -> Move {
+        let names = ["records", "index", "meta"].map(|name| format!("tenure:{{{namespace}}}:{name}"));
+        let members = members();
+        let slot = on(&members[0], &["CLUSTER", "KEYSLOT", &names[0]]);
+        let is_owner = |member: &&String| !on(member, &["HGET", &names[0], "x"]).starts_with("MOVED");
+        let from = members.iter().find(is_owner).unwrap().clone();
+        let to = members.iter().find(|member| **member != from).unwrap().clone();
+        let id = |member: &str| on(member, &["CLUSTER", "MYID"]);
+        assert_eq!(on(&to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(&from)]), "OK");
+        assert_eq!(on(&from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(&to)]), "OK");
+        Move { slot, names, from, to }
+    }
+
+    fn send(&self, names: &[String]) {
+        let port = self.to.rsplit_once(':').unwrap().1;
+        let mut words = vec!["MIGRATE", "127.0.0.1", port, "", "0", "5000", "KEYS"];
+        words.extend(names.iter().map(String::as_str));
+        assert_eq!(on(&self.from, &words), "OK");
+    }
+
+    fn finish(&self) {
+        let id = on(&self.to, &["CLUSTER", "MYID"]);
+        for member in [&self.to, &self.from] {
+            assert_eq!(on(member, &["CLUSTER", "SETSLOT", &self.slot, "NODE", &id]), "OK");
+        }
+    }
+}
+
+impl Drop for Move {
+    /// Back again, so that the next run finds the slots as they were.
+    fn drop(&mut self) {
+        let id = on(&self.from, &["CLUSTER", "MYID"]);
+        for member in [&self.to, &self.from] {
+            let [records, index, meta] = &self.names;
+            on(member, &["DEL", records, index, meta]);
+        }
+        for member in [&self.from, &self.to] {
+            on(member, &["CLUSTER", "SETSLOT", &self.slot, "NODE", &id]);
+        }
+    }
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+#[tokio::test]
+async fn a_namespace_is_served_while_its_slot_moves() {
+    let (scribe, namespace) = (Scribe::new(), unique("moving"));
+    let store = RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap();
+    let mut changes = store.changed("").unwrap();
+    store.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap();
+    let slot = Move::begin(&namespace);
+    let written = store.write(scribe.if_vacant(&key("b"), scribe.vacant(5))).await.unwrap();
+    let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
+    let hint = tokio::time::timeout(support::LONG, changes.recv()).await.unwrap();
+    assert_eq!(hint, Some(Hint::Written(key("b"), version)));
+    // Half of it is on the way: nothing is read then, and nothing is taken to be absent.
+    slot.send(&slot.names[..1]);
+    let error = store.read(&key("b")).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("on its way"), "{error}");
+    let error = store.write(scribe.absent(&key("b"), scribe.held(6))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    slot.send(&slot.names[1..]);
+    // All of it is there, and the slot is still said to be here.
+    assert_eq!(store.list_all("").await.unwrap().len(), 2);
+    let written = store.write(scribe.unchanged(&key("b"), version, scribe.held(6))).await.unwrap();
+    let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
+    slot.finish();
+    assert_eq!(store.list_all("").await.unwrap().len(), 2);
+    let written = store.write(scribe.unchanged(&key("b"), version, scribe.vacant(6))).await.unwrap();
+    assert!(matches!(written, Outcome::Won { .. }));
+}
+
+#[tokio::test]
+async fn a_new_namespace_waits_until_its_slot_has_moved() {
+    let (scribe, namespace) = (Scribe::new(), unique("moving"));
+    let slot = Move::begin(&namespace);
+    let store = RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap();
+    let error = store.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    slot.finish();
+    let written = store.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap();
+    assert!(matches!(written, Outcome::Won { .. }));
+    let again = RedisStore::open(at(&slot.from, &namespace)).await.unwrap();
+    assert_eq!((again.id(), again.list_all("").await.unwrap().len()), (store.id(), 1));
+}

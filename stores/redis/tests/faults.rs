@@ -1,0 +1,253 @@
+//! What goes wrong on the way: servers that die, hang and forget, connections that end, answers that don't come.
+//!
+//! Plan: a server that is killed comes back with all it has answered for; one that is stopped, and one behind a dead connection, is
+//! given up in time, by whoever waits and by whoever doesn't; a write under way is unknown, and found by reading; scripts that are
+//! forgotten are sent again; hints go on after their connection has ended; records and index that are deleted by hand cost what the
+//! documentation says, and no more.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+#[path = "support/proxy.rs"]
+mod proxy;
+mod support;
+
+use proxy::Proxy;
+use std::time::Duration;
+use support::{LONG, Server, at, unique};
+use tenure_core::op::Hint;
+use tenure_core::{ErrorKind, Fence, Key, Version};
+use tenure_redis::RedisStore;
+use tenure_store::{Changes, Freshness, Outcome, Store, StoreExt, Write};
+use tenure_testkit::Scribe;
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+async fn won(store: &RedisStore, write: Write) -> (Version, Fence) {
+    match store.write(write).await.unwrap() {
+        Outcome::Won { version, fence } => (version, fence),
+        Outcome::Lost(standing) => panic!("lost to {standing:?}"),
+    }
+}
+
+/// Asks again while the trouble passes.
+async fn at_last<T>(mut ask: impl AsyncFnMut() -> Result<T, tenure_core::StoreError>) -> T {
+    let asking = async {
+        loop {
+            match ask().await {
+                Ok(answer) => return answer,
+                Err(error) => assert!(error.is_passing(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, asking).await.expect("it stays in trouble")
+}
+
+#[tokio::test]
+async fn what_was_answered_outlives_a_killed_server_that_syncs_its_file() {
+    let mut server = Server::start("--appendonly yes --appendfsync always");
+    let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    let scribe = Scribe::new();
+    for round in 0..3 {
+        let name = key(&format!("k{round}"));
+        let (version, _) = won(&store, scribe.absent(&name, scribe.held(5))).await;
+        server.kill();
+        let error = store.write(scribe.unchanged(&name, version, scribe.vacant(5))).await.unwrap_err();
+        assert!(error.is_passing(), "{error}");
+        server.restart();
+        // The new process knows no script.
+        let standing = at_last(async || store.read(&name).await).await.unwrap();
+        assert_eq!(standing.version, version, "a write that was answered is gone");
+        won(&store, scribe.unchanged(&name, version, scribe.vacant(5))).await;
+    }
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_again() {
+    let server = Server::start("");
+    let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    let (scribe, name) = (Scribe::new(), key("k"));
+    let forget = || assert_eq!(server.cli(&["SCRIPT", "FLUSH"]), "OK");
+    forget();
+    let (version, _) = won(&store, scribe.absent(&name, scribe.vacant(5))).await;
+    forget();
+    let (version, _) = won(&store, scribe.unchanged(&name, version, scribe.vacant(6))).await;
+    forget();
+    assert_eq!(store.read_many(std::slice::from_ref(&name), Freshness::Latest).await.unwrap().len(), 1);
+    forget();
+    assert_eq!(store.list_all("").await.unwrap().len(), 1);
+    forget();
+    let seen = store.image(&name).await.unwrap().unwrap();
+    forget();
+    assert!(store.mend(&name, &seen, Some(scribe.vacant(7))).await.unwrap());
+    forget();
+    assert!(!store.remove(&name, version).await.unwrap());
+    // By its digest from then on: nothing else is executed as a whole.
+    store.read(&name).await.unwrap();
+    let calls = || server.cli(&["INFO", "commandstats"]);
+    let evals = |text: &str| text.lines().find(|line| line.starts_with("cmdstat_eval:")).map(str::to_owned);
+    let before = evals(&calls());
+    store.read(&name).await.unwrap();
+    assert_eq!(evals(&calls()), before);
+}
+
+#[tokio::test]
+async fn a_server_that_is_stopped_is_given_up_in_time_and_used_when_it_goes_on() {
+    let server = Server::start("");
+    let patient = at(&server.url(), "jobs").timeout(Duration::from_millis(300));
+    let (store, scribe, name) = (RedisStore::open(patient).await.unwrap(), Scribe::new(), key("k"));
+    let (version, _) = won(&store, scribe.absent(&name, scribe.held(5))).await;
+    server.signal("-STOP");
+    let late = scribe.unchanged(&name, version, scribe.held(6));
+    let error = store.write(late).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    // From now on there is no connection, so nothing is sent.
+    let error = store.write(scribe.unchanged(&name, version, scribe.held(7))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let error = store.read(&name).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    server.signal("-CONT");
+    let standing = at_last(async || store.read(&name).await).await.unwrap();
+    assert!([5, 6].contains(&standing.record.fence.0), "{standing:?}");
+    won(&store, scribe.unchanged(&name, standing.version, scribe.held(8))).await;
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_was_lost_is_unknown_and_found_by_reading() {
+    let server = Server::start("");
+    let proxy = Proxy::before(server.port).await;
+    let store = RedisStore::open(at(&proxy.url(), "jobs").push(false)).await.unwrap();
+    let (scribe, name) = (Scribe::new(), key("k"));
+    won(&store, scribe.absent(&name, scribe.vacant(40))).await;
+    let record = scribe.held(5);
+    let write = scribe.if_vacant(&name, record.clone());
+    proxy.cut();
+    let error = store.write(write.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    proxy.pass();
+    let standing = store.read(&name).await.unwrap().unwrap();
+    assert_eq!((standing.record.nonce, standing.record.fence), (record.nonce, Fence(41)));
+    // The same again loses, to itself.
+    let Outcome::Lost(Some(found)) = store.write(write.clone()).await.unwrap() else {
+        panic!("it won twice")
+    };
+    assert_eq!(found.version, standing.version);
+    // What comes late, after the end of that tenure, is another write, and by its version known as such.
+    won(&store, scribe.unchanged(&name, standing.version, scribe.vacant(41))).await;
+    let (version, fence) = won(&store, write).await;
+    assert!(version != standing.version && fence == Fence(42));
+    // A batch, too: any of it may have taken effect.
+    proxy.cut();
+    let batch = (0..3).map(|n| scribe.absent(&key(&format!("b{n}")), scribe.held(1))).collect();
+    let error = store.write_many(batch).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    proxy.pass();
+    assert_eq!(store.list_all("b").await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_dead_connection_is_given_up_also_by_callers_who_don_t_wait() {
+    let server = Server::start("");
+    let proxy = Proxy::before(server.port).await;
+    let store = RedisStore::open(at(&proxy.url(), "jobs").push(false)).await.unwrap();
+    let (scribe, name) = (Scribe::new(), key("k"));
+    won(&store, scribe.absent(&name, scribe.held(5))).await;
+    proxy.stall();
+    // It takes much less time than the store's own limit.
+    let read = store.read(&name);
+    assert!(tokio::time::timeout(Duration::from_millis(50), read).await.is_err());
+    proxy.pass();
+    // What was sent on the old connection is lost in it.
+    let read = tokio::time::timeout(Duration::from_secs(2), store.read(&name)).await;
+    assert!(read.expect("the dead connection is still in use").unwrap().is_some());
+}
+
+#[tokio::test]
+async fn connections_that_are_reset_are_made_again() {
+    let server = Server::start("");
+    let (store, scribe) = (RedisStore::open(at(&server.url(), "jobs")).await.unwrap(), Scribe::new());
+    for round in 0..10 {
+        let (name, record) = (key(&format!("k{round}")), scribe.held(5));
+        server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        match at_last(async || store.write(scribe.absent(&name, record.clone())).await).await {
+            Outcome::Won { version, .. } => assert_eq!(version, record.version()),
+            Outcome::Lost(standing) => {
+                assert_eq!(standing.unwrap().record, record, "an unknown write had landed")
+            }
+        }
+    }
+}
+
+/// Waits until a write below `prefix` is hinted at: the connection comes up in its own time.
+async fn hinted(store: &RedisStore, changes: &mut Changes, prefix: &str) {
+    let scribe = Scribe::new();
+    let mut written = Vec::new();
+    let told = async {
+        loop {
+            let (record, next) = (scribe.vacant(1), key(&format!("{prefix}{}", written.len())));
+            let version = record.version();
+            won(store, scribe.if_vacant(&next, record)).await;
+            written.push(Hint::Written(next, version));
+            // It may be that of an earlier write.
+            let hint = tokio::time::timeout(Duration::from_millis(50), changes.recv()).await;
+            if hint.is_ok_and(|hint| hint.is_some_and(|hint| written.contains(&hint))) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(LONG, told).await.expect("no hint came");
+}
+
+#[tokio::test]
+async fn hints_go_on_after_their_connection_has_ended() {
+    let mut server = Server::start("--appendonly yes");
+    let config = || at(&server.url(), "jobs");
+    let (writer, listener) =
+        (RedisStore::open(config()).await.unwrap(), RedisStore::open(config()).await.unwrap());
+    let mut changes = listener.changed("k").unwrap();
+    hinted(&writer, &mut changes, "k-before").await;
+    server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    hinted(&writer, &mut changes, "k-after").await;
+    server.kill();
+    server.restart();
+    at_last(async || writer.read(&key("k")).await).await;
+    hinted(&writer, &mut changes, "k-restarted").await;
+}
+
+#[tokio::test]
+async fn what_is_deleted_by_hand_is_gone_and_nothing_else() {
+    let name = unique("deleted");
+    let store = RedisStore::open(at(&support::url(), &name)).await.unwrap();
+    let (scribe, cli) = (Scribe::new(), |words: &[&str]| support::cli(&support::url(), words));
+    let (records, index) = (format!("tenure:{{{name}}}:records"), format!("tenure:{{{name}}}:index"));
+    let names: Vec<Key> = (0..5).map(|n| key(&format!("k{n}"))).collect();
+    for name in &names {
+        won(&store, scribe.absent(name, scribe.held(5))).await;
+    }
+    let listed =
+        async || store.list_all("").await.unwrap().into_iter().map(|listed| listed.key).collect::<Vec<_>>();
+    // The index: it is made again.
+    cli(&["DEL", &index]);
+    assert_eq!(listed().await, names);
+    cli(&["ZREM", &index, "k3"]);
+    assert_eq!(listed().await, names);
+    // One record: pages stay full.
+    cli(&["HDEL", &records, "k1"]);
+    cli(&["HSET", &records, "k9", "theirs"]);
+    let page = store.list("", None, 3).await.unwrap();
+    assert_eq!(page.iter().map(|listed| listed.key.as_str()).collect::<Vec<_>>(), ["k0", "k2", "k3"]);
+    cli(&["HDEL", &records, "k9"]);
+    // All records: every key is free, and the next fence is what its acquirer's clock says, no less.
+    cli(&["DEL", &records]);
+    assert_eq!(listed().await, []);
+    let (_, fence) = won(&store, scribe.if_vacant(&names[0], scribe.held(1_700_000_000_000))).await;
+    assert_eq!(fence, Fence(1_700_000_000_000));
+    assert_eq!(listed().await, names[..1]);
+}

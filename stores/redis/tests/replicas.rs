@@ -1,0 +1,107 @@
+//! What replicas give, and what they don't.
+//!
+//! Plan: with `wait`, a write counts only once a replica has it, and a read that could resolve it waits as well; a replica that lags
+//! and is promoted has lost leases, and their fences are exceeded all the same.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+#[path = "support/proxy.rs"]
+mod proxy;
+mod support;
+
+use proxy::Proxy;
+use std::time::Duration;
+use support::{Server, at, until};
+use tenure_core::{ErrorKind, Fence, Key, Record};
+use tenure_redis::RedisStore;
+use tenure_store::{Outcome, Store};
+use tenure_testkit::Scribe;
+
+async fn replica_of(port: u16) -> Server {
+    let replica = Server::start(&format!("--replicaof 127.0.0.1 {port} --repl-diskless-load on-empty-db"));
+    until("the replica follows", || replica.cli(&["INFO", "replication"]).contains("master_link_status:up"))
+        .await;
+    replica
+}
+
+/// What is read once the replicas have confirmed it.
+async fn confirmed(store: &RedisStore, key: &Key) -> Record {
+    for _ in 0..50 {
+        match store.read(key).await {
+            Ok(found) => return found.unwrap().record,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+        }
+    }
+    panic!("no replica confirms")
+}
+
+#[tokio::test]
+async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
+    let primary = Server::start("--repl-diskless-sync-delay 0");
+    let config = || at(&primary.url(), "jobs").timeout(Duration::from_millis(2000));
+    let (hasty, careful) =
+        (RedisStore::open(config()).await.unwrap(), RedisStore::open(config().wait(1)).await.unwrap());
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    // There is no replica yet.
+    let record = scribe.held(5);
+    let error = careful.write(scribe.absent(&key, record.clone())).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    assert!(error.to_string().contains("0 replicas have confirmed"), "{error}");
+    // It stands; but whoever could take it for done is not told.
+    assert_eq!(hasty.read(&key).await.unwrap().unwrap().record, record);
+    let error = careful.read(&key).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let replica = replica_of(primary.port).await;
+    until("the replica is known", || primary.cli(&["INFO", "replication"]).contains("state=online")).await;
+    assert_eq!(confirmed(&careful, &key).await, record);
+    let renewed = careful.write(scribe.unchanged(&key, record.version(), scribe.held(6))).await.unwrap();
+    let Outcome::Won { version, .. } = renewed else { panic!("{renewed:?}") };
+    // One that hangs confirms nothing.
+    replica.signal("-STOP");
+    let error = careful.write(scribe.unchanged(&key, version, scribe.held(7))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(careful.list("", None, 10).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    replica.signal("-CONT");
+    assert_eq!(confirmed(&careful, &key).await.fence, Fence(7));
+}
+
+/// A replica that lags is promoted: a lease that was granted may be granted again. The fences tell the two apart, as each begins at its
+/// acquirer's clock.
+#[tokio::test]
+async fn a_failover_loses_leases_but_fences_grow() {
+    let mut primary = Server::start("--repl-diskless-sync-delay 0");
+    let proxy = Proxy::before(primary.port).await;
+    let replica = replica_of(proxy.port).await;
+    let both = format!("{},127.0.0.1:{}", primary.url(), replica.port);
+    let store = RedisStore::open(at(&both, "jobs").push(false)).await.unwrap();
+    let (old, lost, scribe) = (Key::new("old").unwrap(), Key::new("lost").unwrap(), Scribe::new());
+    let clock = 1_700_000_000_000;
+    store.write(scribe.absent(&old, scribe.vacant(clock))).await.unwrap();
+    until("it is replicated", || replica.cli(&["HLEN", "tenure:{jobs}:records"]) == "1").await;
+    proxy.stall();
+    let before = store.write(scribe.if_vacant(&old, scribe.held(clock + 10))).await.unwrap();
+    let Outcome::Won { fence: first, .. } = before else { panic!("{before:?}") };
+    assert!(matches!(
+        store.write(scribe.absent(&lost, scribe.held(clock + 10))).await.unwrap(),
+        Outcome::Won { .. }
+    ));
+    primary.kill();
+    replica.cli(&["REPLICAOF", "NO", "ONE"]);
+    // Seconds later, by sane clocks.
+    let mut again = store.write(scribe.if_vacant(&old, scribe.held(clock + 2_000))).await;
+    for _ in 0..100 {
+        if again.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        again = store.write(scribe.if_vacant(&old, scribe.held(clock + 2_000))).await;
+    }
+    let Ok(Outcome::Won { fence: second, .. }) = again else { panic!("the lease was not lost: {again:?}") };
+    assert!(second > first, "{second} after {first}");
+    assert_eq!(store.read(&lost).await.unwrap(), None, "what lagged is gone");
+}

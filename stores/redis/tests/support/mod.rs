@@ -1,0 +1,152 @@
+//! What the tests of this store share: the servers that `cargo xtask` has started, and servers of their own, which they may break.
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tenure_redis::RedisConfig;
+
+/// As long as a busy machine may take.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+fn told(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set; run `cargo xtask services run -- cargo test -p tenure-redis`")
+    })
+}
+
+/// Where the server is: the variable that `cargo xtask test` and `cargo xtask services run` set.
+pub(crate) fn url() -> String {
+    told("TENURE_TEST_REDIS")
+}
+
+pub(crate) fn tls_url() -> String {
+    told("TENURE_TEST_REDISS")
+}
+
+pub(crate) fn authority() -> String {
+    told("TENURE_TEST_REDIS_CA")
+}
+
+pub(crate) fn cluster_url() -> String {
+    told("TENURE_TEST_REDIS_CLUSTER")
+}
+
+/// A namespace at a URL.
+pub(crate) fn at(url: &str, namespace: &str) -> RedisConfig {
+    RedisConfig::from_url(url).unwrap().namespace(namespace)
+}
+
+/// A name that no other test, in whatever process, has.
+pub(crate) fn unique(name: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
+}
+
+/// What an operator or another program does, by `redis-cli`; the answer as text.
+pub(crate) fn cli(url: &str, words: &[&str]) -> String {
+    let mut command = Command::new("redis-cli");
+    command.args(["-e", "-c", "-u", url.split(',').next().unwrap()]).args(words).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && !err.contains("ERR"), "{words:?}: {out}{err}");
+    out.trim_end().to_owned()
+}
+
+/// A server of a test's own, which is killed with this value.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    folder: tempfile::TempDir,
+    settings: Vec<String>,
+    child: Child,
+}
+
+impl Server {
+    /// One with these further options, such as `--appendonly yes`.
+    pub(crate) fn start(settings: &str) -> Server {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let folder = tempfile::tempdir().unwrap();
+        let settings: Vec<String> = settings.split_whitespace().map(str::to_owned).collect();
+        let child = spawn(port, &folder, &settings);
+        let server = Server { port, folder, settings, child };
+        server.await_answer();
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn cli(&self, words: &[&str]) -> String {
+        cli(&self.url(), words)
+    }
+
+    /// As a power cut would, but for what the system has not written yet.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(self.port, &self.folder, &self.settings);
+        self.await_answer();
+    }
+
+    /// Sends a signal such as `-STOP`.
+    pub(crate) fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    fn await_answer(&self) {
+        let mut ping = Command::new("redis-cli");
+        ping.args(["-p", &self.port.to_string(), "PING"]);
+        for _ in 0..600 {
+            // One that wants a password is up, too.
+            let answer = ping.output().unwrap();
+            let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
+            if answer.contains("PONG") || answer.contains("NOAUTH") {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("redis-server does not answer at port {}", self.port);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that is stopped can be killed, too.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(port: u16, folder: &tempfile::TempDir, settings: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
+        .arg(folder.path())
+        .args(settings)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("redis-server is installed")
+}
+
+/// Waits for a condition.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, waiting).await.unwrap_or_else(|_| panic!("{what}"));
+}

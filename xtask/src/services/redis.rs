@@ -1,0 +1,186 @@
+//! Redis, from Debian's package: one server, one that speaks TLS only, and a cluster of three.
+
+use super::certificate::certify;
+use super::package::need;
+use super::server::{Kind, Ports, folder, path};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = "redis-server";
+
+pub(super) const KIND: Kind = Kind {
+    name: "Redis",
+    file: "redis",
+    mark: "tenure-redis-",
+    fetch,
+    spawn: |port, _| spawn(&KIND, port, &format!("port {port}")),
+    signal: "-TERM",
+};
+
+pub(super) const TLS: Kind = Kind {
+    name: "Redis with TLS",
+    file: "rediss",
+    mark: "tenure-rediss-",
+    fetch,
+    spawn: spawn_tls,
+    signal: "-TERM",
+};
+
+pub(super) const CLUSTER: [Kind; 3] = [
+    Kind {
+        name: "the first Redis of a cluster",
+        file: "clustered-redis-1",
+        mark: "tenure-clustered-redis-1-",
+        fetch,
+        spawn: |port, _| spawn_member(0, port),
+        signal: "-TERM",
+    },
+    Kind {
+        name: "the second Redis of a cluster",
+        file: "clustered-redis-2",
+        mark: "tenure-clustered-redis-2-",
+        fetch,
+        spawn: |port, _| spawn_member(1, port),
+        signal: "-TERM",
+    },
+    Kind {
+        name: "the third Redis of a cluster",
+        file: "clustered-redis-3",
+        mark: "tenure-clustered-redis-3-",
+        fetch,
+        spawn: spawn_last,
+        signal: "-TERM",
+    },
+];
+
+/// The URLs by which tests and the command line find them.
+pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
+    let port = |kind: &Kind| ports.get(kind.file).copied();
+    let mut all = Vec::new();
+    all.extend(port(&KIND).map(|port| ("TENURE_TEST_REDIS", format!("redis://127.0.0.1:{port}"))));
+    all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDISS", format!("rediss://localhost:{port}"))));
+    all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDIS_CA", certificate(&place(&TLS, port)))));
+    let members: Option<Vec<String>> =
+        CLUSTER.iter().map(|kind| port(kind).map(|port| format!("127.0.0.1:{port}"))).collect();
+    all.extend(
+        members.map(|members| ("TENURE_TEST_REDIS_CLUSTER", format!("redis://{}", members.join(",")))),
+    );
+    all
+}
+
+fn fetch() -> Result<(), String> {
+    need(PROGRAM, "--version", "redis-server")
+}
+
+/// The server's folder.
+fn place(kind: &Kind, port: u16) -> PathBuf {
+    path(&format!("{}-{port}", kind.file))
+}
+
+fn certificate(folder: &Path) -> String {
+    folder.join("server.crt").display().to_string()
+}
+
+/// Starts a server with an append-only file. It keeps its command line, by which it is known again.
+fn spawn(kind: &Kind, port: u16, settings: &str) -> Result<Child, String> {
+    let folder = folder(&format!("{}-{port}", kind.file), None)?;
+    start(kind, &folder, settings)
+}
+
+fn start(kind: &Kind, folder: &Path, settings: &str) -> Result<Child, String> {
+    let file = folder.join("redis.conf");
+    let dir = folder.display();
+    let text =
+        format!("bind 127.0.0.1\ndir {dir}\nappendonly yes\nsave \"\"\nset-proc-title no\n{settings}\n");
+    std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let [out, err] = kind.output()?;
+    Command::new(PROGRAM)
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .spawn()
+        .map_err(|error| format!("{PROGRAM} did not start: {error}"))
+}
+
+fn spawn_tls(port: u16, _others: &Ports) -> Result<Child, String> {
+    let folder = folder(&format!("{}-{port}", TLS.file), None)?;
+    let key = folder.join("server.key");
+    let certificate = certificate(&folder);
+    certify(Command::new("openssl"), &key, &certificate)?;
+    let settings = format!(
+        "port 0\ntls-port {port}\ntls-cert-file {certificate}\ntls-key-file {}\ntls-ca-cert-file {certificate}\n\
+         tls-auth-clients no",
+        key.display()
+    );
+    start(&TLS, &folder, &settings)
+}
+
+fn spawn_member(member: usize, port: u16) -> Result<Child, String> {
+    let bus = super::free_port()?;
+    let settings = format!("port {port}\ncluster-enabled yes\ncluster-port {bus}\ncluster-node-timeout 5000");
+    spawn(&CLUSTER[member], port, &settings)
+}
+
+/// With the last one, they become a cluster.
+fn spawn_last(port: u16, others: &Ports) -> Result<Child, String> {
+    let mut child = spawn_member(2, port)?;
+    let joined = join(port, others);
+    if joined.is_err() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    joined.map(|()| child)
+}
+
+/// Gives each a third of the slots, introduces them to each other, and waits until all agree.
+#[allow(clippy::disallowed_methods, reason = "chores take real time")]
+fn join(last: u16, others: &Ports) -> Result<(), String> {
+    /// A busy machine takes some seconds.
+    const LIMIT: Duration = Duration::from_secs(60);
+    let known = |kind: &Kind| others.get(kind.file).copied().ok_or(format!("{} has no port", kind.name));
+    let ports = [known(&CLUSTER[0])?, known(&CLUSTER[1])?, last];
+    let start = Instant::now();
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        while !holds() {
+            if start.elapsed() > LIMIT {
+                return Err(format!("Redis's cluster: {what} after {} s", LIMIT.as_secs()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    };
+    until("the last server does not answer", &|| {
+        cli(last, "PING").is_ok_and(|answer| answer.contains("PONG"))
+    })?;
+    for (port, slots) in ports.into_iter().zip(["0 5460", "5461 10922", "10923 16383"]) {
+        cli(port, &format!("CLUSTER ADDSLOTSRANGE {slots}"))?;
+    }
+    for port in &ports[..2] {
+        let bus = cli(*port, "CONFIG GET cluster-port")?;
+        let bus = bus.lines().last().unwrap_or_default().to_owned();
+        cli(last, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}"))?;
+    }
+    let agrees = |port: u16| {
+        cli(port, "CLUSTER INFO").is_ok_and(|info| {
+            info.contains("cluster_state:ok")
+                && info.contains("cluster_known_nodes:3")
+                && info.contains("cluster_size:3")
+        })
+    };
+    until("its servers do not agree", &|| ports.into_iter().all(agrees))
+}
+
+fn cli(port: u16, command: &str) -> Result<String, String> {
+    let output = Command::new("redis-cli")
+        .args(["-e", "-p", &port.to_string()])
+        .args(command.split(' '))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("redis-cli did not start: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("redis-cli {command}: {}", String::from_utf8_lossy(&output.stderr)))
+}
