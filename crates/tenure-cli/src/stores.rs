@@ -10,12 +10,14 @@ use tenure::registry::{Opening, Registry};
 use tenure::{AnyStore, Clock};
 
 /// The schemes of stores that a build may lack, each with the feature that brings it.
-const FEATURES: [(&str, &str); 5] = [
+const FEATURES: [(&str, &str); 7] = [
     ("dynamodb", "dynamodb"),
     ("etcd", "etcd"),
     ("etcds", "etcd"),
     ("postgres", "postgres"),
     ("postgresql", "postgres"),
+    ("redis", "redis"),
+    ("rediss", "redis"),
 ];
 
 /// What `--version` tells: the version, and the stores that this build can open.

@@ -77,6 +77,8 @@ pub use tenure_dynamodb as dynamodb;
 pub use tenure_etcd as etcd;
 #[cfg(feature = "postgres")]
 pub use tenure_postgres as postgres;
+#[cfg(feature = "redis")]
+pub use tenure_redis as redis;
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
 pub use tenure_store::{

@@ -70,6 +70,10 @@ impl Registry {
         for id in ["postgres", "postgresql"] {
             kinds.insert(id.to_owned(), opener(postgres));
         }
+        #[cfg(feature = "redis")]
+        for id in ["redis", "rediss"] {
+            kinds.insert(id.to_owned(), opener(move |rest, opening| redis(id, rest, opening)));
+        }
         #[cfg(feature = "sqlite")]
         kinds.insert("sqlite".to_owned(), opener(sqlite));
         Registry { kinds }
@@ -178,6 +182,13 @@ async fn postgres(rest: String, opening: Opening) -> Result<AnyStore, StoreError
     Ok(AnyStore::new(PostgresStore::open(config).await?))
 }
 
+#[cfg(feature = "redis")]
+async fn redis(scheme: &'static str, rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
+    use tenure_redis::{RedisConfig, RedisStore};
+    let config = RedisConfig::from_url(&format!("{scheme}:{rest}"))?;
+    Ok(AnyStore::new(RedisStore::open(config.create(opening.create || opening.create_table)).await?))
+}
+
 #[cfg(feature = "sqlite")]
 async fn sqlite(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
     let path = rest.strip_prefix("//").unwrap_or(&rest);
@@ -251,6 +262,22 @@ mod tests {
             ("postgres:", "two slashes"),
             ("postgresql://u:secret@h/d?schema=public", "of tenure's own"),
             ("postgres://u:secret@h/d?shcema=x", "shcema"),
+        ] {
+            let error = stores.open(url, Opening::default()).await.unwrap_err();
+            let text = error.to_string();
+            assert!(error.kind() == tenure_core::ErrorKind::Invalid && text.contains(says), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    #[tokio::test]
+    async fn a_redis_url_is_checked_before_anything_is_asked() {
+        let stores = Registry::standard();
+        for (url, says) in [
+            ("redis:", "rediss://USER@HOST"),
+            ("redis://u:secret@db.example", "plain text"),
+            ("rediss://u:secret@db.example?nmaespace=x", "nmaespace"),
         ] {
             let error = stores.open(url, Opening::default()).await.unwrap_err();
             let text = error.to_string();
