@@ -1,5 +1,5 @@
 //! The conformance suite on a real etcd: each check has a prefix of its own, and its handles share no more than that. Once as it comes,
-//! once without push, once behind a prefix, and once on a cluster of three.
+//! once without push, and once behind a prefix. Clusters of several members are in `faults.rs`.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,6 @@
 //! What goes wrong on the way: members that die, fall silent and come back, a majority that is missing, a history that is another one.
 //!
-//! Plan: increments through members that are killed in turn are all there, once; a silent member is left for another; without a
+//! Plan: a write whose answer is cut off is unknown, and never sent again; increments through members that are killed in turn are all there, once; a silent member is left for another; without a
 //! majority calls fail in time and nothing goes back after it; hints go on from where they ended, and over what was compacted; a
 //! version of a history that is gone wins nothing.
 
@@ -15,6 +15,7 @@ mod support;
 
 use std::time::Duration;
 use support::cluster::{Cluster, LONG};
+use support::relay::Relay;
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Record, StoreError};
 use tenure_etcd::{EtcdConfig, EtcdStore};
@@ -70,6 +71,34 @@ async fn increment(store: &EtcdStore, scribe: &Scribe, key: &Key) {
                 standing = now;
             }
         }
+    }
+}
+
+/// Both ways lead to the same member: sent by the other one, too, the write would meet itself, and be told that it lost.
+#[tokio::test]
+async fn a_write_whose_answer_is_cut_off_is_unknown_and_not_sent_again() {
+    let cluster = Cluster::start(1).await;
+    let relays = [Relay::start(cluster.port()).await, Relay::start(cluster.port()).await];
+    let [one, other] = [relays[0].port, relays[1].port];
+    let store = store(&format!("etcd://127.0.0.1:{one},127.0.0.1:{other}/t"), "").await;
+    let (scribe, key) = (Scribe::new(), key("k"));
+    let mut standing = scribe.held(5);
+    assert!(matches!(store.write(scribe.absent(&key, standing.clone())).await.unwrap(), Outcome::Won { .. }));
+    for round in 0..4 {
+        let record = scribe.held(5);
+        let kept_back = || relays.iter().map(Relay::kept_back).sum::<u32>();
+        let before = kept_back();
+        relays.iter().for_each(|relay| relay.cut(true));
+        let write = scribe.unchanged(&key, standing.version(), record.clone());
+        let error = match round % 2 {
+            0 => store.write(write).await.unwrap_err(),
+            _ => store.write_many(vec![write]).await.unwrap_err(),
+        };
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+        assert_eq!(kept_back() - before, 1, "it was sent again");
+        relays.iter().for_each(|relay| relay.cut(false));
+        assert_eq!(insist(|| store.read(&key)).await.unwrap().record, record, "it had landed");
+        standing = record;
     }
 }
 

@@ -8,6 +8,7 @@
 )]
 
 pub(crate) mod cluster;
+pub(crate) mod relay;
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,0 +1,67 @@
+//! A relay before a server, which passes requests on and can keep an answer back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Where it listens, and what it does.
+pub(crate) struct Relay {
+    pub(crate) port: u16,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    cuts: AtomicBool,
+    kept_back: AtomicU32,
+}
+
+impl Relay {
+    /// Relays to that port of this host, for as long as the runtime lasts.
+    pub(crate) async fn start(to: u16) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (port, state) = (listener.local_addr().unwrap().port(), Arc::new(State::default()));
+        let shared = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", to)).await else { continue };
+                let ((from_client, to_client), (from_server, to_server)) =
+                    (client.into_split(), server.into_split());
+                let state = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    // Whichever way ends first ends both.
+                    tokio::select! {
+                        () = pass(from_client, to_server, None) => {}
+                        () = pass(from_server, to_client, Some(&state)) => {}
+                    }
+                });
+            }
+        });
+        Relay { port, state }
+    }
+
+    /// From now on the first bytes of an answer end its connection, unseen by the client.
+    pub(crate) fn cut(&self, cuts: bool) {
+        self.state.cuts.store(cuts, Ordering::SeqCst);
+    }
+
+    /// How many answers were kept back.
+    pub(crate) fn kept_back(&self) -> u32 {
+        self.state.kept_back.load(Ordering::SeqCst)
+    }
+}
+
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cutter: Option<&State>) {
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        if let Some(state) = cutter.filter(|state| state.cuts.load(Ordering::SeqCst)) {
+            state.kept_back.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        if to.write_all(&bytes[..count]).await.is_err() {
+            return;
+        }
+    }
+}
