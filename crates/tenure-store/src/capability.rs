@@ -34,6 +34,8 @@ pub struct Capabilities {
     pub record_bytes: usize,
     /// The shortest ttl that makes sense on this store.
     pub least_ttl: Duration,
+    /// How far a record's age may fall short of the truth, beyond the time that an answer takes. It is never over the truth.
+    pub age_error: Duration,
 }
 
 impl Capabilities {
@@ -48,7 +50,22 @@ impl Capabilities {
             batch: 1000,
             record_bytes: crate::codec::MAX_BYTES,
             least_ttl,
+            age_error: Duration::from_millis(1),
         }
+    }
+
+    /// The least ttl of fleets whose looks at rest read two records here. With a shorter one, ages can't be told well enough
+    /// for a worker to rely on them, and its looks read nine.
+    #[must_use]
+    pub fn least_ttl_of_small_looks(&self) -> Option<Duration> {
+        let tells_ages = self.expiry == Expiry::AttestedAge;
+        tells_ages.then(|| tenure_core::fleet::least_ttl_attested(self.age_error))
+    }
+
+    /// The same with ages that may fall short of the truth by as much.
+    #[must_use]
+    pub fn aging_within(self, age_error: Duration) -> Self {
+        Capabilities { age_error, ..self }
     }
 
     /// The most bytes that a section's leases may take: what is left of a record for them.

@@ -1,5 +1,6 @@
 //! The service's own clock, as far as its answers tell: each has a `Date`, in whole seconds. What follows from that is
-//! [`ServiceClock`]'s matter: an age is short of the truth by up to two seconds and a round trip.
+//! [`ServiceClock`]'s matter: an age is short of the truth by up to two seconds, by a margin for this host's clock, and by a
+//! round trip ([`ERROR`]).
 //!
 //! This host's clock that bridges the time from the last answer to the next write is one that suspend does not stop. Time that
 //! was hidden from it altogether shows in the date of the write's own answer, which is then not taken for an answer.
@@ -13,7 +14,14 @@ use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tenure_core::{Clock, Drift, ServiceClock, StoreError, Tick};
+
+/// How far an age may fall short of the truth, where a record is written within four seconds of another answer, as a session of
+/// a ttl of up to twelve is. One second is what the date of a read lacks, one is what is added to the date before the write,
+/// and the last is for the rates of two clocks from that date on. No date is trusted for more, though clocks are seldom that
+/// bad: an age must never be over the truth.
+pub(crate) const ERROR: Duration = Duration::from_secs(3);
 
 /// What is known of the service's clock. Clones share it.
 #[derive(Clone)]
@@ -123,9 +131,10 @@ impl Intercept for Dates {
 mod tests {
     //! Plan: nothing is known before the first answer; the ceiling is never below the truth, whatever part of a second the
     //! date has lost, however slow the answer was, and though this host's clock is slow by a tenth and the service's fast by
-    //! one; it is as low as the best of the answers allows; a service whose clock is set, to either side, is followed.
+    //! one; it is as low as the best of the answers allows; a service whose clock is set, to either side, is followed. Ages that
+    //! follow from all this are good enough for fleets from the ttl on that doctor names, and not for much shorter ones.
     use super::*;
-    use std::time::Duration;
+    use tenure_core::fleet::least_ttl_attested;
     use tenure_testkit::ManualClock;
 
     fn at_most(dates: &Dates) -> Option<u64> {
@@ -208,6 +217,50 @@ mod tests {
             Some(1_001_000),
             "and a second that lasts less than was feared, more than that"
         );
+    }
+
+    const BEGAN: u64 = 1_700_000_000_000;
+
+    /// An answer that comes at once, at so many milliseconds.
+    fn hears(dates: &Dates, clock: &ManualClock, at: u64) {
+        clock.advance(Duration::from_millis(at).saturating_sub(Duration::from_nanos(clock.held().0)));
+        dates.seen(clock.held(), (BEGAN + at) / 1000);
+    }
+
+    /// By how many milliseconds ages fall short at the most, of sessions that are renewed in each third of this ttl, each third
+    /// beginning at `phase`. Their holders look at others `after` each renewal, and are themselves looked at at any time.
+    fn most_short(ttl: u64, phase: u64, after: u64) -> u64 {
+        let (dates, clock) = dates();
+        let mut most = 0;
+        for third in 0..12 {
+            let renewed = phase + third * ttl / 3;
+            clock
+                .advance(Duration::from_millis(renewed).saturating_sub(Duration::from_nanos(clock.held().0)));
+            if let Some(written) = at_most(&dates) {
+                // A look's own answer is dated in whole seconds, so the worst is just before the turn of one.
+                most = most.max(written - (BEGAN + renewed) + 999);
+            }
+            hears(&dates, &clock, renewed);
+            hears(&dates, &clock, renewed + after);
+        }
+        most
+    }
+
+    #[test]
+    fn ages_are_told_within_a_quarter_of_the_least_ttl_of_small_looks() {
+        let worst = |ttl: u64| {
+            let phases =
+                (0..1000).step_by(37).flat_map(|phase| [0, 1, 3].map(|part| (phase, part * ttl / 12)));
+            phases.map(|(phase, after)| most_short(ttl, phase, after)).max().unwrap()
+        };
+        let least = u64::try_from(least_ttl_attested(ERROR).as_millis()).unwrap();
+        for ttl in [least, least + 1_500, 2 * least, 5 * least] {
+            assert!(worst(ttl) < ttl / 4, "{ttl}: {}", worst(ttl));
+        }
+        assert!(worst(least) < u64::try_from(ERROR.as_millis()).unwrap());
+        for ttl in [3_000, 6_000, 8_000] {
+            assert!(worst(ttl) > ttl / 4, "the bound would be too careful: {ttl} {}", worst(ttl));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed};
-use crate::dates::Dates;
+use crate::dates::{self, Dates};
 use crate::item::{self, Item};
 use crate::layout::Layout;
 use crate::released::Released;
@@ -94,6 +94,7 @@ impl DynamoStore {
         let dates = (config.attested_ages && dates.at_least().is_some()).then_some(dates);
         let expiry = if dates.is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
         let mut capabilities = Capabilities::native(Duration::from_secs(1)).expiring(expiry).without_watch();
+        capabilities = capabilities.aging_within(dates::ERROR);
         capabilities.batch = write::MOST;
         let id = format!("dynamodb:{table}/{}", config.namespace);
         let (namespace, released) = (config.namespace, Released::default());

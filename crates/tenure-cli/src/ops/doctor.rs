@@ -154,7 +154,17 @@ fn check_capabilities(leases: &Leases, findings: &mut Findings) {
     let can = leases.store().capabilities();
     match can.expiry {
         Expiry::AttestedAge => {
-            findings.add(Grade::Ok, "takeover", "at first sight: the store tells the age of records")
+            findings.add(Grade::Ok, "takeover", "at first sight: the store tells the age of records");
+            // Where any ttl is long enough, there is nothing to choose.
+            if let Some(least) = can.least_ttl_of_small_looks().filter(|least| *least > can.least_ttl) {
+                let text = format!(
+                    "a ttl of {} or more keeps looks small: with a shorter one a worker's look at rest may read nine records \
+                     instead of two, as ages fall short by up to {}",
+                    brief(least),
+                    brief(can.age_error)
+                );
+                findings.add(Grade::Ok, "fleets' ttl", text);
+            }
         }
         Expiry::ObservedSilence => {
             findings.add(
@@ -248,7 +258,7 @@ async fn check_records(leases: &Leases, findings: &mut Findings) -> Result<(), F
         );
     }
     check_fleets(&listing, now, findings);
-    let mut sessions = Sessions::of(&listing);
+    let mut sessions = Sessions::of(&listing, now);
     let (mut states, mut sections, mut ranges, mut damaged) = ([0; 4], 0, 0, Vec::new());
     for listed in listing {
         let view = View::of(store, &mut sessions, listed, now).await;

@@ -17,6 +17,7 @@ use crate::record::Stored;
 use crate::time::{Now, Tick, Ttl};
 use crate::vigil::Verdict;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// A live worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -290,11 +291,21 @@ impl Worker {
     }
 }
 
+/// Two witnesses agree while they are less than this part of a ttl apart: by as much later a death may be judged.
+const ATTESTED: u32 = 4;
+
 /// Whether the two witnesses agree about how old a session's record is. Some stores can't tell an age to the second: one that
 /// falls short is judged later by as much, but never too early.
 pub(super) fn is_attested(now: Now, stored: &Stored, ttl: Ttl) -> bool {
     let by_wall = now.wall.since(stored.record.stamp);
-    stored.age().is_some_and(|age| age.abs_diff(by_wall) < ttl.part(4))
+    stored.age().is_some_and(|age| age.abs_diff(by_wall) < ttl.part(ATTESTED))
+}
+
+/// The least ttl whose ages are always told well enough by a store whose ages fall short of the truth by less than
+/// `age_error`, where the wall clocks agree. A worker with a shorter ttl looks at eight others instead of one.
+#[must_use]
+pub fn least_ttl_attested(age_error: Duration) -> Duration {
+    age_error * ATTESTED
 }
 
 impl Listing {

@@ -32,6 +32,7 @@ mod worker;
 
 pub use about::About;
 pub use board::{auditor, bump, generation};
+pub use listing::least_ttl_attested;
 pub use names::FleetName;
 pub use plan::{Balance, Uncovered};
 pub use ring::in_ring;
