@@ -30,7 +30,7 @@ struct Inner {
     place: Arc<Place>,
     jobs: Sender<Job>,
     queries: Sender<Query>,
-    watcher: Mutex<Option<Watcher>>,
+    watcher: Mutex<Option<Arc<Watcher>>>,
 }
 
 impl SqliteStore {
@@ -232,11 +232,9 @@ impl Store for SqliteStore {
                 "wake-ups of the SQLite store are switched off, or this system has none; poll instead",
             ));
         }
-        let mut watcher = self.inner.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        let watcher = match watcher.take() {
-            Some(running) => watcher.insert(running),
-            None => watcher.insert(Watcher::start(&self.inner.place.side)?),
-        };
-        Ok(watcher.subscribe())
+        let watcher = Watcher::of(&self.inner.place.side)?;
+        let changes = watcher.subscribe();
+        *self.inner.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
+        Ok(changes)
     }
 }

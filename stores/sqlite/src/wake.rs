@@ -25,27 +25,56 @@ mod linux {
     use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
     use rustix::fs::inotify;
     use rustix::io::Errno;
+    use std::collections::BTreeMap;
     use std::mem::MaybeUninit;
     use std::os::fd::OwnedFd;
+    use std::os::unix::fs::MetadataExt;
     use std::path::Path;
-    use std::sync::{Arc, Mutex, PoisonError};
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
     use tenure_core::StoreError;
     use tenure_core::op::Hint;
     use tokio::sync::mpsc;
 
-    type Subscribers = Arc<Mutex<Vec<mpsc::Sender<Hint>>>>;
+    /// Who wants hints; none once nothing is watched any more.
+    type Subscribers = Mutex<Option<Vec<mpsc::Sender<Hint>>>>;
 
-    /// A thread that watches the side file for this handle.
+    /// The watchers of this process, by the device and inode of what they watch.
+    static RUNNING: Mutex<BTreeMap<(u64, u64), Weak<Watcher>>> = Mutex::new(BTreeMap::new());
+
+    /// A thread that watches a side file for all handles of this process on it: the system lets a user have 128 instances of
+    /// inotify.
     #[derive(Debug)]
     pub(crate) struct Watcher {
-        subscribers: Subscribers,
+        subscribers: Arc<Subscribers>,
         stop: Arc<OwnedFd>,
+    }
+
+    fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        // No code that can panic runs under these locks, so what they guard is whole.
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     impl Watcher {
         pub(crate) const WORKS: bool = true;
 
-        pub(crate) fn start(side: &Path) -> Result<Watcher, StoreError> {
+        /// The one that watches this file. It ends with the last handle that has it.
+        pub(crate) fn of(side: &Path) -> Result<Arc<Watcher>, StoreError> {
+            let found = std::fs::metadata(side).map_err(|error| {
+                StoreError::unavailable(format!("{}: can't watch it ({error})", side.display()))
+            })?;
+            let file = (found.dev(), found.ino());
+            let mut running = locked(&RUNNING);
+            let shared = running.get(&file).and_then(Weak::upgrade);
+            if let Some(shared) = shared.filter(|shared| locked(&shared.subscribers).is_some()) {
+                return Ok(shared);
+            }
+            let watcher = Arc::new(Watcher::start(side)?);
+            running.retain(|_, other| other.strong_count() > 0);
+            running.insert(file, Arc::downgrade(&watcher));
+            Ok(watcher)
+        }
+
+        fn start(side: &Path) -> Result<Watcher, StoreError> {
             let failed = |error: Errno| {
                 let remedy = match error {
                     Errno::MFILE => "; raise fs.inotify.max_user_instances",
@@ -58,7 +87,7 @@ mod linux {
                 .map_err(failed)?;
             inotify::add_watch(&events, side, inotify::WatchFlags::MODIFY).map_err(failed)?;
             let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?);
-            let subscribers = Subscribers::default();
+            let subscribers = Arc::new(Mutex::new(Some(Vec::new())));
             let (told, stopped) = (Arc::clone(&subscribers), Arc::clone(&stop));
             std::thread::Builder::new()
                 .name("tenure-watch".into())
@@ -70,7 +99,9 @@ mod linux {
         pub(crate) fn subscribe(&self) -> Changes {
             // One place is enough: a hint that waits there says all that a second one could.
             let (sender, changes) = mpsc::channel(1);
-            self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+            if let Some(subscribers) = &mut *locked(&self.subscribers) {
+                subscribers.push(sender);
+            }
             changes
         }
     }
@@ -91,16 +122,17 @@ mod linux {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 // The subscribers' channels close, which tells them that no more hints come.
-                Err(_) => return subscribers.lock().unwrap_or_else(PoisonError::into_inner).clear(),
+                Err(_) => return *locked(subscribers) = None,
             }
             if !fds[1].revents().is_empty() {
                 return;
             }
             while reader.next().is_ok() {}
-            let mut subscribers = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-            subscribers.retain(|subscriber| {
-                !matches!(subscriber.try_send(Hint::Any), Err(mpsc::error::TrySendError::Closed(_)))
-            });
+            if let Some(subscribers) = &mut *locked(subscribers) {
+                subscribers.retain(|subscriber| {
+                    !matches!(subscriber.try_send(Hint::Any), Err(mpsc::error::TrySendError::Closed(_)))
+                });
+            }
         }
     }
 }
@@ -109,6 +141,7 @@ mod linux {
 mod nowhere {
     use super::Changes;
     use std::path::Path;
+    use std::sync::Arc;
     use tenure_core::StoreError;
 
     /// Nothing watches here.
@@ -118,7 +151,7 @@ mod nowhere {
     impl Watcher {
         pub(crate) const WORKS: bool = false;
 
-        pub(crate) fn start(_side: &Path) -> Result<Watcher, StoreError> {
+        pub(crate) fn of(_side: &Path) -> Result<Arc<Watcher>, StoreError> {
             Err(StoreError::unsupported("wake-ups of the SQLite store need Linux"))
         }
 

@@ -4,6 +4,7 @@
 use crate::say;
 use crate::text::brief;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -17,6 +18,8 @@ use tenure::{
 pub(crate) struct Outage {
     is_told: bool,
     calls: Mutex<[Calls; 2]>,
+    /// It was said that nothing is pushed.
+    is_unpushed: AtomicBool,
 }
 
 /// Reading may work where writing does not, as on a full disk.
@@ -48,7 +51,7 @@ const SELDOM: Duration = Duration::from_secs(60);
 impl Outage {
     /// `is_told`: to the user, as it goes.
     pub(crate) fn new(is_told: bool) -> Arc<Outage> {
-        Arc::new(Outage { is_told, calls: Mutex::default() })
+        Arc::new(Outage { is_told, calls: Mutex::default(), is_unpushed: AtomicBool::new(false) })
     }
 
     /// The store, with an eye on its failures.
@@ -85,6 +88,13 @@ impl Outage {
         let told =
             self.calls.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize].worked(boottime(), kind);
         self.tell(told);
+    }
+
+    /// What is to be told of a store that should push and can't: that is said once, as everything goes on by polls.
+    fn unpushed(&self, error: &StoreError) -> Option<String> {
+        let is_news =
+            error.kind() != ErrorKind::Unsupported && !self.is_unpushed.swap(true, Ordering::Relaxed);
+        is_news.then(|| format!("{error}; not woken by others for now, so looking once in a while"))
     }
 
     fn tell(&self, text: Option<String>) {
@@ -212,7 +222,11 @@ impl Store for Watched {
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        self.store.changed(prefix)
+        let changes = self.store.changed(prefix);
+        if let Err(error) = &changes {
+            self.outage.tell(self.outage.unpushed(error));
+        }
+        changes
     }
 }
 
@@ -239,6 +253,15 @@ mod tests {
         assert!(over.is_some_and(|over| over.starts_with("the store can be written again, after")));
         assert_eq!(calls.worked(at(1_000_001), Kind::Writing), None);
         assert_eq!(calls.failed(at(1_000_002), "full".to_owned()).as_deref(), Some("full; trying on"));
+    }
+
+    #[test]
+    fn that_nothing_is_pushed_is_told_once_and_only_where_it_should_be() {
+        let outage = Outage::new(false);
+        assert_eq!(outage.unpushed(&StoreError::unsupported("polls")), None);
+        let told = outage.unpushed(&StoreError::unavailable("raise fs.inotify.max_user_instances"));
+        assert!(told.is_some_and(|told| told.contains("max_user_instances; not woken by others")));
+        assert_eq!(outage.unpushed(&StoreError::unavailable("again")), None);
     }
 
     #[test]
