@@ -78,7 +78,8 @@ impl Claimant {
         let now = self.table.clock().now().waited;
         let mut watch = self.watch();
         watch.see(now, row);
-        row.is_surely_free() || watch.silent_at(row, self.options.failover).is_some_and(|at| now >= at)
+        watch.is_surely_free(now, row, self.options.failover)
+            || watch.silent_at(row, self.options.failover).is_some_and(|at| now >= at)
     }
 
     /// Renews the lease, and changes its users' fields.

@@ -162,9 +162,14 @@ impl Row {
     #[must_use]
     pub fn is_surely_free(&self) -> bool {
         let was_given_back = self.given_back == Some(self.counter);
+        self.was_never_taken() || (self.holder().is_none() && was_given_back)
+    }
+
+    /// Whether nobody has had it since it was made.
+    pub(crate) fn was_never_taken(&self) -> bool {
         let switches = self.fields.get(OWNER_SWITCHES).and_then(|value| value.as_n().ok());
-        let was_never_taken = self.counter <= FIRST && switches.is_none_or(|switches| switches == "0");
-        self.holder().is_none() && (was_given_back || was_never_taken)
+        let has_no_past = self.counter <= FIRST && switches.is_none_or(|switches| switches == "0");
+        self.holder().is_none() && has_no_past
     }
 
     /// Whether it has what no lease of the KCL's is without.

@@ -13,6 +13,9 @@ use tenure_core::Tick;
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Watch {
     seen: BTreeMap<String, Seen>,
+    /// Rows that were deleted, or made anew, after somebody had had them: when that was seen. Whoever had such a row believes in
+    /// it until its next renewal, and the new row doesn't tell.
+    remade: BTreeMap<String, Tick>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -32,22 +35,57 @@ impl Watch {
                 Some(seen) if seen.row.is_same(row) => seen.since,
                 Some(seen) => {
                     alive.extend(row.holder().filter(|by| seen.row.holder() == Some(by)).map(str::to_owned));
+                    self.doubt(now, &seen.row, Some(row));
                     now
                 }
                 None => now,
             };
             self.seen.insert(row.key().to_owned(), Seen { row: row.clone(), since });
         }
+        for gone in earlier.into_values() {
+            self.doubt(now, &gone.row, None);
+        }
         alive
+    }
+
+    /// Notes whether what stood there was deleted after somebody had had it.
+    fn doubt(&mut self, now: Tick, before: &Row, row: Option<&Row>) {
+        if !before.was_never_taken() && row.is_none_or(Row::was_never_taken) {
+            self.remade.insert(before.key().to_owned(), now);
+        }
+    }
+
+    /// Forgets what nobody can believe in any more.
+    pub(crate) fn forget(&mut self, now: Tick, failover: Duration) {
+        self.remade.retain(|_, since| now < since.after(failover));
+    }
+
+    /// Whether somebody may still believe in an earlier row of that name.
+    fn is_doubtful(&self, now: Tick, key: &str, failover: Duration) -> bool {
+        self.remade.get(key).is_some_and(|since| now < since.after(failover))
+    }
+
+    /// Whether nobody has the row, nor can believe to, as far as the row and what was seen of it tell.
+    pub(crate) fn is_surely_free(&self, now: Tick, row: &Row, failover: Duration) -> bool {
+        row.is_surely_free() && !self.is_doubtful(now, row.key(), failover)
     }
 
     /// Notes what a read of one row that has ended by `now` has shown.
     pub(crate) fn see(&mut self, now: Tick, row: &Row) {
-        let since = match self.seen.get(row.key()) {
+        let earlier = self.seen.get(row.key()).cloned();
+        let since = match &earlier {
             Some(seen) if seen.row.is_same(row) => seen.since,
             _ => now,
         };
+        if let Some(seen) = earlier {
+            self.doubt(now, &seen.row, Some(row));
+        }
         self.seen.insert(row.key().to_owned(), Seen { row: row.clone(), since });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_seen_held(&self, key: &str) -> bool {
+        self.seen.get(key).is_some_and(|seen| seen.row.holder().is_some())
     }
 
     /// When `row` will have been silent for that long.
@@ -74,7 +112,7 @@ impl Watch {
 pub(crate) enum Why {
     /// Nobody has it, nor can believe to.
     Free,
-    /// Nobody has it. Somebody from whom it was stolen before may not know yet.
+    /// Nobody has it. Somebody from whom it was stolen before, or whose row was deleted, may not know yet.
     Evicted,
     /// Whoever has it was silent for too long.
     Expired,
@@ -106,7 +144,7 @@ pub(crate) struct View<'v> {
 impl View<'_> {
     /// Why the row can be had without stealing it, if it can.
     fn availability(&self, row: &Row) -> Option<Why> {
-        if row.is_surely_free() {
+        if self.watch.is_surely_free(self.now, row, self.failover) {
             return Some(Why::Free);
         }
         let is_silent = self.watch.silent_at(row, self.failover).is_some_and(|at| self.now >= at);
@@ -257,6 +295,45 @@ mod tests {
         assert_eq!((why(&given_back, 0), why(&[row("a", None)], 0)), (Some(Why::Free), Some(Why::Free)));
         let believed = [Why::Free, Why::Expired, Why::Evicted, Why::Stolen].map(Why::may_be_believed);
         assert_eq!(believed, [false, false, true, true]);
+    }
+
+    #[test]
+    fn s1_what_was_made_anew_is_believed_in_once_whoever_had_it_before_must_have_noticed() {
+        let (held, made) = (row("a", Some("v")), row("a", None));
+        let why = |watch: &Watch, now| {
+            let rows = std::slice::from_ref(&made);
+            let held = BTreeSet::new();
+            let view =
+                View { me: "me", held: &held, rows, watch, now, failover: FAILOVER, most: 9, steal: 1 };
+            view.choose(7).pop().map(|(_, why)| why)
+        };
+        for is_seen_missing in [false, true] {
+            let mut watch = Watch::default();
+            watch.look(secs(0), std::slice::from_ref(&held));
+            if is_seen_missing {
+                watch.look(secs(1), &[]);
+                watch.look(secs(2), &[]);
+            }
+            watch.look(secs(3), std::slice::from_ref(&made));
+            let known = secs(if is_seen_missing { 1 } else { 3 });
+            for (now, is_free) in [(secs(3), false), (known.after(FAILOVER), true)] {
+                assert_eq!(why(&watch, now), Some(if is_free { Why::Free } else { Why::Evicted }));
+                watch.forget(now, FAILOVER);
+                assert_eq!(why(&watch, now), Some(if is_free { Why::Free } else { Why::Evicted }));
+            }
+            assert!(watch.remade.is_empty());
+        }
+        let mut one = Watch::default();
+        one.see(secs(0), &held);
+        one.see(secs(1), &made);
+        assert!(
+            !one.is_surely_free(secs(2), &made, FAILOVER) && one.is_surely_free(secs(11), &made, FAILOVER)
+        );
+        let mut new = Watch::default();
+        new.look(secs(0), std::slice::from_ref(&made));
+        new.look(secs(1), &[]);
+        new.look(secs(2), std::slice::from_ref(&made));
+        assert_eq!(why(&new, secs(2)), Some(Why::Free), "nobody has had it");
     }
 
     #[test]

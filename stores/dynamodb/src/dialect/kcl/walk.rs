@@ -2,10 +2,11 @@
 //!
 //! Plan: requests are late, lost before or after they are performed, or answered late; processes stand still, also between two
 //! readings of their clock; clock rates differ by as much as is allowed; ours are killed, stopped and started again; peers steal
-//! what is alive, evict their own and each other's, and die. Throughout, two of ours never believe in one lease at once, however
+//! what is alive, evict their own and each other's, and die; rows are deleted and made anew while ours have them. Throughout, two of ours never believe in one lease at once, however
 //! short, fences grow in the order in which leases are told, and each is told by the
 //! answer to a request that has just won. When all is well again, every lease is held.
 
+mod adoption;
 mod peers;
 mod world;
 
@@ -16,19 +17,21 @@ const WORLDS: u64 = 250;
 
 #[test]
 fn two_of_ours_never_believe_at_once() {
-    let mut told = 0;
+    let (mut told, mut remade) = (0, 0);
     for seed in 0..WORLDS {
         let format = if seed % 2 == 0 { Format::kcl() } else { Format::a8m() };
-        let mut world = World::new(Terms { seed, format });
+        let mut world = World::new(Terms { seed, format, moves: None });
         told += world.run().unwrap_or_else(|text| panic!("world {seed}: {text}"));
+        remade += world.remade;
     }
+    assert!(remade > WORLDS / 4, "too few rows were deleted and made anew: {remade}");
     assert!(told > WORLDS * 10, "too little happened to tell: {told} leases were told");
 }
 
 #[test]
 fn the_same_seed_is_the_same_world() {
     let trace = || {
-        let mut world = World::new(Terms { seed: 4, format: Format::kcl() });
+        let mut world = World::new(Terms { seed: 4, format: Format::kcl(), moves: None });
         let told = world.run();
         (told, world.table())
     };

@@ -181,6 +181,12 @@ impl Worker {
         }
     }
 
+    /// Whether it has seen that somebody has the row.
+    #[cfg(test)]
+    pub(crate) fn has_seen_held(&self, key: &str) -> bool {
+        self.watch.has_seen_held(key)
+    }
+
     /// Does what is due. The requests are to be performed, and their answers fed back.
     pub(crate) fn step(&mut self) -> Vec<Request> {
         self.expire();

@@ -1,5 +1,6 @@
 //! The world: time, the table, the network between it and the workers, and what is checked.
 
+use super::adoption::Adoption;
 use super::peers::Peer;
 use crate::dialect::kcl::change::{Aim, Change};
 use crate::dialect::kcl::coordinator::Event;
@@ -18,18 +19,22 @@ use tenure_core::{Clock, ErrorKind, Now, StoreError, Tick, Wall};
 use tokio::sync::{mpsc, oneshot};
 
 /// All times of a world are in microseconds.
-type Micros = u64;
+pub(super) type Micros = u64;
 
 pub(super) const FAILOVER: Micros = 2_000_000;
 const FAULTS_UNTIL: Micros = 12 * FAILOVER;
 /// By then, every lease is held again: what is stolen or silent is told after a failover time, and a look takes half of one.
 const HEALED_BY: Micros = FAULTS_UNTIL + 6 * FAILOVER;
+/// More than there are while anybody stands still.
+const MANY_RENEWALS: u64 = 10;
 /// Between two requests for one change.
 const PAUSE: Micros = 25_000;
 
 pub(super) struct Terms {
     pub(super) seed: u64,
     pub(super) format: Format,
+    /// A fleet of this many units and four workers without faults and peers, which is moved away.
+    pub(super) moves: Option<usize>,
 }
 
 /// SplitMix64.
@@ -85,7 +90,7 @@ struct Ours {
 }
 
 /// What happens to somebody at a time.
-enum Happens {
+pub(super) enum Happens {
     Wake,
     /// A request reaches the table. Whether its answer comes back.
     Look {
@@ -107,15 +112,17 @@ enum Happens {
     },
     Peer(usize),
     Fault,
+    /// The adopter goes on with this row.
+    Adopt(String),
 }
 
 pub(super) struct World {
-    terms: Terms,
+    pub(super) terms: Terms,
     dice: Dice,
-    now: Micros,
+    pub(super) now: Micros,
     order: u64,
     queue: BTreeMap<(Micros, u64), (u64, Happens)>,
-    rows: BTreeMap<String, Row>,
+    pub(super) rows: BTreeMap<String, Row>,
     ours: BTreeMap<u64, Ours>,
     peers: Vec<Peer>,
     ids: u64,
@@ -123,19 +130,26 @@ pub(super) struct World {
     told: u64,
     /// The lease that a request has won whose answer is being dealt with.
     just_won: Option<String>,
+    /// Nobody begins before that: a newcomer can't know that a row has had a past.
+    closed_until: Micros,
+    pub(super) remade: u64,
+    pub(super) adoption: Option<Adoption>,
 }
 
 impl World {
     pub(super) fn new(terms: Terms) -> World {
         let mut dice = Dice(terms.seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
-        let keys = 1 + dice.below(4);
+        let (keys, most_peers, workers) = match terms.moves {
+            Some(units) => (units, 1, 4),
+            None => (1 + usize::try_from(dice.below(4)).unwrap(), 3, 2 + dice.below(3)),
+        };
         let rows = (0..keys).map(|n| {
-            let key = format!("k{n}");
+            let key = format!("k{n:03}");
             let row = Row::new(terms.format, &key, Fields::new()).unwrap();
             (key, row)
         });
         let rows = rows.collect();
-        let peers: Vec<Peer> = (0..dice.below(3)).map(|n| Peer::new(format!("peer-{n}"))).collect();
+        let peers: Vec<Peer> = (0..dice.below(most_peers)).map(|n| Peer::new(format!("peer-{n}"))).collect();
         let mut world = World {
             terms,
             now: 0,
@@ -147,10 +161,13 @@ impl World {
             fences: BTreeMap::new(),
             told: 0,
             just_won: None,
+            closed_until: 0,
+            remade: 0,
+            adoption: None,
             peers,
             dice,
         };
-        for _ in 0..2 + world.dice.below(3) {
+        for _ in 0..workers {
             world.start();
         }
         for n in 0..world.peers.len() {
@@ -159,6 +176,16 @@ impl World {
         }
         world.at(FAILOVER / 4, 0, Happens::Fault);
         world
+    }
+
+    /// Whether each row is had by one of ours.
+    pub(super) fn is_all_had(&self) -> bool {
+        self.rows.keys().all(|key| self.ours.values().any(|ours| believes(ours, key)))
+    }
+
+    /// How many each of ours has.
+    pub(super) fn shares(&self) -> Vec<usize> {
+        self.ours.values().map(|ours| ours.believes.iter().filter(|held| held.is_held()).count()).collect()
     }
 
     pub(super) fn table(&self) -> Vec<Row> {
@@ -182,11 +209,22 @@ impl World {
         Ok(self.told)
     }
 
-    fn is_faulty(&self) -> bool {
-        self.now < FAULTS_UNTIL
+    /// Runs until nobody is left who does anything by then.
+    pub(super) fn run_until(&mut self, end: Micros) -> Result<(), String> {
+        while let Some(next) = self.queue.first_entry().filter(|next| next.key().0 <= end) {
+            let ((now, _), (who, happens)) = next.remove_entry();
+            self.now = now;
+            self.happens(who, happens)?;
+        }
+        self.now = end;
+        Ok(())
     }
 
-    fn at(&mut self, at: Micros, who: u64, happens: Happens) {
+    fn is_faulty(&self) -> bool {
+        self.now < FAULTS_UNTIL && self.terms.moves.is_none()
+    }
+
+    pub(super) fn at(&mut self, at: Micros, who: u64, happens: Happens) {
         self.order += 1;
         self.queue.insert((at, self.order), (who, happens));
     }
@@ -202,7 +240,11 @@ impl World {
         let (events, told) = mpsc::unbounded_channel();
         let options = Options::new(format!("ours-{}", self.ids))
             .failover(Duration::from_micros(FAILOVER))
-            .leases_to_steal(1 + usize::try_from(self.dice.below(3)).unwrap())
+            .leases_to_steal(if self.terms.moves.is_some() {
+                8
+            } else {
+                1 + usize::try_from(self.dice.below(3)).unwrap()
+            })
             .seed(self.dice.draw());
         let machine = Worker::new(
             self.terms.format,
@@ -238,6 +280,10 @@ impl World {
             }
             Happens::Peer(n) => return self.peer(n),
             Happens::Fault => return self.fault(),
+            Happens::Adopt(key) => {
+                self.adopt(key);
+                return Ok(());
+            }
             _ => {}
         }
         let Some(ours) = self.ours.get_mut(&who) else { return Ok(()) };
@@ -331,9 +377,15 @@ impl World {
                         }
                     }
                     self.told += 1;
+                    if let Some(adoption) = &mut self.adoption {
+                        adoption.is_had(&key);
+                    }
                     ours.believes.push(held);
                 }
                 Event::Lost { lease, .. } => {
+                    if let Some(adoption) = &mut self.adoption {
+                        adoption.is_left(lease.key(), now);
+                    }
                     let before = ours.believes.len();
                     ours.believes.retain(|held| !Arc::ptr_eq(&held.cell, &lease.cell));
                     if ours.believes.len() == before {
@@ -348,6 +400,10 @@ impl World {
     }
 
     fn check(&self, who: u64, now: Micros) -> Result<(), String> {
+        if self.terms.moves.is_some() {
+            // Each with each would take long, and the other worlds see to it.
+            return Ok(());
+        }
         let Some(ours) = self.ours.get(&who) else { return Ok(()) };
         for held in ours.believes.iter().filter(|held| held.is_held()) {
             for (other, them) in self.ours.iter().filter(|(other, _)| **other != who) {
@@ -400,7 +456,7 @@ impl World {
         }
     }
 
-    fn delay(&mut self) -> Micros {
+    pub(super) fn delay(&mut self) -> Micros {
         let usual = 200 + self.dice.below(4_000);
         if self.is_faulty() && self.dice.one_in(20) {
             usual + self.dice.below(FAILOVER * 3 / 2)
@@ -414,11 +470,14 @@ impl World {
     }
 
     /// What the service does: the conditions of all changes are those of the row that was read.
-    fn perform(&mut self, change: &Change) -> Answer {
+    pub(super) fn perform(&mut self, change: &Change) -> Answer {
         let key = change.before.key();
         match self.rows.get_mut(key) {
             Some(row) if row.is_same(&change.before) => {
-                assert_ne!(change.aim, Aim::Delete, "nobody deletes here");
+                if change.aim == Aim::Delete {
+                    self.rows.remove(key);
+                    return Answer::Made(None);
+                }
                 *row = change.after.clone();
                 Answer::Made(Some(row.clone()))
             }
@@ -437,6 +496,24 @@ impl World {
         Ok(())
     }
 
+    /// Somebody deletes a row that one of ours has, and makes it anew, as one that nobody ever had. All others have seen that it was
+    /// had: who has not can't tell.
+    fn remake(&mut self) {
+        let is_known = |key: &&String| {
+            let held = self.ours.values().any(|ours| believes(ours, key));
+            let known = |ours: &Ours| ours.machine.has_seen_held(key) && !is_about_to_take(ours, key);
+            held && self.ours.values().all(|ours| believes(ours, key) || known(ours))
+        };
+        // Its counter begins anew. Who stands still until it is where it was, takes that for silence: that takes many renewals.
+        let old = self.rows.iter().filter(|(_, row)| row.counter() > MANY_RENEWALS).map(|(key, _)| key);
+        let Some(key) = { old }.find(is_known).cloned() else { return };
+        let Ok(row) = Row::new(self.terms.format, &key, Fields::new()) else { return };
+        self.rows.insert(key.clone(), row);
+        self.fences.remove(&key);
+        self.closed_until = self.now + FAILOVER * 2;
+        self.remade += 1;
+    }
+
     /// Something happens to one of ours.
     fn fault(&mut self) -> Result<(), String> {
         if !self.is_faulty() {
@@ -445,7 +522,14 @@ impl World {
         self.at(self.now + self.now % 7 + FAILOVER / 8, 0, Happens::Fault);
         let place = usize::try_from(self.dice.below(self.ours.len() as u64)).unwrap();
         let Some(who) = self.ours.keys().nth(place).copied() else { return Ok(()) };
-        let (what, span) = (self.dice.below(10), self.dice.below(FAILOVER));
+        let (what, span) = (self.dice.below(11), self.dice.below(FAILOVER));
+        if what == 10 {
+            self.remake();
+            return Ok(());
+        }
+        if what < 2 && self.now < self.closed_until {
+            return Ok(());
+        }
         let Some(ours) = self.ours.get_mut(&who).filter(|ours| ours.stalled_until <= self.now) else {
             return Ok(());
         };
@@ -485,6 +569,12 @@ impl World {
 /// Whether there is time for another request.
 fn may_repeat(ours: &Ours, settling: &Settling) -> bool {
     ours.clock.held().after(Duration::from_micros(PAUSE)) < settling.deadline
+}
+
+/// Whether it has sent for a row, by what it saw of it before.
+fn is_about_to_take(ours: &Ours, key: &str) -> bool {
+    let mut takes = ours.under_way.values().map(|(settling, ..)| settling.change.before.key());
+    takes.any(|taken| taken == key)
 }
 
 fn believes(ours: &Ours, key: &str) -> bool {

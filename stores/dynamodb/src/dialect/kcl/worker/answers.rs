@@ -105,6 +105,7 @@ impl Worker {
                 let _nobody_listens = self.events.send(Event::Revived(worker));
             }
         }
+        self.watch.forget(now.waited, self.options.failover);
         let held: BTreeSet<String> = self.holdings.keys().cloned().collect();
         let view = View {
             me: &self.options.worker,
