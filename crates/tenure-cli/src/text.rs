@@ -84,23 +84,39 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// Rows under a heading, in columns; the last column is not padded.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
-    let mut widths: Vec<usize> = heading.iter().map(|title| title.chars().count()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
+    Table::new(heading).part(rows)
+}
+
+/// A table that is shown part by part. Columns grow with what comes, so only those parts are in line that came later.
+pub(crate) struct Table {
+    heading: Option<Vec<String>>,
+    widths: Vec<usize>,
+}
+
+impl Table {
+    pub(crate) fn new(heading: &[&str]) -> Table {
+        let widths = heading.iter().map(|title| title.chars().count()).collect();
+        Table { heading: Some(heading.iter().map(|title| (*title).to_owned()).collect()), widths }
     }
-    let mut out = String::new();
-    let heading: Vec<String> = heading.iter().map(|title| (*title).to_owned()).collect();
-    for row in std::iter::once(&heading).chain(rows) {
-        let mut line = String::new();
-        for (width, cell) in widths.iter().zip(row) {
-            let _infallible = write!(line, "{cell:width$}  ");
+
+    /// More rows, the first ones under the heading.
+    pub(crate) fn part(&mut self, rows: &[Vec<String>]) -> String {
+        for row in rows {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
         }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        let mut out = String::new();
+        for row in self.heading.take().iter().chain(rows) {
+            let mut line = String::new();
+            for (width, cell) in self.widths.iter().zip(row) {
+                let _infallible = write!(line, "{cell:width$}  ");
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
     }
-    out
 }
 
 /// `n thing` or `n things`.

@@ -4,10 +4,12 @@ use crate::fleet::picture::{Part, part_of};
 use crate::leased::Leased;
 use crate::text::{brief, count, date};
 use serde_json::{Map, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure::range::Ledger;
-use tenure::{Key, Listed, Metadata, Record, Ride, Store, StoreError, Stored, Ttl, Value, Wall};
+use tenure::{
+    Fence, Freshness, Key, Listed, Metadata, Record, Ride, Store, StoreError, Stored, Ttl, Value, Wall,
+};
 
 /// What a record says about its key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,24 +47,65 @@ pub(crate) struct View {
     pub(crate) stored: Result<Stored, String>,
 }
 
-/// Sessions, as they are needed to judge what rides on them. Each is read once.
+/// Sessions, as they are needed to judge what rides on them: the fence and how much of the time is left, if there is a tenure. Each
+/// is read once.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(BTreeMap<Key, Option<Stored>>);
+pub(crate) struct Sessions(BTreeMap<Key, Option<(Fence, Duration)>>);
 
 impl Sessions {
     /// Takes those that a listing has shown.
-    pub(crate) fn of(listing: &[Listed]) -> Sessions {
-        let sessions = listing.iter().filter(|listed| is_session(&listed.key));
-        Sessions(sessions.map(|listed| (listed.key.clone(), listed.stored.clone().ok())).collect())
+    pub(crate) fn of(listing: &[Listed], now: Wall) -> Sessions {
+        let mut sessions = Sessions::default();
+        sessions.see(listing, now);
+        sessions
     }
 
-    async fn get(&mut self, store: &impl Store, key: &Key) -> Option<&Stored> {
-        if !self.0.contains_key(key) {
-            // One that can't be read says nothing, like one that isn't there.
-            let session = store.read(key).await.ok().flatten();
-            self.0.insert(key.clone(), session);
+    fn see(&mut self, listing: &[Listed], now: Wall) {
+        for listed in listing.iter().filter(|listed| is_session(&listed.key)) {
+            self.insert(&listed.key, listed.stored.as_ref().ok(), now);
         }
-        self.0.get(key).and_then(Option::as_ref)
+    }
+
+    fn insert(&mut self, key: &Key, stored: Option<&Stored>, now: Wall) {
+        // One that can't be read says nothing, like one that isn't there.
+        let lives = stored.and_then(|stored| {
+            let tenure = stored.record.tenure.as_ref()?;
+            Some((stored.record.fence, left(stored, tenure.ttl, now)))
+        });
+        self.0.insert(key.clone(), lives);
+    }
+
+    /// Takes those of a page, and reads all others that it names at once.
+    pub(crate) async fn follow(
+        &mut self,
+        store: &impl Store,
+        page: &[Listed],
+        now: Wall,
+    ) -> Result<(), StoreError> {
+        self.see(page, now);
+        let rides = page
+            .iter()
+            .filter_map(|listed| listed.stored.as_ref().ok()?.record.tenure.as_ref()?.ride.as_ref());
+        let unknown: BTreeSet<&Key> =
+            rides.map(|ride| &ride.session).filter(|session| !self.0.contains_key(session)).collect();
+        let unknown: Vec<Key> = unknown.into_iter().cloned().collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let read = store.read_many(&unknown, Freshness::Latest).await?;
+        self.0.extend(unknown.into_iter().map(|key| (key, None)));
+        for Listed { key, stored } in read {
+            self.insert(&key, stored.as_ref().ok(), now);
+        }
+        Ok(())
+    }
+
+    async fn get(&mut self, store: &impl Store, key: &Key, now: Wall) -> Option<(Fence, Duration)> {
+        if !self.0.contains_key(key) {
+            let session = store.read(key).await.ok().flatten();
+            self.insert(key, session.as_ref(), now);
+        }
+        self.0.get(key).copied().flatten()
     }
 }
 
@@ -190,9 +233,8 @@ fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
 }
 
 async fn left_of_ride(store: &impl Store, sessions: &mut Sessions, ride: &Ride, now: Wall) -> Duration {
-    let Some(session) = sessions.get(store, &ride.session).await else { return Duration::ZERO };
-    match &session.record.tenure {
-        Some(tenure) if session.record.fence == ride.fence => left(session, tenure.ttl, now),
+    match sessions.get(store, &ride.session, now).await {
+        Some((fence, left)) if fence == ride.fence => left,
         _ => Duration::ZERO,
     }
 }

@@ -143,6 +143,28 @@ fn what_can_hurt_needs_a_yes() {
 }
 
 #[test]
+fn a_listing_of_many_pages_is_shown_page_by_page() {
+    let bench = Bench::new();
+    let units: Vec<String> = (0..2100).map(|n| format!("u{n:04}")).collect();
+    let arguments: Vec<&str> =
+        ["fleet", "add", "f"].into_iter().chain(units.iter().map(String::as_str)).collect();
+    assert_eq!(bench.run(&arguments).code, 0);
+    // The board is one more.
+    let shown = bench.run(&["ls", "--all"]);
+    assert_eq!((shown.code, shown.out.lines().count()), (0, 1 + 1 + units.len()), "{}", shown.err);
+    assert_eq!(shown.out.matches("HOLDER").count(), 1, "one heading");
+    assert!(units.iter().all(|unit| shown.out.contains(&format!("fleet/f/unit/{unit} "))));
+    let listed = bench.run(&["ls", "--all", "--json"]).json();
+    assert_eq!(listed["leases"].as_array().unwrap().len(), 1 + units.len());
+    assert_eq!(listed["vacant_not_listed"], 0);
+    let none = bench.run(&["ls", "--json"]).json();
+    assert_eq!(
+        (none["leases"].as_array().unwrap().len(), &none["vacant_not_listed"]),
+        (0, &serde_json::json!(1 + units.len()))
+    );
+}
+
+#[test]
 fn gc_removes_what_is_old_and_vacant_and_nothing_else() {
     let bench = Bench::new();
     let mut run = bench.start(&["run", "held", "--ttl", "60s", "--", "sh", "-c", STAYS]);

@@ -1,6 +1,6 @@
 //! Looking at a file that can't be written, by the real binary on real files.
 //!
-//! Plan: `ls`, `show`, `leader` and `doctor` show what there is, and say that nothing can be changed; what changes something is refused;
+//! Plan: `ls`, `show`, `leader`, `doctor` and what looks at fleets show what there is, and say that nothing can be changed; what changes something is refused;
 //! a log that can't be read is told, and nothing is shown without it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -43,16 +43,31 @@ fn what_only_looks_needs_no_write_access() {
     std::fs::create_dir(bench.path("there")).unwrap();
     let at = |arguments: &[&str]| bench.run(&[&["--store", "sqlite:there/leases.db"], arguments].concat());
     assert_eq!(at(&["run", "k", "--", "true"]).code, 0);
+    assert_eq!(at(&["fleet", "add", "f", "unit-1"]).code, 0);
     let sealed = Sealed::new(bench.path("there"));
     let ls = at(&["ls", "--all"]);
     assert_eq!((ls.code, ls.out.contains("k ")), (0, true), "{ls:?}");
     assert!(ls.err.contains("read-only for this process"), "{ls:?}");
     assert_eq!(at(&["show", "k"]).code, 0);
     assert_eq!(at(&["leader", "k"]).code, 66);
+    let fleet = |verb: &[&str]| at(&[&["fleet"], verb].concat());
+    for (verb, shows) in
+        [(["ls"].as_slice(), "f "), (&["units", "f"], "unit-1"), (&["top", "f", "--once"], "unit-1")]
+    {
+        let looked = fleet(verb);
+        assert_eq!((looked.code, looked.out.contains(shows)), (0, true), "{verb:?}: {looked:?}");
+        assert!(looked.err.contains("read-only for this process"), "{looked:?}");
+    }
+    let workers = fleet(&["workers", "f"]);
+    assert_eq!((workers.code, workers.err.contains("has no workers, and 1 unit")), (0, true), "{workers:?}");
     let doctor = at(&["doctor"]);
     assert_eq!((doctor.code, doctor.out.contains("it can hold no lease here")), (0, true), "{doctor:?}");
-    for verb in [["run", "k", "--", "true"].as_slice(), &["gc", "--yes"], &["rm", "--damaged", "k", "--yes"]]
-    {
+    for verb in [
+        ["run", "k", "--", "true"].as_slice(),
+        &["gc", "--yes"],
+        &["fleet", "add", "f", "unit-2"],
+        &["rm", "--damaged", "k", "--yes"],
+    ] {
         let refused = at(verb);
         assert_eq!((refused.code, refused.err.contains("read-only")), (64, true), "{refused:?}");
     }

@@ -30,37 +30,76 @@ pub struct Collector {
     bugs: Bugs,
 }
 
-impl Collector {
-    /// A collector by a clock that shows `wall`, of what was left alone for `older_than`. `all`: every record of the store,
-    /// as a claim may ride on a session wherever its own key is.
-    #[must_use]
-    pub fn new(wall: Wall, older_than: Duration, all: &[Listed], bugs: Bugs) -> Collector {
-        let readable = || all.iter().filter_map(|listed| Some((&listed.key, listed.stored.as_ref().ok()?)));
-        let named: BTreeSet<&Key> =
-            readable().filter_map(|(_, stored)| Some(&ride_of(stored)?.session)).collect();
-        let fence_of = |stored: &Stored| stored.record.tenure.as_ref().map(|_| stored.record.fence);
-        let ridden = readable().filter(|(key, _)| named.contains(key));
-        let ridden = ridden.map(|(key, stored)| (key.clone(), fence_of(stored))).collect();
-        let lives = |stored: &Stored| {
-            let tenure = stored.record.tenure.as_ref().filter(|tenure| tenure.ride.is_none());
-            tenure.zip(stored.age()).is_some_and(|(tenure, age)| age <= tenure.ttl.duration())
-        };
-        let living = readable().filter(|(_, stored)| lives(stored)).filter_map(|(_, stored)| told_by(stored));
-        let living = living.min().unwrap_or(Wall(u64::MAX));
-        Collector { wall, living, older_than, ridden, bugs }
+/// What is learned of a whole store page by page. It grows with the sessions that claims name, not with the records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    living: Wall,
+    named: BTreeSet<Key>,
+}
+
+impl Default for Survey {
+    fn default() -> Self {
+        Survey { living: Wall(u64::MAX), named: BTreeSet::new() }
+    }
+}
+
+impl Survey {
+    /// Takes in one more page. All pages are to be taken in, as a claim may ride on a session wherever its own key is.
+    pub fn see(&mut self, page: &[Listed]) {
+        for stored in page.iter().filter_map(|listed| listed.stored.as_ref().ok()) {
+            if let Some(ride) = ride_of(stored) {
+                if !self.named.contains(&ride.session) {
+                    self.named.insert(ride.session.clone());
+                }
+            } else if lives(stored) {
+                self.living = told_by(stored).map_or(self.living, |told| told.min(self.living));
+            }
+        }
     }
 
-    /// Whether nobody has written it for so long, by the store's clock and by the wall clocks. Without a store's, the wall
-    /// clocks alone would decide, so nothing is.
+    /// The sessions that claims name. They are to be read once all pages are taken in.
+    pub fn named(&self) -> impl Iterator<Item = &Key> {
+        self.named.iter()
+    }
+
+    /// A collector by a clock that shows `wall`, of what was left alone for `older_than`. `sessions`: those that claims name, as
+    /// they were read after that; of others nothing is learned.
     #[must_use]
-    pub fn is_older(&self, stored: &Stored, than: Duration) -> bool {
-        self.wall.since(stored.record.stamp) >= than && stored.age().is_some_and(|age| age >= than)
+    pub fn collector(self, wall: Wall, older_than: Duration, sessions: &[Listed], bugs: Bugs) -> Collector {
+        let fence_of = |stored: &Stored| stored.record.tenure.as_ref().map(|_| stored.record.fence);
+        let readable = sessions.iter().filter_map(|listed| Some((&listed.key, listed.stored.as_ref().ok()?)));
+        let ridden = readable.filter(|(key, _)| self.named.contains(key));
+        let ridden = ridden.map(|(key, stored)| (key.clone(), fence_of(stored))).collect();
+        Collector { wall, living: self.living, older_than, ridden, bugs }
+    }
+}
+
+/// Whether its holder beats for itself and has done so of late.
+fn lives(stored: &Stored) -> bool {
+    let tenure = stored.record.tenure.as_ref().filter(|tenure| tenure.ride.is_none());
+    tenure.zip(stored.age()).is_some_and(|(tenure, age)| age <= tenure.ttl.duration())
+}
+
+/// Whether nobody has written a record for so long, by the store's clock and by the wall clocks, of which `wall` is one. Without a
+/// store's, the wall clocks alone would decide, so nothing is.
+#[must_use]
+pub fn is_older(wall: Wall, stored: &Stored, than: Duration) -> bool {
+    wall.since(stored.record.stamp) >= than && stored.age().is_some_and(|age| age >= than)
+}
+
+impl Collector {
+    /// A collector of a store that is listed at once: [`Survey::collector`] of all that there is.
+    #[must_use]
+    pub fn new(wall: Wall, older_than: Duration, all: &[Listed], bugs: Bugs) -> Collector {
+        let mut survey = Survey::default();
+        survey.see(all);
+        survey.collector(wall, older_than, all, bugs)
     }
 
     /// Whether it was left alone for as long as was asked for.
     #[must_use]
     pub fn is_old(&self, stored: &Stored) -> bool {
-        self.is_older(stored, self.older_than)
+        is_older(self.wall, stored, self.older_than)
     }
 
     /// Whether every later fence is higher than this record's though the record is gone: none of the clocks is ahead.

@@ -27,7 +27,7 @@ pub(crate) fn fleets(listing: Vec<Listed>, now: Wall) -> Vec<Picture> {
 
 pub(super) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
     let clock: Arc<dyn Clock> = tenure::clock::system();
-    let store = url.open(Missing::Refuse, Arc::clone(&clock)).await?;
+    let store = url.open(Missing::Look, Arc::clone(&clock)).await?;
     let fleets = fleets(store.list_all(ROOT).await?, clock.now().wall);
     if typed.json {
         let fleets: Vec<Json> = fleets.iter().map(summary_json).collect();
@@ -78,7 +78,7 @@ fn damage(fleet: &Picture) {
 }
 
 pub(super) async fn units(url: &Url, typed: &args::Units) -> Result<u8, Failure> {
-    let fleet = super::open(url, &meant::name(&typed.fleet)?, Missing::Refuse).await?;
+    let fleet = super::open(url, &meant::name(&typed.fleet)?, Missing::Look).await?;
     let picture = super::picture_of_some(&fleet).await?;
     if typed.json {
         let units: Vec<Json> = picture.units.iter().map(|unit| picture.unit_json(unit)).collect();
@@ -127,7 +127,7 @@ pub(super) fn unit_row(picture: &Picture, unit: &Unit) -> Vec<String> {
 }
 
 pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Failure> {
-    let fleet = super::open(url, &meant::name(&typed.fleet)?, Missing::Refuse).await?;
+    let fleet = super::open(url, &meant::name(&typed.fleet)?, Missing::Look).await?;
     let picture = super::picture_of_some(&fleet).await?;
     if typed.json {
         let workers: Vec<Json> = picture.workers.iter().map(|worker| picture.worker_json(worker)).collect();

@@ -26,7 +26,7 @@ pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
     if !typed.once && !is_terminal {
         return Err(Failure::usage("top needs a terminal; for one picture as text, say --once"));
     }
-    let fleet = super::open(url, &name, Missing::Refuse).await?;
+    let fleet = super::open(url, &name, Missing::Look).await?;
     let picture = super::picture_of_some(&fleet).await?;
     let now = tenure::clock::system().now().wall;
     let mut screen = Screen {

@@ -29,22 +29,20 @@ pub(crate) enum Verdict {
 }
 
 impl Upkeep {
-    /// Takes a listing of all that begins as fleets' records do.
-    pub(crate) fn of(listing: &[Listed]) -> Upkeep {
-        let mut upkeep = Upkeep::default();
-        for Listed { key, stored } in listing {
+    /// Takes in a page of a listing of all that begins as fleets' records do.
+    pub(crate) fn see(&mut self, page: &[Listed]) {
+        for Listed { key, stored } in page {
             let Some((name, part)) = part_of(key) else { continue };
             match (part, stored) {
                 (Part::Worker, Ok(stored)) if stored.record.tenure.is_some() => {
-                    upkeep.with_workers.insert(name.to_owned());
-                    upkeep.sessions.insert(key.clone(), stored.record.fence);
+                    self.with_workers.insert(name.to_owned());
+                    self.sessions.insert(key.clone(), stored.record.fence);
                 }
-                (Part::Worker, Err(_)) => drop(upkeep.with_workers.insert(name.to_owned())),
-                (Part::Unit(_), _) => drop(upkeep.with_units.insert(name.to_owned())),
+                (Part::Worker, Err(_)) => drop(self.with_workers.insert(name.to_owned())),
+                (Part::Unit(_), _) => drop(self.with_units.insert(name.to_owned())),
                 _ => {}
             }
         }
-        upkeep
     }
 
     /// What may be done about a record that has been left alone for long enough. Sessions are judged elsewhere.
@@ -106,7 +104,9 @@ mod tests {
             .iter()
             .map(|(key, stored)| Listed { key: Key::new(key).unwrap(), stored: Ok(stored.clone()) })
             .collect();
-        Upkeep::of(&listing)
+        let mut upkeep = Upkeep::default();
+        upkeep.see(&listing);
+        upkeep
     }
 
     #[track_caller]

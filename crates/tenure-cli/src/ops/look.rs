@@ -1,55 +1,97 @@
 //! `ls` and `show`.
 
+use super::pages::Pages;
 use crate::args;
 use crate::exit::{self, Failure};
 use crate::fleet::picture::{Part, part_of};
 use crate::meant;
 use crate::say;
 use crate::stores::Url;
-use crate::text::{brief, count, date, escaped, table};
+use crate::text::{Table, brief, count, date, escaped};
 use crate::view::{Sessions, State, View, fields};
 use crate::work::unit::JobName;
 use serde_json::json;
 use tenure::range::Ledger;
-use tenure::{Key, Listed, Store, StoreExt};
+use tenure::{Key, Listed, Store};
 
 pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
     let prefix = meant::prefix(&typed.prefix)?;
     let leases = super::open_to_look(url).await?;
     let store = leases.store();
-    let listing = store.list_all(&prefix).await?;
-    let now = leases.clock().now().wall;
-    let mut sessions = Sessions::of(&listing);
-    let (mut views, mut hidden) = (Vec::new(), 0);
-    for listed in listing {
-        let view = View::of(store, &mut sessions, listed, now).await;
-        if view.state == State::Vacant && !typed.all {
-            hidden += 1;
-        } else {
-            views.push(view);
+    let (mut sessions, mut pages) = (Sessions::default(), Pages::default());
+    let mut out = Out::new(typed.json);
+    let mut hidden = 0;
+    while let Some(page) = pages.next(store, &prefix).await? {
+        let now = leases.clock().now().wall;
+        sessions.follow(store, &page, now).await?;
+        let mut views = Vec::new();
+        for listed in page {
+            let view = View::of(store, &mut sessions, listed, now).await;
+            if view.state == State::Vacant && !typed.all {
+                hidden += 1;
+            } else {
+                views.push(view);
+            }
         }
+        out.show(&views)?;
     }
-    if typed.json {
-        let leases: Vec<_> = views.iter().map(View::json).collect();
-        say::json(&json!({"store": url.shown(), "leases": leases, "vacant_not_listed": hidden}))?;
-        return Ok(exit::OK);
-    }
-    if !views.is_empty() {
-        let rows: Vec<Vec<String>> = views.iter().map(View::row).collect();
-        say::print(&table(&View::heading(), &rows))?;
-    }
-    for view in &views {
-        if let Err(problem) = &view.stored {
-            say::note(format!("{}: {problem}", view.key));
-        }
-    }
-    if hidden > 0 {
-        let more = if views.is_empty() { "nothing is held; " } else { "" };
-        say::note(format!("{more}{} that nobody holds: see them with --all", count(hidden, "record")));
-    } else if views.is_empty() {
-        say::note("nothing is held");
-    }
+    out.end(url, hidden)?;
     Ok(exit::OK)
+}
+
+/// What `ls` shows, page by page.
+struct Out {
+    /// None for JSON.
+    table: Option<Table>,
+    shown: usize,
+}
+
+impl Out {
+    fn new(is_json: bool) -> Out {
+        Out { table: (!is_json).then(|| Table::new(&View::heading())), shown: 0 }
+    }
+
+    fn show(&mut self, views: &[View]) -> Result<(), Failure> {
+        let is_first = self.shown == 0;
+        self.shown += views.len();
+        if views.is_empty() {
+            return Ok(());
+        }
+        let Some(table) = &mut self.table else {
+            let mut text = String::new();
+            for (n, view) in views.iter().enumerate() {
+                text.push_str(if is_first && n == 0 { "{\n  \"leases\": [" } else { "," });
+                let view = format!("{:#}", view.json()).replace('\n', "\n    ");
+                text.push_str(&format!("\n    {view}"));
+            }
+            return say::print(&text);
+        };
+        let rows: Vec<Vec<String>> = views.iter().map(View::row).collect();
+        say::print(&table.part(&rows))?;
+        for view in views {
+            if let Err(problem) = &view.stored {
+                say::note(format!("{}: {problem}", view.key));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self, url: &Url, hidden: usize) -> Result<(), Failure> {
+        if self.table.is_none() {
+            let rest = json!({"store": url.shown(), "vacant_not_listed": hidden});
+            let rest = format!("{rest:#}");
+            let rest = rest.strip_prefix("{\n").unwrap_or(&rest);
+            let leases = if self.shown == 0 { "{\n  \"leases\": []" } else { "\n  ]" };
+            return say::print(&format!("{leases},\n{rest}\n"));
+        }
+        if hidden > 0 {
+            let more = if self.shown == 0 { "nothing is held; " } else { "" };
+            say::note(format!("{more}{} that nobody holds: see them with --all", count(hidden, "record")));
+        } else if self.shown == 0 {
+            say::note("nothing is held");
+        }
+        Ok(())
+    }
 }
 
 pub(crate) async fn show(url: &Url, typed: &args::Show) -> Result<u8, Failure> {

@@ -5,6 +5,7 @@ mod findings;
 mod gc;
 mod leader;
 mod look;
+mod pages;
 mod rm;
 mod seize;
 #[cfg(feature = "dynamodb")]
