@@ -45,6 +45,7 @@ Exit codes:
    73  work without --name: all units were done by an earlier run; nothing was run (see --fresh)
    75  held by another (run --try, or --wait is over; range: all of it; work --fresh: others are at work)
    76  the lease was lost or withdrawn, or its time was over, while CMD ran; CMD was stopped
+       (also: CMD can't be killed, so its lease is left to expire)
   126  CMD can't be executed
   127  CMD isn't found
 128+N  ended by signal N (130: interrupted)

@@ -7,6 +7,7 @@ use crate::say;
 use crate::supervise::client::Keeper;
 use crate::supervise::health::{Dark, Outlook, outlook_of_unit};
 use crate::supervise::process::{Leash, Running, left_behind};
+use crate::supervise::stopping::Stopping;
 use crate::supervise::watchdog::Lead;
 use crate::text::escaped;
 use nix::sys::signal::Signal;
@@ -76,7 +77,7 @@ struct Run {
     /// It is to end: for the thread that starts it.
     doomed: Arc<AtomicBool>,
     began: Duration,
-    kill_at: Option<Duration>,
+    stopping: Option<Stopping>,
 }
 
 impl Duty {
@@ -102,7 +103,7 @@ impl Duty {
 
     /// Whether something has to be done about it within milliseconds.
     pub(crate) fn is_pressing(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.kill_at.is_some())
+        self.run.as_ref().is_some_and(|run| run.stopping.is_some())
     }
 
     /// When its command is to be started.
@@ -118,14 +119,10 @@ impl Duty {
     }
 
     fn stop(&mut self, grace: Duration) {
-        let kill_at = boottime() + grace;
         if let Some(run) = &mut self.run {
-            if run.kill_at.is_none() {
-                run.doomed.store(true, Ordering::SeqCst);
-                run.leash.signal(Signal::SIGTERM);
-            }
-            run.kill_at = Some(run.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
-            run.go_on_stopping();
+            run.doomed.store(true, Ordering::SeqCst);
+            Stopping::begin(&mut run.stopping, grace, &run.leash);
+            run.is_overdue();
         }
     }
 
@@ -152,10 +149,7 @@ impl Duty {
             Outlook::Losing(within) => self.stop(within),
             Outlook::Lost => self.stop(Duration::ZERO),
         }
-        let is_overdue = self.run.as_ref().is_some_and(|run| {
-            run.go_on_stopping();
-            run.is_overdue()
-        });
+        let is_overdue = self.run.as_mut().is_some_and(Run::is_overdue);
         match self.charge.take_if(|_| is_overdue) {
             Some(charge) => {
                 charge.lapse();
@@ -172,7 +166,7 @@ impl Duty {
     }
 
     fn start(&mut self, setup: &Arc<Setup>) {
-        let run = Run { leash: Arc::default(), doomed: Arc::default(), began: boottime(), kill_at: None };
+        let run = Run { leash: Arc::default(), doomed: Arc::default(), began: boottime(), stopping: None };
         let (leash, doomed) = (Arc::clone(&run.leash), Arc::clone(&run.doomed));
         let (unit, of_thread) = (Arc::clone(&self.unit), Arc::clone(setup));
         let thread = std::thread::Builder::new().name("command".to_owned()).stack_size(256 << 10);
@@ -201,7 +195,7 @@ impl Duty {
             return Next::Free;
         }
         // The watchdog sends TERM on its own: perhaps a moment before it is sent here, or while this process stood still.
-        let was_stopped = run.kill_at.is_some()
+        let was_stopped = run.stopping.is_some()
             || self.unit.remaining() <= keeper.lead().total()
             || keeper.may_have_stopped(run.began);
         if was_stopped || matches!(outcome, Outcome::TooLate) {
@@ -228,17 +222,9 @@ impl Duty {
 }
 
 impl Run {
-    /// Sends KILL if its time has come; again and again, since the command may have been started just now.
-    fn go_on_stopping(&self) {
-        if self.kill_at.is_some_and(|at| boottime() >= at) {
-            self.leash.signal(Signal::SIGKILL);
-        }
-    }
-
-    /// Whether it should have been dead for long.
-    fn is_overdue(&self) -> bool {
-        const LONG: Duration = Duration::from_secs(5);
-        self.kill_at.is_some_and(|at| boottime() > at + LONG)
+    /// Goes on stopping it, if it is to stop; whether it should have been dead for long.
+    fn is_overdue(&mut self) -> bool {
+        self.stopping.as_mut().is_some_and(|stopping| stopping.go_on(&self.leash))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::supervise::health::Outlook;
 use crate::supervise::keyboard::{Insistence, Keyboard};
 use crate::supervise::process::{self, Ended, Leash, Running};
 use crate::supervise::signals::{self, Asked, Signals};
+use crate::supervise::stopping::Stopping;
 use crate::supervise::terminal::{self, Terminal};
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
@@ -124,10 +125,10 @@ impl Overseen {
         signals: &mut Signals,
     ) -> Over {
         let slow = (ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(250));
-        let mut stop = None::<Stopping>;
+        let mut stop = Stop::default();
         let (mut insistence, mut was_interrupted) = (Insistence::default(), false);
         let ended = loop {
-            let pause = if stop.is_some() { Duration::from_millis(5) } else { slow };
+            let pause = if stop.is_begun() { Duration::from_millis(5) } else { slow };
             tokio::select! {
                 biased;
                 ended = &mut self.ended => break ended,
@@ -155,9 +156,9 @@ impl Overseen {
                 Outlook::Lost => (Some(Why::Losing), Duration::ZERO),
             };
             if let Some(why) = why {
-                Stopping::begin(&mut stop, why, within, &self.leash);
+                stop.begin(why, within, &self.leash);
             }
-            if stop.as_mut().is_some_and(|stop| stop.is_overdue(&self.leash)) {
+            if stop.stopping.as_mut().is_some_and(|stopping| stopping.go_on(&self.leash)) {
                 return Over::Stuck;
             }
         };
@@ -176,7 +177,7 @@ impl Overseen {
                 // What ends by the interrupt was meant to end, and so was whoever called us.
                 let by_keyboard = || was_interrupted && status.as_ref().is_ok_and(is_interrupted);
                 let by_keyboard = || by_keyboard().then_some(Why::Asked(Asked::Keyboard));
-                let why = stop.map(|stop| stop.why).or_else(by_watchdog).or_else(by_keyboard);
+                let why = stop.why.or_else(by_watchdog).or_else(by_keyboard);
                 Over::Ended(status, why)
             }
             // Its thread is gone, and nobody knows of the command.
@@ -185,15 +186,15 @@ impl Overseen {
     }
 
     /// The user asks to stop. True if that was not the first time, and all was done about it.
-    fn is_asked(&self, stop: &mut Option<Stopping>, by: Asked, grace: Duration) -> bool {
-        if let Some(Stopping { why: Why::Asked(_), .. }) = stop {
+    fn is_asked(&self, stop: &mut Stop, by: Asked, grace: Duration) -> bool {
+        if matches!(stop.why, Some(Why::Asked(_))) {
             // The watchdog sees to it that nothing is left.
             self.kill();
             return true;
         }
         let name = signals::name(by.signal());
         say::note(format!("{name}: stopping the command; once more to stop at once"));
-        Stopping::begin(stop, Why::Asked(by), grace, &self.leash);
+        stop.begin(Why::Asked(by), grace, &self.leash);
         false
     }
 
@@ -236,43 +237,23 @@ fn thread<T: Send + 'static>(
     Ok(sender)
 }
 
-/// A command that was told to stop.
-struct Stopping {
-    why: Why,
-    kill_at: Duration,
-    killed_at: Option<Duration>,
+/// Why the command was told to stop, and how far that is.
+#[derive(Default)]
+struct Stop {
+    why: Option<Why>,
+    stopping: Option<Stopping>,
 }
 
-impl Stopping {
-    /// Sends TERM, with KILL to follow. If it was stopping already, that may come sooner.
-    fn begin(stop: &mut Option<Stopping>, why: Why, within: Duration, leash: &Leash) {
-        let kill_at = boottime() + within;
-        match stop {
-            None => {
-                leash.signal(Signal::SIGTERM);
-                *stop = Some(Stopping { why, kill_at, killed_at: None });
-            }
-            Some(stop) => {
-                if matches!(why, Why::Asked(_)) {
-                    stop.why = why;
-                }
-                stop.kill_at = stop.kill_at.min(kill_at);
-            }
+impl Stop {
+    fn begin(&mut self, why: Why, within: Duration, leash: &Leash) {
+        // What the user wants says more than what would have happened anyway.
+        if self.why.is_none() || matches!(why, Why::Asked(_)) {
+            self.why = Some(why);
         }
+        Stopping::begin(&mut self.stopping, within, leash);
     }
 
-    /// Sends KILL when its time has come; true if even that has not helped for long.
-    fn is_overdue(&mut self, leash: &Leash) -> bool {
-        const LONG: Duration = Duration::from_secs(5);
-        let now = boottime();
-        match self.killed_at {
-            None if now >= self.kill_at => {
-                leash.signal(Signal::SIGKILL);
-                self.killed_at = Some(now);
-                false
-            }
-            None => false,
-            Some(killed_at) => now.saturating_sub(killed_at) > LONG,
-        }
+    fn is_begun(&self) -> bool {
+        self.stopping.is_some()
     }
 }

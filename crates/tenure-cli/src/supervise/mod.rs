@@ -8,6 +8,7 @@ pub(crate) mod keyboard;
 pub(crate) mod outage;
 pub(crate) mod process;
 pub(crate) mod signals;
+pub(crate) mod stopping;
 pub(crate) mod suspend;
 mod table;
 pub(crate) mod tenancy;

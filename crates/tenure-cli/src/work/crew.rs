@@ -17,7 +17,7 @@ use super::unit::Unit;
 use crate::exit::{self, Failure};
 use crate::meant;
 use crate::supervise::client::{Keeper, asked_now};
-use crate::supervise::health::{Outlook, outlook};
+use crate::supervise::health::Outlook;
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::text::count;
@@ -27,6 +27,7 @@ use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Metadata, Ride, StoreError};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// What comes back to the crew.
 enum Event {
@@ -40,7 +41,7 @@ enum Event {
     },
     Ended {
         key: Key,
-        guard: Option<Guard>,
+        guard: Guard,
         ended: Ended,
     },
     Recorded {
@@ -81,6 +82,8 @@ pub(crate) struct Crew {
     claiming: usize,
     /// Tasks that are with the slots.
     in_slots: usize,
+    /// Units whose commands run on, as they can't be killed, on their way to be left to expire.
+    lapsing: Vec<JoinHandle<()>>,
     /// Results that are being written.
     recording: usize,
     is_fetching: bool,
@@ -184,6 +187,7 @@ impl Crew {
             alone: false,
             claiming: 0,
             in_slots: 0,
+            lapsing: Vec::new(),
             recording: 0,
             is_fetching: false,
             is_auditing: false,
@@ -234,13 +238,21 @@ impl Crew {
     /// Gives everything back, and says goodbye to the watchdog if nothing can be running.
     pub(crate) async fn leave(self, signals: &mut Signals, result: &Result<u8, Failure>) {
         self.progress.end();
-        if self.in_slots == 0 {
-            self.keeper.dismiss();
-        } else if result.is_err() {
+        if self.in_slots > 0 && result.is_err() {
             // At once was asked for: the watchdog does the rest, and what is left in the store expires.
             return;
         }
-        super::until_signal(signals, self.plan.ttl, self.leases.stop()).await;
+        if self.in_slots == 0 && self.lapsing.is_empty() {
+            self.keeper.dismiss();
+        }
+        let end = async {
+            // What is not left to expire by then would be given back.
+            for lapsing in self.lapsing {
+                let _let_go = lapsing.await;
+            }
+            self.leases.stop().await;
+        };
+        super::until_signal(signals, self.plan.ttl, end).await;
     }
 
     fn is_over(&self) -> bool {
@@ -253,6 +265,8 @@ impl Crew {
         let took = boottime().saturating_sub(self.began);
         summary::print(&self.name, &self.board, &self.tally, took, self.plan.json);
         match self.stop.take() {
+            // Whoever stops us has to know that not all has stopped.
+            Some(Stop::Signal(_)) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),
             Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
             Some(Stop::Failure(failure)) => Err(failure),
             None if self.board.bad() > 0 => Ok(exit::SOME_FAILED),
@@ -417,13 +431,15 @@ impl Crew {
             if self.stop.is_some() {
                 active.stop(Why::Asked, self.plan.grace);
             }
-            match outlook(&active.guard, lead, &active.dark) {
+            match active.outlook(lead) {
                 Outlook::Good => {}
                 Outlook::Revoked(within) => active.stop(Why::Revoked, within.min(self.plan.grace)),
                 Outlook::Losing(within) => active.stop(Why::Losing, within),
                 Outlook::Lost => active.stop(Why::Losing, Duration::ZERO),
             }
-            active.go_on_stopping(false);
+            if active.go_on_stopping() {
+                self.give_up_on_command(&active);
+            }
         }
         self.progress.show(self.board.counts(), self.in_slots);
         if self.progress.is_shown() && !self.is_auditing && boottime() >= self.next_audit {

@@ -3,13 +3,13 @@
 use crate::meant::Template;
 use crate::say;
 use crate::supervise::client::{Keeper, asked_now};
-use crate::supervise::health::Dark;
+use crate::supervise::health::{Dark, Outlook, outlook};
 use crate::supervise::process::{Leash, Running, left_behind};
+use crate::supervise::stopping::Stopping;
+use crate::supervise::watchdog::Lead;
 use crate::text::escaped;
-use nix::sys::signal::Signal;
 use std::collections::VecDeque;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -21,7 +21,7 @@ pub(crate) struct Task {
     pub(crate) key: Key,
     /// The unit's text: the end of its key.
     pub(crate) unit: String,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) guard: Guard,
 }
 
 /// What became of a task.
@@ -33,7 +33,7 @@ pub(crate) enum Ended {
     Stopped(Why),
     /// Its lease was lost before it was started.
     TooLate,
-    /// What it left running can't be killed, and may still act.
+    /// It can't be killed, or what it left running can't, and may still act.
     Stuck,
     /// It could not be started.
     NotStarted(std::io::Error),
@@ -53,36 +53,41 @@ pub(crate) enum Why {
 /// A command that is running, as others see it.
 #[derive(Debug)]
 pub(crate) struct Active {
-    pub(crate) guard: Arc<Guard>,
-    pub(crate) leash: Arc<Leash>,
-    pub(crate) dark: Dark,
-    why: Mutex<Option<Why>>,
-    killed: AtomicBool,
-    kill_at: Mutex<Option<Duration>>,
+    key: Key,
+    leash: Arc<Leash>,
+    dark: Dark,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Whoever takes it decides what becomes of the unit: the slot, once the command has ended, or whoever gives the command up.
+    guard: Option<Guard>,
+    why: Option<Why>,
+    stopping: Option<Stopping>,
 }
 
 impl Active {
     /// Sends TERM, and KILL after `grace`. A second reason only makes it faster.
     pub(crate) fn stop(&self, why: Why, grace: Duration) {
-        let kill_at = boottime() + grace;
-        let mut planned = locked(&self.kill_at);
-        locked(&self.why).get_or_insert(why);
-        if planned.is_none() {
-            self.leash.signal(Signal::SIGTERM);
-        }
-        *planned = Some(planned.map_or(kill_at, |earlier| earlier.min(kill_at)));
+        let mut state = locked(&self.state);
+        state.why.get_or_insert(why);
+        Stopping::begin(&mut state.stopping, grace, &self.leash);
     }
 
-    /// Sends KILL if its time has come, or if `now` is given. To be called every few milliseconds.
-    pub(crate) fn go_on_stopping(&self, at_once: bool) {
-        let due = locked(&self.kill_at).is_some_and(|at| at_once || boottime() >= at);
-        if due && !self.killed.swap(true, Ordering::SeqCst) {
-            self.leash.signal(Signal::SIGKILL);
-        }
+    /// Sends KILL if its time has come. To be called every few milliseconds. True if even that has not helped for long.
+    pub(crate) fn go_on_stopping(&self) -> bool {
+        locked(&self.state).stopping.as_mut().is_some_and(|stopping| stopping.go_on(&self.leash))
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        locked(&self.kill_at).is_some()
+        locked(&self.state).stopping.is_some()
+    }
+
+    /// How it looks for its lease.
+    pub(crate) fn outlook(&self, lead: Lead) -> Outlook {
+        let state = locked(&self.state);
+        state.guard.as_ref().map_or(Outlook::Good, |guard| outlook(guard, lead, &self.dark))
     }
 }
 
@@ -92,6 +97,7 @@ pub(crate) struct Slots {
     filled: Condvar,
     active: Mutex<Vec<Option<Arc<Active>>>>,
     setup: Setup,
+    ended: Box<dyn Fn(Key, Guard, Ended) + Send + Sync>,
 }
 
 /// How commands are run.
@@ -118,20 +124,49 @@ impl Slots {
     pub(crate) fn start(
         n: usize,
         setup: Setup,
-        ended: impl Fn(Key, Option<Guard>, Ended) + Clone + Send + 'static,
+        ended: impl Fn(Key, Guard, Ended) + Send + Sync + 'static,
     ) -> std::io::Result<Arc<Slots>> {
         let active = Mutex::new((0..n).map(|_| None).collect());
-        let slots = Arc::new(Slots { queue: Mutex::default(), filled: Condvar::new(), active, setup });
-        for n in 0..n {
-            let (slots, ended) = (Arc::clone(&slots), ended.clone());
-            std::thread::Builder::new().name(format!("slot-{n}")).stack_size(256 << 10).spawn(move || {
-                while let Some(Task { key, unit, guard }) = slots.next() {
-                    let outcome = slots.run(n, &unit, &guard);
-                    ended(key, only(guard), outcome);
-                }
-            })?;
+        let (queue, filled) = (Mutex::default(), Condvar::new());
+        let slots = Arc::new(Slots { queue, filled, active, setup, ended: Box::new(ended) });
+        for slot in 0..n {
+            slots.begin(slot)?;
         }
         Ok(slots)
+    }
+
+    /// Starts the thread of a slot.
+    fn begin(self: &Arc<Slots>, slot: usize) -> std::io::Result<()> {
+        let slots = Arc::clone(self);
+        let thread = std::thread::Builder::new().name(format!("slot-{slot}")).stack_size(256 << 10);
+        thread.spawn(move || {
+            while let Some(Task { key, unit, guard }) = slots.next() {
+                let (guard, ended) = slots.run(slot, &key, &unit, guard);
+                // Another thread has the slot if the command was given up.
+                let Some(guard) = guard else { return };
+                (slots.ended)(key, guard, ended);
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Waits no longer for a command that can't be killed. Its slot goes on without it; its unit is the caller's, if it has not
+    /// just ended.
+    pub(crate) fn give_up(self: &Arc<Slots>, active: &Arc<Active>) -> Option<(Key, Guard)> {
+        let guard = locked(&active.state).guard.take()?;
+        let slot = {
+            let mut all = locked(&self.active);
+            let is_it =
+                |place: &Option<Arc<Active>>| place.as_ref().is_some_and(|it| Arc::ptr_eq(it, active));
+            let slot = all.iter().position(is_it);
+            if let Some(place) = slot.and_then(|slot| all.get_mut(slot)) {
+                *place = None;
+            }
+            slot
+        };
+        // Without another thread the others go on.
+        let _begun = slot.map(|slot| self.begin(slot));
+        Some((active.key.clone(), guard))
     }
 
     pub(crate) fn push(&self, task: Task) {
@@ -171,46 +206,47 @@ impl Slots {
         }
     }
 
-    fn run(&self, slot: usize, unit: &str, guard: &Arc<Guard>) -> Ended {
+    /// Runs a unit's command. Without the guard if the command was given up meanwhile.
+    fn run(&self, slot: usize, key: &Key, unit: &str, guard: Guard) -> (Option<Guard>, Ended) {
         let Setup { command, keeper, clock, grace } = &self.setup;
         let asked_at = asked_now();
         let left = guard.remaining();
         if left <= keeper.lead().total() {
-            return Ended::TooLate;
+            return (Some(guard), Ended::TooLate);
         }
         keeper.prolong(asked_at, left);
-        let leash = Arc::new(Leash::default());
-        let active = Arc::new(Active {
-            guard: Arc::clone(guard),
-            leash: Arc::clone(&leash),
-            dark: Dark::default(),
-            why: Mutex::new(None),
-            killed: AtomicBool::new(false),
-            kill_at: Mutex::new(None),
-        });
         let (started, began) = (clock.now().wall.0, boottime());
-        let running = match Running::start(
-            self.prepare(command, unit, guard, started, left),
-            Arc::clone(keeper),
-            leash,
-        ) {
+        let command = self.prepare(command, unit, &guard, started, left);
+        let state = Mutex::new(State { guard: Some(guard), why: None, stopping: None });
+        let (leash, dark) = (Arc::default(), Dark::default());
+        let active = Arc::new(Active { key: key.clone(), leash, dark, state });
+        let taken = |ended| (locked(&active.state).guard.take(), ended);
+        let running = match Running::start(command, Arc::clone(keeper), Arc::clone(&active.leash)) {
             Ok(running) => running,
-            Err(error) => return Ended::NotStarted(error),
+            Err(error) => return taken(Ended::NotStarted(error)),
         };
         self.place(slot, Some(Arc::clone(&active)));
-        if !guard.is_held() {
+        let is_held = locked(&active.state).guard.as_ref().is_some_and(Guard::is_held);
+        if !is_held {
             // The process was stopped between the look and the start.
             active.stop(Why::Losing, Duration::ZERO);
-            active.go_on_stopping(true);
+            active.go_on_stopping();
         }
         let ended = running.attend(*grace, |_| {});
+        let (guard, why) = {
+            let mut state = locked(&active.state);
+            (state.guard.take(), state.why)
+        };
+        if guard.is_none() {
+            return (None, Ended::Stuck);
+        }
         self.place(slot, None);
         // The watchdog may have been quicker, or have stopped it while we could not.
         let by_watchdog = || keeper.may_have_stopped(began).then_some(Why::Losing);
-        let why = (*locked(&active.why)).or_else(by_watchdog);
+        let why = why.or_else(by_watchdog);
         let status = match ended {
-            Err(error) => return Ended::NotStarted(error),
-            Ok(ended) if ended.is_stuck => return Ended::Stuck,
+            Err(error) => return (guard, Ended::NotStarted(error)),
+            Ok(ended) if ended.is_stuck => return (guard, Ended::Stuck),
             Ok(ended) => {
                 if let Some(text) = left_behind(&ended.left) {
                     say::note(format!("{}: {text}", escaped(unit)));
@@ -218,14 +254,15 @@ impl Slots {
                 ended.status
             }
         };
-        match why {
+        let ended = match why {
             // It ended well in the time that it was given: that counts.
             Some(why) if !status.success() => Ended::Stopped(why),
             _ => {
                 let took = boottime().saturating_sub(asked_at);
                 Ended::Ran { status, started, finished: clock.now().wall.0, took }
             }
-        }
+        };
+        (guard, ended)
     }
 
     fn prepare(&self, template: &Template, unit: &str, guard: &Guard, now: u64, left: Duration) -> Command {
@@ -240,17 +277,4 @@ impl Slots {
             .env("TENURE_DEADLINE", deadline.to_string());
         command
     }
-}
-
-/// The guard, once nobody else looks at it. Whoever does, does so for an instant only.
-fn only(mut guard: Arc<Guard>) -> Option<Guard> {
-    for _ in 0..1000 {
-        match Arc::try_unwrap(guard) {
-            Ok(guard) => return Some(guard),
-            Err(shared) => guard = shared,
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
-    // Dropped by whoever looks, which gives the lease up without a word about the unit.
-    None
 }

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "dynamodb")]
 pub mod service;
+pub mod toothless;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

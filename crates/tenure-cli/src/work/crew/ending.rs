@@ -6,7 +6,8 @@ use crate::say;
 use crate::supervise::signals;
 use crate::text::{brief, count};
 use crate::work::board::Local;
-use crate::work::slots::Why;
+use crate::work::slots::{Active, Ended, Why};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::StoreError;
 use tenure::clock::boottime;
@@ -37,6 +38,14 @@ impl Crew {
         }
     }
 
+    /// Nobody waits for a command that can't be killed: its unit is left to expire.
+    pub(super) fn give_up_on_command(&mut self, active: &Arc<Active>) {
+        if let Some((key, guard)) = self.slots.give_up(active) {
+            self.in_slots -= 1;
+            self.on_ended(key, guard, Ended::Stuck);
+        }
+    }
+
     pub(super) fn give_up(&mut self, failure: Failure) {
         self.begin_stop(Stop::Failure(failure));
     }
@@ -45,7 +54,7 @@ impl Crew {
         if let Some(Stop::Signal(_)) = self.stop {
             for active in self.slots.active() {
                 active.stop(Why::Asked, Duration::ZERO);
-                active.go_on_stopping(true);
+                active.go_on_stopping();
             }
             return Err(Failure::by_signal(signal));
         }

@@ -9,7 +9,6 @@ use crate::work::board::Local;
 use crate::work::slots::{Ended, Task, Why};
 use crate::work::unit::{JobName, Ran, Status, Unit};
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError, Ride, StoreError};
@@ -77,7 +76,7 @@ impl Crew {
         }
         let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
         match trust {
-            Trust::Good => self.start(Task { key, unit, guard: Arc::new(guard) }),
+            Trust::Good => self.start(Task { key, unit, guard }),
             Trust::Suspect => self.suspects.push_back((key, guard)),
             Trust::Spent => self.give_up_on(key, guard),
         }
@@ -94,11 +93,7 @@ impl Crew {
         self.record(key, guard, Local::Failed, metadata);
     }
 
-    pub(super) fn on_ended(&mut self, key: Key, guard: Option<Guard>, ended: Ended) {
-        let Some(guard) = guard else {
-            self.hand_back(&key);
-            return;
-        };
+    pub(super) fn on_ended(&mut self, key: Key, guard: Guard, ended: Ended) {
         match ended {
             Ended::Ran { status, started, finished, took } => {
                 let run_secs = self.run_secs.get_or_insert(took.as_secs_f64());
@@ -121,7 +116,7 @@ impl Crew {
             Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
             Ended::Stuck => {
                 say::note(format!("{key}: the command can't be killed; the unit is left to expire"));
-                tokio::spawn(guard.lapse());
+                self.lapsing.push(tokio::spawn(guard.lapse()));
                 self.hand_back(&key);
             }
         }

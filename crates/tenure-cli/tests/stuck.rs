@@ -1,0 +1,56 @@
+//! Units of work whose commands can't be killed.
+//!
+//! Plan: after KILL and a few seconds nobody waits for such a command any more; its unit is left to expire and is not given back,
+//! so that nobody runs it beside the command before that; other units are run meanwhile, in its slot, too; a process that is asked
+//! to stop ends, with a status of its own.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, is_alive, now_ms, toothless, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// The unit `bad` ignores all there is at its first run.
+const SCRIPT: &str = "echo $TENURE_UNIT >> runs; [ $TENURE_UNIT = bad ] && mkdir once || exit 0; trap '' TERM; echo $$ > pid; \
+                      while :; do sleep 0.1; done";
+
+fn arguments<'a>(units: &[&'a str]) -> Vec<&'a str> {
+    let options = ["work", "--name", "j", "--ttl", "4s", "--grace", "100ms", "--parallel", "1"];
+    [&options[..], units, &["--", "sh", "-c", SCRIPT]].concat()
+}
+
+#[test]
+fn s6_a_unit_whose_command_can_not_be_killed_is_left_to_expire_and_nobody_waits_for_it() {
+    let bench = Bench::new();
+    let mut work = toothless::start(&bench, &arguments(&["bad"]), true);
+    let pid = bench.await_number("pid");
+    work.signal(Signal::SIGTERM);
+    let said = || bench.read("errors").contains("can't be killed; the unit is left to expire");
+    wait_until("it to be told", said);
+    assert_eq!(bench.state("work/j/bad"), "held", "not given back");
+    assert_eq!(work.wait(), 76);
+    assert!(is_alive(pid));
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    let ran = bench.run(&["work", "--join", "--name", "j", "--", "true"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn s6_other_units_are_run_beside_a_command_that_can_not_be_killed() {
+    let bench = Bench::new();
+    let mut work = toothless::start(&bench, &arguments(&["bad", "a", "b"]), true);
+    let pid = bench.await_number("pid");
+    let began = now_ms();
+    assert_eq!(bench.run(&["revoke", "work/j/bad", "--yes"]).code, 0);
+    // Its slot is the only one.
+    wait_until("the others to be run", || {
+        let runs = bench.read("runs");
+        ["a", "b"].iter().all(|unit| runs.lines().any(|run| run == *unit))
+    });
+    assert_eq!(work.wait(), 0, "{}", bench.read("errors"));
+    let runs = bench.read("runs");
+    assert_eq!(runs.lines().filter(|run| *run == "bad").count(), 2, "it is run again after its time");
+    assert!(now_ms() - began >= 4_000 || !is_alive(pid), "not before that");
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+}
