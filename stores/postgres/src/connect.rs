@@ -12,14 +12,14 @@ use tokio_postgres::{NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// A statement's parameters with their types: so nothing has to be asked of the server first.
-pub(crate) type Params<'a> = [(&'a (dyn ToSql + Sync), Type)];
+pub type Params<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
 /// Where statements are sent: a pool, with a bound on each wait.
 ///
 /// A statement is sent as one message with the types of its parameters, and leaves nothing behind on its connection. So a pooler
 /// that lends connections for a transaction may stand between.
 #[derive(Clone)]
-pub(crate) struct Lines {
+pub struct Lines {
     pool: Pool,
     pub(crate) place: String,
     pub(crate) timeout: Duration,
@@ -27,7 +27,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Lines of a pool that the caller made.
-    pub(crate) fn of(pool: Pool, config: &PostgresConfig) -> Lines {
+    pub fn of(pool: Pool, config: &PostgresConfig) -> Lines {
         Lines { pool, place: config.place(), timeout: config.timeout }
     }
 
@@ -53,8 +53,40 @@ impl Lines {
         Ok(Line { object: Some(object) })
     }
 
+    /// Lines to the server of `config`, whose settings are checked first.
+    ///
+    /// # Errors
+    /// `Invalid`: what is wrong with the configuration.
+    pub fn open(config: &PostgresConfig) -> Result<Lines, StoreError> {
+        config.check()?;
+        Lines::new(config)
+    }
+
+    /// The server, the database and the schema, without secrets.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Several statements as one transaction, without an answer.
+    ///
+    /// # Errors
+    /// As the store's own calls.
+    pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
+        let line = self.line().await?;
+        let ran = match tokio::time::timeout(self.timeout, line.client()?.batch_execute(sql)).await {
+            Ok(ran) => ran.map_err(|error| failed(&self.place, Call::Write, &error)),
+            Err(_) => return Err(unanswered(&self.place, Call::Write)),
+        };
+        line.done();
+        ran
+    }
+
     /// One statement by itself, which is a transaction of its own.
-    pub(crate) async fn ask(
+    ///
+    /// # Errors
+    /// As the store's own calls.
+    pub async fn ask(
         &self,
         call: Call,
         sql: &str,

@@ -10,8 +10,10 @@ use tokio_postgres::error::{DbError, SqlState};
 
 /// Whether a call changes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
+pub enum Call {
+    /// A look.
     Read,
+    /// Its outcome may stay unknown.
     Write,
 }
 

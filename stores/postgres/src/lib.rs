@@ -82,6 +82,13 @@ mod schema;
 mod store;
 mod write;
 
+/// For tables of other programs on the same server, which tenure shares with them: not for users.
+#[doc(hidden)]
+pub mod statements {
+    pub use crate::connect::{Lines, Params};
+    pub use crate::error::Call;
+}
+
 pub use config::{PostgresConfig, Tls};
 pub use guard::SqlGuard;
 pub use schema::grants;

@@ -1,0 +1,364 @@
+//! The candidate as its users have it, and the task that drives its machine.
+
+use crate::machine::{Answer, Ask, Cause, Machine, Notice, Step};
+use crate::options::Options;
+use crate::storage::Storage;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tenure_core::{Clock, InvalidInput, StoreError, Tick};
+use tokio::sync::{mpsc, watch};
+
+/// What is told of a candidate, for people, logs and gauges. Whether to act is asked of [`Candidate::is_leader`].
+#[derive(Debug, Default, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Whether this candidate was leading when this was told.
+    pub is_leading: bool,
+    /// The leader's id; none while nobody leads, or while it is not known.
+    pub leader: Option<String>,
+    /// Why this candidate's last leadership ended.
+    pub ended: Option<Cause>,
+    /// What the last call to the storage failed with; none once one succeeded.
+    pub trouble: Option<StoreError>,
+    /// The number of this candidate's leaderships so far.
+    pub terms: u64,
+}
+
+/// The candidate is stopped: it leads no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped;
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the candidate is stopped")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// Leads its key when it can, and follows else, from its start until it is stopped or dropped.
+#[derive(Debug)]
+pub struct Candidate {
+    shared: Arc<Shared>,
+    wishes: mpsc::UnboundedSender<Wish>,
+    status: watch::Receiver<Status>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Resign,
+    Stop,
+}
+
+/// What is known of the leadership without asking the task.
+struct Shared {
+    key: String,
+    id: String,
+    clock: Arc<dyn Clock>,
+    /// Until when it leads, on the holder's time line; 0 while it does not.
+    deadline: AtomicU64,
+    /// The number of leaderships so far.
+    terms: AtomicU64,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("key", &self.key).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn remaining(&self) -> Duration {
+        Tick(self.deadline.load(Ordering::SeqCst)).since(self.clock.held())
+    }
+
+    fn terms(&self) -> u64 {
+        self.terms.load(Ordering::SeqCst)
+    }
+}
+
+impl Candidate {
+    /// Starts a candidate: it follows from now on, in the background. `clock` is `tenure::clock::system()`, unless in tests.
+    ///
+    /// # Errors
+    /// An option that can't work, by name, with what to choose instead. Nothing is sent then.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(
+        storage: Arc<dyn Storage>,
+        options: Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Candidate, InvalidInput> {
+        options.check()?;
+        let id = options.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let (wishes, wished) = mpsc::unbounded_channel();
+        let (told, status) = watch::channel(Status::default());
+        let shared = Arc::new(Shared {
+            key: options.key.clone(),
+            id: id.clone(),
+            clock,
+            deadline: AtomicU64::new(0),
+            terms: AtomicU64::new(0),
+        });
+        let task = Task { shared: Arc::clone(&shared), storage, options: options.clone(), told };
+        tokio::spawn(task.run(Machine::new(options, id), wished));
+        Ok(Candidate { shared, wishes, status })
+    }
+
+    /// Its id: the row's value while it leads.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.shared.id
+    }
+
+    /// What it leads.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.shared.key
+    }
+
+    /// Whether it leads. No I/O; never true past the deadline, whatever the storage does.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// How long it still leads, should no renewal succeed any more; zero if it does not lead.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.shared.remaining()
+    }
+
+    /// The leader's id, as last heard.
+    #[must_use]
+    pub fn leader(&self) -> Option<String> {
+        self.status.borrow().leader.clone()
+    }
+
+    /// What is told of it, now and whenever it changes.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<Status> {
+        self.status.clone()
+    }
+
+    /// Waits until it leads, which it may do already.
+    ///
+    /// # Errors
+    /// [`Stopped`], if it is stopped meanwhile.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost: the candidate goes on.
+    pub async fn elected(&self) -> Result<Term, Stopped> {
+        let mut status = self.status.clone();
+        loop {
+            let is_leading = status.wait_for(|status| status.is_leading).await.map_err(|_| Stopped)?;
+            let number = is_leading.terms;
+            drop(is_leading);
+            let term = Term { shared: Arc::clone(&self.shared), status: status.clone(), number };
+            if term.is_held() {
+                return Ok(term);
+            }
+            status.changed().await.map_err(|_| Stopped)?;
+        }
+    }
+
+    /// Gives the leadership up, if it leads, and lets others go first for twice the follow rate.
+    pub fn resign(&self) {
+        // A task that has ended leads no more.
+        let _sent = self.wishes.send(Wish::Resign);
+    }
+
+    /// Stops it. A row of its own is given back, so another can lead at once; where the storage can't be reached, it expires.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, the candidate stops all the same.
+    pub async fn stop(mut self) {
+        let _sent = self.wishes.send(Wish::Stop);
+        while self.status.changed().await.is_ok() {}
+    }
+}
+
+/// One leadership of a candidate.
+#[derive(Debug, Clone)]
+pub struct Term {
+    shared: Arc<Shared>,
+    status: watch::Receiver<Status>,
+    number: u64,
+}
+
+impl Term {
+    /// Whether it lasts. No I/O. Once it does not, it never does again.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// How long it still lasts, should no renewal succeed any more.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let left = self.shared.remaining();
+        if self.shared.terms() == self.number { left } else { Duration::ZERO }
+    }
+
+    /// What the last call to the storage failed with; none once one succeeded.
+    #[must_use]
+    pub fn trouble(&self) -> Option<StoreError> {
+        self.status.borrow().trouble.clone()
+    }
+
+    /// Waits until it is over, and says why; none if its candidate leads anew already, or the task has ended without a word.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn ended(&self) -> Option<Cause> {
+        let mut status = self.status.clone();
+        let over = status.wait_for(|status| !status.is_leading || status.terms != self.number).await.ok()?;
+        if over.terms == self.number { over.ended } else { None }
+    }
+
+    /// Runs `work` while this term lasts, and drops it when it is over: then there is no result. What `work` has handed to
+    /// threads of its own is not ended by that.
+    ///
+    /// # Cancel safety
+    /// `work` is dropped with the future.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            _ = self.ended() => None,
+            result = work => Some(result),
+        }
+    }
+}
+
+/// What drives the machine.
+struct Task {
+    shared: Arc<Shared>,
+    storage: Arc<dyn Storage>,
+    options: Options,
+    told: watch::Sender<Status>,
+}
+
+impl Task {
+    async fn run(self, mut machine: Machine, mut wished: mpsc::UnboundedReceiver<Wish>) {
+        tracing::debug!(target: "tenure::election", key = self.shared.key, id = self.shared.id, "the candidate follows");
+        loop {
+            let step = machine.step(self.shared.clock.now(), uuid::Uuid::new_v4().as_u64_pair().1);
+            self.tell(machine.notices());
+            match step {
+                Step::Over => break,
+                Step::Wait(until) => {
+                    tokio::select! {
+                        () = self.sleep(until) => {}
+                        wish = wished.recv() => heed(&mut machine, wish),
+                    }
+                }
+                Step::Ask(ask) => self.ask(ask, &mut machine, &mut wished).await,
+            }
+        }
+        tracing::debug!(target: "tenure::election", key = self.shared.key, id = self.shared.id, "the candidate is stopped");
+    }
+
+    /// Makes a call, during which the deadline and the users' wishes are minded.
+    async fn ask(&self, ask: Ask, machine: &mut Machine, wished: &mut mpsc::UnboundedReceiver<Wish>) {
+        let mut call = pin!(tokio::time::timeout(self.patience(), self.call(&ask)));
+        let mut is_heard = true;
+        let told = loop {
+            let Step::Wait(until) = machine.step(self.shared.clock.now(), 0) else { return };
+            self.tell(machine.notices());
+            tokio::select! {
+                told = &mut call => break told,
+                () = self.sleep(until) => {}
+                wish = wished.recv(), if is_heard => {
+                    is_heard = wish.is_some();
+                    heed(machine, wish);
+                }
+            }
+        };
+        let told = told.unwrap_or_else(|_| Err(StoreError::unknown("the storage did not answer in time")));
+        let is_well = told.is_ok();
+        machine.told(told, self.shared.clock.now());
+        if is_well {
+            self.told.send_if_modified(|status| status.trouble.take().is_some());
+        }
+        self.tell(machine.notices());
+    }
+
+    /// How long a call may take: as long as it is until the next renewal, and not less than a slow disk needs.
+    fn patience(&self) -> Duration {
+        self.options.hold.max(self.options.ttl / 4)
+    }
+
+    async fn call(&self, ask: &Ask) -> Result<Answer, StoreError> {
+        let Shared { key, id, .. } = &*self.shared;
+        let (ttl, skew) = (self.options.ttl, self.options.skew);
+        let is_done = match ask {
+            Ask::Look => return self.storage.look(key).await.map(Answer::Seen),
+            Ask::Take { over } => self.storage.take(key, id, ttl, skew, over.as_ref()).await?,
+            Ask::Renew => self.storage.renew(key, id, ttl).await?,
+            Ask::Release => {
+                self.storage.release(key, id).await?;
+                true
+            }
+        };
+        Ok(if is_done { Answer::Done } else { Answer::Refused })
+    }
+
+    /// Until that tick of the holder's.
+    async fn sleep(&self, until: Tick) {
+        if until == Tick::NEVER {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(until.since(self.shared.clock.held())).await;
+    }
+
+    fn tell(&self, notices: Vec<Notice>) {
+        let Shared { key, id, .. } = &*self.shared;
+        for notice in notices {
+            match notice {
+                Notice::Elected(deadline) => {
+                    let terms = self.shared.terms.fetch_add(1, Ordering::SeqCst) + 1;
+                    self.shared.deadline.store(deadline.0, Ordering::SeqCst);
+                    tracing::info!(target: "tenure::election", key, id, "elected");
+                    self.told.send_modify(|status| {
+                        *status = Status { is_leading: true, leader: Some(id.clone()), terms, ..status.clone() }
+                    });
+                }
+                Notice::Renewed(deadline) => self.shared.deadline.store(deadline.0, Ordering::SeqCst),
+                Notice::Ended(cause) => {
+                    self.shared.deadline.store(0, Ordering::SeqCst);
+                    tracing::info!(target: "tenure::election", key, id, ?cause, "leads no more");
+                    self.told.send_modify(|status| {
+                        *status = Status { is_leading: false, leader: None, ended: Some(cause), ..status.clone() }
+                    });
+                }
+                Notice::Leader(leader) => {
+                    let shown = leader.as_deref().unwrap_or("nobody");
+                    tracing::info!(target: "tenure::election", key, id, leader = shown, "another leads, or nobody");
+                    self.told.send_modify(|status| status.leader = leader);
+                }
+                Notice::Failing(error) => {
+                    tracing::warn!(target: "tenure::election", key, id, %error, "the storage fails");
+                    self.told.send_modify(|status| status.trouble = Some(error));
+                }
+                Notice::SameId => {
+                    tracing::warn!(
+                        target: "tenure::election", key, id,
+                        "another candidate leads under this id, or did; give each its own"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A candidate whose handle was dropped stops, too.
+fn heed(machine: &mut Machine, wish: Option<Wish>) {
+    match wish {
+        Some(Wish::Resign) => machine.resign(),
+        Some(Wish::Stop) | None => machine.stop(),
+    }
+}

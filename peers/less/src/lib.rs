@@ -1,0 +1,21 @@
+#![doc = include_str!("../docs/less.md")]
+
+mod candidate;
+mod machine;
+mod options;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod storage;
+#[cfg(test)]
+mod walk;
+
+pub use candidate::{Candidate, Status, Stopped, Term};
+pub use machine::Cause;
+pub use options::Options;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStorage;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteStorage;
+pub use storage::{Calling, Micros, Row, Seen, Storage};

@@ -1,0 +1,579 @@
+//! The rules of a candidate, without I/O, clock or randomness.
+//!
+//! A candidate *follows* or *leads*, and has one call to the storage under way at the most. Whoever drives it calls `step` when a call
+//! was answered, a wake-up is due, or somebody wishes something; and `told` with each answer.
+//!
+//! **Leading** rests on a write of one's own that was answered: on the take, or on the last renewal. Belief is counted from before that
+//! was sent, by elapsed time, and lasts `(ttl − skew)·(1−ρ)/(1+ρ)`. So it is over before the row's deadline is past by any clock that is
+//! within the margin. If the wall clock has gained more than a second on elapsed time since then, time was hidden: the leader steps down.
+//!
+//! **Following** looks at the row. A row is taken when two things hold. Its deadline has been past for the margin, by the storage's clock. And
+//! this candidate has itself seen the row unchanged for a ttl less the margin, which is longer than the belief of whoever wrote it can last. So a
+//! clock that jumps deceives nobody. Neither does a renewal of less's that lands late: it renews whatever row is there, and may set its deadline
+//! back while the leader believes. Only the very row that was seen is taken. All this rests on a ttl that all candidates of a key share.
+//!
+//! **An unknown outcome** of a take may have made this candidate the leader. It does not believe that, but renews: only then is the
+//! answer's time known. The same holds for a leader that stepped down while the row is still its own.
+
+use crate::options::Options;
+use crate::storage::{Row, Seen};
+use tenure_core::{ErrorKind, Now, StoreError, Tick};
+
+/// A call to the storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Look,
+    Take { over: Option<Row> },
+    Renew,
+    Release,
+}
+
+/// What the storage said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Seen(Seen),
+    /// A take, a renewal or a release took effect.
+    Done,
+    /// The row is not as the call wanted it.
+    Refused,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    Ask(Ask),
+    /// Nothing until then, on the holder's time line.
+    Wait(Tick),
+    /// It is stopped.
+    Over,
+}
+
+/// Why a leadership has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The candidate resigned.
+    Resigned,
+    /// The candidate was stopped.
+    Stopped,
+    /// As many renewals in a row have failed as its options allow.
+    Errors,
+    /// No renewal was answered before the deadline.
+    Deadline,
+    /// The row is another's, or was removed.
+    Taken,
+    /// The wall clock shows that time was hidden from this process.
+    HiddenTime,
+}
+
+/// What has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// It leads, surely until the tick.
+    Elected(Tick),
+    /// It leads for longer.
+    Renewed(Tick),
+    Ended(Cause),
+    /// Another leads, or nobody.
+    Leader(Option<String>),
+    Failing(StoreError),
+    /// The row has this candidate's own id, but is none that it wrote.
+    SameId,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Following,
+    Leading { founded: Now, deadline: Tick, errors: u32 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Lead,
+    Resign,
+    Stop,
+}
+
+/// A row that another leads by, and from when on it may be taken, on the waiter's time line.
+#[derive(Debug)]
+struct Watch {
+    row: Row,
+    takable: Tick,
+}
+
+/// What the last look showed.
+#[derive(Debug)]
+enum Sight {
+    Unknown,
+    Vacant,
+    Watched(Watch),
+}
+
+#[derive(Debug)]
+pub(crate) struct Machine {
+    options: Options,
+    id: String,
+    phase: Phase,
+    wish: Wish,
+    /// The row may be this candidate's own.
+    may_be_mine: bool,
+    sight: Sight,
+    /// The next call, on the holder's time line.
+    next: Tick,
+    /// Until then a candidate that resigned lets others lead.
+    stands_back: Tick,
+    asked: Option<(Ask, Now)>,
+    /// What was seen by the last look may be taken once it has been watched for long enough.
+    is_due: bool,
+    /// It has tried to take the row at some time.
+    has_taken: bool,
+    failed_releases: u32,
+    leader: Option<String>,
+    notices: Vec<Notice>,
+}
+
+/// How often a candidate that stops tries to give its row back.
+const RELEASES: u32 = 2;
+
+impl Machine {
+    pub(crate) fn new(options: Options, id: String) -> Machine {
+        Machine {
+            options,
+            id,
+            phase: Phase::Following,
+            wish: Wish::Lead,
+            may_be_mine: false,
+            sight: Sight::Unknown,
+            next: Tick(0),
+            stands_back: Tick(0),
+            asked: None,
+            is_due: false,
+            has_taken: false,
+            failed_releases: 0,
+            leader: None,
+            notices: Vec::new(),
+        }
+    }
+
+    pub(crate) fn resign(&mut self) {
+        if self.wish == Wish::Lead {
+            self.wish = Wish::Resign;
+        }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.wish = Wish::Stop;
+    }
+
+    pub(crate) fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Whether it leads, for whoever has just made a step.
+    #[cfg(test)]
+    pub(crate) fn believes(&self, held: Tick) -> bool {
+        matches!(self.phase, Phase::Leading { deadline, .. } if held < deadline)
+    }
+
+    /// What is to be done now. `random` is any number: a follower comes up to a tenth sooner than its rate, so that not all ask at once.
+    pub(crate) fn step(&mut self, now: Now, random: u64) -> Step {
+        self.mind_the_time(now);
+        let until = match self.phase {
+            Phase::Leading { deadline, .. } => deadline,
+            Phase::Following => Tick::NEVER,
+        };
+        if self.asked.is_some() {
+            return Step::Wait(until);
+        }
+        if let Some(step) = self.give_up(now) {
+            return step;
+        }
+        if now.held < self.next {
+            return Step::Wait(self.next.min(until));
+        }
+        let ask = match self.phase {
+            Phase::Leading { .. } => Ask::Renew,
+            Phase::Following if self.may_be_mine => Ask::Renew,
+            Phase::Following => self.follow(now, random),
+        };
+        self.ask(ask, now)
+    }
+
+    fn ask(&mut self, ask: Ask, now: Now) -> Step {
+        self.asked = Some((ask.clone(), now));
+        Step::Ask(ask)
+    }
+
+    /// A leader whose time is over, or from whom time was hidden, is none any more.
+    fn mind_the_time(&mut self, now: Now) {
+        let Phase::Leading { founded, deadline, .. } = self.phase else { return };
+        if now.held >= deadline {
+            self.step_down(Cause::Deadline, now);
+        } else if now.has_gap(founded.held, founded.wall) {
+            self.step_down(Cause::HiddenTime, now);
+        }
+    }
+
+    /// What follows from a wish to lead no more; none if there is no such wish, or it is fulfilled.
+    fn give_up(&mut self, now: Now) -> Option<Step> {
+        let cause = match self.wish {
+            Wish::Lead => return None,
+            Wish::Resign => Cause::Resigned,
+            Wish::Stop => Cause::Stopped,
+        };
+        if matches!(self.phase, Phase::Leading { .. }) {
+            self.step_down(cause, now);
+        }
+        if self.may_be_mine && self.failed_releases < RELEASES {
+            return Some(self.ask(Ask::Release, now));
+        }
+        if self.wish == Wish::Stop {
+            return Some(Step::Over);
+        }
+        self.wish = Wish::Lead;
+        self.failed_releases = 0;
+        self.stands_back = now.held.after(self.options.follow * 2);
+        self.next = self.next.max(self.stands_back);
+        None
+    }
+
+    /// The next call of a follower that is due.
+    fn follow(&mut self, now: Now, random: u64) -> Ask {
+        let is_due = self.is_due && now.held >= self.stands_back;
+        match &self.sight {
+            _ if !is_due => {}
+            Sight::Vacant => return self.take(None),
+            Sight::Watched(watch) if now.waited >= watch.takable => return self.take(Some(watch.row.clone())),
+            Sight::Watched(_) | Sight::Unknown => {}
+        }
+        let sooner = self.options.follow.mul_f64((random % 100) as f64 / 1000.0);
+        self.next = now.held.after(self.options.follow.saturating_sub(sooner));
+        Ask::Look
+    }
+
+    /// One attempt for each look: the storage may know better, and what it knows the next look shows.
+    fn take(&mut self, over: Option<Row>) -> Ask {
+        self.is_due = false;
+        self.has_taken = true;
+        Ask::Take { over }
+    }
+
+    /// The call that is under way was answered, or given up as unknown.
+    pub(crate) fn told(&mut self, told: Result<Answer, StoreError>, now: Now) {
+        self.mind_the_time(now);
+        let Some((ask, sent)) = self.asked.take() else { return };
+        if let Err(error) = &told {
+            self.notices.push(Notice::Failing(error.clone()));
+        }
+        let is_unknown = matches!(&told, Err(error) if error.kind() == ErrorKind::Unknown);
+        match (ask, told) {
+            (Ask::Look, Ok(Answer::Seen(seen))) => self.look(seen, now),
+            (Ask::Take { .. }, Ok(Answer::Done)) => self.won(sent, now),
+            (Ask::Take { .. }, Ok(_)) => self.next = now.held.after(self.options.follow / 8),
+            (Ask::Take { .. }, Err(_)) => {
+                self.may_be_mine |= is_unknown;
+                self.next = now.held.after(self.options.follow);
+            }
+            (Ask::Renew, Ok(Answer::Done)) => self.won(sent, now),
+            (Ask::Renew, Ok(_)) => self.lost(now),
+            (Ask::Renew, Err(_)) => self.failed(now),
+            (Ask::Release, Ok(_)) => {
+                self.may_be_mine = false;
+                self.sight = Sight::Unknown;
+            }
+            (Ask::Release, Err(_)) => self.failed_releases += 1,
+            (Ask::Look, _) => {}
+        }
+    }
+
+    /// A write of this candidate's own has made it the leader, or has left it so.
+    fn won(&mut self, sent: Now, now: Now) {
+        self.may_be_mine = true;
+        self.sight = Sight::Unknown;
+        self.next = now.held.after(self.options.hold);
+        let deadline = sent.held.after(self.options.belief());
+        if now.has_gap(sent.held, sent.wall) || now.held >= deadline {
+            // The write is too old to rest on: the next one decides.
+            self.next = now.held;
+            return;
+        }
+        let was_leading = matches!(self.phase, Phase::Leading { .. });
+        self.phase = Phase::Leading { founded: sent, deadline, errors: 0 };
+        if was_leading {
+            self.notices.push(Notice::Renewed(deadline));
+        } else {
+            self.leader = Some(self.id.clone());
+            self.notices.push(Notice::Elected(deadline));
+        }
+    }
+
+    /// The row is not this candidate's, or not any more.
+    fn lost(&mut self, now: Now) {
+        self.may_be_mine = false;
+        self.sight = Sight::Unknown;
+        self.next = now.held;
+        if matches!(self.phase, Phase::Leading { .. }) {
+            self.step_down(Cause::Taken, now);
+        }
+    }
+
+    /// A renewal has failed, or its outcome is unknown.
+    fn failed(&mut self, now: Now) {
+        let Phase::Leading { errors, .. } = &mut self.phase else {
+            self.next = now.held.after(self.options.follow);
+            return;
+        };
+        *errors += 1;
+        let enough = *errors >= self.options.errors;
+        self.next = now.held.after(self.options.hold);
+        if enough {
+            self.step_down(Cause::Errors, now);
+        }
+    }
+
+    fn step_down(&mut self, cause: Cause, now: Now) {
+        self.phase = Phase::Following;
+        self.leader = None;
+        self.next = self.next.min(now.held.after(self.options.follow));
+        self.notices.push(Notice::Ended(cause));
+    }
+
+    /// A look was answered.
+    fn look(&mut self, seen: Seen, now: Now) {
+        let leader = seen.row.as_ref().filter(|row| row.deadline >= seen.now).map(|row| row.value.clone());
+        self.sight = match (std::mem::replace(&mut self.sight, Sight::Unknown), &seen.row) {
+            (_, None) => Sight::Vacant,
+            (Sight::Watched(watch), Some(row)) if watch.row == *row => Sight::Watched(watch),
+            (_, Some(row)) => {
+                if row.value == self.id && !self.has_taken {
+                    self.notices.push(Notice::SameId);
+                }
+                let left = row.deadline.after(self.options.skew).since(seen.now);
+                let wait = left.max(self.options.ttl.saturating_sub(self.options.skew));
+                Sight::Watched(Watch { row: row.clone(), takable: now.waited.after(wait) })
+            }
+        };
+        self.is_due = true;
+        let due = match &self.sight {
+            Sight::Watched(watch) => {
+                let left = watch.row.deadline.after(self.options.skew).since(seen.now);
+                now.expect(watch.takable).max(now.held.after(left))
+            }
+            Sight::Vacant | Sight::Unknown => now.held,
+        };
+        self.next = self.next.min(due.max(self.stands_back));
+        if leader != self.leader {
+            self.leader.clone_from(&leader);
+            self.notices.push(Notice::Leader(leader));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: each rule by itself, in a few steps: what belief rests on, which row is taken and when, what becomes of unknown outcomes,
+    //! how it is given up.
+    use super::*;
+    use crate::storage::Micros;
+    use std::time::Duration;
+    use tenure_core::Wall;
+
+    fn at(ms: u64) -> Now {
+        let tick = Tick(0).after(Duration::from_millis(ms));
+        Now { held: tick, waited: tick, wall: Wall(1_000_000 + ms) }
+    }
+
+    fn seen(row: Option<(&str, i64)>, now_ms: i64) -> Answer {
+        let row = row.map(|(value, ms)| Row { value: value.into(), deadline: Micros(ms * 1000) });
+        Answer::Seen(Seen { row, now: Micros(now_ms * 1000) })
+    }
+
+    fn machine() -> Machine {
+        Machine::new(Options::new(), "me".into())
+    }
+
+    /// Looks at `now`, and hears that.
+    fn looks(machine: &mut Machine, ms: u64, row: Option<(&str, i64)>) -> Step {
+        assert_eq!(machine.step(at(ms), 0), Step::Ask(Ask::Look), "at {ms}");
+        machine.told(Ok(seen(row, ms as i64)), at(ms));
+        machine.step(at(ms), 0)
+    }
+
+    /// One that has led since 0.
+    fn leader() -> Machine {
+        let mut machine = machine();
+        assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+        machine.told(Ok(Answer::Done), at(0));
+        assert!(machine.believes(at(0).held));
+        machine.notices();
+        machine
+    }
+
+    #[test]
+    fn s1_belief_counts_from_before_the_write_was_sent() {
+        let mut machine = machine();
+        assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+        machine.told(Ok(Answer::Done), at(5000));
+        let end = Options::new().belief().as_millis() as u64 + 1;
+        assert!(machine.believes(at(end - 1).held) && !machine.believes(at(end).held));
+    }
+
+    #[test]
+    fn s1_an_answer_after_the_deadline_makes_no_leader() {
+        let mut machine = machine();
+        assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+        machine.told(Ok(Answer::Done), at(9000));
+        assert!(!machine.believes(at(9000).held));
+        assert_eq!(machine.step(at(9000), 0), Step::Ask(Ask::Renew), "the next answer may be in time");
+    }
+
+    #[test]
+    fn s1_a_row_is_watched_for_a_ttl_less_the_margin_though_its_deadline_is_past() {
+        let mut machine = machine();
+        assert!(matches!(looks(&mut machine, 20_000, Some(("them", 1000))), Step::Wait(_)));
+        for ms in [22_000, 24_000, 26_000, 28_000] {
+            assert!(matches!(looks(&mut machine, ms, Some(("them", 1000))), Step::Wait(_)), "{ms}");
+        }
+        assert!(matches!(machine.step(at(29_499), 0), Step::Wait(_)));
+        let over = Some(Row { value: "them".into(), deadline: Micros(1_000_000) });
+        assert_eq!(machine.step(at(29_500), 0), Step::Ask(Ask::Take { over }));
+    }
+
+    #[test]
+    fn s1_a_row_that_has_changed_is_watched_anew_though_its_deadline_went_back() {
+        let mut machine = machine();
+        for (ms, deadline) in [(0, 9000), (2000, 11_000), (4000, 5000), (6000, 5000), (8000, 5000), (10_000, 5000)] {
+            assert!(matches!(looks(&mut machine, ms, Some(("them", deadline))), Step::Wait(_)), "{ms}");
+        }
+        assert!(matches!(looks(&mut machine, 12_000, Some(("them", 5000))), Step::Wait(_)), "seen since 4 s");
+        assert!(matches!(machine.step(at(13_500), 0), Step::Ask(Ask::Take { over: Some(_) })));
+    }
+
+    #[test]
+    fn l1_a_row_that_came_while_it_watched_is_taken_a_margin_after_its_deadline() {
+        let mut machine = machine();
+        let _wait = looks(&mut machine, 0, Some(("them", 10_500)));
+        for ms in [2000, 4000, 6000, 8000, 10_000] {
+            assert!(matches!(looks(&mut machine, ms, Some(("them", 10_500))), Step::Wait(_)), "{ms}");
+        }
+        assert!(matches!(machine.step(at(10_999), 0), Step::Wait(_)));
+        assert!(matches!(machine.step(at(11_000), 0), Step::Ask(Ask::Take { over: Some(_) })));
+    }
+
+    #[test]
+    fn s4_a_write_that_was_sent_before_time_was_hidden_makes_no_leader() {
+        let mut machine = machine();
+        assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+        let mut now = at(100);
+        now.wall = Wall(now.wall.0 + 1500);
+        machine.told(Ok(Answer::Done), now);
+        assert!(!machine.believes(now.held));
+        assert_eq!(machine.step(now, 0), Step::Ask(Ask::Renew));
+    }
+
+    #[test]
+    fn s1_a_take_of_unknown_outcome_makes_no_leader_until_a_renewal_is_answered() {
+        let mut machine = machine();
+        assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+        machine.told(Err(StoreError::unknown("cut")), at(100));
+        assert!(!machine.believes(at(100).held));
+        assert_eq!(machine.step(at(2100), 0), Step::Ask(Ask::Renew));
+        machine.told(Ok(Answer::Done), at(2200));
+        assert!(machine.believes(at(2200).held));
+    }
+
+    #[test]
+    fn a_take_that_surely_failed_leaves_nothing_to_renew() {
+        let mut machine = machine();
+        assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+        machine.told(Err(StoreError::unavailable("down")), at(100));
+        assert_eq!(machine.step(at(2100), 0), Step::Ask(Ask::Look));
+    }
+
+    #[test]
+    fn s5_a_row_that_is_another_s_ends_the_leadership() {
+        let mut machine = leader();
+        assert_eq!(machine.step(at(2000), 0), Step::Ask(Ask::Renew));
+        machine.told(Ok(Answer::Refused), at(2010));
+        assert_eq!(machine.notices(), [Notice::Ended(Cause::Taken)]);
+        assert_eq!(machine.step(at(2010), 0), Step::Ask(Ask::Look));
+    }
+
+    #[test]
+    fn as_many_errors_in_a_row_as_are_allowed_end_the_leadership_and_an_answer_forgives_them() {
+        let mut machine = leader();
+        let fails = |machine: &mut Machine, ms| {
+            assert_eq!(machine.step(at(ms), 0), Step::Ask(Ask::Renew), "{ms}");
+            machine.told(Err(StoreError::unavailable("down")), at(ms));
+        };
+        fails(&mut machine, 2000);
+        fails(&mut machine, 4000);
+        assert_eq!(machine.step(at(6000), 0), Step::Ask(Ask::Renew));
+        machine.told(Ok(Answer::Done), at(6000));
+        fails(&mut machine, 8000);
+        fails(&mut machine, 10_000);
+        assert!(machine.believes(at(10_000).held), "the row was renewed at 6 s");
+        fails(&mut machine, 12_000);
+        assert!(!machine.believes(at(12_000).held));
+        assert!(machine.notices().contains(&Notice::Ended(Cause::Errors)));
+        assert_eq!(machine.step(at(14_000), 0), Step::Ask(Ask::Renew), "its own row may still be there");
+    }
+
+    #[test]
+    fn s4_the_deadline_ends_it_while_a_call_hangs() {
+        let mut machine = leader();
+        let end = Options::new().belief().as_millis() as u64;
+        assert_eq!(machine.step(at(2000), 0), Step::Ask(Ask::Renew));
+        assert_eq!(machine.step(at(2000), 0), Step::Wait(at(0).held.after(Options::new().belief())));
+        let _wait = machine.step(at(end + 1), 0);
+        assert_eq!(machine.notices(), [Notice::Ended(Cause::Deadline)]);
+    }
+
+    #[test]
+    fn s4_time_that_was_hidden_ends_it() {
+        let mut machine = leader();
+        let mut now = at(1000);
+        now.wall = Wall(now.wall.0 + 1500);
+        let _ask = machine.step(now, 0);
+        assert_eq!(machine.notices(), [Notice::Ended(Cause::HiddenTime)]);
+    }
+
+    #[test]
+    fn who_resigns_gives_the_row_back_and_stands_back() {
+        let mut machine = leader();
+        machine.resign();
+        assert_eq!(machine.step(at(1000), 0), Step::Ask(Ask::Release));
+        assert_eq!(machine.notices(), [Notice::Ended(Cause::Resigned)], "before the row is free");
+        machine.told(Ok(Answer::Done), at(1010));
+        assert_eq!(machine.step(at(1010), 0), Step::Wait(at(5010).held));
+        assert_eq!(looks(&mut machine, 5010, None), Step::Ask(Ask::Take { over: None }));
+    }
+
+    #[test]
+    fn who_stops_gives_the_row_back_or_leaves_it_to_expire() {
+        let mut machine = leader();
+        machine.stop();
+        assert_eq!(machine.step(at(1000), 0), Step::Ask(Ask::Release));
+        machine.told(Err(StoreError::unknown("cut")), at(1010));
+        assert_eq!(machine.step(at(1010), 0), Step::Ask(Ask::Release));
+        machine.told(Err(StoreError::unknown("cut")), at(1020));
+        assert_eq!(machine.step(at(1020), 0), Step::Over);
+    }
+
+    #[test]
+    fn a_claim_that_may_still_land_is_given_back_by_who_stops() {
+        let mut machine = machine();
+        assert_eq!(looks(&mut machine, 0, None), Step::Ask(Ask::Take { over: None }));
+        machine.stop();
+        assert!(matches!(machine.step(at(10), 0), Step::Wait(_)), "the call is under way");
+        machine.told(Err(StoreError::unknown("cut")), at(100));
+        assert_eq!(machine.step(at(100), 0), Step::Ask(Ask::Release));
+    }
+
+    #[test]
+    fn a_row_with_its_own_id_that_it_did_not_write_is_another_s() {
+        let mut machine = machine();
+        assert!(matches!(looks(&mut machine, 0, Some(("me", 9000))), Step::Wait(_)));
+        assert!(machine.notices().contains(&Notice::SameId));
+    }
+}

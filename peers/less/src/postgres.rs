@@ -1,0 +1,154 @@
+//! less's table in a PostgreSQL database: one autocommit statement for each call, by the server's clock.
+
+use crate::storage::{Calling, Micros, Row, Seen, Storage};
+use std::time::Duration;
+use tenure_core::{ErrorKind, StoreError};
+use tenure_postgres::PostgresConfig;
+use tenure_postgres::statements::{Call, Lines};
+use tenure_postgres::tokio_postgres::types::Type;
+
+/// A deadline is read as whole microseconds, which is all that the server keeps.
+const LOOK: &str = "\
+    SELECT r.value, (extract(epoch FROM r.deadline) * 1000000)::bigint, r.key IS NOT NULL,
+           (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+    FROM (SELECT 1) AS one LEFT JOIN less.record AS r ON r.key = $1";
+
+/// `$3` is the ttl and `$4` the margin, in microseconds; `$5` and `$6` are the row that was seen, or null.
+const TAKE: &str = "\
+    INSERT INTO less.record AS r (key, value, deadline)
+    VALUES ($1, $2, clock_timestamp() + $3::bigint * interval '1 microsecond')
+    ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, deadline = EXCLUDED.deadline
+    WHERE r.value = $5::text AND (extract(epoch FROM r.deadline) * 1000000)::bigint = $6::bigint
+      AND r.deadline + $4::bigint * interval '1 microsecond' < clock_timestamp()
+    RETURNING true";
+
+const RENEW: &str = "\
+    UPDATE less.record SET deadline = clock_timestamp() + $3::bigint * interval '1 microsecond'
+    WHERE key = $1 AND value = $2 AND deadline >= clock_timestamp()
+    RETURNING true";
+
+const RELEASE: &str = "DELETE FROM less.record WHERE key = $1 AND value = $2";
+
+/// As less's own migration makes it.
+const TABLE: &str = "\
+    CREATE SCHEMA IF NOT EXISTS less;
+    CREATE TABLE IF NOT EXISTS less.record (
+        key TEXT PRIMARY KEY, value TEXT NOT NULL, deadline TIMESTAMPTZ)";
+
+/// The table `less.record` of a PostgreSQL database. Any number of candidates share one.
+#[derive(Clone)]
+pub struct PostgresStorage {
+    lines: Lines,
+}
+
+impl std::fmt::Debug for PostgresStorage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PostgresStorage({})", self.lines.place())
+    }
+}
+
+impl PostgresStorage {
+    /// The table of the database that `config` names; its schema means nothing here. The role needs `USAGE` on the schema `less`, and
+    /// `SELECT`, `INSERT`, `UPDATE` and `DELETE` on its table.
+    ///
+    /// # Errors
+    /// Each names the server, the database and the remedy, and none a password. `Invalid`: the configuration, a missing right, or
+    /// there is no such table. `Unavailable`: the server can't be reached.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn open(config: &PostgresConfig) -> Result<Self, StoreError> {
+        let lines = Lines::open(config)?;
+        let rows = lines.ask(Call::Read, "SELECT to_regclass('less.record') IS NOT NULL", &[]).await?;
+        let is_there = rows.first().is_some_and(|row| row.get::<_, bool>(0));
+        if !is_there {
+            return Err(StoreError::invalid(format!(
+                "{}: there is no table less.record; `tenure doctor --create-table`, PostgresStorage::migrate or less's own \
+                 migration makes it",
+                lines.place()
+            )));
+        }
+        Ok(PostgresStorage { lines })
+    }
+
+    /// Makes the schema and the table as less's own migration does, if they are missing. The role needs `CREATE` on the database.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    ///
+    /// # Cancel safety
+    /// All is made, or nothing.
+    pub async fn migrate(config: &PostgresConfig) -> Result<(), StoreError> {
+        Lines::open(config)?.run(TABLE).await
+    }
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The texts of errors speak of tenure's own tables, where these are less's.
+fn about(error: StoreError) -> StoreError {
+    if error.kind() == ErrorKind::Invalid { error.about("less.record") } else { error }
+}
+
+impl Storage for PostgresStorage {
+    fn look<'a>(&'a self, key: &'a str) -> Calling<'a, Seen> {
+        Box::pin(async move {
+            let rows = self.lines.ask(Call::Read, LOOK, &[(&key, Type::TEXT)]).await.map_err(about)?;
+            let row = rows.first().ok_or_else(|| StoreError::unavailable("the server answered nothing"))?;
+            let found: (Option<String>, Option<i64>, bool, i64) =
+                (row.get(0), row.get(1), row.get(2), row.get(3));
+            let row = match found {
+                (_, _, false, _) => None,
+                (Some(value), Some(deadline), true, _) => Some(Row { value, deadline: Micros(deadline) }),
+                _ => {
+                    return Err(StoreError::foreign(format!(
+                        "the row {key:?} of less.record has no deadline; no program takes it: delete it, or set one"
+                    )));
+                }
+            };
+            Ok(Seen { row, now: Micros(found.3) })
+        })
+    }
+
+    fn take<'a>(
+        &'a self,
+        key: &'a str,
+        value: &'a str,
+        ttl: Duration,
+        skew: Duration,
+        over: Option<&'a Row>,
+    ) -> Calling<'a, bool> {
+        Box::pin(async move {
+            let (ttl, skew) = (micros(ttl), micros(skew));
+            let (held_by, until) = (over.map(|row| &*row.value), over.map(|row| row.deadline.0));
+            let params: [(&(dyn tenure_postgres::tokio_postgres::types::ToSql + Sync), Type); 6] = [
+                (&key, Type::TEXT),
+                (&value, Type::TEXT),
+                (&ttl, Type::INT8),
+                (&skew, Type::INT8),
+                (&held_by, Type::TEXT),
+                (&until, Type::INT8),
+            ];
+            self.lines.ask(Call::Write, TAKE, &params).await.map(|rows| !rows.is_empty()).map_err(about)
+        })
+    }
+
+    fn renew<'a>(&'a self, key: &'a str, value: &'a str, ttl: Duration) -> Calling<'a, bool> {
+        Box::pin(async move {
+            let ttl = micros(ttl);
+            let params: [(&(dyn tenure_postgres::tokio_postgres::types::ToSql + Sync), Type); 3] =
+                [(&key, Type::TEXT), (&value, Type::TEXT), (&ttl, Type::INT8)];
+            self.lines.ask(Call::Write, RENEW, &params).await.map(|rows| !rows.is_empty()).map_err(about)
+        })
+    }
+
+    fn release<'a>(&'a self, key: &'a str, value: &'a str) -> Calling<'a, ()> {
+        Box::pin(async move {
+            let params: [(&(dyn tenure_postgres::tokio_postgres::types::ToSql + Sync), Type); 2] =
+                [(&key, Type::TEXT), (&value, Type::TEXT)];
+            self.lines.ask(Call::Write, RELEASE, &params).await.map(|_| ()).map_err(about)
+        })
+    }
+}

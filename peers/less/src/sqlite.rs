@@ -1,0 +1,330 @@
+//! less's table in a SQLite file: one transaction for each call, by the host's wall clock.
+//!
+//! The column holds the deadline as text in the writer's own zone, and less compares it *as text*. So what is written here has the
+//! offset that the row shows already, or else the zone of this host; what is read is compared by instant.
+
+use crate::storage::{Calling, Micros, Row, Seen, Storage};
+use jiff::civil::DateTime;
+use jiff::tz::{Offset, TimeZone};
+use jiff::{Timestamp, Zoned};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tenure_core::{Clock, StoreError};
+
+/// As less's own migration makes it.
+const TABLE: &str = "\
+    CREATE TABLE IF NOT EXISTS less_record (
+        key text NOT NULL, value text NOT NULL, deadline datetime, PRIMARY KEY (key))";
+
+/// How long a transaction waits for those of others. less's driver waits as long.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// The table `less_record` of a SQLite file. Any number of candidates share one.
+#[derive(Clone)]
+pub struct SqliteStorage {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+    clock: Arc<dyn Clock>,
+    zone: TimeZone,
+}
+
+impl std::fmt::Debug for SqliteStorage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SqliteStorage({})", self.inner.path.display())
+    }
+}
+
+/// A row with what is needed to write in its manner.
+struct Found {
+    row: Row,
+    offset: Offset,
+}
+
+impl SqliteStorage {
+    /// The table of this file, which must be there. Its journal mode is left as it is.
+    ///
+    /// # Errors
+    /// Each names the file and the remedy. `Invalid`: there is no such file or table. `Foreign`: it is no database. `Unavailable`: it
+    /// can't be opened or read now.
+    pub fn open(path: impl AsRef<Path>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::open_in_zone(path, clock, TimeZone::system())
+    }
+
+    /// The same, where no row shows in which zone the other programs write: by default it is the one of this host.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_in_zone(path: impl AsRef<Path>, clock: Arc<dyn Clock>, zone: TimeZone) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let connection = connect(path, OpenFlags::empty())?;
+        let asks = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'less_record'";
+        let tables: i64 = connection.query_row(asks, [], |row| row.get(0)).map_err(|e| failed(path, Call::Read, &e))?;
+        if tables == 0 {
+            return Err(StoreError::invalid(format!(
+                "{}: there is no table less_record; SqliteStorage::migrate or less's own migration makes it",
+                path.display()
+            )));
+        }
+        let inner = Inner { path: path.to_owned(), connection: Mutex::new(connection), clock, zone };
+        Ok(SqliteStorage { inner: Arc::new(inner) })
+    }
+
+    /// Makes the file, and in it the table as less's own migration does, if they are missing.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn migrate(path: impl AsRef<Path>) -> Result<(), StoreError> {
+        let path = path.as_ref();
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+        connection.execute_batch(TABLE).map_err(|error| failed(path, Call::Write, &error))
+    }
+
+    /// Runs a transaction in a thread where it may wait.
+    async fn run<T: Send + 'static>(
+        &self,
+        call: Call,
+        work: impl FnOnce(&Inner, &Transaction<'_>) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let inner = Arc::clone(&self.inner);
+        let ran = tokio::task::spawn_blocking(move || inner.transaction(call, work)).await;
+        ran.unwrap_or_else(|_| Err(StoreError::unknown("the thread of a transaction has ended without an answer")))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Read,
+    Write,
+}
+
+enum Trouble {
+    Sql(rusqlite::Error),
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Self {
+        Trouble::Sql(error)
+    }
+}
+
+fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
+    if !more.contains(OpenFlags::SQLITE_OPEN_CREATE) && !path.exists() {
+        return Err(StoreError::invalid(format!("{} does not exist; name the file that less uses", path.display())));
+    }
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, Call::Read, &error))?;
+    connection.busy_timeout(BUSY).map_err(|error| failed(path, Call::Read, &error))?;
+    Ok(connection)
+}
+
+/// What an error means. A transaction that failed before its commit was rolled back.
+fn failed(path: &Path, call: Call, error: &rusqlite::Error) -> StoreError {
+    let text = format!("{}: {error}", path.display());
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::foreign(text),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            StoreError::invalid(format!("{text}; this process needs to write the file and its directory"))
+        }
+        Some(ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
+            StoreError::unavailable(text)
+        }
+        Some(ErrorCode::SystemIoFailure) if call == Call::Write => StoreError::unknown(text),
+        Some(_) | None => StoreError::unavailable(text),
+    }
+}
+
+impl Inner {
+    fn transaction<T>(
+        &self,
+        call: Call,
+        work: impl FnOnce(&Inner, &Transaction<'_>) -> Result<T, Trouble>,
+    ) -> Result<T, StoreError> {
+        // A transaction that a panic has left open was rolled back when it was dropped.
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let behavior = match call {
+            Call::Read => TransactionBehavior::Deferred,
+            Call::Write => TransactionBehavior::Immediate,
+        };
+        let transaction =
+            connection.transaction_with_behavior(behavior).map_err(|e| failed(&self.path, Call::Read, &e))?;
+        let result = work(self, &transaction).map_err(|trouble| match trouble {
+            Trouble::Sql(error) => failed(&self.path, Call::Read, &error),
+            Trouble::Store(error) => error.about(self.path.display()),
+        })?;
+        transaction.commit().map_err(|error| failed(&self.path, call, &error))?;
+        Ok(result)
+    }
+
+    fn now(&self) -> Micros {
+        Micros(i64::try_from(self.clock.now().wall.0.saturating_mul(1000)).unwrap_or(i64::MAX))
+    }
+
+    fn find(&self, transaction: &Transaction<'_>, key: &str) -> Result<Option<Found>, Trouble> {
+        // As it is stored: SQLite does not read dates, and less's driver writes texts.
+        let sql = "SELECT value, deadline FROM less_record WHERE key = ?1";
+        let row = transaction
+            .query_row(sql, [key], |row| Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?)))
+            .optional();
+        let row = match row {
+            // A number, say.
+            Err(rusqlite::Error::InvalidColumnType(..) | rusqlite::Error::FromSqlConversionFailure(..)) => {
+                return Err(Trouble::Store(damaged(key, "it is none of less's")));
+            }
+            row => row?,
+        };
+        let Some((value, text)) = row else { return Ok(None) };
+        let (Some(value), Some(text)) = (value, text) else {
+            return Err(Trouble::Store(damaged(key, "it has no deadline")));
+        };
+        let Some((deadline, offset)) = read(&text) else {
+            return Err(Trouble::Store(damaged(key, &format!("its deadline {text:?} can't be read"))));
+        };
+        Ok(Some(Found { row: Row { value, deadline }, offset }))
+    }
+
+    fn write(
+        &self,
+        transaction: &Transaction<'_>,
+        key: &str,
+        value: &str,
+        deadline: Micros,
+        offset: Option<Offset>,
+    ) -> Result<(), Trouble> {
+        let Some(text) = written(deadline, offset, &self.zone) else {
+            return Err(Trouble::Store(StoreError::invalid("the ttl reaches past the year 9999; choose a shorter one")));
+        };
+        let sql = "INSERT INTO less_record(key, value, deadline) VALUES (?1, ?2, ?3) \
+                   ON CONFLICT (key) DO UPDATE SET value = excluded.value, deadline = excluded.deadline";
+        transaction.execute(sql, params![key, value, text])?;
+        Ok(())
+    }
+}
+
+fn damaged(key: &str, why: &str) -> StoreError {
+    StoreError::foreign(format!("the row {key:?} of less_record: {why}; it is left as it is: delete it, or mend it"))
+}
+
+/// A deadline as the Go driver writes it, and in which zone.
+fn read(text: &str) -> Option<(Micros, Offset)> {
+    let micros = |instant: Timestamp| Micros(instant.as_microsecond());
+    if let Ok(instant) = text.parse::<Timestamp>() {
+        let zoned = jiff::fmt::temporal::Pieces::parse(text).ok()?;
+        let offset = zoned.to_numeric_offset().unwrap_or(Offset::UTC);
+        return Some((micros(instant), offset));
+    }
+    // Without a zone, that driver takes it for UTC.
+    let instant = text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    Some((micros(instant), Offset::UTC))
+}
+
+/// `2006-01-02 15:04:05.999999999-07:00` of Go: zeros at the end of the fraction are left out, and the point with the last of them.
+fn written(deadline: Micros, offset: Option<Offset>, zone: &TimeZone) -> Option<String> {
+    let instant = Timestamp::from_microsecond(deadline.0).ok()?;
+    let zone = offset.map_or_else(|| zone.clone(), TimeZone::fixed);
+    let local = Zoned::new(instant, zone);
+    Some(local.strftime("%Y-%m-%d %H:%M:%S%.f%:z").to_string())
+}
+
+impl Storage for SqliteStorage {
+    fn look<'a>(&'a self, key: &'a str) -> Calling<'a, Seen> {
+        let key = key.to_owned();
+        Box::pin(self.run(Call::Read, move |inner, transaction| {
+            let row = inner.find(transaction, &key)?.map(|found| found.row);
+            Ok(Seen { row, now: inner.now() })
+        }))
+    }
+
+    fn take<'a>(
+        &'a self,
+        key: &'a str,
+        value: &'a str,
+        ttl: Duration,
+        skew: Duration,
+        over: Option<&'a Row>,
+    ) -> Calling<'a, bool> {
+        let (key, value, over) = (key.to_owned(), value.to_owned(), over.cloned());
+        Box::pin(self.run(Call::Write, move |inner, transaction| {
+            let found = inner.find(transaction, &key)?;
+            let now = inner.now();
+            let may = match (&found, &over) {
+                (None, None) => true,
+                (Some(found), Some(over)) => found.row == *over && over.deadline.after(skew) < now,
+                _ => false,
+            };
+            if may {
+                inner.write(transaction, &key, &value, now.after(ttl), found.map(|found| found.offset))?;
+            }
+            Ok(may)
+        }))
+    }
+
+    fn renew<'a>(&'a self, key: &'a str, value: &'a str, ttl: Duration) -> Calling<'a, bool> {
+        let (key, value) = (key.to_owned(), value.to_owned());
+        Box::pin(self.run(Call::Write, move |inner, transaction| {
+            let found = inner.find(transaction, &key)?;
+            let now = inner.now();
+            let Some(found) = found.filter(|found| found.row.value == value && found.row.deadline >= now) else {
+                return Ok(false);
+            };
+            inner.write(transaction, &key, &value, now.after(ttl), Some(found.offset))?;
+            Ok(true)
+        }))
+    }
+
+    fn release<'a>(&'a self, key: &'a str, value: &'a str) -> Calling<'a, ()> {
+        let (key, value) = (key.to_owned(), value.to_owned());
+        Box::pin(self.run(Call::Write, move |_, transaction| {
+            transaction.execute("DELETE FROM less_record WHERE key = ?1 AND value = ?2", [&key, &value])?;
+            Ok(())
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: deadlines are read in every form that the Go driver reads, and written as it writes them, in the zone that a row shows;
+    //! what is no deadline is none.
+    use super::*;
+
+    #[test]
+    fn deadlines_are_read_as_the_go_driver_reads_them() {
+        for (text, millis, hours) in [
+            ("2026-11-22 10:00:00.5+03:00", 1_795_330_800_500, 3),
+            ("2026-11-22 07:00:00.5+00:00", 1_795_330_800_500, 0),
+            ("2026-11-22 02:00:00.500000001-05:00", 1_795_330_800_500, -5),
+            ("2026-11-22 10:00:00+03:00", 1_795_330_800_000, 3),
+            ("2026-11-22T10:00:00+03:00", 1_795_330_800_000, 3),
+            ("2026-11-22T07:00:00Z", 1_795_330_800_000, 0),
+            ("2026-11-22 07:00:00", 1_795_330_800_000, 0),
+        ] {
+            let (deadline, offset) = read(text).unwrap();
+            assert_eq!((deadline.0 / 1000, offset.seconds() / 3600), (millis, hours), "{text}");
+        }
+        for text in ["", "soon", "2026-13-40 00:00:00", "1795330800"] {
+            assert!(read(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn deadlines_are_written_as_the_go_driver_writes_them() {
+        let east = Some(Offset::constant(3));
+        let at = |micros: i64| Micros(1_795_330_800_000_000 + micros);
+        for (micros, text) in [
+            (0, "2026-11-22 10:00:00+03:00"),
+            (500_000, "2026-11-22 10:00:00.5+03:00"),
+            (120, "2026-11-22 10:00:00.00012+03:00"),
+        ] {
+            assert_eq!(written(at(micros), east, &TimeZone::UTC).unwrap(), text);
+            assert_eq!(read(text), Some((at(micros), Offset::constant(3))));
+        }
+        assert_eq!(written(at(0), None, &TimeZone::UTC).unwrap(), "2026-11-22 07:00:00+00:00");
+        assert_eq!(written(Micros(i64::MAX), None, &TimeZone::UTC), None);
+    }
+}
