@@ -1,6 +1,8 @@
 //! `tenure elect`: one command, run by whoever leads.
 
-mod hook;
+pub(crate) mod hook;
+#[cfg(feature = "less")]
+mod less;
 
 use crate::exit::{self, Failure};
 use crate::meant;
@@ -20,6 +22,10 @@ use tenure::{AcquireError, Candidate, Clock, Guard, Leases, Observer};
 
 pub(crate) async fn elect(url: &Url, plan: meant::Elect) -> Result<u8, Failure> {
     process::find(&plan.term.command.program)?;
+    #[cfg(feature = "less")]
+    if let Some(place) = url.of_less()? {
+        return less::elect(&place, plan).await;
+    }
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
@@ -31,7 +37,8 @@ pub(crate) async fn elect(url: &Url, plan: meant::Elect) -> Result<u8, Failure> 
     let watch = match &plan.on_change {
         Some(command) => {
             let observer = Candidate::on(&leases).key(plan.term.key.as_str()).observe()?;
-            let hook = Hook::start(command.clone(), plan.term.key.clone(), leases.holder().clone())?;
+            let hook =
+                Hook::start(command.clone(), plan.term.key.clone(), leases.holder().as_str().to_owned())?;
             Some((observer, hook))
         }
         None => None,
@@ -107,7 +114,7 @@ fn cooldown(plan: &meant::Run) -> Duration {
 }
 
 /// Waits; an error if the user has stopped us.
-async fn pause(span: Duration, signals: &mut Signals) -> Result<(), i32> {
+pub(crate) async fn pause(span: Duration, signals: &mut Signals) -> Result<(), i32> {
     tokio::select! {
         () = tokio::time::sleep(span) => Ok(()),
         signal = signals.next() => Err(signal),
@@ -138,7 +145,12 @@ async fn pass_on(observer: Observer, hook: Hook) {
     loop {
         let leader = changes.borrow_and_update().leader.clone();
         if leader != last {
-            hook.tell(leader.clone());
+            hook.tell(
+                leader.as_ref().map(|leader| hook::Leader {
+                    id: leader.id.as_str().to_owned(),
+                    fence: Some(leader.fence),
+                }),
+            );
             last = leader;
         }
         if changes.changed().await.is_err() {

@@ -5,6 +5,8 @@ mod elect;
 mod exit;
 mod fleet;
 mod leased;
+#[cfg(feature = "less")]
+mod less;
 mod meant;
 mod ops;
 mod range;

@@ -112,6 +112,12 @@ impl Url {
         }
     }
 
+    /// The table of less's, if this names one.
+    #[cfg(feature = "less")]
+    pub(crate) fn of_less(&self) -> Result<Option<crate::less::Place>, Failure> {
+        crate::less::Place::of(&self.plain())
+    }
+
     /// What follows `dynamodb:`, if this is a table in the layout of that dialect.
     #[cfg(feature = "dynamodb")]
     pub(crate) fn of_dialect(&self, wanted: Dialect) -> Result<Option<&str>, Failure> {
@@ -131,6 +137,13 @@ impl Url {
 
     /// Opens the store.
     pub(crate) async fn open(&self, missing: Missing, clock: Arc<dyn Clock>) -> Result<AnyStore, Failure> {
+        if self.plain().split(['?', '&']).skip(1).any(|option| option == "dialect=less") {
+            return Err(Failure::usage(if cfg!(feature = "less") {
+                "the table of less holds elections only: use elect, leader or doctor on it"
+            } else {
+                "this build of tenure does not know less's table; install one with --features less, or --features all-stores"
+            }));
+        }
         if let (Url::Sqlite(path), Missing::Refuse) = (self, missing.or_look())
             && !path.exists()
         {

@@ -51,6 +51,7 @@ pub struct Candidate {
 enum Wish {
     Resign,
     Stop,
+    Lapse,
 }
 
 /// What is known of the leadership without asking the task.
@@ -170,6 +171,12 @@ impl Candidate {
     pub fn resign(&self) {
         // A task that has ended leads no more.
         let _sent = self.wishes.send(Wish::Resign);
+    }
+
+    /// Stops it, and leaves a row of its own to expire. For work that goes on and can't be ended: nobody may lead before.
+    pub fn lapse(&self) {
+        // A task that has ended leads no more.
+        let _sent = self.wishes.send(Wish::Lapse);
     }
 
     /// Stops it. A row of its own is given back, so another can lead at once; where the storage can't be reached, it expires.
@@ -324,7 +331,8 @@ impl Task {
                     self.shared.deadline.store(deadline.0, Ordering::SeqCst);
                     tracing::info!(target: "tenure::election", key, id, "elected");
                     self.told.send_modify(|status| {
-                        *status = Status { is_leading: true, leader: Some(id.clone()), terms, ..status.clone() }
+                        *status =
+                            Status { is_leading: true, leader: Some(id.clone()), terms, ..status.clone() }
                     });
                 }
                 Notice::Renewed(deadline) => self.shared.deadline.store(deadline.0, Ordering::SeqCst),
@@ -332,7 +340,8 @@ impl Task {
                     self.shared.deadline.store(0, Ordering::SeqCst);
                     tracing::info!(target: "tenure::election", key, id, ?cause, "leads no more");
                     self.told.send_modify(|status| {
-                        *status = Status { is_leading: false, leader: None, ended: Some(cause), ..status.clone() }
+                        *status =
+                            Status { is_leading: false, leader: None, ended: Some(cause), ..status.clone() }
                     });
                 }
                 Notice::Leader(leader) => {
@@ -360,5 +369,6 @@ fn heed(machine: &mut Machine, wish: Option<Wish>) {
     match wish {
         Some(Wish::Resign) => machine.resign(),
         Some(Wish::Stop) | None => machine.stop(),
+        Some(Wish::Lapse) => machine.lapse(),
     }
 }

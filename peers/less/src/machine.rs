@@ -92,6 +92,8 @@ enum Wish {
     Lead,
     Resign,
     Stop,
+    /// As `Stop`, but a row of its own is left to expire.
+    Lapse,
 }
 
 /// A row that another leads by, and from when on it may be taken, on the waiter's time line.
@@ -165,6 +167,10 @@ impl Machine {
         self.wish = Wish::Stop;
     }
 
+    pub(crate) fn lapse(&mut self) {
+        self.wish = Wish::Lapse;
+    }
+
     pub(crate) fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
@@ -219,15 +225,15 @@ impl Machine {
         let cause = match self.wish {
             Wish::Lead => return None,
             Wish::Resign => Cause::Resigned,
-            Wish::Stop => Cause::Stopped,
+            Wish::Stop | Wish::Lapse => Cause::Stopped,
         };
         if matches!(self.phase, Phase::Leading { .. }) {
             self.step_down(cause, now);
         }
-        if self.may_be_mine && self.failed_releases < RELEASES {
+        if self.may_be_mine && self.failed_releases < RELEASES && self.wish != Wish::Lapse {
             return Some(self.ask(Ask::Release, now));
         }
-        if self.wish == Wish::Stop {
+        if self.wish != Wish::Resign {
             return Some(Step::Over);
         }
         self.wish = Wish::Lead;
@@ -243,7 +249,9 @@ impl Machine {
         match &self.sight {
             _ if !is_due => {}
             Sight::Vacant => return self.take(None),
-            Sight::Watched(watch) if now.waited >= watch.takable => return self.take(Some(watch.row.clone())),
+            Sight::Watched(watch) if now.waited >= watch.takable => {
+                return self.take(Some(watch.row.clone()));
+            }
             Sight::Watched(_) | Sight::Unknown => {}
         }
         let sooner = self.options.follow.mul_f64((random % 100) as f64 / 1000.0);
@@ -442,7 +450,9 @@ mod tests {
     #[test]
     fn s1_a_row_that_has_changed_is_watched_anew_though_its_deadline_went_back() {
         let mut machine = machine();
-        for (ms, deadline) in [(0, 9000), (2000, 11_000), (4000, 5000), (6000, 5000), (8000, 5000), (10_000, 5000)] {
+        for (ms, deadline) in
+            [(0, 9000), (2000, 11_000), (4000, 5000), (6000, 5000), (8000, 5000), (10_000, 5000)]
+        {
             assert!(matches!(looks(&mut machine, ms, Some(("them", deadline))), Step::Wait(_)), "{ms}");
         }
         assert!(matches!(looks(&mut machine, 12_000, Some(("them", 5000))), Step::Wait(_)), "seen since 4 s");
@@ -558,6 +568,14 @@ mod tests {
         assert_eq!(machine.step(at(1010), 0), Step::Ask(Ask::Release));
         machine.told(Err(StoreError::unknown("cut")), at(1020));
         assert_eq!(machine.step(at(1020), 0), Step::Over);
+    }
+
+    #[test]
+    fn s6_who_lapses_leaves_the_row_to_expire() {
+        let mut machine = leader();
+        machine.lapse();
+        assert_eq!(machine.step(at(1000), 0), Step::Over);
+        assert_eq!(machine.notices(), [Notice::Ended(Cause::Stopped)]);
     }
 
     #[test]

@@ -100,7 +100,9 @@ impl Options {
         for (name, text) in [("key", Some(&self.key)), ("id", self.id.as_ref())] {
             let Some(text) = text else { continue };
             if text.is_empty() || text.len() > 512 || text.contains('\0') {
-                return bad(format!("the {name} is 1 to 512 bytes of text without NUL; choose such a {name}"));
+                return bad(format!(
+                    "the {name} is 1 to 512 bytes of text without NUL; choose such a {name}"
+                ));
             }
         }
         Ttl::new(self.ttl)?;
@@ -115,7 +117,9 @@ impl Options {
         }
         if self.follow > self.ttl {
             let (follow, ttl) = (self.follow, self.ttl);
-            return bad(format!("a follow rate of {follow:?} is over the ttl of {ttl:?}; choose a shorter one"));
+            return bad(format!(
+                "a follow rate of {follow:?} is over the ttl of {ttl:?}; choose a shorter one"
+            ));
         }
         if self.errors == 0 {
             return bad("the errors to fall back are at least 1".to_owned());

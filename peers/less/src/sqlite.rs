@@ -7,7 +7,9 @@ use crate::storage::{Calling, Micros, Row, Seen, Storage};
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
+};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -60,11 +62,16 @@ impl SqliteStorage {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_in_zone(path: impl AsRef<Path>, clock: Arc<dyn Clock>, zone: TimeZone) -> Result<Self, StoreError> {
+    pub fn open_in_zone(
+        path: impl AsRef<Path>,
+        clock: Arc<dyn Clock>,
+        zone: TimeZone,
+    ) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let connection = connect(path, OpenFlags::empty())?;
         let asks = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'less_record'";
-        let tables: i64 = connection.query_row(asks, [], |row| row.get(0)).map_err(|e| failed(path, Call::Read, &e))?;
+        let tables: i64 =
+            connection.query_row(asks, [], |row| row.get(0)).map_err(|e| failed(path, Call::Read, &e))?;
         if tables == 0 {
             return Err(StoreError::invalid(format!(
                 "{}: there is no table less_record; SqliteStorage::migrate or less's own migration makes it",
@@ -93,7 +100,9 @@ impl SqliteStorage {
     ) -> Result<T, StoreError> {
         let inner = Arc::clone(&self.inner);
         let ran = tokio::task::spawn_blocking(move || inner.transaction(call, work)).await;
-        ran.unwrap_or_else(|_| Err(StoreError::unknown("the thread of a transaction has ended without an answer")))
+        ran.unwrap_or_else(|_| {
+            Err(StoreError::unknown("the thread of a transaction has ended without an answer"))
+        })
     }
 }
 
@@ -117,9 +126,13 @@ impl From<rusqlite::Error> for Trouble {
 fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     if !more.contains(OpenFlags::SQLITE_OPEN_CREATE) && !path.exists() {
-        return Err(StoreError::invalid(format!("{} does not exist; name the file that less uses", path.display())));
+        return Err(StoreError::invalid(format!(
+            "{} does not exist; name the file that less uses",
+            path.display()
+        )));
     }
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, Call::Read, &error))?;
+    let connection =
+        Connection::open_with_flags(path, flags).map_err(|error| failed(path, Call::Read, &error))?;
     connection.busy_timeout(BUSY).map_err(|error| failed(path, Call::Read, &error))?;
     Ok(connection)
 }
@@ -132,9 +145,9 @@ fn failed(path: &Path, call: Call, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             StoreError::invalid(format!("{text}; this process needs to write the file and its directory"))
         }
-        Some(ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
-            StoreError::unavailable(text)
-        }
+        Some(
+            ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull,
+        ) => StoreError::unavailable(text),
         Some(ErrorCode::SystemIoFailure) if call == Call::Write => StoreError::unknown(text),
         Some(_) | None => StoreError::unavailable(text),
     }
@@ -170,7 +183,9 @@ impl Inner {
         // As it is stored: SQLite does not read dates, and less's driver writes texts.
         let sql = "SELECT value, deadline FROM less_record WHERE key = ?1";
         let row = transaction
-            .query_row(sql, [key], |row| Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?)))
+            .query_row(sql, [key], |row| {
+                Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?))
+            })
             .optional();
         let row = match row {
             // A number, say.
@@ -198,7 +213,9 @@ impl Inner {
         offset: Option<Offset>,
     ) -> Result<(), Trouble> {
         let Some(text) = written(deadline, offset, &self.zone) else {
-            return Err(Trouble::Store(StoreError::invalid("the ttl reaches past the year 9999; choose a shorter one")));
+            return Err(Trouble::Store(StoreError::invalid(
+                "the ttl reaches past the year 9999; choose a shorter one",
+            )));
         };
         let sql = "INSERT INTO less_record(key, value, deadline) VALUES (?1, ?2, ?3) \
                    ON CONFLICT (key) DO UPDATE SET value = excluded.value, deadline = excluded.deadline";
@@ -208,7 +225,9 @@ impl Inner {
 }
 
 fn damaged(key: &str, why: &str) -> StoreError {
-    StoreError::foreign(format!("the row {key:?} of less_record: {why}; it is left as it is: delete it, or mend it"))
+    StoreError::foreign(format!(
+        "the row {key:?} of less_record: {why}; it is left as it is: delete it, or mend it"
+    ))
 }
 
 /// A deadline as the Go driver writes it, and in which zone.
@@ -270,7 +289,8 @@ impl Storage for SqliteStorage {
         Box::pin(self.run(Call::Write, move |inner, transaction| {
             let found = inner.find(transaction, &key)?;
             let now = inner.now();
-            let Some(found) = found.filter(|found| found.row.value == value && found.row.deadline >= now) else {
+            let Some(found) = found.filter(|found| found.row.value == value && found.row.deadline >= now)
+            else {
                 return Ok(false);
             };
             inner.write(transaction, &key, &value, now.after(ttl), Some(found.offset))?;

@@ -86,12 +86,7 @@ impl Lines {
     ///
     /// # Errors
     /// As the store's own calls.
-    pub async fn ask(
-        &self,
-        call: Call,
-        sql: &str,
-        params: &Params<'_>,
-    ) -> Result<Vec<Row>, StoreError> {
+    pub async fn ask(&self, call: Call, sql: &str, params: &Params<'_>) -> Result<Vec<Row>, StoreError> {
         let line = self.line().await?;
         let answer = line.client()?.query_typed(sql, params);
         let rows = match tokio::time::timeout(self.timeout, answer).await {

@@ -13,12 +13,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tenure::election::Leader;
-use tenure::{HolderId, Key};
+use tenure::{Fence, Key};
+
+/// Who leads, as the hook is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leader {
+    pub(crate) id: String,
+    /// None where the layout has no fences.
+    pub(crate) fence: Option<Fence>,
+}
 
 /// Runs the hook, once at a time, in a thread of its own: it must not hold up the candidate. When this is dropped, one that
 /// runs is killed and waited for.
-pub(super) struct Hook {
+pub(crate) struct Hook {
     changes: Option<Sender<Option<Leader>>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -28,7 +35,7 @@ pub(super) struct Hook {
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Hook {
-    pub(super) fn start(command: OsString, key: Key, me: HolderId) -> Result<Hook, Failure> {
+    pub(crate) fn start(command: OsString, key: Key, me: String) -> Result<Hook, Failure> {
         let (sender, changes) = channel();
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
@@ -39,7 +46,7 @@ impl Hook {
         Ok(Hook { changes: Some(sender), is_over, thread: Some(thread) })
     }
 
-    pub(super) fn tell(&self, leader: Option<Leader>) {
+    pub(crate) fn tell(&self, leader: Option<Leader>) {
         // Its thread lives as long as this.
         let _told = self.changes.as_ref().map(|changes| changes.send(leader));
     }
@@ -62,7 +69,7 @@ fn run_all(
     is_over: &AtomicBool,
     command: &OsString,
     key: &Key,
-    me: &HolderId,
+    me: &str,
 ) {
     while let Ok(mut leader) = changes.recv() {
         while let Ok(later) = changes.try_recv() {
@@ -81,18 +88,21 @@ fn run(
     is_over: &AtomicBool,
     command: &OsString,
     key: &Key,
-    me: &HolderId,
+    me: &str,
     leader: Option<&Leader>,
 ) -> std::io::Result<()> {
-    let role = if leader.is_some_and(|leader| leader.id == *me) { "leader" } else { "standby" };
+    let role = if leader.is_some_and(|leader| leader.id == me) { "leader" } else { "standby" };
     let mut hook = Command::new("sh");
-    mark_beside(&mut hook, me.as_str());
+    mark_beside(&mut hook, me);
     let mut child = hook
         .arg("-c")
         .arg(command)
         .env("TENURE_KEY", key.as_str())
-        .env("TENURE_LEADER", leader.map_or("", |leader| leader.id.as_str()))
-        .env("TENURE_FENCE", leader.map_or_else(String::new, |leader| leader.fence.to_string()))
+        .env("TENURE_LEADER", leader.map_or("", |leader| &leader.id))
+        .env(
+            "TENURE_FENCE",
+            leader.and_then(|leader| leader.fence).map_or_else(String::new, |fence| fence.to_string()),
+        )
         .env("TENURE_ROLE", role)
         .stdin(Stdio::null())
         .process_group(0)

@@ -39,6 +39,11 @@ pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failur
     if let Some(examined) = super::tables::examined(url, typed.create_table).await? {
         return examined.findings.report(url, &examined.limits, typed.json);
     }
+    #[cfg(feature = "less")]
+    if let Some(place) = url.of_less()? {
+        let findings = super::less::examined(&place, typed.create_table).await?;
+        return findings.report(url, &super::less::LIMITS, typed.json);
+    }
     let mut findings = Findings::default();
     if let Some(path) = url.path() {
         check_file(path, &mut findings);

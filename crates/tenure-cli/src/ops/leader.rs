@@ -15,6 +15,10 @@ use tenure::{Candidate, Key, Leases};
 
 pub(crate) async fn leader(url: &Url, typed: &args::Leader) -> Result<u8, Failure> {
     let key = meant::key(&typed.key)?;
+    #[cfg(feature = "less")]
+    if let Some(place) = url.of_less()? {
+        return crate::less::leader(&place, &key, typed).await;
+    }
     let leases = super::open_to_look(url).await?;
     if typed.follow {
         return follow(&leases, &key, typed.json).await;

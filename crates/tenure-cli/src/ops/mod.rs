@@ -4,6 +4,8 @@ mod doctor;
 mod findings;
 mod gc;
 mod leader;
+#[cfg(feature = "less")]
+mod less;
 mod look;
 mod pages;
 mod rm;

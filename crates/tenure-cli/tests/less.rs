@@ -1,0 +1,163 @@
+//! `tenure elect`, `leader` and `doctor` on less's table.
+//!
+//! Plan: the table is made by doctor and by nothing else; one of two leads, and the other follows when it ends or is killed; a peer's row is
+//! respected; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, Process, Ran, wait_for};
+use nix::sys::signal::Signal;
+
+struct Place {
+    bench: Bench,
+    url: String,
+    key: String,
+}
+
+fn sqlite() -> Place {
+    let bench = Bench::new();
+    let url = format!("sqlite:{}?dialect=less&skew_ms=100", bench.path("jobs.db").display());
+    Place { bench, url, key: "nightly".into() }
+}
+
+fn postgres() -> Place {
+    let server = std::env::var("TENURE_TEST_POSTGRES").expect(
+        "TENURE_TEST_POSTGRES does not say where PostgreSQL listens: `cargo xtask services up` starts it and prints that",
+    );
+    let key = format!("cli-{}", std::process::id());
+    Place { bench: Bench::new(), url: format!("{server}?dialect=less&skew_ms=100"), key }
+}
+
+impl Place {
+    fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.bench.tenure(arguments).env("TENURE_STORE", &self.url).output().unwrap())
+    }
+
+    fn make(self) -> Place {
+        let ran = self.run(&["doctor", "--create-table"]);
+        assert!(ran.code == 0 && ran.out.contains("it is there"), "{ran:?}");
+        self
+    }
+
+    /// One that writes its process id to `terms` when it leads, and ends when there is a file of that name.
+    fn elect(&self) -> Process {
+        let script = "echo $$ >> terms; while ! [ -e go.$$ ]; do sleep 0.02; done; exit 7";
+        let store = ["elect", &self.key, "--store", &self.url, "--ttl", "2s", "--", "sh", "-c", script];
+        self.bench.start(&store)
+    }
+
+    fn await_term(&self, n: usize) -> String {
+        let terms = || self.bench.read("terms").lines().map(String::from).collect::<Vec<_>>();
+        let terms = wait_for("the next term", || Some(terms()).filter(|terms| terms.len() >= n));
+        assert_eq!(terms.len(), n, "{terms:?}");
+        terms[n - 1].clone()
+    }
+
+    fn one_leads_and_others_follow(&self) {
+        self.bench.write("terms", "");
+        let mut first = self.elect();
+        let pid = self.await_term(1);
+        let second = self.elect();
+        second.await_signals();
+        let leader = self.run(&["leader", &self.key]);
+        assert!(leader.code == 0 && leader.out.trim().len() == 36, "{leader:?}");
+        self.bench.write(&format!("go.{pid}"), "");
+        assert_eq!(first.wait(), 7, "its command's status is passed on");
+        self.await_term(2);
+        let third = self.elect();
+        third.await_signals();
+        let mut second = second;
+        second.signal(Signal::SIGKILL);
+        second.wait();
+        let pid = self.await_term(3);
+        self.bench.write(&format!("go.{pid}"), "");
+        let mut third = third;
+        assert_eq!(third.wait(), 7);
+        let leader = self.run(&["leader", &self.key]);
+        assert_eq!(leader.code, 66, "what was led is given back: {leader:?}");
+    }
+}
+
+#[test]
+fn one_leads_and_others_follow_in_a_file() {
+    sqlite().make().one_leads_and_others_follow();
+}
+
+#[test]
+fn one_leads_and_others_follow_in_a_database() {
+    postgres().make().one_leads_and_others_follow();
+}
+
+#[test]
+fn the_table_is_made_by_doctor_and_by_nothing_else() {
+    let place = sqlite();
+    let ran = place.run(&["elect", "k", "--", "true"]);
+    assert!(ran.code != 0 && ran.err.contains("does not exist"), "{ran:?}");
+    assert!(!place.bench.path("jobs.db").exists());
+    let place = place.make();
+    assert_eq!(
+        place.run(&["elect", "k", "--", "sh", "-c", "test -z \"$TENURE_FENCE\""]).code,
+        0,
+        "there is no fence"
+    );
+    assert_eq!(place.run(&["leader", "k", "--json"]).json()["leader"], serde_json::Value::Null);
+}
+
+#[test]
+fn what_does_not_belong_there_is_refused_by_name() {
+    let place = sqlite().make();
+    for verb in
+        [&["run", "k", "--", "true"][..], &["ls"], &["work", "--units", "a", "--", "true"], &["gc", "--yes"]]
+    {
+        let ran = place.run(verb);
+        assert!(ran.code == 64 && ran.err.contains("elections only"), "{ran:?}");
+    }
+    let refused = [
+        ("sqlite:x.db?dialect=less&skew_ms=soon", "skew_ms"),
+        ("sqlite:x.db?dialect=less&mode=ro", "skew_ms"),
+        ("memory:?dialect=less", "nothing after the colon"),
+    ];
+    for (url, says) in refused {
+        let ran = place.run(&["elect", "k", "--store", url, "--", "true"]);
+        assert!(ran.code == 64 && ran.err.contains(says), "{url}: {ran:?}");
+    }
+    let ran = place.run(&["elect", "k", "--ttl", "150ms", "--", "true"]);
+    assert!(ran.code == 64 && ran.err.contains("skew margin"), "{ran:?}");
+    assert!(!place.bench.path("x.db").exists());
+}
+
+/// The page's steps: beside each other, then one within the other, then natively. A lock directory shows overlaps.
+#[test]
+fn the_way_off_never_has_two_at_work() {
+    let place = sqlite().make();
+    let native = format!("sqlite:{}", place.bench.path("leases.db").display());
+    let work = "mkdir busy || echo overlap >> overlaps; echo $$ >> terms; trap 'rmdir busy; exit 0' TERM; while :; do sleep 0.02; done";
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let (key, ttl) = (place.key.as_str(), "2s");
+    let less = ["elect", key, "--store", &place.url, "--ttl", ttl, "--"];
+    let ours = ["elect", key, "--store", &native, "--ttl", ttl, "--"];
+    let shell = ["sh", "-c", work];
+    place.bench.write("terms", "");
+    let steps = [
+        [&less[..], &shell].concat(),
+        [&less[..], &[tenure], &ours, &shell].concat(),
+        [&ours[..], &shell].concat(),
+    ];
+    let mut last: Option<Process> = None;
+    for (n, step) in steps.iter().enumerate() {
+        let next = place.bench.start(step);
+        if let Some(mut last) = last.take() {
+            last.signal(Signal::SIGTERM);
+            last.wait();
+        }
+        wait_for("the next step's work", || {
+            Some(()).filter(|()| place.bench.read("terms").lines().count() > n)
+        });
+        last = Some(next);
+    }
+    assert!(!place.bench.path("overlaps").exists(), "two were at work");
+    let mut last = last.unwrap();
+    last.signal(Signal::SIGTERM);
+    last.wait();
+}
