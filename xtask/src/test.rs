@@ -91,7 +91,8 @@ fn alone(package: &Package) -> Vec<Step> {
     };
     let bare: &[&str] = if package.features.is_empty() { &[] } else { &["--no-default-features"] };
     let mut steps = vec![lint(format!("{} alone", package.name), bare)];
-    steps.extend(package.features.iter().map(|feature| {
+    // All stores at once are linted with the workspace.
+    steps.extend(package.features.iter().filter(|feature| *feature != ALL_STORES).map(|feature| {
         lint(format!("{} with {feature}", package.name), &["--no-default-features", "--features", feature])
     }));
     steps
@@ -234,7 +235,7 @@ mod tests {
             targets: vec![],
         };
         assert_eq!(shown(alone(&package)), ["p alone: cargo clippy --package p -- -D warnings"]);
-        package.features = vec!["bugs".into()];
+        package.features = vec!["all-stores".into(), "bugs".into()];
         assert_eq!(
             shown(alone(&package)),
             [
