@@ -326,7 +326,8 @@ impl Bid {
         if self.abandoned {
             let expired =
                 self.unresolved.iter().all(|a| ctx.now.held >= a.sent.after(self.goal.ttl.duration()));
-            if self.goal.ride.is_none() && expired || !self.is_stray() {
+            // Who may not look has an answer all the same: what rides is looked after as a loose end from then on.
+            if self.goal.ride.is_none() && expired || !self.is_stray() || !error.is_passing() {
                 return Some(BidEnd::Dropped);
             }
         } else {

@@ -254,6 +254,9 @@ impl Edit {
             let done = self.done(ctx, current.version, attempt);
             let is_believed = self.ride.is_none() && matches!(self.change, Change::Amend | Change::Adopt);
             if is_misdated && is_believed {
+                if self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
+                    return Some(EditEnd::Withdrawn);
+                }
                 // A beat once more: others may take a record for a dead one's that is dated too early.
                 self.change = Change::Amend;
                 self.send(ctx);

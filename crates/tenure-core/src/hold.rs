@@ -125,11 +125,10 @@ impl Hold {
 
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self) -> Tick {
-        if self.in_flight.is_some() || self.revoked {
-            self.deadline
-        } else {
-            self.renew_at.min(self.deadline)
-        }
+        let is_idle = self.in_flight.is_none() && !self.revoked;
+        // Time may be hidden also where nothing is to be renewed, or an update has put that off.
+        let next = if is_idle { self.renew_at } else { self.mark.1.after(self.ttl.part(3)) };
+        next.min(self.deadline)
     }
 
     /// Until when the holder may believe: not at all while suspended.

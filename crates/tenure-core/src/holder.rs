@@ -263,7 +263,10 @@ impl Holder {
         self.stopping = true;
         let all: Vec<LeaseId> = self.leases.iter().map(|(id, _)| id).collect();
         for id in all {
-            self.release(now, id, Fields::Keep);
+            // Of what is being vacated already, its user has heard.
+            if !self.leases.get(&id).is_some_and(Lease::is_given_up) {
+                self.release(now, id, Fields::Keep);
+            }
         }
     }
 

@@ -117,6 +117,15 @@ impl Lease {
         }
     }
 
+    /// Whether its user has been told that it is over, though its record may still show it.
+    pub(crate) fn is_given_up(&self) -> bool {
+        match self {
+            Lease::Lapsing(_) => true,
+            Lease::Editing(editing) => editing.purpose == Purpose::Vacate,
+            _ => false,
+        }
+    }
+
     /// Whether it stands or falls with the session.
     pub(crate) fn rides(&self) -> bool {
         match self {

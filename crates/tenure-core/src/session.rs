@@ -324,7 +324,8 @@ impl Holder {
         if ask == Ask::Revoke {
             self.revoke_rider(id);
         }
-        if ask != Ask::Confirm {
+        // Of one that is left to expire, its user has heard the last.
+        if ask != Ask::Confirm && !matches!(self.leases.get(&id), Some(Lease::Lapsing(_))) {
             self.tell(Notice::Asked(id, ask));
         }
     }

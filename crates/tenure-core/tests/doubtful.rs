@@ -80,6 +80,24 @@ fn s4_nor_does_one_that_was_sent_before_more_hidden_time() {
 }
 
 #[test]
+fn s4_hidden_time_is_looked_for_though_nothing_is_to_be_renewed() {
+    // A lease that was withdrawn is kept until its deadline, and not renewed.
+    let mut a = holding();
+    a.step(now(3_334), Event::Wake);
+    let revoked = letters(claim(1, 7, 0), 60, &[("k", Ask::Revoke)]);
+    let told = a.step(now(3_340), lost(2, Some(revoked)));
+    assert_eq!(told.wake_at, Some(tick(3_340).after(TTL / 3)));
+    let woken = a.step(gap(6_674, 5_000), Event::Wake);
+    assert_eq!((woken.notices, woken.requests), (vec![Notice::Valid(LEASE, Tick(0))], vec![]));
+    // An update puts a renewal off, by as long as it is unanswered.
+    let mut a = holding();
+    let sends = a.step(gap(3_000, 5_000), command(Command::Update(LEASE, fields("n"))));
+    assert_eq!(sends.wake_at, Some(tick(5).after(TTL / 3)));
+    let woken = a.step(gap(3_339, 5_000), Event::Wake);
+    assert_eq!(woken.notices, vec![Notice::Valid(LEASE, Tick(0))]);
+}
+
+#[test]
 fn s4_nor_one_during_which_time_was_hidden_little_by_little() {
     let mut a = holding();
     a.step(gap(3_334, 600), Event::Wake);

@@ -146,7 +146,7 @@ fn a_letter_to_the_session_reaches_the_lease_that_it_is_about() {
     }
     let told = a.step(now(3_340), lost(3, Some(record)));
     let next = renew(4, "session/a", Nonce(90), session(4, 3, 3_340));
-    assert_eq!(told, step(vec![next], vec![Notice::Asked(LEASE, Ask::HandOver)], Some(until(0))));
+    assert_eq!(told, step(vec![next], vec![Notice::Asked(LEASE, Ask::HandOver)], renewal(3_340)));
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn what_is_announced_is_written_at_once_or_when_the_session_begins() {
     let sends = a.step(now(1_000), Event::Command(Command::Announce(fields.clone())));
     let record = held("a", nonce(1), nonce(3), 3, 0, 1_000);
     let record = tenure_core::Record { metadata: fields.clone(), ..record };
-    assert_eq!(sends, step(vec![renew(3, "session/a", nonce(1), record)], vec![], Some(until(0))));
+    assert_eq!(sends, step(vec![renew(3, "session/a", nonce(1), record)], vec![], renewal(5)));
     let told = a.step(now(1_005), won(3, nonce(3), 3));
     assert_eq!(told.notices, vec![Notice::SessionValid(until(1_000)), Notice::Announced]);
     let mut a = holder();

@@ -6,10 +6,10 @@
 mod common;
 
 use common::*;
-use tenure_core::op::{Event, Machine, Op, Step};
+use tenure_core::op::{Event, Machine, Op, OpId, Step};
 use tenure_core::{
-    Ask, Command, Fence, Holder, HolderId, Letter, Loss, Metadata, Nonce, Notice, Record, Token, Version,
-    Wall,
+    Ask, Beat, Command, Fence, Holder, HolderId, Letter, Loss, Metadata, Nonce, Notice, Patience, Record,
+    StoreError, Token, Version, Wall,
 };
 
 fn command(command: Command) -> Event<Command> {
@@ -137,6 +137,33 @@ fn whoever_has_given_it_up_meanwhile_hears_of_both() {
     assert_eq!(told.notices, vec![Notice::Released(LEASE, true)]);
 }
 
+#[test]
+fn every_end_is_told_once_and_every_release_answered() {
+    // A stop tells no more of what is being vacated, and was told as lost.
+    let mut a = told_of(Ask::Revoke);
+    a.step(now(3_350), detach());
+    a.step(now(3_351), command(Command::Stop));
+    let done = a.step(now(3_355), won(3, nonce(3), 7));
+    assert!(!done.notices.iter().any(|notice| notice.lease() == Some(LEASE)), "{done:?}");
+    // What is left to expire is released in vain, and that is said.
+    let mut a = holding_on_session();
+    a.step(now(1_000), command(Command::Lapse(LEASE)));
+    let told = a.step(now(1_001), command(Command::Release(LEASE, None)));
+    assert_eq!((told.notices, told.requests), (vec![Notice::Released(LEASE, false)], vec![]));
+    // A claim that may have landed, and the store lets nobody look: it is looked for as a loose end.
+    let mut a = holder();
+    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(5), won(1, nonce(1), 3));
+    a.step(now(10), command(Command::Release(LEASE, None)));
+    let lost = a.step(now(100), unknown(2));
+    let at = later(&lost, 100);
+    assert_eq!(a.step(now(at), Event::Wake).requests, vec![read(3, "k")]);
+    let denied = StoreError::unsupported("no access");
+    let told = a.step(now(at + 5), Event::Answer(OpId(3), Err(denied)));
+    assert_eq!(told.notices, vec![Notice::Released(LEASE, false)]);
+    assert_eq!(a.step(now(at + 6), Event::Wake).requests, vec![read(4, "k")]);
+}
+
 fn token() -> Box<Token> {
     Box::new(Token {
         key: key("k"),
@@ -167,7 +194,7 @@ fn what_is_plain_data_is_not_prolonged_once_it_is_withdrawn() {
     a.step(now(5), lost(1, Some(plain(Ask::Revoke))));
     let told = a.step(now(10), won(2, nonce(2), 7));
     assert_eq!(told.notices, vec![acquired(LEASE, 7, until(5)), Notice::Asked(LEASE, Ask::Revoke)]);
-    assert_eq!(told.wake_at, Some(until(5)), "no renewal");
+    assert_eq!(a.step(now(3_400), Event::Wake).requests, vec![], "no renewal");
 }
 
 #[test]

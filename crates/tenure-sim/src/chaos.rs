@@ -40,6 +40,8 @@ impl World {
                 | Fault::RecordDeleted
                 | Fault::RecordRestored
                 | Fault::ForcedRelease
+                | Fault::RecordDamaged
+                | Fault::Forbidden
         );
         self.trace.tell(self.t, || Story::Fault(of_node.then_some(index), fault.about().to_owned()));
         match fault {
@@ -89,6 +91,8 @@ impl World {
             Fault::Deleted => self.delete_session(index),
             Fault::RecordDeleted => self.delete_lease(),
             Fault::RecordRestored => self.restore_lease(),
+            Fault::RecordDamaged => self.damage_some(index),
+            Fault::Forbidden => self.store.forbid(self.keys[0].clone()),
             Fault::ForcedRelease => self.seize_some(),
             Fault::SameId => self.take_id(index),
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
@@ -126,6 +130,15 @@ impl World {
             self.nodes[index].clock.leap(self.t, leap);
         }
         self.pause(index, span);
+    }
+
+    /// A machine is paused as a renewal of one of its processes is under way.
+    pub(crate) fn hide(&mut self, index: usize, life: u32) {
+        let node = &self.nodes[index];
+        if node.life == life && !node.paused && self.healed.is_none() {
+            self.trace.tell(self.t, || Story::Fault(Some(index), Fault::Hidden.about().to_owned()));
+            self.suspend(index, Pace::Hidden);
+        }
     }
 
     /// A process ends, and the next one on its node goes by its id, or by that of another node's process.

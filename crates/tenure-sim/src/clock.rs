@@ -85,6 +85,11 @@ impl NodeClock {
         true
     }
 
+    /// For how long its time was hidden up to now, though its wall clock shows that.
+    pub(crate) fn hidden_for(&self, t: True) -> True {
+        if self.pace == Pace::Hidden { t.saturating_sub(self.at) } else { 0 }
+    }
+
     pub(crate) fn set_pace(&mut self, t: True, pace: Pace) {
         self.settle(t);
         self.pace = pace;

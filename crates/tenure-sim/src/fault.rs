@@ -41,6 +41,8 @@ pub enum Fault {
     Denied,
     SameId,
     LateClaim,
+    RecordDamaged,
+    Forbidden,
 }
 
 /// How many kinds there are.
@@ -84,6 +86,8 @@ impl Fault {
         Fault::Denied,
         Fault::SameId,
         Fault::LateClaim,
+        Fault::RecordDamaged,
+        Fault::Forbidden,
     ];
 
     /// Its name on the command line.
@@ -125,6 +129,8 @@ impl Fault {
             Fault::Denied => "denied",
             Fault::SameId => "same-id",
             Fault::LateClaim => "late-claim",
+            Fault::RecordDamaged => "record-damaged",
+            Fault::Forbidden => "forbidden",
         }
     }
 
@@ -170,6 +176,10 @@ impl Fault {
             Fault::Denied => "the store refuses a write with an error that does not pass, once",
             Fault::SameId => "a process begins under the holder id of another, or of its own predecessor",
             Fault::LateClaim => "a claim reaches the store when its process has long stopped looking for it",
+            Fault::RecordDamaged => {
+                "somebody writes something into a lease's or a session's record that isn't one"
+            }
+            Fault::Forbidden => "the store refuses everything that is asked about the first key, for good",
             Fault::Deleted => "somebody deletes or damages the board of a fleet, or a session, by hand",
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct Envelope {
     stumbles: bool,
     /// It was sent for a token that came from elsewhere.
     token: bool,
+    /// The same by the node's clock.
+    patience: Tick,
     /// What the store's clock shows at the most, in milliseconds, as its client took it to be when it sent this.
     dated: Option<u64>,
 }
@@ -52,6 +54,8 @@ pub(crate) struct Reply {
     key: Option<Key>,
     claim: Option<Nonce>,
     result: Result<Answer, StoreError>,
+    /// It is the driver's own word, and due then by the node's clock, which may have stood still.
+    due: Option<Tick>,
     /// When it was sent, how it was dated, and the date of the answer, if there is one.
     dates: Option<(Tick, Option<u64>, u64)>,
 }
@@ -145,6 +149,11 @@ impl World {
     pub(crate) fn send(&mut self, index: usize, now: Now, request: Request) {
         let Request { id, op, timeout, urgent } = request;
         self.check_sent(index, now, &op);
+        if let Some(key) = key_of(&op) {
+            let (t, ttl, leases) = (self.t, self.ttl_ns(), self.nodes[index].views.len() as u32);
+            let found = self.spins[index].again(key, t, ttl, leases);
+            self.checks.check(self.t, Rule::C1, found);
+        }
         let node = &self.nodes[index];
         let gives_up = node.clock.when(now.held.after(timeout)).max(self.t);
         let life = node.life;
@@ -165,8 +174,13 @@ impl World {
             stray: false,
             stumbles: false,
             token,
+            patience: now.held.after(timeout),
             dated: node.service.at_most(node.clock.held(self.t)),
         };
+        if urgent && self.befalls(Fault::Hidden) {
+            let soon = self.t + self.dice.below(MILLI);
+            self.at(soon, What::Hide(index as u8, life));
+        }
         let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
         if self.scenario.stumbles && self.healed.is_some() {
             // Slow, and one renewal in a row may fail: that must not cost anyone a lease.
@@ -230,8 +244,9 @@ impl World {
     ) {
         let Envelope { node, life, id, .. } = *envelope;
         let dates = date.map(|date| (envelope.sent.held, envelope.dated, date));
+        let due = date.is_none().then_some(envelope.patience);
         let key = key_of(&envelope.op).cloned();
-        self.post(t, Parcel::Reply(Box::new(Reply { node, life, id, key, claim, result, dates })));
+        self.post(t, Parcel::Reply(Box::new(Reply { node, life, id, key, claim, result, due, dates })));
     }
 
     /// A request reaches the store.
@@ -290,10 +305,15 @@ impl World {
 
     /// An answer reaches its node.
     pub(crate) fn reply(&mut self, reply: Reply) {
-        let Reply { node: index, life, id, key, claim, mut result, dates } = reply;
-        if self.nodes[index].life != life {
+        if self.nodes[reply.node].life != reply.life {
             return;
         }
+        let clock = &self.nodes[reply.node].clock;
+        if reply.due.is_some_and(|due| clock.held(self.t) < due) {
+            let soon = self.t + self.per_mille(10);
+            return self.post(soon, Parcel::Reply(Box::new(reply)));
+        }
+        let Reply { node: index, id, key, claim, mut result, dates, .. } = reply;
         if let Some(dates) = dates.filter(|_| self.spec.ages == Ages::Dated) {
             result = self.dated(index, dates, result);
         }

@@ -167,6 +167,8 @@ pub(crate) struct Node {
     pub(crate) service: ServiceClock,
     /// When time was last hidden from it without a trace: what was sent until then is excused from S1.
     pub(crate) dim: Tick,
+    /// When time was last hidden from it for so long that its wall clock shows it, by its other clocks.
+    pub(crate) gap: Option<Tick>,
 }
 
 impl View {

@@ -68,6 +68,8 @@ pub(crate) struct Registers {
     most: (String, usize),
     /// Records that can't be read for now.
     damaged: BTreeSet<Key>,
+    /// One about which nothing may be asked.
+    forbidden: Option<Key>,
     /// What stood in a record's place before, and until when, if reads may lag.
     shadows: BTreeMap<Key, (True, Option<Entry>)>,
     /// How far the store's clock is ahead of where it began, by jumps.
@@ -103,6 +105,7 @@ impl Registers {
             entries: BTreeMap::new(),
             most: (String::new(), usize::MAX),
             damaged: BTreeSet::new(),
+            forbidden: None,
             shadows: BTreeMap::new(),
             clock_offset: 1 << 40,
             journal: may_fail_over.then(VecDeque::new),
@@ -154,6 +157,9 @@ impl Registers {
     }
 
     fn listed(&self, key: &Key, entry: &Entry, t: True) -> Result<Stored, StoreError> {
+        if self.is_forbidden(key) {
+            return Err(denied());
+        }
         if self.damaged.contains(key) { Err(unreadable()) } else { Ok(self.stored(entry, t)) }
     }
 
@@ -162,6 +168,20 @@ impl Registers {
         if self.entries.contains_key(&key) {
             self.damaged.insert(key);
         }
+    }
+
+    /// Refuses everything that is asked about one key, from now on.
+    pub(crate) fn forbid(&mut self, key: Key) {
+        self.forbidden = Some(key);
+    }
+
+    pub(crate) fn is_forbidden(&self, key: &Key) -> bool {
+        self.forbidden.as_ref() == Some(key)
+    }
+
+    /// Whether nobody can look at what stands there.
+    pub(crate) fn is_unreadable(&self, key: &Key) -> bool {
+        self.is_forbidden(key) || self.damaged.contains(key)
     }
 
     /// Makes all records readable again, as they were before, and says which.
@@ -211,6 +231,8 @@ impl Registers {
         lag: True,
     ) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
         match op {
+            Op::Read(key) if self.is_forbidden(&key) => (Err(denied()), None),
+            Op::Write(write) if self.is_forbidden(&write.key) => (Err(denied()), None),
             Op::Read(key) if self.damaged.contains(&key) => (Err(unreadable()), None),
             Op::Write(write) if self.damaged.contains(&write.key) => (Err(unreadable()), None),
             Op::Read(key) => {
@@ -349,6 +371,10 @@ fn weight(metadata: &Metadata) -> usize {
 
 fn too_large() -> StoreError {
     StoreError::invalid("metadata over the limit")
+}
+
+fn denied() -> StoreError {
+    StoreError::unsupported("access denied")
 }
 
 fn unreadable() -> StoreError {

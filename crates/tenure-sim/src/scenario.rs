@@ -263,6 +263,22 @@ fn own() -> Vec<Scenario> {
             ..HAND_MADE
         },
         Scenario {
+            name: "damaged",
+            about: "records of leases and sessions are damaged for a while, and one key is forbidden for good: others are not harmed",
+            source: "SECURITY.md: what a hostile process can do",
+            keys: 3,
+            faults: &[
+                (Fault::RecordDamaged, 20.0),
+                (Fault::Forbidden, 3.0),
+                (Fault::Crash, 4.0),
+                (Fault::Pause, 4.0),
+                (Fault::Cut, 3.0),
+            ],
+            calls: GENTLE,
+            deaths: true,
+            ..HAND_MADE
+        },
+        Scenario {
             name: "same-id",
             about: "processes begin under the holder id of another, or of their own predecessors",
             source: "SECURITY.md: a holder id is used once",
@@ -368,6 +384,15 @@ fn own() -> Vec<Scenario> {
             about: "virtual machines are paused and none of their clocks tells: only fences hold",
             source: "shared/FAULTS.md row 4",
             faults: &[(Fault::Hidden, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            calls: &[
+                (Fault::Hidden, 0.05),
+                (Fault::RequestLost, 0.05),
+                (Fault::AnswerLost, 0.05),
+                (Fault::Slow, 0.06),
+                (Fault::Refused, 0.02),
+                (Fault::HintLost, 0.1),
+                (Fault::PauseBeforeEffect, 0.1),
+            ],
             excused: &[Rule::S1],
             users: USERS,
             ..USUAL

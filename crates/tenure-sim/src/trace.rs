@@ -60,6 +60,9 @@ impl Trace {
             What::Inbox(node, _) => 17 | u64::from(*node) << 8,
             What::Seizer(slot, _) => 18 | u64::from(*slot) << 8,
             What::Due => 19,
+            What::Mend => 22,
+            What::Hide(node, _) => 20 | u64::from(*node) << 8,
+            What::Gap(node, _) => 21 | u64::from(*node) << 8,
         };
         self.fold(t);
         self.fold(kind);

@@ -7,6 +7,8 @@ use crate::clock::{MILLI, True};
 use crate::deed::Deed;
 use crate::dice::Dice;
 use crate::fault::{Fault, Faults, KINDS};
+use crate::invariants::c1::Spins;
+use crate::invariants::once::Ledger;
 use crate::invariants::s4::Claim;
 use crate::invariants::s6::Lapse;
 use crate::invariants::tried::Refused;
@@ -61,6 +63,12 @@ pub(crate) enum What {
     Seizer(u16, u32),
     /// By now, someone must not believe any more.
     Due,
+    /// A machine stands still, its clocks too, as a renewal is under way.
+    Hide(u8, u32),
+    /// What was damaged is mended.
+    Mend,
+    /// By now, a process has noticed that time was hidden from it.
+    Gap(u8, u32),
 }
 
 /// What ran, for a report.
@@ -136,6 +144,10 @@ pub(crate) struct World {
     pub(crate) letters: Vec<(Key, Letter)>,
     /// For each key, what updates wrote lately.
     pub(crate) updates: Vec<Vec<(Fence, i64)>>,
+    /// For each node, what its users asked for and have no answer to.
+    pub(crate) asked: Vec<Ledger>,
+    /// For each node, how often it asked the store about what lately.
+    pub(crate) spins: Vec<Spins>,
     /// For each node, what it has claimed and let lapse.
     pub(crate) claims: Vec<Vec<Claim>>,
     pub(crate) lapses: Vec<Vec<Lapse>>,
@@ -201,6 +213,8 @@ impl World {
             mailed: Vec::new(),
             letters: Vec::new(),
             updates: vec![Vec::new(); scenario.keys],
+            asked: vec![Ledger::default(); nodes],
+            spins: vec![Spins::default(); nodes],
             claims: vec![Vec::new(); nodes],
             lapses: vec![Vec::new(); nodes],
             fresh: vec![0; scenario.keys],
@@ -324,6 +338,9 @@ impl World {
             What::Phase => self.turn_phase(),
             What::Seizer(slot, turn) => self.seizer_goes_on(usize::from(slot), turn),
             What::Due => self.check_acts(),
+            What::Mend => drop(self.store.mend()),
+            What::Hide(index, life) => self.hide(usize::from(index), life),
+            What::Gap(index, life) => self.look_for_gap(usize::from(index), life),
         }
     }
 

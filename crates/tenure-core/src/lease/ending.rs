@@ -45,7 +45,10 @@ impl Holder {
                 }
                 self.put(id, Lease::Editing(editing));
             }
-            lease @ Lease::Lapsing(_) => self.put(id, lease),
+            lease @ Lease::Lapsing(_) => {
+                self.put(id, lease);
+                self.tell(Notice::Released(id, false));
+            }
         }
     }
 

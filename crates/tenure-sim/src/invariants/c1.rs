@@ -50,3 +50,31 @@ impl Questions {
         Err(format!("a session was asked about its claim of k{key} {count} times in {ttls} ttls"))
     }
 }
+
+/// How often a process asked the store about one key within about a ttl.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Spins {
+    began: True,
+    asked: BTreeMap<Key, u32>,
+}
+
+/// So many requests about one key are allowed in a ttl, and as many for each lease of the process: it tries, looks again ever less
+/// often where the store is in trouble, and follows hints. What goes on as fast as the store answers would send thousands.
+const REQUESTS: u32 = 100;
+
+impl Spins {
+    pub(crate) fn again(&mut self, key: &Key, t: True, ttl: True, leases: u32) -> Result<(), String> {
+        if t >= self.began + ttl {
+            self.began = t;
+            self.asked.clear();
+        }
+        let count = self.asked.entry(key.clone()).or_insert(0);
+        *count += 1;
+        if *count <= REQUESTS * (leases + 1) {
+            return Ok(());
+        }
+        Err(format!(
+            "a process of {leases} leases has asked the store about {key} {count} times within a ttl"
+        ))
+    }
+}

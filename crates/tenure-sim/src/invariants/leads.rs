@@ -6,6 +6,7 @@
 //! users ask it, with the node's own clock.
 
 use crate::clock::True;
+use crate::invariants::s10::Acts;
 use crate::node::{Node, Stage, View};
 use tenure_core::election::{Cause, Cue, Terms};
 use tenure_core::{Ask, Notice, Tick};
@@ -74,11 +75,12 @@ pub(crate) fn has_cause(
     Err(format!("node {node} steps down from k{key} for no cause: {cause:?} at {}, told {prompt:?}", now.0))
 }
 
-/// Asked at any instant.
-pub(crate) fn one_leader(nodes: &[Node], key: usize, t: True) -> Result<(), String> {
+/// Asked at any instant. Of a leader whose record was changed by hand, S10 says how long it may lead on.
+pub(crate) fn one_leader(nodes: &[Node], acts: &Acts, key: usize, t: True) -> Result<(), String> {
     let leads = |node: &&Node| {
         let seat = node.seats.get(key).filter(|_| node.holder.is_some());
-        seat.is_some_and(|seat| seat.election.leadership(node.clock.read(t)).is_some())
+        let term = seat.and_then(|seat| seat.election.leadership(node.clock.read(t)));
+        term.is_some_and(|term| !acts.is_behind(key, term.fence))
     };
     let mut leading = nodes.iter().filter(leads);
     match (leading.next(), leading.next()) {

@@ -9,6 +9,7 @@ pub(crate) mod l3;
 pub(crate) mod l4;
 pub(crate) mod leads;
 pub(crate) mod mail;
+pub(crate) mod once;
 pub(crate) mod p2;
 pub(crate) mod s1;
 pub(crate) mod s10;

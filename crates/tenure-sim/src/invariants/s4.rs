@@ -5,7 +5,8 @@
 //! writes took effect. Of these, one that was sent before the wall clock gained on elapsed time founds nothing: that time was
 //! hidden, and others may have counted it. And what a user was told as written was written, so that it survives a crash.
 
-use crate::node::{Beat, Node};
+use crate::clock::True;
+use crate::node::{Beat, Node, Stage};
 use std::time::Duration;
 use tenure_core::{Drift, Fence, Key, Nonce, Now, Tick};
 
@@ -57,6 +58,25 @@ fn founded_on<'a>(
             node.index, until.0
         )
     })
+}
+
+/// A third of a ttl after a time that was hidden, and that its wall clock shows, a process has noticed that, whether or not a renewal
+/// was under way: what it believes in now was sent since.
+pub(crate) fn gap_noticed(node: &Node, t: True) -> Result<(), String> {
+    let Some(gap) = node.gap else { return Ok(()) };
+    let view = node.views.iter().filter(|view| node.believes(view, t)).find(|view| {
+        let Stage::Held(belief) = view.stage else { return false };
+        let until = if view.rides { node.session_until } else { belief.until };
+        let end = |beat: &Beat| beat.sent.held.after(Drift::default().belief(beat.ttl));
+        node.beats.iter().any(|beat| beat.sent.held < gap && end(beat) == until)
+    });
+    match view {
+        None => Ok(()),
+        Some(view) => Err(format!(
+            "node {} believes in k{} on a write from before a gap in its time",
+            node.index, view.key
+        )),
+    }
 }
 
 /// A user was told that `n` is written with the lease of `key` that has this fence. `written`: the last that took effect.

@@ -1,6 +1,6 @@
 //! Elections: candidates that follow, lead, run bodies, resign and stand back.
 
-use super::{Scenario, USERS, USUAL, Users};
+use super::{GENTLE, HAND_MADE, HANDS, Scenario, USERS, USUAL, Users};
 use crate::fault::Fault;
 
 const CANDIDATES: Users =
@@ -40,6 +40,17 @@ pub(super) fn all() -> Vec<Scenario> {
                 (Fault::ForcedRelease, 6.0),
             ],
             ..USUAL
+        },
+        Scenario {
+            name: "election-hands",
+            about: "somebody deletes the records that leaders hold, puts back older ones, and deposes leaders by force",
+            source: "promise S10",
+            users: Users { riding: 60, ..CANDIDATES },
+            keys: 2,
+            faults: HANDS,
+            calls: GENTLE,
+            chaos: 30,
+            ..HAND_MADE
         },
         Scenario {
             name: "less-cascade",

@@ -304,7 +304,7 @@ impl World {
 
     /// What candidates say must be so.
     pub(crate) fn check_leaders(&mut self, index: usize, key: usize) {
-        let found = invariants::leads::one_leader(&self.nodes, key, self.t);
+        let found = invariants::leads::one_leader(&self.nodes, &self.checks.acts, key, self.t);
         self.checks.check(self.t, Rule::S1, found);
         let found = invariants::leads::not_past_the_deadline(&self.nodes[index], key, self.t);
         self.checks.check(self.t, Rule::S5, found);

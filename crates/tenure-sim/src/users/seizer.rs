@@ -160,6 +160,15 @@ impl World {
         self.hint(&key, Some(index));
     }
 
+    /// Somebody writes into a lease's record, or a session's, what isn't one; and some time later takes it away again.
+    pub(crate) fn damage_some(&mut self, index: usize) {
+        let at = self.dice.index(self.keys.len() + 1);
+        let key = self.keys.get(at).cloned().unwrap_or_else(|| self.nodes[index].session.clone());
+        self.trace.tell(self.t, || Story::Store(format!("somebody damages {key}")));
+        self.store.damage(key);
+        self.later(self.per_mille(1500), What::Mend);
+    }
+
     fn some_record(&mut self) -> Option<(usize, Key)> {
         let index = self.dice.index(self.keys.len());
         let key = self.keys[index].clone();

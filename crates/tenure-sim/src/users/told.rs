@@ -11,6 +11,8 @@ use tenure_core::{Ask, Fence, LeaseId, Loss, Notice, Now, Tick, Token};
 impl World {
     /// A machine tells its users something.
     pub(crate) fn told(&mut self, index: usize, now: Now, notice: Notice) {
+        let found = self.asked[index].told(index, &notice);
+        self.checks.check(self.t, Rule::Answered, found);
         self.tell_candidates(index, &notice);
         match notice {
             Notice::Acquired { lease, fence, until, .. } => self.acquired(index, now, lease, fence, until),
@@ -138,7 +140,8 @@ impl World {
             _ => {
                 let (key, rides) = (view.key, view.rides || view.stage != Stage::Wanted);
                 let alone = self.nodes[index].views.iter().filter(|view| view.key == key).count() == 1;
-                if alone && !rides {
+                // Where that can't be looked at, the error says so.
+                if alone && !rides && !self.store.is_unreadable(&self.keys[key]) {
                     let found = invariants::s4::resolved(index, &self.claims[index], key, now.held);
                     self.checks.check(self.t, Rule::S4, found);
                 }

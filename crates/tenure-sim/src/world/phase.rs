@@ -48,6 +48,7 @@ impl World {
     /// Everything works from now on; only what is under way already may still arrive late.
     fn heal(&mut self) {
         (self.store_down, self.throttled) = (false, false);
+        drop(self.store.mend());
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
             node.requests_pass = true;
@@ -70,7 +71,10 @@ impl World {
     pub(super) fn look(&mut self) {
         let Some(healed) = self.healed else { return };
         let (t, ttl) = (self.t, self.ttl_ns());
-        for key in 0..self.keys.len() {
+        // What is forbidden stays so, and nobody can have it.
+        for key in
+            (0..self.keys.len()).filter(|key| !self.store.is_forbidden(&self.keys[*key])).collect::<Vec<_>>()
+        {
             if t > healed + ttl * 3 / 2 && self.scenario.rate <= 100_000 && !self.may_fail_over {
                 // Whatever was excused before: once nothing goes wrong, whoever was deposed has found out. (Except after a
                 // failover, which may have lost the claim of a lease that rides on a session that was not lost.)
@@ -108,6 +112,7 @@ impl World {
             }
             let stands = |key: usize, fence| {
                 let record = self.store.get(&self.keys[key]).filter(|record| record.fence == fence);
+                let record = record.filter(|_| !self.store.is_forbidden(&self.keys[key]));
                 let ride = record.and_then(|record| record.tenure.as_ref()?.ride.as_ref());
                 let session = node.holder.as_ref().and_then(tenure_core::Holder::session_fence);
                 ride.is_some_and(|ride| ride.session == node.session && Some(ride.fence) == session)

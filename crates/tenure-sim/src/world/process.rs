@@ -3,6 +3,7 @@
 use super::{What, World};
 use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
 use crate::fault::Fault;
+use crate::invariants::once::Ledger;
 use crate::invariants::{self, Rule};
 use crate::node::{Doing, Input, Node, Task};
 use crate::trace::Story;
@@ -51,6 +52,7 @@ impl World {
             stumbled: Vec::new(),
             service: ServiceClock::new(Drift::default()),
             dim: Tick(0),
+            gap: None,
         }
     }
 
@@ -106,6 +108,7 @@ impl World {
         node.session_deadline = None;
         node.beats.clear();
         node.closed.clear();
+        node.gap = None;
         node.tokens.clear();
         node.announced = None;
         node.seats.clear();
@@ -115,6 +118,7 @@ impl World {
         node.paused = false;
         node.pause_turn += 1;
         node.clock.set_pace(self.t, Pace::Running);
+        self.asked[index] = Ledger::default();
         self.claims[index].clear();
         self.lapses[index].clear();
         self.checks.takeovers.waiters_died(index);
@@ -190,6 +194,7 @@ impl World {
     }
 
     pub(crate) fn command(&mut self, index: usize, command: Command) {
+        self.asked[index].asks(&command);
         self.trace.tell(self.t, || Story::Command(index, format!("{command:?}")));
         self.step(index, Event::Command(command));
     }
@@ -229,6 +234,19 @@ impl World {
         self.schedule_wake(index);
     }
 
+    /// A third of a ttl after time was hidden from a process, it has noticed that.
+    pub(super) fn look_for_gap(&mut self, index: usize, life: u32) {
+        let node = &self.nodes[index];
+        let Some(gap) = node.gap.filter(|_| node.life == life) else { return };
+        let due = gap.after(self.ttl.part(3) + self.ttl.part(50));
+        if node.paused || node.clock.held(self.t) < due {
+            return self.at(self.t + self.per_mille(50), What::Gap(index as u8, life));
+        }
+        let found = invariants::s4::gap_noticed(node, self.t);
+        self.checks.check(self.t, Rule::S4, found);
+        self.nodes[index].gap = None;
+    }
+
     /// Lets a process go on.
     pub(crate) fn resume(&mut self, index: usize) {
         let node = &mut self.nodes[index];
@@ -237,12 +255,19 @@ impl World {
         }
         node.paused = false;
         node.pause_turn += 1;
+        let hidden = node.clock.hidden_for(self.t) >= 2 * SECOND;
         if node.clock.end_freeze(self.t) {
             // Whatever it does from here on, it does later than that.
             node.clock.leap(self.t, 1);
         }
         node.clock.set_pace(self.t, Pace::Running);
         node.scheduled = True::MAX;
+        if hidden {
+            node.gap = Some(node.clock.held(self.t));
+            let life = node.life;
+            self.later(self.per_mille(300), What::Gap(index as u8, life));
+        }
+        let node = &mut self.nodes[index];
         if let Some((now, step)) = node.held_back.take() {
             self.act(index, now, step);
         }
