@@ -20,11 +20,11 @@ impl Leased {
     pub(crate) fn of(stored: &Stored, now: Wall) -> Option<Result<Leased, StoreError>> {
         is_section(&stored.record).then(|| {
             let left = |entry: &Entry| {
-                let attested = stored.age().map(|age| age + entry.attested);
-                let age = attested.unwrap_or_else(|| now.since(entry.stamp));
-                entry.duration.duration().saturating_sub(age)
+                let stood = stored.times.and_then(|times| entry.stood(times));
+                let stood = stood.unwrap_or_else(|| now.since(entry.stamp));
+                entry.duration.duration().saturating_sub(stood)
             };
-            let ledger = Ledger::of(&stored.record)?;
+            let ledger = Ledger::seen_in(stored)?;
             let entries = ledger.entries.into_iter().map(|entry| (left(&entry), entry));
             Ok(Leased { entries: entries.map(|(left, entry)| (entry, left)).collect() })
         })

@@ -61,6 +61,8 @@ pub enum Bug {
     EntryIdReused,
     ReleaseOfAnother,
     EntryCollectedEarly,
+    EntryBornAnew,
+    EntryBornEarly,
     PlansFromStaleRoster,
     DeadHeirTrusted,
     HandoverKeepsFence,
@@ -161,6 +163,8 @@ impl Bug {
         Bug::EntryIdReused,
         Bug::ReleaseOfAnother,
         Bug::EntryCollectedEarly,
+        Bug::EntryBornAnew,
+        Bug::EntryBornEarly,
         Bug::PlansFromStaleRoster,
         Bug::DeadHeirTrusted,
         Bug::HandoverKeepsFence,
@@ -305,6 +309,8 @@ impl Bug {
             Bug::EntryIdReused => "all of a process's leases in a section go by one id",
             Bug::ReleaseOfAnother => "a lease of a range that is gone is released by taking another's out",
             Bug::EntryCollectedEarly => "a lease of a range is collected after half its duration",
+            Bug::EntryBornAnew => "each write of a section makes all of its leases young again",
+            Bug::EntryBornEarly => "a new lease of a range counts from when the oldest of its section began",
             Bug::PlansFromStaleRoster => "a worker plans with the roster that it listed first",
             Bug::DeadHeirTrusted => "a unit that rides on a dead worker's session counts as that worker's",
             Bug::HandoverKeepsFence => "a unit is handed over under the fence that it has",
@@ -367,11 +373,18 @@ impl Bug {
     #[must_use]
     pub fn is_of_sections(self) -> bool {
         use Bug::{
-            EntryCollectedEarly, EntryIdReused, ReleaseOfAnother, SectionOverlaps, SectionUnconditional,
+            EntryBornAnew, EntryBornEarly, EntryCollectedEarly, EntryIdReused, ReleaseOfAnother,
+            SectionOverlaps, SectionUnconditional,
         };
         matches!(
             self,
-            SectionOverlaps | SectionUnconditional | EntryIdReused | ReleaseOfAnother | EntryCollectedEarly
+            SectionOverlaps
+                | SectionUnconditional
+                | EntryIdReused
+                | ReleaseOfAnother
+                | EntryCollectedEarly
+                | EntryBornAnew
+                | EntryBornEarly
         )
     }
 

@@ -1,7 +1,7 @@
 //! Plan: the machine of a section, with whole outputs: a lease in two round trips, the next in one; parts that others hold are
 //! left out; nothing left is told without a write; what was seen long ago is looked at again before "nothing" is told; a
 //! refusal's record is used at once; unknown outcomes are resolved by the record, landed, lost, or still to land; dead entries are
-//! collected, once seen for long enough or by two witnesses, also where ages have to be added up; releases are conditional and
+//! collected, once seen for long enough or by two witnesses, also where only short-lived processes write; releases are conditional and
 //! several wishes share a write; the cap; foreign records; a store that never answers; stopping.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -11,7 +11,7 @@ mod sections;
 use common::{TTL, WALL, now, tick};
 use sections::*;
 use tenure_core::op::{Answer, Event, Machine, Outcome};
-use tenure_core::section::{FIELD, Section, SectionCommand, SectionNotice, is_over, is_section};
+use tenure_core::section::{FIELD, Section, SectionCommand, SectionNotice, Since, is_over, is_section};
 use tenure_core::{Fence, LeaseId, Metadata, Nonce, Record, StoreError, Value, Wall};
 
 #[test]
@@ -258,6 +258,32 @@ fn stopping_leaves_what_is_held_to_expire_and_finishes_what_is_under_way() {
 }
 
 #[test]
+fn who_waits_when_a_section_is_stopped_is_answered_before_the_end_is_told() {
+    let (mut a, mut table) = (section("a", 1), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
+    run(&mut a, &mut table, 5, Event::Command(SectionCommand::List(TWO)));
+    let [three, four, five, six] = [3, 4, 5, 6].map(LeaseId);
+    let write = a.step(now(10), acquire(three, "20_30")).requests.remove(0);
+    a.step(now(10), release(three));
+    a.step(now(10), acquire(four, "40_50"));
+    a.step(now(10), Event::Command(SectionCommand::List(five)));
+    a.step(now(10), Event::Command(SectionCommand::Reclaim(six)));
+    let step = a.step(now(10), Event::Command(SectionCommand::Stop));
+    assert!(matches!(&step.notices[..], [SectionNotice::Failed(lease, _)] if *lease == four), "{step:?}");
+    let answer = Event::Answer(write.id, Ok(table.perform(11, &write.op)));
+    let (told, _) = run(&mut a, &mut table, 11, answer);
+    let of = |notice: &SectionNotice| match notice {
+        SectionNotice::Released(lease, _)
+        | SectionNotice::Listed(lease, _)
+        | SectionNotice::Reclaimed(lease, _) => Some(*lease),
+        _ => None,
+    };
+    let leases: Vec<LeaseId> = told.iter().filter_map(of).collect();
+    assert_eq!((leases, told.last()), (vec![three, six, five], Some(&SectionNotice::Stopped)), "{told:?}");
+    assert_eq!(table.held(), [("a".into(), "0_10".into())]);
+}
+
+#[test]
 fn a_section_is_removable_only_when_nothing_in_it_is_held_by_both_witnesses() {
     let mut table = Table { attests: true, ..Table::default() };
     run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
@@ -314,20 +340,60 @@ fn s7_each_of_several_parts_that_others_hold_is_left_out() {
 }
 
 #[test]
-fn the_age_of_an_entry_is_counted_once_however_often_it_is_looked_at() {
+fn l1_a_dead_range_is_free_when_its_time_is_over_however_often_others_write_and_whatever_ages_lose() {
+    // As a service that dates its answers to the second: no single age of a record ever shows a whole second.
+    let mut table = Table { attests: true, short: 2_000, ..Table::default() };
+    run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
+    let mut tries = |ms: u64| {
+        let mut other = section("other", 100 + ms);
+        run(&mut other, &mut table, ms, acquire(TWO, "80_90"));
+        run(&mut other, &mut table, ms + 100, release(TWO));
+        run(&mut section("b", 10_000 + ms), &mut table, ms + 200, acquire(ONE, "0_10")).0
+    };
+    for n in 1..=23 {
+        let told = tries(n * 500);
+        assert_eq!(told, [nothing(ONE, n * 500 + 201)], "{n}");
+    }
+    let told = tries(12_000);
+    assert!(
+        matches!(&told[..], [SectionNotice::Obtained { parts, .. }] if *parts == set("0_10")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn since_when_an_entry_stands_is_told_by_who_wrote_it_until_the_store_has_told_it() {
+    let mut table = Table { attests: true, ..Table::default() };
+    let mut a = section("a", 1);
+    run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
+    assert_eq!(table.ledger().entries[0].since, Since::NEW, "nobody knows the time of a write that is to be");
+    run(&mut a, &mut table, 3_000, acquire(TWO, "20_30"));
+    let Since::Written(stood) = table.ledger().entries[0].since else { panic!("{:?}", table.ledger()) };
+    assert_eq!(stood.as_millis(), 2_998, "measured by its writer since 2 ms");
+    run(&mut section("b", 2), &mut table, 6_000, acquire(ONE, "80_90"));
+    let clock = |ms: u64| Since::Clock { clock: 0, at: (1_000 + ms) * 1_000 };
+    let since = table.ledger().entries.into_iter().map(|entry| entry.since).collect::<Vec<_>>();
+    assert_eq!(since, [clock(table_time(3_000) - 2_998), clock(table_time(3_000)), Since::NEW]);
+    run(&mut section("c", 3), &mut table, 8_000, acquire(ONE, "a0_b0"));
+    assert_eq!(table.ledger().entries[0].since, clock(table_time(3_000) - 2_998), "for good");
+}
+
+/// When the only write of a command that was given then landed.
+fn table_time(ms: u64) -> u64 {
+    ms + 1
+}
+
+#[test]
+fn l1_after_a_store_s_clock_was_set_back_a_look_makes_time_count_anew() {
     let mut table = Table { attests: true, ..Table::default() };
     run(&mut section("a", 1), &mut table, 0, acquire(ONE, "0_10"));
-    let mut b = section("b", 2);
-    // Nothing comes of these, so nothing is written, and what is wanted then is planned with the view that the last one had.
-    for n in 1..=4 {
-        let asked = run(&mut b, &mut table, n * 1000, acquire(LeaseId(n), "0_10")).0;
-        assert!(matches!(asked[..], [SectionNotice::Obtained { fence: None, .. }]), "{asked:?}");
-    }
-    assert_eq!(run(&mut b, &mut table, 5_000, acquire(TWO, "80_90")).1, 1, "it is written at once");
-    let entry = table.ledger().entries.remove(0);
-    assert_eq!((entry.parts, entry.attested.as_millis() / 100), (set("0_10"), 49), "it stands since 2 ms");
-    run(&mut section("c", 3), &mut table, 6_000, acquire(ONE, "a0_b0"));
-    assert_eq!(table.ledger().entries[0].attested.as_millis() / 100, 59);
+    table.written += 3_600_000;
+    let mut tries = |ms| run(&mut section("b", ms), &mut table, ms, acquire(ONE, "0_10"));
+    let (told, ops) = tries(5_000);
+    assert_eq!((told, ops), (vec![nothing(ONE, 5_001)], 2), "a look, and a write for those who come later");
+    assert_eq!(tries(15_000), (vec![nothing(ONE, 15_001)], 1), "which is made once");
+    let (told, _) = tries(15_100);
+    assert!(matches!(&told[..], [SectionNotice::Obtained { fence: Some(_), .. }]), "{told:?}");
 }
 
 #[test]

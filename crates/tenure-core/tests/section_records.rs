@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 use tenure_core::range::RangeSet;
-use tenure_core::section::{Entry, FIELD, Ledger, is_cover, is_over, is_section};
+use tenure_core::section::{Entry, FIELD, Ledger, Since, is_cover, is_over, is_section};
 use tenure_core::{Fence, HolderId, Metadata, Nonce, Record, Stored, Tenure, Ttl, Value, Wall};
 
 fn set(text: &str) -> RangeSet {
@@ -13,14 +13,14 @@ fn set(text: &str) -> RangeSet {
 }
 
 /// A lease of ten seconds, made at the wall's 0 s.
-fn entry(attested: Duration) -> Entry {
+fn entry(stood: Duration) -> Entry {
     Entry {
         id: Nonce(1),
         holder: HolderId::new("a").unwrap(),
         fence: Fence(5),
         stamp: Wall(0),
         duration: Ttl::new(Duration::from_secs(10)).unwrap(),
-        attested,
+        since: Since::Written(stood),
         parts: set("0_10 20_30"),
     }
 }
@@ -88,8 +88,8 @@ fn a_lease_of_nothing_or_with_a_fence_that_none_can_follow_is_damage() {
 
 #[test]
 fn a_section_is_over_once_more_than_the_duration_has_passed_by_both_witnesses() {
-    let over = |attested: u64, age: u64, wall: u64| {
-        let entries = vec![entry(Duration::from_millis(attested))];
+    let over = |stood: u64, age: u64, wall: u64| {
+        let entries = vec![entry(Duration::from_millis(stood))];
         let record = record(Ledger { entries }.into_metadata());
         is_over(&Stored::new(record).aged(Some(Duration::from_millis(age))), Wall(wall))
     };

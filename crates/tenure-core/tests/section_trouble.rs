@@ -237,7 +237,8 @@ fn whoever_gives_up_before_anything_was_written_is_told_at_once() {
     assert_eq!((told.requests, told.notices), (vec![], vec![SectionNotice::Released(ONE, false)]));
     let mut a = section("a", 1);
     a.step(now(0), acquire(ONE, "0_10"));
-    assert_eq!(a.step(now(1), Event::Command(SectionCommand::Stop)).notices, []);
+    let told = a.step(now(1), Event::Command(SectionCommand::Stop)).notices;
+    assert!(matches!(told[..], [SectionNotice::Failed(ONE, _)]), "{told:?}");
     let told = a.step(now(2), Event::Answer(OpId(1), Ok(Answer::Read(None))));
     assert_eq!((told.requests, told.notices), (vec![], vec![SectionNotice::Stopped]));
 }

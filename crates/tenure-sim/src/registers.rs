@@ -107,7 +107,7 @@ impl Registers {
             damaged: BTreeSet::new(),
             forbidden: None,
             shadows: BTreeMap::new(),
-            clock_offset: 1 << 40,
+            clock_offset: 1 << 50,
             journal: may_fail_over.then(VecDeque::new),
             dated: None,
             copies: keeps_copies.then(BTreeMap::new),

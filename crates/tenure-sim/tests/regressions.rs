@@ -13,6 +13,12 @@ const FOUND: &[(&str, u64, &str)] = &[
     ("storm", 72, "S2: a repeated claim, and a release that then lowered the fence"),
     ("storm", 500_010_781, "S2: a repeated claim, and a takeover of the first with the fence of the second"),
     ("hidden", 1_013_914, "Mail: a refresh emptied the mailbox of a token"),
+    (
+        "sections-brief",
+        1,
+        "L1: a dead range was refused for ever, as each write lost what ages are rounded by",
+    ),
+    ("sections-asked", 2, "Answered: whoever waited when a section was stopped heard nothing"),
     ("failover", 443, "S2: the beginning of a tenure changed with its first renewal"),
 ];
 

@@ -281,3 +281,32 @@ async fn sections_live_in_a_sqlite_file_too() {
     assert_eq!(got, second.into());
     assert_eq!(a.list().await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn l1_a_dead_range_in_a_file_is_free_in_time_though_processes_come_and_go_all_the_time() {
+    const TIME: Duration = Duration::from_secs(2);
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", dir.path().join("a.db").display());
+    let stores = tenure::registry::Registry::standard();
+    let store = stores.open(&url, tenure::registry::Opening::default()).await.unwrap();
+    // What a process knows that begins now: nothing.
+    let process = || Section::new(store.clone(), "s").unwrap();
+    let dead = process();
+    dead.acquire(set("0_10"), TIME).await.unwrap().lapse().await;
+    let since = |began| dead.clock().held().since(began);
+    let began = dead.clock().held();
+    let (mut others, mut refused) = (0, Duration::ZERO);
+    loop {
+        process().acquire(set("80_90"), SPAN).await.unwrap().release().await;
+        let asked = since(began);
+        if process().acquire(set("0_10"), SPAN).await.unwrap().is_held() {
+            break;
+        }
+        (others, refused) = (others + 1, asked);
+    }
+    assert!(since(began) + TIME / 10 > TIME, "no sooner than its time is over");
+    assert!(
+        refused < TIME * 3 / 2,
+        "refused {refused:?} after it was had, when {others} processes had come and gone"
+    );
+}

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::AnyStore;
 use tenure::range::sweep::{Page, Source, Sweep, SweepError, Swept};
-use tenure::range::{Entry, KeyRange, Ledger, Point, RangeLease, RangeSet, Section};
+use tenure::range::{Entry, KeyRange, Ledger, Point, RangeLease, RangeSet, Section, Since};
 use tenure::{Expect, Fence, HolderId, Key, Outcome, Record, Store, Ttl, Wall, Write};
 use tenure_core::Nonce;
 use tenure_store::Fault;
@@ -236,8 +236,8 @@ async fn what_is_covered_stays_within_a_record_however_scattered_it_is() {
     let ledger = |count: usize| {
         let parts: RangeSet = space.split(12_000).step_by(2).take(count).collect();
         let (holder, stamp) = (HolderId::new("another").unwrap(), Wall(1));
-        let (duration, attested) = (Ttl::MIN, Duration::ZERO);
-        let entry = Entry { id: Nonce(1), holder, fence: Fence(1), stamp, duration, attested, parts };
+        let (duration, since) = (Ttl::MIN, Since::NEW);
+        let entry = Entry { id: Nonce(1), holder, fence: Fence(1), stamp, duration, since, parts };
         Ledger { entries: vec![entry] }.into_cover()
     };
     let most = store.capabilities().section_bytes();

@@ -47,13 +47,17 @@ impl Section {
 
     /// The record as it stands.
     fn see(&mut self, now: Now, current: Option<Stored>, op: OpId) {
-        let look = |age| Look { age, at: now.waited };
+        let times = current.as_ref().and_then(|stored| stored.times);
+        let look = Look { clock: times.map(|times| times.now), at: now.waited };
+        let nothing =
+            Seen { ledger: Ledger::default(), fence: Fence(0), version: None, look, is_set_back: false, op };
         let seen = match current {
-            None => Seen { ledger: Ledger::default(), fence: Fence(0), version: None, look: look(None), op },
+            None => nothing,
             Some(stored) => match Ledger::of(&stored.record) {
-                Ok(ledger) => {
-                    let look = look(stored.age());
-                    Seen { ledger, fence: stored.record.fence, version: Some(stored.version), look, op }
+                Ok(mut ledger) => {
+                    let is_set_back = times.is_some_and(|times| ledger.seen(times, &self.setup.rules));
+                    let (fence, version) = (stored.record.fence, Some(stored.version));
+                    Seen { ledger, fence, version, is_set_back, ..nothing }
                 }
                 Err(error) => return self.fail_all(&error),
             },
@@ -73,7 +77,7 @@ impl Section {
 
     fn won(&mut self, now: Now, op: OpId, sent: Tick, version: Version, plan: Plan) {
         (self.losses, self.failures) = (0, 0);
-        let Plan { ledger, fence, granted, released, collected, attests } = plan;
+        let Plan { ledger, fence, granted, released, collected, look } = plan;
         self.watch.look(now, &ledger);
         for (lease, id) in granted {
             let Some(Job::Wanted(wanted)) = self.jobs.remove(&lease) else { continue };
@@ -92,8 +96,9 @@ impl Section {
             self.jobs.remove(&lease);
             self.tell(SectionNotice::Reclaimed(lease, collected));
         }
-        let look = Look { age: attests.then_some(Duration::ZERO), at: now.waited };
-        self.seen = Some(Seen { ledger, fence, version: Some(version), look, op });
+        // Of this write's own time the store has told nothing: what is new in it is dated by whoever sees it next.
+        let look = look.moved_to(now);
+        self.seen = Some(Seen { ledger, fence, version: Some(version), look, is_set_back: false, op });
     }
 
     /// An entry of ours stands in the record. `look`: that is how it became known, as the write was not answered.
@@ -107,7 +112,7 @@ impl Section {
         look: Option<&Look>,
     ) {
         let Some(entry) = ledger.entries.iter().find(|entry| entry.id == attempt.id) else { return };
-        let age = look.and_then(|look| look.age.map(|_| look.attested(now, entry)));
+        let age = look.and_then(|look| look.stood(now, entry));
         let is_misdated = is_misdated(now, attempt.sent, age, &self.setup.rules);
         let over = attempt.sent.after(wanted.duration.duration());
         let late = now.held.after(Duration::from_secs(1));

@@ -1,13 +1,15 @@
 //! What a section's record says: who holds which ranges.
 
+use super::since::Since;
 use super::wire;
 use crate::error::StoreError;
 use crate::fence::{Fence, Nonce};
 use crate::key::{HolderId, Key};
 use crate::metadata::{Metadata, Value};
 use crate::range::RangeSet;
-use crate::record::{Record, Stored};
+use crate::record::{Record, Stored, Times};
 use crate::time::{Ttl, Wall};
+use crate::vigil::Rules;
 use std::time::Duration;
 
 /// What keys of sections begin with; the section's name follows.
@@ -31,11 +33,18 @@ pub struct Entry {
     pub stamp: Wall,
     /// How long it lasts.
     pub duration: Ttl,
-    /// For how long, at least, it had been in the record when the record was last written: the ages that the store has told
-    /// those who wrote it, and what they measured themselves, added up.
-    pub attested: Duration,
+    /// Since when it stands, by the store's own clock.
+    pub since: Since,
     /// What is held.
     pub parts: RangeSet,
+}
+
+impl Entry {
+    /// For how long, at least, it stands, if it was seen in a record with these times.
+    #[must_use]
+    pub fn stood(&self, times: Times) -> Option<Duration> {
+        self.since.elapsed(times.now)
+    }
 }
 
 /// All leases of a section.
@@ -63,6 +72,18 @@ impl Ledger {
             Some(bytes) => wire::decode(bytes),
             None => Err(StoreError::foreign("the record is not a section's; give the section another name")),
         }
+    }
+
+    /// What a section's record says, as it stands in the store: with the time since which each lease stands, if the store tells.
+    ///
+    /// # Errors
+    /// As [`Ledger::of`].
+    pub fn seen_in(stored: &Stored) -> Result<Ledger, StoreError> {
+        let mut ledger = Ledger::of(&stored.record)?;
+        if let Some(times) = stored.times {
+            ledger.seen(times, &Rules::default());
+        }
+        Ok(ledger)
     }
 
     /// What a record says that a sweep has covered.
@@ -144,10 +165,10 @@ fn payload<'a>(record: &'a Record, field: &str) -> Option<&'a [u8]> {
 /// record made anew begins with a higher one: only then may it be removed.
 #[must_use]
 pub fn is_over(stored: &Stored, wall: Wall) -> bool {
-    let Ok(ledger) = Ledger::of(&stored.record) else { return false };
+    let Ok(ledger) = Ledger::seen_in(stored) else { return false };
     let over = |entry: &Entry| {
-        let attested = stored.age().map(|age| age + entry.attested);
-        attested.is_some_and(|attested| attested.min(wall.since(entry.stamp)) > entry.duration.duration())
+        let stood = stored.times.and_then(|times| entry.stood(times));
+        stood.is_some_and(|stood| stood.min(wall.since(entry.stamp)) > entry.duration.duration())
     };
     ledger.entries.iter().all(over) && Fence::floor(wall) > stored.record.fence
 }

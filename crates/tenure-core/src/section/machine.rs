@@ -41,6 +41,8 @@ pub(super) struct Seen {
     /// None: there is no record.
     pub(super) version: Option<Version>,
     pub(super) look: Look,
+    /// The store's clock was set back since it was written, so that a write helps to tell what is over.
+    pub(super) is_set_back: bool,
     /// The operation that has shown it.
     pub(super) op: OpId,
 }
@@ -101,6 +103,10 @@ impl Machine for Section {
     }
 }
 
+fn stopped() -> StoreError {
+    StoreError::invalid("this section is being stopped; open it again")
+}
+
 impl Section {
     /// A machine that has seen nothing yet.
     #[must_use]
@@ -140,8 +146,7 @@ impl Section {
             | SectionCommand::Reclaim(lease)
                 if self.stopping =>
             {
-                let error = StoreError::invalid("this section is being stopped; open it again");
-                self.tell(SectionNotice::Failed(lease, error));
+                self.tell(SectionNotice::Failed(lease, stopped()));
             }
             SectionCommand::Acquire(lease, desired, duration) => {
                 let give_up = now.held.after(duration.part(2).min(LOOK));
@@ -188,14 +193,21 @@ impl Section {
         }
     }
 
-    /// What is held is left to expire; nobody can be left who believes in it.
+    /// What is held is left to expire; nobody can be left who believes in it. Nothing new is begun, and whoever waits is answered:
+    /// those who want a lease at once, all others when what they wait for is done.
     fn stop(&mut self) {
         self.stopping = true;
-        self.jobs.retain(|_, job| matches!(job, Job::Wanted(_) | Job::Giving { .. }));
-        for job in self.jobs.values_mut() {
-            if let Job::Wanted(wanted) = job {
-                wanted.asker = Asker::Gone;
-            }
+        for (lease, job) in std::mem::take(&mut self.jobs) {
+            let job = match job {
+                Job::Held { .. } => continue,
+                Job::Wanted(mut wanted) if wanted.asker == Asker::Waits => {
+                    self.tell(SectionNotice::Failed(lease, stopped()));
+                    wanted.asker = Asker::Gone;
+                    Job::Wanted(wanted)
+                }
+                job => job,
+            };
+            self.jobs.insert(lease, job);
         }
     }
 

@@ -15,11 +15,13 @@ mod job;
 mod ledger;
 mod machine;
 mod plan;
+mod since;
 mod watch;
 mod wire;
 
 pub use ledger::{COVERED, Entry, FIELD, Ledger, PREFIX, is_cover, is_over, is_section, key};
 pub use machine::{Section, SectionSetup};
+pub use since::Since;
 
 use crate::LeaseId;
 use crate::error::StoreError;
@@ -32,7 +34,7 @@ use crate::time::{Tick, Ttl};
 pub enum SectionCommand {
     /// Lease what nobody else holds of these ranges, for so long. Answered by `Obtained` or `Failed`.
     Acquire(LeaseId, RangeSet, Ttl),
-    /// Give up a lease, or the attempt to get it. Answered by `Released`.
+    /// Give up a lease, or the attempt to get it. Answered by `Released`; nothing else is told of the lease any more.
     Release(LeaseId),
     /// Stop believing, but leave the entry to expire: what was done under the lease could not be ended for certain. Answered
     /// by `Released`.
@@ -41,7 +43,7 @@ pub enum SectionCommand {
     List(LeaseId),
     /// Collect what is over. Answered by `Reclaimed` or `Failed`.
     Reclaim(LeaseId),
-    /// Finish what is under way. Answered by `Stopped`.
+    /// Finish what is under way, and leave what is held to expire. Answered by `Stopped`, when all else is answered.
     Stop,
 }
 

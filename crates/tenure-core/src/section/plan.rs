@@ -3,7 +3,8 @@
 use super::job::{Asker, Job, Try};
 use super::ledger::{Entry, Ledger};
 use super::machine::{Flight, Section, Seen};
-use super::{SectionCommand, SectionNotice};
+use super::watch::Look;
+use super::{SectionCommand, SectionNotice, Since};
 use crate::LeaseId;
 use crate::bugs::Bug;
 use crate::error::StoreError;
@@ -12,7 +13,6 @@ use crate::op::{Expect, Op, OpId, Write};
 use crate::range::{KeyRange, RangeSet};
 use crate::record::Record;
 use crate::time::{Now, Ttl};
-use std::time::Duration;
 
 /// A ledger to be written, and what that is good for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -24,8 +24,8 @@ pub(super) struct Plan {
     /// Entries of ours that are gone.
     pub(super) released: Vec<LeaseId>,
     pub(super) collected: usize,
-    /// Whether the store tells ages.
-    pub(super) attests: bool,
+    /// What was known of the store's clock.
+    pub(super) look: Look,
 }
 
 /// A lease that is wanted.
@@ -92,21 +92,22 @@ impl Section {
 
     /// Writes what can be written, or looks again if what was seen may be out of date.
     fn plan(&mut self, now: Now, seen: Seen) {
-        let Seen { ledger, fence, version, look, op } = seen;
+        let Seen { ledger, fence, version, look, is_set_back, op } = seen;
+        let waited = look.waited(now);
         let mut plan = Plan {
             ledger: Ledger::default(),
             fence,
             granted: Vec::new(),
             released: Vec::new(),
             collected: 0,
-            attests: look.age.is_some(),
+            look: look.moved_to(now),
         };
         let giving = self.giving(&ledger);
         // Should nothing come of it, all is as it was.
         let mut dropped = Vec::new();
         for (place, mut entry) in ledger.entries.into_iter().enumerate() {
             let is_over = self.watch.is_over(now, &look, &entry, &self.setup.rules);
-            entry.attested = look.attested(now, &entry).min(Ttl::MAX.duration() * 2);
+            entry.since = entry.since.after(waited);
             if let Some((lease, _)) = giving.iter().find(|(_, id)| *id == entry.id) {
                 plan.released.push(*lease);
                 dropped.push((place, entry));
@@ -124,16 +125,15 @@ impl Section {
         // A claim that may still land is made impossible by writing anything at all.
         let haunted = |job: &Job| matches!(job, Job::Wanted(wanted) if wanted.asker != Asker::Waits && !wanted.tries.is_empty());
         let has_ghosts = self.jobs.values().any(haunted);
-        let is_worth_it = !plan.granted.is_empty() || !plan.released.is_empty() || reclaims || has_ghosts;
+        let is_worth_it =
+            !plan.granted.is_empty() || !plan.released.is_empty() || reclaims || has_ghosts || is_set_back;
         if is_worth_it {
             return self.write(now, plan, version);
         }
         for (place, entry) in dropped {
             plan.ledger.entries.insert(place.min(plan.ledger.entries.len()), entry);
         }
-        // The time that was added to the entries now is added once only.
-        let look = super::watch::Look { age: look.age.map(|_| Duration::ZERO), at: now.waited };
-        self.seen = Some(Seen { ledger: plan.ledger, fence, version, look, op });
+        self.seen = Some(Seen { ledger: plan.ledger, fence, version, look: plan.look, is_set_back, op });
         if needs_look || self.jobs.values().any(|job| matches!(job, Job::Listing { .. })) {
             self.read(now);
         }
@@ -220,8 +220,9 @@ impl Section {
         let reused = || Nonces::new(self.setup.instance).draw();
         let id = if self.has(Bug::EntryIdReused) { reused() } else { self.nonces.draw() };
         let holder = self.setup.holder.clone();
-        let attested = Duration::ZERO;
-        let entry = Entry { id, holder, fence, stamp: now.wall, duration, attested, parts: free };
+        let oldest = plan.ledger.entries.first().filter(|_| self.has(Bug::EntryBornEarly));
+        let since = oldest.map_or(Since::NEW, |oldest| oldest.since);
+        let entry = Entry { id, holder, fence, stamp: now.wall, duration, since, parts: free };
         self.put(entry, room, plan);
         plan.fence = fence;
         plan.granted.push((lease, id));

@@ -2,11 +2,8 @@
 //!
 //! As for leases (see `vigil`), there are two answers. *Observed*: this process has itself had the very entry in view for its
 //! full duration, counted from after the answer that first showed it. *First sight*: two witnesses agree that more than its
-//! duration has passed: the age, as the store has attested it, and the wall clocks (ours against the holder's stamp).
-//!
-//! The store attests the age of the record, and every write of the section makes that young again. So each writer adds to each
-//! entry how long it had stood by then: the age that the store told, and what the writer has itself measured since. Otherwise a
-//! dead process's entry would stay for ever where only processes that live shorter than its duration come and go.
+//! duration has passed: the store's clock (see `since`), and the wall clocks (ours against the holder's stamp). Otherwise a dead
+//! process's entry would stay for ever where only processes that live shorter than its duration come and go.
 
 use super::ledger::{Entry, Ledger};
 use crate::bugs::Bug;
@@ -19,21 +16,27 @@ use std::time::Duration;
 /// What a look at the record tells about time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Look {
-    /// The record's age by the store's clock, if it tells.
-    pub(super) age: Option<Duration>,
+    /// The store's clock, in microseconds, if it tells.
+    pub(super) clock: Option<u64>,
     /// When, by the waiter's clock, that was learnt.
     pub(super) at: Tick,
 }
 
 impl Look {
-    /// For how long, at least, the record has stood by now.
-    fn stood(&self, now: Now) -> Duration {
-        self.age.unwrap_or_default() + now.waited.since(self.at)
+    /// How much time was measured since.
+    pub(super) fn waited(&self, now: Now) -> Duration {
+        now.waited.since(self.at)
     }
 
-    /// How old `entry` is by now, at least.
-    pub(super) fn attested(&self, now: Now, entry: &Entry) -> Duration {
-        entry.attested.saturating_add(self.stood(now))
+    /// The same, as if learnt now.
+    pub(super) fn moved_to(self, now: Now) -> Look {
+        let waited = u64::try_from(self.waited(now).as_micros()).unwrap_or(u64::MAX);
+        Look { clock: self.clock.map(|clock| clock.saturating_add(waited)), at: now.waited }
+    }
+
+    /// For how long, at least, `entry` stands by now, if the store tells.
+    pub(super) fn stood(&self, now: Now, entry: &Entry) -> Option<Duration> {
+        entry.since.elapsed(self.moved_to(now).clock?)
     }
 }
 
@@ -65,14 +68,14 @@ impl Watch {
             return true;
         }
         let by_wall = now.wall.since(entry.stamp) > patience;
-        let by_age = look.age.is_some() && look.attested(now, entry) > patience;
+        let by_store = look.stood(now, entry).is_some_and(|stood| stood > patience);
         if rules.bugs.has(Bug::WallDecides) {
             return by_wall;
         }
         if rules.bugs.has(Bug::OneWitness) {
-            return by_age;
+            return by_store;
         }
-        rules.first_sight && by_wall && by_age
+        rules.first_sight && by_wall && by_store
     }
 }
 
@@ -81,6 +84,7 @@ mod tests {
     use super::*;
     use crate::fence::Fence;
     use crate::key::HolderId;
+    use crate::section::Since;
     use crate::time::{Ttl, Wall};
 
     const SECOND: u64 = 1_000_000_000;
@@ -89,14 +93,14 @@ mod tests {
         Now { held: Tick(secs * SECOND), waited: Tick(secs * SECOND), wall: Wall(1_000_000 + secs * 1000) }
     }
 
-    fn entry(id: u128, stamped: u64, attested: u64) -> Entry {
+    fn entry(id: u128, stamped: u64, since: u64) -> Entry {
         Entry {
             id: Nonce(id),
             holder: HolderId::new("other").unwrap(),
             fence: Fence(7),
             stamp: at(stamped).wall,
             duration: Ttl::clamped(10_000),
-            attested: Duration::from_secs(attested),
+            since: Since::Clock { clock: 0, at: since * 1_000_000 },
             parts: Default::default(),
         }
     }
@@ -109,7 +113,7 @@ mod tests {
     fn an_entry_is_over_when_it_was_in_view_for_its_whole_duration() {
         let (mut watch, rules) = (Watch::default(), Rules::default());
         let (one, two) = (entry(1, 0, 0), entry(2, 0, 0));
-        let look = Look { age: None, at: at(0).waited };
+        let look = Look { clock: None, at: at(0).waited };
         watch.look(at(0), &ledger(&one));
         assert!(!watch.is_over(at(9), &look, &one, &rules) && watch.is_over(at(10), &look, &one, &rules));
         watch.look(at(5), &Ledger { entries: vec![one.clone(), two.clone()] });
@@ -122,19 +126,28 @@ mod tests {
     #[test]
     fn first_sight_needs_the_age_and_the_wall_clocks() {
         let rules = Rules::default();
-        let sees = |stamped: u64, attested: u64, age: Option<u64>| {
-            let entry = entry(1, stamped, attested);
+        let sees = |stamped: u64, since: u64, clock: Option<u64>| {
+            let entry = entry(1, stamped, since);
             let mut watch = Watch::default();
             watch.look(at(100), &ledger(&entry));
-            let look = Look { age: age.map(Duration::from_secs), at: at(100).waited };
+            let look = Look { clock: clock.map(|secs| secs * 1_000_000), at: at(100).waited };
             watch.is_over(at(100), &look, &entry, &rules)
         };
-        assert!(sees(89, 0, Some(11)) && sees(89, 8, Some(3)), "ages add up");
-        assert!(!sees(89, 0, Some(10)), "the age says not more than the duration");
-        assert!(!sees(90, 0, Some(11)), "the wall clocks say not more");
-        assert!(!sees(0, 90, None), "a store that tells no ages is no witness");
+        assert!(sees(89, 50, Some(61)));
+        assert!(
+            !sees(89, 50, Some(60)) && !sees(89, 50, Some(40)),
+            "the store's clock says not more than the duration"
+        );
+        assert!(!sees(90, 50, Some(61)), "the wall clocks say not more");
+        assert!(!sees(0, 10, None), "a store that tells no times is no witness");
+        let unseen = Entry { since: Since::Written(Duration::from_secs(90)), ..entry(1, 0, 0) };
+        let look = Look { clock: Some(u64::MAX), at: at(100).waited };
+        assert!(
+            !Watch::default().is_over(at(100), &look, &unseen, &rules),
+            "what was never seen with times is not known"
+        );
         let off = Rules { first_sight: false, ..Rules::default() };
-        let look = Look { age: Some(Duration::from_secs(99)), at: at(100).waited };
+        let look = Look { clock: Some(u64::MAX), at: at(100).waited };
         assert!(!Watch::default().is_over(at(100), &look, &entry(1, 0, 0), &off), "switched off");
     }
 
@@ -143,7 +156,7 @@ mod tests {
         let rules = Rules::default();
         let (mut watch, dead) = (Watch::default(), entry(1, 0, 4));
         watch.look(at(20), &ledger(&dead));
-        let look = Look { age: Some(Duration::from_secs(3)), at: at(20).waited };
+        let look = Look { clock: Some(11_000_000), at: at(20).waited };
         assert!(!watch.is_over(at(23), &look, &dead, &rules) && watch.is_over(at(24), &look, &dead, &rules));
         let woken = Now { held: at(3600).held, ..at(21) };
         assert!(!watch.is_over(woken, &look, &dead, &rules));

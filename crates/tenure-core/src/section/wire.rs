@@ -1,14 +1,19 @@
 //! A ledger as bytes: compact, versioned, and bounded by the bytes that hold it.
 //!
-//! Version 1, where `n` is an unsigned LEB128 number and `b` is an `n` followed by so many bytes:
+//! Version 2, where `n` is an unsigned LEB128 number and `b` is an `n` followed by so many bytes:
 //!
 //! ```text
-//! 1  n:holders  b:holder …  n:entries  entry …
-//! entry: id (16 bytes)  n:holder  n:fence  n:stamp_ms  n:duration_ms  n:attested_us  n:parts  part …
+//! 2  n:holders  b:holder …  n:entries  entry …
+//! entry: id (16 bytes)  n:holder  n:fence  n:stamp_ms  n:duration_ms  since  n:parts  part …
+//! since: 0  n:stood_us           had stood for so long when the record was written
+//!        1  n:clock  n:at_us     stands since this reading of a store's clock
 //! part:  b:low (the highest byte first, without leading zeros)  b:width (the same; never 0)
 //! ```
+//!
+//! Version 1 is read, too. It has `n:stood_us` in the place of `since`, without the 0 before it.
 
 use super::ledger::{Entry, Ledger};
+use super::since::Since;
 use crate::error::StoreError;
 use crate::fence::{Fence, Nonce};
 use crate::key::HolderId;
@@ -16,7 +21,10 @@ use crate::range::{KeyRange, Point, RangeSet};
 use crate::time::{Ttl, Wall};
 use std::time::Duration;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// What `since` begins with.
+const STOOD: u64 = 0;
+const CLOCK: u64 = 1;
 
 pub(super) fn encode(ledger: &Ledger) -> Vec<u8> {
     let mut holders: Vec<&HolderId> = ledger.entries.iter().map(|entry| &entry.holder).collect();
@@ -34,7 +42,7 @@ pub(super) fn encode(ledger: &Ledger) -> Vec<u8> {
         put(&mut out, entry.fence.0);
         put(&mut out, entry.stamp.0);
         put(&mut out, entry.duration.millis());
-        put(&mut out, u64::try_from(entry.attested.as_micros()).unwrap_or(u64::MAX));
+        put_since(&mut out, entry.since);
         put(&mut out, entry.parts.len() as u64);
         for part in entry.parts.ranges() {
             put_bytes(&mut out, &part.low().to_be_bytes());
@@ -52,6 +60,20 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
+fn put_since(out: &mut Vec<u8>, since: Since) {
+    match since {
+        Since::Written(stood) => {
+            put(out, STOOD);
+            put(out, u64::try_from(stood.as_micros()).unwrap_or(u64::MAX));
+        }
+        Since::Clock { clock, at } => {
+            put(out, CLOCK);
+            put(out, clock);
+            put(out, at);
+        }
+    }
+}
+
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -59,8 +81,8 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Ledger, StoreError> {
     match bytes {
-        [VERSION, rest @ ..] => {
-            ledger(rest).ok_or_else(|| StoreError::foreign("the section's record is damaged"))
+        [version @ 1..=VERSION, rest @ ..] => {
+            ledger(rest, *version).ok_or_else(|| StoreError::foreign("the section's record is damaged"))
         }
         [] | [0, ..] => Err(StoreError::foreign("the section's record is damaged")),
         [newer, ..] => Err(StoreError::foreign(format!(
@@ -69,7 +91,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Ledger, StoreError> {
     }
 }
 
-fn ledger(bytes: &[u8]) -> Option<Ledger> {
+fn ledger(bytes: &[u8], version: u8) -> Option<Ledger> {
     let mut rest = bytes;
     let count = take(&mut rest)?;
     let mut holders = Vec::new();
@@ -79,19 +101,24 @@ fn ledger(bytes: &[u8]) -> Option<Ledger> {
     let count = take(&mut rest)?;
     let mut entries = Vec::new();
     for _ in 0..count {
-        entries.push(entry(&mut rest, &holders)?);
+        entries.push(entry(&mut rest, &holders, version)?);
     }
     (rest.is_empty() && are_disjoint(&entries)).then_some(Ledger { entries })
 }
 
-fn entry(rest: &mut &[u8], holders: &[HolderId]) -> Option<Entry> {
+fn entry(rest: &mut &[u8], holders: &[HolderId], version: u8) -> Option<Entry> {
     let (id, after) = rest.split_first_chunk::<16>()?;
     *rest = after;
     let holder = holders.get(usize::try_from(take(rest)?).ok()?)?.clone();
     let fence = Fence(take(rest)?);
     let stamp = Wall(take(rest)?);
     let duration = Ttl::clamped(take(rest)?);
-    let attested = Duration::from_micros(take(rest)?);
+    let kind = if version == 1 { STOOD } else { take(rest)? };
+    let since = match kind {
+        STOOD => Since::Written(Duration::from_micros(take(rest)?)),
+        CLOCK => Since::Clock { clock: take(rest)?, at: take(rest)? },
+        _ => return None,
+    };
     let count = take(rest)?;
     let mut parts = Vec::new();
     for _ in 0..count {
@@ -106,7 +133,7 @@ fn entry(rest: &mut &[u8], holders: &[HolderId]) -> Option<Entry> {
         fence,
         stamp,
         duration,
-        attested,
+        since,
         parts,
     })
 }
@@ -157,7 +184,7 @@ mod tests {
             0..=Fence::MAX.0,
             any::<u64>(),
             10u64..86_400_000,
-            0u64..1 << 40,
+            (any::<bool>(), any::<u64>(), any::<u64>()),
             1usize..4,
         );
         (prop::collection::vec(shape, 0..6), prop::collection::vec(part, 30)).prop_map(|(shapes, parts)| {
@@ -172,14 +199,20 @@ mod tests {
                 range
             });
             let entries =
-                shapes.into_iter().map(|(id, who, fence, stamp, duration, attested, count)| Entry {
-                    id: Nonce(id),
-                    holder: HolderId::new(format!("holder {who}")).unwrap(),
-                    fence: Fence(fence),
-                    stamp: Wall(stamp),
-                    duration: Ttl::clamped(duration),
-                    attested: Duration::from_micros(attested),
-                    parts: parts.by_ref().take(count).collect(),
+                shapes.into_iter().map(|(id, who, fence, stamp, duration, (is_clock, clock, at), count)| {
+                    Entry {
+                        id: Nonce(id),
+                        holder: HolderId::new(format!("holder {who}")).unwrap(),
+                        fence: Fence(fence),
+                        stamp: Wall(stamp),
+                        duration: Ttl::clamped(duration),
+                        since: if is_clock {
+                            Since::Clock { clock, at }
+                        } else {
+                            Since::Written(Duration::from_micros(at))
+                        },
+                        parts: parts.by_ref().take(count).collect(),
+                    }
                 });
             Ledger { entries: entries.collect() }
         })
@@ -209,38 +242,57 @@ mod tests {
         });
     }
 
-    fn golden() -> (Ledger, Vec<u8>) {
+    fn golden(since: Since, bytes_of_since: &[u8], version: u8) -> (Ledger, Vec<u8>) {
         let entry = Entry {
             id: Nonce(0x0102),
             holder: HolderId::new("ab").unwrap(),
             fence: Fence(300),
             stamp: Wall(5),
             duration: Ttl::clamped(1000),
-            attested: Duration::from_micros(7),
+            since,
             parts: vec!["0_10".parse().unwrap(), "100_200".parse().unwrap()].into(),
         };
-        let mut bytes = vec![1, 1, 2, b'a', b'b', 1];
+        let mut bytes = vec![version, 1, 2, b'a', b'b', 1];
         bytes.extend([0; 14]);
-        bytes.extend([1, 2, 0, 0xac, 2, 5, 0xe8, 7, 7, 2, 0, 1, 0x10, 2, 1, 0, 2, 1, 0]);
+        bytes.extend([1, 2, 0, 0xac, 2, 5, 0xe8, 7]);
+        bytes.extend(bytes_of_since);
+        bytes.extend([2, 0, 1, 0x10, 2, 1, 0, 2, 1, 0]);
         (Ledger { entries: vec![entry] }, bytes)
     }
 
+    const STOOD_7: Since = Since::Written(Duration::from_micros(7));
+
     #[test]
     fn golden_bytes_are_read_and_written() {
-        let (ledger, bytes) = golden();
-        assert_eq!(encode(&ledger), bytes);
+        let by_clock = Since::Clock { clock: 300, at: 1_763_798_400_000_000 };
+        let bytes_of_clock = [1, 0xac, 2, 0x80, 0xc0, 0xd9, 0x88, 0xa5, 0x85, 0x91, 3];
+        for (ledger, bytes) in [golden(STOOD_7, &[0, 7], 2), golden(by_clock, &bytes_of_clock, 2)] {
+            assert_eq!(encode(&ledger), bytes);
+            assert_eq!(decode(&bytes), Ok(ledger));
+        }
+    }
+
+    #[test]
+    fn golden_bytes_of_the_first_version_are_read() {
+        let (ledger, bytes) = golden(STOOD_7, &[7], 1);
         assert_eq!(decode(&bytes), Ok(ledger));
     }
 
     #[test]
+    fn an_entry_that_stands_since_something_unknown_is_damage() {
+        let (_, bytes) = golden(STOOD_7, &[2, 7], 2);
+        assert!(decode(&bytes).unwrap_err().to_string().contains("damaged"));
+    }
+
+    #[test]
     fn overlapping_touching_empty_and_newer_ledgers_are_refused_by_name() {
-        let (ledger, bytes) = golden();
+        let (ledger, bytes) = golden(STOOD_7, &[0, 7], 2);
         let twice = Ledger { entries: [ledger.entries.clone(), ledger.entries].concat() };
         assert!(decode(&encode(&twice)).unwrap_err().to_string().contains("damaged"));
         let touching = [&bytes[..bytes.len() - 6], &[1, 0x10, 2, 1, 0]].concat();
         assert!(decode(&touching).is_err(), "not as it would be written");
         let mut newer = bytes;
-        newer[0] = 2;
+        newer[0] = 3;
         assert!(decode(&newer).unwrap_err().to_string().contains("upgrade"));
         for damaged in [&[][..], &[0], &[0, 1]] {
             assert!(decode(damaged).unwrap_err().to_string().contains("damaged"), "{damaged:?}");
@@ -271,7 +323,7 @@ mod tests {
                 fence: Fence(1_700_000_000_000 + n as u64),
                 stamp: Wall(1_700_000_000_000),
                 duration: Ttl::MAX,
-                attested: Duration::from_secs(3600),
+                since: Since::Clock { clock: 0, at: 1_763_798_400_000_000 },
                 parts: part.into(),
             })
             .collect();

@@ -8,11 +8,10 @@
 )]
 
 use super::common::{BELIEF, now, ttl};
-use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, Ledger, Section, SectionCommand, SectionNotice, SectionSetup, key};
-use tenure_core::{Fence, HolderId, LeaseId, Record, Rules, StoreError, Stored, Tick};
+use tenure_core::{Fence, HolderId, LeaseId, Record, Rules, StoreError, Stored, Tick, Times};
 
 pub const ONE: LeaseId = LeaseId(1);
 pub const TWO: LeaseId = LeaseId(2);
@@ -38,12 +37,16 @@ pub struct Table {
     pub record: Option<Record>,
     pub written: u64,
     pub attests: bool,
+    /// What the store's answers fall short of its clock by.
+    pub short: u64,
 }
 
 impl Table {
     pub fn stored(&self, ms: u64) -> Option<Stored> {
-        let age = self.attests.then(|| Duration::from_millis(ms - self.written));
-        self.record.clone().map(|record| Stored::new(record).aged(age))
+        let micros = |ms: u64| (ms + 1_000) * 1_000;
+        let now = micros(ms.saturating_sub(self.short));
+        let times = Times { clock: 0, written: micros(self.written), now };
+        self.record.clone().map(|record| Stored::new(record).timed(self.attests.then_some(times)))
     }
 
     pub fn perform(&mut self, ms: u64, op: &Op) -> Answer {

@@ -3,6 +3,7 @@
 //! Safety is checked all the time. Liveness is checked after all faults were healed.
 
 pub(crate) mod answered;
+pub(crate) mod asked;
 pub(crate) mod c1;
 pub(crate) mod l1;
 pub(crate) mod l3;
@@ -11,6 +12,7 @@ pub(crate) mod leads;
 pub(crate) mod mail;
 pub(crate) mod once;
 pub(crate) mod p2;
+pub(crate) mod reach;
 pub(crate) mod s1;
 pub(crate) mod s10;
 pub(crate) mod s2;

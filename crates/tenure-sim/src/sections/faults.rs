@@ -65,6 +65,7 @@ impl World {
             Fault::StoreClock => {
                 let by = self.dice.between(0, 7200 * SECOND) as i64 - 3600 * SECOND as i64;
                 self.store.jump_clock(by);
+                self.anchor.clock_was_set();
             }
             _ => self.deliver(index, Input::Event(Event::Wake)),
         }

@@ -4,15 +4,27 @@ use super::world::{Input, What, World};
 use crate::clock::{MILLI, True};
 use crate::fault::Fault;
 use crate::invariants::{Rule, s7};
-use tenure_core::op::{Answer, Event, Op, OpId, Request};
+use crate::registers::Ages;
+use tenure_core::op::{Answer, Event, Op, OpId, Outcome, Request};
 use tenure_core::section::Ledger;
-use tenure_core::{HolderId, StoreError};
+use tenure_core::{HolderId, StoreError, Tick};
 
 /// A message that reaches its end at some time.
 #[derive(Debug, Clone)]
 pub(super) enum Envelope {
-    Request { from: usize, life: u32, who: HolderId, id: OpId, op: Op, answered: bool },
-    Reply { to: usize, life: u32, id: OpId, result: Result<Answer, StoreError> },
+    Request { from: Sender, who: HolderId, id: OpId, op: Op, answered: bool },
+    Reply { to: Sender, id: OpId, result: Result<Answer, StoreError>, date: Option<u64> },
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sender {
+    node: usize,
+    life: u32,
+    /// By the process's clock.
+    sent: Tick,
+    /// What its client took the store's clock for at the most, in milliseconds.
+    dated: Option<u64>,
 }
 
 impl World {
@@ -31,7 +43,8 @@ impl World {
         self.tell(|| format!("n{index} sends #{} {}", id.0, if writes { "a write" } else { "a read" }));
         let node = &mut self.nodes[index];
         node.waiting.push((id, writes));
-        let (life, who) = (node.life, node.who.clone());
+        let (life, who, sent) = (node.life, node.who.clone(), node.clock.held(t));
+        let from = Sender { node: index, life, sent, dated: node.service.at_most(sent) };
         if let Op::Write(write) = &op {
             let ledger = Ledger::of(&write.record).unwrap_or_default();
             self.check_lapses(index, &ledger);
@@ -43,7 +56,7 @@ impl World {
         }
         if self.befalls(Fault::Refused) {
             let result = Err(StoreError::unavailable("refused"));
-            return self.send(MILLI, Envelope::Reply { to: index, life, id, result });
+            return self.send(MILLI, Envelope::Reply { to: from, id, result, date: None });
         }
         let delay = if self.befalls(Fault::Slow) {
             self.dice.below(self.spans(1) / 2)
@@ -54,32 +67,27 @@ impl World {
         };
         if self.befalls(Fault::Duplicated) {
             let again = self.dice.below(self.spans(3));
-            let envelope = Envelope::Request {
-                from: index,
-                life,
-                who: who.clone(),
-                id,
-                op: op.clone(),
-                answered: false,
-            };
+            let envelope = Envelope::Request { from, who: who.clone(), id, op: op.clone(), answered: false };
             self.send(again, envelope);
         }
-        self.send(delay, Envelope::Request { from: index, life, who, id, op, answered: true });
+        self.send(delay, Envelope::Request { from, who, id, op, answered: true });
     }
 
     pub(super) fn deliver_message(&mut self, id: u64) {
         match self.messages.remove(&id) {
-            Some(Envelope::Request { from, life, who, id, op, answered }) => {
-                let result = self.perform(&who, op);
+            Some(Envelope::Request { from, who, id, op, answered }) => {
+                let result = self.perform(&who, op, from.dated);
+                let date = Some(self.store.date(self.t));
                 if answered && !self.befalls(Fault::AnswerLost) {
                     let delay = self.dice.between(MILLI / 2, 4 * MILLI);
-                    self.send(delay, Envelope::Reply { to: from, life, id, result });
+                    self.send(delay, Envelope::Reply { to: from, id, result, date });
                 }
             }
-            Some(Envelope::Reply { to, life, id, result }) => {
-                let node = &self.nodes[to];
-                if node.life == life && node.waiting.iter().any(|(waiting, _)| *waiting == id) {
-                    self.deliver(to, Input::Event(Event::Answer(id, result)));
+            Some(Envelope::Reply { to, id, result, date }) => {
+                let node = &self.nodes[to.node];
+                if node.life == to.life && node.waiting.iter().any(|(waiting, _)| *waiting == id) {
+                    let result = self.dated(to, date, result);
+                    self.deliver(to.node, Input::Event(Event::Answer(id, result)));
                 }
             }
             None => {}
@@ -98,11 +106,30 @@ impl World {
         }
     }
 
-    fn perform(&mut self, who: &HolderId, op: Op) -> Result<Answer, StoreError> {
+    /// What the client of a store that tells dates makes of an answer.
+    fn dated(
+        &mut self,
+        to: Sender,
+        date: Option<u64>,
+        result: Result<Answer, StoreError>,
+    ) -> Result<Answer, StoreError> {
+        let Some(date) = date.filter(|_| self.ages == Ages::Dated) else { return result };
+        let node = &mut self.nodes[to.node];
+        let now = node.clock.held(self.t);
+        node.service.answered(to.sent, now, date);
+        let refuted = to.dated.is_some_and(|dated| node.service.refutes(dated, to.sent, now));
+        match result {
+            Ok(Answer::Write(Outcome::Won { .. })) if refuted => Err(StoreError::unknown("misdated")),
+            result => result,
+        }
+    }
+
+    fn perform(&mut self, who: &HolderId, op: Op, dated: Option<u64>) -> Result<Answer, StoreError> {
         let before = self.ledger();
-        let (result, landed) = self.store.perform(self.t, op);
+        let (result, landed) = self.store.perform_dated(self.t, op, dated);
         if landed.is_some() {
             let after = self.ledger();
+            self.anchor.written(self.t, &after);
             self.tell(|| {
                 let fences = after
                     .entries

@@ -10,6 +10,7 @@ mod users;
 mod world;
 
 use crate::fault::{Fault, Faults, KINDS};
+use crate::registers::Ages;
 use crate::run::{Failure, Options, Report};
 use world::World;
 
@@ -23,8 +24,10 @@ pub(crate) struct Spec {
     /// The longest duration that is asked for.
     pub(crate) duration_ms: u64,
     pub(crate) wall_off_ms: u64,
-    /// Whether the store tells ages; none: by the seed.
-    pub(crate) age: Option<bool>,
+    /// How well the store tells ages: one of these, by the seed.
+    pub(crate) ages: &'static [Ages],
+    /// Processes live only as long as one lease of theirs, or shorter, and others follow soon.
+    pub(crate) brief: bool,
     pub(crate) gc: bool,
     /// The clock of whoever runs `gc` is off by up to this much.
     pub(crate) gc_off_ms: u64,
@@ -56,7 +59,8 @@ const SPECS: &[Spec] = &[
         tasks: 2,
         duration_ms: 10_000,
         wall_off_ms: 3_600_000,
-        age: None,
+        ages: &[Ages::Untold, Ages::Fine],
+        brief: false,
         gc: false,
         gc_off_ms: 0,
         most_parts: 1000,
@@ -79,7 +83,8 @@ const SPECS: &[Spec] = &[
         tasks: 2,
         duration_ms: 10_000,
         wall_off_ms: 0,
-        age: Some(true),
+        ages: &[Ages::Fine],
+        brief: false,
         gc: true,
         gc_off_ms: 0,
         most_parts: 1000,
@@ -100,7 +105,8 @@ const SPECS: &[Spec] = &[
         tasks: 3,
         duration_ms: 10_000,
         wall_off_ms: 0,
-        age: Some(true),
+        ages: &[Ages::Fine],
+        brief: false,
         gc: true,
         gc_off_ms: 3_600_000,
         most_parts: 6,
@@ -109,13 +115,30 @@ const SPECS: &[Spec] = &[
         calls: CALLS,
     },
     Spec {
+        name: "sections-brief",
+        about: "only processes that live shorter than a lease, one after the other; ages fall short by seconds, and the store's clock is set",
+        nodes: 4,
+        tasks: 1,
+        duration_ms: 10_000,
+        wall_off_ms: 100,
+        ages: &[Ages::Coarse, Ages::Dated],
+        brief: true,
+        gc: false,
+        gc_off_ms: 0,
+        most_parts: 1000,
+        asks: false,
+        faults: &[(Fault::Crash, 20.0), (Fault::Rate, 8.0), (Fault::StoreClock, 4.0)],
+        calls: &[(Fault::RequestLost, 0.02), (Fault::AnswerLost, 0.03), (Fault::Duplicated, 0.02)],
+    },
+    Spec {
         name: "sections-calm",
         about: "nothing goes wrong: every command is answered, and what is over is free again",
         nodes: 3,
         tasks: 3,
         duration_ms: 10_000,
         wall_off_ms: 0,
-        age: None,
+        ages: &[Ages::Untold, Ages::Fine],
+        brief: false,
         gc: false,
         gc_off_ms: 0,
         most_parts: 1000,

@@ -28,6 +28,7 @@ pub(super) struct View {
     /// When its user must have an answer, if it waits for one.
     pub(super) answer_by: Option<Tick>,
     task: usize,
+    wanted: RangeSet,
     /// Given up; an answer is expected.
     ending: bool,
     /// Since when it is held, or was asked for.
@@ -37,6 +38,10 @@ pub(super) struct View {
 }
 
 impl View {
+    fn new(task: usize, wanted: RangeSet, since: True, answer_by: Option<Tick>) -> View {
+        View { held: None, until: Tick(0), answer_by, task, wanted, ending: false, since, lapsed: None }
+    }
+
     /// Whether its user still waits for an answer.
     pub(super) fn is_open(&self) -> bool {
         self.held.is_none() && self.lapsed.is_none()
@@ -53,7 +58,7 @@ impl World {
     }
 
     pub(super) fn think(&mut self, index: usize, task: usize) {
-        let mean = self.spans(1) / 2;
+        let mean = self.spans(1) / if self.is_brief() { 50 } else { 2 };
         self.turn(index, task, Doing::Idle, mean);
     }
 
@@ -85,9 +90,7 @@ impl World {
     fn look_or_collect(&mut self, index: usize, task: usize) {
         let lease = self.lease();
         let answer_by = self.answer_by(index, Ttl::MAX);
-        let view =
-            View { held: None, until: Tick(0), answer_by, task, ending: false, since: self.t, lapsed: None };
-        self.nodes[index].views.insert(lease, view);
+        self.nodes[index].views.insert(lease, View::new(task, RangeSet::new(), self.t, answer_by));
         let looks = self.dice.chance(0.5);
         let command = if looks { SectionCommand::List(lease) } else { SectionCommand::Reclaim(lease) };
         self.tell(|| format!("n{index} ← {command:?}"));
@@ -130,9 +133,7 @@ impl World {
     fn ask(&mut self, index: usize, task: usize, desired: RangeSet, duration: Ttl) -> LeaseId {
         let lease = self.lease();
         let answer_by = self.answer_by(index, duration);
-        let view =
-            View { held: None, until: Tick(0), answer_by, task, ending: false, since: self.t, lapsed: None };
-        self.nodes[index].views.insert(lease, view);
+        self.nodes[index].views.insert(lease, View::new(task, desired.clone(), self.t, answer_by));
         self.tell(|| format!("n{index} ← wants {desired} for {duration} as {}", lease.0));
         self.step(index, Event::Command(SectionCommand::Acquire(lease, desired, duration)));
         lease
@@ -158,7 +159,9 @@ impl World {
         }
         self.tell(|| format!("n{index} ← {command:?}"));
         self.step(index, Event::Command(command));
-        self.think(index, task);
+        if !self.is_brief() {
+            self.think(index, task);
+        }
     }
 
     /// Writes to a key of the lease, and perhaps ends it.
@@ -185,6 +188,8 @@ impl World {
     /// A process tells its user something.
     pub(super) fn told(&mut self, index: usize, notice: SectionNotice) {
         self.tell(|| format!("n{index} → {notice:?}"));
+        let found = self.nodes[index].asked.answer(&notice);
+        self.check(Rule::Answered, found);
         match notice {
             SectionNotice::Obtained { lease, parts, fence, until } => {
                 self.obtained(index, lease, parts, fence, until)
@@ -193,10 +198,11 @@ impl World {
                 if let Some(view) = self.nodes[index].views.remove(&lease) {
                     self.check_last(lease, &RangeSet::new());
                     if !view.ending {
-                        self.think(index, view.task);
+                        self.next(index, view.task);
                     }
                 }
             }
+            SectionNotice::Released(..) if self.is_brief() => self.kill(index),
             SectionNotice::Released(lease, _) => {
                 // What was left to expire is remembered for as long as that takes.
                 self.nodes[index].views.retain(|id, view| *id != lease || view.lapsed.is_some());
@@ -227,10 +233,12 @@ impl World {
         let who = node.who.clone();
         let Some(view) = node.views.get_mut(&lease) else { return };
         let (task, ending) = (view.task, view.ending);
+        let (since, wanted) = (view.since, view.wanted.minus(&parts));
         let Some(fence) = fence else {
             node.views.remove(&lease);
+            self.check_reach(since, &wanted);
             if !ending {
-                self.think(index, task);
+                self.next(index, task);
             }
             return;
         };
@@ -246,8 +254,26 @@ impl World {
         }
         let found = self.entries.obtained(&believed, sent, until);
         self.check(Rule::S4, found);
+        self.check_reach(since, &wanted);
         if !ending {
             self.turn(index, task, Doing::Using(lease), self.spans(1) / 4);
+        }
+    }
+
+    /// A process that lives only briefly ends with what it was started for.
+    fn is_brief(&self) -> bool {
+        self.spec.brief && !self.calm
+    }
+
+    fn next(&mut self, index: usize, task: usize) {
+        if self.is_brief() { self.kill(index) } else { self.think(index, task) }
+    }
+
+    /// L1: of what was asked for at `since`, this was not had.
+    fn check_reach(&mut self, since: True, missing: &RangeSet) {
+        if self.spec.brief {
+            let found = self.anchor.reach(&self.ledger(), since, missing);
+            self.check(Rule::L1, found);
         }
     }
 
@@ -274,18 +300,11 @@ impl World {
         let Ok(all) = KeyRange::new(0u64, SPACE) else { return };
         let lease = LeaseId(u64::MAX - u64::from(round));
         self.last_asked = Some((lease, round));
-        let view = View {
-            held: None,
-            until: Tick(0),
-            answer_by: None,
-            task: usize::MAX,
-            ending: true,
-            since: self.t,
-            lapsed: None,
-        };
+        let all: RangeSet = all.into();
+        let view = View { ending: true, ..View::new(usize::MAX, all.clone(), self.t, None) };
         self.nodes[0].views.insert(lease, view);
         let duration = Ttl::clamped(self.spec.duration_ms);
-        self.deliver(0, Input::Event(Event::Command(SectionCommand::Acquire(lease, all.into(), duration))));
+        self.deliver(0, Input::Event(Event::Command(SectionCommand::Acquire(lease, all, duration))));
         if round == 0 {
             self.deliver(0, Input::Event(Event::Command(SectionCommand::Release(lease))));
         }

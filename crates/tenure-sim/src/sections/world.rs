@@ -6,7 +6,9 @@ use super::users::{Doing, View};
 use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
 use crate::dice::Dice;
 use crate::fault::{Fault, Faults, KINDS};
+use crate::invariants::asked::Asked;
 use crate::invariants::p2::Resource;
+use crate::invariants::reach::Anchor;
 use crate::invariants::s5;
 use crate::invariants::s7::{Believed, Entries};
 use crate::invariants::{Rule, Violation};
@@ -15,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Step};
 use tenure_core::section::{self, Ledger, Section, SectionCommand, SectionNotice, SectionSetup};
-use tenure_core::{Bugs, HolderId, Key, LeaseId, Nonce, Now, Rules, StoreError, Tick};
+use tenure_core::{Bugs, Drift, HolderId, Key, LeaseId, Nonce, Now, Rules, ServiceClock, StoreError, Tick};
 
 /// What is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +52,10 @@ pub(super) struct Node {
     pub(super) views: BTreeMap<LeaseId, View>,
     /// When each entry of ours was sent.
     pub(super) sent: BTreeMap<Nonce, Tick>,
+    /// What its client knows of the store's clock.
+    pub(super) service: ServiceClock,
+    /// Commands that are not answered yet.
+    pub(super) asked: Asked,
     /// Operations that are under way.
     pub(super) waiting: Vec<(OpId, bool)>,
 }
@@ -71,6 +77,9 @@ pub(super) struct World {
     pub(super) key: Key,
     pub(super) nodes: Vec<Node>,
     pub(super) store: Registers,
+    pub(super) ages: Ages,
+    /// Since when, by true time, what stands in the section can be told to be old.
+    pub(super) anchor: Anchor,
     pub(super) messages: BTreeMap<u64, Envelope>,
     pub(super) last_message: u64,
     pub(super) calm: bool,
@@ -99,7 +108,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn run(spec: Spec, seed: u64, bugs: Bugs, without: Faults, told: bool) -> World {
         let mut dice = Dice::new(seed ^ 0x5ec7_1045);
-        let age = spec.age.unwrap_or_else(|| dice.chance(0.5));
+        let ages = spec.ages[dice.index(spec.ages.len())];
         let key = section::key("s").unwrap_or_else(|_| unreachable!("short and not empty"));
         let mut world = World {
             t: 0,
@@ -111,11 +120,9 @@ impl World {
             without,
             key,
             nodes: Vec::new(),
-            store: Registers::new(
-                StoreSpec { ages: if age { Ages::Fine } else { Ages::Untold }, push: false, lags: false },
-                false,
-                false,
-            ),
+            store: Registers::new(StoreSpec { ages, push: false, lags: false }, false, false),
+            ages,
+            anchor: Anchor::default(),
             messages: BTreeMap::new(),
             last_message: 0,
             calm: false,
@@ -153,6 +160,8 @@ impl World {
                 tasks: Vec::new(),
                 views: BTreeMap::new(),
                 sent: BTreeMap::new(),
+                service: ServiceClock::new(Drift::default()),
+                asked: Asked::default(),
                 waiting: Vec::new(),
             });
             world.boot(index);
@@ -248,6 +257,10 @@ impl World {
         let tasks = self.spec.tasks;
         let node = &mut self.nodes[index];
         (node.life, node.who, node.machine) = (life, who, Some(machine));
+        // Its store's client has looked at the table, and been told a date.
+        let held = node.clock.held(self.t);
+        node.service = ServiceClock::new(Drift::default());
+        node.service.answered(held, held, self.store.date(self.t));
         node.tasks = vec![(Doing::Idle, 0); tasks];
         for task in 0..tasks {
             self.think(index, task);
@@ -264,12 +277,14 @@ impl World {
         node.wake_at = None;
         node.views.clear();
         node.sent.clear();
+        node.asked = Asked::default();
         node.waiting.clear();
         node.paused = false;
         node.pause_turn += 1;
         node.clock.set_pace(self.t, Pace::Running);
         let life = self.nodes[index].life;
-        self.later(self.spans(1), What::Restart(index, life));
+        let mean = if self.spec.brief { self.spans(1) / 20 } else { self.spans(1) };
+        self.later(mean, What::Restart(index, life));
     }
 
     pub(super) fn deliver(&mut self, index: usize, input: Input) {
@@ -291,8 +306,10 @@ impl World {
         let node = &mut self.nodes[index];
         let now: Now = node.clock.read(t);
         let Some(machine) = &mut node.machine else { return };
-        if let Event::Answer(op, _) = &event {
-            node.waiting.retain(|(waiting, _)| waiting != op);
+        match &event {
+            Event::Answer(op, _) => node.waiting.retain(|(waiting, _)| waiting != op),
+            Event::Command(command) => node.asked.ask(command),
+            _ => {}
         }
         let step = machine.step(now, event);
         // What a machine sends, it sends at its own time, whenever that leaves the process.
@@ -320,6 +337,9 @@ impl World {
         let Step { requests, notices, wake_at } = step;
         for notice in notices {
             self.told(index, notice);
+        }
+        if self.nodes[index].machine.is_none() {
+            return;
         }
         for request in requests {
             self.post(index, request);
@@ -408,6 +428,10 @@ impl World {
                     .map(|(node, id, _)| format!("{} {}", node.who, id.0));
                 if let Some(open) = open.min() {
                     self.check(Rule::Answered, Err(format!("a command was never answered: {open}")));
+                }
+                for index in 0..self.nodes.len() {
+                    let found = self.nodes[index].asked.nothing_is_open();
+                    self.check(Rule::Answered, found);
                 }
                 self.ask_for_all(0);
             }

@@ -134,7 +134,7 @@ impl Section {
     pub async fn list(&self) -> Result<Vec<Entry>, AcquireError> {
         match self.ask(SectionCommand::List).await? {
             SectionNotice::Listed(_, entries) => Ok(entries),
-            other => Err(refused(other)),
+            other => Err(self.refused(other)),
         }
     }
 
@@ -151,7 +151,7 @@ impl Section {
     pub async fn reclaim(&self) -> Result<usize, AcquireError> {
         match self.ask(SectionCommand::Reclaim).await? {
             SectionNotice::Reclaimed(_, count) => Ok(count),
-            other => Err(refused(other)),
+            other => Err(self.refused(other)),
         }
     }
 
@@ -207,22 +207,23 @@ impl Section {
             }
             Ok(other) => {
                 guard.refused();
-                Err(refused(other))
+                Err(self.refused(other))
             }
             Err(_) => Err(AcquireError::Stopped),
+        }
+    }
+
+    fn refused(&self, notice: SectionNotice) -> AcquireError {
+        match notice {
+            SectionNotice::Failed(..) if self.inner.stopping.is_cancelled() => AcquireError::Stopped,
+            SectionNotice::Failed(_, error) => AcquireError::Store(error),
+            _ => AcquireError::Stopped,
         }
     }
 
     async fn ask(&self, command: fn(LeaseId) -> SectionCommand) -> Result<SectionNotice, AcquireError> {
         let id = self.inner.next_id();
         self.inner.ask(command(id)).await.map_err(|_| AcquireError::Stopped)
-    }
-}
-
-fn refused(notice: SectionNotice) -> AcquireError {
-    match notice {
-        SectionNotice::Failed(_, error) => AcquireError::Store(error),
-        _ => AcquireError::Stopped,
     }
 }
 
