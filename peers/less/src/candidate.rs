@@ -82,7 +82,8 @@ impl Shared {
 }
 
 impl Candidate {
-    /// Starts a candidate: it follows from now on, in the background. `clock` is `tenure::clock::system()`, unless in tests.
+    /// Starts a candidate: it follows from now on, in the background. `clock` and `uuid`, which draws ids, are `tenure::clock::system()` and
+    /// `tenure::clock::uuid`, unless in tests.
     ///
     /// # Errors
     /// An option that can't work, by name, with what to choose instead. Nothing is sent then.
@@ -93,9 +94,10 @@ impl Candidate {
         storage: Arc<dyn Storage>,
         options: Options,
         clock: Arc<dyn Clock>,
+        uuid: fn() -> String,
     ) -> Result<Candidate, InvalidInput> {
         options.check()?;
-        let id = options.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let id = options.id.clone().unwrap_or_else(uuid);
         let (wishes, wished) = mpsc::unbounded_channel();
         let (told, status) = watch::channel(Status::default());
         let shared = Arc::new(Shared {
@@ -105,7 +107,7 @@ impl Candidate {
             deadline: AtomicU64::new(0),
             terms: AtomicU64::new(0),
         });
-        let task = Task { shared: Arc::clone(&shared), storage, options: options.clone(), told };
+        let task = Task { shared: Arc::clone(&shared), storage, options: options.clone(), told, uuid };
         tokio::spawn(task.run(Machine::new(options, id), wished));
         Ok(Candidate { shared, wishes, status })
     }
@@ -247,13 +249,14 @@ struct Task {
     storage: Arc<dyn Storage>,
     options: Options,
     told: watch::Sender<Status>,
+    uuid: fn() -> String,
 }
 
 impl Task {
     async fn run(self, mut machine: Machine, mut wished: mpsc::UnboundedReceiver<Wish>) {
         tracing::debug!(target: "tenure::election", key = self.shared.key, id = self.shared.id, "the candidate follows");
         loop {
-            let step = machine.step(self.shared.clock.now(), uuid::Uuid::new_v4().as_u64_pair().1);
+            let step = machine.step(self.shared.clock.now(), self.random());
             self.tell(machine.notices());
             match step {
                 Step::Over => break,
@@ -312,6 +315,11 @@ impl Task {
             }
         };
         Ok(if is_done { Answer::Done } else { Answer::Refused })
+    }
+
+    /// Some number, for followers that must not all ask at once.
+    fn random(&self) -> u64 {
+        (self.uuid)().bytes().map(u64::from).sum()
     }
 
     /// Until that tick of the holder's.

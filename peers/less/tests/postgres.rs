@@ -48,7 +48,7 @@ fn options(key: &str) -> Options {
 }
 
 async fn candidate(key: &str) -> Candidate {
-    Candidate::start(storage().await, options(key), tenure::clock::system()).unwrap()
+    Candidate::start(storage().await, options(key), tenure::clock::system(), tenure::clock::uuid).unwrap()
 }
 
 /// less's `SetNX`. The peer's clock is right.
@@ -156,7 +156,8 @@ async fn missing_tables_and_rights_are_named() {
         "GRANT USAGE ON SCHEMA less TO {}; GRANT SELECT, INSERT, UPDATE, DELETE ON less.record TO {}";
     peer.batch_execute(&grants.replace("{}", &role)).await.unwrap();
     let storage = Arc::new(PostgresStorage::open(&config(None, Some(&role))).await.unwrap());
-    let candidate = Candidate::start(storage, options(&unique()), tenure::clock::system()).unwrap();
+    let candidate =
+        Candidate::start(storage, options(&unique()), tenure::clock::system(), tenure::clock::uuid).unwrap();
     within(candidate.elected()).await.unwrap();
     candidate.stop().await;
 }

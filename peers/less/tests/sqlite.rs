@@ -36,7 +36,8 @@ impl Table {
     }
 
     fn candidate(&self, key: &str) -> Candidate {
-        Candidate::start(self.storage(), options().key(key), tenure::clock::system()).unwrap()
+        Candidate::start(self.storage(), options().key(key), tenure::clock::system(), tenure::clock::uuid)
+            .unwrap()
     }
 
     fn peer(&self) -> Peer {
@@ -168,8 +169,14 @@ async fn a_row_that_can_not_be_read_is_left_alone_and_told() {
 async fn several_keys_have_their_own_leaders_on_one_storage() {
     let table = Table::new();
     let storage = table.storage();
-    let start =
-        |key: &str| Candidate::start(Arc::clone(&storage), options().key(key), tenure::clock::system());
+    let start = |key: &str| {
+        Candidate::start(
+            Arc::clone(&storage),
+            options().key(key),
+            tenure::clock::system(),
+            tenure::clock::uuid,
+        )
+    };
     let (first, second) = (start("a").unwrap(), start("b").unwrap());
     within(first.elected()).await.unwrap();
     within(second.elected()).await.unwrap();

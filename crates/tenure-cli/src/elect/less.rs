@@ -80,7 +80,7 @@ pub(super) async fn elect(place: &Place, plan: meant::Elect) -> Result<u8, Failu
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let storage = place.open(Arc::clone(&clock)).await?;
-    let candidate = Arc::new(Candidate::start(storage, options, Arc::clone(&clock))?);
+    let candidate = Arc::new(Candidate::start(storage, options, Arc::clone(&clock), tenure::clock::uuid)?);
     let watching = match on_change {
         Some(command) => {
             let hook = Hook::start(command, term.key.clone(), candidate.id().to_owned())?;
