@@ -49,6 +49,8 @@ mod section;
 mod section_records;
 #[path = "section_trouble.rs"]
 mod section_trouble;
+#[path = "seizure.rs"]
+mod seizure;
 #[path = "session.rs"]
 mod session;
 #[path = "session_trouble.rs"]
