@@ -3,7 +3,7 @@
 //! Plan: a server that is killed comes back with all it has answered for; one that is stopped, and one behind a dead connection, is
 //! given up in time, by whoever waits and by whoever doesn't; a write under way is unknown, and found by reading; scripts that are
 //! forgotten are sent again; hints go on after their connection has ended; records and index that are deleted by hand cost what the
-//! documentation says, and no more.
+//! documentation says, and no more; fences that no number of Lua's can hold.
 
 #![allow(
     clippy::unwrap_used,
@@ -185,6 +185,32 @@ async fn connections_that_are_reset_are_made_again() {
     }
 }
 
+/// Lua's numbers hold 53 bits, and fences 63.
+#[tokio::test]
+async fn large_fences_count_on_and_are_part_of_the_version() {
+    let store = RedisStore::open(at(&support::url(), &unique("fences"))).await.unwrap();
+    let scribe = Scribe::new();
+    let last = (1 << 63) - 1;
+    for (n, before) in [0xffff_ffff, 0x1_ffff_ffff, 1 << 53, (1 << 62) + 7, last - 1].into_iter().enumerate()
+    {
+        let name = key(&format!("k{n}"));
+        let (version, _) = won(&store, scribe.absent(&name, scribe.vacant(before))).await;
+        let (version, _) = won(&store, scribe.unchanged(&name, version, scribe.vacant(before))).await;
+        let record = scribe.held(5);
+        let (taken, fence) = won(&store, scribe.if_vacant(&name, record.clone())).await;
+        assert_eq!((fence, taken), (Fence(before + 1), Version::of(record.nonce, fence)), "{before:x}");
+        assert!(matches!(
+            store.write(scribe.unchanged(&name, version, scribe.vacant(1))).await.unwrap(),
+            Outcome::Lost(Some(standing)) if standing.version == taken
+        ));
+        won(&store, scribe.unchanged(&name, taken, scribe.vacant(before))).await;
+    }
+    // Whichever is higher counts.
+    let (name, high) = (key("floor"), 0x3_0000_0000);
+    won(&store, scribe.absent(&name, scribe.vacant(0x2_ffff_ffff))).await;
+    assert_eq!(won(&store, scribe.if_vacant(&name, scribe.held(high + 9))).await.1, Fence(high + 9));
+}
+
 /// Waits until a write below `prefix` is hinted at: the connection comes up in its own time.
 async fn hinted(store: &RedisStore, changes: &mut Changes, prefix: &str) {
     let scribe = Scribe::new();
@@ -216,6 +242,8 @@ async fn hints_go_on_after_their_connection_has_ended() {
     server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     hinted(&writer, &mut changes, "k-after").await;
     server.kill();
+    // Long enough for an attempt or two that find nobody.
+    tokio::time::sleep(Duration::from_millis(500)).await;
     server.restart();
     at_last(async || writer.read(&key("k")).await).await;
     hinted(&writer, &mut changes, "k-restarted").await;

@@ -266,6 +266,13 @@ async fn a_user_with_too_few_rights_is_told_where_they_are_written() {
     grant("ACL SETUSER app -subscribe");
     says(&refusal(login("app", "jobs")).await, ErrorKind::Invalid, &["subscribe"]);
     assert!(RedisStore::open(login("app", "jobs").push(false)).await.is_ok());
+    grant("ACL SETUSER app -publish");
+    let unheard = store.write(scribe.if_vacant(&Key::new("b").unwrap(), scribe.vacant(5))).await;
+    assert!(
+        matches!(unheard, Ok(Outcome::Won { .. })),
+        "a hint that can't be sent is missing, no more: {unheard:?}"
+    );
+    grant("DEL tenure:{jobs}:records");
     grant("ACL SETUSER app -hset");
     let error = store.write(scribe.if_vacant(&key, scribe.held(9))).await.unwrap_err();
     says(&error, ErrorKind::Invalid, &["tenure_redis::acl"]);
