@@ -56,6 +56,7 @@ fn a_namespace_begins_with_its_first_use() {
     assert_eq!(namespace.run(&["ls"]).code, 0);
     let ran = namespace.run(&["doctor"]);
     assert!(ran.code == 0 && ran.out.contains("written, read back and removed"), "{ran:?}");
+    assert!(ran.out.contains("appendfsync everysec") && ran.out.contains("fences protect"), "{ran:?}");
 }
 
 #[test]

@@ -177,14 +177,7 @@ async fn check_eviction(line: &Line, at: &str) -> Result<(), StoreError> {
     let info: Result<String, RedisError> =
         redis::cmd("INFO").arg("memory").query_async(&mut connection).await;
     let (limit, policy) = match info {
-        Ok(info) => {
-            let field = |name: &str| {
-                info.lines()
-                    .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                    .map(|text| text.trim().to_owned())
-            };
-            (field("maxmemory"), field("maxmemory_policy"))
-        }
+        Ok(info) => (info_field(&info, "maxmemory"), info_field(&info, "maxmemory_policy")),
         Err(error) if error.code() == Some("NOPERM") => {
             let mut ask = redis::cmd("CONFIG");
             let asked: Result<Vec<String>, RedisError> =
@@ -207,6 +200,12 @@ async fn check_eviction(line: &Line, at: &str) -> Result<(), StoreError> {
         (_, Some(policy)) if policy.starts_with("allkeys-") => Err(evicting(at, &policy)),
         _ => Ok(()),
     }
+}
+
+/// A field of what INFO answers.
+pub(crate) fn info_field(info: &str, name: &str) -> Option<String> {
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.map(|text| text.trim().to_owned())
 }
 
 /// What speaks TLS. It has its own provider, whatever else is in the process.

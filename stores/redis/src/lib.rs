@@ -74,6 +74,8 @@
 //!   namespace at once, as that is one hash.
 //! - `DEL`, `FLUSHALL` and the like by hand.
 //!
+//! `tenure doctor`, and [`RedisStore::hazards`], say which of these a server's configuration allows.
+//!
 //! **`wait=N`** makes a write count only once N replicas have confirmed it (`WAIT`), and a read that could resolve it wait as well. So no
 //! holder believes in a lease that fewer have. It costs a round trip to the replicas for each write, and calls fail while fewer
 //! answer. It does not make Redis a consensus: a replica that has not confirmed may be promoted, a confirmation means memory and not
@@ -93,6 +95,7 @@
 mod config;
 mod connect;
 mod error;
+mod hazards;
 mod lines;
 mod listen;
 mod mend;

@@ -7,14 +7,15 @@ use crate::config::Address;
 use crate::connect::{Connector, Line};
 use crate::error::{Call, failed, is_answer, unanswered};
 use crate::scripts::Invocation;
-use futures_util::future::select_ok;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, select_ok};
 use redis::aio::PubSub;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
-use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 /// How often a call follows redirections, or is sent again because the server asks for that.
 const ROUNDS: usize = 8;
@@ -24,13 +25,17 @@ const AGAIN: Duration = Duration::from_millis(30);
 pub(crate) struct Lines {
     connector: Connector,
     pub(crate) place: String,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
     confirmations: Confirmations,
 }
+
+type Attempt = Shared<BoxFuture<'static, Result<Arc<Line>, StoreError>>>;
 
 #[derive(Default)]
 struct State {
     line: Option<Arc<Line>>,
+    /// A connection that is being made.
+    attempt: Option<Attempt>,
     /// Who has the namespace, by what a server of the cluster said last.
     owner: Option<Address>,
     /// To whom calls go for what has left the owner already, while a slot is on its way.
@@ -54,7 +59,7 @@ impl Lines {
             settled: AtomicU64::new(0),
         };
         let place = connector.config.place();
-        Lines { connector, place, state: Mutex::default(), confirmations }
+        Lines { connector, place, state: Arc::default(), confirmations }
     }
 
     /// Calls a script; each call is done at most once.
@@ -76,7 +81,7 @@ impl Lines {
             };
             match error.kind() {
                 ErrorKind::Server(ServerErrorKind::NoScript) => is_whole = true,
-                ErrorKind::Server(ServerErrorKind::Moved) => self.follow(&line, &error).await,
+                ErrorKind::Server(ServerErrorKind::Moved) => self.follow(&line, &error),
                 ErrorKind::Server(ServerErrorKind::Ask) => {
                     is_whole = true;
                     asked = Some(self.heir(&redirection(&line, &error)).await?);
@@ -95,6 +100,14 @@ impl Lines {
             "{}: the namespace is on its way from one server of the cluster to another; try again",
             self.place
         )))
+    }
+
+    /// Asks the server that has the namespace for something about itself.
+    pub(crate) async fn ask<T: redis::FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
+        let line = self.line().await?;
+        let answer = self.send(&line, Call::Read, command, false).await?;
+        let answer = answer.and_then(|answer| redis::from_redis_value(answer).map_err(RedisError::from));
+        answer.map_err(|error| failed(&self.place, Call::Read, &error))
     }
 
     /// A connection that receives what is published on a channel.
@@ -130,9 +143,7 @@ impl Lines {
         // It is replicated, and comes after all that was written before, by whatever connection.
         let mut marker = redis::cmd("PUBLISH");
         marker.arg(channel).arg("");
-        let line = self.line().await?;
-        let sent = self.send(&line, Call::Read, &marker, false).await?;
-        sent.map_err(|error| failed(&self.place, Call::Read, &error))?;
+        self.ask::<Value>(&marker).await?;
         let confirmed = self.confirmed().await;
         if confirmed.as_ref().is_ok_and(|count| *count >= i64::from(*wanted)) {
             settled.fetch_max(doubts, Ordering::SeqCst);
@@ -145,10 +156,7 @@ impl Lines {
         let span = self.connector.config.timeout / 4;
         let mut wait = redis::cmd("WAIT");
         wait.arg(self.confirmations.wanted).arg(u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1));
-        let line = self.line().await?;
-        let answer = self.send(&line, Call::Read, &wait, false).await?;
-        let count = answer.and_then(|count| redis::from_redis_value(count).map_err(RedisError::from));
-        count.map_err(|error| failed(&self.place, Call::Read, &error))
+        self.ask(&wait).await
     }
 
     fn unconfirmed(&self, confirmed: Result<i64, StoreError>) -> String {
@@ -163,49 +171,51 @@ impl Lines {
         }
     }
 
-    /// The connection on which calls are sent.
+    /// The connection on which calls are sent. If there is none, one attempt serves all who wait, and goes on without them: a caller
+    /// who has no patience for a whole handshake finds it done the next time.
     async fn line(&self) -> Result<Arc<Line>, StoreError> {
-        let mut state = self.state.lock().await;
-        if let Some(line) = state.line.as_ref().filter(|line| line.is_alive()) {
-            return Ok(Arc::clone(line));
-        }
-        state.line = None;
-        let owner = match &state.owner {
-            Some(owner) => self.connector.line(owner).await.ok(),
-            None => None,
-        };
-        let line = match owner {
-            Some(line) => line,
-            None => {
-                state.owner = None;
-                self.any().await?
+        let attempt = {
+            let mut state = self.lock();
+            if let Some(line) = state.line.as_ref().filter(|line| line.is_alive()) {
+                return Ok(Arc::clone(line));
+            }
+            match state.attempt.as_ref().filter(|attempt| attempt.peek().is_none()) {
+                Some(attempt) => attempt.clone(),
+                None => {
+                    let owner = state.owner.clone();
+                    let (connector, shared) = (self.connector.clone(), Arc::clone(&self.state));
+                    let attempt = tokio::spawn(async move { connect(&connector, &shared, owner).await });
+                    state.attempt.insert(settled(attempt).boxed().shared()).clone()
+                }
             }
         };
-        Ok(Arc::clone(state.line.insert(Arc::new(line))))
+        match tokio::time::timeout(self.connector.config.timeout, attempt).await {
+            Ok(line) => line,
+            Err(_) => Err(unanswered(&self.place, Call::Read)),
+        }
     }
 
     async fn heir(&self, address: &Address) -> Result<Arc<Line>, StoreError> {
-        let mut state = self.state.lock().await;
-        if let Some(line) = state.heir.as_ref().filter(|line| line.is_alive() && line.address == *address) {
-            return Ok(Arc::clone(line));
+        let known = self.lock().heir.clone();
+        if let Some(line) = known.filter(|line| line.is_alive() && line.address == *address) {
+            return Ok(line);
         }
         let line = Arc::new(self.connector.line(address).await?);
-        Ok(Arc::clone(state.heir.insert(line)))
-    }
-
-    /// A connection to whichever server of those that are named can be used, and answers first.
-    async fn any(&self) -> Result<Line, StoreError> {
-        let hosts = &self.connector.config.hosts;
-        let attempts = hosts.iter().map(|host| Box::pin(self.connector.line(host)));
-        select_ok(attempts).await.map(|(line, _)| line)
+        self.lock().heir = Some(Arc::clone(&line));
+        Ok(line)
     }
 
     /// A server of the cluster has said who has the namespace.
-    async fn follow(&self, line: &Line, error: &RedisError) {
-        let mut state = self.state.lock().await;
+    fn follow(&self, line: &Line, error: &RedisError) {
+        let mut state = self.lock();
         state.owner = Some(redirection(line, error));
         state.heir = None;
         line.give_up();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server's answer, or its refusal; the outer error is what happened to the connection.
@@ -239,6 +249,39 @@ impl Lines {
         }
         line.give_up();
         answer.map(Ok).map_err(|error| failed(&self.place, call, &error))
+    }
+}
+
+/// Connects to whoever has the namespace; if that is not known or it does not answer, to whichever server of those that are named can
+/// be used, and answers first.
+async fn connect(
+    connector: &Connector,
+    state: &Mutex<State>,
+    owner: Option<Address>,
+) -> Result<Arc<Line>, StoreError> {
+    let known = match &owner {
+        Some(owner) => connector.line(owner).await.ok(),
+        None => None,
+    };
+    let is_lost = owner.is_some() && known.is_none();
+    let line = match known {
+        Some(line) => Ok(line),
+        None => {
+            let attempts = connector.config.hosts.iter().map(|host| Box::pin(connector.line(host)));
+            select_ok(attempts).await.map(|(line, _)| line)
+        }
+    };
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_lost && state.owner == owner {
+        state.owner = None;
+    }
+    Ok(Arc::clone(state.line.insert(Arc::new(line?))))
+}
+
+async fn settled(attempt: JoinHandle<Result<Arc<Line>, StoreError>>) -> Result<Arc<Line>, StoreError> {
+    match attempt.await {
+        Ok(line) => line,
+        Err(error) => Err(StoreError::unavailable(format!("connecting to Redis was broken off: {error}"))),
     }
 }
 

@@ -169,6 +169,27 @@ async fn a_dead_connection_is_given_up_also_by_callers_who_don_t_wait() {
     assert!(read.expect("the dead connection is still in use").unwrap().is_some());
 }
 
+/// One attempt to connect serves all, and goes on without them: none waits for the attempts of others before it, and short patience
+/// is no obstacle.
+#[tokio::test]
+async fn a_server_that_hangs_is_waited_for_by_all_at_once() {
+    let server = Server::start("");
+    let proxy = Proxy::before(server.port).await;
+    let config = at(&proxy.url(), "jobs").push(false).timeout(Duration::from_millis(1500));
+    let store = RedisStore::open(config).await.unwrap();
+    proxy.stall();
+    let reads = || (0..20).map(|_| async { store.read(&key("k")).await });
+    let all = futures_util::future::join_all(reads());
+    let answers = tokio::time::timeout(Duration::from_secs(10), all).await.expect("one after the other");
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap_err().kind() == ErrorKind::Unavailable));
+    // The next attempt is one that stalls. While it does, nobody has the patience to see its end.
+    let impatient = async || tokio::time::timeout(Duration::from_millis(5), store.read(&key("k"))).await;
+    assert!(impatient().await.is_err());
+    proxy.pass();
+    let reading = async { while impatient().await.is_err() {} };
+    tokio::time::timeout(LONG, reading).await.expect("who has little patience is never connected");
+}
+
 #[tokio::test]
 async fn connections_that_are_reset_are_made_again() {
     let server = Server::start("");

@@ -55,6 +55,8 @@ pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failur
     findings.add_commands();
     check_clock(&leases, &mut findings);
     check_capabilities(&leases, &mut findings);
+    #[cfg(feature = "redis")]
+    super::redis::check(url, &mut findings).await?;
     if url.is_read_only() {
         findings.add(
             Grade::Warn,

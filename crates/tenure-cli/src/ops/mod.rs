@@ -8,6 +8,8 @@ mod leader;
 mod less;
 mod look;
 mod pages;
+#[cfg(feature = "redis")]
+mod redis;
 mod rm;
 mod seize;
 #[cfg(feature = "dynamodb")]
