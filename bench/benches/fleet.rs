@@ -126,6 +126,7 @@ fn plans() {
             needs: BTreeSet::new(),
             owner: Some(n % 90),
             pin: None,
+            stays: false, settled: false,
             declined_by: BTreeSet::new(),
         })
         .collect();

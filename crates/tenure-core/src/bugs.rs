@@ -106,6 +106,10 @@ pub enum Bug {
     StrayNotAsked,
     AskedEachTime,
     WithdrawnDetached,
+    RetryForgotten,
+    DeclineTellsAll,
+    HeirUntold,
+    ForeignTenureIgnored,
 }
 
 impl Bug {
@@ -208,6 +212,10 @@ impl Bug {
         Bug::StrayNotAsked,
         Bug::AskedEachTime,
         Bug::WithdrawnDetached,
+        Bug::RetryForgotten,
+        Bug::DeclineTellsAll,
+        Bug::HeirUntold,
+        Bug::ForeignTenureIgnored,
     ];
 
     /// Those that only fleets can have.
@@ -237,6 +245,10 @@ impl Bug {
         Bug::MissingForgotten,
         Bug::NextInRingOnly,
         Bug::LateLapseUnheard,
+        Bug::RetryForgotten,
+        Bug::DeclineTellsAll,
+        Bug::HeirUntold,
+        Bug::ForeignTenureIgnored,
     ];
 
     /// What goes wrong.
@@ -346,6 +358,12 @@ impl Bug {
             Bug::StampNotCorrected => "who only tries leaves a dead holder's stamp of the future as it is",
             Bug::MissingNotMarked => "who only tries tells nobody that a rider's session is missing",
             Bug::MarkIsOneWitness => "one clock tells how long ago a session was marked as missing",
+            Bug::RetryForgotten => "a unit's failures are forgotten when another worker gets it",
+            Bug::DeclineTellsAll => "each failure of a unit has all workers list everything",
+            Bug::HeirUntold => "nobody tells a worker of the unit that was passed on to it after a failure",
+            Bug::ForeignTenureIgnored => {
+                "a worker does not mind another tenure, or none, in its unit's record"
+            }
             Bug::LateLapseUnheard => "a lapse of a unit that was just lost is never answered",
             Bug::GrowthUnbounded => "metadata that can't be written is renewed with all the same",
             Bug::RidersUnaudited => "nobody looks whether the records of riding leases still show them",

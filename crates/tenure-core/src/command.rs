@@ -42,8 +42,9 @@ pub enum Command {
     Release(LeaseId, Option<Metadata>),
     /// Give up a lease, with these fields written over those of the same names in the same write. Answered by `Released`.
     Finish(LeaseId, Metadata),
-    /// Give a held lease to another process, in one write. Answered by `Released`.
-    Pass(LeaseId, Box<Heir>),
+    /// Give a held lease to another process, in one write; with these names in the reserved field, if there are any. Answered by
+    /// `Released`.
+    Pass(LeaseId, Box<Heir>, Metadata),
     /// Stop believing, but leave the record to expire: what was done under the lease could not be ended for certain.
     /// Answered by `Released`.
     Lapse(LeaseId),
@@ -51,6 +52,9 @@ pub enum Command {
     Update(LeaseId, Metadata),
     /// As `Update`, but fields of other names stay as they stand in the record.
     Merge(LeaseId, Metadata),
+    /// Write these names in the reserved field, and keep all else as it stands in the record; what is `Null` goes. Answered as
+    /// `Update`.
+    Note(LeaseId, Metadata),
     /// Turn the lease into plain data that lasts for a ttl: from this command on, nobody here believes in it. Answered by
     /// `Detached`, or by the lease's loss: one that was withdrawn is given up instead.
     Detach(LeaseId, Ttl),

@@ -66,12 +66,15 @@ pub(crate) enum Fields {
     Replace(Metadata),
     /// These are written over those of the same names; all others stay, and so does the reserved field.
     Merge(Metadata),
+    /// They stay as they stand there, but for these names in the reserved field: what is `Null` goes.
+    Own(Metadata),
 }
 
 impl Fields {
     pub(crate) fn over(&self, standing: Metadata, bugs: Bugs) -> Metadata {
         let mut ours = match self {
             Fields::Keep => return standing,
+            Fields::Own(own) => return with_own(standing, own),
             Fields::Replace(fields) => fields.clone(),
             Fields::Merge(fields) => {
                 let mut ours = standing.clone();
@@ -82,6 +85,24 @@ impl Fields {
         keep_reserved(&mut ours, &standing, bugs);
         ours
     }
+}
+
+/// Others of these names in the reserved field, unless that is none of ours.
+fn with_own(mut standing: Metadata, own: &Metadata) -> Metadata {
+    let mut kept = match standing.remove(RESERVED) {
+        None => Metadata::new(),
+        Some(Value::Map(kept)) => kept,
+        Some(other) => {
+            standing.insert(RESERVED.to_owned(), other);
+            return standing;
+        }
+    };
+    kept.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+    kept.retain(|_, value| *value != Value::Null);
+    if !kept.is_empty() {
+        standing.insert(RESERVED.to_owned(), Value::Map(kept));
+    }
+    standing
 }
 
 /// Who is to have a key next.

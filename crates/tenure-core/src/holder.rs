@@ -239,10 +239,11 @@ impl Holder {
             Command::Release(id, None) => self.release(now, id, Fields::Keep),
             Command::Release(id, Some(metadata)) => self.release(now, id, Fields::Replace(metadata)),
             Command::Finish(id, metadata) => self.release(now, id, Fields::Merge(metadata)),
-            Command::Pass(id, heir) => self.pass(now, id, *heir),
+            Command::Pass(id, heir, own) => self.pass(now, id, *heir, own),
             Command::Lapse(id) => self.lapse(now, id),
             Command::Update(id, metadata) => self.update(now, id, Fields::Replace(metadata)),
             Command::Merge(id, metadata) => self.update(now, id, Fields::Merge(metadata)),
+            Command::Note(id, own) => self.update(now, id, Fields::Own(own)),
             Command::Detach(id, ttl) => self.detach(now, id, ttl),
             Command::Refresh(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Refresh),
             Command::Adopt(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Adopt),
@@ -257,6 +258,14 @@ impl Holder {
     /// What a held lease's record carries, as far as is known here.
     pub(crate) fn metadata_of(&self, id: LeaseId) -> Metadata {
         self.leases.get(&id).map(Lease::metadata).unwrap_or_default()
+    }
+
+    /// The id and the fence of the tenure that a lease is held by, if it is held and rides.
+    pub(crate) fn tenure_of(&self, id: LeaseId) -> Option<(Nonce, Fence)> {
+        match self.leases.get(&id)? {
+            Lease::Riding(rider) => Some((rider.id(), rider.fence())),
+            _ => None,
+        }
     }
 
     fn stop(&mut self, now: Now) {

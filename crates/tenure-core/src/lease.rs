@@ -53,7 +53,7 @@ pub(crate) struct Editing {
 pub(crate) enum Then {
     Release(Fields),
     /// Another process is to have it at once.
-    Pass(Box<Heir>),
+    Pass(Box<Heir>, Metadata),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -260,7 +260,7 @@ impl Holder {
     }
 
     fn tell_mail(&mut self, id: LeaseId, letters: &[Letter]) {
-        for letter in letters.iter().filter(|letter| letter.ask != Ask::Confirm) {
+        for letter in letters.iter().filter(|letter| !matches!(letter.ask, Ask::Confirm | Ask::Take)) {
             self.tell(Notice::Asked(id, letter.ask));
         }
     }

@@ -5,6 +5,7 @@ use crate::edit::Token;
 use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::hold::Loss;
+use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::record::{Ask, Occupant, Sighting};
 use crate::time::Tick;
@@ -51,6 +52,8 @@ pub enum Notice {
     NotOurs(LeaseId, Option<Occupant>),
     /// Someone asks something of the whole process.
     SessionAsked(Ask),
+    /// Somebody says that this key was passed on to this process, to ride on its session.
+    Given(Key),
     /// The session's record shows the metadata that was to be announced.
     Announced,
     /// It can't show that: what it shows stays.
@@ -78,6 +81,7 @@ impl Notice {
             | Notice::NotOurs(lease, _) => Some(*lease),
             Notice::SessionValid(_)
             | Notice::SessionAsked(_)
+            | Notice::Given(_)
             | Notice::Announced
             | Notice::NotAnnounced(_)
             | Notice::Stopped => None,
@@ -114,6 +118,7 @@ mod tests {
         let all = [
             Notice::SessionValid(Tick(0)),
             Notice::SessionAsked(Ask::Revoke),
+            Notice::Given(Key::new("k").unwrap()),
             Notice::Announced,
             Notice::Stopped,
         ];

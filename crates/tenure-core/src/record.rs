@@ -90,6 +90,9 @@ pub enum Ask {
     Revoke,
     /// Do you really hold this? A holder that doesn't, vacates it. Sent by those who wait long.
     Confirm,
+    /// The key was passed on to you, and nothing else tells you so: take it. Workers of a fleet send it to one another; to whom it
+    /// says nothing, it is a question as to whether it holds the key.
+    Take,
 }
 
 /// The most letters that one record carries. A sender that finds it full waits for the next renewal.

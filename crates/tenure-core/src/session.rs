@@ -300,6 +300,10 @@ impl Holder {
 
     fn sort_mail(&mut self, now: Now, letters: Vec<Letter>) {
         for letter in letters {
+            if letter.ask == Ask::Take {
+                self.tell(Notice::Given(letter.key));
+                continue;
+            }
             // One that was lost unawares, or is being given up, may still be there beside the one that the letter is about.
             let riding = self.leases.iter().filter(|(_, lease)| lease.rides_for(&letter.key));
             let riding: Vec<LeaseId> = riding.map(|(id, _)| id).collect();

@@ -205,13 +205,13 @@ fn heir() -> Box<Heir> {
 fn a_lease_that_is_given_up_already_is_not_passed_on_and_its_end_is_told_once() {
     let mut a = holding_on_session();
     a.step(now(1_000), release());
-    let pass = a.step(now(1_001), command(Command::Pass(LEASE, heir())));
+    let pass = a.step(now(1_001), command(Command::Pass(LEASE, heir(), Metadata::new())));
     assert_eq!((pass.requests, pass.notices), (vec![], vec![]));
     assert_eq!(a.step(now(1_005), won(3, nonce(3), 7)).notices, vec![Notice::Released(LEASE, true)]);
     // What has become plain data by then is nobody's to pass on either.
     let mut a = holding_on_session();
     a.step(now(1_000), command(Command::Detach(LEASE, ttl())));
-    a.step(now(1_001), command(Command::Pass(LEASE, heir())));
+    a.step(now(1_001), command(Command::Pass(LEASE, heir(), Metadata::new())));
     let vacates = a.step(now(1_005), won(3, nonce(3), 7));
     assert_eq!(writes(&vacates), vec![("k".to_owned(), vacant(nonce(4), 7, 1_005))]);
 }

@@ -23,6 +23,8 @@ mod fleet;
 mod fleet_asked;
 #[path = "fleet_dead.rs"]
 mod fleet_dead;
+#[path = "fleet_retry.rs"]
+mod fleet_retry;
 #[path = "fleet_trouble.rs"]
 mod fleet_trouble;
 #[path = "follow.rs"]

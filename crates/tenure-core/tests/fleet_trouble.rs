@@ -6,7 +6,7 @@ mod yard;
 
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, RequestId, Uncovered, UnitSpec};
-use tenure_core::{HolderId, Metadata, RESERVED, Value};
+use tenure_core::{HolderId, Metadata, Nonce, RESERVED, Value};
 use yard::{Store, TTL, Yard};
 
 const PLAIN: Store = Store { age: false, push: false };
@@ -144,7 +144,7 @@ fn a_declined_unit_stays_with_others_for_a_ttl_and_is_worked_on() {
             yard.run(TTL / 40);
             assert!(other(&yard), "{store:?}");
         }
-        yard.run(TTL * 2);
+        yard.run(TTL * 6);
         assert_eq!((yard.counts(), yard.idle()), (vec![2, 2], 0), "{store:?}");
     }
 }
@@ -156,6 +156,9 @@ fn what_the_only_worker_declines_comes_back_after_a_ttl() {
     yard.end_work(0, lease);
     yard.order(0, FleetCommand::Decline(lease, RequestId(1)));
     yard.run(TTL * 8 / 10);
+    assert_eq!(yard.idle(), 1);
+    yard.tell();
+    yard.run(TTL / 10);
     let name = yard.unit("000000");
     assert_eq!(yard.last_plan.uncovered, [(name, Uncovered::Declined)]);
     assert!(yard.run_until(TTL, |yard| yard.idle() == 0).is_some());
@@ -186,6 +189,56 @@ fn what_nobody_was_told_of_is_found_by_the_audit() {
         yard.put("untold", &UnitSpec::default());
         assert!(yard.run_until(TTL * 16, |yard| yard.idle() == 0).is_some(), "{store:?}");
     }
+}
+
+#[test]
+fn a_unit_that_the_store_refuses_for_good_is_told_and_harms_no_other() {
+    for store in [PLAIN, PUSH] {
+        let mut yard = fleet(store, 3, 9);
+        let unit = yard.unit("000001");
+        let owner = yard.who_has("000001").unwrap();
+        yard.forbidden.insert(unit);
+        // It goes on where it is, also when the others change.
+        let joined = yard.join(About::default());
+        yard.run(TTL * 2);
+        assert_eq!((yard.who_has("000001"), yard.idle()), (Some(owner), 0), "{store:?}");
+        assert!(yard.held(joined) >= 2, "{store:?}");
+        yard.kill(owner);
+        let rest = yard.run_until(TTL * 2, |yard| yard.idle() == 1);
+        assert!(rest.is_some_and(|rest| rest <= TTL * 3 / 2), "{store:?}: {rest:?}");
+        assert!(yard.troubles.iter().any(|told| told.contains("denied")), "{store:?}: {:?}", yard.troubles);
+        yard.run(TTL * 20);
+        let (before, generation) = (yard.calls, yard.generation());
+        yard.run(TTL * 20);
+        let calls = yard.calls.since(before);
+        // Audits, and an attempt with each.
+        assert!(calls.lists <= 3 * 2 * 4 && calls.extra <= 3 * 4, "{store:?}: {calls:?}");
+        assert_eq!((yard.generation(), yard.idle()), (generation, 1), "{store:?}");
+    }
+}
+
+#[test]
+fn s10_a_unit_that_another_tenure_holds_is_examined_by_id_and_fence() {
+    for (id, higher, is_lost) in
+        [(None, 0, false), (Some(Nonce(7)), 0, true), (None, 1, true), (Some(Nonce(7)), 1, true)]
+    {
+        let mut yard = fleet(PLAIN, 2, 4);
+        let owner = yard.who_has("000001").unwrap();
+        yard.usurp("000001", id, higher);
+        yard.run(TTL);
+        assert_eq!(yard.who_has("000001"), Some(owner), "nobody has looked");
+        yard.tell();
+        yard.run(TTL);
+        let lost = yard.troubles.iter().filter(|told| told.contains("lost")).count();
+        assert_eq!(lost, usize::from(is_lost), "{id:?} {higher}: {:?}", yard.troubles);
+        assert_eq!(yard.idle(), 0, "somebody has it again");
+    }
+    let mut yard = fleet(PLAIN, 2, 4);
+    let unit = yard.unit("000001");
+    yard.delete(&unit);
+    yard.tell();
+    yard.run(TTL);
+    assert!(yard.troubles.len() == 1 && yard.troubles[0].contains("Deleted"), "{:?}", yard.troubles);
 }
 
 #[test]

@@ -208,7 +208,8 @@ fn a_pass_waits_for_a_change_that_is_under_way() {
     let under_way = || {
         let mut a = holding_on_session();
         a.step(now(1_000), Event::Command(Command::Update(LEASE, fields.clone())));
-        let waits = a.step(now(1_001), Event::Command(Command::Pass(LEASE, Box::new(heir()))));
+        let waits =
+            a.step(now(1_001), Event::Command(Command::Pass(LEASE, Box::new(heir()), Metadata::new())));
         assert_eq!((waits.requests, waits.notices), (vec![], vec![]));
         // Whoever gives it up after that changes nothing about it.
         let waits = a.step(now(1_002), release());

@@ -22,6 +22,8 @@ fn alike(owners: &[Option<usize>]) -> Vec<Load> {
             needs: BTreeSet::new(),
             owner,
             pin: None,
+            stays: false,
+            settled: false,
             declined_by: BTreeSet::new(),
         })
         .collect()
@@ -48,6 +50,8 @@ fn any_fleet() -> impl Strategy<Value = (Vec<Load>, Vec<Room>)> {
         needs,
         owner,
         pin,
+        stays: false,
+        settled: false,
         declined_by: BTreeSet::new(),
     });
     let room = (
@@ -141,7 +145,7 @@ proptest! {
 
     #[test]
     fn weights_are_as_even_as_single_weights_allow(weights in vec(1..50_u64, 1..80), workers in 1..7_usize) {
-        let loads: Vec<Load> = weights.iter().map(|&weight| Load { weight, needs: BTreeSet::new(), owner: Some(0), pin: None, declined_by: BTreeSet::new() }).collect();
+        let loads: Vec<Load> = weights.iter().map(|&weight| Load { weight, needs: BTreeSet::new(), owner: Some(0), pin: None, stays: false, settled: false, declined_by: BTreeSet::new() }).collect();
         let planned = plan(&loads, &vec![free(); workers], Balance::Weight);
         let sum = |at: usize| -> u64 { loads.iter().zip(&planned).filter(|(_, owner)| **owner == Ok(at)).map(|(load, _)| load.weight).sum() };
         let sums: Vec<u64> = (0..workers).map(sum).collect();
@@ -195,6 +199,8 @@ fn any_small_fleet() -> impl Strategy<Value = (Vec<Load>, Vec<Room>)> {
         needs,
         owner,
         pin: None,
+        stays: false,
+        settled: false,
         declined_by: BTreeSet::new(),
     });
     let room = (0..4_u64, proptest::collection::btree_set("[ab]", 0..3), proptest::bool::weighted(0.1));
@@ -240,8 +246,15 @@ fn gpu() -> BTreeSet<String> {
 #[test]
 fn a_unit_makes_room_for_one_that_can_go_nowhere_else() {
     let rooms = [Room { units: 1, labels: gpu(), ..free() }, free()];
-    let plain =
-        Load { weight: 1, needs: BTreeSet::new(), owner: Some(0), pin: None, declined_by: BTreeSet::new() };
+    let plain = Load {
+        weight: 1,
+        needs: BTreeSet::new(),
+        owner: Some(0),
+        pin: None,
+        stays: false,
+        settled: false,
+        declined_by: BTreeSet::new(),
+    };
     let picky = Load { needs: gpu(), owner: None, ..plain.clone() };
     for balance in [Balance::Count, Balance::Weight] {
         assert_eq!(plan(&[plain.clone(), picky.clone()], &rooms, balance), [Ok(1), Ok(0)]);
@@ -260,6 +273,8 @@ fn counts_are_evened_out_through_a_third_worker() {
         needs: labels(&[name]),
         owner: Some(owner),
         pin: None,
+        stays: false,
+        settled: false,
         declined_by: BTreeSet::new(),
     };
     let loads = [load("a", 0), load("a", 0), load("a", 0), load("b", 1), load("b", 1), load("b", 2)];
@@ -273,6 +288,8 @@ fn a_heavy_unit_is_swapped_for_a_lighter_one_where_no_move_helps() {
         needs: BTreeSet::new(),
         owner: Some(owner),
         pin: None,
+        stays: false,
+        settled: false,
         declined_by: BTreeSet::new(),
     };
     let loads = [load(60, 0), load(50, 0), load(50, 1), load(40, 1)];
@@ -299,6 +316,8 @@ fn weights_are_evened_out_past_whoever_is_full() {
         needs: BTreeSet::new(),
         owner: Some(owner),
         pin: None,
+        stays: false,
+        settled: false,
         declined_by: BTreeSet::new(),
     };
     let loads: Vec<Load> = [0, 0, 0, 0, 0, 1, 2, 2, 2].map(load).into();
@@ -317,7 +336,15 @@ fn weights_are_evened_out_past_whoever_is_full() {
 #[test]
 fn what_is_too_heavy_takes_no_place_from_what_is_lighter() {
     let rooms = [Room { weight: 4, labels: gpu(), ..free() }, Room { weight: 4, ..free() }];
-    let load = |weight, owner, needs| Load { weight, needs, owner, pin: None, declined_by: BTreeSet::new() };
+    let load = |weight, owner, needs| Load {
+        weight,
+        needs,
+        owner,
+        pin: None,
+        stays: false,
+        settled: false,
+        declined_by: BTreeSet::new(),
+    };
     let loads = [load(4, Some(0), BTreeSet::new()), load(5, None, gpu()), load(1, None, gpu())];
     for balance in [Balance::Count, Balance::Weight] {
         assert_eq!(plan(&loads, &rooms, balance), [Ok(1), Err(Uncovered::NoRoom), Ok(0)]);
@@ -332,6 +359,8 @@ fn many_light_units_are_within_five_percent_by_weight() {
             needs: BTreeSet::new(),
             owner: None,
             pin: None,
+            stays: false,
+            settled: false,
             declined_by: BTreeSet::new(),
         })
         .collect();
@@ -351,6 +380,8 @@ fn weights_make_no_difference_where_nothing_is_weighed() {
         needs: BTreeSet::new(),
         owner,
         pin: None,
+        stays: false,
+        settled: false,
         declined_by: BTreeSet::new(),
     };
     let room = || Room { units: u64::MAX, weight: u64::MAX, labels: BTreeSet::new(), leaving: false };
@@ -363,4 +394,38 @@ fn weights_make_no_difference_where_nothing_is_weighed() {
         .map(|n| load(1 + n as u64 % 4, whole[n].as_ref().ok().copied().filter(|_| n % 3 == 0)))
         .collect();
     assert_eq!(plan(&half, &rooms, Balance::Count), whole, "the rest of it is planned as before");
+}
+
+fn plain(owner: Option<usize>) -> Load {
+    alike(&[owner]).remove(0)
+}
+
+#[test]
+fn what_fails_stays_where_it_is_and_counts_for_room_only() {
+    let fails = |owner| Load { stays: true, settled: true, owner, ..plain(None) };
+    let rooms = |units| vec![Room { units, ..free() }; 2];
+    let even = |first: Vec<Load>, units| {
+        let loads: Vec<Load> = first.into_iter().chain((0..4).map(|n| plain(Some(n % 2)))).collect();
+        let plan = plan(&loads, &rooms(units), Balance::Count);
+        plan.into_iter().map(|to| to.ok()).collect::<Vec<_>>()
+    };
+    let rest = [Some(0), Some(1), Some(0), Some(1)];
+    // All four that fail are with the second, and the others are even as they are.
+    assert_eq!(even(vec![fails(Some(1)); 4], u64::MAX), [vec![Some(1); 4], rest.to_vec()].concat());
+    // One that nobody has makes no difference to them, either: whoever plans before it is claimed plans as one who does so after that.
+    assert_eq!(even(vec![fails(None)], u64::MAX)[1..], rest);
+    // The second has room for three.
+    let full = even(vec![fails(Some(1)); 2], 3);
+    let has = |at| full.iter().filter(|to| **to == Some(at)).count();
+    assert_eq!((has(0), has(1)), (3, 3), "{full:?}");
+}
+
+#[test]
+fn others_move_before_what_was_passed_on_until_somebody_could_do_it() {
+    let settled = Load { settled: true, ..plain(Some(0)) };
+    let loads = vec![settled, plain(Some(0)), plain(Some(0))];
+    let rooms = vec![free(), free()];
+    assert_eq!(plan(&loads, &rooms, Balance::Count), [Ok(0), Ok(1), Ok(0)]);
+    let loads = vec![loads[0].clone(), loads[0].clone()];
+    assert_eq!(plan(&loads, &rooms, Balance::Count), [Ok(1), Ok(0)], "if there are any");
 }

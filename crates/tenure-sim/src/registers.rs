@@ -184,6 +184,11 @@ impl Registers {
         self.is_forbidden(key) || self.damaged.contains(key)
     }
 
+    /// Whether all records can be read.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.damaged.is_empty()
+    }
+
     /// Makes all records readable again, as they were before, and says which.
     pub(crate) fn mend(&mut self) -> BTreeSet<Key> {
         std::mem::take(&mut self.damaged)

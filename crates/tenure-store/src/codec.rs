@@ -145,6 +145,7 @@ fn encode_tenure<W: CborWrite>(e: &mut Encoder<W>, tenure: &Tenure, nonce: Nonce
             let ask = match letter.ask {
                 Ask::HandOver => 0,
                 Ask::Revoke => 1,
+                Ask::Take => 3,
                 _ => 2,
             };
             e.array(2)?.str(letter.key.as_str())?.u8(ask)?;
@@ -246,6 +247,7 @@ fn decode_mail(d: &mut Decoder<'_>) -> Result<Vec<Letter>, DecodeError> {
         let ask = match d.u64()? {
             0 => Ask::HandOver,
             1 => Ask::Revoke,
+            3 => Ask::Take,
             _ => Ask::Confirm,
         };
         mail.push(Letter { key, ask });

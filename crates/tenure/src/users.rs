@@ -159,7 +159,7 @@ impl Inner {
                 users.answer(lease, Reply::Gone(LeaseError::NotOurs(by)));
             }
             // Only workers of a fleet announce anything, or are asked as a whole.
-            Notice::SessionAsked(_) | Notice::Announced | Notice::NotAnnounced(_) => {}
+            Notice::SessionAsked(_) | Notice::Given(_) | Notice::Announced | Notice::NotAnnounced(_) => {}
             Notice::Stopped => {
                 users.over = true;
                 users.replies.clear();

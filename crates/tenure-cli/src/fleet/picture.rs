@@ -266,6 +266,8 @@ impl Picture {
                 needs: unit.spec.needs.clone(),
                 owner: if let Owner::Worker(at) = unit.owner { place(at) } else { None },
                 pin: unit.spec.pin.as_ref().and_then(|pin| holders.get(pin)).copied(),
+                stays: unit.spec.fails(),
+                settled: unit.spec.retry.is_some(),
                 declined_by: declined_by(&unit.name),
             })
             .collect();

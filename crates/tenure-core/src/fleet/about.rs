@@ -4,10 +4,8 @@ use super::plan::{Balance, Room};
 use crate::metadata::{Metadata, RESERVED, Value};
 use std::collections::BTreeSet;
 
-/// The most units that a worker says it has declined.
-pub(super) const MOST_DECLINED: usize = 64;
-/// The most bytes that their names have together.
-pub(super) const MOST_DECLINED_BYTES: usize = 1024;
+/// Says in the reserved field that letters are understood which pass a unit on ([`crate::Ask::Take`]).
+const LETTERS: &str = "letters";
 
 /// What a worker tells the others about itself, in its session's record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,7 +18,8 @@ pub struct About {
     pub labels: BTreeSet<String>,
     /// What it wants evened out. Where workers differ, what the first of them by name wants holds.
     pub balance: Balance,
-    /// Units, by name, that it has declined and does not want for now.
+    /// Units, by name, that it does not want for now: workers of older versions say so. Newer ones note in the unit's record how it
+    /// failed.
     pub declines: BTreeSet<String>,
     /// Whether it is about to go.
     pub leaving: bool,
@@ -44,7 +43,7 @@ impl About {
     #[must_use]
     pub fn compose(&self, mut fields: Metadata) -> Metadata {
         let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
-        let mut own = Metadata::new();
+        let mut own = Metadata::from([(LETTERS.to_owned(), true.into())]);
         if self.units != u64::MAX {
             own.insert("units".into(), number(self.units));
         }
@@ -92,9 +91,12 @@ impl About {
     /// This and the most that may come to be said beside it: what has to fit into a session's record.
     #[must_use]
     pub fn at_most(&self) -> About {
-        // Each name is encoded with its length.
-        let names = "-".repeat(MOST_DECLINED_BYTES + 3 * MOST_DECLINED);
-        About { declines: BTreeSet::from([names]), leaving: true, ..self.clone() }
+        About { leaving: true, ..self.clone() }
+    }
+
+    /// Whether a session's record says that its worker understands letters which pass a unit on.
+    pub(super) fn hears_letters(metadata: &Metadata) -> bool {
+        matches!(metadata.get(RESERVED), Some(Value::Map(own)) if own.get(LETTERS) == Some(&Value::Bool(true)))
     }
 
     pub(crate) fn room(&self) -> Room {
@@ -124,7 +126,9 @@ mod tests {
             let fields = Metadata::from([("host".to_owned(), Value::from("a"))]);
             let written = about.compose(fields);
             let Some(Value::Map(own)) = written.get(RESERVED) else { panic!("{written:?}") };
-            assert_eq!(own.keys().map(String::as_str).collect::<Vec<_>>(), says);
+            let own: BTreeSet<&str> = own.keys().map(String::as_str).collect();
+            assert_eq!(own, says.into_iter().chain(["letters"]).collect());
+            assert!(About::hears_letters(&written) && !About::hears_letters(&Metadata::new()));
             assert_eq!(written.get("host"), Some(&Value::from("a")));
             assert_eq!(About::parse(&written), Some(about));
         }

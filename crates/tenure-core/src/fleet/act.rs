@@ -4,10 +4,11 @@
 use super::asked::Asked;
 use super::claims::Claim;
 use super::listing::{Owner, Peer, Unit};
+use super::own::{Own, Stage};
 use super::plan::Uncovered;
 use super::talk::{FleetNotice, Reason, RequestId, Summary};
 use super::unit::{Status, UnitSpec};
-use super::worker::{Own, Stage, Worker};
+use super::worker::Worker;
 use crate::bid::{Carry, Patience};
 use crate::bugs::Bug;
 use crate::command::{Beat, Command, LeaseId, Want};
@@ -37,6 +38,7 @@ impl Worker {
         let damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
         self.examine_own(now, &units, &damaged);
         self.revise_own(&units, &targets, &damaged);
+        self.revise_retry(now);
         let me = self.me.clone();
         let planned = |unit: &Key| targets.get(unit).is_some_and(|target| target.as_ref() == Ok(&me));
         let at_rest = |unit: &Key| match (units.get(unit), targets.get(unit)) {
@@ -91,10 +93,13 @@ impl Worker {
     /// Has each own unit looked at whose record does not show it: somebody has taken it behind the protocol's back, or it was
     /// claimed after that page of the listing.
     fn examine_own(&mut self, now: Now, units: &BTreeMap<Key, Unit>, damaged: &BTreeSet<Key>) {
+        if self.has_bug(Bug::ForeignTenureIgnored) {
+            return;
+        }
         let doubtful = |(key, own): (&Key, &Own)| {
-            let shown = units.get(key).and_then(|unit| unit.held) == Some(own.fence);
-            let held = matches!(own.stage, Stage::Held | Stage::Draining);
-            (held && !shown && !damaged.contains(key)).then_some(own.lease)
+            let shown = units.get(key).and_then(|unit| unit.held);
+            let held = self.holder.tenure_of(own.lease).filter(|_| own.stage != Stage::Bidding);
+            (held.is_some() && held != shown && !damaged.contains(key)).then_some(own.lease)
         };
         for lease in self.own.iter().filter_map(doubtful).collect::<Vec<_>>() {
             self.order(now, Command::Examine(lease));
@@ -111,7 +116,9 @@ impl Worker {
         for (key, own) in &mut self.own {
             let unit = units.get(key);
             if let Some(unit) = unit {
-                own.spec = unit.spec.clone();
+                // How it failed last may have been written after it was listed.
+                let retry = if own.since < self.planned_from { unit.spec.retry } else { own.spec.retry };
+                own.spec = UnitSpec { retry, ..unit.spec.clone() };
             }
             // What can't be read can't be had by anybody else either, so it may as well go on here.
             let unread = if damaged.contains(key) { own.spec.status } else { Status::Deleted };
@@ -179,8 +186,10 @@ impl Worker {
             heir: Some(self.me.clone()),
             chosen: false,
             given: false,
+            letter: false,
             goes: None,
             told: false,
+            since: now.held,
         };
         self.own.insert(key.clone(), own);
         self.units.insert(lease, key.clone());
@@ -207,24 +216,22 @@ impl Worker {
         self.claims.ended(lease);
         let Some((key, _)) = self.own_of(lease) else { return };
         let parsed = UnitSpec::parse(metadata);
-        let Ok((spec, fields)) = parsed else { return self.give_away(now, lease) };
+        let Ok((spec, _)) = parsed else { return self.give_away(now, lease) };
         self.doubts.settle(&key);
         let Some((_, own)) = self.own_of(lease) else { return };
         own.fence = fence;
-        own.spec = spec.clone();
+        own.spec = spec;
         own.stage = Stage::Held;
-        let given = own.given;
+        let (given, by_letter, goes) = (own.given, own.letter, own.goes.is_some());
         let stays = own.spec.status == Status::Open && own.heir.is_some() && !self.leaving;
-        let given = given && !self.declined.contains_key(&key);
-        let stays = stays && (given || self.heir(lease).is_none());
+        // Whoever passes it on may not know how much this worker has by now.
+        let is_full = by_letter && self.held() as u64 > self.options.about.units;
+        let stays = stays && !is_full && (given || self.heir(lease).is_none());
         if stays || self.has_bug(Bug::DeletedTaken) {
-            if let Some((_, own)) = self.own_of(lease) {
-                own.told = true;
-                if own.goes.is_some() && self.drain_at.is_none() {
-                    self.drain_at = Some(now.held.after(self.part(16)));
-                }
+            if goes && self.drain_at.is_none() {
+                self.drain_at = Some(now.held.after(self.part(16)));
             }
-            self.tell(FleetNotice::Assigned { unit: key, lease, fence, spec, fields });
+            self.assign(now, lease);
         } else {
             // Nothing has been done for it yet, so there is nothing to end.
             self.give_away(now, lease);
@@ -247,8 +254,18 @@ impl Worker {
         }
     }
 
+    /// Somebody else has a unit that was to be claimed.
+    pub(super) fn occupied(&mut self, now: Now, lease: LeaseId) {
+        if self.own_of(lease).is_some_and(|(_, own)| own.letter) {
+            // It went on before the letter was read: whoever has it knows that.
+            self.forget(lease);
+        } else {
+            self.missed(now, lease);
+        }
+    }
+
     pub(super) fn lost(&mut self, now: Now, lease: LeaseId, loss: Loss) {
-        let Some((_, own)) = self.own_of(lease) else { return };
+        let Some((key, own)) = self.own_of(lease) else { return };
         let (told, held) = (own.told, matches!(own.stage, Stage::Held | Stage::Draining));
         let asker = own.asked.end;
         self.forget(lease);
@@ -257,16 +274,22 @@ impl Worker {
             (true, false) => self.tell(FleetNotice::Released(lease, asker, false)),
             (false, _) => {}
         }
+        self.given_again(now, key);
         self.want_bump(now.held);
     }
 
     pub(super) fn released(&mut self, now: Now, lease: LeaseId, ours: bool) {
-        let Some((_, own)) = self.own_of(lease) else { return };
+        let Some((key, own)) = self.own_of(lease) else { return };
         let (told, is_done) = (own.told, own.spec.status == Status::Done);
         let (heir, chosen, asker) = (own.heir.take(), own.chosen, own.asked.end);
+        let told_by_letter = self.retries.passed(&key).filter(|_| ours);
         self.forget(lease);
         if told {
             self.tell(FleetNotice::Released(lease, asker, ours));
+        }
+        self.given_again(now, key.clone());
+        if let Some(session) = told_by_letter {
+            return self.write_letter(now, key, session);
         }
         // The others are told once it is so: before that, they would find nothing.
         if is_done {
@@ -296,6 +319,10 @@ impl Worker {
 
     fn drain(&mut self, now: Now, lease: LeaseId, reason: Reason) {
         let until = now.held.after(self.options.drain);
+        if self.own_of(lease).is_some_and(|(_, own)| !own.told) {
+            // It rests: nothing is done for it.
+            return self.give_away(now, lease);
+        }
         if let Some((_, own)) = self.own_of(lease) {
             own.stage = Stage::Draining;
             self.tell(FleetNotice::Draining(lease, reason, until));
@@ -309,16 +336,14 @@ impl Worker {
     pub(super) fn drained(&mut self, now: Now, lease: LeaseId) {
         let me = self.me.clone();
         let leaving = self.leaving;
-        let Some((key, own)) = self.own_of(lease) else {
+        let Some((_, own)) = self.own_of(lease) else {
             return self.tell(FleetNotice::Released(lease, None, false));
         };
         match own.stage {
             Stage::Draining if own.heir.as_ref() == Some(&me) && !leaving => {
                 // The plan has changed its mind.
                 own.stage = Stage::Held;
-                let (fence, spec) = (own.fence, own.spec.clone());
-                let fields = self.users_fields(lease);
-                self.tell(FleetNotice::Assigned { unit: key, lease, fence, spec, fields });
+                self.begin_work(now, lease);
             }
             Stage::Held | Stage::Draining => self.give_away(now, lease),
             Stage::Bidding | Stage::Going => {}
@@ -326,11 +351,16 @@ impl Worker {
     }
 
     /// Passes it to whom it is planned for, or to nobody.
-    fn give_away(&mut self, now: Now, lease: LeaseId) {
+    pub(super) fn give_away(&mut self, now: Now, lease: LeaseId) {
+        self.pass_on(now, lease, Metadata::new());
+    }
+
+    /// The same, with these names in the reserved field of its record.
+    pub(super) fn pass_on(&mut self, now: Now, lease: LeaseId, own: Metadata) {
         let heir = self.heir(lease);
         self.going(lease);
         match heir {
-            Some(heir) => self.order(now, Command::Pass(lease, Box::new(heir))),
+            Some(heir) => self.order(now, Command::Pass(lease, Box::new(heir), own)),
             None => self.order(now, Command::Release(lease, None)),
         }
     }
@@ -340,32 +370,6 @@ impl Worker {
         let own = self.own.get(self.units.get(&lease)?)?;
         let session = own.heir.as_ref().filter(|session| **session != self.me)?;
         self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| heir_of(session, peer))
-    }
-
-    /// Gives it to whoever else may have it and has least.
-    pub(super) fn decline(&mut self, now: Now, lease: LeaseId, request: RequestId) {
-        let Some((key, own)) = self.ending(lease, request) else { return };
-        own.asked.end = Some(request);
-        let needs = own.spec.needs.clone();
-        let until = now.held.after(self.ttl.duration());
-        self.note_declined(now, key.clone(), until);
-        let name = self.options.fleet.unit_of(&key).map(str::to_owned);
-        let fits = |peer: &Peer| {
-            let about = &peer.about;
-            let wants = name.as_ref().is_none_or(|name| !about.declines.contains(name));
-            wants && !about.leaving && peer.planned < about.units && needs.is_subset(&about.labels)
-        };
-        let others = self.peers.iter().filter(|(_, peer)| fits(peer));
-        let heir =
-            others.min_by_key(|(session, peer)| (peer.planned, *session)).map(|(session, _)| session.clone());
-        if let Some(peer) = heir.as_ref().and_then(|session| self.peers.get_mut(session)) {
-            peer.planned += 1;
-        }
-        if let Some(own) = self.own.get_mut(&key) {
-            own.heir = heir;
-            own.chosen = true;
-        }
-        self.give_away(now, lease);
     }
 
     pub(super) fn hand_to(&mut self, now: Now, lease: LeaseId, request: RequestId, to: &HolderId) {
@@ -402,6 +406,7 @@ impl Worker {
         self.claims.ended(lease);
         let key = self.units.remove(&lease)?;
         self.own.remove(&key);
+        self.retries.forget(&key);
         Some(key)
     }
 }

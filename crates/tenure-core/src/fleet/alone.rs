@@ -4,9 +4,10 @@ use super::about::About;
 use super::asked::Asked;
 use super::listing::Peer;
 use super::names::FleetName;
+use super::own::{Own, Stage};
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use super::unit::UnitSpec;
-use super::worker::{Own, Stage, Worker};
+use super::worker::Worker;
 use crate::command::LeaseId;
 use crate::fence::{Fence, Nonce, Version};
 use crate::holder::Identity;
@@ -61,7 +62,16 @@ pub(super) fn worker(others: usize) -> Worker {
     let mut worker = Worker::new(identity, Rules::default(), options).unwrap();
     for n in 1..=others {
         let about = About::default();
-        let peer = Peer { holder: holder(n), fence: Fence(7), ttl: ttl(), about, attested: true, planned: 0 };
+        let peer = Peer {
+            holder: holder(n),
+            fence: Fence(7),
+            ttl: ttl(),
+            about,
+            attested: true,
+            planned: 0,
+            counted: 0,
+            letters: true,
+        };
         worker.peers.insert(session(n), peer);
     }
     worker
@@ -79,8 +89,10 @@ pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, heir: Option<usiz
         heir: heir.map(session),
         chosen: false,
         given: false,
+        letter: false,
         goes: heir.filter(|heir| *heir != 0).map(|heir| Reason::Moved(holder(heir))),
         told: true,
+        since: Tick(0),
     };
     worker.own.insert(unit(n), own);
     worker.units.insert(lease, unit(n));

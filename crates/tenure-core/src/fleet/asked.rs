@@ -1,8 +1,9 @@
 //! What users ask about the units that they have: other fields, and their end. Each request has its own answer.
 
+use super::own::{Own, Stage};
 use super::talk::{FleetNotice, RequestId};
 use super::unit::{Status, UnitSpec};
-use super::worker::{Own, Stage, Worker};
+use super::worker::Worker;
 use crate::command::{Command, LeaseId};
 use crate::error::StoreError;
 use crate::hold::Loss;
@@ -13,7 +14,9 @@ use crate::time::Now;
 /// What was asked about a unit and is not answered yet.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
-    /// Those whose change is under way.
+    /// A change is under way.
+    busy: bool,
+    /// Those who asked for it.
     writing: Vec<RequestId>,
     /// What is to be written after that.
     next: Option<Box<Change>>,
@@ -28,6 +31,17 @@ pub(super) struct Change {
     fields: Metadata,
     /// Whether fields of other names go.
     replaces: bool,
+}
+
+impl Asked {
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// A change is to begin that nobody has asked for; false if another is under way.
+    pub(super) fn begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.busy, true)
+    }
 }
 
 impl Change {
@@ -59,7 +73,7 @@ impl Worker {
         if let Some(error) = refusal {
             return self.refuse(lease, &change.requests, &error);
         }
-        if own.asked.writing.is_empty() {
+        if !own.asked.busy {
             self.send_change(now, lease, change);
         } else if let Some(next) = &mut own.asked.next {
             next.follow(change);
@@ -76,7 +90,7 @@ impl Worker {
             Ok(_) => Command::Merge(lease, fields),
             Err(error) => return self.refuse(lease, &requests, &error.into()),
         };
-        own.asked.writing = requests;
+        (own.asked.busy, own.asked.writing) = (true, requests);
         self.order(now, command);
     }
 
@@ -87,6 +101,9 @@ impl Worker {
     }
 
     pub(super) fn updated(&mut self, now: Now, lease: LeaseId) {
+        if self.noted(now, lease) {
+            return;
+        }
         let fields = self.users_fields(lease);
         for request in self.written(lease) {
             self.tell(FleetNotice::Updated { lease, request, fields: fields.clone() });
@@ -95,6 +112,9 @@ impl Worker {
     }
 
     pub(super) fn not_updated(&mut self, now: Now, lease: LeaseId, error: &StoreError) {
+        if self.noted(now, lease) {
+            return;
+        }
         let requests = self.written(lease);
         self.refuse(lease, &requests, error);
         self.write_next(now, lease);
@@ -102,7 +122,9 @@ impl Worker {
 
     /// Those whose change was under way until now.
     fn written(&mut self, lease: LeaseId) -> Vec<RequestId> {
-        self.own_of(lease).map(|(_, own)| std::mem::take(&mut own.asked.writing)).unwrap_or_default()
+        let Some((_, own)) = self.own_of(lease) else { return Vec::new() };
+        own.asked.busy = false;
+        std::mem::take(&mut own.asked.writing)
     }
 
     fn write_next(&mut self, now: Now, lease: LeaseId) {
@@ -111,6 +133,7 @@ impl Worker {
         if let Some(next) = own.asked.next.take().filter(|_| own.stage != Stage::Going) {
             self.send_change(now, lease, *next);
         }
+        self.write_note(now, lease);
     }
 
     /// The users' fields, as far as is known here.
@@ -124,7 +147,7 @@ impl Worker {
         let Some((_, own)) = self.ending(lease, request) else { return };
         // Nothing is changed here before all is known to be good: the unit goes on, or goes elsewhere, if it is not.
         let replaces = fields.is_some();
-        let done = if replaces { own.spec.clone() } else { UnitSpec::default() };
+        let done = if replaces { UnitSpec { retry: None, ..own.spec.clone() } } else { UnitSpec::default() };
         let metadata = match (UnitSpec { status: Status::Done, ..done }).compose(fields.unwrap_or_default()) {
             Ok(metadata) => metadata,
             Err(error) => return self.refuse(lease, &[request], &error.into()),

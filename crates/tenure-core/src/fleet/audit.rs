@@ -113,7 +113,16 @@ mod tests {
         for other in (0..of).filter(|other| *other != me) {
             let holder = HolderId::new(format!("w{other:03}")).unwrap();
             let about = About::default();
-            let peer = Peer { holder, fence: Fence(1), ttl, about, attested: true, planned: 0 };
+            let peer = Peer {
+                holder,
+                fence: Fence(1),
+                ttl,
+                about,
+                attested: true,
+                planned: 0,
+                counted: 0,
+                letters: true,
+            };
             worker.peers.insert(key(other), peer);
         }
         worker

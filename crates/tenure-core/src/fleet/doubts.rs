@@ -1,6 +1,5 @@
 //! What this worker leaves alone for a while: units that it could not get, and dead sessions that others are to end first.
 
-use super::about::{MOST_DECLINED, MOST_DECLINED_BYTES};
 use super::ring::is_first;
 use super::worker::Worker;
 use crate::command::LeaseId;
@@ -102,33 +101,6 @@ impl Worker {
         }
     }
 
-    /// Keeps a unit that was declined from being planned for this worker, for a while: all read so in its session's record.
-    pub(super) fn note_declined(&mut self, now: Now, unit: Key, until: Tick) {
-        self.declined.insert(unit, until);
-        // What is said in the session's record must not grow until that can't be renewed.
-        while self.declined.len() > MOST_DECLINED || self.declined_bytes() > MOST_DECLINED_BYTES {
-            let first = self.declined.iter().min_by_key(|(_, until)| **until).map(|(unit, _)| unit.clone());
-            let Some(unit) = first else { break };
-            self.declined.remove(&unit);
-        }
-        self.offer_declined(now);
-    }
-
-    fn declined_bytes(&self) -> usize {
-        self.declined.keys().filter_map(|unit| self.options.fleet.unit_of(unit)).map(str::len).sum()
-    }
-
-    pub(super) fn declined_wakes(&self) -> Option<Tick> {
-        self.declined.values().copied().min()
-    }
-
-    fn offer_declined(&mut self, now: Now) {
-        let names = self.declined.keys().filter_map(|unit| self.options.fleet.unit_of(unit));
-        let names = names.map(str::to_owned).collect();
-        self.options.about.declines = names;
-        self.announce(now);
-    }
-
     /// Ends the sessions of those who were listed as dead, if it is this worker's turn: whoever stands closest before them in
     /// the ring is first, and whoever takes what they had, which would end them anyway, and tell nobody. The others do so
     /// after a while, if nothing has come of it.
@@ -150,10 +122,6 @@ impl Worker {
     }
 
     pub(super) fn wake_doubts(&mut self, now: Now) {
-        if self.declined_wakes().is_some_and(|at| now.held >= at) {
-            self.declined.retain(|_, until| now.held < *until);
-            self.offer_declined(now);
-        }
         // If it is still somebody else's by now, plans differ, and all have to look again.
         if self.doubts.tell_due(now) {
             self.want_bump(now.held);
@@ -169,15 +137,12 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     //! Plan: a unit that can't be had is asked after again and again, more and more seldom, and then left alone, until it was
-    //! got or is planned for others; so many units are declined, and each for its time; of those who died, this worker ends
+    //! got or is planned for others; of those who died, this worker ends
     //! the sessions of whom it stands before and of whom it inherits from at once, of others later, and each once.
     use super::*;
     use crate::fleet::alone::*;
     use crate::fleet::look::Bump;
     use crate::fleet::ring::in_ring;
-    use crate::fleet::{About, FleetCommand};
-    use crate::metadata::Metadata;
-    use crate::op::{Event, Machine};
 
     /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
     fn misses(worker: &mut Worker, secs: u64) -> (bool, Option<u64>, Option<u64>) {
@@ -243,37 +208,6 @@ mod tests {
         assert_eq!(worker.bump, Bump::Idle, "whoever is to have it now may know");
         worker.wake_doubts(at(3032));
         assert_eq!((worker.bump.wake_at(), worker.doubts.wake_at()), (Some(at(3032).held), None));
-    }
-
-    #[test]
-    fn so_many_are_declined_each_for_its_time_whatever_is_offered_beside() {
-        let mut worker = worker(0);
-        let declined = |worker: &Worker| worker.options.about.declines.len();
-        for n in 0..MOST_DECLINED {
-            worker.note_declined(at(1), unit(n), at(100 + n as u64).held);
-        }
-        assert_eq!((declined(&worker), worker.declined_wakes()), (MOST_DECLINED, Some(at(100).held)));
-        worker.note_declined(at(1), unit(MOST_DECLINED), at(200).held);
-        assert_eq!((declined(&worker), worker.declined_wakes()), (MOST_DECLINED, Some(at(101).held)));
-        worker.step(at(1), Event::Command(FleetCommand::Offer(About { units: 3, ..About::default() })));
-        assert_eq!((declined(&worker), worker.options.about.units), (MOST_DECLINED, 3));
-        worker.wake_doubts(Now { held: Tick(at(101).held.0 - 1), ..at(101) });
-        assert_eq!(declined(&worker), MOST_DECLINED);
-        worker.wake_doubts(at(101));
-        assert_eq!((declined(&worker), worker.declined_wakes()), (MOST_DECLINED - 1, Some(at(102).held)));
-    }
-
-    #[test]
-    fn the_names_of_what_is_declined_have_so_many_bytes_together() {
-        let mut worker = worker(0);
-        let unit = |n: usize| worker.options.fleet.unit(&format!("{n:0400}")).unwrap();
-        for (n, key) in (0..5).map(|n| (n, unit(n))).collect::<Vec<_>>() {
-            worker.note_declined(at(1), key, at(100 + n as u64).held);
-        }
-        let declines = &worker.options.about.declines;
-        assert_eq!(declines.iter().map(|name| &name[399..]).collect::<Vec<_>>(), ["3", "4"]);
-        let bytes = |about: &About| format!("{:?}", about.compose(Metadata::new())).len();
-        assert!(bytes(&worker.options.about.at_most()) >= bytes(&worker.options.about));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The end of a worker that leaves in good order.
 
 use super::look::Bump;
-use super::worker::{Own, Stage, Worker};
+use super::own::{Own, Stage};
+use super::worker::Worker;
 use crate::command::Command;
 use crate::time::{Now, Tick};
 
@@ -28,7 +29,7 @@ impl Worker {
     fn has_left(&self) -> bool {
         let is_told = self.session_fence().is_none() || self.leave_from.is_some();
         let is_said = matches!(self.bump, Bump::Idle) || self.look.blind;
-        self.leaving && self.own.is_empty() && is_told && is_said
+        self.leaving && self.own.is_empty() && is_told && is_said && !self.retries.owes_letters()
     }
 
     pub(super) fn leaving_wakes(&self) -> Option<Tick> {

@@ -10,7 +10,7 @@ use super::unit::{Status, UnitSpec};
 use super::worker::{Errand, Worker};
 use crate::bugs::{Bug, Bugs};
 use crate::error::StoreError;
-use crate::fence::Fence;
+use crate::fence::{Fence, Nonce};
 use crate::key::{HolderId, Key};
 use crate::op::{Answer, Listed, Op};
 use crate::record::Stored;
@@ -30,6 +30,10 @@ pub(super) struct Peer {
     pub(super) attested: bool,
     /// How many units are planned for it.
     pub(super) planned: u64,
+    /// How many of these evenness counts.
+    pub(super) counted: u64,
+    /// Whether it understands letters that pass a unit on.
+    pub(super) letters: bool,
 }
 
 /// A unit as its record showed it.
@@ -37,8 +41,8 @@ pub(super) struct Peer {
 pub(super) struct Unit {
     pub(super) spec: UnitSpec,
     pub(super) owner: Owner,
-    /// The fence of its tenure; none if it has none.
-    pub(super) held: Option<Fence>,
+    /// The id and the fence of its tenure; none if it has none.
+    pub(super) held: Option<(Nonce, Fence)>,
 }
 
 /// Who has a unit, by its record.
@@ -202,7 +206,9 @@ impl Worker {
         };
         let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
         let attested = rules.first_sight && is_attested(now, &stored, ttl);
-        listing.peers.insert(key, Peer { holder, fence, ttl, about, attested, planned: 0 });
+        let letters = About::hears_letters(&stored.record.metadata);
+        let peer = Peer { holder, fence, ttl, about, attested, planned: 0, counted: 0, letters };
+        listing.peers.insert(key, peer);
     }
 
     /// A bug on purpose.
@@ -230,6 +236,8 @@ impl Worker {
             about: self.options.about.clone(),
             attested: true,
             planned: 0,
+            counted: 0,
+            letters: true,
         };
         if self.has_bug(Bug::LeaverTakes) {
             me.about.leaving = false;
@@ -247,9 +255,12 @@ impl Worker {
             listing.units.values_mut().for_each(|unit| unit.spec.status = Status::Open);
         }
         let (plan, names, workers) = listing.plan(&self.options.fleet, self.holder.desk.rules.bugs);
-        for owner in plan.iter().flatten() {
+        for (unit, owner) in names.iter().zip(&plan) {
+            let Ok(owner) = owner else { continue };
+            let fails = listing.units.get(unit).is_some_and(|unit| unit.spec.fails());
             if let Some(peer) = listing.peers.get_mut(&workers[*owner]) {
                 peer.planned += 1;
+                peer.counted += u64::from(!fails);
             }
         }
         let mut summary = Summary {
@@ -269,6 +280,7 @@ impl Worker {
             .filter_map(|(unit, target)| Some((unit.clone(), *target.as_ref().err()?)))
             .chain(listing.units.iter().filter_map(|(unit, found)| match found.owner {
                 Owner::Behind(why) if found.spec.status == Status::Open => Some((unit.clone(), why)),
+                Owner::Worker(_) if found.spec.rests(now.wall) => Some((unit.clone(), Uncovered::Declined)),
                 _ => None,
             }))
             .collect();
@@ -314,7 +326,7 @@ impl Listing {
             Ok((spec, _)) => spec,
             Err(error) => return self.damaged.push((key, error)),
         };
-        let held = stored.record.tenure.is_some().then_some(stored.record.fence);
+        let held = stored.record.tenure.as_ref().map(|tenure| (tenure.id, stored.record.fence));
         let owner = match &stored.record.tenure {
             None => Owner::Nobody(Box::new(stored)),
             Some(tenure) => match &tenure.ride {
@@ -375,7 +387,8 @@ impl Listing {
                 let needs = unit.spec.needs.clone();
                 let declined_by = fleet.unit_of(key).and_then(|unit| decliners.get(unit)).cloned();
                 let declined_by = declined_by.unwrap_or_default();
-                (key.clone(), Load { weight, needs, owner, pin, declined_by })
+                let (stays, settled) = (unit.spec.fails(), unit.spec.retry.is_some());
+                (key.clone(), Load { weight, needs, owner, pin, stays, settled, declined_by })
             })
             .unzip();
         let balance = self.peers.values().next().map_or(Balance::Count, |first| first.about.balance);

@@ -7,9 +7,10 @@
 
 use super::board;
 use super::listing::{Peer, is_attested};
+use super::own::Stage;
 use super::ring::watched;
 use super::talk::FleetNotice;
-use super::worker::{Errand, Stage, Worker};
+use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::error::StoreError;
 use crate::fence::Fence;

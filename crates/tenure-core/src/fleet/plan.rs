@@ -32,6 +32,10 @@ pub struct Load {
     pub owner: Option<usize>,
     /// The index of the worker that is to have it if it may.
     pub pin: Option<usize>,
+    /// It fails, and goes from worker to worker: it stays with its owner as long as that may have it, and evenness does not count it.
+    pub stays: bool,
+    /// Others that are alike move before it: it came to its owner because who had it before could not do it.
+    pub settled: bool,
     /// The indices of workers that have declined it.
     pub declined_by: BTreeSet<usize>,
 }
@@ -95,6 +99,7 @@ struct Class {
     needs: usize,
     cost: u64,
     weight: u64,
+    settled: bool,
 }
 
 #[derive(Debug, Default)]
@@ -136,8 +141,12 @@ impl<'a> Planner<'a> {
                 allowed.len() - 1
             });
             let weight = if weighs { unit.weight.max(1) } else { 1 };
-            let cost = if balance == Balance::Count { 1 } else { weight };
-            Class { needs, cost, weight }
+            let cost = match balance {
+                _ if unit.stays => 0,
+                Balance::Count => 1,
+                Balance::Weight => weight,
+            };
+            Class { needs, cost, weight, settled: unit.settled }
         });
         let classes = classes.collect();
         Planner {
@@ -165,7 +174,7 @@ impl<'a> Planner<'a> {
         seat.cost = seat.cost.saturating_add(class.cost);
         seat.weight = seat.weight.saturating_add(class.weight);
         seat.units += 1;
-        if !self.pinned.contains(&unit) {
+        if !self.pinned.contains(&unit) && !self.units[unit].stays {
             seat.has.entry(class).or_default().insert(unit);
         }
         self.ranks.insert((seat.cost, worker));
@@ -193,7 +202,8 @@ impl<'a> Planner<'a> {
         for unit in 0..self.units.len() {
             let class = self.classes[unit];
             let may = |&worker: &usize| self.allowed[class.needs].get(worker) == Some(&true);
-            if let Some(worker) = self.units[unit].pin.filter(may)
+            let stays = self.units[unit].owner.filter(|_| self.units[unit].stays);
+            if let Some(worker) = self.units[unit].pin.filter(may).or_else(|| stays.filter(may))
                 && self.has_room(worker, class)
             {
                 self.pinned.insert(unit);

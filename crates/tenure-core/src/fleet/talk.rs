@@ -53,7 +53,7 @@ pub enum FleetCommand {
     /// The unit is done, and nobody is to have it again; with other fields, if given. Answered by `Released`, or by
     /// `Failed` if the fields are no good.
     Finish(LeaseId, RequestId, Option<Metadata>),
-    /// Let another worker have the unit. Answered by `Released`.
+    /// What was done for the unit has failed: let another worker have it, or this one again, after a while. Answered by `Released`.
     Decline(LeaseId, RequestId),
     /// Let this very worker have the unit. Answered by `Released`, or `Failed` if there is no such worker.
     HandTo(LeaseId, RequestId, HolderId),
@@ -67,6 +67,23 @@ pub enum FleetCommand {
     Leave,
     /// Go at once: give everything up. Answered by `Stopped`.
     Stop,
+}
+
+impl FleetCommand {
+    /// The unit's lease that it is about, if it is about one.
+    #[must_use]
+    pub fn lease(&self) -> Option<LeaseId> {
+        match self {
+            FleetCommand::Update(lease, ..)
+            | FleetCommand::Merge(lease, ..)
+            | FleetCommand::Drained(lease)
+            | FleetCommand::Finish(lease, ..)
+            | FleetCommand::Decline(lease, _)
+            | FleetCommand::HandTo(lease, ..)
+            | FleetCommand::Lapse(lease) => Some(*lease),
+            _ => None,
+        }
+    }
 }
 
 /// Why a unit is to be let go of.
@@ -144,6 +161,15 @@ pub enum FleetNotice {
     /// The unit is given up, by the request if there was one. False: it was not ours any more, or is left to expire. Whatever
     /// else was asked about it, and not answered before, was not done.
     Released(LeaseId, Option<RequestId>, bool),
+    /// The unit has failed so often in a row, and is left alone for so long; then it is assigned again.
+    Rests {
+        /// Its key.
+        unit: Key,
+        /// How often.
+        failures: u32,
+        /// How long.
+        rest: Duration,
+    },
     /// All that is held is believed until then; not at all, for now, at tick 0.
     Valid(Tick),
     /// There is a new plan.

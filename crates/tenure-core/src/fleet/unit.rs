@@ -3,7 +3,12 @@
 use crate::error::{InvalidInput, StoreError};
 use crate::key::HolderId;
 use crate::metadata::{Metadata, RESERVED, Value};
+use crate::time::Wall;
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The name of [`UnitSpec::retry`] in the reserved field. Versions that don't know it keep it, and try again at once.
+const RETRY: &str = "retry";
 
 /// Whether there is work to do on a unit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +22,43 @@ pub enum Status {
     Deleted,
 }
 
+/// What is known of a unit whose worker gave it up without success, as by [`FleetCommand::Decline`](super::FleetCommand::Decline).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Retry {
+    /// How often that was so in a row; 0 once it has been worked on for a while.
+    pub failures: u32,
+    /// The wall clock when it was so last.
+    pub since: Wall,
+    /// For how long it is left alone from then on.
+    pub rest: Duration,
+}
+
+impl Retry {
+    /// How long it is still left alone; where two machines' clocks disagree, from now on at the most.
+    #[must_use]
+    pub fn left(&self, now: Wall) -> Duration {
+        self.rest.saturating_sub(now.since(self.since))
+    }
+
+    fn compose(self) -> Value {
+        let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
+        let rest = u64::try_from(self.rest.as_millis()).unwrap_or(u64::MAX);
+        let fields = [
+            ("failures", number(self.failures.into())),
+            ("since", number(self.since.0)),
+            ("rest", number(rest)),
+        ];
+        Value::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    fn parse(value: &Value) -> Option<Retry> {
+        let Value::Map(fields) = value else { return None };
+        let number = |name: &str| fields.get(name)?.as_i64().and_then(|n| u64::try_from(n).ok());
+        let failures = u32::try_from(number("failures")?).unwrap_or(u32::MAX);
+        Some(Retry { failures, since: Wall(number("since")?), rest: Duration::from_millis(number("rest")?) })
+    }
+}
+
 /// What the plan needs to know of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitSpec {
@@ -28,11 +70,14 @@ pub struct UnitSpec {
     pub status: Status,
     /// The worker that is to have it as long as that lives and may, whatever evenness says.
     pub pin: Option<HolderId>,
+    /// How it failed last. While it fails, evenness does not count it where it is, nor does it move it; and once it does not fail any
+    /// more, others are moved before it, as who had it before could not do it.
+    pub retry: Option<Retry>,
 }
 
 impl Default for UnitSpec {
     fn default() -> Self {
-        UnitSpec { weight: 1, needs: BTreeSet::new(), status: Status::Open, pin: None }
+        UnitSpec { weight: 1, needs: BTreeSet::new(), status: Status::Open, pin: None, retry: None }
     }
 }
 
@@ -57,6 +102,22 @@ impl UnitSpec {
         Ok(fields)
     }
 
+    /// Whether it failed last, and has not been worked on for a while since.
+    #[must_use]
+    pub fn fails(&self) -> bool {
+        self.retry.is_some_and(|retry| retry.failures > 0)
+    }
+
+    /// Whether it is left alone for now, since it has failed.
+    pub(super) fn rests(&self, now: Wall) -> bool {
+        self.status == Status::Open && self.retry.is_some_and(|retry| !retry.left(now).is_zero())
+    }
+
+    /// The reserved name that says how it failed last.
+    pub(super) fn retry_field(retry: Retry) -> Metadata {
+        Metadata::from([(RETRY.to_owned(), retry.compose())])
+    }
+
     /// Only what differs from the default is written, so that a plain unit costs nothing.
     fn fields(&self) -> Metadata {
         let mut own = Metadata::new();
@@ -73,6 +134,9 @@ impl UnitSpec {
         }
         if let Some(pin) = &self.pin {
             own.insert("pin".into(), pin.as_str().into());
+        }
+        if let Some(retry) = self.retry {
+            own.insert(RETRY.into(), retry.compose());
         }
         own
     }
@@ -103,6 +167,10 @@ impl UnitSpec {
                 ("status", Value::Text(status)) if status == "done" => spec.status = Status::Done,
                 ("status", Value::Text(status)) if status == "deleted" => spec.status = Status::Deleted,
                 ("pin", Value::Text(pin)) => spec.pin = HolderId::new(pin).ok(),
+                (RETRY, value) => {
+                    let retry = Retry::parse(&value);
+                    spec.retry = Some(retry.ok_or_else(|| damaged("a count of failures", &value))?);
+                }
                 ("needs" | "status" | "pin", value) => {
                     return Err(damaged("labels, a status or a worker", &value));
                 }
@@ -130,6 +198,7 @@ mod tests {
     #[test]
     fn what_is_said_of_a_unit_is_read_as_it_was_written() {
         let all = UnitSpec::default;
+        let retry = Retry { failures: 3, since: Wall(17), rest: Duration::from_millis(40_001) };
         for (spec, says) in [
             (all(), None),
             (UnitSpec { weight: 7, ..all() }, Some("weight")),
@@ -138,6 +207,7 @@ mod tests {
             (UnitSpec { status: Status::Done, ..all() }, Some("status")),
             (UnitSpec { status: Status::Deleted, ..all() }, Some("status")),
             (UnitSpec { pin: HolderId::new("w1").ok(), ..all() }, Some("pin")),
+            (UnitSpec { retry: Some(retry), ..all() }, Some("retry")),
         ] {
             let fields = Metadata::from([("at".to_owned(), Value::from("page 3"))]);
             let written = spec.compose(fields.clone()).unwrap();
@@ -147,6 +217,14 @@ mod tests {
             });
             assert_eq!(own, says.map(|name| vec![name]));
             assert_eq!(UnitSpec::parse(written).unwrap(), (spec, fields));
+        }
+    }
+
+    #[test]
+    fn a_rest_ends_whatever_two_clocks_show() {
+        let retry = Retry { failures: 1, since: Wall(1_000_000), rest: Duration::from_secs(40) };
+        for (now, left) in [(1_000_000, 40), (1_010_000, 30), (1_040_000, 0), (9_000_000, 0), (0, 40)] {
+            assert_eq!(retry.left(Wall(now)), Duration::from_secs(left), "{now}");
         }
     }
 
@@ -171,6 +249,8 @@ mod tests {
             ("status", Value::from("asleep")),
             ("status", Value::Bool(true)),
             ("pin", Value::Bool(true)),
+            ("retry", Value::from(3)),
+            ("retry", Value::Map(Metadata::from([("failures".to_owned(), Value::from(3))]))),
         ] {
             let own = Metadata::from([(name.to_owned(), value)]);
             let error =

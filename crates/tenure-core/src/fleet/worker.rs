@@ -4,17 +4,17 @@
 //! the plan means for the units that this worker has or should have).
 
 use super::about::About;
-use super::asked::{Asked, Change};
 use super::claims::Claims;
 use super::doubts::Doubts;
 use super::listing::{Listing, Peer};
 use super::look::{Bump, Look};
+use super::own::{Own, Stage};
 use super::pace::Pace;
+use super::retry::Retries;
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
-use super::unit::UnitSpec;
 use crate::bugs::Bug;
 use crate::command::{Command, LeaseId};
-use crate::error::{InvalidInput, StoreError};
+use crate::error::InvalidInput;
 use crate::fence::{Fence, Nonces};
 use crate::holder::{Holder, Identity};
 use crate::key::Key;
@@ -26,37 +26,6 @@ use crate::time::{Now, Tick, Ttl};
 use crate::vigil::Rules;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-
-/// What a unit is to this worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Stage {
-    Bidding,
-    Held,
-    /// The user was asked to end what is done for it.
-    Draining,
-    /// It is being given up.
-    Going,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Own {
-    pub(super) lease: LeaseId,
-    pub(super) stage: Stage,
-    pub(super) fence: Fence,
-    pub(super) spec: UnitSpec,
-    /// The changes that are under way or wait for that, and who waits for its end.
-    pub(super) asked: Asked,
-    /// The session of the worker that it is planned for.
-    pub(super) heir: Option<Key>,
-    /// Users have chosen that worker: nobody there expects it.
-    pub(super) chosen: bool,
-    /// It was passed on to this worker, though the plan would have it elsewhere.
-    pub(super) given: bool,
-    /// Why it has to go, if it has to.
-    pub(super) goes: Option<Reason>,
-    /// Whether users know of it.
-    pub(super) told: bool,
-}
 
 /// Operations of the worker itself have this bit in their ids; those of its holder don't.
 const OWN: u64 = 1 << 63;
@@ -77,6 +46,8 @@ pub(super) enum Errand {
     Fence(Key),
     /// Whether a session is really missing that something rides on, and that something's ttl.
     Missing(Ride, Ttl),
+    /// Telling another worker of a unit that was passed on to it.
+    Letter(Key),
 }
 
 /// The machine of one process in a fleet.
@@ -85,7 +56,7 @@ pub struct Worker {
     pub(super) holder: Holder,
     pub(super) options: Options,
     /// What it offers as far as the others can see.
-    offered: About,
+    pub(super) offered: About,
     pub(super) fields: Metadata,
     pub(super) board_key: Key,
     pub(super) me: Key,
@@ -94,9 +65,9 @@ pub struct Worker {
     pub(super) nonces: Nonces,
     pub(super) joined: bool,
     pub(super) leaving: bool,
-    stopping: bool,
+    pub(super) stopping: bool,
     /// The fence of the session as it was after the last step.
-    session: Option<Fence>,
+    pub(super) session: Option<Fence>,
     /// When to begin the session again if it is down.
     restart_at: Tick,
     pub(super) board: Option<Stored>,
@@ -117,8 +88,9 @@ pub struct Worker {
     pub(super) claims: Claims,
     /// Units that are planned for this worker but held by another.
     pub(super) awaited: BTreeSet<Key>,
-    /// Units that this worker does not want for now.
-    pub(super) declined: BTreeMap<Key, Tick>,
+    pub(super) retries: Retries,
+    /// Until when the session is believed in.
+    pub(super) valid: Tick,
     pub(super) doubts: Doubts,
     /// When the listing that the present plan was made from began.
     pub(super) planned_from: Tick,
@@ -154,6 +126,7 @@ impl Machine for Worker {
                         Errand::Mark(write) => self.marked(now, *write, result),
                         Errand::Fence(key) => self.fenced(now, &key, result),
                         Errand::Missing(ride, ttl) => self.asked_after(now, &ride, ttl, result),
+                        Errand::Letter(unit) => self.lettered(now, unit, result),
                     }
                 }
             }
@@ -173,7 +146,7 @@ impl Machine for Worker {
         Step {
             requests: std::mem::take(&mut self.requests),
             notices: std::mem::take(&mut self.notices),
-            wake_at: self.wake_at(),
+            wake_at: self.wake_at(now),
         }
     }
 }
@@ -220,7 +193,8 @@ impl Worker {
             units: BTreeMap::new(),
             claims: Claims::default(),
             awaited: BTreeSet::new(),
-            declined: BTreeMap::new(),
+            retries: Retries::default(),
+            valid: Tick(0),
             doubts: Doubts::default(),
             planned_from: Tick(0),
             drain_at: None,
@@ -299,10 +273,14 @@ impl Worker {
     fn heed(&mut self, now: Now, notice: Notice) {
         match notice {
             Notice::Acquired { lease, fence, metadata, .. } => self.acquired(now, lease, fence, metadata),
-            Notice::Held(lease, _) => self.missed(now, lease),
+            Notice::Held(lease, _) => self.occupied(now, lease),
             Notice::Absent(lease) => self.vanished(lease),
             Notice::Failed(lease, error) => self.failed(now, lease, error),
-            Notice::SessionValid(until) => self.tell(FleetNotice::Valid(until)),
+            Notice::SessionValid(until) => {
+                self.valid = until;
+                self.tell(FleetNotice::Valid(until));
+            }
+            Notice::Given(key) => self.given(now, key),
             Notice::Asked(lease, Ask::Revoke) => self.asked(now, lease, Reason::Revoked),
             Notice::Asked(lease, Ask::HandOver) => self.asked(now, lease, Reason::Asked),
             Notice::Lost(lease, loss) => self.lost(now, lease, loss),
@@ -320,96 +298,6 @@ impl Worker {
             Notice::Valid(lease, until) => self.tell(FleetNotice::Withdrawn(lease, until)),
             // Nothing here is plain data.
             Notice::Asked(..) | Notice::Seen(..) | Notice::Detached(..) | Notice::NotOurs(..) => {}
-        }
-    }
-
-    fn command(&mut self, now: Now, command: FleetCommand) {
-        match command {
-            FleetCommand::Join => {
-                self.joined = true;
-                self.look.next = now.held;
-                self.order(now, Command::Start);
-            }
-            FleetCommand::Update(lease, request, fields) => {
-                self.change(now, lease, Change::new(request, fields, true));
-            }
-            FleetCommand::Merge(lease, request, fields) => {
-                self.change(now, lease, Change::new(request, fields, false));
-            }
-            FleetCommand::Drained(lease) => self.drained(now, lease),
-            FleetCommand::Finish(lease, request, fields) => self.finish(now, lease, request, fields),
-            FleetCommand::Decline(lease, request) => self.decline(now, lease, request),
-            FleetCommand::HandTo(lease, request, holder) => self.hand_to(now, lease, request, &holder),
-            // It was lost before users could hear of that.
-            FleetCommand::Lapse(lease)
-                if self.own_of(lease).is_none() && !self.has_bug(Bug::LateLapseUnheard) =>
-            {
-                self.tell(FleetNotice::Released(lease, None, false));
-            }
-            FleetCommand::Lapse(lease) => {
-                self.going(lease);
-                self.order(now, Command::Lapse(lease));
-            }
-            FleetCommand::Offer(about) => {
-                let declines = self.options.about.declines.clone();
-                self.options.about = About { leaving: self.leaving, declines, ..about };
-                self.announce(now);
-            }
-            FleetCommand::Tell => self.want_bump(now.held),
-            FleetCommand::Leave => self.leave(now),
-            FleetCommand::Stop => self.stop(now),
-        }
-    }
-
-    fn leave(&mut self, now: Now) {
-        if !std::mem::replace(&mut self.leaving, true) {
-            self.options.about.leaving = true;
-            self.claims.plan(VecDeque::new());
-            self.announce(now);
-        }
-    }
-
-    pub(super) fn stop(&mut self, now: Now) {
-        if !std::mem::replace(&mut self.stopping, true) {
-            // What is not being written yet is not written any more.
-            for own in self.own.values_mut() {
-                own.stage = Stage::Going;
-            }
-            self.order(now, Command::Stop);
-        }
-    }
-
-    pub(super) fn is_stopping(&self) -> bool {
-        self.stopping
-    }
-
-    pub(super) fn announce(&mut self, now: Now) {
-        let about = self.options.about.compose(self.fields.clone());
-        self.order(now, Command::Announce(about));
-        if self.session.is_none() {
-            self.announced(now);
-        }
-    }
-
-    /// The others can see what this worker offers; they have to be told to look.
-    fn announced(&mut self, now: Now) {
-        if self.leaving {
-            // Without a push they notice only when they next look.
-            let notice = self.part(16) + if self.options.push { Duration::ZERO } else { self.heard_within() };
-            self.leave_from = Some(now.held.after(notice));
-            // A look that was asked for before says nothing about then.
-            self.drain_due = false;
-        }
-        self.want_bump(now.held);
-    }
-
-    /// What it offers can't be written: it goes on with what the others know. One that leaves does so all the same.
-    fn not_announced(&mut self, now: Now, error: StoreError) {
-        self.options.about = About { leaving: self.leaving, ..self.offered.clone() };
-        self.declined.clear();
-        self.tell(FleetNotice::Trouble(error));
-        if self.leaving {
-            self.announced(now);
         }
     }
 
@@ -450,15 +338,16 @@ impl Worker {
         self.wake_bump(now);
         self.wake_listing(now);
         self.wake_doubts(now);
+        self.wake_retries(now);
         self.wake_leaving(now);
     }
 
-    fn wake_at(&self) -> Option<Tick> {
+    fn wake_at(&self, now: Now) -> Option<Tick> {
         let own = if self.joined && !self.stopping {
             let restart = self.session.is_none().then_some(self.restart_at);
             let parts = [self.look.wake_at(), self.bump.wake_at(), self.listing_wakes()];
             let [look, bump, listing] = parts;
-            let doubts = self.doubts.wake_at().into_iter().chain(self.declined_wakes()).min();
+            let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake(now)).min();
             [restart, look, bump, listing, self.drains_at(), self.leaving_wakes(), doubts]
         } else {
             [None; 7]

@@ -233,7 +233,7 @@ impl Holder {
         }
         match then {
             Some(Then::Release(fields)) => self.release(now, id, fields),
-            Some(Then::Pass(heir)) => self.pass(now, id, *heir),
+            Some(Then::Pass(heir, own)) => self.pass(now, id, *heir, own),
             None => {}
         }
     }

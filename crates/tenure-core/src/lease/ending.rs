@@ -6,6 +6,7 @@ use crate::command::LeaseId;
 use crate::edit::{Change, Fields, Heir, Token};
 use crate::hold::Loss;
 use crate::holder::Holder;
+use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::time::{Now, Tick};
 
@@ -77,15 +78,17 @@ impl Holder {
 
     /// Gives a held lease to another process; once a change of its metadata that is under way has come to an end. One that is
     /// not held by the session is given up instead.
-    pub(crate) fn pass(&mut self, now: Now, id: LeaseId, heir: Heir) {
+    pub(crate) fn pass(&mut self, now: Now, id: LeaseId, heir: Heir, own: Metadata) {
         match self.leases.remove(&id) {
             Some(Lease::Riding(rider)) => {
-                let token = self.token_of_rider(&rider);
-                self.part_with(now, id, token, Change::Pass(Box::new(heir)), Purpose::Release, Fields::Keep);
+                let mut token = self.token_of_rider(&rider);
+                let fields = if own.is_empty() { Fields::Keep } else { Fields::Own(own) };
+                token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
+                self.part_with(now, id, token, Change::Pass(Box::new(heir)), Purpose::Release, fields);
             }
             // Whoever gave it up first said what is to become of it.
             Some(Lease::Editing(mut editing)) if editing.purpose == Purpose::Update => {
-                editing.then.get_or_insert(Then::Pass(Box::new(heir)));
+                editing.then.get_or_insert(Then::Pass(Box::new(heir), own));
                 self.put(id, Lease::Editing(editing));
             }
             Some(lease) => {

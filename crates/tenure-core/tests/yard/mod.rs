@@ -34,6 +34,8 @@ pub struct Calls {
     pub reads: u64,
     pub lists: u64,
     pub writes: u64,
+    /// Those of these that no fleet makes which is at rest: reads of one record, writes of a unit, letters, and renewals that meet one.
+    pub extra: u64,
 }
 
 impl Calls {
@@ -42,6 +44,7 @@ impl Calls {
             reads: self.reads - before.reads,
             lists: self.lists - before.lists,
             writes: self.writes - before.writes,
+            extra: self.extra - before.extra,
         }
     }
 }
@@ -81,6 +84,8 @@ pub struct Yard {
     pub away: bool,
     /// Records that can't be read.
     pub damaged: BTreeSet<Key>,
+    /// Records that can't be written.
+    pub forbidden: BTreeSet<Key>,
     /// What users were told that they should not have been, in such a world.
     pub troubles: Vec<String>,
     /// What requests about units were answered, in order.
@@ -113,6 +118,7 @@ impl Yard {
             last_plan: Summary::default(),
             away: false,
             damaged: BTreeSet::new(),
+            forbidden: BTreeSet::new(),
             troubles: Vec::new(),
             answers: Vec::new(),
             told_fields: Metadata::new(),
@@ -377,7 +383,7 @@ impl Yard {
                 let works = before.is_some_and(|before| self.posts[before].has(&unit));
                 assert!(!works, "{unit}: {before:?} and {index}");
             }
-            FleetNotice::Withdrawn(..) => {}
+            FleetNotice::Withdrawn(..) | FleetNotice::Rests { .. } => {}
             FleetNotice::Draining(lease, ..) => {
                 self.at(self.t.after(BODY_ENDS), Happens::BodyEnds(index, lease));
             }

@@ -30,6 +30,7 @@ impl Yard {
         Ok(match op {
             Op::Read(key) => {
                 self.calls.reads += 1;
+                self.calls.extra += 1;
                 if self.damaged.contains(&key) {
                     return Err(damaged());
                 }
@@ -52,7 +53,15 @@ impl Yard {
                 if self.damaged.contains(&write.key) {
                     return Err(damaged());
                 }
-                Answer::Write(self.write(*write))
+                if self.forbidden.contains(&write.key) {
+                    return Err(StoreError::invalid("access to this key is denied"));
+                }
+                let has_mail = write.record.tenure.as_ref().is_some_and(|tenure| !tenure.mail.is_empty());
+                let is_unit = self.units.contains(&write.key);
+                let outcome = self.write(*write);
+                let is_lost = matches!(outcome, Outcome::Lost(_));
+                self.calls.extra += u64::from(has_mail || is_unit || is_lost);
+                Answer::Write(outcome)
             }
         })
     }

@@ -1,8 +1,9 @@
 //! Units' records, written and read from outside.
 
 use super::Yard;
+use std::time::Duration;
 use tenure_core::fleet::UnitSpec;
-use tenure_core::{Fence, Metadata, Nonce, Record};
+use tenure_core::{Fence, Metadata, Nonce, Record, Wall};
 
 impl Yard {
     /// Writes a unit that nobody holds, from outside.
@@ -31,6 +32,29 @@ impl Yard {
         record.nonce = Nonce(self.last.into());
         *written = self.t;
         self.tell();
+    }
+
+    /// Somebody makes another tenure of what a unit's record shows, behind everybody's back: with this id, and so much higher a fence.
+    pub fn usurp(&mut self, unit: &str, id: Option<Nonce>, higher: u64) {
+        let key = self.name.unit(unit).unwrap();
+        self.last += 1;
+        let (record, _) = self.records.get_mut(&key).unwrap();
+        record.nonce = Nonce(u128::from(self.last) << 32);
+        record.fence.0 += higher;
+        let tenure = record.tenure.as_mut().unwrap();
+        tenure.id = id.unwrap_or(tenure.id);
+    }
+
+    /// On whose session a unit's record rides.
+    pub fn owner(&self, unit: &str) -> Option<usize> {
+        let record = &self.records[&self.name.unit(unit).unwrap()].0;
+        let ride = record.tenure.as_ref()?.ride.as_ref()?;
+        (0..self.posts.len()).find(|index| self.session(*index) == ride.session)
+    }
+
+    /// How long ago that was by the wall clock.
+    pub fn since_wall(&self, wall: Wall) -> Duration {
+        self.now().wall.since(wall)
     }
 
     /// What the plan and the users see in a unit's record.

@@ -23,7 +23,10 @@ pub(crate) fn fields(point: i64) -> Metadata {
 impl World {
     /// Gives a body its next turn.
     pub(super) fn appoint(&mut self, index: usize, lease: LeaseId) {
-        let span = self.dice.span(self.per_mille(self.scenario.bodies.turn)) + MILLI;
+        let Some(work) = self.posts[index].works.get(&lease) else { return };
+        let fails = self.units.get(&work.unit).is_some_and(|truth| truth.fails);
+        let mean = if fails { 20 } else { self.scenario.bodies.turn };
+        let span = self.dice.span(self.per_mille(mean)) + MILLI;
         let post = &mut self.posts[index];
         let life = post.life;
         let Some(work) = post.works.get_mut(&lease) else { return };
@@ -40,6 +43,12 @@ impl World {
         };
         let (unit, writes) = (work.unit.clone(), work.writes.is_some());
         let is_believed = post.believes(self.t);
+        if self.units.get(&unit).is_some_and(|truth| truth.fails) {
+            if is_believed && work.body == Body::Works && !post.stopping {
+                return self.fail(index, lease);
+            }
+            return self.appoint(index, lease);
+        }
         let bodies = self.scenario.bodies;
         let calm = self.healed.is_some();
         let dice = self.dice.below(1000);
@@ -100,6 +109,17 @@ impl World {
             FleetCommand::HandTo(lease, request, self.posts[to].who.clone())
         };
         self.command(index, command);
+    }
+
+    /// The body has failed.
+    fn fail(&mut self, index: usize, lease: LeaseId) {
+        self.body_is_over(index, lease, false);
+        self.next_point += 1;
+        let request = asking(self.next_point);
+        if let Some(work) = self.posts[index].works.get_mut(&lease) {
+            work.end = Some(request);
+        }
+        self.command(index, FleetCommand::Decline(lease, request));
     }
 
     /// The user was asked to end a body.

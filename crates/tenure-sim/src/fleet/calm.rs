@@ -1,6 +1,6 @@
 //! The calm after the chaos: everything works, one deed at a time is done, and everything must go on as it should.
 
-use super::invariants::{l2, l3};
+use super::invariants::{l2, l3, s10};
 use super::post::{Body, Input};
 use super::scenario::Deed;
 use super::world::{Idle, What, World};
@@ -9,7 +9,8 @@ use crate::invariants::Rule;
 use crate::registers::Ages;
 use crate::trace::Story;
 use std::collections::BTreeMap;
-use tenure_core::fleet::Status;
+use std::time::Duration;
+use tenure_core::fleet::{Status, UnitSpec};
 use tenure_core::{HolderId, Key, Ttl};
 
 /// Within so many thousandths of a ttl somebody audits: after ten ttls, give or take a quarter of that, or one who was to has
@@ -39,6 +40,10 @@ impl World {
         let (t, bound) = (self.t, self.per_mille(6000));
         for truth in self.units.values_mut().filter(|truth| truth.idle.is_some()) {
             truth.idle = Some(Idle { since: t, bound, by_death: false });
+        }
+        if self.units.values().any(|truth| !truth.behind.is_empty()) {
+            // Whoever has put everything back tells the workers so.
+            self.tell();
         }
     }
 
@@ -198,12 +203,24 @@ impl World {
         let bound = self.bound(1400) + self.plan_bound();
         for (key, truth) in &mut self.units {
             let Some(idle) = truth.idle.filter(|_| truth.status == Status::Open) else { continue };
+            // One that has failed is left alone for a while.
+            let spec = self.store.get(key).and_then(|record| UnitSpec::parse(record.metadata.clone()).ok());
+            let rest =
+                spec.and_then(|(spec, _)| spec.retry).map_or(Duration::ZERO, |retry| retry.rest * 5 / 4);
             if covered.get(key) == Some(&true) {
+                let idle = Idle { bound: idle.bound + rest.as_nanos() as True, ..idle };
                 let found = l3::not_idle_for_long(key, idle, t);
                 self.checks.check(t, Rule::L3, found);
             } else {
                 // Nobody can have it for now; whoever can, once somebody can, is about to find that out.
                 truth.idle = Some(Idle { since: t, bound: bound.max(idle.bound), by_death: false });
+            }
+        }
+        // All list once the board is raised: whoever has what its unit's record does not show learns of that.
+        if t > self.raised.max(healed) + self.bound(1000) + self.plan_bound() && self.store.is_sound() {
+            for post in self.posts.iter().filter(|post| post.acts()) {
+                let found = s10::found_out(post, &self.units, &self.store, self.raised);
+                self.checks.check(t, Rule::S10, found);
             }
         }
         if t > self.settled_by {

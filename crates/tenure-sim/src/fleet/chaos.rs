@@ -54,6 +54,9 @@ impl World {
             }
             Fault::Deleted if self.dice.chance(0.4) => self.damage_by_hand(),
             Fault::Deleted => self.delete_by_hand(),
+            Fault::RecordDeleted => self.delete_unit(),
+            Fault::RecordRestored => self.restore_unit(),
+            Fault::ForcedRelease => self.take_by_force(),
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
             Fault::SpuriousHint => {
                 let some = self.dice.index(self.units.len());

@@ -30,14 +30,16 @@ impl World {
         }
     }
 
-    /// The board or a session is damaged in the midst of everything else.
+    /// The board, a session or a unit is damaged in the midst of everything else.
     pub(super) fn damage_by_hand(&mut self) {
         let roster = self.fleet.worker_prefix();
         let of_roster = |key: &&Key| key.as_str().starts_with(&roster);
         let sessions: Vec<Key> = self.store.keys().map(|(key, _)| key).filter(of_roster).cloned().collect();
         let at = self.dice.index(sessions.len());
         let session = sessions.get(at).filter(|_| self.dice.chance(0.6)).cloned();
-        let key = session.unwrap_or_else(|| self.board.clone());
+        let some = self.dice.index(self.units.len());
+        let unit = self.units.keys().nth(some).filter(|_| self.dice.chance(0.3)).cloned();
+        let key = unit.or(session).unwrap_or_else(|| self.board.clone());
         let span = self.dice.below(6000);
         self.damage(&key, span);
     }

@@ -26,7 +26,10 @@ impl World {
             FleetNotice::Released(lease, request, ours) => self.released(index, lease, request, ours),
             FleetNotice::Valid(until) => self.valid(index, until),
             FleetNotice::Stopped => self.stopped(index),
-            FleetNotice::Planned(_) | FleetNotice::Trouble(_) | FleetNotice::Withdrawn(..) => {}
+            FleetNotice::Planned(_)
+            | FleetNotice::Trouble(_)
+            | FleetNotice::Withdrawn(..)
+            | FleetNotice::Rests { .. } => {}
         }
     }
 
@@ -56,6 +59,7 @@ impl World {
         self.checks.check(t, Rule::S4, found);
         let found = invariants::s4::carried(&unit, truth, fields.get(POINT).and_then(Value::as_i64));
         self.checks.check(t, Rule::S4, found);
+        truth.tries.0 += 1;
         let idle = truth.idle.take();
         if let Some(idle) = idle.filter(|idle| idle.by_death && self.healed.is_some()) {
             self.checks.takeovers.push(((t - idle.since) * 100 / (self.ttl.millis() * 1_000_000)) as u32);
@@ -68,7 +72,8 @@ impl World {
             Work { unit: unit.clone(), fence, order, body: Body::Works, turn, writes, forsaken, end: None };
         self.posts[index].works.insert(lease, work);
         self.posts[index].known.insert(lease);
-        let found = invariants::s1::one_worker(&self.posts, &unit, t);
+        let behind = self.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
+        let found = invariants::s1::one_worker(&self.posts, &unit, behind, t);
         self.checks.check(t, Rule::S1, found);
         self.moved(index, "takes", &unit);
         self.appoint(index, lease);
@@ -79,6 +84,9 @@ impl World {
             return self.unheard(index, lease);
         };
         let unit = work.unit.clone();
+        if let Some(truth) = self.units.get_mut(&unit) {
+            truth.tries.1 += 1;
+        }
         if work.body == Body::Works {
             work.body = Body::Drains;
             self.begin_end(index, lease);
@@ -171,8 +179,11 @@ impl World {
         let found = invariants::s6::ended(index, &work);
         self.checks.check(self.t, Rule::S6, found);
         if let (Body::Ended { finished: true, .. }, true) = (work.body, ours) {
-            let found = invariants::s4::finished(&work.unit, self.store.get(&work.unit));
-            self.checks.check(self.t, Rule::S4, found);
+            let behind = self.units.get(&work.unit).is_some_and(|truth| truth.is_behind(work.fence));
+            if !behind {
+                let found = invariants::s4::finished(&work.unit, self.store.get(&work.unit));
+                self.checks.check(self.t, Rule::S4, found);
+            }
             if let Some(truth) = self.units.get_mut(&work.unit) {
                 truth.idle = None;
             }
@@ -191,7 +202,8 @@ impl World {
         self.checks.check(t, Rule::S4, found);
         let units: Vec<Key> = self.posts[index].works.values().map(|work| work.unit.clone()).collect();
         for unit in units {
-            let found = invariants::s1::one_worker(&self.posts, &unit, t);
+            let behind = self.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
+            let found = invariants::s1::one_worker(&self.posts, &unit, behind, t);
             self.checks.check(t, Rule::S1, found);
         }
     }
@@ -221,7 +233,8 @@ impl World {
 
     /// With nothing changing, nothing moves.
     fn moved(&mut self, index: usize, what: &str, unit: &Key) {
-        if self.t > self.settled_by {
+        let fails = self.units.get(unit).is_some_and(|truth| truth.fails);
+        if self.t > self.settled_by && !fails {
             let text = format!("w{index} {what} {unit} though nothing has changed");
             self.checks.check(self.t, Rule::L2, Err(text));
         }

@@ -6,6 +6,7 @@
 mod bodies;
 mod calm;
 mod chaos;
+mod force;
 mod hands;
 mod heard;
 mod invariants;

@@ -8,9 +8,9 @@ use crate::fault::Fault;
 use crate::invariants::Rule;
 use crate::registers::Landed;
 use crate::trace::{Story, describe};
-use tenure_core::fleet::auditor;
+use tenure_core::fleet::{UnitSpec, auditor};
 use tenure_core::op::{Answer, Hint, Op, OpId, Request};
-use tenure_core::{HolderId, Key, Now, StoreError, Tick};
+use tenure_core::{HolderId, Key, Now, Record, StoreError, Tick};
 
 /// A request on its way.
 #[derive(Debug, Clone)]
@@ -176,12 +176,19 @@ impl World {
             post.unsaid = Some(key.clone());
         }
         if *key == self.board && before.is_none_or(|before| before.fence < after.fence) {
+            self.raised = t;
             self.posts.iter_mut().for_each(|post| post.unsaid = None);
         }
         let post = &mut self.posts[envelope.post];
         let is_own = post.life == envelope.life && *key == post.session;
         if is_own && after.tenure.is_some() {
             post.note_beat(envelope.sent);
+        }
+        // It is counted again where it is, and the others are told if that makes them uneven.
+        let failed =
+            |record: &Record| UnitSpec::parse(record.metadata.clone()).is_ok_and(|(spec, _)| spec.fails());
+        if self.units.contains_key(key) && before.is_some_and(failed) && !failed(&after) {
+            self.disturb_by_plan();
         }
         if let Some(truth) = self.units.get_mut(key) {
             let found = invariants::s4::kept(key, truth, before, &after, is_new);

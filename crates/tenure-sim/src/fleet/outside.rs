@@ -11,12 +11,12 @@ use tenure_core::op::{Answer, Expect, Op, Outcome, Write};
 use tenure_core::{Ask, Fence, Key, LeaseId, Letter, MAILBOX, RESERVED, Record, Value, Wall};
 
 impl World {
-    fn wall(&self) -> Wall {
+    pub(super) fn wall(&self) -> Wall {
         Wall(WALL_AT_START + self.t / MILLI)
     }
 
     /// A write of somebody whose clock is right and whose network works.
-    fn write(&mut self, write: Write) -> bool {
+    pub(super) fn write(&mut self, write: Write) -> bool {
         let key = write.key.clone();
         self.trace.tell(self.t, || {
             Story::Store(format!("outside: {}", crate::trace::describe(&Op::Write(Box::new(write.clone())))))
@@ -25,6 +25,9 @@ impl World {
         if let Some((key, landed)) = landed {
             let found = self.checks.tenures.landed(&key, landed.before.as_ref(), &landed.after).map(|_| ());
             self.checks.check(self.t, Rule::S2, found);
+        }
+        if key == self.board {
+            self.raised = self.t;
         }
         self.hint(&key);
         matches!(result, Ok(Answer::Write(Outcome::Won { .. })))
@@ -51,9 +54,12 @@ impl World {
             index,
             status: Status::Open,
             needs_label,
+            fails: index < self.scenario.failing,
+            tries: (0, 0),
             idle: None,
             claims: Vec::new(),
             assigned: nobody,
+            behind: Vec::new(),
             points: vec![0],
         };
         if self.write(Write { key: key.clone(), expect: Expect::Absent, record }) {
@@ -157,29 +163,27 @@ impl World {
     fn letter(&mut self) {
         let Some(key) = self.any_open() else { return };
         let ask = if self.dice.chance(0.5) { Ask::HandOver } else { Ask::Revoke };
-        let Some(ride) = self
-            .store
-            .get(&key)
-            .and_then(|record| record.tenure.as_ref())
-            .and_then(|tenure| tenure.ride.clone())
-        else {
-            return;
-        };
-        let Some(mut stored) = self.store.stored_at(&ride.session, self.t) else { return };
-        if stored.record.fence != ride.fence {
-            return;
-        }
-        let Some(tenure) = &mut stored.record.tenure else { return };
-        if tenure.mail.len() >= MAILBOX {
-            return;
-        }
         // Now and then it is all of a worker's units that are asked for, or withdrawn.
-        let key = if self.dice.chance(0.2) { ride.session.clone() } else { key };
-        tenure.mail.push(Letter { key, ask });
+        let all = self.dice.chance(0.2);
+        self.write_letter(&key, ask, all);
+    }
+
+    /// Leaves a letter in the session that a unit rides on. Under which fence it is held, if that was possible.
+    pub(super) fn write_letter(&mut self, key: &Key, ask: Ask, all: bool) -> Option<Fence> {
+        let record = self.store.get(key)?;
+        let (ride, fence) = (record.tenure.as_ref()?.ride.clone()?, record.fence);
+        let mut stored = self.store.stored_at(&ride.session, self.t)?;
+        if stored.record.fence != ride.fence {
+            return None;
+        }
+        let tenure = stored.record.tenure.as_mut()?;
+        if tenure.mail.len() >= MAILBOX {
+            return None;
+        }
+        tenure.mail.push(Letter { key: if all { ride.session.clone() } else { key.clone() }, ask });
         stored.record.nonce = self.admin.draw();
-        let write =
-            Write { key: ride.session, expect: Expect::Unchanged(stored.version), record: stored.record };
-        self.write(write);
+        let expect = Expect::Unchanged(stored.version);
+        self.write(Write { key: ride.session, expect, record: stored.record }).then_some(fence)
     }
 
     /// `gc` of closed units and dead sessions, by somebody whose clock is right.

@@ -118,6 +118,9 @@ impl World {
         post.clock.set_pace(self.t, Pace::Running);
         let ttl = self.posts[index].ttl;
         for work in works.into_values() {
+            if let Some(truth) = self.units.get_mut(&work.unit) {
+                truth.tries.1 += 1;
+            }
             self.idles(&work.unit, Some(ttl));
         }
     }

@@ -52,14 +52,14 @@ pub(crate) struct Scenario {
     pub(crate) about: &'static str,
     pub(crate) posts: usize,
     pub(crate) units: usize,
+    /// How many of the first units fail whenever they are worked on.
+    pub(crate) failing: usize,
     /// How many records the store lists at a time.
     pub(crate) page: usize,
     /// How much longer than other calls a page takes, in milliseconds at the most.
     pub(crate) list_ms: u64,
     /// The most units that a worker takes.
     pub(crate) room: u64,
-    /// The most bytes of names and texts in a session's metadata.
-    pub(crate) limit: usize,
     /// A fifth of the units need a label, which two thirds of the workers have.
     pub(crate) labels: bool,
     /// Units weigh differently, and it is their weights that are evened out.
@@ -93,6 +93,12 @@ pub(crate) struct Scenario {
     pub(crate) excused: &'static [Rule],
 }
 
+impl Scenario {
+    pub(crate) fn has(&self, fault: Fault) -> bool {
+        self.faults.iter().any(|(kind, _)| *kind == fault)
+    }
+}
+
 const BODIES: Bodies = Bodies { turn: 700, update: 250, finish: 4, pass: 6, ends: 30, lapse: 0 };
 
 const CALLS: &[(Fault, f64)] = &[
@@ -122,10 +128,10 @@ const USUAL: Scenario = Scenario {
     about: "five workers, twelve units, the usual faults",
     posts: 5,
     units: 12,
+    failing: 0,
     page: 1000,
     list_ms: 0,
     room: u64::MAX,
-    limit: usize::MAX,
     labels: false,
     weighs: false,
     pins: false,
@@ -150,6 +156,7 @@ const USUAL: Scenario = Scenario {
         (Fault::Throttle, 1.0),
         (Fault::SpuriousWake, 20.0),
         (Fault::SpuriousHint, 20.0),
+        (Fault::ForcedRelease, 4.0),
     ],
     calls: CALLS,
     lag: 10,
@@ -223,12 +230,24 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "units come and go all the time, labels and room are short, bodies finish and decline",
         units: 16,
         room: 4,
-        // Room for one name among what is declined.
-        limit: 36,
         labels: true,
         bodies: Bodies { turn: 400, update: 300, finish: 40, pass: 40, ends: 30, lapse: 20 },
         churn: 500,
         deeds: &[Deed::Churn, Deed::Leave],
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-failing",
+        about: "two units fail whenever somebody works on them, and nobody but who is next is to notice",
+        failing: 2,
+        mail: false,
+        // Whoever gets it while it rests goes by the wall clock; where that is wrong, the rest begins anew.
+        wall_off_ms: 20,
+        bodies: Bodies { pass: 0, finish: 0, ..BODIES },
+        deeds: &[Deed::Death, Deed::Leave],
+        chaos: 10,
+        calm: 100,
+        rounds: 1,
         ..USUAL
     },
     Scenario {
@@ -256,9 +275,19 @@ pub(crate) const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "fleet-hands",
-        about: "somebody deletes and damages the board and sessions by hand",
+        about: "somebody deletes and damages the board and sessions, deletes and restores units, and takes some by force",
         deeds: &[Deed::Damage, Deed::Death, Deed::Leave, Deed::Churn],
-        faults: &[(Fault::Deleted, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Rate, 4.0)],
+        faults: &[
+            (Fault::Deleted, 30.0),
+            (Fault::RecordDeleted, 10.0),
+            (Fault::RecordRestored, 60.0),
+            (Fault::ForcedRelease, 10.0),
+            (Fault::Crash, 6.0),
+            (Fault::Pause, 6.0),
+            (Fault::Rate, 4.0),
+        ],
+        // Who writes often finds another tenure by itself.
+        bodies: Bodies { update: 20, ..BODIES },
         calls: HANDS,
         wall_off_ms: 0,
         ..USUAL
@@ -316,6 +345,9 @@ pub(crate) const ALL: &[Scenario] = &[
         wall_off_ms: 0,
         faults: &[
             (Fault::Deleted, 20.0),
+            (Fault::RecordDeleted, 6.0),
+            (Fault::RecordRestored, 30.0),
+            (Fault::ForcedRelease, 6.0),
             (Fault::Crash, 6.0),
             (Fault::Pause, 6.0),
             (Fault::Cut, 6.0),

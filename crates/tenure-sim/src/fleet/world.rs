@@ -33,6 +33,8 @@ pub(crate) enum What {
     HealLink(u8, u32),
     StoreUp,
     Mend,
+    /// A ttl after the holder of a unit under this fence was told to stop, by force.
+    Seize(u32, u64),
     Strike(u8),
     Churn,
     Deed,
@@ -46,14 +48,27 @@ pub(crate) struct Truth {
     pub(crate) index: usize,
     pub(crate) status: Status,
     pub(crate) needs_label: bool,
+    /// Whoever works on it fails.
+    pub(crate) fails: bool,
+    /// How often it was tried since all was healed, and how often its worker died, left or began anew meanwhile.
+    pub(crate) tries: (u64, u64),
     /// Since when nobody works on it, and how long that may last.
     pub(crate) idle: Option<Idle>,
     /// The last claims: fence, and whether the unit was open then.
     pub(crate) claims: Vec<(Fence, bool)>,
     /// The highest fence that was assigned, to whom.
     pub(crate) assigned: (Fence, (usize, u32, LeaseId)),
+    /// Tenures that its record does not show any more, since somebody has deleted it or put it back, and when that was.
+    pub(crate) behind: Vec<(Fence, True)>,
     /// The checkpoints that took effect lately.
     pub(crate) points: Vec<i64>,
+}
+
+impl Truth {
+    /// Whether its record was deleted or put back while it showed this tenure.
+    pub(crate) fn is_behind(&self, fence: Fence) -> bool {
+        self.behind.iter().any(|(other, _)| *other == fence)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +105,8 @@ pub(crate) struct World {
     pub(crate) haunted: bool,
     /// When somebody last began to list the units.
     pub(crate) listed: True,
+    /// When the board was raised last.
+    pub(crate) raised: True,
     /// By then everything must be as planned, and stay so.
     pub(crate) settled_by: True,
     pub(crate) checks: Checks,
@@ -115,7 +132,7 @@ impl World {
             fleet,
             board,
             posts: Vec::new(),
-            store: Registers::new(spec, false, false),
+            store: Registers::new(spec, false, scenario.has(Fault::RecordRestored)),
             parcels: Vec::new(),
             free_parcels: Vec::new(),
             store_down: false,
@@ -128,6 +145,7 @@ impl World {
             admin: Nonces::new(u64::MAX),
             haunted: false,
             listed: 0,
+            raised: 0,
             settled_by: True::MAX,
             checks: Checks { excused: scenario.excused.to_vec(), ..Checks::default() },
             tally: Tally::default(),
@@ -136,7 +154,6 @@ impl World {
             dice,
             scenario,
         };
-        world.store.limit(world.fleet.worker_prefix(), scenario.limit);
         for _ in 0..scenario.units {
             world.create_unit();
         }
@@ -215,6 +232,7 @@ impl World {
             }
             What::HealLink(index, turn) => self.heal_link(usize::from(index), turn),
             What::Mend => self.mend(),
+            What::Seize(unit, fence) => self.vacate_by_force(unit as usize, Fence(fence)),
             What::StoreUp => (self.store_down, self.throttled) = (false, false),
             What::Strike(kind) => self.strike(usize::from(kind)),
             What::Churn => self.churn(),
@@ -239,6 +257,7 @@ impl World {
     fn turn_phase(&mut self) {
         if self.healed.is_none() {
             self.healed = Some(self.t);
+            self.units.values_mut().for_each(|truth| truth.tries = (0, 0));
             self.heal();
             self.at(self.t + self.per_mille(self.scenario.calm * 1000), What::Phase);
             self.at(self.t + self.per_mille(100), What::Look);
@@ -251,11 +270,24 @@ impl World {
         let Scenario { rate, lag, .. } = self.scenario;
         let found = invariants::c1::little(&self.posts, &self.checks, audit, quickest, rate, lag > 100);
         self.checks.check(self.t, Rule::C1, found);
+        self.check_tries();
         self.rounds_left -= 1;
         if self.rounds_left == 0 {
             self.over = true;
         } else {
             self.begin_chaos();
+        }
+    }
+
+    /// Was what fails always tried seldom enough?
+    fn check_tries(&mut self) {
+        let (workers, calm) = (self.posts.len() as u64, self.scenario.calm);
+        for truth in self.units.values().filter(|truth| truth.fails) {
+            let (tries, owners) = truth.tries;
+            // By the fastest clock.
+            let ttls = calm * (1_000_000 + self.scenario.rate) / 1_000_000;
+            let found = invariants::c1::tried(tries, workers, owners, ttls);
+            self.checks.check(self.t, Rule::C1, found);
         }
     }
 

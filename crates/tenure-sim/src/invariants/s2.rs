@@ -86,6 +86,13 @@ impl Tenures {
         self.tales.remove(key);
     }
 
+    /// The record was put back by hand: later fences are higher than what it shows now.
+    pub(crate) fn put_back(&mut self, key: &Key, fence: Fence) {
+        if let Some(tale) = self.tales.get_mut(key) {
+            tale.highest = fence;
+        }
+    }
+
     /// The place of the tenure of `key` with this fence among all tenures.
     pub(crate) fn order(&self, key: &Key, fence: Fence) -> u64 {
         let tale = self.tales.get(key);

@@ -43,7 +43,7 @@ impl World {
             Notice::Seen(..) => {}
             Notice::Detached(lease, token) => self.detached(index, lease, *token),
             // Only workers of a fleet are asked as a whole.
-            Notice::SessionAsked(_) => {}
+            Notice::SessionAsked(_) | Notice::Given(_) => {}
             Notice::NotAnnounced(_) => self.nodes[index].announced = None,
             Notice::Announced => {
                 let found = invariants::answered::announced(&mut self.nodes[index], &self.store);

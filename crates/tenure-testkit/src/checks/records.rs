@@ -50,7 +50,7 @@ pub async fn every_kind_of_metadata_comes_back_intact<S: Subject>(subject: &S) {
 pub async fn every_part_of_a_tenure_comes_back_intact<S: Subject>(subject: &S) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let longest = |c: &str, bytes: usize| c.repeat(bytes / c.len());
-    let asks = [Ask::HandOver, Ask::Revoke, Ask::Confirm];
+    let asks = [Ask::HandOver, Ask::Revoke, Ask::Confirm, Ask::Take];
     let mail =
         (0..MAILBOX).map(|n| Letter { key: scribe.key(&format!("{n}\u{1b}")), ask: asks[n % asks.len()] });
     let tenure = Tenure {

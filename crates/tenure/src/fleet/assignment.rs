@@ -51,7 +51,10 @@ impl Assignment {
         refused(self.ask(|request| FleetCommand::Finish(lease, request, fields)).await)
     }
 
-    /// Lets another worker have the unit; this one does not take it back for a ttl. False: it was lost before.
+    /// Lets another worker have the unit, for this one could not do it. Once several could not, it is left alone for a while, longer
+    /// each time, up to 32 ttls ([`UnitSpec::retry`](super::UnitSpec::retry)); then it is assigned again, perhaps to this worker.
+    /// After it was worked on for four ttls, or changed by [`Fleet::update`](super::Fleet::update), its failures count no more.
+    /// False: it was lost before.
     ///
     /// # Cancel safety
     /// Dropping the future does not stop the release.

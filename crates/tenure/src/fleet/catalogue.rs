@@ -214,7 +214,8 @@ impl Fleet {
         Ok(sessions.filter_map(member).collect())
     }
 
-    /// Changes a unit, whoever holds it: its weight, its needs, its fields, or whether it is done. A worker that holds it goes
+    /// Changes a unit, whoever holds it: its weight, its needs, its fields, or whether it is done. One that has failed, and is left
+    /// alone for a while, is tried again at once, as by a change that takes [`UnitSpec::retry`] away. A worker that holds it goes
     /// on; a checkpoint, or its end, leaves the fields as they are then, and [`Unit::update`](super::Unit::update) replaces
     /// them. Returns what it came to; none if there is no such unit.
     ///
@@ -256,6 +257,8 @@ impl Fleet {
             if (&spec, &fields) == (&before.0, &before.1) {
                 return view(unit, stored).map(Some);
             }
+            // What has failed until now may not do so any more.
+            spec.retry = spec.retry.filter(|_| spec.retry != before.0.retry);
             let metadata = spec.compose(fields)?;
             tenure_store::codec::check_metadata(&metadata)?;
             // The tenure stays as it is, and so does its beat: this prolongs nothing.

@@ -30,6 +30,9 @@
 //! ([`Capabilities::least_ttl_of_small_looks`](crate::Capabilities::least_ttl_of_small_looks): 12 s on DynamoDB). When a
 //! worker comes, goes or dies, or units are added or closed, all workers list the fleet once.
 //!
+//! A unit that fails ([`Verdict::Again`]) goes to the next worker, and nobody lists anything for it: that costs six requests, or one where
+//! it rests and is tried again in the same place, so three to four on average.
+//!
 //! # How fast it is
 //! What a dead worker had is held again 1.15 ttls after its last renewal on a store that tells records' ages or pushes
 //! changes (SQLite does both), 1.4 ttls on any other. A worker that joins has its share within three thirds of a ttl and
@@ -63,6 +66,7 @@
 //! | `session not believed in` | warn | `worker` |
 //! | `planned` | debug | `summary` |
 //! | `no worker can have this unit` | warn | `unit`, `why` |
+//! | `this unit has failed, and is tried again later` | warn | `unit`, `failures` (in a row), `rest` |
 //! | `this record can't be read` | warn | `unit`, `error` |
 //! | `the store could not be asked about the fleet` | warn | `error` |
 //! | `stopped` | info | `worker` |
@@ -104,7 +108,9 @@ pub use assignment::Assignment;
 pub use builder::WorkerBuilder;
 pub use catalogue::Fleet;
 pub use run::Verdict;
-pub use tenure_core::fleet::{About, Balance, FleetName, Reason, Status, Summary, Uncovered, UnitSpec};
+pub use tenure_core::fleet::{
+    About, Balance, FleetName, Reason, Retry, Status, Summary, Uncovered, UnitSpec,
+};
 pub use unit::Unit;
 pub use view::{Member, NewUnit, UnitView, Units};
 pub use worker::{AtStop, Event, Worker};

@@ -19,7 +19,7 @@ pub enum Verdict {
     Done,
     /// It is done, and these fields are written in the same write, as by [`Assignment::finish`].
     DoneWith(Metadata),
-    /// It is not: let another worker have a go, as by [`Assignment::release`].
+    /// It has failed: let another worker have a go, and this one again after a while, as by [`Assignment::release`].
     Again,
     /// It is not: let this very worker have it, as by [`Assignment::hand_to`].
     HandTo(HolderId),

@@ -111,6 +111,9 @@ impl Notices {
                 inner.summary.send_replace(*summary);
                 inner.trouble.send_if_modified(|trouble| trouble.take().is_some());
             }
+            FleetNotice::Rests { unit, failures, rest } => {
+                tracing::warn!(target: "tenure::fleet", %unit, failures, ?rest, "this unit has failed, and is tried again later");
+            }
             FleetNotice::Trouble(error) => {
                 tracing::warn!(target: "tenure::fleet", %error, "the store could not be asked about the fleet");
                 self.meters.trouble.increment(1);

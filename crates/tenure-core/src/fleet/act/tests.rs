@@ -1,7 +1,6 @@
 //! Plan: what a plan comes to for one worker: what it counts, whom it tells, what it waits for; when it drains, and why; whom it
 //! passes units to; what it makes of a unit that it has got, that is gone, or that somebody wants.
 use super::*;
-use crate::fleet::About;
 use crate::fleet::alone::*;
 use crate::fleet::look::Bump;
 
@@ -181,16 +180,14 @@ fn what_was_awaited_is_claimed_once_nobody_who_lives_has_it() {
 fn what_was_got_is_assigned_or_goes_on_to_whom_it_is_planned_for() {
     let open = UnitSpec::default;
     let done = || UnitSpec { status: Status::Done, ..open() };
-    for (heir, given, leaving, declined, spec, stays) in [
-        (Some(0), false, false, false, open(), true),
-        (Some(0), false, false, false, done(), false),
-        (None, false, false, false, open(), false),
-        (Some(0), false, true, false, open(), false),
-        (Some(1), false, false, false, open(), false),
-        (Some(1), true, false, false, open(), true),
-        (Some(1), true, false, true, open(), false),
-        (Some(1), true, true, false, open(), false),
-        (Some(0), false, false, true, open(), true),
+    for (heir, given, leaving, spec, stays) in [
+        (Some(0), false, false, open(), true),
+        (Some(0), false, false, done(), false),
+        (None, false, false, open(), false),
+        (Some(0), false, true, open(), false),
+        (Some(1), false, false, open(), false),
+        (Some(1), true, false, open(), true),
+        (Some(1), true, true, open(), false),
     ] {
         for drains in [None, Some(at(90).held)] {
             let mut worker = worker(1);
@@ -198,14 +195,11 @@ fn what_was_got_is_assigned_or_goes_on_to_whom_it_is_planned_for() {
             let own = worker.own.get_mut(&unit(0)).unwrap();
             (own.told, own.given) = (false, given);
             worker.leaving = leaving;
-            if declined {
-                worker.declined.insert(unit(0), at(900).held);
-            }
             worker.drain_at = drains;
             let metadata = spec.compose(Metadata::new()).unwrap();
             worker.acquired(at(100), lease, Fence(4), metadata);
             let assigned = told(&mut worker).iter().any(|told| matches!(told, FleetNotice::Assigned { .. }));
-            let says = format!("{heir:?} {given} {leaving} {declined} {spec:?}");
+            let says = format!("{heir:?} {given} {leaving} {spec:?}");
             assert_eq!(assigned, stays, "{says}");
             let goes = (stays && given).then_some(at(103).held);
             assert_eq!(worker.drain_at, drains.or(goes), "{says}");
@@ -278,38 +272,6 @@ fn what_was_drained_stays_if_the_plan_has_changed_its_mind() {
         assert_eq!(told.iter().any(assigned), stays, "{heir:?} {leaving}: {told:?}");
         assert_eq!(worker.own.get(&unit(0)).is_some_and(|own| own.stage == Stage::Held), stays);
     }
-}
-
-#[test]
-fn what_is_declined_goes_to_whoever_has_least_of_those_who_may_have_it() {
-    let needs = named(&["x"]);
-    let may = || About { labels: named(&["x", "y"]), ..About::default() };
-    let planned = |about: About, planned| (about, planned);
-    let others = [
-        planned(About { leaving: true, ..may() }, 0),
-        planned(About { declines: named(&["u0"]), ..may() }, 0),
-        planned(About { labels: named(&["y"]), ..may() }, 0),
-        planned(About { units: 1, ..may() }, 1),
-        planned(About { units: 2, ..may() }, 3),
-        planned(may(), 6),
-        planned(About { units: 6, declines: named(&["u1"]), ..may() }, 5),
-    ];
-    let declined = |others: &[(About, u64)]| {
-        let mut worker = worker(others.len());
-        for (n, (about, planned)) in (1..).zip(others) {
-            let peer = worker.peers.get_mut(&session(n)).unwrap();
-            (peer.about, peer.planned) = (about.clone(), *planned);
-        }
-        let lease = has(&mut worker, 0, Stage::Held, Some(0));
-        worker.own.get_mut(&unit(0)).unwrap().spec.needs = needs.clone();
-        worker.decline(at(100), lease, RequestId(1));
-        assert_eq!(worker.options.about.declines, named(&["u0"]));
-        let more = |n: &usize| worker.peers[&session(*n)].planned == others[n - 1].1 + 1;
-        (1..=others.len()).filter(more).collect::<Vec<_>>()
-    };
-    assert_eq!(declined(&others), [7]);
-    assert_eq!(declined(&others[..6]), [6]);
-    assert_eq!(declined(&others[..5]), Vec::<usize>::new());
 }
 
 #[test]

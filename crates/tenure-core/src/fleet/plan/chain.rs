@@ -46,7 +46,7 @@ impl Planner<'_> {
             if trail.contains_key(&from) {
                 continue;
             }
-            let nothing = Class { needs: 0, cost: 0, weight: 0 };
+            let nothing = Class { needs: 0, cost: 0, weight: 0, settled: false };
             trail.insert(from, (None, nothing));
             if let Some(end) = self.search([from].into(), &mut trail, will_do) {
                 self.follow(&trail, end);

@@ -1,5 +1,6 @@
 //! C1, cost: in steady state one small read a worker and interval beside its renewal, whatever the number of units, nothing
-//! is listed but for the slow audit, and the board is left alone (`World::count_settled`).
+//! is listed but for the slow audit, and the board is left alone (`World::count_settled`): also while a unit fails always, which
+//! is tried ever more seldom, whoever has it.
 //!
 //! Source: DESIGN.md sections 2 and 6; issue 5, roster and cost.
 
@@ -37,6 +38,25 @@ pub(crate) fn little(
     }
     if checks.settled_lists > pages {
         return Err(format!("{} pages were listed in {ttls} ttls that were settled", checks.settled_lists));
+    }
+    Ok(())
+}
+
+/// How often a unit that fails always may be tried in a calm of so many ttls, whoever has it: by each worker once at first, then
+/// twice after each rest, of which each is twice as long as the one before, up to 32 ttls. `owners`: how often it came to another
+/// worker by other ways.
+pub(crate) fn tried(tries: u64, workers: u64, owners: u64, ttls: u64) -> Result<(), String> {
+    let rests = (0..)
+        .scan(0, |sum, n| {
+            *sum += 1_u64 << u32::min(n, 5);
+            (*sum <= ttls).then_some(())
+        })
+        .count() as u64;
+    let most = workers + 2 * (rests + 1) + owners;
+    if tries > most {
+        return Err(format!(
+            "what fails always was tried {tries} times in {ttls} ttls, and {most} are enough"
+        ));
     }
     Ok(())
 }

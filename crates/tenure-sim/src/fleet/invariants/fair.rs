@@ -10,6 +10,11 @@ pub(crate) fn is_fair(loads: &[Load], rooms: &[Room], balance: Balance, plan: &P
     let had = |at: usize| loads.iter().zip(plan).filter(move |(_, to)| **to == Ok(at)).map(|(load, _)| load);
     let units: Vec<u64> = (0..rooms.len()).map(|at| had(at).count() as u64).collect();
     let weights: Vec<u64> = (0..rooms.len()).map(|at| had(at).map(weighs).sum()).collect();
+    // What fails does not count for evenness, wherever it is.
+    let fails = |at: usize| had(at).filter(|load| load.stays);
+    let counted: Vec<u64> = (0..rooms.len()).map(|at| units[at] - fails(at).count() as u64).collect();
+    let weighed: Vec<u64> =
+        (0..rooms.len()).map(|at| weights[at] - fails(at).map(weighs).sum::<u64>()).collect();
     for (at, room) in rooms.iter().enumerate() {
         let may_not = had(at).any(|load| room.leaving || !load.needs.is_subset(&room.labels));
         if may_not || units[at] > room.units || room.weight != u64::MAX && weights[at] > room.weight {
@@ -36,13 +41,14 @@ pub(crate) fn is_fair(loads: &[Load], rooms: &[Room], balance: Balance, plan: &P
                 }
             }
             Ok(from) if pinned == Some(from) => {}
+            Ok(_) if load.stays && pinned.is_none() => {}
             Ok(from) => {
                 if let Some(pin) = pinned.filter(|pin| !is_full(*pin, load)) {
                     return Err(format!("unit {number} is pinned to worker {pin} and planned for {from}"));
                 }
                 let (has, cost): (&[u64], u64) = match balance {
-                    Balance::Count => (&units, 1),
-                    Balance::Weight => (&weights, weighs(load)),
+                    Balance::Count => (&counted, 1),
+                    Balance::Weight => (&weighed, weighs(load)),
                 };
                 if let Some(other) =
                     open.into_iter().find(|other| has[from].saturating_sub(has[*other]) > cost)
@@ -60,7 +66,7 @@ pub(crate) fn is_fair(loads: &[Load], rooms: &[Room], balance: Balance, plan: &P
 /// Where all workers may have all units, each keeps its share, rounded up for as many as there are units over.
 fn few_moves(loads: &[Load], rooms: &[Room], balance: Balance, plan: &Plan) -> Result<(), String> {
     let alike = |room: &Room| !room.leaving && room.units == u64::MAX && room.weight == u64::MAX;
-    let plain = |load: &Load| load.needs.is_empty() && load.pin.is_none();
+    let plain = |load: &Load| load.needs.is_empty() && load.pin.is_none() && !load.stays;
     if balance != Balance::Count || rooms.is_empty() || !rooms.iter().all(alike) || !loads.iter().all(plain) {
         return Ok(());
     }

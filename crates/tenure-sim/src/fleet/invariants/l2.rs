@@ -54,12 +54,19 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result
     let loads: Vec<Load> = open
         .iter()
         .map(|(key, truth)| {
-            let owner = live.iter().position(|index| world.posts[*index].works_on(key).is_some());
             let needs = if truth.needs_label { [LABEL.to_owned()].into() } else { Default::default() };
             let spec = world.store.get(key).and_then(|record| UnitSpec::parse(record.metadata.clone()).ok());
             let spec = spec.map(|(spec, _)| spec).unwrap_or_default();
+            // One that fails is with whoever has it, though it may be left alone for now.
+            let (stays, settled) = (spec.fails(), spec.retry.is_some());
+            let ride = world.store.get(key).and_then(|record| record.tenure.as_ref()?.ride.as_ref());
+            let has = |index: &usize| match ride {
+                Some(ride) if stays => ride.session == world.posts[*index].session,
+                _ => world.posts[*index].works_on(key).is_some(),
+            };
+            let owner = live.iter().position(has);
             let pin = spec.pin.and_then(|pin| live.iter().position(|at| world.posts[*at].who == pin));
-            Load { weight: spec.weight, needs, owner, pin, declined_by: Default::default() }
+            Load { weight: spec.weight, needs, owner, pin, stays, settled, declined_by: Default::default() }
         })
         .collect();
     let balance = if world.scenario.weighs { Balance::Weight } else { Balance::Count };

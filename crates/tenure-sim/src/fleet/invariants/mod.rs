@@ -6,6 +6,7 @@ pub(crate) mod fair;
 pub(crate) mod l2;
 pub(crate) mod l3;
 pub(crate) mod s1;
+pub(crate) mod s10;
 pub(crate) mod s2;
 pub(crate) mod s3;
 pub(crate) mod s4;

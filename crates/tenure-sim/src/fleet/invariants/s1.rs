@@ -5,12 +5,21 @@
 
 use super::super::post::Post;
 use crate::clock::True;
-use tenure_core::Key;
+use tenure_core::{Fence, Key};
 
-pub(crate) fn one_worker(posts: &[Post], unit: &Key, t: True) -> Result<(), String> {
+/// `behind`: tenures that somebody has taken out of the unit's record by hand. How long those may be believed in is S10.
+pub(crate) fn one_worker(
+    posts: &[Post],
+    unit: &Key,
+    behind: &[(Fence, True)],
+    t: True,
+) -> Result<(), String> {
+    let counts = |fence: Fence| behind.iter().all(|(other, _)| *other != fence);
     let mut first = None;
     for post in posts.iter().filter(|post| post.believes(t)) {
-        for (lease, work) in post.works.iter().filter(|(_, work)| work.unit == *unit && work.runs()) {
+        for (lease, work) in
+            post.works.iter().filter(|(_, work)| work.unit == *unit && work.runs() && counts(work.fence))
+        {
             let who = format!("w{}.{} lease {} {}", post.index, post.life, lease.0, work.fence);
             match first {
                 Some(other) => return Err(format!("{unit} is worked on by {other} and by {who}")),

@@ -1,0 +1,44 @@
+//! A unit that this worker has, claims, or is giving up.
+
+use super::asked::Asked;
+use super::talk::Reason;
+use super::unit::UnitSpec;
+use crate::command::LeaseId;
+use crate::fence::Fence;
+use crate::key::Key;
+use crate::time::Tick;
+
+/// What a unit is to this worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    Bidding,
+    Held,
+    /// The user was asked to end what is done for it.
+    Draining,
+    /// It is being given up.
+    Going,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Own {
+    pub(super) lease: LeaseId,
+    pub(super) stage: Stage,
+    pub(super) fence: Fence,
+    pub(super) spec: UnitSpec,
+    /// The changes that are under way or wait for that, and who waits for its end.
+    pub(super) asked: Asked,
+    /// The session of the worker that it is planned for.
+    pub(super) heir: Option<Key>,
+    /// Users have chosen that worker: nobody there expects it.
+    pub(super) chosen: bool,
+    /// It was passed on to this worker, though the plan would have it elsewhere.
+    pub(super) given: bool,
+    /// Why it has to go, if it has to.
+    pub(super) goes: Option<Reason>,
+    /// Whether a letter told this worker of it.
+    pub(super) letter: bool,
+    /// Whether users know of it.
+    pub(super) told: bool,
+    /// Since when they work on it, or it rests.
+    pub(super) since: Tick,
+}

@@ -1,0 +1,90 @@
+//! What people do to single units by hand: their records are deleted or put back to an older state, and some are taken by force.
+
+use super::world::{What, World};
+use crate::trace::Story;
+use tenure_core::fleet::UnitSpec;
+use tenure_core::op::{Expect, Write};
+use tenure_core::{Ask, Fence, Key, LeaseId, Record, Value};
+
+impl World {
+    fn any_unit(&mut self) -> Option<Key> {
+        let at = self.dice.index(self.units.len());
+        self.units.keys().nth(at).cloned()
+    }
+
+    /// The tenure that a unit's record shows is about to go behind its holder's back.
+    fn note_behind(&mut self, key: &Key) {
+        let Some(fence) = self.store.get(key).map(|record| record.fence) else { return };
+        let t = self.t;
+        if let Some(truth) = self.units.get_mut(key) {
+            if truth.behind.len() >= 16 {
+                truth.behind.remove(0);
+            }
+            truth.behind.push((fence, t));
+        }
+    }
+
+    /// Somebody deletes a unit's record.
+    pub(super) fn delete_unit(&mut self) {
+        let Some(key) = self.any_unit().filter(|key| self.store.get(key).is_some()) else { return };
+        self.note_behind(&key);
+        self.trace.tell(self.t, || Story::Store(format!("somebody deletes {key}")));
+        self.store.remove(self.t, &key);
+        self.closed(&key, tenure_core::fleet::Status::Deleted);
+        self.hint(&key);
+    }
+
+    /// Somebody puts a unit's record back to what it was some time ago.
+    pub(super) fn restore_unit(&mut self) {
+        let Some(key) = self.any_unit().filter(|key| self.store.get(key).is_some()) else { return };
+        let back = self.dice.index(8);
+        self.note_behind(&key);
+        if !self.store.put_back(self.t, &key, back) {
+            return;
+        }
+        self.trace.tell(self.t, || Story::Store(format!("somebody restores an older copy of {key}")));
+        self.note_behind(&key);
+        self.learn(&key);
+        self.hint(&key);
+    }
+
+    /// What was written since is as if it had never been.
+    fn learn(&mut self, key: &Key) {
+        let Some(record) = self.store.get(key) else { return };
+        let Ok((spec, fields)) = UnitSpec::parse(record.metadata.clone()) else { return };
+        let (fence, t) = (record.fence, self.t);
+        let Some(truth) = self.units.get_mut(key) else { return };
+        truth.status = spec.status;
+        truth.needs_label = !spec.needs.is_empty();
+        truth.assigned = (fence, (usize::MAX, 0, LeaseId(0)));
+        truth.points.extend(fields.get(super::bodies::POINT).and_then(Value::as_i64));
+        truth.idle = None;
+        self.checks.tenures.put_back(key, fence);
+        if spec.status == tenure_core::fleet::Status::Open {
+            self.idles_for(key, t.max(1), false);
+        } else {
+            self.closed(key, spec.status);
+        }
+    }
+
+    /// Somebody takes a unit from its holder: that one is told, and after a ttl the unit is given up.
+    pub(super) fn take_by_force(&mut self) {
+        let Some(key) = self.any_open() else { return };
+        let Some(fence) = self.write_letter(&key, Ask::Revoke, false) else { return };
+        let Some(index) = self.units.get(&key).map(|truth| truth.index) else { return };
+        self.at(self.t + self.per_mille(1000), What::Seize(index as u32, fence.0));
+    }
+
+    pub(super) fn vacate_by_force(&mut self, unit: usize, fence: Fence) {
+        let Ok(key) = self.fleet.unit(&format!("{unit:04}")) else { return };
+        let Some(stored) = self.store.stored_at(&key, self.t) else { return };
+        if stored.record.fence != fence || stored.record.tenure.is_none() {
+            return;
+        }
+        let record = Record { nonce: self.admin.draw(), stamp: self.wall(), tenure: None, ..stored.record };
+        if self.write(Write { key: key.clone(), expect: Expect::Unchanged(stored.version), record }) {
+            self.disturb_by_plan();
+            self.tell();
+        }
+    }
+}
