@@ -206,6 +206,7 @@ fn a_unit_that_the_store_refuses_for_good_is_told_and_harms_no_other() {
         yard.kill(owner);
         let rest = yard.run_until(TTL * 2, |yard| yard.idle() == 1);
         assert!(rest.is_some_and(|rest| rest <= TTL * 3 / 2), "{store:?}: {rest:?}");
+        yard.run(TTL);
         assert!(yard.troubles.iter().any(|told| told.contains("denied")), "{store:?}: {:?}", yard.troubles);
         yard.run(TTL * 20);
         let (before, generation) = (yard.calls, yard.generation());
