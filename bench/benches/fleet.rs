@@ -126,7 +126,8 @@ fn plans() {
             needs: BTreeSet::new(),
             owner: Some(n % 90),
             pin: None,
-            stays: false, settled: false,
+            stays: false,
+            settled: false,
             declined_by: BTreeSet::new(),
         })
         .collect();
