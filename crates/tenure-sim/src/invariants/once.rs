@@ -38,11 +38,13 @@ impl Ledger {
         self.crossed = None;
         match command {
             Command::Acquire(id, _) | Command::Adopt(id, _) => self.open(*id).get = true,
-            Command::Update(id, _) | Command::Merge(id, _) => self.open(*id).change = true,
+            Command::Update(id, _) | Command::Merge(id, _) | Command::Note(id, _) => {
+                self.open(*id).change = true
+            }
             Command::Detach(id, _) | Command::Refresh(id, _) => self.open(*id).detach = true,
             Command::Release(id, _)
             | Command::Finish(id, _)
-            | Command::Pass(id, _)
+            | Command::Pass(id, ..)
             | Command::Lapse(id)
             | Command::Return(id, _) => {
                 self.open(*id).end = true;
