@@ -9,8 +9,6 @@ mod common;
 
 use common::{Bench, Ran, service};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
 
 struct Table {
     bench: Bench,
@@ -92,50 +90,6 @@ fn a_lease_table_is_made_and_its_owners_and_what_is_no_lease_are_told() {
     );
 }
 
-/// What answers all it is asked as the service at `endpoint` does, but at another time.
-fn at_another_time(endpoint: &str, date: &'static str) -> String {
-    let service = endpoint.trim_start_matches("http://").to_owned();
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let here = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (stream, service) = (stream.unwrap(), service.clone());
-            std::thread::spawn(move || while pass_on(&stream, &service, date).is_some() {});
-        }
-    });
-    here
-}
-
-/// One request and its answer; none when there are no more.
-fn pass_on(near: &TcpStream, service: &str, date: &str) -> Option<()> {
-    let far = TcpStream::connect(service).unwrap();
-    let (head, body) = message(&mut BufReader::new(near))?;
-    (&far).write_all(head.as_bytes()).and_then(|()| (&far).write_all(&body)).unwrap();
-    let (head, body) = message(&mut BufReader::new(&far)).expect("an answer");
-    let is_date = |line: &&str| line.to_ascii_lowercase().starts_with("date:");
-    let mut lines: Vec<&str> = head.lines().filter(|line| !is_date(line)).collect();
-    let date = format!("date: {date}");
-    lines.insert(1, &date);
-    let head = lines.join("\r\n") + "\r\n";
-    let mut near = near;
-    near.write_all(head.as_bytes()).and_then(|()| near.write_all(&body)).ok()
-}
-
-/// A head, with the empty line that ends it, and a body.
-fn message(from: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        if from.read_line(&mut head).ok()? == 0 {
-            return None;
-        }
-    }
-    let is_length = |line: &&str| line.to_ascii_lowercase().starts_with("content-length:");
-    let length = head.lines().find(is_length).map_or(0, |line| line[15..].trim().parse().unwrap());
-    let mut body = vec![0; length];
-    from.read_exact(&mut body).ok()?;
-    Some((head, body))
-}
-
 #[test]
 fn a_table_of_table_theory_s_is_made_and_a_clock_that_is_off_is_told() {
     let table = table("tt", "dialect=tabletheory&pk_name=id");
@@ -147,7 +101,7 @@ fn a_table_of_table_theory_s_is_made_and_a_clock_that_is_off_is_told() {
     for (date, says) in
         [("Sat, 01 Jan 2000 00:00:00 GMT", "ahead of"), ("Fri, 01 Jan 2100 00:00:00 GMT", "behind")]
     {
-        let ran = table.at(&at_another_time(&table.endpoint, date), &[]);
+        let ran = table.at(&service::at_another_time(&table.endpoint, || date.to_owned()), &[]);
         assert!(ran.code == 1 && ran.out.contains("fail  clock") && ran.out.contains(says), "{ran:?}");
         assert!(ran.out.contains("500ms are allowed"), "{ran:?}");
     }

@@ -1,7 +1,7 @@
 //! `tenure work --forever` on a lease table of the KCL's or a8m's layout, in DynamoDB Local, which `cargo xtask services up`
 //! starts.
 //!
-//! Plan: units are created in the peers' layout and spread evenly; a command never runs twice at a time, while workers join, are
+//! Plan: units that a worker brings are run at once; units are created in the peers' layout and spread evenly; a command never runs twice at a time, while workers join, are
 //! killed and leave; who leaves gives everything back after its commands have ended, and others' attributes stay; what means
 //! nothing on such a table is refused, naming what works; `fleet adopt` moves all of it to a native fleet while it runs, also when
 //! it is killed half way.
@@ -74,6 +74,20 @@ impl Fleet {
 }
 
 const UNITS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+#[test]
+fn units_that_a_worker_brings_are_taken_at_its_first_look() {
+    let fleet = fleet("first", "kcl");
+    // Between two looks half of this passes: whoever looks before the units are there is not waited for.
+    let arguments =
+        ["work", "--forever", "--name", "one", "--ttl", "1h", "--units", "a", "b", "--", "sh", "-c", TICKS];
+    let mut command = fleet.bench.tenure(&arguments);
+    command.env("TENURE_STORE", &fleet.url).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut only: Process = command.spawn().unwrap().into();
+    wait_until("both to run", || fleet.bench.ticks("a").len() > 1 && fleet.bench.ticks("b").len() > 1);
+    only.signal(Signal::SIGTERM);
+    assert_eq!(only.wait(), 128 + 15);
+}
 
 #[test]
 fn units_follow_workers_that_come_die_and_go_and_never_run_twice() {

@@ -2,7 +2,7 @@
 //! requests, as any of its clients would send them.
 //!
 //! Plan: a command runs under a lease that peers see, without a fence; a peer's lease is waited for, or told; a peer's release is
-//! noticed; a long command keeps its lease; a lease that a peer has taken stops the command; a command is dead before its lease
+//! noticed; a host whose clock is ahead takes nothing; a long command keeps its lease; a lease that a peer has taken stops the command; a command is dead before its lease
 //! ends though tenure is killed, or the service falls silent; a signal while waiting leaves nothing behind; a damaged item is
 //! left alone; all other verbs
 //! refuse, and so does what can't work.
@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -150,6 +150,34 @@ fn a_peer_s_lease_is_told_or_waited_for() {
         assert_eq!(waiting.wait(), 0);
         assert_eq!(table.item("k"), None);
     }
+}
+
+#[test]
+fn s1_a_host_whose_clock_is_ahead_takes_no_lease_that_a_peer_still_has() {
+    let table = table("ahead");
+    let theirs = table.put("k", "a-peer", 2);
+    // By the service's clock, which is three seconds behind this host's, it has five left.
+    let behind = || {
+        let then = format!("@{}", now_ms() / 1000 - 3);
+        let mut date = Command::new("date");
+        let date = date.env("LC_ALL", "C").args(["-u", "-d", &then, "+%a, %d %b %Y %T GMT"]).output();
+        String::from_utf8(date.unwrap().stdout).unwrap().trim().to_owned()
+    };
+    let endpoint = service::at_another_time(&table.endpoint, behind);
+    let run = |more: &str, arguments: &[&str]| {
+        let url = table.url(more).replace(&table.endpoint, &endpoint);
+        let mut command = table.bench.tenure(&[&["run", "--ttl", "20s"], arguments].concat());
+        Ran::of(command.env("TENURE_STORE", url).output().unwrap())
+    };
+    for patience in ["--try", "--wait=10s"] {
+        let ran = run("", &[patience, "k", "--", "touch", "ran"]);
+        assert!(ran.code == 69 && ran.err.contains("ahead of the service's or more"), "{ran:?}");
+        assert!(!table.bench.path("ran").exists());
+    }
+    assert_eq!(table.item("k"), Some(theirs), "left as it was");
+    // Whoever allows for as much waits for as much longer, so that is no danger.
+    let ran = run("&skew_ms=6000", &["other", "--", "touch", "ran"]);
+    assert!(ran.code == 0 && table.bench.path("ran").exists(), "{ran:?}");
 }
 
 #[test]
