@@ -73,7 +73,8 @@ impl Section {
     ///
     /// # Cancel safety
     /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then given up, in the
-    /// background.
+    /// background. A runtime that ends before that gives nothing up: the ranges are blocked for the rest of `duration`. So whoever
+    /// has a deadline asks for no longer than what is left of it, or calls [`Section::stop`] before the runtime ends.
     pub async fn with_lease<T, F, Fut>(
         &self,
         desired: impl Into<RangeSet>,
