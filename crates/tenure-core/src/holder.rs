@@ -17,7 +17,7 @@ use crate::lease::Lease;
 use crate::loose::Loose;
 use crate::metadata::Metadata;
 use crate::notice::Notice;
-use crate::op::{Answer, Event, Machine, OpId, Request, Step};
+use crate::op::{Answer, Event, Hint, Machine, OpId, Request, Step};
 use crate::session::Session;
 use crate::table::Table;
 use crate::time::{Now, Tick, Ttl};
@@ -84,7 +84,7 @@ impl Machine for Holder {
         match event {
             Event::Command(command) => self.command(now, command),
             Event::Answer(op, result) => self.answer(now, op, result),
-            Event::Changed(hint) => self.changed(now, hint.key()),
+            Event::Changed(hint) => self.changed(now, &hint),
             Event::Wake => {}
         }
         if self.stopping {
@@ -215,8 +215,13 @@ impl Holder {
         }
     }
 
-    /// A hint from the store: whoever waits for this key looks at it again.
-    fn changed(&mut self, now: Now, key: Option<&Key>) {
+    /// A hint from the store: whoever waits for this key looks at it again. If it names a version, silence is counted from now once
+    /// that is what a look shows, be it of the key or of the session that its claim rides on.
+    fn changed(&mut self, now: Now, hint: &Hint) {
+        if let Hint::Written(key, version) = hint {
+            self.desk.vigils.heard(now, key, *version, &self.desk.rules);
+        }
+        let key = hint.key();
         let waits = |id: &LeaseId| match (self.leases.get(id), key) {
             (Some(Lease::Bidding(bid)), Some(key)) => bid.key() == key,
             (lease, _) => lease.is_some(),

@@ -6,8 +6,10 @@
 mod common;
 
 use common::*;
-use tenure_core::op::{Event, Expect, Hint, Machine};
-use tenure_core::{Beat, Carry, Command, LeaseId, Metadata, Nonce, Notice, Patience, Sighting, Want};
+use tenure_core::op::{Event, Expect, Hint, Machine, Op};
+use tenure_core::{
+    Beat, Carry, Command, LeaseId, Metadata, Nonce, Notice, Patience, Sighting, Version, Want,
+};
 
 fn release() -> Event<Command> {
     Event::Command(Command::Release(LEASE, None))
@@ -151,4 +153,30 @@ fn whoever_only_watches_looks_again_soon_after_the_key_became_free() {
     op += 1;
     a.step(now(13_000), Event::Changed(Hint::Any));
     assert!(looks_while_free(&mut a, &mut op, 13_000, 14_000)[0] <= 13_035);
+}
+
+/// The session that a claim rides on may have been renewed for the last time well before it is looked at next.
+#[test]
+fn l1_silence_is_counted_from_when_the_store_told_of_the_sessions_renewal() {
+    let mut a = holder();
+    a.step(now(0), acquire("k", own(), Patience::Forever));
+    let rides = || Some(riding(held("b", Nonce(50), Nonce(50), 8, 0, 0), "session/b", 3));
+    let session = |beat, ms| Some(held("b", Nonce(40), Nonce(beat), 3, 0, ms));
+    a.step(now(5), lost(1, rides()));
+    a.step(now(10), seen(2, session(41, 0)));
+    let renewed = Hint::Written(key("session/b"), Version(42));
+    assert_eq!(a.step(now(500), Event::Changed(renewed)).requests, vec![], "nobody waits for that key");
+    let mut op = 2;
+    let mut looks_at = |ms| {
+        op += 2;
+        a.step(now(ms), Event::Wake);
+        assert_eq!(a.step(now(ms), seen(op - 1, rides())).requests, vec![read(op, "session/b")]);
+        a.step(now(ms), seen(op, session(42, 500))).requests
+    };
+    assert_eq!(looks_at(4_000), vec![]);
+    assert_eq!(looks_at(10_499), vec![]);
+    let fences = looks_at(10_500);
+    assert!(
+        matches!(&fences[..], [fences] if matches!(&fences.op, Op::Write(write) if write.key == key("session/b")))
+    );
 }

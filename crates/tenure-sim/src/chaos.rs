@@ -238,21 +238,21 @@ impl World {
         // Those who came back from the last death need a moment before they wait for anything.
         let index = self.dice.index(self.nodes.len());
         let node = &self.nodes[index];
-        let held: Vec<(usize, bool)> = node
+        let held: Vec<usize> = node
             .views
             .iter()
             .filter(|view| matches!(view.stage, Stage::Held(_)) && node.believes(view, self.t))
-            .map(|view| (view.key, view.rides))
+            .map(|view| view.key)
             .collect();
         if held.is_empty() {
             return;
         }
         self.tally.faults[Fault::Crash as usize] += 1;
         self.trace.tell(self.t, || Story::Fault(Some(index), "dies in the calm".to_owned()));
-        // A walls' disagreement takes the second witness away, and hints are of keys, not of sessions.
+        // A walls' disagreement takes the second witness away.
         let jumps = self.scenario.faults.iter().any(|(fault, _)| *fault == Fault::StoreClock);
         let agree = self.scenario.wall_off_ms <= 100 && !jumps;
-        for (key, rides) in held {
+        for key in held {
             // After a failover that lost its claim, another may hold it too: then nothing became free.
             let others = self.nodes.iter().filter(|other| other.index != index);
             let believed =
@@ -261,7 +261,7 @@ impl World {
                 continue;
             }
             let Some(waiter) = self.eager_waiter(key, Some(index)) else { continue };
-            let quick = (self.spec.ages == Ages::Fine && agree) || (self.spec.push && !rides);
+            let quick = (self.spec.ages == Ages::Fine && agree) || self.spec.push;
             let bound = self.per_mille(if quick { 1150 } else { 1400 }) + self.slowness();
             self.checks.takeovers.cancel(key);
             self.checks.takeovers.begin(key, Vacancy { since: self.t, bound, by_death: true, waiter });

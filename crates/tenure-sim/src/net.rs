@@ -8,7 +8,7 @@ use crate::node::{Beat, Input, Stage};
 use crate::registers::{Ages, Landed};
 use crate::trace::{Story, describe};
 use crate::world::{What, World};
-use tenure_core::op::{Answer, Op, OpId, Outcome, Request};
+use tenure_core::op::{Answer, Hint, Op, OpId, Outcome, Request};
 use tenure_core::{Ask, Bug, ErrorKind, HolderId, Key, Letter, Nonce, Now, StoreError, Tick, Token, Value};
 
 /// A request on its way.
@@ -66,6 +66,8 @@ pub(crate) enum Parcel {
     Reply(Box<Reply>),
     /// A lease that became plain data, on its way to another node.
     Token(usize, Box<Token>),
+    /// A hint of a change, on its way to a life of a node.
+    Hint(usize, u32, Hint),
 }
 
 /// All that is on its way.
@@ -490,12 +492,18 @@ impl World {
         }
     }
 
-    /// Tells those who wait that a key has changed.
-    pub(crate) fn hint(&mut self, _key: &Key, ours: Option<usize>) {
-        let (true, Some(key)) = (self.spec.push, ours) else { return };
+    /// Tells those who wait that a key, or what its holder rides on, has changed, and into which version.
+    pub(crate) fn hint(&mut self, key: &Key, ours: Option<usize>) {
+        if !self.spec.push {
+            return;
+        }
+        let version = self.store.get(key).map(|record| record.version());
+        let hint = || version.map_or(Hint::Key(key.clone()), |version| Hint::Written(key.clone(), version));
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
-            let waits = |view: &crate::node::View| view.key == key && view.stage == Stage::Wanted;
+            let waits = |view: &crate::node::View| {
+                view.stage == Stage::Wanted && ours.is_none_or(|key| view.key == key)
+            };
             if !node.views.iter().any(waits) {
                 continue;
             }
@@ -503,7 +511,7 @@ impl World {
             let passes = node.answers_pass && !self.store_down;
             if passes && !self.befalls(Fault::HintLost) {
                 let delay = self.dice.between(MILLI / 10, MILLI);
-                self.at(self.t + delay, What::Hint(index as u8, life, key as u8));
+                self.post(self.t + delay, Parcel::Hint(index, life, hint()));
             }
         }
     }

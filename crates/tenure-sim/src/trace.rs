@@ -41,7 +41,6 @@ impl Trace {
             What::User(node, _, task, turn) => {
                 2 | u64::from(*node) << 8 | u64::from(*task) << 16 | u64::from(*turn) << 32
             }
-            What::Hint(node, ..) => 3 | u64::from(*node) << 8,
             What::Effect { node, fence, .. } => 4 | u64::from(*node) << 8 | fence << 16,
             What::Resume(node, _) => 5 | u64::from(*node) << 8,
             What::Restart(node, _) => 6 | u64::from(*node) << 8,

@@ -21,7 +21,6 @@ use crate::trace::Trace;
 use crate::users::seizer::Seizer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tenure_core::op::Hint;
 use tenure_core::{Bugs, Fence, Key, LeaseId, Letter, Nonces, StoreError, Ttl};
 
 /// What is due.
@@ -31,7 +30,6 @@ pub(crate) enum What {
     Parcel(u32),
     Wake(u8, u32),
     User(u8, u32, u8, u32),
-    Hint(u8, u32, u8),
     /// A user's write reaches the resource.
     Effect {
         node: u8,
@@ -281,18 +279,15 @@ impl World {
                 Some(Parcel::Request(envelope)) => self.arrive(*envelope),
                 Some(Parcel::Reply(reply)) => self.reply(*reply),
                 Some(Parcel::Token(to, token)) => self.deliver(to, Input::Token(token)),
-                None => {}
+                Some(Parcel::Hint(index, life, hint)) if self.nodes[index].life == life => {
+                    self.deliver(index, Input::Hint(hint));
+                }
+                Some(Parcel::Hint(..)) | None => {}
             },
             What::Wake(index, life) => self.wake(usize::from(index), life),
             What::User(index, life, task, turn) => {
                 if self.nodes[usize::from(index)].life == life {
                     self.deliver(usize::from(index), Input::User(usize::from(task), turn));
-                }
-            }
-            What::Hint(index, life, key) => {
-                if self.nodes[usize::from(index)].life == life {
-                    let key = self.keys.get(usize::from(key)).cloned();
-                    self.deliver(usize::from(index), Input::Hint(key.map_or(Hint::Any, Hint::Key)));
                 }
             }
             What::Effect { node, life, task, turn, key, fence, order } => {

@@ -91,12 +91,6 @@ impl Bump {
 impl Worker {
     /// A hint from the store.
     pub(super) fn hint(&mut self, now: Now, hint: &Hint) {
-        if let Hint::Written(key, version) = hint
-            && self.peers.contains_key(key)
-        {
-            // What a neighbour's next look shows may have been so since now.
-            self.holder.desk.vigils.heard(now, key, *version, &self.holder.desk.rules);
-        }
         match hint.key() {
             Some(key) if *key == self.board_key => self.look_now(now),
             Some(key) if self.awaited.contains(key) => self.try_unit(now, key.clone(), None),
