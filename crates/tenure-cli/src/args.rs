@@ -36,6 +36,7 @@ pub(crate) enum Verb {
     Rm(Rm),
     Release(Release),
     Revoke(Revoke),
+    Reclaim(Reclaim),
     Gc(Gc),
     Doctor(Doctor),
     Sim(Sim),
@@ -321,6 +322,25 @@ pub(crate) struct Release {
     /// The lease's key
     pub(crate) key: OsString,
     /// Unsafe: take it away at once, though its holder may be at work and is not told
+    #[arg(long)]
+    pub(crate) now: bool,
+    /// Don't ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Free the ranges of a section that dead processes have left.
+///
+/// It waits until each lease that stands in the section now is given up, or has been seen for its whole duration, which is when
+/// it is over for certain. A live holder loses nothing by that.
+#[derive(Debug, Parser)]
+pub(crate) struct Reclaim {
+    /// The section's name, or its key
+    pub(crate) section: String,
+    /// Don't wait: take all ranges away at once. Their holders may still be at work, and don't find out
     #[arg(long)]
     pub(crate) now: bool,
     /// Don't ask

@@ -105,6 +105,7 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         Verb::Show(typed) => ops::show(url, &typed).await,
         Verb::Rm(typed) => ops::rm(url, &typed).await,
         Verb::Release(typed) => ops::release(url, &typed).await,
+        Verb::Reclaim(typed) => ops::reclaim(url, &typed).await,
         Verb::Revoke(typed) => ops::revoke(url, &typed).await,
         Verb::Gc(typed) => ops::gc(url, &typed).await,
         Verb::Doctor(typed) => ops::doctor(url, &typed).await,

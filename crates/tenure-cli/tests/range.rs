@@ -267,3 +267,26 @@ fn gc_keeps_what_sweeps_have_covered_unless_it_is_told_to_remove_it() {
     gc(&["--sweeps"]);
     assert_eq!(sweep(), 100, "it begins anew");
 }
+
+#[test]
+fn ranges_of_the_dead_are_reclaimed_when_their_time_is_over_or_at_once() {
+    let bench = Bench::new();
+    let dead =
+        bench.start(&["range", "s", "10..20", "--for", "3s", "--", "sh", "-c", "echo $$ > pid; sleep 1000"]);
+    bench.await_number("pid");
+    let began = now_ms();
+    dead.signal(Signal::SIGKILL);
+    let ran = bench.run(&["release", "section/s", "--yes"]);
+    assert!(ran.code == 64 && ran.err.contains("tenure reclaim"), "{ran:?}");
+    let ran = bench.run(&["reclaim", "s"]);
+    assert_eq!((ran.code, ran.err.contains("1 leases are over")), (0, true), "{ran:?}");
+    assert!(now_ms() > began + 1_500, "no sooner than its time is over");
+    assert_eq!(bench.run(&["range", "s", "10..20", "--", "true"]).code, 0);
+
+    let _alive = bench.start(&["range", "s", "10..20", "--", "sh", "-c", "echo $$ > other; sleep 1000"]);
+    bench.await_number("other");
+    assert_eq!(bench.run(&["reclaim", "s", "--now"]).code, 64, "it asks, and there is nobody to answer");
+    let ran = bench.run(&["reclaim", "section/s", "--now", "--yes", "--json"]);
+    assert_eq!((ran.code, ran.out.contains("\"freed\": 1")), (0, true), "{ran:?}");
+    assert_eq!(bench.run(&["range", "s", "10..20", "--", "true"]).code, 0);
+}

@@ -8,6 +8,7 @@ mod leader;
 mod less;
 mod look;
 mod pages;
+mod reclaim;
 #[cfg(feature = "redis")]
 mod redis;
 mod rm;
@@ -19,6 +20,7 @@ pub(crate) use doctor::doctor;
 pub(crate) use gc::gc;
 pub(crate) use leader::leader;
 pub(crate) use look::{ls, show};
+pub(crate) use reclaim::reclaim;
 pub(crate) use rm::rm;
 pub(crate) use seize::{release, revoke};
 

@@ -82,7 +82,8 @@ fn not_held(key: &Key, leased: Option<&Leased>) -> Failure {
         Some(left) => {
             let left = brief(left);
             let text = format!(
-                "{key} is a section: its ranges can't be taken away; all are free in {left}, when their time is over"
+                "{key} is a section: all of its ranges are free in {left}, when their time is over; `tenure reclaim` waits for \
+                 that, or takes them away"
             );
             Failure::usage(text)
         }

@@ -1,0 +1,81 @@
+//! `reclaim`: freeing the ranges of a section that dead processes have left.
+
+use super::look::view;
+use super::seize::nonces;
+use crate::args;
+use crate::exit::{self, Failure};
+use crate::say;
+use crate::stores::Url;
+use crate::text::brief;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tenure::range::{Ledger, PREFIX, Section};
+use tenure::{Expect, Key, Leases, Nonce, Outcome, Record, Store, Stored, Write};
+
+/// How often the section is looked at.
+const EVERY: Duration = Duration::from_millis(500);
+
+pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Failure> {
+    let name = typed.section.strip_prefix(PREFIX).unwrap_or(&typed.section);
+    let key = Key::new(format!("{PREFIX}{name}"))?;
+    let leases = super::open(url).await?;
+    let stored = view(&leases, &key)
+        .await?
+        .stored
+        .map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
+    let ledger = Ledger::of(&stored.record)?;
+    let freed = if typed.now {
+        let count = ledger.entries.len();
+        let question = format!(
+            "{key} has {count} leases. Their holders may still be at work, and don't find out. Take all of their ranges away now?"
+        );
+        say::confirm(typed.yes, &question)?;
+        empty(&leases, &key, stored, &ledger).await?;
+        count
+    } else {
+        let section = Section::builder(leases.store().clone(), name).clock(leases.clock().clone()).start()?;
+        wait(&section, &ledger).await?
+    };
+    if typed.json {
+        say::json(&json!({"section": key.as_str(), "freed": freed}))?;
+    } else {
+        say::note(format!("{key}: {freed} leases are over, and their ranges are free"));
+    }
+    Ok(exit::OK)
+}
+
+/// Waits until every lease that stood there at first is given up or over. One process that looks for as long as a lease lasts
+/// knows its end, whatever ages the store tells, and however often others write.
+async fn wait(section: &Section, ledger: &Ledger) -> Result<usize, Failure> {
+    let ids: BTreeSet<Nonce> = ledger.entries.iter().map(|entry| entry.id).collect();
+    let Some(longest) = ledger.entries.iter().map(|entry| entry.duration.duration()).max() else {
+        return Ok(0);
+    };
+    say::note(format!("{}: waits for {} at the most", section.key(), brief(longest)));
+    loop {
+        section.reclaim().await?;
+        if section.list().await?.iter().all(|entry| !ids.contains(&entry.id)) {
+            return Ok(ids.len());
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// Takes out what was seen, on condition that nothing else was written.
+async fn empty(leases: &Leases, key: &Key, seen: Stored, ledger: &Ledger) -> Result<(), Failure> {
+    let gone: BTreeSet<Nonce> = ledger.entries.iter().map(|entry| entry.id).collect();
+    let (mut nonces, mut standing) = (nonces(leases), seen);
+    loop {
+        let mut left = Ledger::seen_in(&standing)?;
+        left.entries.retain(|entry| !gone.contains(&entry.id));
+        let stamp = leases.clock().now().wall;
+        let record =
+            Record { nonce: nonces.draw(), stamp, metadata: left.into_metadata(), ..standing.record };
+        let write = Write { key: key.clone(), expect: Expect::Unchanged(standing.version), record };
+        match leases.store().write(write).await? {
+            Outcome::Won { .. } | Outcome::Lost(None) => return Ok(()),
+            Outcome::Lost(Some(now)) => standing = now,
+        }
+    }
+}
