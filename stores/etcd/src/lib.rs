@@ -14,7 +14,7 @@
 //!
 //! | capability | here |
 //! |---|---|
-//! | expiry | by observed silence: etcd tells no ages. Who waits needs to watch for a whole ttl; a fleet's workers watch by push |
+//! | expiry | by observed silence: etcd tells no ages. Who waits counts it from the last renewal that the watch has told of: a dead holder's key is taken within 1.15 × ttl, or 1.4 × ttl with `push=off` |
 //! | fencing | yes; a transaction raises the fence of the record that it was compared with |
 //! | list | yes, in byte order of keys |
 //! | watch | yes, from the last revision that was seen; a hint names the version that was written. Switched off by `push=off` |
