@@ -202,6 +202,30 @@ async fn what_a_dead_process_held_is_listed_and_free_after_its_duration() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_caller_s_timeout_leaves_behind_is_free_when_the_caller_s_time_is_over() {
+    let world = World::new();
+    let (faults, line) = world.line();
+    let caller = Section::builder(AnyStore::new(line), "s").clock(world.clock.clone()).start().unwrap();
+    let of_caller = caller.clone();
+    let called = tokio::spawn(async move {
+        let body = |lease: RangeLease| async move {
+            assert!(lease.remaining() < SPAN);
+            std::future::pending::<()>().await
+        };
+        tokio::time::timeout(SPAN, of_caller.with_lease_within(set("0_10"), SPAN * 60, SPAN, body)).await
+    });
+    settle().await;
+    // Its runtime ends with it: nothing is given up.
+    faults.always(Fault::Hang);
+    tokio::time::sleep(SPAN * 11 / 10).await;
+    assert_eq!(section(&world).reclaim().await.unwrap(), 1);
+    called.abort();
+    let too_late =
+        caller.with_lease_within(set("20_30"), SPAN, Duration::ZERO, |_| async {}).await.unwrap_err();
+    assert!(too_late.to_string().contains("minimum"), "{too_late}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_tasks_and_processes_never_overlap() {
     let world = World::new();
     let taken: Arc<Vec<AtomicU64>> = Arc::new((0..64).map(|_| AtomicU64::new(0)).collect());

@@ -74,7 +74,7 @@ impl Section {
     /// # Cancel safety
     /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then given up, in the
     /// background. A runtime that ends before that gives nothing up: the ranges are blocked for the rest of `duration`. So whoever
-    /// has a deadline asks for no longer than what is left of it, or calls [`Section::stop`] before the runtime ends.
+    /// has a deadline says what is left of it ([`Section::with_lease_within`]), or calls [`Section::stop`] before the runtime ends.
     pub async fn with_lease<T, F, Fut>(
         &self,
         desired: impl Into<RangeSet>,
@@ -87,6 +87,29 @@ impl Section {
         T: Send + 'static,
     {
         lease::run(self.acquire(desired, duration).await?, body).await
+    }
+
+    /// The same for a caller that has only `left` of its own time. Nothing is leased for longer than that, so the body ends within it, but
+    /// for what getting the lease took. What a timeout of the caller leaves behind is free by then, even where the runtime ended with it.
+    ///
+    /// # Errors
+    /// As [`Section::with_lease`]; `Invalid` when less is left than the shortest duration of a lease.
+    ///
+    /// # Cancel safety
+    /// As [`Section::with_lease`].
+    pub async fn with_lease_within<T, F, Fut>(
+        &self,
+        desired: impl Into<RangeSet>,
+        duration: Duration,
+        left: Duration,
+        body: F,
+    ) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(RangeLease) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.with_lease(desired, duration.min(left), body).await
     }
 
     /// Leases what nobody else holds of `desired`, and what fits of that, perhaps nothing, to be given up by the caller. `duration` may be cut to
