@@ -118,8 +118,10 @@ impl Vigils {
             if agreed > ttl {
                 return Verdict::Silent;
             }
-            // Just past it: the witnesses must say *more* than a ttl, and stamps are whole milliseconds.
-            until = until.min(now.held.after(ttl - agreed + Duration::from_millis(2)));
+            // Just past it: the witnesses must say *more* than a ttl, and stamps are whole milliseconds. A store's clock may be far
+            // coarser, and stand still just before: then one who looks again at once would do nothing else for a second.
+            let left = (ttl - agreed + Duration::from_millis(2)).max(ttl / 64);
+            until = until.min(now.held.after(left));
         }
         Verdict::Live { until }
     }
@@ -392,6 +394,13 @@ mod tests {
         let verdict =
             judge(&mut Vigils::default(), at(100), &stored(1, at(96).wall.0, Some(7)), &Rules::default());
         assert_eq!(verdict, Verdict::Live { until: at(106).held.after(Duration::from_millis(2)) });
+    }
+
+    #[test]
+    fn c1_a_store_s_clock_that_stands_still_just_before_the_end_is_not_asked_all_the_time() {
+        let seen = stored(1, at(88).wall.0, Some(10));
+        let verdict = judge(&mut Vigils::default(), at(100), &seen, &Rules::default());
+        assert_eq!(verdict, Verdict::Live { until: at(100).held.after(Duration::from_secs(10) / 64) });
     }
 
     /// More keys than are kept without a thought.

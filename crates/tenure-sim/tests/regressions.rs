@@ -19,6 +19,16 @@ const FOUND: &[(&str, u64, &str)] = &[
         "L1: a dead range was refused for ever, as each write lost what ages are rounded by",
     ),
     ("sections-asked", 2, "Answered: whoever waited when a section was stopped heard nothing"),
+    (
+        "usual",
+        8_050_385,
+        "C1: where the store's clock has whole seconds, a waiter did nothing but look for the last of them",
+    ),
+    (
+        "usual",
+        8_010_252,
+        "Answered: an adoption that failed was taken for the lease's end, as its holder was stopped",
+    ),
     ("failover", 443, "S2: the beginning of a tenure changed with its first renewal"),
 ];
 

@@ -97,8 +97,10 @@ impl Ledger {
             _ => true,
         };
         let ends = match notice {
-            Notice::Held(..) | Notice::Absent(_) | Notice::NotOurs(..) | Notice::Detached(..) => true,
-            Notice::Failed(..) => !before.held && !before.change,
+            Notice::Held(..) | Notice::Absent(_) | Notice::Detached(..) => true,
+            // Who gave it up while it was being had hears of its end, too.
+            Notice::NotOurs(..) => !before.end,
+            Notice::Failed(..) => !before.held && !before.change && !before.end,
             Notice::Released(..) => true,
             // What is given up is told as given up, too.
             Notice::Lost(..) => !before.end,
