@@ -59,8 +59,9 @@ impl Holder {
         let (leases, freshness) = if self.audit.doubtful.is_empty() {
             (self.next_riders(most), Freshness::Recent)
         } else {
-            let doubtful = self.audit.doubtful.iter().copied().take(most.max(Rules::AUDIT));
-            (doubtful.collect(), Freshness::Latest)
+            // What is held no more must not take the places of the others.
+            let doubtful = self.audit.doubtful.iter().filter(|id| self.rider_key(**id).is_some());
+            (doubtful.copied().take(most.max(Rules::AUDIT)).collect(), Freshness::Latest)
         };
         // A key may be held twice, by one lease that does not know yet that it is lost.
         let keys: BTreeSet<Key> = leases.iter().filter_map(|id| self.rider_key(*id)).collect();

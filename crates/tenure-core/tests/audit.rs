@@ -394,3 +394,23 @@ fn s10_a_reading_from_before_the_last_own_write_tells_nothing() {
     assert_eq!((bench.told(), bench.a.leases()), (vec![], 2));
     assert_eq!(bench.turn(), names([0, 1]));
 }
+
+#[test]
+fn s10_doubts_about_what_is_held_no_more_stand_in_nobody_s_way() {
+    let mut bench = Bench::new(10, 8);
+    assert_eq!(bench.act(Event::Command(Command::Examine(LeaseId(99)))), [], "there is no such lease");
+    assert_eq!((bench.turn(), bench.turn()), (names(0..8), names([8, 9])));
+    // Eight are in doubt and the latest state can't be read; then they are given up.
+    let looks = bench.renew();
+    let again = bench.show(&looks[0], &BTreeMap::new());
+    assert_eq!(again[0].1, names(0..8));
+    bench.act(Event::Command(Command::Examine(LeaseId(9))));
+    bench.act(Event::Answer(again[0].0, Err(StoreError::unavailable("away"))));
+    (0..8).for_each(|id| bench.release(id));
+    bench.told();
+    // There was reason to doubt another one as well, and it is lost.
+    let looks = bench.renew();
+    assert_eq!((&looks[0].1, looks[0].2), (&names([9]), Freshness::Latest));
+    bench.show(&looks[0], &BTreeMap::new());
+    assert_eq!(bench.told(), [Notice::Lost(LeaseId(9), Loss::Deleted)]);
+}
