@@ -2,7 +2,8 @@
 //!
 //! Plan: two coordinators work on a table, with checkpoints, while workers of a native fleet wait for units and an adopter is
 //! killed at each step of each unit, again and again, until everything is moved: at no instant two believe in a unit, none is lost,
-//! no checkpoint that was answered is lost, and every field keeps its type; what stands in the way is left as it is. A whole fleet
+//! no checkpoint that was answered is lost, and every field keeps its type; what stands in the way is left as it is. Only what was given
+//! back is moved at once: who had an earlier row of that name may not know yet. A whole fleet
 //! that steals much is moved with hardly a take too many and no unit idle for long. A scripted peer that writes without a condition
 //! makes rows again: before anybody takes them they are deleted again; what was taken, or is made again without end, is named. An
 //! adopter knows of another that lives, and not of one that is dead.
@@ -182,14 +183,22 @@ async fn no_unit_is_held_twice_and_none_is_lost_wherever_the_adopter_dies() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_is_moved_at_once_and_what_stands_in_the_way_stays() {
+async fn what_was_given_back_is_moved_at_once_and_what_stands_in_the_way_stays() {
     let table = lease_table("free").await;
     for unit in ["a", "b", "c"] {
         table.create(unit, Fields::new()).await.unwrap();
     }
+    let (worker, _events) = Coordinator::start(&table, options("w")).unwrap();
+    let has_all = async {
+        while worker.held().len() < 3 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LONG, has_all).await.expect("it takes what is free");
+    worker.stop().await;
     let fleet = Fleet::new(memory(), "f").unwrap();
     fleet.create(NewUnit::named("b")).await.unwrap();
-    // Nobody had it, so there is nobody to wait for, however long the failover time.
+    // Whoever had it knows that it has it no more, so there is nobody to wait for, however long the failover time.
     let patient = Options::new("tenure-adopt").failover(Duration::from_secs(3600));
     let adopter = Adopter::new(table.clone(), fleet.clone(), patient).unwrap();
     let found = adopter.find().await.unwrap();
@@ -246,6 +255,29 @@ async fn a_fleet_that_steals_much_is_moved_with_hardly_a_take_too_many() {
     let (fleet, over) = (Fleet::new(memory(), "f").unwrap(), Arc::new(AtomicBool::new(false)));
     let units: Arc<Mutex<Vec<Unit>>> = Arc::default();
     let natives = tokio::spawn(native(fleet.clone(), Arc::clone(&units), Arc::clone(&over)));
+    let (peers, watched, ended) = (Arc::new(peers), Arc::clone(&units), Arc::clone(&over));
+    // How long each unit was without anybody who had it.
+    let idle = tokio::spawn(async move {
+        let (mut last, mut longest) = (BTreeMap::new(), BTreeMap::<String, Duration>::new());
+        while !ended.load(Ordering::SeqCst) {
+            let now = tenure::clock::boottime();
+            let of_peers = peers.iter().flat_map(Coordinator::held).map(|held| held.key().to_owned());
+            let here: Vec<String> = watched
+                .lock()
+                .unwrap()
+                .iter()
+                .filter(|unit| unit.is_held())
+                .map(|unit| unit.name().to_owned())
+                .collect();
+            for unit in of_peers.chain(here) {
+                let since = last.insert(unit.clone(), now).unwrap_or(now);
+                let idle = longest.entry(unit).or_default();
+                *idle = now.saturating_sub(since).max(*idle);
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        longest
+    });
     let adopter = Adopter::new(table.clone(), fleet, Options::new("a").failover(SETTLES)).unwrap();
     let names = adopter.find().await.unwrap().rows.into_keys().collect();
     let mut takes = 0;
@@ -263,6 +295,27 @@ async fn a_fleet_that_steals_much_is_moved_with_hardly_a_take_too_many() {
     timeout(LONG, all_here).await.expect("none is lost");
     over.store(true, Ordering::SeqCst);
     natives.await.unwrap();
+    let idle = idle.await.unwrap();
+    let longest = idle.values().max().copied().unwrap_or_default();
+    assert!(idle.len() == UNITS && longest <= SETTLES + Duration::from_secs(5), "{longest:?}: {idle:?}");
+}
+
+#[tokio::test]
+async fn what_looks_as_if_nobody_ever_had_it_is_kept_until_who_had_an_earlier_row_must_have_noticed() {
+    let table = lease_table("anew").await;
+    let row = table.create("a", Fields::new()).await.unwrap();
+    // Its worker believes in it until its next renewal, when somebody deletes the row and makes it anew.
+    table.delete(&table.take(&row, "w").await.unwrap()).await.unwrap();
+    table.create("a", Fields::new()).await.unwrap();
+    let adopter = Adopter::new(table, Fleet::new(memory(), "f").unwrap(), options("a")).unwrap();
+    let mut steps = BTreeMap::new();
+    let adopted = adopter.adopt("a", |step| {
+        steps.insert(step, tenure::clock::boottime());
+        true
+    });
+    assert_eq!(timeout(LONG, adopted).await.expect("moved in time").unwrap(), Adopted::Moved);
+    let kept = steps[&Step::Quiet].saturating_sub(steps[&Step::Taken]);
+    assert!(kept >= FAILOVER, "it was kept for {kept:?}");
 }
 
 /// A peer that knows no condition.

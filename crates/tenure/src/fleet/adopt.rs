@@ -201,7 +201,8 @@ impl Adopter {
         }
         let id = self.id();
         for _ in 0..ATTEMPTS {
-            let was_had = !row.is_surely_free();
+            // One that looks as if nobody had ever had it may have been made anew. Whoever had the old one may not know yet.
+            let was_had = !row.was_given_back();
             match self.table.take(&row, &id).await {
                 Ok(taken) => {
                     if !goes_on(Step::Taken) {

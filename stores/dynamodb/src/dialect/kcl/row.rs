@@ -161,8 +161,13 @@ impl Row {
     /// back. Where a peer evicted, or gave up what it had just stolen, the one from whom it was stolen may not know yet.
     #[must_use]
     pub fn is_surely_free(&self) -> bool {
-        let was_given_back = self.given_back == Some(self.counter);
-        self.was_never_taken() || (self.holder().is_none() && was_given_back)
+        self.was_never_taken() || self.was_given_back()
+    }
+
+    /// Whether nobody has it since one of tenure's workers gave it back that had it alone.
+    #[must_use]
+    pub fn was_given_back(&self) -> bool {
+        self.holder().is_none() && self.given_back == Some(self.counter)
     }
 
     /// Whether nobody has had it since it was made.
@@ -337,6 +342,8 @@ mod tests {
         assert!(free(0, &[]) && free(1, &[]), "as the KCL and as a8m make a row");
         assert!(!free(1, std::slice::from_ref(&owned)) && !free(2, &[]) && !free(1, &[switched]));
         assert!(free(7, &[given_back(7)]));
+        let fresh = Row::new(Format::kcl(), "a", Fields::new()).unwrap();
+        assert!(fresh.is_surely_free() && !fresh.was_given_back(), "it may have been made anew");
         assert!(!free(8, &[given_back(7)]), "somebody has had it since");
         assert!(!free(7, &[given_back(7), owned]) && !free(7, &[(GIVEN_BACK, text("7"))]));
         let mut row = Row::new(Format::a8m(), "a", Fields::new()).unwrap();
