@@ -41,20 +41,23 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     let built = ["build", "--quiet", "--package", "tenure-cli"];
     steps.push(Step::cargo("build for the scripts", &built));
     steps.extend(scripts()?.iter().map(|path| script(path)));
-    steps.push(
-        Step::cargo("documentation", &["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
-    );
+    steps.push(documentation(&packages).env("RUSTDOCFLAGS", "-D warnings"));
     Ok(steps)
 }
 
-/// All of the workspace, with every store.
+fn documentation(packages: &[Package]) -> Step {
+    with_all_stores("documentation", &["doc", "--workspace", "--no-deps"], packages)
+}
+
+/// All of the workspace.
 fn tests(packages: &[Package]) -> Step {
+    with_all_stores("tests", &["test", "--workspace", "--no-fail-fast"], packages)
+}
+
+fn with_all_stores(name: &str, args: &[&str], packages: &[Package]) -> Step {
     let stores = all_stores(packages).collect::<Vec<_>>().join(",");
-    let mut args = vec!["test", "--workspace", "--no-fail-fast"];
-    if !stores.is_empty() {
-        args.extend(["--features", &stores]);
-    }
-    Step::cargo("tests", &args)
+    let features: &[&str] = if stores.is_empty() { &[] } else { &["--features", &stores] };
+    Step::cargo(name, &[args, features].concat())
 }
 
 /// The features that switch every store on, as cargo names them for a workspace.

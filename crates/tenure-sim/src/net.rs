@@ -455,8 +455,11 @@ impl World {
             if let Some(key) = self.keys.iter().position(|key| *key == letter.key)
                 && !was_there(letter)
             {
-                let found = self.checks.questions.again(key, self.t, self.ttl_ns());
-                self.checks.check(self.t, Rule::C1, found);
+                // Where the store tells no ages, a process whose wall clock is ahead takes any claim for an old one.
+                if self.spec.ages != Ages::Untold {
+                    let found = self.checks.questions.again(key, self.t, self.ttl_ns());
+                    self.checks.check(self.t, Rule::C1, found);
+                }
             }
         }
     }

@@ -144,6 +144,8 @@ pub(crate) struct World {
     pub(crate) updates: Vec<Vec<(Fence, i64)>>,
     /// For each node, what its users asked for and have no answer to.
     pub(crate) asked: Vec<Ledger>,
+    /// When something was last left to expire.
+    pub(crate) lapsed: Option<True>,
     /// For each node, how often it asked the store about what lately.
     pub(crate) spins: Vec<Spins>,
     /// For each node, what it has claimed and let lapse.
@@ -212,6 +214,7 @@ impl World {
             letters: Vec::new(),
             updates: vec![Vec::new(); scenario.keys],
             asked: vec![Ledger::default(); nodes],
+            lapsed: None,
             spins: vec![Spins::default(); nodes],
             claims: vec![Vec::new(); nodes],
             lapses: vec![Vec::new(); nodes],

@@ -67,7 +67,8 @@ impl Ledger {
             if self
                 .crossed
                 .take_if(|crossed| {
-                    *crossed == id && matches!(notice, Notice::Lost(..) | Notice::Released(..))
+                    *crossed == id
+                        && matches!(notice, Notice::Lost(..) | Notice::Released(..) | Notice::Failed(..))
                 })
                 .is_some()
             {

@@ -195,6 +195,9 @@ impl World {
 
     pub(crate) fn command(&mut self, index: usize, command: Command) {
         self.asked[index].asks(&command);
+        if matches!(command, Command::Lapse(_)) {
+            self.lapsed = Some(self.t);
+        }
         self.trace.tell(self.t, || Story::Command(index, format!("{command:?}")));
         self.step(index, Event::Command(command));
     }
