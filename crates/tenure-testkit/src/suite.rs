@@ -58,6 +58,7 @@ macro_rules! for_each_check {
             registers::handles_agree_on_the_store_s_id,
             fences::vacant_over_a_vacant_record_raises_the_fence,
             fences::only_vacant_raises_the_fence,
+            fences::a_lower_fence_is_written_as_it_was_given_or_refused,
             fences::a_fence_outlives_many_tenures,
             fences::used_up_fences_are_refused_and_nothing_is_written,
             fences::a_fence_beyond_the_highest_is_refused,

@@ -2,13 +2,14 @@
 
 use percent_encoding::percent_decode_str;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenure_core::StoreError;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 /// What a URL may say besides what every PostgreSQL client understands.
-const OPTIONS: &str = "schema, connections, timeout-ms, push, ages, sslmode, sslrootcert, password-file";
+const OPTIONS: &str =
+    "schema, connections, timeout-ms, push, ages, prepare, sslmode, sslrootcert, password-file";
 
 /// Where the records are, and how the server is used. Everything is checked by [`crate::PostgresStore::open`] before any I/O.
 #[derive(Clone)]
@@ -20,6 +21,21 @@ pub struct PostgresConfig {
     pub(crate) timeout: Duration,
     pub(crate) push: bool,
     pub(crate) attested_ages: bool,
+    pub(crate) prepare: Prepare,
+    password_file: Option<PathBuf>,
+}
+
+/// Whether statements are prepared on a connection, so that the server plans each of them once. That takes a session of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Prepare {
+    /// Where the server's session is seen to be the connection's own. Through a pooler that lends sessions it is not.
+    Automatic,
+    /// Always: the caller knows that whatever stands between keeps prepared statements of its clients apart, as PgBouncer does from 1.21
+    /// on with `max_prepared_statements` above 0. One that does not may run *another client's* statement in place of ours.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// How the connection is protected.
@@ -49,14 +65,17 @@ impl PostgresConfig {
             timeout: Duration::from_secs(5),
             push: true,
             attested_ages: true,
+            prepare: Prepare::Automatic,
+            password_file: None,
         }
     }
 
     /// Understands a URL such as `postgres://app@db.example/jobs?schema=leases`, with or without its scheme.
     ///
     /// Besides the options of every PostgreSQL client there are `schema`, `connections`, `timeout-ms`, `push=off`, `ages=off`,
-    /// `sslmode=disable|require` (`require` verifies the certificate), `sslrootcert=FILE` and `password-file=FILE`. A password is
-    /// best kept out of the URL: in that file, whose first line it is.
+    /// `prepare=on|off`, `sslmode=disable|require` (`require` verifies the certificate), `sslrootcert=FILE` and `password-file=FILE`. A
+    /// password is best kept out of the URL: in that file, whose first line it is. The file is read for each new connection, so a
+    /// password may be changed there.
     ///
     /// # Errors
     /// `Invalid`, which names the option but never repeats a value that could hold a password.
@@ -107,6 +126,7 @@ impl PostgresConfig {
             "timeout-ms" => self.timeout = Duration::from_millis(u64::from(number()?)),
             "push" => self.push = switch()?,
             "ages" => self.attested_ages = switch()?,
+            "prepare" => self.prepare = if switch()? { Prepare::Always } else { Prepare::Never },
             "sslmode" => match &*value {
                 "disable" => self.tls = Tls::Plain,
                 "require" | "verify-full" if self.tls == Tls::Automatic => self.tls = Tls::Verified(None),
@@ -119,9 +139,9 @@ impl PostgresConfig {
             },
             "sslrootcert" => self.tls = Tls::Verified(Some(value.into_owned().into())),
             "password-file" => {
-                let text = std::fs::read_to_string(&*value)
-                    .map_err(|error| StoreError::invalid(format!("the password file {value:?}: {error}")))?;
-                self.server.password(text.lines().next().unwrap_or_default());
+                let file = PathBuf::from(&*value);
+                password(&file)?;
+                self.password_file = Some(file);
             }
             _ => return Err(bad(&format!("{name} is no option; there are {OPTIONS}"))),
         }
@@ -140,7 +160,8 @@ impl PostgresConfig {
         PostgresConfig { tls, ..self }
     }
 
-    /// The most connections, besides the one that listens: 1 to 100, 8 unless said otherwise.
+    /// The most connections, besides the one that listens and one for batches: 1 to 100, 8 unless said otherwise. Each is shared by
+    /// all who have something to ask once there are no idle ones.
     #[must_use]
     pub fn connections(self, connections: usize) -> Self {
         PostgresConfig { connections, ..self }
@@ -163,6 +184,12 @@ impl PostgresConfig {
     #[must_use]
     pub fn attested_ages(self, attested_ages: bool) -> Self {
         PostgresConfig { attested_ages, ..self }
+    }
+
+    /// Whether statements are prepared. [`Prepare::Automatic`], unless said otherwise. A pool of the caller's own is used without.
+    #[must_use]
+    pub fn prepare(self, prepare: Prepare) -> Self {
+        PostgresConfig { prepare, ..self }
     }
 
     /// Whether the server is reached without a network.
@@ -213,8 +240,11 @@ impl PostgresConfig {
     }
 
     /// What the driver is given: the caller's settings, and bounds on how long a dead connection goes unnoticed.
-    pub(crate) fn driver(&self) -> tokio_postgres::Config {
+    pub(crate) fn driver(&self) -> Result<tokio_postgres::Config, StoreError> {
         let mut server = self.server.clone();
+        if let Some(file) = &self.password_file {
+            server.password(password(file)?);
+        }
         if server.get_application_name().is_none() {
             server.application_name("tenure");
         }
@@ -229,7 +259,7 @@ impl PostgresConfig {
             server.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         server.ssl_mode(if self.uses_tls() { SslMode::Require } else { SslMode::Disable });
-        server
+        Ok(server)
     }
 
     pub(crate) fn uses_tls(&self) -> bool {
@@ -254,6 +284,13 @@ impl PostgresConfig {
     }
 }
 
+/// The first line of a file.
+fn password(file: &Path) -> Result<String, StoreError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| StoreError::invalid(format!("the password file {}: {error}", file.display())))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
 fn bad(why: &str) -> StoreError {
     StoreError::invalid(format!("the PostgreSQL store's URL: {why}"))
 }
@@ -267,6 +304,7 @@ impl fmt::Debug for PostgresConfig {
             .field("timeout", &self.timeout)
             .field("push", &self.push)
             .field("attested_ages", &self.attested_ages)
+            .field("prepare", &self.prepare)
             .finish_non_exhaustive()
     }
 }
@@ -305,6 +343,7 @@ mod tests {
             ("//u:secret@h/d?connections=0", "1 to 100"),
             ("//u:secret@h/d?timeout-ms=1", "10 ms to 60 s"),
             ("//u:secret@h/d?push=maybe", "push is on or off"),
+            ("//u:secret@h/d?prepare=auto", "prepare is on or off"),
             ("//u:secret@h/d?sslmode=prefer", "disable or require"),
             ("//u:secret@h/d?password-file=/nowhere/pw", "/nowhere/pw"),
         ] {

@@ -1,136 +1,106 @@
-//! Connections: a pool of them, over TLS or not.
+//! Making connections, over TLS or not.
 
-use crate::config::{PostgresConfig, Tls};
-use crate::error::{Call, failed, unanswered, unconnected};
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use crate::config::{PostgresConfig, Prepare, Tls};
+use crate::error::not_connected;
+use crate::lane::Lane;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_core::StoreError;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{NoTls, Row};
+use tokio_postgres::{Client, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// A statement's parameters with their types: so nothing has to be asked of the server first.
 pub type Params<'a> = [(&'a (dyn ToSql + Sync), Type)];
 
-/// Where statements are sent: a pool, with a bound on each wait.
-///
-/// A statement is sent as one message with the types of its parameters, and leaves nothing behind on its connection. So a pooler
-/// that lends connections for a transaction may stand between.
+/// How connections are made.
 #[derive(Clone)]
-pub struct Lines {
-    pool: Pool,
-    pub(crate) place: String,
-    pub(crate) timeout: Duration,
+pub(crate) struct Connector {
+    config: PostgresConfig,
+    tls: Option<MakeRustlsConnect>,
+    /// What answers takes no options at a start: it is a pooler.
+    takes_no_options: Arc<AtomicBool>,
 }
 
-impl Lines {
-    /// Lines of a pool that the caller made.
-    pub fn of(pool: Pool, config: &PostgresConfig) -> Lines {
-        Lines { pool, place: config.place(), timeout: config.timeout }
+/// Shows whether a server's session was begun by this connection: it has a setting of a value that no other has. A pooler refuses such
+/// settings, or its sessions don't have them.
+pub(crate) struct Proof(String);
+
+impl Proof {
+    fn new() -> Proof {
+        // The standard library draws its keys at random.
+        let draw = || RandomState::new().hash_one(std::process::id());
+        Proof(format!("{:016x}{:016x}", draw(), draw()))
     }
 
-    pub(crate) fn new(config: &PostgresConfig) -> Result<Lines, StoreError> {
-        let recycling_method = RecyclingMethod::Fast;
-        let settings = ManagerConfig { recycling_method };
-        let manager = match tls(config)? {
-            None => Manager::from_config(config.driver(), NoTls, settings),
-            Some(tls) => Manager::from_config(config.driver(), tls, settings),
-        };
-        let pool = Pool::builder(manager)
-            .max_size(config.connections)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(config.timeout))
-            .create_timeout(Some(config.timeout))
-            .build()
-            .map_err(|error| StoreError::invalid(format!("{}: {error}", config.place())))?;
-        Ok(Lines::of(pool, config))
-    }
-
-    pub(crate) async fn line(&self) -> Result<Line, StoreError> {
-        let object = self.pool.get().await.map_err(|error| unconnected(&self.place, &error))?;
-        Ok(Line { object: Some(object) })
-    }
-
-    /// Lines to the server of `config`, whose settings are checked first.
-    ///
-    /// # Errors
-    /// `Invalid`: what is wrong with the configuration.
-    pub fn open(config: &PostgresConfig) -> Result<Lines, StoreError> {
-        config.check()?;
-        Lines::new(config)
-    }
-
-    /// The server, the database and the schema, without secrets.
-    #[must_use]
-    pub fn place(&self) -> &str {
-        &self.place
-    }
-
-    /// Several statements as one transaction, without an answer.
-    ///
-    /// # Errors
-    /// As the store's own calls.
-    pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
-        let line = self.line().await?;
-        let ran = match tokio::time::timeout(self.timeout, line.client()?.batch_execute(sql)).await {
-            Ok(ran) => ran.map_err(|error| failed(&self.place, Call::Write, &error)),
-            Err(_) => return Err(unanswered(&self.place, Call::Write)),
-        };
-        line.done();
-        ran
-    }
-
-    /// One statement by itself, which is a transaction of its own.
-    ///
-    /// # Errors
-    /// As the store's own calls.
-    pub async fn ask(&self, call: Call, sql: &str, params: &Params<'_>) -> Result<Vec<Row>, StoreError> {
-        let line = self.line().await?;
-        let answer = line.client()?.query_typed(sql, params);
-        let rows = match tokio::time::timeout(self.timeout, answer).await {
-            Ok(rows) => rows.map_err(|error| failed(&self.place, call, &error)),
-            Err(_) => return Err(unanswered(&self.place, call)),
-        };
-        line.done();
-        rows
+    /// Asks the server. Without an answer it does not hold.
+    pub(crate) async fn holds(&self, client: &Client) -> bool {
+        let rows = client.query_typed("SELECT current_setting('tenure.session', true)", &[]).await;
+        let found = rows.ok().and_then(|rows| rows.first()?.try_get::<_, Option<String>>(0).ok()?);
+        found.as_ref() == Some(&self.0)
     }
 }
 
-/// A connection in use. One that is dropped in the middle of a statement goes out of the pool: whoever had it next would wait for
-/// that statement's end.
-pub(crate) struct Line {
-    object: Option<Object>,
-}
-
-impl Line {
-    pub(crate) fn client(&self) -> Result<&tokio_postgres::Client, StoreError> {
-        let client = self.object.as_deref().map(|wrapper| &**wrapper);
-        client.ok_or_else(|| StoreError::unavailable("the connection is gone"))
+impl Connector {
+    pub(crate) fn new(config: &PostgresConfig) -> Result<Connector, StoreError> {
+        Ok(Connector { config: config.clone(), tls: tls(config)?, takes_no_options: Arc::default() })
     }
 
-    /// Begins a transaction on it.
-    pub(crate) async fn transaction(
-        &mut self,
-        place: &str,
-    ) -> Result<deadpool_postgres::Transaction<'_>, StoreError> {
-        let object = self.object.as_mut().ok_or_else(|| StoreError::unavailable("the connection is gone"))?;
-        object.transaction().await.map_err(|error| failed(place, Call::Read, &error))
-    }
-
-    /// Gives the connection back: nothing is under way on it.
-    pub(crate) fn done(mut self) {
-        self.object = None;
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        if let Some(object) = self.object.take() {
-            drop(Object::take(object));
+    /// A new connection.
+    pub(crate) async fn lane(&self) -> Result<Arc<Lane>, StoreError> {
+        let place = self.config.place();
+        match tokio::time::timeout(self.config.timeout, self.connected(&place)).await {
+            Ok(lane) => lane,
+            Err(_) => Err(StoreError::unavailable(format!("{place}: no connection was made in time"))),
         }
     }
+
+    async fn connected(&self, place: &str) -> Result<Arc<Lane>, StoreError> {
+        let server = self.config.driver()?;
+        let seeks = self.config.prepare == Prepare::Automatic;
+        if seeks && !self.takes_no_options.load(Ordering::SeqCst) {
+            let proof = Proof::new();
+            let mut marked = server.clone();
+            let before = server.get_options().map(|options| format!("{options} ")).unwrap_or_default();
+            marked.options(format!("{before}-c tenure.session={}", proof.0));
+            match self.client(&marked).await {
+                Ok(client) => return Ok(Lane::start(client, false, Some(proof))),
+                Err(error) if !takes_no_options(&error) => return Err(not_connected(place, &error)),
+                Err(_) => self.takes_no_options.store(true, Ordering::SeqCst),
+            }
+        }
+        let client = self.client(&server).await.map_err(|error| not_connected(place, &error))?;
+        Ok(Lane::start(client, self.config.prepare == Prepare::Always, None))
+    }
+
+    async fn client(&self, server: &tokio_postgres::Config) -> Result<Client, Error> {
+        match &self.tls {
+            None => {
+                let (client, connection) = server.connect(NoTls).await?;
+                tokio::spawn(connection);
+                Ok(client)
+            }
+            Some(tls) => {
+                let (client, connection) = server.connect(tls.clone()).await?;
+                tokio::spawn(connection);
+                Ok(client)
+            }
+        }
+    }
+}
+
+/// Whether a connection was refused for what it says at its start. PostgreSQL itself has no objection.
+fn takes_no_options(error: &Error) -> bool {
+    let codes = [
+        SqlState::PROTOCOL_VIOLATION,
+        SqlState::FEATURE_NOT_SUPPORTED,
+        SqlState::UNDEFINED_OBJECT,
+        SqlState::INVALID_PARAMETER_VALUE,
+    ];
+    error.code().is_some_and(|code| codes.contains(code))
 }
 
 /// What speaks TLS, or none for plain text.

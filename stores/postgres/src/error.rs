@@ -85,9 +85,9 @@ fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {
     if is_ending && call == Call::Write {
         return StoreError::unknown(format!("{place}: {says}"));
     }
-    // Whatever passes: resources, limits, locks, a restart. All else is about what was asked.
+    // Whatever passes: forgotten statements, resources, limits, locks, a restart. All else is about what was asked.
     let passes =
-        ["08", "40", "53", "55", "57", "58", "XX"].iter().any(|class| code.code().starts_with(class));
+        ["08", "26", "40", "53", "55", "57", "58", "XX"].iter().any(|class| code.code().starts_with(class));
     let text = format!("{place}: {says} (SQLSTATE {})", code.code());
     if passes { StoreError::unavailable(text) } else { StoreError::invalid(text) }
 }

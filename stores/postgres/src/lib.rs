@@ -26,21 +26,33 @@
 //! An acquisition, a renewal and a release are one statement each, which commits by itself: one round trip. A refusal answers with the
 //! record that stands there, and writes nothing. A renewal rewrites one row, in place as a rule: the table's pages are filled by half.
 //!
+//! All calls of a store share its connections. Once none is idle, statements are sent behind others without waiting for their answers.
+//! What is used again is prepared, so that the server plans it once: unprepared it takes about three times the server's time. That needs a
+//! session of one's own, which each connection checks by a setting of its own (`tenure.session`). `prepare=off` switches it off.
+//!
 //! # Setup and rights
 //!
-//! Tables come by [`PostgresStore::migrate`] or `tenure doctor --create-table`, and by nothing else. The role that uses the store needs
-//! what [`grants`] says: `USAGE` on the schema, `SELECT`, `INSERT` and `UPDATE` on its table. It can't remove a record; `tenure gc`
-//! runs under a role that has `DELETE` besides. PostgreSQL 12 or newer.
+//! Tables come by [`PostgresStore::migrate`] or `tenure doctor --create-table`, and by nothing else; the same brings older ones up to
+//! date, and they work until then. The role that uses the store needs what [`grants`] says: `USAGE` on the schema, `SELECT`, `INSERT` and
+//! `UPDATE` on its table. It can't remove a record; `tenure gc` runs under a role that has `DELETE` besides. PostgreSQL 12 or newer.
+//!
+//! A trigger keeps fences, whoever writes: a row's fence never goes back, its key stays, and it is removed only once its fence is below the
+//! server's clock, with which the next one begins. It can't see what stood where a row is inserted, and restores and replication go
+//! around triggers. Only the tables' owner can switch it off.
 //!
 //! The connection is plain text to a Unix socket or loopback, and TLS with a verified certificate to everything else. A password comes
-//! from `password-file=`, or the URL, which the command line also reads from `TENURE_STORE`.
+//! from `password-file=`, which is read for each new connection, or the URL, which the command line also reads from `TENURE_STORE`.
 //!
-//! A pooler that lends connections for a transaction (PgBouncer's `pool_mode = transaction`) may stand between: no statement leaves
-//! anything behind on its connection. It passes no notifications on; add `push=off`, and waiters poll.
+//! A pooler that lends connections for a transaction (PgBouncer's `pool_mode = transaction`) may stand between: behind one, nothing is
+//! prepared, and no statement leaves anything behind on its connection. One that keeps prepared statements apart (PgBouncer from 1.21 on,
+//! with `max_prepared_statements`) may be told so by `prepare=on`; with any other that runs *other clients'* statements. A pooler passes no
+//! notifications on; add `push=off`, and waiters poll.
 //!
 //! # What it survives
 //!
-//! - Connections that end: they are made again. A write whose answer was lost is `Unknown`, and found out by the next read.
+//! - Connections that end, idle ones too: they are made again. A write whose answer was lost is `Unknown`, and found out by the next read.
+//! - Limits on statements (`statement_timeout`), stricter isolation by default, deadlocks: what the server undid is sent again, or
+//!   `Unavailable`. A password that is changed in its file.
 //! - A server that is stopped, restarted or full: calls are `Unavailable` or `Unknown`, and all goes on when it is back.
 //! - Its wall clock jumping: an age alone decides nothing.
 //! - Rows damaged or changed by hand: `Foreign`, and never written over.
@@ -48,8 +60,8 @@
 //! # What it does not
 //!
 //! - **Asynchronous failover can lose commits.** A standby that lags and is promoted knows less: a lease that was granted may be
-//!   granted again. Fences protect, as new ones start from the wall clock. With `synchronous_commit = on` and a synchronous standby
-//!   nothing is lost.
+//!   granted again, while its first holder believes. Fences protect: new ones start from the wall clock, and so are higher than those that
+//!   were lost. With `synchronous_commit = on` and a synchronous standby nothing is lost.
 //! - `synchronous_commit = off` or `fsync = off` on the server: a crash loses commits in the same way.
 //! - A replica can be read, not written: name the primary, or all hosts (`postgres://a,b/db`): the one that takes writes is used.
 //!
@@ -74,6 +86,8 @@ mod config;
 mod connect;
 mod error;
 mod guard;
+mod lane;
+mod lines;
 mod listen;
 mod mend;
 mod read;
@@ -85,11 +99,12 @@ mod write;
 /// For tables of other programs on the same server, which tenure shares with them: not for users.
 #[doc(hidden)]
 pub mod statements {
-    pub use crate::connect::{Lines, Params};
+    pub use crate::connect::Params;
     pub use crate::error::Call;
+    pub use crate::lines::Lines;
 }
 
-pub use config::{PostgresConfig, Tls};
+pub use config::{PostgresConfig, Prepare, Tls};
 pub use guard::SqlGuard;
 pub use schema::grants;
 pub use store::PostgresStore;

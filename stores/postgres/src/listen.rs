@@ -80,7 +80,7 @@ async fn listen_on(config: &PostgresConfig, channel: &str, subscribers: &Subscri
 
 /// Listens until the connection ends. False if it never stood.
 async fn listen(config: &PostgresConfig, channel: &str, subscribers: &Subscribers) -> bool {
-    let server = config.driver();
+    let Ok(server) = config.driver() else { return false };
     match tls(config) {
         Ok(None) => match server.connect(NoTls).await {
             Ok((client, connection)) => receive(&client, connection, channel, subscribers).await,

@@ -3,17 +3,16 @@
 //! The record is in the column `record`. What conditions and guards compare is in columns of its own besides; a row whose
 //! columns contradict its record was not written by tenure, and is left alone.
 
+use std::time::SystemTime;
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Times, Version};
 use tenure_store::codec;
 use tokio_postgres::Row;
 
-/// The columns of a row, as they are read. Its last write and the present, by the server's clock, are in microseconds since 1970.
+/// The columns of a row, as they are read; the last are its last write and the present, by the server's clock.
 pub(crate) fn columns(of: &str) -> String {
     let names = ["key", "version", "fence", "tenure", "ride_key", "ride_fence", "record"];
     let names: Vec<String> = names.iter().map(|name| format!("{of}.{name}")).collect();
-    let micros = |time: &str| format!("(extract(epoch FROM {time}) * 1000000)::bigint");
-    let (written, now) = (micros(&format!("{of}.written")), micros("clock_timestamp()"));
-    format!("{}, {written} AS written_us, {now} AS now_us", names.join(", "))
+    format!("{}, {of}.written, clock_timestamp() AS now", names.join(", "))
 }
 
 /// True while nobody has changed the row around tenure.
@@ -94,8 +93,9 @@ pub(crate) fn stored(key: &Key, row: &Row, first: usize, tells_ages: bool) -> Re
             return Err(StoreError::foreign("its columns contradict its record; it was changed by hand"));
         }
         let micros = |place: usize| {
-            let micros: i64 = row.try_get(first + place).map_err(|error| damaged(&error))?;
-            Ok::<u64, StoreError>(u64::try_from(micros).unwrap_or(0))
+            let time: SystemTime = row.try_get(first + place).map_err(|error| damaged(&error))?;
+            let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            Ok::<u64, StoreError>(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
         };
         let times = Times { clock: 0, written: micros(7)?, now: micros(8)? };
         Ok(Stored::new(record).timed(tells_ages.then_some(times)))

@@ -1,17 +1,21 @@
 //! The tables, and how they come to be: on request only, by versioned steps.
 
-use crate::connect::Lines;
 use crate::error::{Call, failed, missing_tables};
+use crate::lines::{Line, Lines};
 use tenure_core::StoreError;
+use tokio_postgres::types::Type;
 
-/// The version of the tables that this program makes and knows.
-const VERSION: i32 = 1;
+/// The version of the tables that this program makes. Version 1 is used, too: it lacks what refuses a lower fence.
+const VERSION: i32 = 2;
 
 /// What is in place of each version: the steps from version 0, which is an empty schema. `{s}` is the schema.
 ///
 /// A record's key is bytes, since PostgreSQL's text can't hold a NUL. `digest` covers what conditions and guards compare and the
 /// record itself: a row that was changed around tenure no longer matches it, and no condition holds there.
-const STEPS: [&str; 1] = ["
+///
+/// Version 2: whoever writes, a row's fence never goes back, and its key stays. A row goes only if its fence is below the server's clock,
+/// with which the next one begins. What is inserted anew is not looked at: nothing is left of what stood there before.
+const STEPS: [&str; 2] = ["
     CREATE TABLE {s}.meta (name text PRIMARY KEY, value text NOT NULL);
     CREATE TABLE {s}.record (
         key        bytea       PRIMARY KEY CHECK (octet_length(key) BETWEEN 1 AND 512),
@@ -26,6 +30,26 @@ const STEPS: [&str; 1] = ["
     ) WITH (fillfactor = 50);
     COMMENT ON SCHEMA {s} IS 'leases of tenure; see its documentation before changing anything by hand';
     INSERT INTO {s}.meta VALUES ('id', gen_random_uuid()::text);
+", "
+    CREATE FUNCTION {s}.refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+    BEGIN
+        IF TG_OP = 'UPDATE' THEN
+            RAISE EXCEPTION USING ERRCODE = 'TNF01',
+                MESSAGE = format('the fence %s can''t go back to %s, nor a record get another key', OLD.fence, NEW.fence);
+        ELSIF TG_OP = 'DELETE' THEN
+            RAISE EXCEPTION USING ERRCODE = 'TNF02',
+                MESSAGE = format('the fence %s is ahead of the server''s clock: without its record the next one would be lower', OLD.fence);
+        ELSIF EXISTS (SELECT 1 FROM {s}.record WHERE fence >= extract(epoch FROM clock_timestamp()) * 1000) THEN
+            RAISE EXCEPTION USING ERRCODE = 'TNF02',
+                MESSAGE = 'a fence is ahead of the server''s clock: without its record the next one would be lower';
+        END IF;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER fence_grows BEFORE UPDATE ON {s}.record FOR EACH ROW
+        WHEN (NEW.fence < OLD.fence OR NEW.key <> OLD.key) EXECUTE FUNCTION {s}.refuse();
+    CREATE TRIGGER fence_stays BEFORE DELETE ON {s}.record FOR EACH ROW
+        WHEN (OLD.fence >= extract(epoch FROM clock_timestamp()) * 1000) EXECUTE FUNCTION {s}.refuse();
+    CREATE TRIGGER fences_stay BEFORE TRUNCATE ON {s}.record FOR EACH STATEMENT EXECUTE FUNCTION {s}.refuse();
 "];
 
 /// Whose the schema is.
@@ -53,62 +77,59 @@ pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<Found, StoreE
             lines.place
         )));
     }
-    if version < VERSION {
-        Err(missing_tables(&lines.place))
-    } else {
-        Ok(Found { id: format!("postgres:{id}") })
-    }
+    if version < 1 { Err(missing_tables(&lines.place)) } else { Ok(Found { id: format!("postgres:{id}") }) }
 }
 
 /// Makes the tables, or brings them up to date. False if they were so already.
 pub(crate) async fn migrate(lines: &Lines, schema: &str) -> Result<bool, StoreError> {
-    let mut line = lines.line().await?;
+    let line = lines.line().await?;
     let place = &lines.place;
-    let work = steps(line.transaction(place).await?, place, schema);
+    let work = steps(&line, place, schema);
     let Ok(done) = tokio::time::timeout(lines.timeout.saturating_mul(4), work).await else {
         return Err(StoreError::unavailable(format!("{place}: making the tables took too long; try again")));
     };
+    // Where it failed, the connection ends, and the transaction with it.
+    let done = done?;
     line.done();
-    done
+    Ok(done)
 }
 
-async fn steps(
-    work: deadpool_postgres::Transaction<'_>,
-    place: &str,
-    schema: &str,
-) -> Result<bool, StoreError> {
+async fn steps(line: &Line<'_>, place: &str, schema: &str) -> Result<bool, StoreError> {
     let lost = |error: tokio_postgres::Error| failed(place, Call::Write, &error);
+    let work = line.client()?;
+    work.batch_execute("BEGIN").await.map_err(lost)?;
     // Two at once would both find nothing. The lock ends with the transaction.
-    work.execute("SELECT pg_advisory_xact_lock(hashtext('tenure migration'))", &[]).await.map_err(lost)?;
+    let lock = "SELECT pg_advisory_xact_lock(hashtext('tenure migration'))";
+    work.query_typed(lock, &[]).await.map_err(lost)?;
     let there = "SELECT c.relname = 'meta' FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1";
-    let tables: Vec<bool> =
-        work.query(there, &[&schema]).await.map_err(lost)?.iter().map(|row| row.get(0)).collect();
+    let tables = work.query_typed(there, &[(&schema, Type::TEXT)]).await.map_err(lost)?;
+    let tables: Vec<bool> = tables.iter().map(|row| row.get(0)).collect();
     let mut version = 0;
     if tables.contains(&true) {
         let sql = format!("SELECT value FROM {schema}.meta WHERE name = 'schema'");
-        let row = work.query_opt(&sql, &[]).await.map_err(|_| foreign(place))?;
-        let value: Option<i32> = row.and_then(|row| row.get::<_, String>(0).parse().ok());
+        let rows = work.query_typed(&sql, &[]).await.map_err(|_| foreign(place))?;
+        let value: Option<i32> = rows.first().and_then(|row| row.get::<_, String>(0).parse().ok());
         version = value.ok_or_else(|| foreign(place))?;
     } else if !tables.is_empty() {
         return Err(foreign(place));
     }
     if version >= VERSION {
+        work.batch_execute("COMMIT").await.map_err(lost)?;
         return Ok(false);
     }
-    work.batch_execute(&format!("CREATE SCHEMA IF NOT EXISTS {schema}")).await.map_err(lost)?;
+    let mut all = format!("CREATE SCHEMA IF NOT EXISTS {schema};");
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
-        work.batch_execute(&step.replace("{s}", schema)).await.map_err(lost)?;
+        all.push_str(&step.replace("{s}", schema));
     }
-    let note = format!(
-        "INSERT INTO {schema}.meta VALUES ('schema', '{VERSION}') ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value"
-    );
-    work.batch_execute(&note).await.map_err(lost)?;
-    work.commit().await.map_err(lost)?;
+    all.push_str(&format!(
+        "INSERT INTO {schema}.meta VALUES ('schema', '{VERSION}') ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value; COMMIT"
+    ));
+    work.batch_execute(&all).await.map_err(lost)?;
     Ok(true)
 }
 
-/// What a role needs to use the store: it can't remove a record, so it can't take a fence back to nothing. `gc` does that, under a
-/// role with `DELETE` besides.
+/// What a role needs to use the store: it can't remove a record, so it can't take a fence back to nothing, nor can it switch off what
+/// refuses a lower one. `gc` removes, under a role with `DELETE` besides.
 ///
 /// Both names are put into the statements as they are: name a schema and a role of your own, as `psql` takes them.
 #[must_use]

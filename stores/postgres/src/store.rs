@@ -1,8 +1,8 @@
 //! The store itself.
 
 use crate::config::PostgresConfig;
-use crate::connect::Lines;
 use crate::guard::SqlGuard;
+use crate::lines::Lines;
 use crate::listen::Listener;
 use crate::{mend, read, schema, write};
 use deadpool_postgres::Pool;
@@ -43,8 +43,7 @@ impl PostgresStore {
     /// # Cancel safety
     /// Nothing is changed, so nothing is left behind.
     pub async fn open(config: PostgresConfig) -> Result<Self, StoreError> {
-        config.check()?;
-        Self::start(Lines::new(&config)?, config).await
+        Self::start(Lines::open(&config)?, config).await
     }
 
     /// Opens the store over a pool of the caller's own, whose connections, limits and TLS are used. `config` says the schema and, for
@@ -69,8 +68,7 @@ impl PostgresStore {
     /// # Cancel safety
     /// All is made, or nothing.
     pub async fn migrate(config: &PostgresConfig) -> Result<bool, StoreError> {
-        config.check()?;
-        schema::migrate(&Lines::new(config)?, &config.schema).await
+        schema::migrate(&Lines::open(config)?, &config.schema).await
     }
 
     async fn start(lines: Lines, config: PostgresConfig) -> Result<Self, StoreError> {

@@ -4,10 +4,12 @@
 //! condition did not hold for what was read, that is the answer: it was refused at that instant. If it did, and yet nothing was
 //! written, another write came between, and the statement is sent again.
 
-use crate::connect::{Line, Params};
+use crate::connect::Params;
 use crate::error::{Call, failed, unanswered};
+use crate::lines::Line;
 use crate::row::{Columns, columns, digest, key_at, stored, version_bytes, whole};
 use crate::store::Inner;
+use futures_util::future::{OptionFuture, join, join_all};
 use std::collections::BTreeMap;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{Fence, Key, StoreError, Stored, Version};
@@ -263,7 +265,7 @@ pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>
 
 async fn transact(
     inner: &Inner,
-    line: &Line,
+    line: &Line<'_>,
     drafts: &[Draft<'_>],
     order: &[(usize, usize)],
 ) -> Result<Vec<Option<Outcome>>, StoreError> {
@@ -273,17 +275,21 @@ async fn transact(
         error if error.is_passing() => StoreError::unavailable(error.to_string()),
         error => error,
     };
-    client.batch_execute("BEGIN").await.map_err(undone)?;
+    // The database's own default may be a stricter isolation, under which a row that was locked until a moment ago is an error.
+    let mut begin = Some(client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED"));
     let mut attempts: Vec<Option<Outcome>> = drafts.iter().map(|_| None).collect();
     for turn in order.chunk_by(|(one, _), (other, _)| one == other) {
         let answers = turn.iter().map(|(_, place)| {
             let draft = &drafts[*place];
             async move {
                 let params = draft.params();
-                client.query_typed(draft.sql(inner), &params).await
+                line.query(client, draft.sql(inner), &params).await
             }
         });
-        let answers = futures_util::future::join_all(answers).await;
+        let begun = OptionFuture::from(begin.take());
+        // What is polled first is sent first.
+        let (begun, answers) = join(begun, join_all(answers)).await;
+        begun.transpose().map_err(undone)?;
         for ((_, place), answer) in turn.iter().zip(answers) {
             attempts[*place] = drafts[*place].judge(inner, answer.map_err(undone)?.first())?;
         }

@@ -2,7 +2,8 @@
 //!
 //! Plan: a connection that the server ends is made again, and a write under way is unknown or undone, never both; a caller that gives
 //! up in the middle leaves no connection behind that blocks the next; hints go on after the listening connection ended; through a
-//! pooler that lends connections for one transaction, everything works but hints, and nothing is left on a connection.
+//! pooler that lends connections for one transaction, everything works but hints, and nothing is left on a connection; what an operator
+//! may set for a role: a stricter isolation, a limit on each statement, an end for idle sessions.
 
 #![allow(
     clippy::unwrap_used,
@@ -159,4 +160,87 @@ async fn a_pooler_may_stand_between() {
     }
     let standing = handles[0].read(&key).await.unwrap().unwrap();
     assert_eq!(standing.record.fence.0, 100, "an increment was lost");
+}
+
+/// A role with a setting of its own, and a store that it opens.
+async fn opened_with(name: &str, setting: &str) -> PostgresStore {
+    PostgresStore::migrate(&config(name)).await.unwrap();
+    let role = format!("CREATE ROLE {name} LOGIN SUPERUSER; ALTER ROLE {name} SET {setting}");
+    admin().await.batch_execute(&role).await.unwrap();
+    let url = support::url().replace("postgres@", &format!("{name}@"));
+    PostgresStore::open(PostgresConfig::from_url(&url).unwrap().schema(name)).await.unwrap()
+}
+
+/// Under SERIALIZABLE a row that was written a moment ago is an error of the server's, which nobody else is to see.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stricter_isolation_is_no_error() {
+    let store = opened_with(&unique("isolated"), "default_transaction_isolation = 'serializable'").await;
+    let (key, scribe) = (Key::new("counter").unwrap(), std::sync::Arc::new(Scribe::new()));
+    store.write(scribe.absent(&key, scribe.vacant(0))).await.unwrap();
+    let tasks: Vec<_> = (0..6)
+        .map(|_| {
+            let (store, scribe, key) = (store.clone(), scribe.clone(), key.clone());
+            tokio::spawn(async move {
+                let mut done = 0;
+                while done < 10 {
+                    let standing = store.read(&key).await.unwrap().unwrap();
+                    let next = scribe.vacant(standing.record.fence.0 + 1);
+                    let outcome = if done % 2 == 0 {
+                        store.write(scribe.unchanged(&key, standing.version, next)).await.unwrap()
+                    } else {
+                        let batch = vec![scribe.unchanged(&key, standing.version, next)];
+                        store.write_many(batch).await.unwrap().remove(0)
+                    };
+                    done += u64::from(matches!(outcome, Outcome::Won { .. }));
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence.0, 60, "an increment was lost");
+}
+
+#[tokio::test]
+async fn a_statement_that_the_server_cancels_is_certainly_undone() {
+    let name = unique("cancelled");
+    let store = opened_with(&name, "statement_timeout = '300ms'").await;
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let Outcome::Won { version, .. } = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap() else {
+        panic!("nothing stood there")
+    };
+    let mut application = admin().await;
+    let work = application.transaction().await.unwrap();
+    work.execute(&format!("SELECT 1 FROM {name}.record FOR UPDATE"), &[]).await.unwrap();
+    let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("timeout"), "{error}");
+    let batch = vec![scribe.unchanged(&key, version, scribe.held(7))];
+    let error = store.write_many(batch).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    work.rollback().await.unwrap();
+    assert_eq!(store.read(&key).await.unwrap().unwrap().version, version, "it was done after all");
+}
+
+#[tokio::test]
+async fn an_idle_session_that_the_server_ends_is_begun_again() {
+    let name = unique("idle");
+    let store = opened_with(&name, "idle_session_timeout = '100ms'").await;
+    let (key, scribe, admin) = (Key::new("k").unwrap(), Scribe::new(), admin().await);
+    let alive = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1";
+    for fence in 1..4 {
+        // What the server said last may be on its way still when the next write is sent; never twice.
+        let record = scribe.vacant(fence);
+        let mut outcome = store.write(scribe.if_vacant(&key, record.clone())).await;
+        if outcome.is_err() {
+            outcome = store.write(scribe.if_vacant(&key, record)).await;
+        }
+        assert!(matches!(outcome, Ok(Outcome::Won { .. })), "{outcome:?}");
+        let ended = async {
+            while admin.query_one(alive, &[&name]).await.unwrap().get::<_, i64>(0) > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LONG, ended).await.expect("the session is not ended");
+    }
 }

@@ -39,6 +39,8 @@ pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
         ports.get(KIND.file).map(|port| ("TENURE_TEST_POSTGRES_CA", certificate(&path(&place(*port))))),
     );
     all.extend(url(&POOLER).map(|url| ("TENURE_TEST_PGBOUNCER", url)));
+    // For tests that start one of their own.
+    all.extend(programs().map(|programs| ("TENURE_TEST_POSTGRES_BIN", programs.display().to_string())));
     all
 }
 

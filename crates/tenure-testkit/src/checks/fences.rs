@@ -24,7 +24,7 @@ pub async fn vacant_over_a_vacant_record_raises_the_fence<S: Subject>(subject: &
     }
 }
 
-/// In all other cases the fence is written as it was given, also a lower one.
+/// In all other cases the fence is written as it was given.
 pub async fn only_vacant_raises_the_fence<S: Subject>(subject: &S) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let key = scribe.key("a");
@@ -32,8 +32,26 @@ pub async fn only_vacant_raises_the_fence<S: Subject>(subject: &S) {
     assert_eq!(fence, Fence(50));
     let (version, fence) = won(write(&store, scribe.unchanged(&key, version, scribe.held(60))).await);
     assert_eq!(fence, Fence(60));
-    let (_, fence) = won(write(&store, scribe.unchanged(&key, version, scribe.vacant(40))).await);
-    assert_eq!((fence, read(&store, &key).await.unwrap().0.fence), (Fence(40), Fence(40)));
+    let (_, fence) = won(write(&store, scribe.unchanged(&key, version, scribe.vacant(60))).await);
+    assert_eq!((fence, read(&store, &key).await.unwrap().0.fence), (Fence(60), Fence(60)));
+}
+
+/// A lower fence is the caller's mistake. A store that looks refuses it, and leaves alone what stands there; no store makes another one
+/// of it.
+pub async fn a_lower_fence_is_written_as_it_was_given_or_refused<S: Subject>(subject: &S) {
+    let (store, scribe) = (subject.store().await, Scribe::new());
+    let key = scribe.key("a");
+    let (version, _) = won(write(&store, scribe.absent(&key, scribe.held(60))).await);
+    let before = read(&store, &key).await;
+    match store.write(scribe.unchanged(&key, version, scribe.vacant(40))).await {
+        Ok(outcome) => {
+            assert_eq!((won(outcome).1, read(&store, &key).await.unwrap().0.fence), (Fence(40), Fence(40)));
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            assert_eq!(read(&store, &key).await, before, "it was refused and written");
+        }
+    }
 }
 
 /// Through many releases and acquisitions, by whatever handle, each fence is above the one before.

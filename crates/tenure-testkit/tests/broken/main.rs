@@ -60,6 +60,8 @@ flaws! {
     fence_without_floor: IgnoresFloors => "vacant_over_a_vacant_record_raises_the_fence",
     fence_answered_wrongly: AnswersWithTheFloor => "vacant_over_a_vacant_record_raises_the_fence",
     fence_raised_always: RaisesFencesAlways => "only_vacant_raises_the_fence",
+    lower_fence_raised: RaisesFencesAlways => "a_lower_fence_is_written_as_it_was_given_or_refused",
+    lower_fence_refused_too_late: RefusesALowerFenceTooLate => "a_lower_fence_is_written_as_it_was_given_or_refused",
     fence_wrapped: WrapsFencesAround => "used_up_fences_are_refused_and_nothing_is_written",
     fence_too_high: AcceptsHugeFences => "a_fence_beyond_the_highest_is_refused",
     large_metadata: AcceptsLargeMetadata => "oversized_metadata_is_refused_and_nothing_written",

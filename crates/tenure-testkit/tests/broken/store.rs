@@ -28,6 +28,7 @@ pub(crate) enum Flaw {
     IgnoresFloors,
     AnswersWithTheFloor,
     RaisesFencesAlways,
+    RefusesALowerFenceTooLate,
     WrapsFencesAround,
     AcceptsHugeFences,
     AcceptsLargeMetadata,
@@ -199,7 +200,9 @@ impl Broken {
                 Fence(0)
             }
             (Flaw::RaisesFencesAlways, Expect::Unchanged(version), _) => match standing {
-                Some(stored) if stored.version == version => record.fence.max(stored.record.fence),
+                Some(stored) if stored.version == version => {
+                    record.fence.max(Fence(stored.record.fence.0 + 1))
+                }
                 _ => return None,
             },
             _ => return None,
@@ -273,7 +276,12 @@ impl Store for Broken {
             Some(outcome) => outcome?,
             None => self.store.write(write.clone()).await?,
         };
+        let last = standing.map_or(Fence(0), |standing| standing.record.fence);
+        let is_lower = matches!(write.expect, Expect::Unchanged(_)) && write.record.fence < last;
         match (self.flaw, outcome) {
+            (Flaw::RefusesALowerFenceTooLate, Outcome::Won { .. }) if is_lower => {
+                Err(StoreError::invalid("the fence is lower than the last one"))
+            }
             (Flaw::WritesAfterLosing, Outcome::Lost(standing)) => {
                 self.force(&write.key, &write.record).await?;
                 Ok(Outcome::Lost(standing))

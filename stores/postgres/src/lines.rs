@@ -1,0 +1,285 @@
+//! Where statements are sent: some connections that all statements of a store share, or a pool of the caller's.
+
+use crate::config::PostgresConfig;
+use crate::connect::{Connector, Params};
+use crate::error::{Call, failed, unanswered, unconnected};
+use crate::lane::Lane;
+use deadpool_postgres::{Object, Pool};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure_core::StoreError;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error, Row};
+
+/// How often a statement is sent again that the server has rolled back for the sake of another transaction.
+const ROUNDS: usize = 16;
+
+/// Where statements are sent, with a bound on each wait.
+///
+/// A statement leaves nothing behind on its connection that others need. So a pooler that lends connections for a transaction may stand
+/// between.
+#[derive(Clone)]
+pub struct Lines {
+    source: Source,
+    pub(crate) place: String,
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Clone)]
+enum Source {
+    Own(Arc<Lanes>),
+    Pool(Pool),
+}
+
+impl Lines {
+    /// Lines of a pool that the caller made. Each statement has a connection for itself.
+    pub fn of(pool: Pool, config: &PostgresConfig) -> Lines {
+        Lines { source: Source::Pool(pool), place: config.place(), timeout: config.timeout }
+    }
+
+    /// Lines to the server of `config`, whose settings are checked first. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// `Invalid`: what is wrong with the configuration.
+    pub fn open(config: &PostgresConfig) -> Result<Lines, StoreError> {
+        config.check()?;
+        let lanes = Arc::new(Lanes::new(config)?);
+        Ok(Lines { source: Source::Own(lanes), place: config.place(), timeout: config.timeout })
+    }
+
+    /// The server, the database and the schema, without secrets.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// One statement by itself, which is a transaction of its own.
+    ///
+    /// # Errors
+    /// As the store's own calls.
+    pub async fn ask(&self, call: Call, sql: &str, params: &Params<'_>) -> Result<Vec<Row>, StoreError> {
+        let mut rounds = 1..ROUNDS;
+        loop {
+            match self.attempt(call, sql, params).await? {
+                // Where the database's default is a stricter isolation than READ COMMITTED.
+                Err(error) if is_rolled_back(&error) && rounds.next().is_some() => {}
+                answer => return answer.map_err(|error| failed(&self.place, call, &error)),
+            }
+        }
+    }
+
+    /// Several statements as one transaction, without an answer.
+    ///
+    /// # Errors
+    /// As the store's own calls.
+    pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
+        let lanes = match &self.source {
+            Source::Own(lanes) => lanes,
+            Source::Pool(_) => {
+                let line = self.line().await?;
+                let ran = tokio::time::timeout(self.timeout, line.client()?.batch_execute(sql)).await;
+                let ran = ran.map_err(|_| unanswered(&self.place, Call::Write))?;
+                line.done();
+                return ran.map_err(|error| failed(&self.place, Call::Write, &error));
+            }
+        };
+        let taken = lanes.take(self).await?;
+        taken.lane.run(&self.place, self.timeout, sql).await
+    }
+
+    async fn attempt(
+        &self,
+        call: Call,
+        sql: &str,
+        params: &Params<'_>,
+    ) -> Result<Result<Vec<Row>, Error>, StoreError> {
+        let lanes = match &self.source {
+            Source::Own(lanes) => lanes,
+            Source::Pool(_) => {
+                let line = self.line().await?;
+                let rows = tokio::time::timeout(self.timeout, line.client()?.query_typed(sql, params)).await;
+                let rows = rows.map_err(|_| unanswered(&self.place, call))?;
+                line.done();
+                return Ok(rows);
+            }
+        };
+        let taken = lanes.take(self).await?;
+        taken.lane.ask(&self.place, self.timeout, call, sql, params).await
+    }
+
+    /// A connection for a transaction of several statements, which nobody else uses meanwhile.
+    pub(crate) async fn line(&self) -> Result<Line<'_>, StoreError> {
+        match &self.source {
+            Source::Pool(pool) => {
+                let object = pool.get().await.map_err(|error| unconnected(&self.place, &error))?;
+                Ok(Line::Pooled(Pooled(Some(Box::new(object)))))
+            }
+            Source::Own(lanes) => {
+                let alone = tokio::time::timeout(self.timeout, lanes.alone.lock()).await;
+                let mut home = alone.map_err(|_| self.too_late())?;
+                // It comes back only if all went well.
+                let lane = match home.take().filter(|lane| lane.is_usable()) {
+                    Some(lane) => lane,
+                    None => lanes.connector.lane().await?,
+                };
+                Ok(Line::Alone { lane, home })
+            }
+        }
+    }
+
+    fn too_late(&self) -> StoreError {
+        StoreError::unavailable(format!("{}: no connection was free or made in time", self.place))
+    }
+}
+
+/// The server has undone the statement, and wants it again.
+fn is_rolled_back(error: &Error) -> bool {
+    let is = |code: &SqlState| error.code() == Some(code);
+    is(&SqlState::T_R_SERIALIZATION_FAILURE) || is(&SqlState::T_R_DEADLOCK_DETECTED)
+}
+
+/// The connections of a store.
+struct Lanes {
+    connector: Connector,
+    slots: Mutex<Vec<Slot>>,
+    /// For transactions of several statements, one after the other.
+    alone: tokio::sync::Mutex<Option<Arc<Lane>>>,
+}
+
+type Attempt = Shared<BoxFuture<'static, Result<Arc<Lane>, StoreError>>>;
+
+/// Room for one connection.
+#[derive(Default)]
+struct Slot {
+    lane: Option<Arc<Lane>>,
+    /// It is being made.
+    attempt: Option<Attempt>,
+    /// Each statement under way has a copy.
+    users: Arc<()>,
+}
+
+/// A connection, among whose users the caller counts for as long as this lives.
+struct Taken {
+    lane: Arc<Lane>,
+    _user: Arc<()>,
+}
+
+impl Lanes {
+    fn new(config: &PostgresConfig) -> Result<Lanes, StoreError> {
+        let slots = (0..config.connections).map(|_| Slot::default()).collect();
+        Ok(Lanes {
+            connector: Connector::new(config)?,
+            slots: Mutex::new(slots),
+            alone: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// A connection on which nothing is under way, or else a new one, or else that with the fewest statements. One attempt to connect
+    /// serves all who wait, and goes on without them.
+    async fn take(&self, lines: &Lines) -> Result<Taken, StoreError> {
+        let (found, user) = {
+            let mut slots = self.lock();
+            slots.iter_mut().for_each(Slot::refresh);
+            let Some(slot) = slots.iter_mut().min_by_key(|slot| slot.cost()) else {
+                return Err(lines.too_late());
+            };
+            (slot.lane.clone().ok_or_else(|| slot.attempt(&self.connector)), Arc::clone(&slot.users))
+        };
+        let lane = match found {
+            Ok(lane) => lane,
+            Err(attempt) => {
+                tokio::time::timeout(lines.timeout, attempt).await.map_err(|_| lines.too_late())??
+            }
+        };
+        Ok(Taken { lane, _user: user })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Slot>> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// Sees what became of its connection.
+    fn refresh(&mut self) {
+        if self.lane.as_ref().is_some_and(|lane| !lane.is_usable()) {
+            *self = Slot::default();
+        }
+        if let Some(made) = self.attempt.as_ref().and_then(|attempt| attempt.peek().cloned()) {
+            self.attempt = None;
+            self.lane = made.ok().filter(|lane| lane.is_usable());
+        }
+    }
+
+    /// How little it lends itself to one more statement.
+    fn cost(&self) -> (bool, usize) {
+        let is_slow = self.lane.as_ref().is_some_and(|lane| lane.is_slow());
+        (is_slow, 2 * Arc::strong_count(&self.users) + usize::from(self.lane.is_none()))
+    }
+
+    /// The attempt that is under way, or a new one.
+    fn attempt(&mut self, connector: &Connector) -> Attempt {
+        let connector = connector.clone();
+        let begin = || {
+            let attempt = tokio::spawn(async move { connector.lane().await });
+            let settled = async move {
+                let broken = |error| StoreError::unavailable(format!("connecting was broken off: {error}"));
+                attempt.await.map_err(broken)?
+            };
+            settled.boxed().shared()
+        };
+        self.attempt.get_or_insert_with(begin).clone()
+    }
+}
+
+/// A connection that is its user's alone. One that is dropped in the middle of something is not used again: whoever had it next would
+/// wait for that to end.
+pub(crate) enum Line<'a> {
+    Alone { lane: Arc<Lane>, home: tokio::sync::MutexGuard<'a, Option<Arc<Lane>>> },
+    Pooled(Pooled),
+}
+
+/// One of the caller's pool. It goes out of that if it is dropped.
+pub(crate) struct Pooled(Option<Box<Object>>);
+
+impl Line<'_> {
+    pub(crate) fn client(&self) -> Result<&Client, StoreError> {
+        match self {
+            Line::Alone { lane, .. } => Ok(lane.client()),
+            Line::Pooled(Pooled(object)) => {
+                let client = object.as_deref().map(|object| &***object);
+                client.ok_or_else(|| StoreError::unavailable("the connection is gone"))
+            }
+        }
+    }
+
+    /// A statement of a transaction, by the connection's own client.
+    pub(crate) async fn query(
+        &self,
+        client: &Client,
+        sql: &str,
+        params: &Params<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        match self {
+            Line::Alone { lane, .. } => lane.query(sql, params).await,
+            Line::Pooled(_) => client.query_typed(sql, params).await,
+        }
+    }
+
+    /// Gives the connection back: nothing is under way on it.
+    pub(crate) fn done(self) {
+        match self {
+            Line::Alone { lane, mut home } => *home = Some(lane),
+            Line::Pooled(mut pooled) => drop(pooled.0.take()),
+        }
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        drop(self.0.take().map(|object| Object::take(*object)));
+    }
+}

@@ -1,0 +1,136 @@
+//! The table itself keeps fences: whatever writes to it, by tenure or by hand, a row's fence never goes back.
+//!
+//! Plan: updates to a lower fence, to another key; deletes and truncation of a fence that is ahead of the clock; what a role that uses the
+//! store can do about all that; the store's own writes of a lower fence, alone and in a batch; tables of version 1, which lack this,
+//! and how they get it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use support::{admin, config, unique, url};
+use tenure_core::{ErrorKind, Fence, Key};
+use tenure_postgres::tokio_postgres::Client;
+use tenure_postgres::tokio_postgres::error::SqlState;
+use tenure_postgres::{PostgresConfig, PostgresStore};
+use tenure_store::{Outcome, Store};
+use tenure_testkit::Scribe;
+
+/// A fence of the year 2100.
+const AHEAD: u64 = 4_102_444_800_000;
+
+async fn opened(name: &str) -> PostgresStore {
+    PostgresStore::migrate(&config(name)).await.unwrap();
+    PostgresStore::open(config(name)).await.unwrap()
+}
+
+/// What the server says to a statement that it refuses.
+async fn refusal(client: &Client, sql: &str) -> String {
+    let error = client.batch_execute(sql).await.expect_err(sql);
+    error.as_db_error().unwrap().message().to_owned()
+}
+
+#[tokio::test]
+async fn no_hand_takes_a_fence_back() {
+    let name = unique("fences");
+    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    let (key, old) = (Key::new("k").unwrap(), Key::new("old").unwrap());
+    store.write(scribe.absent(&key, scribe.held(AHEAD))).await.unwrap();
+    store.write(scribe.absent(&old, scribe.vacant(5))).await.unwrap();
+    let before = store.read(&key).await.unwrap().unwrap().record;
+    for (sql, says) in [
+        ("UPDATE {s}.record SET fence = fence - 1", "can't go back"),
+        ("UPDATE {s}.record SET fence = 6 WHERE fence > 5", "can't go back"),
+        ("UPDATE {s}.record SET key = 'l' WHERE key = 'k'", "another key"),
+        (
+            "INSERT INTO {s}.record SELECT * FROM {s}.record ON CONFLICT (key) DO UPDATE SET fence = 0",
+            "can't go back",
+        ),
+        ("DELETE FROM {s}.record WHERE key = 'k'", "ahead of the server's clock"),
+        ("TRUNCATE {s}.record", "ahead of the server's clock"),
+    ] {
+        let text = refusal(&admin, &sql.replace("{s}", &name)).await;
+        assert!(text.contains(says), "{sql}: {text}");
+    }
+    assert_eq!(store.read(&key).await.unwrap().unwrap().record, before);
+    // What lies below the clock may go: the next fence is higher all the same.
+    let version = store.read(&old).await.unwrap().unwrap().version;
+    assert!(store.remove(&old, version).await.unwrap());
+    let error = store.remove(&key, before.version()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("ahead of the server's clock"), "{error}");
+}
+
+#[tokio::test]
+async fn the_store_s_own_writes_take_no_fence_back() {
+    let name = unique("fences");
+    let (store, scribe) = (opened(&name).await, Scribe::new());
+    let (key, other) = (Key::new("k").unwrap(), Key::new("other").unwrap());
+    let Outcome::Won { version, .. } = store.write(scribe.absent(&key, scribe.held(50))).await.unwrap()
+    else {
+        panic!("nothing stood there")
+    };
+    let lower = scribe.unchanged(&key, version, scribe.vacant(49));
+    let batch = vec![scribe.absent(&other, scribe.held(1)), lower.clone()];
+    for error in [store.write(lower).await.unwrap_err(), store.write_many(batch).await.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains("can't go back"), "{error}");
+    }
+    assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence, Fence(50));
+    assert_eq!(store.read(&other).await.unwrap(), None, "the batch is refused as a whole");
+    let same = store.write(scribe.unchanged(&key, version, scribe.vacant(50))).await.unwrap();
+    assert!(matches!(same, Outcome::Won { fence: Fence(50), .. }), "{same:?}");
+}
+
+#[tokio::test]
+async fn who_uses_the_store_can_t_switch_that_off() {
+    let (name, admin) = (unique("fences"), admin().await);
+    let (store, scribe) = (opened(&name).await, Scribe::new());
+    store.write(scribe.absent(&Key::new("k").unwrap(), scribe.held(5))).await.unwrap();
+    admin.batch_execute(&format!("CREATE ROLE {name} LOGIN")).await.unwrap();
+    admin.batch_execute(&tenure_postgres::grants(&name, &name)).await.unwrap();
+    admin.batch_execute(&format!("SET ROLE {name}")).await.unwrap();
+    for sql in [
+        "DELETE FROM {s}.record",
+        "TRUNCATE {s}.record",
+        "ALTER TABLE {s}.record DISABLE TRIGGER ALL",
+        "DROP TRIGGER fence_grows ON {s}.record",
+        "CREATE OR REPLACE FUNCTION {s}.refuse() RETURNS trigger LANGUAGE sql AS 'SELECT 1'",
+        "UPDATE {s}.meta SET value = '1'",
+        "SET session_replication_role = replica",
+    ] {
+        let error = admin.batch_execute(&sql.replace("{s}", &name)).await.expect_err(sql);
+        assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{sql}: {error:?}");
+    }
+    let text = refusal(&admin, &format!("UPDATE {name}.record SET fence = 4")).await;
+    assert!(text.contains("can't go back"), "{text}");
+}
+
+#[tokio::test]
+async fn tables_of_version_1_go_on_working_and_are_brought_up_to_date() {
+    let (name, admin, scribe) = (unique("fences"), admin().await, Scribe::new());
+    drop(opened(&name).await);
+    let back = "DROP FUNCTION {s}.refuse() CASCADE; UPDATE {s}.meta SET value = '1' WHERE name = 'schema'";
+    admin.batch_execute(&back.replace("{s}", &name)).await.unwrap();
+    let (store, key) = (PostgresStore::open(config(&name)).await.unwrap(), Key::new("k").unwrap());
+    store.write(scribe.if_vacant(&key, scribe.held(50))).await.unwrap();
+    // A role that only uses them can't bring them up to date.
+    admin
+        .batch_execute(&format!("CREATE ROLE {name} LOGIN; {}", tenure_postgres::grants(&name, &name)))
+        .await
+        .unwrap();
+    let user =
+        PostgresConfig::from_url(&url().replace("postgres@", &format!("{name}@"))).unwrap().schema(&name);
+    let error = PostgresStore::migrate(&user).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(PostgresStore::migrate(&config(&name)).await.unwrap());
+    assert!(!PostgresStore::migrate(&config(&name)).await.unwrap(), "a second time");
+    let text = refusal(&admin, &format!("UPDATE {name}.record SET fence = 49")).await;
+    assert!(text.contains("can't go back"), "{text}");
+    assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence, Fence(50), "what was there is there");
+}

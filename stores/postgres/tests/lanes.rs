@@ -1,0 +1,161 @@
+//! Connections that many statements share.
+//!
+//! Plan: many tasks on few connections, none of whose writes is lost or mixed up; what is prepared where, as the server itself tells:
+//! on a session of one's own, not through a pooler, and as the URL says; a server that has forgotten what was prepared; a statement
+//! that waits for a lock, and those that don't; one attempt to connect for all.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::time::Duration;
+use support::{admin, config, unique, url};
+use tenure_core::Key;
+use tenure_postgres::statements::{Call, Lines};
+use tenure_postgres::tokio_postgres::types::Type;
+use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
+use tenure_store::{Outcome, Store};
+use tenure_testkit::Scribe;
+
+/// As long as a busy machine may take.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A configuration whose connections can be told from others.
+fn named(name: &str) -> PostgresConfig {
+    PostgresConfig::from_url(&format!("{}?application_name={name}", url())).unwrap().schema(name)
+}
+
+async fn connections(name: &str) -> i64 {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
+    admin().await.query_one(sql, &[&name]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_share_few_connections() {
+    let name = unique("shared");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let store = PostgresStore::open(named(&name).connections(2)).await.unwrap();
+    let tasks: Vec<_> = (0..40)
+        .map(|task| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let (scribe, key) = (Scribe::new(), Key::new(format!("k{task}")).unwrap());
+                for round in 0..10 {
+                    let record = scribe.held(task * 1000 + round);
+                    let fence = match store.write(scribe.if_vacant(&key, record.clone())).await.unwrap() {
+                        Outcome::Won { version, fence } if version == record.version() => fence.0,
+                        other => panic!("the key has one user, but {other:?}"),
+                    };
+                    let standing = store.read(&key).await.unwrap().unwrap();
+                    assert_eq!(standing.record, record, "another's answer");
+                    let vacant = scribe.unchanged(&key, standing.version, scribe.vacant(fence));
+                    assert!(matches!(store.write(vacant).await.unwrap(), Outcome::Won { .. }));
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let count = connections(&name).await;
+    assert!((1..=2).contains(&count), "{count} connections");
+}
+
+/// How many statements the session of `lines`, which is one, has prepared in the end.
+async fn prepared(lines: &Lines) -> i64 {
+    let mut most = 0;
+    // The first uses are not prepared, and what is being prepared is not waited for.
+    for round in 0..200i64 {
+        let rows = lines.ask(Call::Read, "SELECT $1::bigint", &[(&round, Type::INT8)]).await.unwrap();
+        assert_eq!(rows[0].get::<_, i64>(0), round);
+        // Each time another text, so that it is not itself prepared.
+        let sql = format!(
+            "SELECT count(*), {round} FROM pg_prepared_statements WHERE statement = 'SELECT $1::bigint'"
+        );
+        most = most.max(lines.ask(Call::Read, &sql, &[]).await.unwrap()[0].get(0));
+        if most > 0 {
+            break;
+        }
+    }
+    most
+}
+
+#[tokio::test]
+async fn statements_are_prepared_where_the_session_is_ones_own() {
+    let pooler =
+        std::env::var("TENURE_TEST_PGBOUNCER").expect("`cargo xtask services run` says where PgBouncer is");
+    let direct = || config("tenure").connections(1);
+    let pooled = || PostgresConfig::from_url(&pooler).unwrap().connections(1);
+    for (config, is_prepared) in [
+        (direct(), true),
+        (direct().prepare(Prepare::Always), true),
+        (direct().prepare(Prepare::Never), false),
+        (pooled(), false),
+    ] {
+        let text = format!("{config:?}");
+        let lines = Lines::open(&config).unwrap();
+        assert_eq!(prepared(&lines).await > 0, is_prepared, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_has_forgotten_is_sent_whole() {
+    let name = unique("forgotten");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let lines = Lines::open(&config(&name).connections(1)).unwrap();
+    assert!(prepared(&lines).await > 0);
+    lines.run(&format!("CREATE TABLE {name}.sent (n bigint)")).await.unwrap();
+    let insert = format!("INSERT INTO {name}.sent VALUES ($1)");
+    let all = format!("SELECT count(*) FROM {name}.sent");
+    for n in 0..50i64 {
+        if n % 10 == 9 {
+            lines.run("DEALLOCATE ALL").await.unwrap();
+        }
+        lines.ask(Call::Write, &insert, &[(&n, Type::INT8)]).await.unwrap();
+    }
+    let count: i64 = lines.ask(Call::Read, &all, &[]).await.unwrap()[0].get(0);
+    assert_eq!(count, 50, "each was done once");
+}
+
+#[tokio::test]
+async fn a_statement_that_waits_holds_up_no_others_while_there_is_another_connection() {
+    let name = unique("waits");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let store = PostgresStore::open(config(&name).connections(2).timeout(LONG)).await.unwrap();
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let Outcome::Won { version, .. } = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap() else {
+        panic!("nothing stood there")
+    };
+    let mut application = admin().await;
+    let work = application.transaction().await.unwrap();
+    work.execute(&format!("SELECT 1 FROM {name}.record FOR UPDATE"), &[]).await.unwrap();
+    let (waiting, renewal) = (store.clone(), scribe.unchanged(&key, version, scribe.held(5)));
+    let waiting = tokio::spawn(async move { waiting.write(renewal).await });
+    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+    let observer = admin().await;
+    while observer.query_one(blocked, &[&format!("%{name}.record%")]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Longer than it takes to see that it waits.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let others: Vec<_> = (0..30)
+        .map(|other| {
+            let (store, key) = (store.clone(), Key::new(format!("other{other}")).unwrap());
+            tokio::spawn(async move {
+                let scribe = Scribe::new();
+                store.write(scribe.absent(&key, scribe.held(1))).await.unwrap()
+            })
+        })
+        .collect();
+    for other in others {
+        assert!(matches!(other.await.unwrap(), Outcome::Won { .. }));
+    }
+    assert!(!waiting.is_finished());
+    work.rollback().await.unwrap();
+    assert!(matches!(waiting.await.unwrap().unwrap(), Outcome::Won { .. }));
+}

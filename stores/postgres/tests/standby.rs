@@ -1,0 +1,130 @@
+//! A real standby, by streaming replication: read-only, then promoted though it has not heard all.
+//!
+//! Plan: a standby is read, and says to writers what it is; of several hosts the primary is used, in whatever order they are named; a
+//! lagging standby that is promoted has forgotten a tenure, so two may hold (failover loses what was not replicated), but its next
+//! fence is higher than the one that it never heard of, and who was forgotten loses; a password that was changed is read anew.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+#[path = "support/standby.rs"]
+mod server;
+mod support;
+
+use server::Standby;
+use support::{admin, config, unique, url};
+use tenure_core::{Clock, ErrorKind, Fence, Key, Version};
+use tenure_postgres::{PostgresConfig, PostgresStore};
+use tenure_store::{Outcome, Store, Write};
+use tenure_testkit::{RealClock, Scribe};
+
+async fn won(store: &PostgresStore, write: Write) -> (Version, Fence) {
+    match store.write(write).await.unwrap() {
+        Outcome::Won { version, fence } => (version, fence),
+        Outcome::Lost(standing) => panic!("lost to {standing:?}"),
+    }
+}
+
+/// With what an acquirer begins whose clock is sane.
+fn floor() -> u64 {
+    Fence::floor(RealClock::new().now().wall).0
+}
+
+#[tokio::test]
+async fn a_standby_is_read_and_names_itself_to_writers() {
+    let name = unique("replica");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let (primary, scribe, key) =
+        (PostgresStore::open(config(&name)).await.unwrap(), Scribe::new(), Key::new("k").unwrap());
+    let (version, _) = won(&primary, scribe.if_vacant(&key, scribe.held(5))).await;
+    let standby = Standby::start("").await;
+    let there = PostgresConfig::from_url(&standby.url("postgres")).unwrap().schema(&name);
+    let replica = PostgresStore::open(there).await.unwrap();
+    assert_eq!(replica.read(&key).await.unwrap().unwrap().version, version);
+    assert_eq!((replica.list("", None, 9).await.unwrap().len(), replica.id()), (1, primary.id()));
+    let error = replica.write(scribe.unchanged(&key, version, scribe.vacant(5))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("replica") && error.to_string().contains("primary"), "{error}");
+    let batch = vec![scribe.unchanged(&key, version, scribe.vacant(5))];
+    let error = replica.write_many(batch).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("primary"), "{error}");
+    // The standby comes first, and the primary is taken.
+    let primary_place = url().rsplit_once('@').unwrap().1.to_owned();
+    let both = format!("postgres://postgres@{},{primary_place}", standby.place());
+    let either = PostgresStore::open(PostgresConfig::from_url(&both).unwrap().schema(&name)).await.unwrap();
+    won(&either, scribe.unchanged(&key, version, scribe.vacant(5))).await;
+}
+
+#[tokio::test]
+async fn a_promoted_standby_that_lags_takes_no_fence_back() {
+    let name = unique("failover");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let (primary, scribe, key) =
+        (PostgresStore::open(config(&name)).await.unwrap(), Scribe::new(), Key::new("k").unwrap());
+    let (first, known) = won(&primary, scribe.if_vacant(&key, scribe.held(floor()))).await;
+    let standby = Standby::start("").await;
+    standby.cut_off().await;
+    // The standby never hears of this release, nor of the next tenure.
+    let (vacated, _) = won(&primary, scribe.unchanged(&key, first, scribe.vacant(known.0))).await;
+    assert!(vacated != first);
+    let (unheard, forgotten) = won(&primary, scribe.if_vacant(&key, scribe.held(floor()))).await;
+    assert!(forgotten > known);
+    standby.promote().await;
+    let there = PostgresConfig::from_url(&standby.url("postgres")).unwrap().schema(&name);
+    let store = PostgresStore::open(there).await.unwrap();
+    let standing = store.read(&key).await.unwrap().unwrap();
+    assert_eq!(
+        (standing.version, standing.record.fence),
+        (first, known),
+        "nothing was lost, so nothing is shown"
+    );
+    // Whoever takes over from the holder that the standby knows.
+    let next = standing.record.fence.next(Fence(floor())).unwrap();
+    let (_, fence) = won(&store, scribe.unchanged(&key, first, scribe.held(next.0))).await;
+    assert!(fence > forgotten, "{fence} after {forgotten}, which was lost");
+    // The one that was forgotten can't renew here.
+    let renewal = store.write(scribe.unchanged(&key, unheard, scribe.held(forgotten.0))).await.unwrap();
+    assert!(matches!(renewal, Outcome::Lost(Some(standing)) if standing.record.fence == fence));
+}
+
+#[tokio::test]
+async fn a_password_that_was_changed_is_read_anew() {
+    let (name, admin) = (unique("rotated"), admin().await);
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    admin.batch_execute(&format!("CREATE ROLE {name} LOGIN PASSWORD 'hush-1'")).await.unwrap();
+    admin.batch_execute(&tenure_postgres::grants(&name, &name)).await.unwrap();
+    let standby = Standby::start(&format!("host all {name} 127.0.0.1/32 scram-sha-256")).await;
+    let file = std::env::temp_dir().join(format!("tenure-{name}"));
+    std::fs::write(&file, "hush-1\n").unwrap();
+    let there = format!("{}?password-file={}", standby.url(&name), file.display());
+    let store = PostgresStore::open(PostgresConfig::from_url(&there).unwrap().schema(&name)).await.unwrap();
+    let key = Key::new("k").unwrap();
+    assert_eq!(store.read(&key).await.unwrap(), None);
+    // The standby hears of the new one; who is connected stays so until the connection ends.
+    admin.batch_execute(&format!("ALTER ROLE {name} PASSWORD 'hush-2'")).await.unwrap();
+    let place = admin.query_one("SELECT pg_current_wal_lsn()::text", &[]).await.unwrap().get::<_, String>(0);
+    standby.shows(&format!("SELECT pg_last_wal_replay_lsn() >= '{place}'::pg_lsn")).await;
+    assert_eq!(store.read(&key).await.unwrap(), None);
+    let ended = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{name}'");
+    standby.admin().await.batch_execute(&ended).await.unwrap();
+    let refused = async {
+        loop {
+            match store.read(&key).await {
+                Err(error) if error.kind() == ErrorKind::Invalid => return error.to_string(),
+                other => assert!(other.is_err() || other.is_ok_and(|found| found.is_none())),
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let text = tokio::time::timeout(std::time::Duration::from_secs(30), refused)
+        .await
+        .expect("the old one is refused");
+    assert!(text.contains("password") && !text.contains("hush"), "{text}");
+    std::fs::write(&file, "hush-2\n").unwrap();
+    assert_eq!(store.read(&key).await.unwrap(), None);
+    std::fs::remove_file(&file).unwrap();
+}
