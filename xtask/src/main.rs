@@ -1,7 +1,8 @@
-//! The project's own chores: `cargo xtask test`, `audit`, `bench`, `services`, `spec` and `mutants`.
+//! The project's own chores: `cargo xtask test`, `audit`, `bench`, `faults`, `services`, `spec` and `mutants`.
 
 mod audit;
 mod bench;
+mod faults;
 mod mutants;
 mod services;
 mod spec;
@@ -19,6 +20,8 @@ usage: cargo xtask CHORE
   audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
                  (installs cargo-deny and cargo-machete where they are missing)
   bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
+  faults [OPTION…]
+                 faults on real servers, in network namespaces: --help tells the options (installs what it needs; root)
   services up|down|run -- COMMAND
                  the servers that tests need, on loopback: started and left running, stopped, or around one command
                  (DynamoDB Local, and the KCL beside it, fetched from Maven Central; PostgreSQL, PgBouncer, etcd and
@@ -36,6 +39,7 @@ enum Chore {
     Test,
     Audit,
     Bench(Vec<String>),
+    Faults(Vec<String>),
     Services(services::Asked),
     Spec(spec::Asked),
     Mutants(mutants::Scope),
@@ -50,6 +54,7 @@ impl Chore {
         };
         let chore = match chore {
             "bench" => return Ok(Chore::Bench(rest.to_vec())),
+            "faults" => return Ok(Chore::Faults(rest.to_vec())),
             "services" => {
                 return Ok(Chore::Services(
                     services::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?,
@@ -85,6 +90,7 @@ impl Chore {
             Chore::Test => test::steps(servers.insert(services::Servers::new()?))?,
             Chore::Audit => audit::steps(),
             Chore::Bench(names) => bench::steps(&names, servers.insert(services::Servers::new()?))?,
+            Chore::Faults(options) => faults::steps(&options, &*services::Servers::new()?)?,
             Chore::Services(asked) => {
                 let (steps, started) = services::steps(asked)?;
                 servers = started;
@@ -134,6 +140,7 @@ mod tests {
         assert_eq!(parse("audit"), Ok(Chore::Audit));
         assert_eq!(parse("bench"), Ok(Chore::Bench(vec![])));
         assert_eq!(parse("bench pairs work"), Ok(Chore::Bench(vec!["pairs".into(), "work".into()])));
+        assert_eq!(parse("faults --long"), Ok(Chore::Faults(vec!["--long".into()])));
         assert_eq!(parse("services up"), Ok(Chore::Services(services::Asked::Up)));
         assert_eq!(parse("spec --without each"), Ok(Chore::Spec(spec::Asked::WithoutEach)));
         assert_eq!(parse("mutants"), Ok(Chore::Mutants(mutants::Scope::Changed)));

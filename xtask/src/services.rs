@@ -12,7 +12,7 @@ mod server;
 
 use crate::step::Step;
 use server::{Kind, Ports, Server};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 
@@ -89,6 +89,22 @@ pub(crate) fn fetch() -> Vec<Step> {
     servers.into_iter().chain([Step::check("the KCL is fetched", || peers::KCL.fetch())]).collect()
 }
 
+/// Fetches the servers that faults happen to, and what makes them.
+pub(crate) fn fetch_for_faults() -> Vec<Step> {
+    let servers = [dynamodb::KIND, postgres::KIND, etcd::KIND, redis::KIND];
+    let servers = servers.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
+    let tools = Step::check("ip and iptables are fetched", || {
+        package::need("ip", "-V", "iproute2")?;
+        package::need("iptables", "--version", "iptables")
+    });
+    servers.into_iter().chain([tools]).collect()
+}
+
+/// Whether we may do everything.
+pub(crate) fn is_root() -> bool {
+    package::is_root()
+}
+
 /// Fetches what only benches compare with.
 pub(crate) fn fetch_for_benches() -> Step {
     Step::check("AWS's lock client is fetched", || peers::LOCK_CLIENT.fetch())
@@ -162,9 +178,7 @@ fn free_port() -> Result<u16, String> {
 
 /// Where downloads, logs and the ids of running servers are.
 fn workshop() -> Result<PathBuf, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let shop = target.join("services");
+    let shop = crate::workspace::built().join("services");
     std::fs::create_dir_all(&shop).map_err(|error| format!("{}: {error}", shop.display()))?;
     std::path::absolute(&shop).map_err(|error| format!("{}: {error}", shop.display()))
 }

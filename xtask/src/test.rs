@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
+use crate::faults;
 use crate::services::{self, Servers};
 use crate::step::{Step, cargo};
 use crate::workspace::{ALL_STORES, Kind, Package, Target, packages};
@@ -34,6 +35,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     steps.extend(servers.start());
     // A run is long: it is to tell of every test that fails, not of the first only.
     steps.push(servers.known_to(tests(&packages))?);
+    steps.extend(faults::share(servers)?);
     let targets = || packages.iter().flat_map(|package| &package.targets);
     steps.extend(packages.iter().flat_map(left_out).flat_map(needy_test));
     steps.extend(targets().filter(|t| t.kind == Kind::Example).flat_map(example));
@@ -54,7 +56,7 @@ fn tests(packages: &[Package]) -> Step {
     with_all_stores("tests", &["test", "--workspace", "--no-fail-fast"], packages)
 }
 
-fn with_all_stores(name: &str, args: &[&str], packages: &[Package]) -> Step {
+pub(crate) fn with_all_stores(name: &str, args: &[&str], packages: &[Package]) -> Step {
     let stores = all_stores(packages).collect::<Vec<_>>().join(",");
     let features: &[&str] = if stores.is_empty() { &[] } else { &["--features", &stores] };
     Step::cargo(name, &[args, features].concat())

@@ -40,6 +40,12 @@ pub(crate) struct Package {
     pub(crate) targets: Vec<Target>,
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn built() -> PathBuf {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
 /// All packages, by name.
 pub(crate) fn packages() -> Result<Vec<Package>, String> {
     let output = Command::new(cargo())

@@ -1,0 +1,227 @@
+//! One cell: episodes of one fault on one store, and what was seen in them.
+
+use crate::check::{old_accepted, overlaps};
+use crate::ledger::keep;
+use crate::matrix::{Fault, Promise};
+use crate::raw;
+use crate::stage::{Broken, LONG, Lane, NAMES, Stage};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Besides a ttl and a fifth of it: what connections, servers and a busy machine may take.
+const SLACK: Duration = Duration::from_secs(8);
+
+/// How much of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Extent {
+    pub(crate) episodes: u32,
+    /// Tenures before each fault, at least.
+    pub(crate) tenures: usize,
+    pub(crate) ttl: Duration,
+}
+
+/// What a cell has shown.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) episodes: u32,
+    pub(crate) tenures: usize,
+    pub(crate) released: usize,
+    pub(crate) double_holds: usize,
+    pub(crate) old_accepted: usize,
+    pub(crate) refused: usize,
+    pub(crate) lost_releases: usize,
+    /// Episodes in which the store refused a write while its servers had the fault.
+    pub(crate) unserved: Option<u32>,
+    /// From the fault where it deposes the holder, otherwise from its end.
+    pub(crate) slowest: Duration,
+    /// What must not be.
+    pub(crate) wrong: Vec<String>,
+    /// Where all tenures are written down, if something is wrong.
+    pub(crate) kept: Option<PathBuf>,
+}
+
+/// Plays a cell.
+pub(crate) fn play(
+    lane: &mut Lane,
+    fault: Fault,
+    promise: Promise,
+    extent: &Extent,
+    broken: Option<Broken>,
+) -> Result<Seen, String> {
+    let ttl = match fault {
+        // There must be time for another one beside the holder.
+        Fault::ServerForgets | Fault::Failover => extent.ttl.max(Duration::from_secs(2)),
+        _ => extent.ttl,
+    };
+    let file = lane.folder.join(format!("{}.tenures", fault.name().replace([' ', '\''], "-")));
+    let mut stage = Stage::set(lane, fault, ttl, broken)?;
+    let mut seen = Seen::default();
+    for n in 0..extent.episodes {
+        let played = episode(&mut stage, fault, n, extent.tenures, &mut seen);
+        played.map_err(|error| format!("episode {}: {error}", n + 1))?;
+        seen.episodes += 1;
+    }
+    finish(&mut stage, promise, &mut seen)?;
+    if broken.is_none() {
+        judge(promise, &mut seen);
+    }
+    if !seen.wrong.is_empty() {
+        keep(&stage.ledger, &file)?;
+        seen.kept = Some(file);
+    }
+    Ok(seen)
+}
+
+/// Everybody competes; one keeps the lease, where that matters; the fault; its end; and all go on.
+fn episode(
+    stage: &mut Stage<'_>,
+    fault: Fault,
+    n: u32,
+    tenures: usize,
+    seen: &mut Seen,
+) -> Result<(), String> {
+    stage.tell_all("flow")?;
+    let enough = stage.ledger.read(|told| told.tenures.len()) + tenures;
+    stage.await_told("tenures before the fault", |told| (told.tenures.len() >= enough).then_some(()))?;
+    stage.prepare(fault)?;
+    let mut held = None;
+    // By turns, what does not concern the holder meets one that keeps the lease, and many that come and go.
+    if fault.wants_holder() || n.is_multiple_of(2) {
+        let asked = raw::now();
+        stage.contenders[0].tell("hold")?;
+        let of_a =
+            |told: &crate::ledger::Told| told.kept(NAMES[0]).filter(|kept| kept.begin > asked).cloned();
+        held = Some(stage.await_told("a lease to keep", of_a)?);
+    }
+    let mark = format!("released/{}/{n}", stage.key());
+    let released = marked(stage, &mark)?;
+
+    let start = raw::now();
+    let span = fault.span(n, stage.ttl);
+    let inflicted = stage.inflict(fault, n, span)?;
+    if fault.is_of_servers() {
+        *seen.unserved.get_or_insert(0) += u32::from(inflicted.refused);
+    }
+    if stage.heal(&inflicted)? == 0 {
+        return Err("the fault was not felt by anything that passed".into());
+    }
+    let healed = raw::now();
+
+    let bound = stage.ttl * 6 / 5 + SLACK;
+    let deposed = fault.deposes() && (span > stage.ttl * 7 / 5 || held.is_none() || is_sudden(fault));
+    let (from, limit) = if deposed { (start, bound.max(span)) } else { (healed, bound) };
+    if held.is_some() && !deposed {
+        stage.contenders[0].tell("flow")?;
+    }
+    let next = stage.ledger.until(limit + LONG, |told| {
+        told.since(from, |who| !deposed || who != NAMES[0]).map(|tenure| (tenure.begin, tenure.fence))
+    });
+    match next {
+        None => return Err("nobody had the key again".into()),
+        Some((begin, fence)) => {
+            let took = Duration::from_nanos(begin - from);
+            seen.slowest = seen.slowest.max(took);
+            if took > bound {
+                seen.wrong.push(format!("a takeover took {} ms", took.as_millis()));
+            }
+            if held.as_ref().is_some_and(|held| deposed && held.fence >= fence) {
+                seen.wrong
+                    .push(format!("the fence {fence} came after {}", held.map_or(0, |held| held.fence)));
+            }
+        }
+    }
+    stage.tell_all("flow")?;
+    for name in NAMES {
+        let back =
+            stage.ledger.until(LONG, |told| told.since(healed, |who| who == name).map(|one| one.begin));
+        let took = back.map(|begin| Duration::from_nanos(begin - healed));
+        if took.is_none_or(|took| took > bound + SLACK) {
+            seen.wrong.push(format!("{name} had no tenure for {took:?} after the fault"));
+        }
+    }
+    let (state, fence) = looked(stage, &mark)?;
+    seen.lost_releases += usize::from(state != "vacant" || fence < released);
+    Ok(())
+}
+
+/// The holder's record is not there any more, or its process, whatever the ttl is.
+fn is_sudden(fault: Fault) -> bool {
+    matches!(fault, Fault::HolderKilled | Fault::ServerForgets | Fault::Failover)
+}
+
+/// A tenure of another key whose release was confirmed just before the fault.
+fn marked(stage: &mut Stage<'_>, key: &str) -> Result<u64, String> {
+    repeated(stage, &format!("mark {key}")).map(|(_, fence)| fence)
+}
+
+fn looked(stage: &mut Stage<'_>, key: &str) -> Result<(String, u64), String> {
+    repeated(stage, &format!("look {key}"))
+}
+
+/// Asks the onlooker until there is an answer: a busy store takes its time.
+fn repeated(stage: &mut Stage<'_>, line: &str) -> Result<(String, u64), String> {
+    let start = raw::now();
+    loop {
+        match stage.lane.probe.number(line) {
+            Ok(answer) => return Ok(answer),
+            Err(error) if raw::since(start) > LONG => return Err(format!("{line}: {error}")),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// All give up what they have. What the store shows then is what was promised to them.
+fn finish(stage: &mut Stage<'_>, promise: Promise, seen: &mut Seen) -> Result<(), String> {
+    stage.tell_all("rest")?;
+    stage.await_told("rest", |told| told.ready.values().all(|rests| *rests).then_some(()))?;
+    let key = stage.key().to_owned();
+    let start = raw::now();
+    // A claim that was under way when its process was told to rest is given back a moment later.
+    let (state, fence) = loop {
+        let (state, fence) = looked(stage, &key)?;
+        if state == "vacant" || raw::since(start) > stage.ttl * 2 + SLACK {
+            break (state, fence);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    stage.ledger.read(|told| {
+        let highest = told.tenures.iter().map(|tenure| tenure.fence).max().unwrap_or(0);
+        if state != "vacant" || (promise == Promise::S && fence < highest) {
+            seen.lost_releases += 1;
+            seen.wrong.push(format!("at the end the record is {state} with fence {fence}, after {highest}"));
+        }
+        let found = overlaps(&told.tenures);
+        seen.double_holds = found.len();
+        if promise == Promise::S {
+            seen.wrong.extend(found.iter().take(3).map(|both| {
+                let (lower, higher) = (&both.lower, &both.higher);
+                let over = (lower.end.saturating_sub(higher.begin)) / 1000;
+                format!(
+                    "{} with fence {} and {} with {} overlap by {over} µs",
+                    lower.who, lower.fence, higher.who, higher.fence
+                )
+            }));
+        }
+        (seen.tenures, seen.released) = (told.tenures.len(), told.released);
+    });
+    let asked = stage.resource.asked();
+    seen.old_accepted = old_accepted(&asked);
+    seen.refused = asked.iter().filter(|write| !write.accepted).count();
+    Ok(())
+}
+
+/// What is promised, and that what may happen was seen to.
+fn judge(promise: Promise, seen: &mut Seen) {
+    if seen.old_accepted > 0 {
+        seen.wrong.push(format!("{} old fences were accepted", seen.old_accepted));
+    }
+    match promise {
+        Promise::S if seen.lost_releases > 0 => {
+            seen.wrong.push(format!("{} releases were forgotten", seen.lost_releases));
+        }
+        Promise::F | Promise::A if seen.double_holds == 0 => {
+            seen.wrong.push("no two held at once, though the cell is to show that they may".into());
+        }
+        _ => {}
+    }
+}

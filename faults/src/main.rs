@@ -1,0 +1,159 @@
+//! Faults on real servers: processes on machines of their own compete for leases while servers, networks, disks and clocks fail.
+//! `cargo xtask faults` runs it, with what it needs; so does `cargo xtask test`, a share of it.
+//!
+//! Machines are network namespaces on one host, so that one clock tells who believed when: every process logs that. A cell is one
+//! fault on one store. In each of its episodes three processes compete, one of them keeps the lease, and the fault happens to it, to
+//! the network or to servers. What is checked: no two tenures overlap when sorted by fence; the resource, which no fault reaches,
+//! accepts no older fence after a newer one; what was released stays released; the key is had again in time.
+
+mod check;
+mod episode;
+mod inflict;
+mod ledger;
+mod machines;
+mod matrix;
+mod net;
+mod options;
+mod process;
+mod proof;
+mod raw;
+mod resource;
+mod roles;
+mod servers;
+mod stage;
+mod table;
+mod wall;
+
+use episode::play;
+use matrix::{FAULTS, promise};
+use options::{Options, parse};
+use servers::Kind;
+use stage::Lane;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use table::Row;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match roles::run(&words) {
+        Some(ended) => ended.map(|()| true),
+        None => parse(&words).and_then(|options| run(&options)),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("tenure-faults: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs all lanes side by side: mostly they wait. True if nothing was wrong.
+fn run(options: &Options) -> Result<bool, String> {
+    if options.only_list {
+        options::list();
+        return Ok(true);
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Err("machines, disks and faults are made by root: run it as root, or by sudo".into());
+    }
+    net::sweep();
+    servers::sweep();
+    let folder = workshop()?;
+    let preload = wall::compile(&folder)?;
+    println!("{}", table::HEAD);
+    let lanes: Vec<(Vec<Row>, Vec<String>)> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = options
+            .kinds
+            .iter()
+            .map(|kind| {
+                let (folder, preload) = (&folder, &preload);
+                scope.spawn(move || lane(*kind, options, folder, preload))
+            })
+            .collect();
+        let ended = |lane: std::thread::ScopedJoinHandle<'_, _>| {
+            lane.join().unwrap_or_else(|_| (Vec::new(), vec!["a lane has panicked".to_owned()]))
+        };
+        lanes.into_iter().map(ended).collect()
+    });
+    let (rows, wrong): (Vec<_>, Vec<_>) = lanes.into_iter().unzip();
+    let (rows, wrong): (Vec<Row>, Vec<String>) = (rows.concat_rows(), wrong.concat());
+    let not_tested = options.kinds.iter().flat_map(|kind| {
+        FAULTS.iter().filter_map(|fault| promise(*kind, *fault).err().map(|reason| (*kind, *fault, reason)))
+    });
+    table::print(&rows, &not_tested.collect::<Vec<_>>());
+    wrong.iter().for_each(|wrong| println!("WRONG: {wrong}"));
+    let is_right = rows.iter().all(Row::is_right) && wrong.is_empty();
+    if is_right {
+        // What is kept is for whoever looks for a cause.
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    Ok(is_right)
+}
+
+trait Rows {
+    fn concat_rows(self) -> Vec<Row>;
+}
+
+impl Rows for Vec<Vec<Row>> {
+    fn concat_rows(self) -> Vec<Row> {
+        self.into_iter().flatten().collect()
+    }
+}
+
+/// All cells of one store; what is wrong besides.
+fn lane(kind: Kind, options: &Options, folder: &Path, preload: &Path) -> (Vec<Row>, Vec<String>) {
+    let (mut rows, mut wrong) = (Vec::new(), Vec::new());
+    let mut lane = None;
+    let cells = FAULTS.iter().filter(|fault| options.faults.contains(fault));
+    for (fault, promise) in cells.filter_map(|fault| Some((*fault, promise(kind, *fault).ok()?))) {
+        let result =
+            with(&mut lane, kind, folder, preload, |lane| play(lane, fault, promise, &options.extent, None));
+        if result.is_err() {
+            // Whatever state it left the servers in, the next cell is not to suffer from it.
+            lane = None;
+        }
+        let row = Row::new(kind, fault, promise, result);
+        println!("{}", row.line());
+        rows.push(row);
+    }
+    if options.proofs {
+        let proved = with(&mut lane, kind, folder, preload, |lane| proof::prove(lane, &options.extent));
+        match proved {
+            Ok(said) => println!("{}: {said}", kind.name()),
+            Err(error) => wrong.push(format!("{}: {error}", kind.name())),
+        }
+    }
+    if options.machines && kind != Kind::Sqlite {
+        let worked = with(&mut lane, kind, folder, preload, machines::play);
+        match worked {
+            Ok(said) => println!("{}: {said}", kind.name()),
+            Err(error) => wrong.push(format!("{}: two machines: {error}", kind.name())),
+        }
+    }
+    (rows, wrong)
+}
+
+fn with<T>(
+    lane: &mut Option<Lane>,
+    kind: Kind,
+    folder: &Path,
+    preload: &Path,
+    act: impl FnOnce(&mut Lane) -> Result<T, String>,
+) -> Result<T, String> {
+    if lane.is_none() {
+        *lane = Some(Lane::start(kind, folder, preload)?);
+    }
+    lane.as_mut().map_or_else(|| Err("no lane".to_owned()), act)
+}
+
+/// A folder that all may enter: servers run under users of their own.
+fn workshop() -> Result<PathBuf, String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = std::env::temp_dir().join(format!("{}{}", servers::MARK, std::process::id()));
+    let made = std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)));
+    made.map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}

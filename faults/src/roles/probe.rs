@@ -1,0 +1,57 @@
+//! An onlooker on a machine that nothing happens to: it makes what has to be there, takes and gives up leases whose release must
+//! not be forgotten, and looks at records.
+
+use super::{leases, open, orders, say};
+use std::time::Duration;
+use tenure::{Key, Store as _};
+
+/// No call takes longer, so that a store which is down costs little time.
+const LIMIT: Duration = Duration::from_millis(800);
+
+pub(super) async fn run(words: &[&str]) -> Result<(), String> {
+    let [url] = words else { return Err("probe URL".into()) };
+    let mut lines = orders();
+    // The server may still be starting. Whoever started us ends us when that takes too long.
+    let store = loop {
+        match tokio::time::timeout(8 * LIMIT, open(url, !url.starts_with("sqlite"))).await {
+            Ok(Ok(store)) => break store,
+            Ok(Err(error)) => say(&format!("trouble {}", error.replace('\n', " "))),
+            Err(_) => say("trouble no answer"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    let leases = leases(store.clone(), Duration::from_secs(10))?;
+    say("ready");
+    while let Some(line) = lines.recv().await {
+        let (order, key) = line.split_once(' ').unwrap_or((&line, ""));
+        let answer = match order {
+            "mark" => mark(&leases, key).await,
+            "look" => look(&store, key).await,
+            _ => Err("mark KEY, look KEY".into()),
+        };
+        say(&answer.unwrap_or_else(|error| format!("trouble {}", error.replace('\n', " "))));
+    }
+    Ok(())
+}
+
+/// A tenure whose release the store has confirmed.
+async fn mark(leases: &tenure::Leases, key: &str) -> Result<String, String> {
+    let lock = leases.lock(key).ttl(Duration::from_secs(10));
+    let guard = lock.acquire_within(LIMIT).await.map_err(|error| error.to_string())?;
+    let fence = guard.fence();
+    match tokio::time::timeout(LIMIT, guard.release()).await {
+        Ok(true) => Ok(format!("released {}", fence.0)),
+        Ok(false) => Err("lost before it was released".into()),
+        Err(_) => Err("the release is not answered".into()),
+    }
+}
+
+async fn look(store: &tenure::AnyStore, key: &str) -> Result<String, String> {
+    let key = Key::new(key).map_err(|error| error.to_string())?;
+    let read = tokio::time::timeout(LIMIT, store.read(&key)).await.map_err(|_| "no answer")?;
+    Ok(match read.map_err(|error| error.to_string())? {
+        None => "nothing 0".to_owned(),
+        Some(stored) if stored.record.tenure.is_some() => format!("held {}", stored.record.fence.0),
+        Some(stored) => format!("vacant {}", stored.record.fence.0),
+    })
+}

@@ -1,0 +1,131 @@
+//! What stands between a machine and the servers: it delays, ends connections after a request has arrived and before its answer goes
+//! back, and keeps requests back to deliver them when nobody waits for them any more.
+
+use super::{orders, say};
+use crate::raw;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+
+/// What it does to what passes from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Pass,
+    /// Each piece comes later by up to this; each connection keeps its order, connections overtake each other.
+    Delay(Duration),
+    /// Of each connection's answers, every so manieth ends it instead.
+    Cut(u64),
+    /// Requests wait until there is another order.
+    Keep,
+}
+
+#[derive(Default)]
+struct Counts {
+    cuts: AtomicU64,
+    kept: AtomicU64,
+}
+
+/// `LISTEN=SERVER…`, addresses with ports.
+pub(super) async fn run(words: &[&str]) -> Result<(), String> {
+    let mut lines = orders();
+    let (order, told) = watch::channel(Order::Pass);
+    let counts = Arc::new(Counts::default());
+    for word in words {
+        let (listen, server) = word.split_once('=').ok_or("proxy LISTEN=SERVER…")?;
+        let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
+        let (server, told, counts) = (server.to_owned(), told.clone(), Arc::clone(&counts));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(relay(client, server.clone(), told.clone(), Arc::clone(&counts)));
+            }
+        });
+    }
+    say("ready");
+    while let Some(line) = lines.recv().await {
+        let (word, number) = line.split_once(' ').unwrap_or((&line, "0"));
+        let number = number.parse().map_err(|error| format!("{line}: {error}"))?;
+        order.send_replace(match word {
+            "delay" => Order::Delay(Duration::from_millis(number)),
+            "cut" => Order::Cut(number),
+            "keep" => Order::Keep,
+            _ => Order::Pass,
+        });
+        let (cuts, kept) = (counts.cuts.load(Ordering::SeqCst), counts.kept.load(Ordering::SeqCst));
+        say(&format!("did {}", cuts + kept));
+    }
+    Ok(())
+}
+
+async fn relay(client: TcpStream, server: String, told: watch::Receiver<Order>, counts: Arc<Counts>) {
+    let Ok(server) = TcpStream::connect(server).await else { return };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let requests = pass(from_client, to_server, told.clone(), Arc::clone(&counts), false);
+    let answers = pass(from_server, to_client, told.clone(), counts, true);
+    tokio::pin!(requests, answers);
+    tokio::select! {
+        // What was asked is delivered all the same, also if whoever asked is gone.
+        () = &mut requests => {}
+        () = &mut answers => if *told.borrow() == Order::Keep { requests.await },
+    }
+}
+
+async fn pass(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut told: watch::Receiver<Order>,
+    counts: Arc<Counts>,
+    are_answers: bool,
+) {
+    let (sender, mut pieces) = mpsc::unbounded_channel::<(u64, Vec<u8>)>();
+    let orders = told.clone();
+    let counted = Arc::clone(&counts);
+    let reads = async move {
+        let (mut buffer, mut answers, mut due) = (vec![0; 1 << 16], 0, 0);
+        while let Ok(count @ 1..) = from.read(&mut buffer).await {
+            let order = *orders.borrow();
+            answers += u64::from(are_answers);
+            match order {
+                Order::Cut(each) if are_answers && answers % each.max(1) == 0 => {
+                    counted.cuts.fetch_add(1, Ordering::SeqCst);
+                    return true;
+                }
+                Order::Keep if !are_answers => {
+                    counted.kept.fetch_add(1, Ordering::SeqCst);
+                }
+                _ => {}
+            }
+            let most = if let Order::Delay(most) = order { most.as_nanos() as u64 } else { 0 };
+            due = due.max(raw::now() + raw::noise(most));
+            if sender.send((due, buffer[..count].to_vec())).is_err() {
+                return false;
+            }
+        }
+        drop(sender);
+        false
+    };
+    let writes = async move {
+        while let Some((due, bytes)) = pieces.recv().await {
+            let early = due.saturating_sub(raw::now());
+            if early > 0 {
+                tokio::time::sleep(Duration::from_nanos(early)).await;
+            }
+            if !are_answers {
+                // The sender lives as long as the process.
+                let _ = told.wait_for(|order| *order != Order::Keep).await;
+            }
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::pin!(reads, writes);
+    tokio::select! {
+        was_cut = &mut reads => if !was_cut { writes.await },
+        () = &mut writes => {}
+    }
+}

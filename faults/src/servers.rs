@@ -1,0 +1,366 @@
+//! The servers of one store, on machines of their own: killed, stopped, filled up, promoted, and started again.
+
+mod dynamodb;
+mod etcd;
+mod postgres;
+mod redis;
+
+use crate::net::{Machine, Network};
+use crate::process::{Place, Process, run};
+use crate::raw;
+use crate::wall::Wall;
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Which store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Sqlite,
+    Postgres,
+    Redis,
+    Etcd,
+    DynamoDb,
+}
+
+pub(crate) const KINDS: [Kind; 5] = [Kind::Sqlite, Kind::Postgres, Kind::Redis, Kind::Etcd, Kind::DynamoDb];
+
+/// What the folders of runs are called; the process's id follows.
+pub(crate) const MARK: &str = "tenure-faults-";
+
+/// Unmounts what runs left behind that were killed. What they wrote down stays.
+pub(crate) fn sweep() {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    for path in mounts.lines().filter_map(|line| line.split(' ').nth(1)) {
+        let Some((_, rest)) = path.split_once(MARK) else { continue };
+        let pid: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        if !pid.is_empty() && !Path::new("/proc").join(&pid).exists() {
+            let _ = run(Command::new("umount").args(["-l", path]));
+        }
+    }
+}
+
+/// The address that moves between a primary and whoever is promoted.
+pub(crate) const FLOATING: &str = "10.77.0.100";
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Sqlite => "sqlite",
+            Kind::Postgres => "postgres",
+            Kind::Redis => "redis",
+            Kind::Etcd => "etcd",
+            Kind::DynamoDb => "dynamodb",
+        }
+    }
+
+    /// Machines that servers are on, from the first start on.
+    fn members(self) -> u8 {
+        match self {
+            Kind::Sqlite => 0,
+            Kind::Etcd => 3,
+            // The second one is for who follows the first.
+            Kind::Postgres | Kind::Redis => 2,
+            Kind::DynamoDb => 1,
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Kind::Sqlite => 0,
+            Kind::Postgres => 5432,
+            Kind::Redis => 6379,
+            Kind::Etcd => 2379,
+            Kind::DynamoDb => 8000,
+        }
+    }
+
+    /// The size of each server's disk, in MiB.
+    fn disk(self) -> u32 {
+        match self {
+            Kind::Sqlite => 16,
+            Kind::Redis | Kind::DynamoDb => 64,
+            Kind::Postgres => 192,
+            // It makes room for 64 MiB of its log beforehand, twice.
+            Kind::Etcd => 320,
+        }
+    }
+}
+
+/// One server's machine, disk, wall clock and, while it runs, process.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) machine: Machine,
+    pub(crate) wall: Wall,
+    disk: Disk,
+    process: Option<Process>,
+}
+
+/// All of one store.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    pub(crate) kind: Kind,
+    pub(crate) members: Vec<Member>,
+    /// Who takes writes, where one does.
+    pub(crate) primary: usize,
+    folder: PathBuf,
+    /// Where SQLite's file is.
+    file: Option<Disk>,
+}
+
+impl Servers {
+    /// Machines and disks for them; and starts those that are there from the first.
+    pub(crate) fn start(
+        kind: Kind,
+        network: &mut Network,
+        folder: &Path,
+        preload: &Path,
+    ) -> Result<Servers, String> {
+        let mut members = Vec::new();
+        for n in 0..kind.members() {
+            let machine = network.machine(10 + n)?;
+            let wall = Wall::new(preload, folder.join(format!("server-{n}.wall")))?;
+            let disk = Disk::new(&folder.join(format!("server-{n}")), kind.disk())?;
+            members.push(Member { machine, wall, disk, process: None });
+        }
+        let file = match kind {
+            Kind::Sqlite => Some(Disk::new(&folder.join("disk"), kind.disk())?),
+            _ => None,
+        };
+        let mut servers = Servers { kind, members, primary: 0, folder: folder.to_owned(), file };
+        match kind {
+            Kind::Postgres => postgres::make(&servers.members[0])?,
+            Kind::Redis | Kind::Etcd | Kind::DynamoDb | Kind::Sqlite => {}
+        }
+        for member in servers.always() {
+            servers.begin(member)?;
+        }
+        if matches!(kind, Kind::Postgres | Kind::Redis) {
+            for member in &servers.members {
+                member.machine.also(FLOATING)?;
+            }
+        }
+        Ok(servers)
+    }
+
+    /// Those that run when nothing is the matter.
+    pub(crate) fn always(&self) -> Vec<usize> {
+        match self.kind {
+            Kind::Postgres | Kind::Redis => vec![self.primary],
+            _ => (0..self.members.len()).collect(),
+        }
+    }
+
+    /// Starts one, with what it has on its disk.
+    pub(crate) fn begin(&mut self, member: usize) -> Result<(), String> {
+        let addresses: Vec<String> = self.members.iter().map(|m| m.machine.address.clone()).collect();
+        let log = self.folder.join(format!("server-{member}.log"));
+        let one = &self.members[member];
+        let mut command = match self.kind {
+            Kind::Redis => redis::command(one, None)?,
+            Kind::Etcd => etcd::command(one, member, &addresses),
+            Kind::Postgres => postgres::command(one)?,
+            Kind::DynamoDb => dynamodb::command(one)?,
+            Kind::Sqlite => return Ok(()),
+        };
+        self.members[member].process = Some(Process::logged(&mut command, &log)?);
+        Ok(())
+    }
+
+    /// Starts again what has ended.
+    pub(crate) fn revive(&mut self) -> Result<(), String> {
+        for member in self.always() {
+            if self.members[member].process.as_mut().is_none_or(Process::has_ended) {
+                self.kill(member);
+                self.begin(member)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn kill(&mut self, member: usize) {
+        self.members[member].process = None;
+    }
+
+    pub(crate) fn signal(&self, member: usize, signal: Signal) {
+        if let Some(process) = &self.members[member].process {
+            process.signal(signal);
+        }
+    }
+
+    /// Where clients find them: host and port of each.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let port = self.kind.port();
+        match self.kind {
+            Kind::Postgres | Kind::Redis => vec![format!("{FLOATING}:{port}")],
+            _ => self.members.iter().map(|member| format!("{}:{port}", member.machine.address)).collect(),
+        }
+    }
+
+    /// The store's URL, by way of these addresses.
+    pub(crate) fn url(&self, addresses: &[String]) -> String {
+        let all = addresses.join(",");
+        match self.kind {
+            Kind::Sqlite => {
+                let file = self.file.as_ref().map(|disk| disk.path.join("leases.db")).unwrap_or_default();
+                format!("sqlite:{}", file.display())
+            }
+            Kind::Postgres => format!("postgres://postgres@{all}/postgres?sslmode=disable"),
+            Kind::Redis => format!("redis://{all}/0?namespace=faults&plain=accept"),
+            Kind::Etcd => format!("etcd://{all}/faults?tls=off"),
+            Kind::DynamoDb => {
+                format!("dynamodb://faults?region=eu-west-1&namespace=f&endpoint=http://{all}&plain_text=yes")
+            }
+        }
+    }
+
+    /// What a client has to have in its environment.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        match self.kind {
+            // What DynamoDB Local takes, as it takes any; and nobody is to look for others.
+            Kind::DynamoDb => [
+                ("AWS_ACCESS_KEY_ID", "local"),
+                ("AWS_SECRET_ACCESS_KEY", "local"),
+                ("AWS_EC2_METADATA_DISABLED", "true"),
+            ]
+            .map(|(name, value)| (name, value.to_owned()))
+            .to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The member that leads a cluster of etcd.
+    pub(crate) fn leader(&self, onlooker: &Machine) -> Result<usize, String> {
+        etcd::leader(onlooker, &self.addresses())
+    }
+
+    /// The disks that servers write to.
+    pub(crate) fn disks(&self) -> impl Iterator<Item = &Disk> {
+        self.members.iter().map(|member| &member.disk).chain(&self.file)
+    }
+
+    /// The one that is not the primary follows it from now on, with a copy of all that it has.
+    pub(crate) fn follow(&mut self) -> Result<(), String> {
+        let (primary, second) = (self.primary, 1 - self.primary);
+        self.kill(second);
+        let of = self.members[primary].machine.address.clone();
+        self.members[second].disk.clear()?;
+        let log = self.folder.join(format!("server-{second}.log"));
+        let one = &self.members[second];
+        let mut command = match self.kind {
+            Kind::Redis => redis::command(one, Some(&of))?,
+            Kind::Postgres => {
+                postgres::copy(one, &of)?;
+                postgres::command(one)?
+            }
+            _ => return Err(format!("no server follows another of {}", self.kind.name())),
+        };
+        self.members[second].process = Some(Process::logged(&mut command, &log)?);
+        let (first, second) = (&self.members[primary], &self.members[second]);
+        until("the second server does not follow the first", || match self.kind {
+            Kind::Redis => redis::follows(second),
+            _ => postgres::follows(first),
+        })
+    }
+
+    /// Makes the follower a primary.
+    pub(crate) fn promote(&mut self) -> Result<(), String> {
+        let second = 1 - self.primary;
+        let one = &self.members[second];
+        match self.kind {
+            Kind::Redis => redis::promote(one)?,
+            _ => postgres::promote(one)?,
+        }
+        self.primary = second;
+        Ok(())
+    }
+
+    /// Starts the primary without anything that it knew.
+    pub(crate) fn forget(&mut self) -> Result<(), String> {
+        self.kill(self.primary);
+        self.members[self.primary].disk.clear()?;
+        self.begin(self.primary)
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
+    /// As long as a busy machine may take.
+    const LIMIT: Duration = Duration::from_secs(60);
+    let start = raw::now();
+    let mut last = String::new();
+    while raw::since(start) < LIMIT {
+        match holds() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => last = error,
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Err(format!("{what}, after {} s: {last}", LIMIT.as_secs()))
+}
+
+impl Member {
+    fn place(&self) -> &Place {
+        &self.machine.place
+    }
+
+    fn data(&self) -> PathBuf {
+        self.disk.path.join("data")
+    }
+}
+
+/// A small disk in memory, which can be full.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    pub(crate) path: PathBuf,
+}
+
+impl Disk {
+    fn new(path: &Path, size: u32) -> Result<Disk, String> {
+        std::fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let size = format!("size={size}m,mode=777");
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tenure-faults"]).arg(path))?;
+        Ok(Disk { path: path.to_owned() })
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.path.join("filler")
+    }
+
+    /// Leaves no room at all.
+    pub(crate) fn fill(&self) -> Result<(), String> {
+        use std::io::Write as _;
+        let path = self.filler();
+        let mut file =
+            std::fs::File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        // Large pieces first, then what is left.
+        for size in [1 << 20, 1 << 12, 1] {
+            let piece = vec![0; size];
+            while file.write_all(&piece).is_ok() {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn free(&self) -> Result<(), String> {
+        std::fs::remove_file(self.filler()).map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+
+    fn clear(&self) -> Result<(), String> {
+        let error = |error: std::io::Error| format!("{}: {error}", self.path.display());
+        for entry in std::fs::read_dir(&self.path).map_err(error)?.flatten() {
+            let path = entry.path();
+            let removed =
+                if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.map_err(error)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: a process that is about to end may still be there.
+        let _ = run(Command::new("umount").arg("-l").arg(&self.path));
+    }
+}

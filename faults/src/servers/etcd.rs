@@ -1,0 +1,40 @@
+//! A cluster of etcd with three members.
+
+use super::{Member, until};
+use crate::net::Machine;
+use std::path::Path;
+use std::process::Command;
+
+pub(super) fn command(member: &Member, number: usize, addresses: &[String]) -> Command {
+    let own = &addresses[number];
+    let peer = |n: usize, address: &String| format!("m{n}=http://{address}:2380");
+    let all: Vec<String> = addresses.iter().enumerate().map(|(n, address)| peer(n, address)).collect();
+    let (clients, peers) = (format!("http://{own}:2379"), format!("http://{own}:2380"));
+    let mut command = member.place().command(Path::new("etcd"), None, &[]);
+    command
+        .args(["--name", &format!("m{number}"), "--data-dir"])
+        .arg(member.data())
+        .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
+        .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+        .args(["--initial-cluster", &all.join(","), "--initial-cluster-token", "faults"])
+        .args(["--logger", "zap", "--log-level", "warn"]);
+    command
+}
+
+/// The member that leads, as its own status says.
+pub(super) fn leader(onlooker: &Machine, addresses: &[String]) -> Result<usize, String> {
+    let mut found = None;
+    until("no member of etcd leads", || {
+        for (n, address) in addresses.iter().enumerate() {
+            let words =
+                ["env", "ETCDCTL_API=3", "etcdctl", "--endpoints", address.as_str(), "endpoint", "status"];
+            // `ENDPOINT, ID, VERSION, SIZE, IS LEADER, …`
+            let status = onlooker.run(&words).unwrap_or_default();
+            if status.split(", ").nth(4) == Some("true") {
+                found = Some(n);
+            }
+        }
+        Ok(found.is_some())
+    })?;
+    found.ok_or_else(|| "no member of etcd leads".to_owned())
+}

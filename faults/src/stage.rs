@@ -1,0 +1,199 @@
+//! What a cell is played on: contenders on machines of their own, an onlooker, servers, and the resource.
+
+use crate::ledger::{Contender, Helper, Ledger};
+use crate::matrix::Fault;
+use crate::net::{Machine, Network};
+use crate::process::Place;
+use crate::resource::Resource;
+use crate::roles::Settings;
+use crate::servers::{Kind, Servers};
+use crate::wall::Wall;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The first one is the holder that things happen to.
+pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// As long as a server may take to start on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_secs(90);
+
+/// Of one store: it lasts for all its cells.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    // In the order in which they end: servers before the machines that they run on.
+    pub(crate) servers: Servers,
+    pub(crate) probe: Helper,
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) onlooker: Option<Machine>,
+    pub(crate) walls: Vec<Wall>,
+    pub(crate) folder: PathBuf,
+    _network: Option<Network>,
+}
+
+impl Lane {
+    /// Makes machines, starts servers, and waits until they answer.
+    pub(crate) fn start(kind: Kind, folder: &Path, preload: &Path) -> Result<Lane, String> {
+        let folder = folder.join(kind.name());
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut network = Network::new(kind.name())?;
+        let servers = Servers::start(kind, &mut network, &folder, preload)?;
+        let (mut machines, mut walls, mut onlooker) = (Vec::new(), Vec::new(), None);
+        for (n, name) in NAMES.iter().enumerate() {
+            walls.push(Wall::new(preload, folder.join(format!("{name}.wall")))?);
+            if kind != Kind::Sqlite {
+                machines.push(network.machine(u8::try_from(n).unwrap_or(0) + 1)?);
+            }
+        }
+        if kind != Kind::Sqlite {
+            onlooker = Some(network.machine(4)?);
+        }
+        let place = onlooker.as_ref().map(|machine| machine.place.clone()).unwrap_or_default();
+        if matches!(kind, Kind::Postgres | Kind::Redis) {
+            for machine in machines.iter().chain(&onlooker) {
+                machine.sends(crate::servers::FLOATING, &servers.members[0].machine)?;
+            }
+        }
+        let url = servers.url(&servers.addresses());
+        let probe = Helper::start(&place, &servers.environment(), &["probe".to_owned(), url])?;
+        let probe = probe.ready(LONG).map_err(|error| format!("{}: {error}", kind.name()))?;
+        Ok(Lane { servers, probe, machines, onlooker, walls, folder, _network: Some(network) })
+    }
+
+    /// Where the n-th contender runs.
+    pub(crate) fn place(&self, n: usize) -> Place {
+        self.machines.get(n).map(|machine| machine.place.clone()).unwrap_or_default()
+    }
+
+    /// Waits until the store answers; starts again what has ended meanwhile.
+    pub(crate) fn answers(&mut self) -> Result<(), String> {
+        let start = crate::raw::now();
+        loop {
+            match self.probe.ask("look answers") {
+                Ok(_) => return Ok(()),
+                Err(error) if crate::raw::since(start) > LONG => {
+                    return Err(format!("the store does not answer again: {error}"));
+                }
+                Err(_) => self.servers.revive()?,
+            }
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+}
+
+/// Of one cell.
+#[derive(Debug)]
+pub(crate) struct Stage<'a> {
+    pub(crate) lane: &'a mut Lane,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) contenders: Vec<Contender>,
+    pub(crate) proxy: Option<Helper>,
+    pub(crate) resource: Resource,
+    pub(crate) ttl: Duration,
+    settings: Settings,
+    key: String,
+    /// On purpose: the holder goes on when its lease is over.
+    overstays: bool,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn set(
+        lane: &'a mut Lane,
+        fault: Fault,
+        ttl: Duration,
+        broken: Option<Broken>,
+    ) -> Result<Stage<'a>, String> {
+        let name = format!(
+            "{}{}",
+            fault.name().replace([' ', '\''], "-"),
+            if broken.is_some() { "-broken" } else { "" }
+        );
+        let resource = Resource::listen(&lane.folder.join("resource"), broken != Some(Broken::Resource))?;
+        let addresses = lane.servers.addresses();
+        let settings = Settings {
+            url: lane.servers.url(&addresses),
+            key: format!("cell/{name}"),
+            resource: resource.path.clone(),
+            ttl,
+            own_beat: false,
+            overstays: false,
+        };
+        let key = settings.key.clone();
+        let mut stage = Stage {
+            ledger: Arc::default(),
+            contenders: Vec::new(),
+            proxy: None,
+            resource,
+            ttl,
+            settings,
+            key,
+            overstays: broken.is_some(),
+            lane,
+        };
+        if fault.wants_proxy() {
+            stage.proxy = Some(stage.start_proxy(&addresses)?);
+        }
+        for n in 0..NAMES.len() {
+            let contender = stage.start_contender(n)?;
+            stage.contenders.push(contender);
+        }
+        stage.all_ready()?;
+        Ok(stage)
+    }
+
+    fn start_proxy(&self, addresses: &[String]) -> Result<Helper, String> {
+        let pairs = addresses.iter().enumerate().map(|(n, to)| format!("127.0.0.1:{}={to}", 7000 + n));
+        let words: Vec<String> = ["proxy".to_owned()].into_iter().chain(pairs).collect();
+        Helper::start(&self.lane.place(0), &[], &words)?.ready(LONG)
+    }
+
+    fn start_contender(&self, n: usize) -> Result<Contender, String> {
+        let mut settings = self.settings.clone();
+        // Both kinds of leases compete.
+        settings.own_beat = n == 1;
+        settings.overstays = n == 0 && self.overstays;
+        if n == 0 && self.proxy.is_some() {
+            let count = self.lane.servers.addresses().len();
+            let proxies: Vec<String> = (0..count).map(|n| format!("127.0.0.1:{}", 7000 + n)).collect();
+            settings.url = self.lane.servers.url(&proxies);
+        }
+        let mut env = self.lane.servers.environment();
+        env.extend(self.lane.walls[n].environment());
+        Contender::start(NAMES[n], &self.lane.place(n), &env, &settings, &self.ledger)
+    }
+
+    fn all_ready(&self) -> Result<(), String> {
+        let all = self.ledger.until(LONG, |told| (told.ready.len() == NAMES.len()).then_some(()));
+        all.ok_or_else(|| {
+            format!(
+                "not all contenders have the store open: {:?}",
+                self.ledger.read(|told| told.troubles.clone())
+            )
+        })
+    }
+
+    /// Tells all of them.
+    pub(crate) fn tell_all(&mut self, order: &str) -> Result<(), String> {
+        self.contenders.iter_mut().try_for_each(|contender| contender.tell(order))
+    }
+
+    /// A process that ends by a kill, and another one in its place, which competes like the others.
+    pub(crate) fn replace(&mut self, n: usize) -> Result<(), String> {
+        self.contenders[n].process.kill();
+        self.contenders[n] = self.start_contender(n)?;
+        self.contenders[n].tell("flow")
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+/// What is wrong on purpose, to see that it is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The holder goes on when its lease is over.
+    Holder,
+    /// So does it, and the resource takes what comes.
+    Resource,
+}

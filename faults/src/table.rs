@@ -1,0 +1,82 @@
+//! What a run says: a line for each cell, those that were not tested with the reason, and the count.
+
+use crate::episode::Seen;
+use crate::matrix::{ELSEWHERE, Fault, Promise};
+use crate::servers::Kind;
+
+/// What became of a cell.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) promise: &'static str,
+    pub(crate) result: Result<Seen, String>,
+}
+
+pub(crate) const HEAD: &str = "\
+| store | fault | promise | episodes | tenures | double holds | old fences accepted | old fences refused | releases lost | slowest takeover | |
+|---|---|---|---|---|---|---|---|---|---|---|";
+
+impl Row {
+    pub(crate) fn new(kind: Kind, fault: Fault, promise: Promise, result: Result<Seen, String>) -> Row {
+        Row { kind, name: fault.name().to_owned(), promise: promise.letter(), result }
+    }
+
+    pub(crate) fn is_right(&self) -> bool {
+        self.result.as_ref().is_ok_and(|seen| seen.wrong.is_empty())
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let Row { kind, name, promise, result } = self;
+        let kind = kind.name();
+        match result {
+            Err(error) => format!("| {kind} | {name} | {promise} | | | | | | | | **FAILED**: {error} |"),
+            Ok(seen) => {
+                let served =
+                    seen.unserved.map(|n| format!("no write was done meanwhile in {n} of {}", seen.episodes));
+                let wrong = match seen.wrong.as_slice() {
+                    [] => String::new(),
+                    wrong => format!(
+                        "**WRONG**: {}{}",
+                        wrong.join("; "),
+                        seen.kept.as_ref().map_or(String::new(), |kept| format!(" (see {})", kept.display()))
+                    ),
+                };
+                format!(
+                    "| {kind} | {name} | {promise} | {} | {} | {} | {} | {} | {} | {:.2} s | {}{wrong} |",
+                    seen.episodes,
+                    seen.tenures,
+                    seen.double_holds,
+                    seen.old_accepted,
+                    seen.refused,
+                    seen.lost_releases,
+                    seen.slowest.as_secs_f64(),
+                    served.unwrap_or_default(),
+                )
+            }
+        }
+    }
+}
+
+/// All of it, in order.
+pub(crate) fn print(rows: &[Row], not_tested: &[(Kind, Fault, &'static str)]) {
+    println!("\n{HEAD}");
+    rows.iter().for_each(|row| println!("{}", row.line()));
+    println!("\nNot tested:\n");
+    for (kind, fault, reason) in not_tested {
+        println!("- {}, {}: {reason}", kind.name(), fault.name());
+    }
+    for (what, where_else) in ELSEWHERE {
+        println!("- all stores, {what}: {where_else}");
+    }
+    let (episodes, tenures) = rows
+        .iter()
+        .filter_map(|row| row.result.as_ref().ok())
+        .fold((0, 0), |sum, seen| (sum.0 + seen.episodes, sum.1 + seen.tenures));
+    let wrong = rows.iter().filter(|row| !row.is_right()).count();
+    println!(
+        "\n{} cells, {episodes} episodes, {tenures} tenures; {} right, {wrong} wrong",
+        rows.len(),
+        rows.len() - wrong
+    );
+}

@@ -1,0 +1,43 @@
+//! `cargo xtask faults`: faults on real servers, by the program `tenure-faults`, which has machines, servers and faults of its own.
+
+use crate::services::{self, Servers};
+use crate::step::Step;
+use crate::test::with_all_stores;
+use crate::workspace::{built, packages};
+use std::process::Command;
+use std::time::Duration;
+
+/// The share of it that is in each run: four minutes, and as much again for a busy machine.
+const SHARE_LIMIT: Duration = Duration::from_secs(8 * 60);
+
+/// Twenty episodes of each cell take some hours.
+const LIMIT: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// Builds it as the tests of the workspace do, so that nothing is built twice, and runs it.
+pub(crate) fn steps(options: &[String], servers: &Servers) -> Result<Vec<Step>, String> {
+    let mut steps = services::fetch_for_faults();
+    // A test of the program's and one of the command line's: with them, both are built.
+    let tests = ["test", "--workspace", "--no-run", "--test", "said", "--test", "input"];
+    steps.push(with_all_stores("build", &tests, &packages()?));
+    steps.push(run(options, servers)?.within(LIMIT));
+    Ok(steps)
+}
+
+/// What every run has of it, after the tests, which have built it.
+pub(crate) fn share(servers: &Servers) -> Result<Vec<Step>, String> {
+    let mut steps = services::fetch_for_faults();
+    steps.push(run(&["--share".to_owned()], servers)?.within(SHARE_LIMIT));
+    Ok(steps)
+}
+
+fn run(options: &[String], servers: &Servers) -> Result<Step, String> {
+    let program = built().join("debug/tenure-faults");
+    let mut command = Command::new(&program);
+    if !services::is_root() {
+        // It makes namespaces and disks.
+        command = Command::new("sudo");
+        command.args(["-n", "-E"]).arg(&program);
+    }
+    command.args(options);
+    servers.known_to(Step::command("faults on real servers", command))
+}
