@@ -51,11 +51,14 @@ impl Stage<'_> {
             }
             Fault::Resets => self.rules(
                 0,
-                &["OUTPUT -p tcp -m statistic --mode nth --every 12 -j REJECT --reject-with tcp-reset"],
+                &["OUTPUT -p tcp -m statistic --mode nth --every 12 --packet 0 -j REJECT --reject-with tcp-reset"],
             )?,
             Fault::AnswersCut => drop(self.proxy(&format!("cut {}", 4 + n % 4))?),
             Fault::LateRequests => drop(self.proxy("keep")?),
-            Fault::DiskFull => self.lane.servers.disks().try_for_each(|disk| disk.fill())?,
+            Fault::DiskFull => {
+                self.lane.servers.disks().try_for_each(|disk| disk.fill())?;
+                self.lane.servers.use_up();
+            }
             Fault::ClientsClock => inflicted.clocks = self.clients_clock(n)?,
             Fault::ServersClock => {
                 let seconds = if n.is_multiple_of(2) { HOUR } else { -HOUR };
@@ -102,8 +105,8 @@ impl Stage<'_> {
                 self.lane.machines[0].open()
             }
             Fault::LatencyAndLoss => {
-                self.proxy("pass")?;
-                self.lane.machines[0].open()
+                let delayed = self.proxy("pass")?;
+                Ok(delayed + self.lane.machines[0].open()?)
             }
             Fault::AnswersCut | Fault::LateRequests => self.proxy("pass"),
             Fault::DiskFull => {
@@ -156,7 +159,7 @@ impl Stage<'_> {
         rules.iter().try_for_each(|rule| self.lane.machines[machine].rule(rule))
     }
 
-    /// Tells the proxy; how often it has done something to what passed.
+    /// Tells the proxy; how often it has done something to what passed under its last order.
     fn proxy(&mut self, line: &str) -> Result<u64, String> {
         let proxy = self.proxy.as_mut().ok_or("there is no proxy on this stage")?;
         proxy.number(line).map(|(_, count)| count)

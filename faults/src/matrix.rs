@@ -137,6 +137,8 @@ impl Fault {
             Fault::HolderKilled => 1,
             Fault::ServerForgets | Fault::Failover => 12,
             Fault::LateRequests => 20,
+            // Something must pass, also where waiters poll.
+            Fault::Flapping | Fault::LatencyAndLoss | Fault::Resets | Fault::AnswersCut => 18,
             _ => [16, 6, 25, 11, 30][n as usize % 5],
         };
         ttl * tenths / 10

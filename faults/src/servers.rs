@@ -240,6 +240,13 @@ impl Servers {
         self.members.iter().map(|member| &member.disk).chain(&self.file)
     }
 
+    /// Has servers use up what they have reserved on their full disks, as far as that can be asked for.
+    pub(crate) fn use_up(&self) {
+        if self.kind == Kind::Postgres {
+            postgres::use_up(&self.members[self.primary]);
+        }
+    }
+
     /// The one that is not the primary follows it from now on, with a copy of all that it has.
     pub(crate) fn follow(&mut self) -> Result<(), String> {
         let (primary, second) = (self.primary, 1 - self.primary);

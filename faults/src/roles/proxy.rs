@@ -23,17 +23,11 @@ enum Order {
     Keep,
 }
 
-#[derive(Default)]
-struct Counts {
-    cuts: AtomicU64,
-    kept: AtomicU64,
-}
-
-/// `LISTEN=SERVER…`, addresses with ports.
+/// `LISTEN=SERVER…`, addresses with ports. Each order is answered with how many pieces the last one has changed the fate of.
 pub(super) async fn run(words: &[&str]) -> Result<(), String> {
     let mut lines = orders();
     let (order, told) = watch::channel(Order::Pass);
-    let counts = Arc::new(Counts::default());
+    let counts = Arc::new(AtomicU64::new(0));
     for word in words {
         let (listen, server) = word.split_once('=').ok_or("proxy LISTEN=SERVER…")?;
         let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
@@ -54,13 +48,12 @@ pub(super) async fn run(words: &[&str]) -> Result<(), String> {
             "keep" => Order::Keep,
             _ => Order::Pass,
         });
-        let (cuts, kept) = (counts.cuts.load(Ordering::SeqCst), counts.kept.load(Ordering::SeqCst));
-        say(&format!("did {}", cuts + kept));
+        say(&format!("did {}", counts.swap(0, Ordering::SeqCst)));
     }
     Ok(())
 }
 
-async fn relay(client: TcpStream, server: String, told: watch::Receiver<Order>, counts: Arc<Counts>) {
+async fn relay(client: TcpStream, server: String, told: watch::Receiver<Order>, counts: Arc<AtomicU64>) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
@@ -78,7 +71,7 @@ async fn pass(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut told: watch::Receiver<Order>,
-    counts: Arc<Counts>,
+    counts: Arc<AtomicU64>,
     are_answers: bool,
 ) {
     let (sender, mut pieces) = mpsc::unbounded_channel::<(u64, Vec<u8>)>();
@@ -91,11 +84,12 @@ async fn pass(
             answers += u64::from(are_answers);
             match order {
                 Order::Cut(each) if are_answers && answers % each.max(1) == 0 => {
-                    counted.cuts.fetch_add(1, Ordering::SeqCst);
+                    counted.fetch_add(1, Ordering::SeqCst);
                     return true;
                 }
-                Order::Keep if !are_answers => {
-                    counted.kept.fetch_add(1, Ordering::SeqCst);
+                Order::Keep if are_answers => {}
+                Order::Keep | Order::Delay(_) => {
+                    counted.fetch_add(1, Ordering::SeqCst);
                 }
                 _ => {}
             }

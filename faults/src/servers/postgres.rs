@@ -82,3 +82,13 @@ pub(super) fn promote(member: &Member) -> Result<(), String> {
     query(member, "SELECT pg_promote(true, 60)")
         .and_then(|done| if done.trim() == "t" { Ok(()) } else { Err("the standby was not promoted".into()) })
 }
+
+/// Fills what it has made of its log beforehand, until it can't any more.
+pub(super) fn use_up(member: &Member) {
+    let sql = "SELECT pg_logical_emit_message(false, 'faults', repeat('x', 900000))";
+    for _ in 0..100 {
+        if query(member, sql).is_err() {
+            return;
+        }
+    }
+}
