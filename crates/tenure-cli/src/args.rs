@@ -65,8 +65,8 @@ pub(crate) struct Run {
     pub(crate) key: OsString,
     /// Don't wait: exit with status 75 if another holds the lease
     ///
-    /// On a store that tells no ages (see `tenure doctor`) a dead holder's lease is had only by who waits for longer than
-    /// its ttl: use --wait there.
+    /// On a store that tells no ages (see `tenure doctor`) a dead holder's lease is had by the second try of one host that finds
+    /// it silent, a ttl after the first, on Linux; elsewhere only by who waits for longer than its ttl: use --wait there.
     #[arg(long = "try", conflicts_with = "wait")]
     pub(crate) try_only: bool,
     /// Wait this long at most, then exit with status 75 [default: for ever]

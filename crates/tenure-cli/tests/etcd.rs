@@ -1,7 +1,7 @@
 //! The command line on etcd, which `cargo xtask services up` starts.
 //!
 //! Plan: nothing has to be made before; run, ls, show, a fence that grows; a job shared by two processes; a killed holder's key is
-//! taken over by one that waits; the next leader is elected at once; ranges; doctor; what is wrong with the URL is said without secrets.
+//! taken over by one that waits, and by those who only try; the next leader is elected at once; ranges; doctor; what is wrong with the URL is said without secrets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -69,6 +69,24 @@ fn a_killed_holder_s_key_is_taken_by_one_that_waits() {
     first.signal(Signal::SIGKILL);
     assert!(fence("second") > old);
     assert_eq!(waits.wait(), 0);
+}
+
+/// etcd tells no ages: the first try that finds the holder silent leaves what this host's clocks show, and a later one goes by that.
+#[test]
+fn l1_a_killed_holder_s_key_is_had_by_one_of_many_who_only_try() {
+    let prefix = prefix("tried");
+    let holds = "echo $TENURE_FENCE > first; sleep 1000";
+    let first = prefix.start(&["run", "k", "--ttl", "1s", "--", "sh", "-c", holds]);
+    let old = wait_for("a fence", || prefix.bench.read("first").trim().parse::<u64>().ok());
+    let tries = || prefix.run(&["run", "k", "--ttl", "1s", "--try", "--", "sh", "-c", "echo $TENURE_FENCE"]);
+    assert_eq!(tries().code, 75, "it lives");
+    first.signal(Signal::SIGKILL);
+    let fence = wait_for("a try that is not refused", || {
+        let ran = tries();
+        assert!(ran.code == 0 || ran.code == 75, "{ran:?}");
+        (ran.code == 0).then(|| ran.out.trim().parse::<u64>().unwrap())
+    });
+    assert!(fence > old);
 }
 
 #[test]

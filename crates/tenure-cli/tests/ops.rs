@@ -364,6 +364,7 @@ fn l1_gc_gives_up_what_the_dead_held_before_it_removes_their_sessions() {
         since: Wall(1),
         ride,
         mail: Vec::new(),
+        marks: Vec::new(),
     };
     let session = Key::new("session/gone").unwrap();
     plant(&bench, "session/gone", 7, Some(tenure(7, None)));

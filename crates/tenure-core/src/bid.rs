@@ -120,6 +120,8 @@ enum State {
     /// Leaving a mark for those who come later: see `vigil` and `knock`.
     Marking {
         op: OpId,
+        /// What is written may tell something at once.
+        tells: bool,
     },
     /// Someone holds it, or the store was in trouble: look again then.
     Waiting {
@@ -300,8 +302,9 @@ impl Bid {
             (State::Knocking { op, seen }, Ok(Answer::Write(Outcome::Won { .. }))) if op == id => {
                 self.has_asked(ctx, *seen)
             }
-            (State::Knocking { op, .. } | State::Marking { op }, result) if op == id => {
-                self.has_marked(ctx, result.is_ok())
+            (State::Knocking { op, .. }, result) if op == id => self.has_marked(ctx, result.is_ok()),
+            (State::Marking { op, tells }, result) if op == id => {
+                self.has_marked(ctx, result.is_ok() && tells)
             }
             (State::Looking { op } | State::Asking { op, .. } | State::Fencing { op, .. }, Err(error))
                 if op == id =>

@@ -93,6 +93,9 @@ pub enum Bug {
     StampNotCorrected,
     MissingNotMarked,
     MarkIsOneWitness,
+    HostNotMarked,
+    ForeignMarkBelieved,
+    MarkWithoutWall,
     LateLapseUnheard,
     GrowthUnbounded,
     RidersUnaudited,
@@ -199,6 +202,9 @@ impl Bug {
         Bug::StampNotCorrected,
         Bug::MissingNotMarked,
         Bug::MarkIsOneWitness,
+        Bug::HostNotMarked,
+        Bug::ForeignMarkBelieved,
+        Bug::MarkWithoutWall,
         Bug::LateLapseUnheard,
         Bug::GrowthUnbounded,
         Bug::RidersUnaudited,
@@ -357,6 +363,13 @@ impl Bug {
             Bug::GcDropsRiddenSession => "gc removes sessions that claims still name",
             Bug::StampNotCorrected => "who only tries leaves a dead holder's stamp of the future as it is",
             Bug::MissingNotMarked => "who only tries tells nobody that a rider's session is missing",
+            Bug::HostNotMarked => {
+                "who only tries where no ages are told leaves nothing for those who come later"
+            }
+            Bug::ForeignMarkBelieved => {
+                "marks of other hosts, and those by which the clocks disagree, are believed"
+            }
+            Bug::MarkWithoutWall => "a host's time line alone tells how long ago a mark was made",
             Bug::MarkIsOneWitness => "one clock tells how long ago a session was marked as missing",
             Bug::RetryForgotten => "a unit's failures are forgotten when another worker gets it",
             Bug::DeclineTellsAll => "each failure of a unit has all workers list everything",

@@ -211,6 +211,7 @@ impl Edit {
                 since: ctx.now.wall,
                 ride: Some(heir.ride.clone()),
                 mail: Vec::new(),
+                marks: Vec::new(),
             }),
             Change::Amend | Change::Adopt => Some(Tenure {
                 id: if self.renames(ctx) { nonce } else { token.id },
@@ -220,6 +221,7 @@ impl Edit {
                 since: token.since,
                 ride: self.ride.clone(),
                 mail: if self.change == Change::Adopt { Vec::new() } else { self.mail.clone() },
+                marks: Vec::new(),
             }),
         };
         let record = Record { fence, nonce, stamp: ctx.now.wall, tenure, metadata: token.metadata.clone() };

@@ -172,6 +172,7 @@ mod tests {
             since: Wall(0),
             ride,
             mail: Vec::new(),
+            marks: Vec::new(),
         });
         stored
     }

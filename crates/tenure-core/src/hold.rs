@@ -212,6 +212,7 @@ impl Hold {
             since: self.since,
             ride: None,
             mail: Vec::new(),
+            marks: Vec::new(),
         };
         let record = Record {
             fence: self.fence,

@@ -1,6 +1,7 @@
 //! What a store keeps for a key: who holds it, under which fence, and how to tell whether they still do.
 
 use crate::fence::{Fence, Nonce, Version};
+use crate::host::Mark;
 use crate::key::{HolderId, Key};
 use crate::metadata::Metadata;
 use crate::time::{Ttl, Wall};
@@ -46,6 +47,8 @@ pub struct Tenure {
     pub ride: Option<Ride>,
     /// Requests to the holder, which its next renewal shows it.
     pub mail: Vec<Letter>,
+    /// What hosts of those who found it silent showed then; a renewal leaves none.
+    pub marks: Vec<Mark>,
 }
 
 impl Tenure {
@@ -236,6 +239,7 @@ mod tests {
             since: Wall(0),
             ride: None,
             mail: Vec::new(),
+            marks: Vec::new(),
         };
         for n in 0..MAILBOX {
             let ask = if n == 3 { Ask::Confirm } else { Ask::HandOver };

@@ -10,6 +10,7 @@
 //! cache consistency" (1989), with the drift bound made explicit.
 
 use crate::error::InvalidInput;
+use crate::host::Host;
 use std::fmt;
 use std::time::Duration;
 
@@ -87,6 +88,11 @@ pub trait Clock: Send + Sync + 'static {
     /// The holder's elapsed time alone; this is on the path of `is_held()` and must cost a few nanoseconds.
     fn held(&self) -> Tick {
         self.now().held
+    }
+
+    /// The time line that all processes of this host share. None if there is none that its name tells apart from others.
+    fn host(&self) -> Option<Host> {
+        None
     }
 }
 

@@ -8,12 +8,14 @@
 //! Processes that live too short to watch, and that the two witnesses don't help, leave a *mark* for those who come later.
 //! Where a dead holder's wall clock was ahead, its stamp says nothing: it is replaced by that of whoever finds it so. Where the
 //! session of a rider is missing, a letter in the rider's own record says so. Neither changes the beat; both begin the
-//! record's age and its stamp anew, so from then on the same two witnesses tell how long ago the mark was made.
+//! record's age and its stamp anew, so from then on the same two witnesses tell how long ago the mark was made. Where the store tells
+//! no ages, a mark says what the host's own time line showed: see [`crate::host`].
 
 mod room;
 
 use crate::bugs::{Bug, Bugs};
 use crate::fence::{Fence, Nonce, Version};
+use crate::host::Host;
 use crate::key::Key;
 use crate::record::{Ask, Ride, Stored, Tenure};
 use crate::time::{Drift, Now, Tick, Ttl};
@@ -27,6 +29,8 @@ pub struct Rules {
     pub drift: Drift,
     /// Whether two witnesses may stand in for observed silence.
     pub first_sight: bool,
+    /// The time line that the processes of this host share: the second witness where the store tells no ages. None: there is none.
+    pub host: Option<Host>,
     /// The longest time between two looks at a key that is waited for.
     pub poll: Duration,
     /// How often a lease that beats for itself, a session for one, is renewed: a third of its ttl if this is not said,
@@ -49,6 +53,7 @@ impl Default for Rules {
         Rules {
             drift: Drift::default(),
             first_sight: true,
+            host: None,
             poll: Duration::from_secs(1),
             renew: None,
             audit: Rules::AUDIT,
@@ -122,6 +127,12 @@ impl Vigils {
             // coarser, and stand still just before: then one who looks again at once would do nothing else for a second.
             let left = (ttl - agreed + Duration::from_millis(2)).max(ttl / 64);
             until = until.min(now.held.after(left));
+        }
+        if let Some(since) = since_marked(now, tenure, rules) {
+            if since > patience {
+                return Verdict::Silent;
+            }
+            until = until.min(now.held.after(patience - since + Duration::from_millis(2)));
         }
         Verdict::Live { until }
     }
@@ -212,7 +223,11 @@ impl Vigils {
     /// Judges a session that is missing by the mark that somebody has left in the record of what rides on it: it was missing
     /// when that was written, so it can't have been renewed since.
     pub(crate) fn judge_marked(&self, now: Now, seen: &Stored, key: &Key, rules: &Rules) -> Option<Verdict> {
-        let tenure = seen.record.tenure.as_ref().filter(|tenure| is_marked(tenure, key))?;
+        let tenure = seen.record.tenure.as_ref()?;
+        if since_marked(now, tenure, rules).is_some_and(|since| since > patience(tenure.ttl, rules.bugs)) {
+            return Some(Verdict::Silent);
+        }
+        let tenure = Some(tenure).filter(|tenure| is_marked(tenure, key))?;
         let age = seen.age().filter(|_| rules.first_sight)?;
         let by_wall = now.wall.since(seen.record.stamp);
         let agreed = if rules.bugs.has(Bug::MarkIsOneWitness) { age.max(by_wall) } else { age.min(by_wall) };
@@ -253,6 +268,19 @@ impl Vigils {
 pub(crate) fn is_misled(now: Now, stored: &Stored, ttl: Ttl, rules: &Rules) -> bool {
     let is_ahead = now.wall.since(stored.record.stamp) <= ttl.duration();
     rules.first_sight && is_ahead && stored.age().is_some_and(|age| age > ttl.duration() + ttl.part(4))
+}
+
+/// Whether a claim that counts as live may be that of a dead holder by its stamp, which is all that tells without ages: it is old, or of
+/// the future. A live one of a wrong wall clock loses a round trip by the mark that follows.
+pub(crate) fn is_doubtful(now: Now, stored: &Stored, ttl: Ttl) -> bool {
+    let stamp = stored.record.stamp;
+    now.wall.since(stamp) > ttl.duration() + ttl.part(4) || stamp.since(now.wall) > ttl.part(4)
+}
+
+/// For how long nobody has renewed this, as marks of processes of this very host tell; none if they don't.
+pub(crate) fn since_marked(now: Now, tenure: &Tenure, rules: &Rules) -> Option<Duration> {
+    let host = rules.host.filter(|_| rules.first_sight)?;
+    host.since_marked(now, &tenure.marks, tenure.ttl, rules)
 }
 
 /// Whether somebody has left a mark in this rider's record that its session is missing.
@@ -308,6 +336,7 @@ mod tests {
             since: Wall(0),
             ride: None,
             mail: vec![],
+            marks: Vec::new(),
         };
         let record = Record {
             fence: Fence(7),

@@ -42,6 +42,7 @@ fn held(record: Record) -> Record {
         since: Wall(0),
         ride: None,
         mail: vec![],
+        marks: Vec::new(),
     };
     Record { tenure: Some(tenure), ..record }
 }

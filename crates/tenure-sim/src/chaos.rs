@@ -95,6 +95,7 @@ impl World {
             Fault::Forbidden => self.store.forbid(self.keys[0].clone()),
             Fault::ForcedRelease => self.seize_some(),
             Fault::SameId => self.take_id(index),
+            Fault::Reboot => self.reboot(index),
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
             Fault::SpuriousHint => {
                 let key = self.dice.chance(0.5).then(|| self.keys[0].clone());
@@ -151,6 +152,19 @@ impl World {
         self.end_process(index);
         let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(100)));
         self.at(self.t + span, What::Restart(index as u8, life));
+    }
+
+    /// A machine restarts: another boot, on a time line of its own.
+    fn reboot(&mut self, index: usize) {
+        if self.nodes[index].holder.is_none() {
+            return;
+        }
+        self.kill(index);
+        let held = self.dice.below(1000 * SECOND);
+        let (t, machines) = (self.t, self.nodes.len() as u64);
+        let node = &mut self.nodes[index];
+        node.clock.restart(t, held);
+        node.boot += if self.scenario.clones { 0 } else { machines };
     }
 
     fn crash_or_stop(&mut self, index: usize) {

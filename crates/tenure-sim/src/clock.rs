@@ -95,6 +95,11 @@ impl NodeClock {
         self.pace = pace;
     }
 
+    /// The machine is started anew: its lines begin again.
+    pub(crate) fn restart(&mut self, t: True, held: u64) {
+        (self.held, self.waited, self.at, self.pace) = (held, held, t, Pace::Running);
+    }
+
     /// The clock that counts suspends has counted this one wrongly.
     pub(crate) fn leap(&mut self, t: True, by: u64) {
         self.settle(t);

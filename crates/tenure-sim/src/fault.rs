@@ -43,6 +43,7 @@ pub enum Fault {
     LateClaim,
     RecordDamaged,
     Forbidden,
+    Reboot,
 }
 
 /// How many kinds there are.
@@ -88,6 +89,7 @@ impl Fault {
         Fault::LateClaim,
         Fault::RecordDamaged,
         Fault::Forbidden,
+        Fault::Reboot,
     ];
 
     /// Its name on the command line.
@@ -131,6 +133,7 @@ impl Fault {
             Fault::LateClaim => "late-claim",
             Fault::RecordDamaged => "record-damaged",
             Fault::Forbidden => "forbidden",
+            Fault::Reboot => "reboot",
         }
     }
 
@@ -180,6 +183,7 @@ impl Fault {
                 "somebody writes something into a lease's or a session's record that isn't one"
             }
             Fault::Forbidden => "the store refuses everything that is asked about the first key, for good",
+            Fault::Reboot => "a machine restarts: another boot, with a time line of its own",
             Fault::Deleted => "somebody deletes or damages the board of a fleet, or a session, by hand",
         }
     }

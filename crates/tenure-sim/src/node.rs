@@ -130,6 +130,8 @@ pub(crate) struct Node {
     /// What its processes went by, each with its life.
     pub(crate) names: Vec<(u32, HolderId)>,
     pub(crate) clock: NodeClock,
+    /// Names its machine's boot.
+    pub(crate) boot: u64,
     /// The process, or the whole machine, stands still.
     pub(crate) paused: bool,
     pub(crate) pause_turn: u32,

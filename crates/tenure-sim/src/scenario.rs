@@ -58,6 +58,8 @@ pub struct Scenario {
     pub rate: u64,
     /// The wall clocks are off by up to this much.
     pub wall_off_ms: u64,
+    /// All machines go by one boot's name though their time lines differ, as clones do.
+    pub clones: bool,
     /// Wall clocks that jump are ahead afterwards, never behind.
     pub ahead: bool,
     /// What the store can do; None: any, by the seed.
@@ -115,6 +117,7 @@ const USUAL: Scenario = Scenario {
     ttl_ms: 10_000,
     rate: 100_000,
     wall_off_ms: 3_600_000,
+    clones: false,
     ahead: false,
     store: None,
     users: Users { tasks: 1, think: 10_000, hold: 5000, riding: 0, use_every: 4000, ..USERS },
@@ -314,6 +317,24 @@ fn own() -> Vec<Scenario> {
             stumbles: true,
             deaths: false,
             nodes: 2,
+            // Where no ages are told, those of wrong clocks are marked by who only tries, which costs a round trip each time.
+            wall_off_ms: 40,
+            users: Users { tasks: 2, think: 3000, hold: 6000, mail: 0, tokens: 0, ..USERS },
+            chaos: 1,
+            calm: 80,
+            rounds: 1,
+            ..USUAL
+        },
+        Scenario {
+            name: "kept-clocks",
+            about: "the same with wrong wall clocks, where the store tells ages",
+            source: "DESIGN.md L4; KCL issue 1729",
+            faults: &[],
+            calls: &[],
+            stumbles: true,
+            deaths: false,
+            nodes: 2,
+            store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
             users: Users { tasks: 2, think: 3000, hold: 6000, mail: 0, tokens: 0, ..USERS },
             chaos: 1,
             calm: 80,

@@ -12,7 +12,8 @@ use minicbor::encode::Write as CborWrite;
 use minicbor::{Decoder, Encoder};
 use tenure_core::section::{self, Ledger};
 use tenure_core::{
-    Ask, Fence, HolderId, Key, Letter, MAILBOX, Metadata, Nonce, Record, Ride, StoreError, Tenure, Ttl, Wall,
+    Ask, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Nonce, Record, Ride, StoreError,
+    Tenure, Tick, Ttl, Wall,
 };
 
 /// The layout's version.
@@ -52,6 +53,10 @@ fn check_bounds(record: &Record) -> Result<(), StoreError> {
         return Err(StoreError::invalid(format!(
             "{letters} letters are over the limit of {MAILBOX} for a record"
         )));
+    }
+    let marks = record.tenure.as_ref().map_or(0, |tenure| tenure.marks.len());
+    if marks > MARKS {
+        return Err(StoreError::invalid(format!("{marks} marks are over the limit of {MARKS} for a record")));
     }
     Ok(())
 }
@@ -127,7 +132,8 @@ fn encode_tenure<W: CborWrite>(e: &mut Encoder<W>, tenure: &Tenure, nonce: Nonce
     let fields = 4
         + u64::from(tenure.beat != nonce)
         + u64::from(tenure.ride.is_some())
-        + u64::from(!tenure.mail.is_empty());
+        + u64::from(!tenure.mail.is_empty())
+        + u64::from(!tenure.marks.is_empty());
     e.map(fields)?;
     e.u8(0)?.bytes(&tenure.id.0.to_be_bytes())?;
     if tenure.beat != nonce {
@@ -149,6 +155,12 @@ fn encode_tenure<W: CborWrite>(e: &mut Encoder<W>, tenure: &Tenure, nonce: Nonce
                 _ => 2,
             };
             e.array(2)?.str(letter.key.as_str())?.u8(ask)?;
+        }
+    }
+    if !tenure.marks.is_empty() {
+        e.u8(7)?.array(tenure.marks.len() as u64)?;
+        for mark in &tenure.marks {
+            e.array(4)?.u64(mark.boot)?.u64(mark.held.0)?.u64(mark.waited.0)?.u64(mark.wall.0)?;
         }
     }
     Ok(())
@@ -205,8 +217,8 @@ fn decode_record(d: &mut Decoder<'_>) -> Result<Record, DecodeError> {
 }
 
 fn decode_tenure(d: &mut Decoder<'_>) -> Result<(Tenure, Option<Nonce>), DecodeError> {
-    let (mut id, mut beat, mut holder, mut ttl, mut since, mut ride, mut mail) =
-        (None, None, None, None, None, None, Vec::new());
+    let (mut id, mut beat, mut holder, mut ttl, mut since, mut ride, mut mail, mut marks) =
+        (None, None, None, None, None, None, Vec::new(), Vec::new());
     fields(d, |d, field| {
         match field {
             0 => id = Some(decode_nonce(d)?),
@@ -219,6 +231,7 @@ fn decode_tenure(d: &mut Decoder<'_>) -> Result<(Tenure, Option<Nonce>), DecodeE
                 ride = Some(Ride { session: decode_key(d)?, fence: decode_fence(d)? });
             }
             6 => mail = decode_mail(d)?,
+            7 => marks = decode_marks(d)?,
             _ => d.skip()?,
         }
         Ok(())
@@ -232,6 +245,7 @@ fn decode_tenure(d: &mut Decoder<'_>) -> Result<(Tenure, Option<Nonce>), DecodeE
         since: since.unwrap_or_default(),
         ride,
         mail,
+        marks,
     };
     Ok((tenure, beat))
 }
@@ -253,6 +267,20 @@ fn decode_mail(d: &mut Decoder<'_>) -> Result<Vec<Letter>, DecodeError> {
         mail.push(Letter { key, ask });
     }
     Ok(mail)
+}
+
+fn decode_marks(d: &mut Decoder<'_>) -> Result<Vec<Mark>, DecodeError> {
+    let count = d.array()?.filter(|count| *count <= MARKS as u64);
+    let count = count.ok_or(DecodeError::message("too many marks"))?;
+    let mut marks = Vec::new();
+    for _ in 0..count {
+        if d.array()? != Some(4) {
+            return Err(DecodeError::type_mismatch(Type::Array));
+        }
+        let (boot, held, waited, wall) = (d.u64()?, Tick(d.u64()?), Tick(d.u64()?), Wall(d.u64()?));
+        marks.push(Mark { boot, held, waited, wall });
+    }
+    Ok(marks)
 }
 
 /// Reads a map with integer keys, each at most once.

@@ -51,6 +51,7 @@ impl Scribe {
             since: Wall(17),
             ride: None,
             mail: Vec::new(),
+            marks: Vec::new(),
         };
         Record { tenure: Some(tenure), ..vacant }
     }

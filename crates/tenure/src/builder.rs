@@ -192,7 +192,8 @@ impl LeasesBuilder {
         });
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
         let sink = Notices { inner: Arc::downgrade(&inner) };
-        let machine = Holder::new(identity, self.rules);
+        let rules = Rules { host: clock.host(), ..self.rules };
+        let machine = Holder::new(identity, rules);
         let driver = Driver {
             machine,
             store: self.store,

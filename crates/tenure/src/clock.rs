@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tenure_core::{Clock, Now, Tick, Wall};
+use tenure_core::{Clock, Host, Now, Tick, Wall};
 
 /// The machine's clocks, counted from when this value was made.
 #[derive(Debug)]
@@ -45,6 +45,12 @@ impl Clock for SystemClock {
     /// never gains less.
     fn held(&self) -> Tick {
         Tick(0).after(read::boot().saturating_sub(self.boot))
+    }
+
+    /// On Linux, from the kernel's boot id and the time namespace, whose clocks are off by what it was made with.
+    fn host(&self) -> Option<Host> {
+        let (held, waited) = (Tick(0).after(self.boot), Tick(0).after(self.monotonic));
+        read::boot_name().map(|boot| Host { boot, held, waited })
     }
 }
 
@@ -101,6 +107,22 @@ mod read {
         duration(clock_gettime(ClockId::Boottime))
     }
 
+    /// Names the time line of this boot: none where nothing does.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn boot_name() -> Option<u64> {
+        use std::os::unix::fs::MetadataExt;
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let (high, low) = uuid::Uuid::try_parse(id.trim()).ok()?.as_u64_pair();
+        // A kernel without time namespaces has one line.
+        let namespace = std::fs::metadata("/proc/self/ns/time").map_or(0, |file| file.ino());
+        Some(high ^ low ^ namespace)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(super) fn boot_name() -> Option<u64> {
+        None
+    }
+
     // Elsewhere CLOCK_MONOTONIC is the best there is.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub(super) fn boot() -> Duration {
@@ -131,6 +153,10 @@ mod read {
         boot()
     }
 
+    pub(super) fn boot_name() -> Option<u64> {
+        None
+    }
+
     pub(super) fn host_name() -> String {
         std::env::var("COMPUTERNAME").unwrap_or_default()
     }
@@ -149,6 +175,17 @@ mod tests {
             assert!(clock.held() >= now.held);
         }
         assert!(clock.now().wall > Wall(1_600_000_000_000));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_processes_of_a_host_share_its_time_line() {
+        let (earlier, later) = (SystemClock::new(), SystemClock::new());
+        let (first, second) = (earlier.host().unwrap(), later.host().unwrap());
+        assert!(first.boot == second.boot && first.waited <= second.waited && first.held <= second.held);
+        // Two clocks that began at different times show one line.
+        let (a, b, c) = (first.mark(earlier.now()), second.mark(later.now()), first.mark(earlier.now()));
+        assert!(a.waited <= b.waited && b.waited <= c.waited && a.held <= b.held && b.held <= c.held);
     }
 
     #[test]

@@ -63,8 +63,9 @@
 //!
 //! - Native leases of etcd are not used. They expire by the clock of etcd's leader, begin anew when it changes, and a record that they
 //!   deleted would take its fence along. Garbage is what `tenure gc` removes.
-//! - Processes that only try (`tenure run --try`) never take a dead holder's key, as no age outlives a process: wait for longer than its
-//!   ttl, or `tenure release`.
+//! - Processes that only try (`tenure run --try`) take a dead holder's key at the second try of one host that finds it silent, more than
+//!   a ttl after the first: that one leaves in the record what the host's clocks showed. This goes by Linux's boot id; on other systems
+//!   wait for longer than the ttl, or `tenure release`.
 //! - A ttl below some seconds does not outlive an election of etcd's own leader, which takes one or two.
 //! - `--unsafe-no-fsync` and `etcdctl snapshot restore` can lose what was granted. Fences protect.
 //!

@@ -217,6 +217,7 @@ mod tests {
                     since: Wall(1_000_000 + fence * 1000),
                     ride,
                     mail: Vec::new(),
+                    marks: Vec::new(),
                 });
                 let record = Record { fence: Fence(fence), nonce, stamp: Wall(0), tenure, metadata };
                 let stored = Stored::new(record).aged(Some(Duration::from_millis(age)));

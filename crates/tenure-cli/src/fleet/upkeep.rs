@@ -94,6 +94,7 @@ mod tests {
             since: Wall(0),
             ride: Some(Ride { session: Key::new(session).unwrap(), fence: Fence(fence) }),
             mail: Vec::new(),
+            marks: Vec::new(),
         });
         let record = Record { fence: Fence(7), nonce, stamp: Wall(0), tenure, metadata };
         Stored::new(record)

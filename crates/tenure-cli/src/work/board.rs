@@ -308,6 +308,7 @@ mod tests {
             since: Wall(0),
             ride: Some(Ride { session: Key::new(session).unwrap(), fence: Fence(1) }),
             mail: vec![],
+            marks: Vec::new(),
         });
         let record =
             Record { fence: Fence(1), nonce: Default::default(), stamp: Wall(1000), tenure, metadata };

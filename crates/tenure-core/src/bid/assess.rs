@@ -49,6 +49,10 @@ impl Bid {
                     let key = self.goal.key.clone();
                     self.mark(ctx, key, seen, ctx.now.wall)
                 }
+                Verdict::Live { until } if self.marks_host(ctx, &seen, until, false) => {
+                    let key = self.goal.key.clone();
+                    self.mark_host(ctx, key, seen)
+                }
                 Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             },
             Some(ride) if self.is_of_this_process(ctx, tenure.id, ride) => {
@@ -123,6 +127,10 @@ impl Bid {
                 Verdict::Live { until } if self.marks_missing(ctx, &seen, tenure, until) => {
                     self.mark_missing(ctx, seen)
                 }
+                Verdict::Live { until } if self.marks_host(ctx, &seen, until, true) => {
+                    let key = self.goal.key.clone();
+                    self.mark_host(ctx, key, seen)
+                }
                 Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
             };
         };
@@ -138,8 +146,11 @@ impl Bid {
                 self.mark(ctx, ride.session.clone(), session, ctx.now.wall)
             }
             Verdict::Live { until } if self.is_short(ctx, ctx.now.held.after(patience(tenure))) => {
-                match self.question(ctx, &seen, tenure, &session) {
+                match self.question(ctx, &seen, tenure, &session, until) {
                     Some(question) => self.ask(ctx, question, seen),
+                    None if self.marks_host(ctx, &session, until, false) => {
+                        self.mark_host(ctx, ride.session.clone(), session)
+                    }
                     None => self.held_by_another(ctx, tenure, until, None),
                 }
             }

@@ -107,6 +107,7 @@ impl Bid {
             since: ctx.now.wall,
             ride: self.goal.ride.clone(),
             mail: Vec::new(),
+            marks: Vec::new(),
         };
         let record =
             Record { fence, nonce, stamp: ctx.now.wall, tenure: Some(tenure), metadata: metadata.clone() };

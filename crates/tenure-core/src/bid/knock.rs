@@ -5,12 +5,13 @@
 //! is asked, the claim's record is written again as it stands, so that its age begins anew; the next question
 //! is due when as much time has passed again as had before, or 64 ttls. So one of many tries asks, and ever more seldom.
 
+use super::mark::leave_mark;
 use super::{Bid, BidEnd, State};
 use crate::bugs::Bug;
 use crate::ctx::Ctx;
 use crate::op::{Expect, Write};
 use crate::record::{Ask, Letter, MAILBOX, Ride, Stored, Tenure};
-use crate::time::Wall;
+use crate::time::{Tick, Wall};
 use std::time::Duration;
 
 impl Bid {
@@ -30,11 +31,18 @@ impl Bid {
         seen: &Stored,
         tenure: &Tenure,
         session: &Stored,
+        until: Tick,
     ) -> Option<Write> {
         if ctx.rules.bugs.has(Bug::StrayNotAsked) {
             return None;
         }
-        let letter = self.letter(ctx, tenure.ride.as_ref()?, session)?;
+        let mut letter = self.letter(ctx, tenure.ride.as_ref()?, session)?;
+        if self.marks_host(ctx, session, until, false)
+            && let Some(beating) = &mut letter.record.tenure
+        {
+            // One write for both: each makes a renewal lose that is under way.
+            leave_mark(ctx, beating, letter.record.nonce);
+        }
         ctx.vigils.asks(ctx.now, &self.goal.key, seen, tenure, patience(tenure)).then_some(letter)
     }
 
@@ -53,6 +61,7 @@ impl Bid {
         if let Some(tenure) = &mut seen.record.tenure {
             // The session is there. A mark that says otherwise must not get younger by this.
             tenure.mail.retain(|letter| letter.key != key || letter.ask != Ask::Confirm);
+            tenure.marks.clear();
         }
         // The claimer's own clock, carried on by the store's: so the time until the next question doubles whatever our clock shows.
         let stood = seen.age().map(|age| Wall(seen.record.stamp.0.saturating_add(age.as_millis() as u64)));

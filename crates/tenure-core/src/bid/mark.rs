@@ -4,11 +4,13 @@
 use super::{Bid, BidEnd, Patience, State};
 use crate::bugs::Bug;
 use crate::ctx::Ctx;
+use crate::fence::Nonce;
+use crate::host;
 use crate::key::Key;
 use crate::op::{Expect, Write};
 use crate::record::{Ask, Letter, Stored, Tenure};
 use crate::time::{Tick, Ttl, Wall};
-use crate::vigil::{is_marked, is_misled};
+use crate::vigil::{is_doubtful, is_marked, is_misled, since_marked};
 
 impl Bid {
     /// Whether its own observation comes to nothing: it has given up by then.
@@ -45,25 +47,56 @@ impl Bid {
         self.mark(ctx, key, seen, ctx.now.wall)
     }
 
+    /// Whether to leave what this host's clocks show: the store tells no ages, and none of the host's marks tells how long the claim has
+    /// been silent. `is_missing`: its session is, so it certainly is.
+    pub(super) fn marks_host(&self, ctx: &Ctx<'_>, stored: &Stored, until: Tick, is_missing: bool) -> bool {
+        let Some(tenure) = &stored.record.tenure else { return false };
+        let is_untold = stored.times.is_none() && since_marked(ctx.now, tenure, ctx.rules).is_none();
+        let helps = ctx.rules.first_sight && ctx.rules.host.is_some() && is_untold;
+        let is_silent = is_missing || is_doubtful(ctx.now, stored, tenure.ttl);
+        self.is_short(ctx, until) && helps && is_silent && !ctx.rules.bugs.has(Bug::HostNotMarked)
+    }
+
+    /// Writes the record once more as it stands, with a mark of this host. What the clocks showed was read after the answer that shows the
+    /// record, and the write is conditional on that still standing: so the claim was not renewed since.
+    pub(super) fn mark_host(&mut self, ctx: &mut Ctx<'_>, key: Key, mut seen: Stored) -> Option<BidEnd> {
+        let nonce = ctx.nonces.draw();
+        if let Some(tenure) = &mut seen.record.tenure {
+            leave_mark(ctx, tenure, nonce);
+        }
+        seen.record.nonce = nonce;
+        let write = Write { key, expect: Expect::Unchanged(seen.version), record: seen.record };
+        self.state = State::Marking { op: ctx.write(write, self.goal.ttl), tells: false };
+        None
+    }
+
     /// Writes the record once more as it stands, with another stamp. The beat stays: nothing is prolonged by it.
     pub(super) fn mark(&mut self, ctx: &mut Ctx<'_>, key: Key, seen: Stored, stamp: Wall) -> Option<BidEnd> {
         let mut record = seen.record;
         (record.nonce, record.stamp) = (ctx.nonces.draw(), stamp);
         let write = Write { key, expect: Expect::Unchanged(seen.version), record };
-        self.state = State::Marking { op: ctx.write(write, self.goal.ttl) };
+        self.state = State::Marking { op: ctx.write(write, self.goal.ttl), tells: true };
         None
     }
 
-    /// `is_written`: not if the store had other things to say. Whoever finds nothing written does it in turn.
-    pub(super) fn has_marked(&mut self, ctx: &mut Ctx<'_>, is_written: bool) -> Option<BidEnd> {
+    /// `tells`: not if the store had other things to say, or what was written tells nothing before a ttl is over. Whoever finds nothing
+    /// written does it in turn.
+    pub(super) fn has_marked(&mut self, ctx: &mut Ctx<'_>, tells: bool) -> Option<BidEnd> {
         match self.goal.patience {
             Patience::Try => Some(BidEnd::Held(self.occupant.take())),
-            _ if is_written => self.look(ctx),
+            _ if tells => self.look(ctx),
             // It may be refused for good, and is not worth more than a few tries.
             _ => {
                 self.state = State::Waiting { until: ctx.jittered(self.goal.ttl.part(4)) };
                 None
             }
         }
+    }
+}
+
+/// Leaves this host's mark in a tenure that is written again, by this write.
+pub(super) fn leave_mark(ctx: &Ctx<'_>, tenure: &mut Tenure, write: Nonce) {
+    if let Some(host) = ctx.rules.host {
+        host::leave(&mut tenure.marks, host.mark(ctx.now), write.0 as u64);
     }
 }

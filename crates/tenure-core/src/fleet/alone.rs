@@ -113,6 +113,7 @@ pub(super) fn record(ride: Option<Option<Ride>>, spec: &UnitSpec) -> Stored {
         since: Wall(0),
         ride,
         mail: vec![],
+        marks: Vec::new(),
     });
     let metadata = spec.compose(Metadata::new()).unwrap();
     let record = Record { fence: Fence(3), nonce: Nonce(2), stamp: Wall(0), tenure, metadata };

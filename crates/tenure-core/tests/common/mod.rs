@@ -113,6 +113,7 @@ pub fn held(holder: &str, id: Nonce, beat: Nonce, fence: u64, since_ms: u64, sta
         since: Wall(WALL + since_ms),
         ride: None,
         mail: vec![],
+        marks: Vec::new(),
     };
     Record {
         fence: Fence(fence),

@@ -1,8 +1,9 @@
-//! L1 for those who live too short to watch: where every process only tries and ends, a dead holder's key is had all the same,
-//! if the store tells ages: each try either has it, finds it young, or leaves a mark by which a later one judges.
+//! L1 for those who live too short to watch: where every process only tries and ends, a dead holder's key is had all the same:
+//! each try either has it, finds it young, or leaves a mark by which a later one judges; where the store tells no ages, by a later one
+//! of that host.
 //!
 //! Source: the promise L1; `tenure run --try` as cron starts it. Marks by clocks that disagree are replaced by lower ones, so
-//! there are at most as many as there are clocks. The same for a claim that landed when its process had long stopped looking for it:
+//! there are at most as many as there are clocks; or each host leaves its own. The same for a claim that landed when its process had long stopped looking for it:
 //! a try asks about it once it has stood for two ttls.
 
 use crate::clock::{SECOND, True};

@@ -6,6 +6,8 @@ use crate::registers::{Ages, StoreSpec};
 
 const AGES: Option<StoreSpec> = Some(StoreSpec { ages: Ages::Fine, push: false, lags: false });
 
+const AGELESS: Option<StoreSpec> = Some(StoreSpec { ages: Ages::Untold, push: false, lags: false });
+
 const CRON: Users = Users {
     tasks: 1,
     trying: 100,
@@ -60,6 +62,50 @@ pub(super) fn all() -> Vec<Scenario> {
             ],
             calls: CALLS,
             chaos: 20,
+            calm: 60,
+            ..USUAL
+        },
+        Scenario {
+            name: "cron-hosts",
+            about: "every process tries once and ends, and the store tells no ages; wall clocks are wrong, and machines restart",
+            source: "the promise L1; tenure run --try on etcd",
+            nodes: 4,
+            store: AGELESS,
+            users: Users { gc: 0, riding: 50, think: 800, ..CRON },
+            faults: &[
+                (Fault::WallDecade, 6.0),
+                (Fault::WallJump, 15.0),
+                (Fault::Crash, 10.0),
+                (Fault::Reboot, 10.0),
+                (Fault::Deleted, 30.0),
+                (Fault::Suspend, 6.0),
+                (Fault::Pause, 4.0),
+                (Fault::Rate, 4.0),
+            ],
+            calls: CALLS,
+            chaos: 30,
+            calm: 60,
+            ..USUAL
+        },
+        Scenario {
+            name: "cron-clones",
+            about: "the same on clones of one machine, which go by one boot though their time lines differ",
+            source: "the promise S1: one witness is never enough",
+            nodes: 4,
+            store: AGELESS,
+            clones: true,
+            wall_off_ms: 40,
+            users: Users { gc: 0, riding: 50, think: 800, ..CRON },
+            faults: &[
+                (Fault::Crash, 10.0),
+                (Fault::Reboot, 6.0),
+                (Fault::Deleted, 120.0),
+                (Fault::Suspend, 6.0),
+                (Fault::Pause, 6.0),
+                (Fault::Rate, 4.0),
+            ],
+            calls: CALLS,
+            chaos: 30,
             calm: 60,
             ..USUAL
         },

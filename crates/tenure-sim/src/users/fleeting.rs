@@ -2,7 +2,6 @@
 
 use crate::invariants::Rule;
 use crate::node::Node;
-use crate::registers::Ages;
 use crate::trace::Story;
 use crate::world::{What, World};
 use tenure_core::{HolderId, LeaseId};
@@ -31,14 +30,12 @@ impl World {
         let lives = |who: &HolderId| self.nodes.iter().any(|node: &Node| node.acts() && node.who == *who);
         let standing = self.store.get(&self.keys[key]).and_then(|record| record.tenure.as_ref());
         let clocks = self.nodes.len() as u64;
-        let tells = self.spec.ages != Ages::Untold;
         let nobodys = standing.filter(|_| calm).and_then(|tenure| {
             let has =
                 |node: &Node| node.who == tenure.holder && node.views.iter().any(|view| view.key == key);
             match lives(&tenure.holder) {
-                // Who only tries and is told no ages never takes what beat for itself, as is said.
-                false => tells.then_some((tenure.id, 3 + 2 * clocks)),
-                true if self.nodes.iter().any(has) || tenure.ride.is_none() && !tells => None,
+                false => Some((tenure.id, 3 + 2 * clocks)),
+                true if self.nodes.iter().any(has) => None,
                 true => Some((tenure.id, STRAY)),
             }
         });

@@ -9,7 +9,7 @@ use crate::node::{Doing, Input, Node, Task};
 use crate::trace::Story;
 use tenure_core::op::{Event, Machine, Step};
 use tenure_core::{
-    Command, Drift, Holder, HolderId, Identity, Key, Metadata, Notice, Now, Rules, ServiceClock, Tick,
+    Command, Drift, Holder, HolderId, Host, Identity, Key, Metadata, Notice, Now, Rules, ServiceClock, Tick,
 };
 
 impl World {
@@ -27,6 +27,7 @@ impl World {
             goes_by: None,
             names: Vec::new(),
             clock: NodeClock::new(self.t, held, rate, offset),
+            boot: if self.scenario.clones { 0 } else { index as u64 },
             paused: false,
             pause_turn: 0,
             inbox: Default::default(),
@@ -72,7 +73,10 @@ impl World {
             instance,
         };
         let renew = self.scenario.users.elects.then(|| self.ttl.part(5));
-        let rules = Rules { bugs: self.setup.bugs, poll: self.ttl.duration(), renew, ..Rules::default() };
+        // A node's clocks go on from one process to the next.
+        let host = Host { boot: self.nodes[index].boot, held: Tick(0), waited: Tick(0) };
+        let (bugs, poll) = (self.setup.bugs, self.ttl.duration());
+        let rules = Rules { bugs, poll, renew, host: Some(host), ..Rules::default() };
         let tasks = self.scenario.users.tasks;
         self.claims[index].clear();
         self.lapses[index].clear();

@@ -4,8 +4,8 @@ use super::{read, won, write};
 use crate::{Scribe, Subject};
 use tenure_core::section;
 use tenure_core::{
-    Ask, ErrorKind, Fence, HolderId, Key, Letter, MAILBOX, Metadata, Number, Record, Ride, Tenure, Ttl,
-    Value, Wall,
+    Ask, ErrorKind, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Number, Record, Ride,
+    Tenure, Tick, Ttl, Value, Wall,
 };
 use tenure_store::{Store, StoreExt};
 
@@ -53,6 +53,7 @@ pub async fn every_part_of_a_tenure_comes_back_intact<S: Subject>(subject: &S) {
     let asks = [Ask::HandOver, Ask::Revoke, Ask::Confirm, Ask::Take];
     let mail =
         (0..MAILBOX).map(|n| Letter { key: scribe.key(&format!("{n}\u{1b}")), ask: asks[n % asks.len()] });
+    let mark = Mark { boot: u64::MAX, held: Tick(u64::MAX), waited: Tick(u64::MAX), wall: Wall(u64::MAX) };
     let tenure = Tenure {
         id: scribe.nonce(),
         beat: scribe.nonce(),
@@ -61,6 +62,7 @@ pub async fn every_part_of_a_tenure_comes_back_intact<S: Subject>(subject: &S) {
         since: Wall(u64::MAX),
         ride: Some(Ride { session: scribe.key(&longest("é", Key::MAX_BYTES)), fence: Fence::MAX }),
         mail: mail.collect(),
+        marks: vec![mark; MARKS],
     };
     let full = Record { stamp: Wall(u64::MAX), tenure: Some(tenure), ..scribe.vacant(Fence::MAX.0) };
     let plain = scribe.held(0);

@@ -28,6 +28,7 @@ fn record(nonces: &mut Nonces, session: Option<usize>) -> Record {
         since: Wall(0),
         ride: Some(Ride { session: session_key(n), fence: Fence(3) }),
         mail: Vec::new(),
+        marks: Vec::new(),
     });
     // Its writer's clock is far beyond its fence, however soon after this it is looked at.
     Record { fence: Fence(5), nonce, stamp: Wall(60_000), tenure, metadata: Metadata::new() }
