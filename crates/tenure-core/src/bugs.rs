@@ -94,6 +94,7 @@ pub enum Bug {
     MissingNotMarked,
     MarkIsOneWitness,
     HostNotMarked,
+    RefusedLookRepeated,
     ForeignMarkBelieved,
     MarkWithoutWall,
     LateLapseUnheard,
@@ -203,6 +204,7 @@ impl Bug {
         Bug::MissingNotMarked,
         Bug::MarkIsOneWitness,
         Bug::HostNotMarked,
+        Bug::RefusedLookRepeated,
         Bug::ForeignMarkBelieved,
         Bug::MarkWithoutWall,
         Bug::LateLapseUnheard,
@@ -363,6 +365,9 @@ impl Bug {
             Bug::GcDropsRiddenSession => "gc removes sessions that claims still name",
             Bug::StampNotCorrected => "who only tries leaves a dead holder's stamp of the future as it is",
             Bug::MissingNotMarked => "who only tries tells nobody that a rider's session is missing",
+            Bug::RefusedLookRepeated => {
+                "a look for a claim that may have landed is repeated at once, though it was refused for good"
+            }
             Bug::HostNotMarked => {
                 "who only tries where no ages are told leaves nothing for those who come later"
             }

@@ -6,7 +6,7 @@
 use crate::bugs::Bug;
 use crate::ctx::Part;
 use crate::edit::{Change, Edit, Token};
-use crate::error::StoreError;
+use crate::error::{ErrorKind, StoreError};
 use crate::holder::Holder;
 use crate::key::Key;
 use crate::op::{Answer, OpId};
@@ -70,9 +70,13 @@ impl Holder {
                     loose.edit = Some(Box::new(edit));
                 }
                 Ok(_) => return self.look_later(now, key, loose),
-                Err(_) => {
-                    // Trouble is no look.
-                    loose.gap /= 2;
+                Err(error) => {
+                    // A damaged record is in everybody's way, and somebody mends it.
+                    let lasts = !error.is_passing() && error.kind() != ErrorKind::Foreign;
+                    let lasts = lasts && !self.desk.rules.bugs.has(Bug::RefusedLookRepeated);
+                    // Trouble is no look. One that is refused, and may be for good, is repeated ever more seldom, and never let go.
+                    let longest = self.desk.identity.ttl.duration() * 16;
+                    loose.gap = if lasts { loose.gap.min(longest) } else { loose.gap / 2 };
                     return self.look_later(now, key, loose);
                 }
             }

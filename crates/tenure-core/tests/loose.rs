@@ -8,7 +8,7 @@ mod common;
 use common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Machine, Op, OpId, Step};
-use tenure_core::{Ask, Holder, Letter, Nonce, Notice, Record, StoreError};
+use tenure_core::{Ask, Command, Holder, Letter, Nonce, Notice, Record, StoreError};
 
 /// The session's renewal at `ms`, by operation `op`, shows a question about `about`; the one after that is sent.
 fn asked_about(a: &mut Holder, ms: u64, op: u64, about: &str) -> Step<Notice> {
@@ -79,14 +79,14 @@ fn a_look_that_is_under_way_is_not_sent_again() {
     assert!(pause(&idle, 6_707) > Duration::ZERO);
 }
 
-#[test]
-fn looks_become_rare_and_end() {
+/// When it looks, by the thousandth second, if each look is answered like that.
+fn looks_answered(by: impl Fn(u64) -> Event<Command>, end_ms: u64) -> Vec<u64> {
     let mut a = looking();
     let (mut ms, mut looks) = (3_345, vec![3_345]);
     a.step(now(ms), won(4, nonce(4), 3));
-    let mut step = a.step(now(ms), seen(5, None));
+    let mut step = a.step(now(ms), by(5));
     // As long as the session is kept up.
-    while ms < 1_500_000 {
+    while ms < end_ms {
         let Some(request) = step.requests.first() else {
             ms = later(&step, ms);
             step = a.step(now(ms), Event::Wake);
@@ -97,10 +97,26 @@ fn looks_become_rare_and_end() {
             Op::Write(write) => a.step(now(ms), won(op, write.record.nonce, 3)),
             _ => {
                 looks.push(ms);
-                a.step(now(ms), seen(op, None))
+                a.step(now(ms), by(op))
             }
         };
     }
-    let gaps: Vec<u64> = looks.windows(2).map(|pair| (pair[1] - pair[0]) / 10_000).collect();
-    assert_eq!(gaps, [1, 2, 4, 8, 16, 32, 64]);
+    looks
+}
+
+fn gaps(looks: &[u64]) -> Vec<u64> {
+    looks.windows(2).map(|pair| (pair[1] - pair[0]) / 10_000).collect()
+}
+
+#[test]
+fn looks_become_rare_and_end() {
+    let looks = looks_answered(|op| seen(op, None), 1_500_000);
+    assert_eq!(gaps(&looks), [1, 2, 4, 8, 16, 32, 64]);
+}
+
+#[test]
+fn c1_looks_that_are_refused_become_rare_and_do_not_end() {
+    let refused = |op| Event::Answer(OpId(op), Err(StoreError::unsupported("access denied")));
+    let looks = looks_answered(refused, 1_500_000);
+    assert_eq!(gaps(&looks), [1, 2, 4, 8, 16, 32, 32, 32]);
 }

@@ -155,6 +155,11 @@ impl World {
             let (t, ttl, leases) = (self.t, self.ttl_ns(), self.nodes[index].views.len() as u32);
             let found = self.spins[index].again(key, t, ttl, leases);
             self.checks.check(self.t, Rule::C1, found);
+            let node = &self.nodes[index];
+            let is_nobodys = node.views.iter().all(|view| self.keys[view.key] != *key);
+            let refused = self.store.is_forbidden(key).then_some((node.life, is_nobodys));
+            let found = refused.map_or(Ok(()), |who| self.spins[index].refused(who, key, t, ttl));
+            self.checks.check(self.t, Rule::C1, found);
         }
         let node = &self.nodes[index];
         let gives_up = node.clock.when(now.held.after(timeout)).max(self.t);

@@ -56,6 +56,8 @@ impl Questions {
 pub(crate) struct Spins {
     began: True,
     asked: BTreeMap<Key, u32>,
+    /// Of what the store refuses for good and no lease of the process is about: which process, since when, and how often.
+    refused: (u32, True, u32),
 }
 
 /// So many requests about one key are allowed in a ttl, and as many for each lease of the process: it tries, looks again ever less
@@ -75,6 +77,30 @@ impl Spins {
         }
         Err(format!(
             "a process of {leases} leases has asked the store about {key} {count} times within a ttl"
+        ))
+    }
+
+    /// A process (by its life) asks about a key that the store refuses for good. If nobody there wants it, it does so ever more seldom: at
+    /// first after half a ttl, then after twice as long each time, up to 32 ttls.
+    pub(crate) fn refused(
+        &mut self,
+        (life, is_nobodys): (u32, bool),
+        key: &Key,
+        t: True,
+        ttl: True,
+    ) -> Result<(), String> {
+        if self.refused.0 != life || !is_nobodys {
+            self.refused = (life, t, 0);
+            return Ok(());
+        }
+        self.refused.2 += 1;
+        let (_, since, count) = self.refused;
+        let ttls = (t - since) / ttl;
+        if u64::from(count) <= 4 + 2 * u64::from((ttls + 1).ilog2()) + ttls / 16 {
+            return Ok(());
+        }
+        Err(format!(
+            "a process asked {count} times in {ttls} ttls about {key}, which it is refused and nobody there wants"
         ))
     }
 }
