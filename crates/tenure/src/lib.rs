@@ -68,7 +68,7 @@ pub use leases::Leases;
 pub use lock::Lock;
 pub use seize::Forced;
 pub use tenure_core::{
-    Ask, Clock, Drift, ErrorKind, Fence, HolderId, InvalidInput, Key, Loss, Metadata, Nonce, Number,
+    Ask, Clock, Drift, ErrorKind, Fence, HolderId, Host, InvalidInput, Key, Loss, Metadata, Nonce, Number,
     Occupant, Record, Ride, StoreError, Stored, Tenure, Tick, Times, Ttl, Value, Version, Wall, reserved,
 };
 #[cfg(feature = "dynamodb")]
