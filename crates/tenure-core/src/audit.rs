@@ -1,7 +1,7 @@
 //! The audit: a slow look at the records of what rides on the session, a few after each of its renewals, in turn.
 //!
 //! A lease that beats for itself meets its own record a few times in each ttl. One that rides never does: whoever deletes its
-//! record, or puts an older copy in its place, would go unnoticed for ever. The audit finds that in ⌈n / [`Rules::AUDIT`]⌉
+//! record, or puts an older copy in its place, would go unnoticed for ever. The audit finds that in ⌈n / [`Rules::AUDIT`]⌉ + 1
 //! renewals for n leases, and costs less than the renewals do, whatever n is. What a recent state seems to show is looked
 //! at once more in the latest one before anything follows from it.
 //!

@@ -31,7 +31,7 @@ const LIMITS: [&str; 5] = [
     HELD_UP,
     "`tenure release` waits until the old holder can't be at work any more; with `--now`, or where a record is deleted or an older copy \
      restored by hand, two may be at work: until the old one's next renewal, or, if its lease rides on a session with n others, for \
-     n/8 thirds of a ttl.",
+     n/8 + 1 thirds of a ttl.",
 ];
 
 pub(crate) async fn doctor(url: &Url, typed: &args::Doctor) -> Result<u8, Failure> {
