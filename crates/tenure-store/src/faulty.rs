@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Key, Record, StoreError, Stored, Version};
+use tokio::sync::Notify;
 
 /// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum Fault {
     LoseRequest,
     /// It never returns.
     Hang,
+    /// It reaches the store once [`FaultyStore::go_on`] is called.
+    Held,
 }
 
 /// A store that fails on demand. Clones share the faults to come.
@@ -29,6 +32,7 @@ pub enum Fault {
 pub struct FaultyStore<S> {
     store: S,
     plan: Arc<Mutex<Plan>>,
+    gate: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl<S> FaultyStore<S> {
     /// `store` without faults, for now.
     pub fn new(store: S) -> Self {
         let plan = Plan { next: VecDeque::new(), always: Fault::None };
-        FaultyStore { store, plan: Arc::new(Mutex::new(plan)) }
+        FaultyStore { store, plan: Arc::new(Mutex::new(plan)), gate: Arc::default() }
     }
 
     /// The next calls meet these faults, one each.
@@ -52,6 +56,11 @@ impl<S> FaultyStore<S> {
     /// From now on every call for which no fault was injected meets this one.
     pub fn always(&self, fault: Fault) {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).always = fault;
+    }
+
+    /// Lets all calls go on that are held.
+    pub fn go_on(&self) {
+        self.gate.notify_waiters();
     }
 
     fn draw(&self) -> Fault {
@@ -75,6 +84,10 @@ impl<S> FaultyStore<S> {
                 Err(lost("injected fault: answer lost"))
             }
             Fault::Hang => std::future::pending().await,
+            Fault::Held => {
+                self.gate.notified().await;
+                call.await
+            }
         }
     }
 }

@@ -8,7 +8,9 @@ use tenure_store::{AnyStore, Expect, Outcome, Store, Write};
 impl Leases {
     /// Leaves a request with the holder of `key`, who sees it at its next renewal: within a third of its ttl.
     ///
-    /// With [`Ask::Revoke`] the holder is told to stop at once, and the key is free after one ttl at the latest.
+    /// With [`Ask::Revoke`] the holder is told to stop at once, and the key is free after one ttl at the latest. A holder that makes its lease
+    /// plain data in that third of a ttl may have done so before it looked, and whoever has the token then is not told: ask again if it
+    /// is held after that, or use [`Leases::release_by_force`].
     ///
     /// # Errors
     /// [`LeaseError::NotHeld`] when nobody holds it, or its holder is dead; `Unavailable` when its mailbox is full, or it
@@ -35,12 +37,21 @@ pub(crate) async fn leave(
     for _ in 0..ATTEMPTS {
         let (mailbox, stored) = mailbox(store, key).await?;
         let Some(record) = with_letter(&stored, &letter, nonce())? else { return Ok(()) };
-        let write = Write { key: mailbox, expect: Expect::Unchanged(stored.version), record };
-        if let Outcome::Won { .. } = store.write(write).await? {
+        let write = Write { key: mailbox.clone(), expect: Expect::Unchanged(stored.version), record };
+        if let Outcome::Won { .. } = store.write(write).await?
+            && (mailbox == *key || rides_on(store, key, &mailbox).await?)
+        {
             return Ok(());
         }
     }
     Err(StoreError::unavailable(format!("the record of {key} changes too fast; try again")).into())
+}
+
+/// Whether what holds `key` still rides on this session, or nobody does: if it became plain data meanwhile, nobody looks for its mail there.
+async fn rides_on(store: &AnyStore, key: &Key, session: &Key) -> Result<bool, LeaseError> {
+    let stored = store.read(key).await?;
+    let tenure = stored.and_then(|stored| stored.record.tenure);
+    Ok(tenure.is_none_or(|tenure| tenure.ride.is_some_and(|ride| ride.session == *session)))
 }
 
 /// The record that the holder of `key` renews, and where it is.

@@ -98,6 +98,25 @@ async fn mail_is_shown_at_the_next_renewal() {
     }
 }
 
+/// The letter went to the session, which the lease did not ride on any more when it came there.
+#[tokio::test(start_paused = true)]
+async fn a_revocation_that_meets_a_lease_on_its_way_into_plain_data_follows_it() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let guard = a.leases.try_acquire("k").await.unwrap();
+    // The key and the session are read; then it takes a while.
+    b.faults.inject([Fault::None, Fault::None, Fault::Held]);
+    let asks = tokio::spawn({
+        let leases = b.leases.clone();
+        async move { leases.request("k", Ask::Revoke).await }
+    });
+    settle().await;
+    let token = guard.into_token().await.unwrap();
+    b.faults.go_on();
+    asks.await.unwrap().unwrap();
+    assert!(a.leases.refresh(&token).await.is_err(), "whoever has the token is told");
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_to_ask() {
     let world = World::new();
