@@ -3,7 +3,7 @@
 //! A store is a set of registers with compare-and-set: see [`Store`] for the contract. This crate also has the record
 //! [`codec`] of the native layout, the [`MemoryStore`], and wrappers that count, break and prefix.
 //!
-//! Whoever writes a store runs `tenure-testkit` against it.
+//! Whoever writes a store finds pieces of it in [`parts`], and runs `tenure-testkit` against it.
 
 mod any;
 mod capability;
@@ -12,6 +12,7 @@ mod faulty;
 mod image;
 mod memory;
 mod metered;
+pub mod parts;
 mod prefixed;
 mod store;
 

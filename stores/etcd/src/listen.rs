@@ -4,13 +4,14 @@ use crate::memo::Seen;
 use crate::pair;
 use crate::store::Inner;
 use crate::wire::{
-    Event, EventType, RequestUnion, ResponseHeader, WatchCreateRequest, WatchRequest, WatchResponse, end_of,
+    Event, EventType, RequestUnion, ResponseHeader, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_core::op::Hint;
 use tenure_store::Changes;
+use tenure_store::parts::end_of_prefix;
 use tokio::sync::mpsc;
 
 /// How long to wait before the watch is opened again: at first, and at most.
@@ -67,7 +68,7 @@ impl Watch<'_> {
     async fn follow(&mut self) -> Result<bool, StoreError> {
         let create = WatchCreateRequest {
             key: self.below.clone(),
-            range_end: end_of(&self.below).unwrap_or_default(),
+            range_end: end_of_prefix(&self.below).unwrap_or_default(),
             start_revision: self.next,
         };
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };

@@ -5,11 +5,11 @@ use crate::memo::Seen;
 use crate::pair;
 use crate::store::Inner;
 use crate::wire::{
-    KeyValue, RangeRequest, RangeResponse, Request, Response, TxnRequest, TxnResponse, end_of, op, path,
-    range,
+    KeyValue, RangeRequest, RangeResponse, Request, Response, TxnRequest, TxnResponse, op, path, range,
 };
 use tenure_core::op::{Freshness, Listed};
 use tenure_core::{Key, StoreError, Stored};
+use tenure_store::parts::end_of_prefix;
 
 /// How many reads etcd takes in one transaction, unless it was told otherwise.
 const OPERATIONS: usize = 128;
@@ -50,7 +50,7 @@ pub(crate) async fn list(
 ) -> Result<Vec<Listed>, StoreError> {
     let below = pair::below(&inner.prefix, prefix);
     let after = after.map(|after| [pair::name(&inner.prefix, after), vec![0]].concat()).unwrap_or_default();
-    let range_end = end_of(&below).unwrap_or_default();
+    let range_end = end_of_prefix(&below).unwrap_or_default();
     let key = below.max(after);
     if limit == 0 || key >= range_end {
         return Ok(Vec::new());

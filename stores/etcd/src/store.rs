@@ -5,13 +5,14 @@ use crate::connect::Lines;
 use crate::error::Call;
 use crate::guard::EtcdGuard;
 use crate::memo::Memo;
-use crate::wire::{RangeRequest, RangeResponse, end_of, path};
+use crate::wire::{RangeRequest, RangeResponse, path};
 use crate::{listen, mend, pair, read, write};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::parts::end_of_prefix;
 use tenure_store::{Capabilities, Changes, Expiry, Image, Store};
 
 /// Records below one prefix of an etcd cluster. Clones share their connections.
@@ -41,7 +42,7 @@ impl EtcdStore {
         config.check()?;
         let lines = Lines::new(&config)?;
         let key = pair::below(&config.prefix, "");
-        let range_end = end_of(&key).unwrap_or_default();
+        let range_end = end_of_prefix(&key).unwrap_or_default();
         let question = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
         let found: RangeResponse = lines.ask(Call::Read, path::RANGE, question).await?;
         let cluster = found.header.map_or(0, |header| header.cluster_id);

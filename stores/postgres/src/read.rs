@@ -5,6 +5,7 @@ use crate::row::{columns, key_at, stored};
 use crate::store::Inner;
 use tenure_core::op::Listed;
 use tenure_core::{Key, StoreError, Stored};
+use tenure_store::parts::end_of_prefix;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -44,7 +45,7 @@ pub(crate) async fn list(
     after: Option<&Key>,
     limit: usize,
 ) -> Result<Vec<Listed>, StoreError> {
-    let (from, end) = (prefix.as_bytes(), end_of(prefix.as_bytes()));
+    let (from, end) = (prefix.as_bytes(), end_of_prefix(prefix.as_bytes()));
     let after = after.map_or(&[][..], |after| after.as_str().as_bytes());
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = inner
@@ -62,25 +63,4 @@ fn listed(inner: &Inner, row: &Row) -> Result<Listed, StoreError> {
     let key = key_at(row, 0)?.ok_or_else(|| StoreError::foreign("a row has no key"))?;
     let stored = stored(&key, row, 0, inner.tells_ages);
     Ok(Listed { key, stored })
-}
-
-/// The first bytes after all those that begin with `prefix`; none if nothing comes after them.
-fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_before_what_no_longer_begins_with_it() {
-        assert_eq!(end_of(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(end_of(b"a\xff"), Some(b"b".to_vec()));
-        assert_eq!(end_of(b"\xff\xff"), None);
-        assert_eq!(end_of(b""), None);
-    }
 }

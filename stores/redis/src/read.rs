@@ -7,6 +7,7 @@ use crate::value::{bytes, stored, timed};
 use redis::Value;
 use tenure_core::op::Listed;
 use tenure_core::{Key, StoreError, Stored};
+use tenure_store::parts::end_of_prefix;
 
 pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, StoreError> {
     let listed = many(inner, std::slice::from_ref(key)).await?;
@@ -80,28 +81,12 @@ fn bounds(prefix: &[u8], after: Option<&[u8]>) -> (Vec<u8>, Vec<u8>) {
         _ if prefix.is_empty() => b"-".to_vec(),
         _ => with(b"[", prefix),
     };
-    (from, end_of(prefix).map_or_else(|| b"+".to_vec(), |end| with(b"(", &end)))
-}
-
-/// The first bytes after all those that begin with `prefix`; none if nothing comes after them.
-fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
+    (from, end_of_prefix(prefix).map_or_else(|| b"+".to_vec(), |end| with(b"(", &end)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_prefix_ends_before_what_no_longer_begins_with_it() {
-        assert_eq!(end_of(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(end_of(b"a\xff"), Some(b"b".to_vec()));
-        assert_eq!(end_of(b"\xff\xff"), None);
-        assert_eq!(end_of(b""), None);
-    }
 
     #[test]
     fn a_page_begins_after_what_was_seen_or_with_the_prefix() {

@@ -20,6 +20,8 @@ pub(crate) use etcdserverpb::{
     WatchCreateRequest, WatchRequest, WatchResponse,
 };
 
+use tenure_store::parts::end_of_prefix;
+
 /// The paths of what is called.
 pub(crate) mod path {
     pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
@@ -46,7 +48,7 @@ pub(crate) fn is_exactly(name: &[u8], value: &[u8]) -> Compare {
 /// What stands there begins with these bytes, and goes on.
 pub(crate) fn begins_with(name: &[u8], head: &[u8]) -> Vec<Compare> {
     let mut all = vec![compare(name, CompareResult::Greater, TargetUnion::Value(head.to_vec()))];
-    all.extend(end_of(head).map(|end| compare(name, CompareResult::Less, TargetUnion::Value(end))));
+    all.extend(end_of_prefix(head).map(|end| compare(name, CompareResult::Less, TargetUnion::Value(end))));
     all
 }
 
@@ -60,31 +62,10 @@ fn compare(name: &[u8], result: CompareResult, with: TargetUnion) -> Compare {
     Compare { result: result.into(), target: target.into(), key: name.to_vec(), target_union: Some(with) }
 }
 
-/// The first bytes after all those that begin with `prefix`; none if nothing comes after them.
-pub(crate) fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
-}
-
 pub(crate) fn range(name: &[u8], serializable: bool) -> RangeRequest {
     RangeRequest { key: name.to_vec(), serializable, ..RangeRequest::default() }
 }
 
 pub(crate) fn op(request: Request) -> RequestOp {
     RequestOp { request: Some(request) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_before_what_no_longer_begins_with_it() {
-        assert_eq!(end_of(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(end_of(b"a\xff"), Some(b"b".to_vec()));
-        assert_eq!(end_of(b"\xff\xff"), None);
-        assert_eq!(end_of(b""), None);
-    }
 }
