@@ -3,6 +3,7 @@
 use crate::capability::Capabilities;
 use crate::codec;
 use crate::image::{Image, hex};
+use crate::parts::Subscribers;
 use crate::store::{Changes, Store};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::op::{Expect, Freshness, Hint, Listed, Outcome, Write};
 use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Tick, Times, Version};
-use tokio::sync::mpsc;
 
 /// Records in memory. Clones share them.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     records: BTreeMap<Key, Entry>,
-    watchers: Vec<(String, mpsc::Sender<Hint>)>,
+    watchers: Subscribers,
 }
 
 struct Entry {
@@ -73,12 +73,7 @@ impl State {
         }
         let (version, fence): (Version, Fence) = (record.version(), record.fence);
         self.records.insert(key.clone(), Entry { record, written: now });
-        self.watchers.retain(|(prefix, watcher)| {
-            // One that finds the queue full is lost: whoever is so far behind looks at its keys anyway, by polls.
-            let hint = || Hint::Written(key.clone(), version);
-            !key.as_str().starts_with(prefix.as_str())
-                || !matches!(watcher.try_send(hint()), Err(mpsc::error::TrySendError::Closed(_)))
-        });
+        self.watchers.tell(&Hint::Written(key, version));
         Ok(Outcome::Won { version, fence })
     }
 }
@@ -172,8 +167,6 @@ impl Store for MemoryStore {
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
-        let (sender, changes) = mpsc::channel(64);
-        self.lock().watchers.push((prefix.to_owned(), sender));
-        Ok(changes)
+        Ok(self.lock().watchers.subscribe(prefix))
     }
 }

@@ -11,19 +11,17 @@ use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_core::op::Hint;
 use tenure_store::Changes;
-use tenure_store::parts::end_of_prefix;
+use tenure_store::parts::{Subscribers, end_of_prefix};
 use tokio::sync::mpsc;
 
 /// How long to wait before the watch is opened again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// How many hints wait for a subscriber that does not take them. More are dropped: nothing depends on them but speed.
-const WAITING: usize = 1024;
 
 /// Begins to watch keys that begin with `keys`, in the background.
 pub(crate) fn start(inner: Arc<Inner>, keys: &str) -> Result<Changes, StoreError> {
     let runtime = tokio::runtime::Handle::try_current()
         .map_err(|_| StoreError::unavailable("watching for changes needs a tokio runtime; poll instead"))?;
-    let (hints, changes) = mpsc::channel(WAITING);
+    let (hints, changes) = mpsc::channel(Subscribers::WAITING);
     let below = pair::below(&inner.prefix, keys);
     runtime.spawn(async move {
         let over = hints.clone();
@@ -122,7 +120,7 @@ impl Watch<'_> {
     }
 
     fn tell(&self, hint: Hint) {
-        // One that finds the queue full is lost: whoever is so far behind looks at its keys anyway, by polls.
+        // One that finds the queue full is lost, as for any subscriber.
         let _ = self.hints.try_send(hint);
     }
 }

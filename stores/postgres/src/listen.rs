@@ -3,20 +3,17 @@
 use crate::config::PostgresConfig;
 use crate::connect::tls;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{Key, StoreError, Version};
 use tenure_store::Changes;
+use tenure_store::parts::Subscribers;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio_postgres::{AsyncMessage, Connection, NoTls};
 
 /// How long to wait before the connection is made again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// How many hints wait for a subscriber that does not take them. More are dropped: nothing depends on them but speed.
-const WAITING: usize = 1024;
 
 /// What a notification says: a version and a key, both in hexadecimal digits. Another one may mean anything.
 fn hint(text: &str) -> Hint {
@@ -29,8 +26,6 @@ fn hint(text: &str) -> Hint {
     };
     understood().unwrap_or(Hint::Any)
 }
-
-type Subscribers = Arc<Mutex<Vec<(String, mpsc::Sender<Hint>)>>>;
 
 /// The connection that listens, for as long as this value lives.
 #[derive(Debug)]
@@ -46,17 +41,14 @@ impl Listener {
             StoreError::unavailable("listening for changes needs a tokio runtime; poll instead")
         })?;
         let subscribers = Subscribers::default();
-        let told = Arc::clone(&subscribers);
+        let told = subscribers.clone();
         let task = runtime.spawn(async move { listen_on(&config, &channel, &told).await }).abort_handle();
         Ok(Listener { subscribers, task })
     }
 
     /// Hints of changes of keys that begin with `prefix`.
     pub(crate) fn subscribe(&self, prefix: &str) -> Changes {
-        let (sender, receiver) = mpsc::channel(WAITING);
-        let mut all = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push((prefix.to_owned(), sender));
-        receiver
+        self.subscribers.subscribe(prefix)
     }
 }
 
@@ -107,7 +99,7 @@ where
     let ask = format!("LISTEN \"{channel}\"");
     let asking = async {
         if client.batch_execute(&ask).await.is_ok() {
-            tell(subscribers, &Hint::Any);
+            subscribers.tell(&Hint::Any);
         }
         std::future::pending::<()>().await;
     };
@@ -116,26 +108,12 @@ where
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
             stood = true;
             if let AsyncMessage::Notification(notification) = message {
-                tell(subscribers, &hint(notification.payload()));
+                subscribers.tell(&hint(notification.payload()));
             }
         }
     };
     tokio::select! { () = asking => {}, () = receiving => {} }
     stood
-}
-
-fn tell(subscribers: &Subscribers, hint: &Hint) {
-    let mut all = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-    all.retain(|(prefix, sender)| {
-        let concerns = hint.key().is_none_or(|key| key.as_str().starts_with(prefix));
-        let is_full =
-            |error: mpsc::error::TrySendError<Hint>| matches!(error, mpsc::error::TrySendError::Full(_));
-        if concerns {
-            sender.try_send(hint.clone()).map_or_else(is_full, |()| true)
-        } else {
-            !sender.is_closed()
-        }
-    });
 }
 
 #[cfg(test)]

@@ -3,20 +3,18 @@
 use crate::lines::Lines;
 use futures_util::StreamExt;
 use redis::aio::PubSub;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{Key, StoreError, Version};
 use tenure_store::Changes;
-use tokio::sync::mpsc;
+use tenure_store::parts::Subscribers;
 use tokio::task::AbortHandle;
 
 /// How long to wait before the connection is made again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// After how long without a message the server is asked whether it is still there, and how long that may take.
 const QUIET: Duration = Duration::from_secs(5);
-/// How many hints wait for a subscriber that does not take them. More are dropped: nothing depends on them but speed.
-const WAITING: usize = 1024;
 
 /// What a message says: a version in hexadecimal digits, and a key. Another one may mean anything.
 fn hint(message: &[u8]) -> Hint {
@@ -28,8 +26,6 @@ fn hint(message: &[u8]) -> Hint {
     };
     understood().unwrap_or(Hint::Any)
 }
-
-type Subscribers = Arc<Mutex<Vec<(String, mpsc::Sender<Hint>)>>>;
 
 /// The connection that is subscribed, for as long as this value lives.
 #[derive(Debug)]
@@ -43,17 +39,14 @@ impl Listener {
     pub(crate) async fn start(lines: Arc<Lines>, channel: String) -> Result<Listener, StoreError> {
         let messages = lines.subscription(&channel).await?;
         let subscribers = Subscribers::default();
-        let told = Arc::clone(&subscribers);
+        let told = subscribers.clone();
         let listening = async move { listen_on(&lines, &channel, messages, &told).await };
         Ok(Listener { subscribers, task: tokio::spawn(listening).abort_handle() })
     }
 
     /// Hints of changes of keys that begin with `prefix`.
     pub(crate) fn subscribe(&self, prefix: &str) -> Changes {
-        let (sender, receiver) = mpsc::channel(WAITING);
-        let mut all = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push((prefix.to_owned(), sender));
-        receiver
+        self.subscribers.subscribe(prefix)
     }
 }
 
@@ -75,7 +68,7 @@ async fn listen_on(lines: &Lines, channel: &str, mut messages: PubSub, subscribe
             }
         };
         // What changed while nobody listened was not told.
-        tell(subscribers, &Hint::Any);
+        subscribers.tell(&Hint::Any);
     }
 }
 
@@ -84,7 +77,7 @@ async fn receive(messages: PubSub, subscribers: &Subscribers) {
     let (mut asking, mut messages) = messages.split();
     loop {
         match tokio::time::timeout(QUIET, messages.next()).await {
-            Ok(Some(message)) => tell(subscribers, &hint(message.get_payload_bytes())),
+            Ok(Some(message)) => subscribers.tell(&hint(message.get_payload_bytes())),
             Ok(None) => return,
             Err(_) => {
                 let answer = tokio::time::timeout(QUIET, asking.ping::<redis::Value>()).await;
@@ -94,20 +87,6 @@ async fn receive(messages: PubSub, subscribers: &Subscribers) {
             }
         }
     }
-}
-
-fn tell(subscribers: &Subscribers, hint: &Hint) {
-    let mut all = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-    all.retain(|(prefix, sender)| {
-        let concerns = hint.key().is_none_or(|key| key.as_str().starts_with(prefix));
-        let is_full =
-            |error: mpsc::error::TrySendError<Hint>| matches!(error, mpsc::error::TrySendError::Full(_));
-        if concerns {
-            sender.try_send(hint.clone()).map_or_else(is_full, |()| true)
-        } else {
-            !sender.is_closed()
-        }
-    });
 }
 
 #[cfg(test)]

@@ -1,0 +1,100 @@
+//! Who is told of changes, where one connection hears of all of them.
+
+use crate::store::Changes;
+use std::sync::{Arc, Mutex, PoisonError};
+use tenure_core::op::Hint;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
+/// A prefix, and whoever wants hints of what is below it.
+type Subscriber = (String, mpsc::Sender<Hint>);
+
+/// Those who called [`Store::changed`](crate::Store::changed), each with its prefix. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Subscribers {
+    all: Arc<Mutex<Vec<Subscriber>>>,
+}
+
+impl Subscribers {
+    /// How many hints wait for a subscriber that does not take them. More are dropped: whoever is so far behind looks at its
+    /// keys anyway, by polls.
+    pub const WAITING: usize = 1024;
+
+    /// Hints of changes of keys that begin with `prefix`, until the receiver is dropped.
+    #[must_use]
+    pub fn subscribe(&self, prefix: &str) -> Changes {
+        let (sender, changes) = mpsc::channel(Self::WAITING);
+        self.with_all(|all| all.push((prefix.to_owned(), sender)));
+        changes
+    }
+
+    /// Passes `hint` on to all whom it concerns, without waiting for any; forgets those who have gone.
+    pub fn tell(&self, hint: &Hint) {
+        self.with_all(|all| {
+            all.retain(|(prefix, sender)| {
+                if hint.key().is_some_and(|key| !key.as_str().starts_with(prefix)) {
+                    return !sender.is_closed();
+                }
+                !matches!(sender.try_send(hint.clone()), Err(TrySendError::Closed(_)))
+            });
+        });
+    }
+
+    fn with_all<T>(&self, work: impl FnOnce(&mut Vec<Subscriber>) -> T) -> T {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        work(&mut self.all.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: who hears of a key, and of any; that one who does not listen is kept, and one who has gone is forgotten.
+    use super::*;
+    use tenure_core::{Key, Version};
+
+    fn written(key: &str) -> Hint {
+        Hint::Written(Key::new(key).unwrap(), Version(7))
+    }
+
+    fn count(subscribers: &Subscribers) -> usize {
+        subscribers.with_all(|all| all.len())
+    }
+
+    #[test]
+    fn a_hint_goes_to_those_whom_it_concerns() {
+        let subscribers = Subscribers::default();
+        let mut a = subscribers.subscribe("a/");
+        let mut all = subscribers.clone().subscribe("");
+        subscribers.tell(&written("a/1"));
+        subscribers.tell(&written("b/1"));
+        subscribers.tell(&Hint::Any);
+        assert_eq!((a.try_recv(), a.try_recv()), (Ok(written("a/1")), Ok(Hint::Any)));
+        let heard: Vec<Hint> = std::iter::from_fn(|| all.try_recv().ok()).collect();
+        assert_eq!(heard, [written("a/1"), written("b/1"), Hint::Any]);
+    }
+
+    #[test]
+    fn one_that_is_behind_loses_hints_and_is_told_again_once_it_listens() {
+        let subscribers = Subscribers::default();
+        let mut slow = subscribers.subscribe("");
+        for _ in 0..=Subscribers::WAITING {
+            subscribers.tell(&written("a"));
+        }
+        let heard = std::iter::from_fn(|| slow.try_recv().ok()).count();
+        assert_eq!(heard, Subscribers::WAITING);
+        subscribers.tell(&written("b"));
+        assert_eq!(slow.try_recv(), Ok(written("b")));
+    }
+
+    #[test]
+    fn one_that_has_gone_is_forgotten_also_by_a_hint_that_does_not_concern_it() {
+        let subscribers = Subscribers::default();
+        drop(subscribers.subscribe("a"));
+        let kept = subscribers.subscribe("a");
+        subscribers.tell(&written("b"));
+        assert_eq!(count(&subscribers), 1);
+        drop(kept);
+        subscribers.tell(&Hint::Any);
+        assert_eq!(count(&subscribers), 0);
+    }
+}
