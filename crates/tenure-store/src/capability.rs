@@ -1,6 +1,7 @@
 //! What a store can do, as plain data.
 
 use std::time::Duration;
+use tenure_core::StoreError;
 
 /// How it is decided that a holder's time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +75,18 @@ impl Capabilities {
         /// The rest of a record without a tenure, and room for what stores put beside it.
         const REST: usize = 1024;
         self.record_bytes.saturating_sub(REST).min(tenure_core::section::Ledger::MAX_BYTES)
+    }
+
+    /// Refuses a batch of more writes than a [`crate::Store::write_many`] takes.
+    ///
+    /// # Errors
+    /// `Invalid`, with both counts.
+    pub fn check_batch(&self, writes: usize) -> Result<(), StoreError> {
+        let most = self.batch;
+        if writes <= most {
+            return Ok(());
+        }
+        Err(StoreError::invalid(format!("{writes} writes at once are over the limit of {most}; write fewer")))
     }
 
     /// The same with another way of expiry.

@@ -111,11 +111,7 @@ impl Store for MemoryStore {
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        let (count, most) = (writes.len(), self.capabilities().batch);
-        if count > most {
-            let text = format!("{count} writes at once are over the limit of {most}; write fewer");
-            return Err(StoreError::invalid(text));
-        }
+        self.capabilities().check_batch(writes.len())?;
         writes.iter().try_for_each(|write| codec::check(&write.record))?;
         let now = self.inner.clock.now().held;
         let mut state = self.lock();

@@ -187,6 +187,7 @@ impl Store for DynamoStore {
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+        self.inner.capabilities.check_batch(writes.len())?;
         write::many(&self.inner, writes).await
     }
 

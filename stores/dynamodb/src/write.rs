@@ -119,11 +119,6 @@ async fn standing(inner: &Inner, key: &Key, item: Option<Item>) -> Result<Option
 
 pub(crate) async fn many(inner: &Arc<Inner>, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
     let count = writes.len();
-    if count > MOST {
-        return Err(StoreError::invalid(format!(
-            "{count} writes at once are over the limit of {MOST}; write fewer"
-        )));
-    }
     writes.iter().try_for_each(|write| codec::check(&write.record))?;
     // Writes of one key one after the other, and the keys side by side.
     let mut by_key: BTreeMap<Key, Vec<(usize, Write)>> = BTreeMap::new();

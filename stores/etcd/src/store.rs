@@ -132,12 +132,7 @@ impl Store for EtcdStore {
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        let (count, most) = (writes.len(), self.inner.capabilities.batch);
-        if count > most {
-            return Err(StoreError::invalid(format!(
-                "{count} writes at once are over the limit of {most}; write fewer"
-            )));
-        }
+        self.inner.capabilities.check_batch(writes.len())?;
         write::many(&self.inner, &writes).await
     }
 

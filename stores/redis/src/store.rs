@@ -190,13 +190,8 @@ impl Store for RedisStore {
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        let (count, most) = (writes.len(), self.inner.capabilities.batch);
-        if count > most {
-            return Err(StoreError::invalid(format!(
-                "{count} writes at once are over the limit of {most}; write fewer"
-            )));
-        }
-        if count == 0 { Ok(Vec::new()) } else { write::many(&self.inner, &writes).await }
+        self.inner.capabilities.check_batch(writes.len())?;
+        if writes.is_empty() { Ok(Vec::new()) } else { write::many(&self.inner, &writes).await }
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {

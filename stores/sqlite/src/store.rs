@@ -192,12 +192,8 @@ impl Store for SqliteStore {
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        let (count, most) = (writes.len(), self.inner.capabilities.batch);
-        if count > most {
-            return Err(StoreError::invalid(format!(
-                "{count} writes at once are over the limit of {most}; write fewer"
-            )));
-        }
+        let count = writes.len();
+        self.inner.capabilities.check_batch(count)?;
         if count == 0 {
             return Ok(Vec::new());
         }
