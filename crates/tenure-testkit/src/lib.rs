@@ -15,6 +15,8 @@
 //! # fn main() {}
 //! ```
 //!
+//! A store that is a file or a server implements [`Fixture`], and [`Live`] makes a subject of it.
+//!
 //! Each check is also a plain function in [`checks`], which fails by panicking, so that a suite can be run against a store
 //! that is known to be broken: [`checks::all`] lists them.
 //!
@@ -24,14 +26,16 @@
 
 pub mod checks;
 mod clock;
+mod live;
 mod rental;
 mod scribe;
 mod subject;
 mod suite;
 
 pub use clock::{ManualClock, RealClock};
+pub use live::{Fixture, Live};
 pub use rental::{Lost, Refusal, Rental, Tenant};
 pub use scribe::Scribe;
-pub use subject::{Clones, Subject};
+pub use subject::{Clones, Prefixed, Subject};
 #[doc(hidden)]
 pub use suite::run;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Clock, Key};
-use tenure_store::Store;
+use tenure_store::{PrefixedStore, Store};
 
 /// A set of records of its own, empty at first, and the ways to get at it. Every check is given a fresh one.
 pub trait Subject: Send + Sync + Sized + 'static {
@@ -34,19 +34,12 @@ pub trait Subject: Send + Sync + Sized + 'static {
 pub struct Clones<S> {
     store: S,
     clock: Arc<ManualClock>,
-    key_bytes: usize,
 }
 
 impl<S> Clones<S> {
     /// The records of `store`, which must be empty.
     pub fn new(store: S, clock: Arc<ManualClock>) -> Self {
-        Clones { store, clock, key_bytes: Key::MAX_BYTES }
-    }
-
-    /// The same for a store that puts a prefix of `bytes` before its keys.
-    #[must_use]
-    pub fn prefixed_by(self, bytes: usize) -> Self {
-        Clones { key_bytes: Key::MAX_BYTES - bytes, ..self }
+        Clones { store, clock }
     }
 }
 
@@ -62,7 +55,7 @@ impl<S: Store + Clone> Subject for Clones<S> {
     }
 
     fn key_bytes(&self) -> usize {
-        self.key_bytes
+        Key::MAX_BYTES
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
@@ -71,5 +64,47 @@ impl<S: Store + Clone> Subject for Clones<S> {
 
     async fn pass(&self, span: Duration) {
         self.clock.advance(span);
+    }
+}
+
+/// Another subject's records below a prefix, as a [`PrefixedStore`] has them.
+#[derive(Debug, Clone)]
+pub struct Prefixed<S> {
+    subject: S,
+    prefix: &'static str,
+}
+
+impl<S: Subject> Prefixed<S> {
+    /// The part of `subject` below `prefix`.
+    pub fn new(subject: S, prefix: &'static str) -> Self {
+        Prefixed { subject, prefix }
+    }
+}
+
+#[allow(clippy::expect_used, reason = "the prefix is the test's own")]
+impl<S: Subject> Subject for Prefixed<S> {
+    type Store = PrefixedStore<S::Store>;
+
+    async fn store(&self) -> Self::Store {
+        PrefixedStore::new(self.subject.store().await, self.prefix)
+            .expect("a prefix that leaves room for keys")
+    }
+
+    async fn damage(&self, key: &Key) -> bool {
+        let key =
+            Key::new(format!("{}{}", self.prefix, key.as_str())).expect("a key that has room for the prefix");
+        self.subject.damage(&key).await
+    }
+
+    fn key_bytes(&self) -> usize {
+        self.subject.key_bytes() - self.prefix.len()
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.subject.clock()
+    }
+
+    async fn pass(&self, span: Duration) {
+        self.subject.pass(span).await;
     }
 }

@@ -4,8 +4,8 @@
 //! `broken.rs`.
 
 use std::sync::Arc;
-use tenure_store::{AnyStore, FaultyStore, MemoryStore, MeteredStore, PrefixedStore};
-use tenure_testkit::{Clones, ManualClock, conformance};
+use tenure_store::{AnyStore, FaultyStore, MemoryStore, MeteredStore};
+use tenure_testkit::{Clones, ManualClock, Prefixed, conformance};
 
 fn memory() -> (MemoryStore, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new());
@@ -19,7 +19,7 @@ conformance!(plain, || async {
 
 conformance!(prefixed, || async {
     let (store, clock) = memory();
-    Clones::new(PrefixedStore::new(store, "a'%_").unwrap(), clock).prefixed_by(4)
+    Prefixed::new(Clones::new(store, clock), "a'%_")
 });
 
 conformance!(wrapped, || async {

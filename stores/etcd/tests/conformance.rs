@@ -10,77 +10,39 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
 use support::{by_hand, config, unique};
 use tenure_core::{Clock, Key};
 use tenure_etcd::{EtcdConfig, EtcdStore};
-use tenure_store::{PrefixedStore, Store};
-use tenure_testkit::{RealClock, Subject, conformance};
+use tenure_testkit::{Fixture, Live, Prefixed, conformance};
 
-struct Prefix<W> {
+struct Prefix {
     name: String,
     configure: fn(EtcdConfig) -> EtcdConfig,
-    wrap: W,
-    inner: &'static str,
-    clock: Arc<RealClock>,
 }
 
-async fn prefix<S, W: Fn(EtcdStore) -> S>(
-    configure: fn(EtcdConfig) -> EtcdConfig,
-    inner: &'static str,
-    wrap: W,
-) -> Prefix<W> {
-    Prefix { name: unique("suite"), configure, wrap, inner, clock: Arc::new(RealClock::new()) }
+async fn prefix(configure: fn(EtcdConfig) -> EtcdConfig) -> Live<Prefix> {
+    Live::new(Prefix { name: unique("suite"), configure })
 }
 
-impl<S: Store, W: Fn(EtcdStore) -> S + Send + Sync + 'static> Subject for Prefix<W>
-where
-    W: WrapsInto<Store = S>,
-{
-    type Store = S;
+impl Fixture for Prefix {
+    type Store = EtcdStore;
 
-    async fn store(&self) -> S {
+    async fn open(&self, _clock: Arc<dyn Clock>) -> EtcdStore {
         let config = config(&self.name).timeout(EtcdConfig::MAX_TIMEOUT);
-        (self.wrap)(EtcdStore::open((self.configure)(config)).await.unwrap())
+        EtcdStore::open((self.configure)(config)).await.unwrap()
     }
 
-    /// Cuts the value short, as another program or a hand would.
     async fn damage(&self, key: &Key) -> bool {
-        let name = format!("{}:{}{}", self.name, self.inner, key.as_str());
+        let name = format!("{}:{}", self.name, key.as_str());
         let whole = by_hand(&["get", "--print-value-only", &name], &[]);
         // One byte of it is the line's end that etcdctl adds.
         by_hand(&["put", &name], &whole[..whole.len() - 4]);
         true
     }
-
-    fn key_bytes(&self) -> usize {
-        Key::MAX_BYTES - self.inner.len()
-    }
-
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.clock.clone()
-    }
-
-    async fn pass(&self, span: Duration) {
-        tokio::time::sleep(span).await;
-    }
 }
 
-/// Names what a wrapper makes of a store.
-trait WrapsInto {
-    type Store;
-}
+conformance!(etcd, || prefix(|config| config));
 
-impl<S, W: Fn(EtcdStore) -> S> WrapsInto for W {
-    type Store = S;
-}
+conformance!(without_push, || prefix(|config| config.push(false)));
 
-conformance!(etcd, || prefix(|config| config, "", |store| store));
-
-conformance!(without_push, || prefix(|config| config.push(false), "", |store| store));
-
-conformance!(prefixed, || prefix(
-    |config| config,
-    "p%_'",
-    |store| PrefixedStore::new(store, "p%_'").unwrap()
-));
+conformance!(prefixed, || async { Prefixed::new(prefix(|config| config).await, "p%_'") });

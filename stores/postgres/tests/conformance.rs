@@ -11,82 +11,43 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
 use support::{admin, config, unique};
 use tenure_core::{Clock, Key};
 use tenure_postgres::{PostgresConfig, PostgresStore};
-use tenure_store::{PrefixedStore, Store};
-use tenure_testkit::{RealClock, Subject, conformance};
+use tenure_testkit::{Fixture, Live, Prefixed, conformance};
 
-struct Schema<W> {
+struct Schema {
     name: String,
     configure: fn(PostgresConfig) -> PostgresConfig,
-    wrap: W,
-    prefix: &'static str,
-    clock: Arc<RealClock>,
 }
 
-async fn schema<S, W: Fn(PostgresStore) -> S>(
-    configure: fn(PostgresConfig) -> PostgresConfig,
-    prefix: &'static str,
-    wrap: W,
-) -> Schema<W> {
+async fn schema(configure: fn(PostgresConfig) -> PostgresConfig) -> Live<Schema> {
     let name = unique("suite");
     assert!(PostgresStore::migrate(&config(&name)).await.unwrap());
-    Schema { name, configure, wrap, prefix, clock: Arc::new(RealClock::new()) }
+    Live::new(Schema { name, configure })
 }
 
-impl<S: Store, W: Fn(PostgresStore) -> S + Send + Sync + 'static> Subject for Schema<W>
-where
-    W: WrapsInto<Store = S>,
-{
-    type Store = S;
+impl Fixture for Schema {
+    type Store = PostgresStore;
 
-    async fn store(&self) -> S {
+    async fn open(&self, _clock: Arc<dyn Clock>) -> PostgresStore {
         let config = config(&self.name).timeout(PostgresConfig::MAX_TIMEOUT);
-        (self.wrap)(PostgresStore::open((self.configure)(config)).await.unwrap())
+        PostgresStore::open((self.configure)(config)).await.unwrap()
     }
 
-    /// Cuts the record short, as another program or a hand would.
     async fn damage(&self, key: &Key) -> bool {
-        let key = format!("{}{}", self.prefix, key.as_str());
         let sql = format!(
             "UPDATE {}.record SET record = substr(record, 1, octet_length(record) - 3) WHERE key = $1",
             self.name
         );
-        admin().await.execute(&sql, &[&key.as_bytes()]).await.unwrap() == 1
-    }
-
-    fn key_bytes(&self) -> usize {
-        Key::MAX_BYTES - self.prefix.len()
-    }
-
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.clock.clone()
-    }
-
-    async fn pass(&self, span: Duration) {
-        tokio::time::sleep(span).await;
+        admin().await.execute(&sql, &[&key.as_str().as_bytes()]).await.unwrap() == 1
     }
 }
 
-/// Names what a wrapper makes of a store.
-trait WrapsInto {
-    type Store;
-}
+conformance!(postgres, || schema(|config| config));
 
-impl<S, W: Fn(PostgresStore) -> S> WrapsInto for W {
-    type Store = S;
-}
+conformance!(without_ages, || schema(|config| config.attested_ages(false)));
 
-conformance!(postgres, || schema(|config| config, "", |store| store));
+conformance!(without_push, || schema(|config| config.push(false)));
 
-conformance!(without_ages, || schema(|config| config.attested_ages(false), "", |store| store));
-
-conformance!(without_push, || schema(|config| config.push(false), "", |store| store));
-
-conformance!(prefixed, || schema(
-    |config| config,
-    "p%_'",
-    |store| PrefixedStore::new(store, "p%_'").unwrap()
-));
+conformance!(prefixed, || async { Prefixed::new(schema(|config| config).await, "p%_'") });

@@ -10,84 +10,43 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
 use support::{at, cli, cluster_url, unique, url};
 use tenure_core::{Clock, Key};
 use tenure_redis::{RedisConfig, RedisStore};
-use tenure_store::{PrefixedStore, Store};
-use tenure_testkit::{RealClock, Subject, conformance};
+use tenure_testkit::{Fixture, Live, Prefixed, conformance};
 
-struct Namespace<W> {
+struct Namespace {
     url: String,
     name: String,
     configure: fn(RedisConfig) -> RedisConfig,
-    wrap: W,
-    prefix: &'static str,
-    clock: Arc<RealClock>,
 }
 
-async fn namespace<S, W: Fn(RedisStore) -> S>(
-    url: String,
-    configure: fn(RedisConfig) -> RedisConfig,
-    prefix: &'static str,
-    wrap: W,
-) -> Namespace<W> {
-    Namespace { url, name: unique("suite"), configure, wrap, prefix, clock: Arc::new(RealClock::new()) }
+async fn namespace(url: String, configure: fn(RedisConfig) -> RedisConfig) -> Live<Namespace> {
+    Live::new(Namespace { url, name: unique("suite"), configure })
 }
 
-impl<S: Store, W: Fn(RedisStore) -> S + Send + Sync + 'static> Subject for Namespace<W>
-where
-    W: WrapsInto<Store = S>,
-{
-    type Store = S;
+impl Fixture for Namespace {
+    type Store = RedisStore;
 
-    async fn store(&self) -> S {
+    async fn open(&self, _clock: Arc<dyn Clock>) -> RedisStore {
         let config = at(&self.url, &self.name).timeout(RedisConfig::MAX_TIMEOUT);
-        (self.wrap)(RedisStore::open((self.configure)(config)).await.unwrap())
+        RedisStore::open((self.configure)(config)).await.unwrap()
     }
 
-    /// Cuts the record short, as another program or a hand would.
     async fn damage(&self, key: &Key) -> bool {
         let script = "local value = redis.call('HGET', KEYS[1], ARGV[1]) \
                       return redis.call('HSET', KEYS[1], ARGV[1], string.sub(value, 1, -4))";
-        let (records, key) =
-            (format!("tenure:{{{}}}:records", self.name), format!("{}{}", self.prefix, key.as_str()));
-        cli(&self.url, &["EVAL", script, "1", &records, &key]) == "0"
-    }
-
-    fn key_bytes(&self) -> usize {
-        Key::MAX_BYTES - self.prefix.len()
-    }
-
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.clock.clone()
-    }
-
-    async fn pass(&self, span: Duration) {
-        tokio::time::sleep(span).await;
+        let records = format!("tenure:{{{}}}:records", self.name);
+        cli(&self.url, &["EVAL", script, "1", &records, key.as_str()]) == "0"
     }
 }
 
-/// Names what a wrapper makes of a store.
-trait WrapsInto {
-    type Store;
-}
+conformance!(redis, || namespace(url(), |config| config));
 
-impl<S, W: Fn(RedisStore) -> S> WrapsInto for W {
-    type Store = S;
-}
+conformance!(without_ages, || namespace(url(), |config| config.attested_ages(false)));
 
-conformance!(redis, || namespace(url(), |config| config, "", |store| store));
+conformance!(without_push, || namespace(url(), |config| config.push(false)));
 
-conformance!(without_ages, || namespace(url(), |config| config.attested_ages(false), "", |store| store));
+conformance!(prefixed, || async { Prefixed::new(namespace(url(), |config| config).await, "p%_'") });
 
-conformance!(without_push, || namespace(url(), |config| config.push(false), "", |store| store));
-
-conformance!(prefixed, || namespace(
-    url(),
-    |config| config,
-    "p%_'",
-    |store| PrefixedStore::new(store, "p%_'").unwrap()
-));
-
-conformance!(cluster, || namespace(cluster_url(), |config| config, "", |store| store));
+conformance!(cluster, || namespace(cluster_url(), |config| config));
