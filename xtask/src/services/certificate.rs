@@ -1,21 +1,37 @@
 //! A certificate for the name `localhost`, which is its own authority.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Makes one, with its key.
-pub(super) fn certify(mut openssl: Command, key: &Path, certificate: &str) -> Result<(), String> {
-    let made = openssl
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
-        .args(["-days", "30", "-subj", "/CN=tenure test server", "-addext", "subjectAltName=DNS:localhost"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
-        .arg(key)
-        .args(["-out", certificate])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("openssl did not start: {error}"))?;
-    if made.status.success() {
-        return Ok(());
+/// The files of a certificate and of its key, in a server's folder.
+pub(super) struct Certificate {
+    pub(super) file: PathBuf,
+    pub(super) key: PathBuf,
+}
+
+impl Certificate {
+    /// The one in this folder.
+    pub(super) fn of(folder: &Path) -> Certificate {
+        Certificate { file: folder.join("server.crt"), key: folder.join("server.key") }
     }
-    Err(format!("openssl: {}: {}", made.status, String::from_utf8_lossy(&made.stderr)))
+
+    /// Makes it, by the user whom `openssl` runs as.
+    pub(super) fn make(folder: &Path, mut openssl: Command) -> Result<Certificate, String> {
+        let certificate = Certificate::of(folder);
+        let made = openssl
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+            .args(["-days", "30", "-subj", "/CN=tenure test server"])
+            .args(["-addext", "subjectAltName=DNS:localhost"])
+            .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+            .arg(&certificate.key)
+            .arg("-out")
+            .arg(&certificate.file)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("openssl did not start: {error}"))?;
+        if made.status.success() {
+            return Ok(certificate);
+        }
+        Err(format!("openssl: {}: {}", made.status, String::from_utf8_lossy(&made.stderr)))
+    }
 }

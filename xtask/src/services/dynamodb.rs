@@ -3,7 +3,7 @@
 use super::maven::{Library, source};
 use super::server::{Kind, Ports};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 pub(super) const KIND: Kind = Kind {
     name: "DynamoDB Local",
@@ -35,18 +35,13 @@ pub(super) fn parts() -> Result<[(&'static str, String); 2], String> {
 /// Starts it. It keeps everything in memory.
 fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     let library = LIBRARY.place()?;
-    let [out, err] = KIND.output()?;
-    Command::new("java")
-        .arg("-Xmx512m")
+    let mut java = Command::new("java");
+    java.arg("-Xmx512m")
         .arg(format!("-Djava.library.path={}", library.display()))
         .arg("-classpath")
         .arg(library.join("*"))
         .arg(source(PROGRAM))
         .arg(port.to_string())
-        .env("DDB_LOCAL_TELEMETRY", "0")
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err)
-        .spawn()
-        .map_err(|error| format!("java did not start: {error}"))
+        .env("DDB_LOCAL_TELEMETRY", "0");
+    KIND.start(&mut java)
 }

@@ -1,8 +1,8 @@
 //! etcd, from Debian's packages: one member, whose data go with it. Tests that need clusters, TLS or users start their own.
 
 use super::package::need;
-use super::server::{Kind, Ports, folder};
-use std::process::{Child, Command, Stdio};
+use super::server::{Kind, Ports};
+use std::process::{Child, Command};
 
 pub(super) const KIND: Kind =
     Kind { name: "etcd", file: "etcd", mark: "tenure-etcd-", fetch, spawn, signal: "-INT" };
@@ -19,18 +19,13 @@ fn fetch() -> Result<(), String> {
 }
 
 fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
-    let folder = folder(&format!("etcd-{port}"), None)?;
+    let folder = KIND.folder(port, None)?;
     let clients = format!("http://127.0.0.1:{port}");
-    let [out, err] = KIND.output()?;
-    Command::new("etcd")
-        .arg("--data-dir")
+    let mut etcd = Command::new("etcd");
+    etcd.arg("--data-dir")
         .arg(folder.join("data"))
         .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
         // No other member comes, so any port will do.
-        .args(["--listen-peer-urls", "http://127.0.0.1:0", "--logger", "zap", "--log-level", "warn"])
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err)
-        .spawn()
-        .map_err(|error| format!("etcd did not start: {error}"))
+        .args(["--listen-peer-urls", "http://127.0.0.1:0", "--logger", "zap", "--log-level", "warn"]);
+    KIND.start(&mut etcd)
 }

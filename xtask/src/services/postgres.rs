@@ -1,8 +1,8 @@
 //! PostgreSQL and a pooler in front of it, from Debian's packages. Neither runs as root.
 
-use super::certificate::certify;
+use super::certificate::Certificate;
 use super::package::{is_root, need};
-use super::server::{Kind, Ports, command_as, folder, path, run};
+use super::server::{Kind, Ports, command_as, run};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
@@ -35,23 +35,12 @@ pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
         |kind: &Kind| ports.get(kind.file).map(|port| format!("postgres://{USER}@127.0.0.1:{port}/postgres"));
     let mut all = Vec::new();
     all.extend(url(&KIND).map(|url| ("TENURE_TEST_POSTGRES", url)));
-    all.extend(
-        ports.get(KIND.file).map(|port| ("TENURE_TEST_POSTGRES_CA", certificate(&path(&place(*port))))),
-    );
+    let certificate = |port: &u16| Certificate::of(&KIND.place(*port)).file.display().to_string();
+    all.extend(ports.get(KIND.file).map(|port| ("TENURE_TEST_POSTGRES_CA", certificate(port))));
     all.extend(url(&POOLER).map(|url| ("TENURE_TEST_PGBOUNCER", url)));
     // For tests that start one of their own.
     all.extend(programs().map(|programs| ("TENURE_TEST_POSTGRES_BIN", programs.display().to_string())));
     all
-}
-
-/// The server's folder, below that for temporary files.
-fn place(port: u16) -> String {
-    format!("postgres-{port}")
-}
-
-/// Its certificate, for the name `localhost`, which is its own authority.
-fn certificate(folder: &Path) -> String {
-    folder.join("server.crt").display().to_string()
 }
 
 /// The newest version's folder of programs: Debian keeps them out of the path.
@@ -81,9 +70,8 @@ fn owner() -> Option<&'static str> {
 /// Makes a new cluster, and starts it.
 fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     let programs = programs().ok_or("PostgreSQL's initdb is not in /usr/lib/postgresql")?;
-    let folder = folder(&place(port), owner())?;
-    let key = folder.join("server.key").display().to_string();
-    certify(command_as(USER, Path::new("openssl")), Path::new(&key), &certificate(&folder))?;
+    let folder = KIND.folder(port, owner())?;
+    let certificate = Certificate::make(&folder, command_as(USER, Path::new("openssl")))?;
     let data = folder.join("data");
     // What is tested is not the disk; the tests of power cuts are others.
     let made = command_as(USER, &programs.join("initdb"))
@@ -104,42 +92,30 @@ fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     if !made.status.success() {
         return Err(format!("initdb: {}: {}", made.status, String::from_utf8_lossy(&made.stderr)));
     }
-    let [out, err] = KIND.output()?;
-    command_as(USER, &programs.join("postgres"))
+    let mut server = command_as(USER, &programs.join("postgres"));
+    server
         .args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "fsync=off"])
-        .args(["-c", "ssl=on", "-c", &format!("ssl_key_file={key}")])
-        .args(["-c", &format!("ssl_cert_file={}", certificate(&folder)), "-p"])
+        .args(["-c", "ssl=on", "-c", &format!("ssl_key_file={}", certificate.key.display())])
+        .args(["-c", &format!("ssl_cert_file={}", certificate.file.display()), "-p"])
         .arg(port.to_string())
         .arg("-k")
         .arg(&folder)
         .arg("-D")
         .arg(&data)
-        .current_dir(&folder)
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err)
-        .spawn()
-        .map_err(|error| format!("postgres did not start: {error}"))
+        .current_dir(&folder);
+    KIND.start(&mut server)
 }
 
 fn spawn_pooler(port: u16, others: &Ports) -> Result<Child, String> {
     let server = others.get(KIND.file).ok_or("PgBouncer needs PostgreSQL, which has no port")?;
-    let folder = folder(&format!("pgbouncer-{port}"), owner())?;
+    let folder = POOLER.folder(port, owner())?;
     let settings = folder.join("pgbouncer.ini");
     let text = format!(
         "[databases]\n* = host=127.0.0.1 port={server} user={USER}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
          unix_socket_dir =\nauth_type = any\npool_mode = transaction\nmax_client_conn = 500\ndefault_pool_size = 20\n"
     );
     write(&settings, &text)?;
-    let [out, err] = POOLER.output()?;
-    command_as(USER, Path::new("pgbouncer"))
-        .arg(&settings)
-        .current_dir(&folder)
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err)
-        .spawn()
-        .map_err(|error| format!("pgbouncer did not start: {error}"))
+    POOLER.start(command_as(USER, Path::new("pgbouncer")).arg(&settings).current_dir(&folder))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

@@ -1,9 +1,9 @@
 //! Redis, from Debian's package: one server, one that speaks TLS only, and a cluster of three.
 
-use super::certificate::certify;
+use super::certificate::Certificate;
 use super::package::need;
-use super::server::{Kind, Ports, folder, path};
-use std::path::{Path, PathBuf};
+use super::server::{Kind, Ports};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,8 @@ pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     all.extend(port(&KIND).map(|port| ("TENURE_TEST_REDIS", format!("redis://127.0.0.1:{port}"))));
     all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDISS", format!("rediss://localhost:{port}"))));
-    all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDIS_CA", certificate(&place(&TLS, port)))));
+    let certificate = |port| Certificate::of(&TLS.place(port)).file.display().to_string();
+    all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDIS_CA", certificate(port))));
     let members: Option<Vec<String>> =
         CLUSTER.iter().map(|kind| port(kind).map(|port| format!("127.0.0.1:{port}"))).collect();
     all.extend(
@@ -73,18 +74,9 @@ fn fetch() -> Result<(), String> {
     need(PROGRAM, "--version", "redis-server")
 }
 
-/// The server's folder.
-fn place(kind: &Kind, port: u16) -> PathBuf {
-    path(&format!("{}-{port}", kind.file))
-}
-
-fn certificate(folder: &Path) -> String {
-    folder.join("server.crt").display().to_string()
-}
-
 /// Starts a server with an append-only file. It keeps its command line, by which it is known again.
 fn spawn(kind: &Kind, port: u16, settings: &str) -> Result<Child, String> {
-    let folder = folder(&format!("{}-{port}", kind.file), None)?;
+    let folder = kind.folder(port, None)?;
     start(kind, &folder, settings)
 }
 
@@ -94,25 +86,15 @@ fn start(kind: &Kind, folder: &Path, settings: &str) -> Result<Child, String> {
     let text =
         format!("bind 127.0.0.1\ndir {dir}\nappendonly yes\nsave \"\"\nset-proc-title no\n{settings}\n");
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-    let [out, err] = kind.output()?;
-    Command::new(PROGRAM)
-        .arg(&file)
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err)
-        .spawn()
-        .map_err(|error| format!("{PROGRAM} did not start: {error}"))
+    kind.start(Command::new(PROGRAM).arg(&file))
 }
 
 fn spawn_tls(port: u16, _others: &Ports) -> Result<Child, String> {
-    let folder = folder(&format!("{}-{port}", TLS.file), None)?;
-    let key = folder.join("server.key");
-    let certificate = certificate(&folder);
-    certify(Command::new("openssl"), &key, &certificate)?;
+    let folder = TLS.folder(port, None)?;
+    let certificate = Certificate::make(&folder, Command::new("openssl"))?;
+    let (file, key) = (certificate.file.display(), certificate.key.display());
     let settings = format!(
-        "port 0\ntls-port {port}\ntls-cert-file {certificate}\ntls-key-file {}\ntls-ca-cert-file {certificate}\n\
-         tls-auth-clients no",
-        key.display()
+        "port 0\ntls-port {port}\ntls-cert-file {file}\ntls-key-file {key}\ntls-ca-cert-file {file}\ntls-auth-clients no"
     );
     start(&TLS, &folder, &settings)
 }

@@ -30,13 +30,32 @@ impl Kind {
         workshop().unwrap_or_default().join(format!("{}.log", self.file))
     }
 
-    /// A log for the output of its process.
-    pub(super) fn output(&self) -> Result<[Stdio; 2], String> {
+    /// Starts its program, whose output goes to its log.
+    pub(super) fn start(&self, program: &mut Command) -> Result<Child, String> {
         let path = self.log();
         let error = |error| format!("{}: {error}", path.display());
         let out = std::fs::File::create(&path).map_err(error)?;
         let err = out.try_clone().map_err(error)?;
-        Ok([out.into(), err.into()])
+        let started = program.stdin(Stdio::null()).stdout(out).stderr(err).spawn();
+        started.map_err(|error| format!("{} did not start: {error}", self.name))
+    }
+
+    /// Where the folder is of the one at this port.
+    pub(super) fn place(&self, port: u16) -> PathBuf {
+        std::env::temp_dir().join(format!("tenure-{}-{port}", self.file))
+    }
+
+    /// Makes that folder, empty, for the user which it runs as. It is not in our target: that one may be unreadable to others.
+    pub(super) fn folder(&self, port: u16, owner: Option<&str>) -> Result<PathBuf, String> {
+        let path = self.place(port);
+        let error = |error: std::io::Error| format!("{}: {error}", path.display());
+        // What an earlier run left there; that there was none is no mistake.
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).map_err(error)?;
+        if let Some(owner) = owner {
+            run("chown", &[owner, &path.display().to_string()])?;
+        }
+        Ok(path)
     }
 
     /// What is written down of a server that outlives us: its process's id, and its port.
@@ -140,27 +159,8 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // One that keeps nothing on disk has no folder.
-        let _ = std::fs::remove_dir_all(path(&format!("{}-{}", self.kind.file, self.port)));
+        let _ = std::fs::remove_dir_all(self.kind.place(self.port));
     }
-}
-
-/// Where a server's own folder is.
-pub(super) fn path(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("tenure-{name}"))
-}
-
-/// A folder of a server's own, empty, that the user which it runs as owns. It is not in our target: that one may be unreadable to
-/// others.
-pub(super) fn folder(name: &str, owner: Option<&str>) -> Result<PathBuf, String> {
-    let path = path(name);
-    let error = |error: std::io::Error| format!("{}: {error}", path.display());
-    // What an earlier run left there; that there was none is no mistake.
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir_all(&path).map_err(error)?;
-    if let Some(owner) = owner {
-        run("chown", &[owner, &path.display().to_string()])?;
-    }
-    Ok(path)
 }
 
 /// Runs a program that must succeed.
