@@ -1,7 +1,8 @@
 //! A certificate for the name `localhost`, which is its own authority.
 
+use super::server::run;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The files of a certificate and of its key, in a server's folder.
 pub(super) struct Certificate {
@@ -18,20 +19,14 @@ impl Certificate {
     /// Makes it, by the user whom `openssl` runs as.
     pub(super) fn make(folder: &Path, mut openssl: Command) -> Result<Certificate, String> {
         let certificate = Certificate::of(folder);
-        let made = openssl
+        openssl
             .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
             .args(["-days", "30", "-subj", "/CN=tenure test server"])
             .args(["-addext", "subjectAltName=DNS:localhost"])
             .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
             .arg(&certificate.key)
             .arg("-out")
-            .arg(&certificate.file)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| format!("openssl did not start: {error}"))?;
-        if made.status.success() {
-            return Ok(certificate);
-        }
-        Err(format!("openssl: {}: {}", made.status, String::from_utf8_lossy(&made.stderr)))
+            .arg(&certificate.file);
+        run(&mut openssl).map(|_| certificate)
     }
 }

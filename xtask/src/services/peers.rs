@@ -2,9 +2,10 @@
 //! a small Java program of ours.
 
 use super::maven::{Library, source};
+use super::server::run;
 use super::workshop;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A library and the program that drives it.
 #[derive(Debug, Clone, Copy)]
@@ -53,18 +54,9 @@ impl Peer {
         if std::fs::read_to_string(&compiled).is_ok_and(|old| old == text) {
             return Ok(());
         }
-        let output = Command::new("javac")
-            .arg("-classpath")
-            .arg(self.library.place()?.join("*"))
-            .arg("-d")
-            .arg(&classes)
-            .arg(&program)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|error| format!("javac did not start: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("javac: {}", String::from_utf8_lossy(&output.stderr)));
-        }
+        let mut javac = Command::new("javac");
+        javac.arg("-classpath").arg(self.library.place()?.join("*")).arg("-d").arg(&classes).arg(&program);
+        run(&mut javac)?;
         std::fs::write(&compiled, text).map_err(|error| format!("{}: {error}", compiled.display()))
     }
 

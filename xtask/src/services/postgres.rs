@@ -4,7 +4,7 @@ use super::certificate::Certificate;
 use super::package::{is_root, need};
 use super::server::{Kind, Ports, command_as, run};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command};
 
 /// The user that the package makes.
 const USER: &str = "postgres";
@@ -74,24 +74,12 @@ fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     let certificate = Certificate::make(&folder, command_as(USER, Path::new("openssl")))?;
     let data = folder.join("data");
     // What is tested is not the disk; the tests of power cuts are others.
-    let made = command_as(USER, &programs.join("initdb"))
-        .args([
-            "--auth=trust",
-            "--no-sync",
-            "--encoding=UTF8",
-            "--locale=C.UTF-8",
-            "--username",
-            USER,
-            "--pgdata",
-        ])
-        .arg(&data)
-        .current_dir(&folder)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("initdb did not start: {error}"))?;
-    if !made.status.success() {
-        return Err(format!("initdb: {}: {}", made.status, String::from_utf8_lossy(&made.stderr)));
-    }
+    let mut initdb = command_as(USER, &programs.join("initdb"));
+    initdb
+        .args(["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"])
+        .args(["--username", USER, "--pgdata"])
+        .arg(&data);
+    run(initdb.current_dir(&folder))?;
     let mut server = command_as(USER, &programs.join("postgres"));
     server
         .args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "fsync=off"])
@@ -120,5 +108,5 @@ fn spawn_pooler(port: u16, others: &Ports) -> Result<Child, String> {
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    run("chmod", &["a+r", &path.display().to_string()])
+    run(Command::new("chmod").arg("a+r").arg(path)).map(drop)
 }

@@ -2,9 +2,9 @@
 
 use super::certificate::Certificate;
 use super::package::need;
-use super::server::{Kind, Ports};
+use super::server::{Kind, Ports, run};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = "redis-server";
@@ -155,14 +155,5 @@ fn join(last: u16, others: &Ports) -> Result<(), String> {
 }
 
 fn cli(port: u16, command: &str) -> Result<String, String> {
-    let output = Command::new("redis-cli")
-        .args(["-e", "-p", &port.to_string()])
-        .args(command.split(' '))
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("redis-cli did not start: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(format!("redis-cli {command}: {}", String::from_utf8_lossy(&output.stderr)))
+    run(Command::new("redis-cli").args(["-e", "-p", &port.to_string()]).args(command.split(' ')))
 }

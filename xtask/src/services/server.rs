@@ -53,7 +53,7 @@ impl Kind {
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).map_err(error)?;
         if let Some(owner) = owner {
-            run("chown", &[owner, &path.display().to_string()])?;
+            run(Command::new("chown").arg(owner).arg(&path))?;
         }
         Ok(path)
     }
@@ -163,14 +163,14 @@ impl Drop for Server {
     }
 }
 
-/// Runs a program that must succeed.
-pub(super) fn run(program: &str, args: &[&str]) -> Result<(), String> {
-    let output = Command::new(program).args(args).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{program} did not start: {error}"))?;
+/// Runs a program that must succeed; what it prints.
+pub(super) fn run(program: &mut Command) -> Result<String, String> {
+    let output = program.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{program:?} did not start: {error}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Err(format!("{program} {args:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
+    Err(format!("{program:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
 }
 
 /// `program` as another user, in a process of the same id, where we are root; as we are otherwise.
