@@ -4,7 +4,7 @@ use crate::storage::{Calling, Micros, Row, Seen, Storage};
 use std::time::Duration;
 use tenure_core::{ErrorKind, StoreError};
 use tenure_postgres::PostgresConfig;
-use tenure_postgres::statements::{Call, Lines};
+use tenure_postgres::statements::{Call, Lines, Params};
 use tenure_postgres::tokio_postgres::types::Type;
 
 /// A deadline is read as whole microseconds, which is all that the server keeps.
@@ -123,7 +123,7 @@ impl Storage for PostgresStorage {
         Box::pin(async move {
             let (ttl, skew) = (micros(ttl), micros(skew));
             let (held_by, until) = (over.map(|row| &*row.value), over.map(|row| row.deadline.0));
-            let params: [(&(dyn tenure_postgres::tokio_postgres::types::ToSql + Sync), Type); 6] = [
+            let params: &Params<'_> = &[
                 (&key, Type::TEXT),
                 (&value, Type::TEXT),
                 (&ttl, Type::INT8),
@@ -131,24 +131,22 @@ impl Storage for PostgresStorage {
                 (&held_by, Type::TEXT),
                 (&until, Type::INT8),
             ];
-            self.lines.ask(Call::Write, TAKE, &params).await.map(|rows| !rows.is_empty()).map_err(about)
+            self.lines.ask(Call::Write, TAKE, params).await.map(|rows| !rows.is_empty()).map_err(about)
         })
     }
 
     fn renew<'a>(&'a self, key: &'a str, value: &'a str, ttl: Duration) -> Calling<'a, bool> {
         Box::pin(async move {
             let ttl = micros(ttl);
-            let params: [(&(dyn tenure_postgres::tokio_postgres::types::ToSql + Sync), Type); 3] =
-                [(&key, Type::TEXT), (&value, Type::TEXT), (&ttl, Type::INT8)];
-            self.lines.ask(Call::Write, RENEW, &params).await.map(|rows| !rows.is_empty()).map_err(about)
+            let params: &Params<'_> = &[(&key, Type::TEXT), (&value, Type::TEXT), (&ttl, Type::INT8)];
+            self.lines.ask(Call::Write, RENEW, params).await.map(|rows| !rows.is_empty()).map_err(about)
         })
     }
 
     fn release<'a>(&'a self, key: &'a str, value: &'a str) -> Calling<'a, ()> {
         Box::pin(async move {
-            let params: [(&(dyn tenure_postgres::tokio_postgres::types::ToSql + Sync), Type); 2] =
-                [(&key, Type::TEXT), (&value, Type::TEXT)];
-            self.lines.ask(Call::Write, RELEASE, &params).await.map(|_| ()).map_err(about)
+            let params: &Params<'_> = &[(&key, Type::TEXT), (&value, Type::TEXT)];
+            self.lines.ask(Call::Write, RELEASE, params).await.map(|_| ()).map_err(about)
         })
     }
 }
