@@ -2,6 +2,7 @@
 
 use crate::capability::Capabilities;
 use crate::image::Image;
+use crate::parts::Call;
 use crate::store::{Changes, Store};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,18 +71,16 @@ impl<S> FaultyStore<S> {
 
     async fn meet<T>(
         &self,
-        writes: bool,
-        call: impl Future<Output = Result<T, StoreError>>,
+        call: Call,
+        answer: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let lost =
-            |text: &str| if writes { StoreError::unknown(text) } else { StoreError::unavailable(text) };
         match self.draw() {
-            Fault::None => call.await,
+            Fault::None => answer.await,
             Fault::Refuse => Err(StoreError::unavailable("injected fault: refused")),
-            Fault::LoseRequest => Err(lost("injected fault: request lost")),
+            Fault::LoseRequest => Err(call.unanswered("injected fault: request lost")),
             Fault::LoseAnswer => {
-                call.await?;
-                Err(lost("injected fault: answer lost"))
+                answer.await?;
+                Err(call.unanswered("injected fault: answer lost"))
             }
             Fault::Hang => std::future::pending().await,
             Fault::Held => {
@@ -100,28 +99,28 @@ impl<S: Store> Store for FaultyStore<S> {
         self.store.id()
     }
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.meet(false, self.store.read(key)).await
+        self.meet(Call::Read, self.store.read(key)).await
     }
     async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.meet(false, self.store.read_many(keys, freshness)).await
+        self.meet(Call::Read, self.store.read_many(keys, freshness)).await
     }
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        self.meet(true, self.store.write(write)).await
+        self.meet(Call::Write, self.store.write(write)).await
     }
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
-        self.meet(true, self.store.write_many(writes)).await
+        self.meet(Call::Write, self.store.write_many(writes)).await
     }
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.meet(false, self.store.list(prefix, after, limit)).await
+        self.meet(Call::Read, self.store.list(prefix, after, limit)).await
     }
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.meet(true, self.store.remove(key, version)).await
+        self.meet(Call::Write, self.store.remove(key, version)).await
     }
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.meet(false, self.store.image(key)).await
+        self.meet(Call::Read, self.store.image(key)).await
     }
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.meet(true, self.store.mend(key, seen, instead)).await
+        self.meet(Call::Write, self.store.mend(key, seen, instead)).await
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         self.store.changed(prefix)

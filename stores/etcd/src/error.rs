@@ -4,14 +4,8 @@
 //! gives up on a request that it had passed on to its cluster, leave a write unknown.
 
 use tenure_core::StoreError;
+pub(crate) use tenure_store::parts::Call;
 use tonic::{Code, Status};
-
-/// Whether a call changes anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
-    Read,
-    Write,
-}
 
 /// What came of one attempt at one member.
 #[derive(Debug)]
@@ -96,7 +90,7 @@ impl Fault {
 /// A call had no answer in time. It was never sent where nothing but reads and connections were tried.
 pub(crate) fn unanswered(place: &str, call: Call, sent: bool) -> StoreError {
     let text = format!("{place}: no answer in time; a majority of the members must run and reach each other");
-    if call == Call::Write && sent { StoreError::unknown(text) } else { StoreError::unavailable(text) }
+    if sent { call.unanswered(text) } else { StoreError::unavailable(text) }
 }
 
 /// Whether there was no connection that a request could have been sent by.

@@ -5,17 +5,9 @@
 
 use deadpool_postgres::PoolError;
 use tenure_core::StoreError;
+pub use tenure_store::parts::Call;
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
-
-/// Whether a call changes anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// A look.
-    Read,
-    /// Its outcome may stay unknown.
-    Write,
-}
 
 /// The error of a statement that was sent.
 pub(crate) fn failed(place: &str, call: Call, error: &Error) -> StoreError {
@@ -52,8 +44,7 @@ pub(crate) fn not_connected(place: &str, error: &Error) -> StoreError {
 
 /// A statement had no answer in time.
 pub(crate) fn unanswered(place: &str, call: Call) -> StoreError {
-    let text = format!("{place}: no answer in time");
-    if call == Call::Write { StoreError::unknown(text) } else { StoreError::unavailable(text) }
+    call.unanswered(format!("{place}: no answer in time"))
 }
 
 fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {

@@ -6,13 +6,7 @@
 
 use redis::{ErrorKind, RedisError};
 use tenure_core::StoreError;
-
-/// Whether a call changes anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
-    Read,
-    Write,
-}
+pub(crate) use tenure_store::parts::Call;
 
 /// The error of a command that was sent.
 pub(crate) fn failed(place: &str, call: Call, error: &RedisError) -> StoreError {
@@ -44,8 +38,7 @@ pub(crate) fn not_connected(place: &str, error: &RedisError) -> StoreError {
 
 /// A command had no answer in time.
 pub(crate) fn unanswered(place: &str, call: Call) -> StoreError {
-    let text = format!("{place}: no answer in time");
-    if call == Call::Write { StoreError::unknown(text) } else { StoreError::unavailable(text) }
+    call.unanswered(format!("{place}: no answer in time"))
 }
 
 pub(crate) fn evicting(place: &str, policy: &str) -> StoreError {
