@@ -1,9 +1,11 @@
 //! Parts that several stores are made of, for whoever writes another one.
 
 mod call;
+mod options;
 mod prefix;
 mod subscribers;
 
 pub use call::Call;
+pub use options::{UrlOption, check_span, is_loopback, password_in};
 pub use prefix::end_of_prefix;
 pub use subscribers::Subscribers;

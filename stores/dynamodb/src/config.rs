@@ -4,6 +4,7 @@ use crate::dialect::Dialect;
 use std::fmt;
 use std::time::Duration;
 use tenure_core::{Drift, StoreError};
+use tenure_store::parts::check_span;
 use url::{Host, Url};
 
 /// Which table, how it is reached, and how it is used. Everything is checked before any I/O.
@@ -199,10 +200,7 @@ impl DynamoConfig {
                 return bad(format!("{what} {region:?} can't be an AWS region; one is called eu-west-1"));
             }
         }
-        if self.timeout < Duration::from_millis(10) || self.timeout > Self::MAX_TIMEOUT {
-            let is = self.timeout;
-            return bad(format!("a timeout of {is:?} is outside 10 ms to 60 s; choose one within"));
-        }
+        check_span("timeout", self.timeout, Duration::from_millis(10)..=Self::MAX_TIMEOUT)?;
         self.endpoint.as_deref().map_or(Ok(()), |endpoint| check_endpoint(endpoint, self.plain_text))
     }
 }

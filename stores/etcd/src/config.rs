@@ -2,10 +2,13 @@
 
 use percent_encoding::percent_decode_str;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::{UrlOption, check_span, is_loopback, password_in};
 
+/// What errors call it.
+const URL: &str = "the etcd store's URL";
 /// What a URL may say after its question mark.
 const OPTIONS: &str = "timeout-ms, push, tls, ca, cert, key, password-file";
 /// Where etcd listens for clients, unless said otherwise.
@@ -120,16 +123,11 @@ impl EtcdConfig {
 
     /// Sets one option of a URL.
     fn set(&mut self, name: &str, value: String, secure: bool) -> Result<(), StoreError> {
-        let number = || value.parse::<u32>().map_err(|_| bad(&format!("{name} takes a whole number")));
-        let switch = || match &*value {
-            "on" => Ok(true),
-            "off" => Ok(false),
-            _ => Err(bad(&format!("{name} is on or off"))),
-        };
+        let option = UrlOption { url: URL, name, value: &value };
         match name {
-            "timeout-ms" => self.timeout = Duration::from_millis(u64::from(number()?)),
-            "push" => self.push = switch()?,
-            "tls" => match (switch()?, secure) {
+            "timeout-ms" => self.timeout = option.millis()?,
+            "push" => self.push = option.is("on", "off")?,
+            "tls" => match (option.is("on", "off")?, secure) {
                 (true, _) if matches!(self.tls, Tls::Verified { .. }) => {}
                 (true, _) => self.tls = Tls::Verified { authorities: None, identity: None },
                 (false, false) => self.tls = Tls::Plain,
@@ -137,12 +135,11 @@ impl EtcdConfig {
             },
             "ca" => self.tls = Tls::Verified { authorities: Some(value.into()), identity: None },
             "password-file" => {
-                let text = std::fs::read_to_string(&value)
-                    .map_err(|error| StoreError::invalid(format!("the password file {value:?}: {error}")))?;
+                let password = password_in(Path::new(&value))?;
                 let user = self.user.as_mut().ok_or_else(|| {
                     bad("password-file= is for a user, and none is named; write etcd://USER@HOST/PREFIX")
                 })?;
-                text.lines().next().unwrap_or_default().clone_into(&mut user.password);
+                user.password = password;
             }
             _ => return Err(bad(&format!("{name} is no option; there are {OPTIONS}"))),
         }
@@ -218,13 +215,7 @@ impl EtcdConfig {
         if self.user.as_ref().is_some_and(|user| user.name.is_empty()) {
             return bad("the etcd URL has a password and no user; write etcd://USER@HOST/PREFIX".into());
         }
-        if self.timeout < Duration::from_millis(100) || self.timeout > Self::MAX_TIMEOUT {
-            return bad(format!(
-                "a timeout of {:?} is outside 100 ms to 60 s; choose one within",
-                self.timeout
-            ));
-        }
-        Ok(())
+        check_span("timeout", self.timeout, Duration::from_millis(100)..=Self::MAX_TIMEOUT)
     }
 
     /// The cluster and the prefix, for people. Nothing secret is in it.
@@ -243,8 +234,7 @@ fn with_port(endpoint: String) -> String {
 
 fn is_local(endpoint: &str) -> bool {
     let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+    is_loopback(host.trim_start_matches('[').trim_end_matches(']'))
 }
 
 fn decoded(what: &str, text: &str) -> Result<String, StoreError> {
@@ -253,7 +243,7 @@ fn decoded(what: &str, text: &str) -> Result<String, StoreError> {
 }
 
 fn bad(why: &str) -> StoreError {
-    StoreError::invalid(format!("the etcd store's URL: {why}"))
+    StoreError::invalid(format!("{URL}: {why}"))
 }
 
 impl fmt::Debug for EtcdConfig {

@@ -2,11 +2,14 @@
 
 use percent_encoding::percent_decode_str;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::{UrlOption, check_span, is_loopback, password_in};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
+/// What errors call it.
+const URL: &str = "the PostgreSQL store's URL";
 /// What a URL may say besides what every PostgreSQL client understands.
 const OPTIONS: &str =
     "schema, connections, timeout-ms, push, ages, prepare, sslmode, sslrootcert, password-file";
@@ -114,19 +117,16 @@ impl PostgresConfig {
     fn with(mut self, name: &str, value: &str) -> Result<Self, StoreError> {
         let value =
             percent_decode_str(value).decode_utf8().map_err(|_| bad(&format!("{name} is not UTF-8")))?;
-        let number = || value.parse::<u32>().map_err(|_| bad(&format!("{name} takes a whole number")));
-        let switch = || match &*value {
-            "on" => Ok(true),
-            "off" => Ok(false),
-            _ => Err(bad(&format!("{name} is on or off"))),
-        };
+        let option = UrlOption { url: URL, name, value: &value };
         match name {
             "schema" => self.schema = value.into_owned(),
-            "connections" => self.connections = number()? as usize,
-            "timeout-ms" => self.timeout = Duration::from_millis(u64::from(number()?)),
-            "push" => self.push = switch()?,
-            "ages" => self.attested_ages = switch()?,
-            "prepare" => self.prepare = if switch()? { Prepare::Always } else { Prepare::Never },
+            "connections" => self.connections = option.number()? as usize,
+            "timeout-ms" => self.timeout = option.millis()?,
+            "push" => self.push = option.is("on", "off")?,
+            "ages" => self.attested_ages = option.is("on", "off")?,
+            "prepare" => {
+                self.prepare = if option.is("on", "off")? { Prepare::Always } else { Prepare::Never };
+            }
             "sslmode" => match &*value {
                 "disable" => self.tls = Tls::Plain,
                 "require" | "verify-full" if self.tls == Tls::Automatic => self.tls = Tls::Verified(None),
@@ -140,7 +140,7 @@ impl PostgresConfig {
             "sslrootcert" => self.tls = Tls::Verified(Some(value.into_owned().into())),
             "password-file" => {
                 let file = PathBuf::from(&*value);
-                password(&file)?;
+                password_in(&file)?;
                 self.password_file = Some(file);
             }
             _ => return Err(bad(&format!("{name} is no option; there are {OPTIONS}"))),
@@ -196,10 +196,7 @@ impl PostgresConfig {
     pub(crate) fn is_local(&self) -> bool {
         self.server.get_hosts().iter().all(|host| match host {
             Host::Unix(_) => true,
-            Host::Tcp(name) => {
-                name == "localhost"
-                    || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
-            }
+            Host::Tcp(name) => is_loopback(name),
         })
     }
 
@@ -230,20 +227,14 @@ impl PostgresConfig {
                 self.connections
             ));
         }
-        if self.timeout < Duration::from_millis(10) || self.timeout > Self::MAX_TIMEOUT {
-            return bad(format!(
-                "a timeout of {:?} is outside 10 ms to 60 s; choose one within",
-                self.timeout
-            ));
-        }
-        Ok(())
+        check_span("timeout", self.timeout, Duration::from_millis(10)..=Self::MAX_TIMEOUT)
     }
 
     /// What the driver is given: the caller's settings, and bounds on how long a dead connection goes unnoticed.
     pub(crate) fn driver(&self) -> Result<tokio_postgres::Config, StoreError> {
         let mut server = self.server.clone();
         if let Some(file) = &self.password_file {
-            server.password(password(file)?);
+            server.password(password_in(file)?);
         }
         if server.get_application_name().is_none() {
             server.application_name("tenure");
@@ -284,15 +275,8 @@ impl PostgresConfig {
     }
 }
 
-/// The first line of a file.
-fn password(file: &Path) -> Result<String, StoreError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| StoreError::invalid(format!("the password file {}: {error}", file.display())))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
 fn bad(why: &str) -> StoreError {
-    StoreError::invalid(format!("the PostgreSQL store's URL: {why}"))
+    StoreError::invalid(format!("{URL}: {why}"))
 }
 
 impl fmt::Debug for PostgresConfig {

@@ -2,11 +2,13 @@
 
 use percent_encoding::percent_decode_str;
 use std::fmt;
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::{UrlOption, check_span, is_loopback, password_in};
 
+/// What errors call it.
+const URL: &str = "the Redis store's URL";
 /// What a URL may say after its question mark.
 const OPTIONS: &str = "namespace, timeout-ms, push, ages, ca, password-file, plain, eviction, wait";
 const HINT: &str = "write rediss://USER@HOST:PORT/DB?namespace=NAME";
@@ -38,7 +40,7 @@ impl Address {
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
-        self.host == "localhost" || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        is_loopback(&self.host)
     }
 }
 
@@ -132,28 +134,21 @@ impl RedisConfig {
 
     /// The configuration with one option of a URL.
     fn with(mut self, name: &str, value: &str) -> Result<Self, StoreError> {
-        let number =
-            || value.parse::<u16>().map_err(|_| bad(&format!("{name} takes a whole number below 65536")));
-        let is = |yes: &str, no: &str| match value {
-            value if value == yes => Ok(true),
-            value if value == no => Ok(false),
-            _ => Err(bad(&format!("{name} is {yes} or {no}"))),
-        };
+        let option = UrlOption { url: URL, name, value };
         match name {
             "namespace" => self.namespace = value.to_owned(),
-            "timeout-ms" => self.timeout = Duration::from_millis(u64::from(number()?)),
-            "push" => self.push = is("on", "off")?,
-            "ages" => self.attested_ages = is("on", "off")?,
-            "plain" => self.accepts_plain = is("accept", "refuse")?,
-            "eviction" => self.accepts_eviction = is("accept", "refuse")?,
-            "wait" => self.wait = number()?,
+            "timeout-ms" => self.timeout = option.millis()?,
+            "push" => self.push = option.is("on", "off")?,
+            "ages" => self.attested_ages = option.is("on", "off")?,
+            "plain" => self.accepts_plain = option.is("accept", "refuse")?,
+            "eviction" => self.accepts_eviction = option.is("accept", "refuse")?,
+            "wait" => {
+                self.wait =
+                    u16::try_from(option.number()?).map_err(|_| bad("wait takes a number below 65536"))?
+            }
             "ca" if self.tls => self.authority = Some(value.into()),
             "ca" => return Err(bad("ca is for rediss://, which is TLS")),
-            "password-file" => {
-                let text = std::fs::read_to_string(value)
-                    .map_err(|error| StoreError::invalid(format!("the password file {value:?}: {error}")))?;
-                self.password = Some(text.lines().next().unwrap_or_default().to_owned());
-            }
+            "password-file" => self.password = Some(password_in(Path::new(value))?),
             _ => return Err(bad(&format!("{name} is no option; there are {OPTIONS}"))),
         }
         Ok(self)
@@ -226,12 +221,7 @@ impl RedisConfig {
                 "{namespace:?} can't be a namespace; take at most 64 lower-case letters, digits, _, - and ."
             ));
         }
-        if self.timeout < Duration::from_millis(10) || self.timeout > Self::MAX_TIMEOUT {
-            return bad(format!(
-                "a timeout of {:?} is outside 10 ms to 60 s; choose one within",
-                self.timeout
-            ));
-        }
+        check_span("timeout", self.timeout, Duration::from_millis(10)..=Self::MAX_TIMEOUT)?;
         if self.user.is_some() && self.password.is_none() {
             return bad("the Redis URL names a user and no password; add password-file=FILE".into());
         }
@@ -267,7 +257,7 @@ fn decoded(text: &str) -> Result<String, StoreError> {
 }
 
 fn bad(why: &str) -> StoreError {
-    StoreError::invalid(format!("the Redis store's URL: {why}"))
+    StoreError::invalid(format!("{URL}: {why}"))
 }
 
 impl fmt::Debug for RedisConfig {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::check_span;
 
 /// Which file, and how it is used. Everything is checked by [`crate::SqliteStore::open`] before any I/O.
 #[derive(Clone)]
@@ -118,11 +119,7 @@ impl SqliteConfig {
                 ));
             }
         }
-        if self.busy_timeout < Duration::from_millis(1) || self.busy_timeout > Self::MAX_BUSY_TIMEOUT {
-            let is = self.busy_timeout;
-            return bad(format!("a busy timeout of {is:?} is outside 1 ms to 60 s; choose one within"));
-        }
-        Ok(())
+        check_span("busy timeout", self.busy_timeout, Duration::from_millis(1)..=Self::MAX_BUSY_TIMEOUT)
     }
 }
 
