@@ -4,8 +4,12 @@ mod call;
 mod options;
 mod prefix;
 mod subscribers;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use call::Call;
 pub use options::{UrlOption, check_span, is_loopback, password_in};
 pub use prefix::end_of_prefix;
 pub use subscribers::Subscribers;
+#[cfg(feature = "tls")]
+pub use tls::tls_client;

@@ -4,10 +4,10 @@ use crate::config::{PostgresConfig, Prepare, Tls};
 use crate::error::not_connected;
 use crate::lane::Lane;
 use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_core::StoreError;
+use tenure_store::parts::tls_client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, NoTls};
@@ -108,43 +108,9 @@ pub(crate) fn tls(config: &PostgresConfig) -> Result<Option<MakeRustlsConnect>, 
     if !config.uses_tls() {
         return Ok(None);
     }
-    let roots = match &config.tls {
-        Tls::Verified(Some(file)) => authorities(file)?,
-        _ => system_authorities(&config.place())?,
+    let authorities = match &config.tls {
+        Tls::Verified(file) => file.as_deref(),
+        _ => None,
     };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let client = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| StoreError::invalid(format!("{}: TLS: {error}", config.place())))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Some(MakeRustlsConnect::new(client)))
-}
-
-fn authorities(file: &Path) -> Result<rustls::RootCertStore, StoreError> {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject;
-    let bad = |error: &dyn std::fmt::Display| {
-        StoreError::invalid(format!(
-            "sslrootcert {}: {error}; name a PEM file of certificates",
-            file.display()
-        ))
-    };
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| bad(&error))? {
-        roots.add(certificate.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
-    }
-    if roots.is_empty() { Err(bad(&"it holds no certificate")) } else { Ok(roots) }
-}
-
-fn system_authorities(place: &str) -> Result<rustls::RootCertStore, StoreError> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        return Err(StoreError::invalid(format!(
-            "{place}: this system trusts no certificate authority; install ca-certificates, or name one with sslrootcert="
-        )));
-    }
-    Ok(roots)
+    tls_client(&config.place(), authorities, "sslrootcert").map(|client| Some(MakeRustlsConnect::new(client)))
 }

@@ -4,19 +4,18 @@ use crate::config::{Address, RedisConfig};
 use crate::error::{Call, evicting, failed, not_connected, unanswered};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, Value};
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use tenure_core::StoreError;
+use tenure_store::parts::tls_client;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 /// How connections are made.
 #[derive(Clone)]
@@ -63,8 +62,11 @@ impl Line {
 
 impl Connector {
     pub(crate) fn new(config: RedisConfig) -> Result<Connector, StoreError> {
-        let tls = if config.tls { Some(tls(&config)?) } else { None };
-        Ok(Connector { config, tls })
+        let tls = match config.tls {
+            true => Some(tls_client(&config.place(), config.authority.as_deref(), "ca")?),
+            false => None,
+        };
+        Ok(Connector { config, tls: tls.map(|client| TlsConnector::from(Arc::new(client))) })
     }
 
     /// A connection to a server that was examined, within the time for a call.
@@ -206,45 +208,6 @@ async fn check_eviction(line: &Line, at: &str) -> Result<(), StoreError> {
 pub(crate) fn info_field(info: &str, name: &str) -> Option<String> {
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.map(|text| text.trim().to_owned())
-}
-
-/// What speaks TLS. It has its own provider, whatever else is in the process.
-fn tls(config: &RedisConfig) -> Result<TlsConnector, StoreError> {
-    let roots = match &config.authority {
-        Some(file) => authorities(file)?,
-        None => system_authorities(&config.place())?,
-    };
-    let provider = Arc::new(crypto::ring::default_provider());
-    let client = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| StoreError::invalid(format!("{}: TLS: {error}", config.place())))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(client)))
-}
-
-fn authorities(file: &Path) -> Result<RootCertStore, StoreError> {
-    use tokio_rustls::rustls::pki_types::CertificateDer;
-    use tokio_rustls::rustls::pki_types::pem::PemObject;
-    let bad = |error: &dyn std::fmt::Display| {
-        StoreError::invalid(format!("ca {}: {error}; name a PEM file of certificates", file.display()))
-    };
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| bad(&error))? {
-        roots.add(certificate.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
-    }
-    if roots.is_empty() { Err(bad(&"it holds no certificate")) } else { Ok(roots) }
-}
-
-fn system_authorities(place: &str) -> Result<RootCertStore, StoreError> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        return Err(StoreError::invalid(format!(
-            "{place}: this system trusts no certificate authority; install ca-certificates, or name one with ca=FILE"
-        )));
-    }
-    Ok(roots)
 }
 
 /// What bytes go over.
