@@ -1,6 +1,7 @@
 //! Parts that several stores are made of, for whoever writes another one.
 
 mod call;
+mod columns;
 mod options;
 mod prefix;
 mod subscribers;
@@ -8,6 +9,7 @@ mod subscribers;
 mod tls;
 
 pub use call::Call;
+pub use columns::{Columns, fence_column};
 pub use options::{UrlOption, check_span, is_loopback, password_in};
 pub use prefix::end_of_prefix;
 pub use subscribers::Subscribers;

@@ -1,8 +1,8 @@
 //! A tenure as a condition of the caller's own transaction.
 
 use crate::error::{Call, failed};
-use crate::row::fence_number;
 use tenure_core::{Fence, Key, StoreError};
+use tenure_store::parts::fence_column;
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::ToSql;
 
@@ -37,7 +37,7 @@ impl SqlGuard {
     /// The values of the parameters: the key as bytes, and the fence.
     #[must_use]
     pub fn params(&self) -> (Vec<u8>, i64) {
-        (self.key.as_str().as_bytes().to_vec(), fence_number(self.fence))
+        (self.key.as_str().as_bytes().to_vec(), fence_column(self.fence))
     }
 
     /// Makes the lease a condition of the transaction that `transaction` is in: true if it stands, and from then on nobody else

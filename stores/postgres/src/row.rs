@@ -4,7 +4,7 @@
 //! columns contradict its record was not written by tenure, and is left alone.
 
 use std::time::SystemTime;
-use tenure_core::{Fence, Key, Record, StoreError, Stored, Times, Version};
+use tenure_core::{Fence, Key, StoreError, Stored, Times, Version};
 use tenure_store::codec;
 use tokio_postgres::Row;
 
@@ -37,36 +37,11 @@ pub(crate) fn digest([version, fence, tenure, ride_key, ride_fence, record]: [&s
     )
 }
 
-/// What a row says besides its key and age.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Columns {
-    pub(crate) version: Vec<u8>,
-    pub(crate) fence: i64,
-    pub(crate) tenure: Option<Vec<u8>>,
-    pub(crate) ride_key: Option<Vec<u8>>,
-    pub(crate) ride_fence: Option<i64>,
-}
-
-impl Columns {
-    pub(crate) fn of(record: &Record) -> Self {
-        let tenure = record.tenure.as_ref();
-        let ride = tenure.and_then(|tenure| tenure.ride.as_ref());
-        Columns {
-            version: version_bytes(record.version()),
-            fence: fence_number(record.fence),
-            tenure: tenure.map(|tenure| tenure.id.0.to_be_bytes().to_vec()),
-            ride_key: ride.map(|ride| ride.session.as_str().as_bytes().to_vec()),
-            ride_fence: ride.map(|ride| fence_number(ride.fence)),
-        }
-    }
-}
+/// All are bytes, and a record's last write is known by its version.
+pub(crate) type Columns = tenure_store::parts::Columns<Vec<u8>, Vec<u8>>;
 
 pub(crate) fn version_bytes(version: Version) -> Vec<u8> {
     version.0.to_be_bytes().to_vec()
-}
-
-pub(crate) fn fence_number(fence: Fence) -> i64 {
-    i64::try_from(fence.0).unwrap_or(i64::MAX)
 }
 
 /// The key of a row whose columns begin at `first`; none where no row stands.
@@ -89,9 +64,7 @@ pub(crate) fn stored(key: &Key, row: &Row, first: usize, tells_ages: bool) -> Re
         // Where a vacant record was written over, the server has raised the fence beyond that of the bytes.
         let mut record = codec::decode(&bytes)?;
         record.fence = record.fence.max(Fence(u64::try_from(columns.fence).unwrap_or(0)));
-        if columns != Columns::of(&record) {
-            return Err(StoreError::foreign("its columns contradict its record; it was changed by hand"));
-        }
+        columns.check(&record, record.version().0)?;
         let micros = |place: usize| {
             let time: SystemTime = row.try_get(first + place).map_err(|error| damaged(&error))?;
             let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

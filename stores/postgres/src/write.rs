@@ -139,7 +139,7 @@ impl<'a> Draft<'a> {
             write,
             key: write.key.as_str().as_bytes(),
             nonce: (((nonce >> 64) as u64).cast_signed(), (nonce as u64).to_be_bytes().to_vec()),
-            columns: Columns::of(record),
+            columns: Columns::of(record, record.version().0),
             bytes,
             channel: &inner.channel,
             // What others wait for: an end, or mail. A successor is found by the statement itself.

@@ -1,7 +1,7 @@
 //! A tenure as a condition of the caller's own transaction.
 
-use crate::row::fence_number;
 use tenure_core::{Fence, Key};
+use tenure_store::parts::fence_column;
 
 /// A SQL predicate that is true only while a tenure stands in the table; see [`crate::SqliteStore::guard`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl SqlGuard {
     /// The values of the parameters.
     #[must_use]
     pub fn params(&self) -> SqlGuardParams {
-        SqlGuardParams { key: self.key.as_str().to_owned(), fence: fence_number(self.fence) }
+        SqlGuardParams { key: self.key.as_str().to_owned(), fence: fence_column(self.fence) }
     }
 }
 

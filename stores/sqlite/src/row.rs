@@ -7,7 +7,7 @@ use crate::boot::{BootTime, Present};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, Statement, params};
 use std::time::Duration;
-use tenure_core::{Fence, Key, Nonce, Record, StoreError, Stored, Version};
+use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
 use tenure_store::{Image, codec};
 
 const COLUMNS: &str = "key, version, fence, tenure, ride_key, ride_fence, record, boot, written_ns";
@@ -154,9 +154,7 @@ fn standing(row: &Row<'_>) -> Result<Standing, StoreError> {
             ride_fence: row.get(5)?,
         })
     };
-    if columns().map_err(damaged)? != Columns::of(&record) {
-        return Err(StoreError::foreign("its columns contradict its record; it was changed by hand"));
-    }
+    columns().map_err(damaged)?.check(&record, record.nonce.0)?;
     let boot: Option<[u8; 16]> = row.get(7).map_err(damaged)?;
     let written_ns: Option<i64> = row.get(8).map_err(damaged)?;
     let written = boot.zip(written_ns).map(|(boot, ns)| BootTime {
@@ -166,37 +164,8 @@ fn standing(row: &Row<'_>) -> Result<Standing, StoreError> {
     Ok(Standing { record, written })
 }
 
-/// What a row says besides the record itself.
-#[derive(Debug, PartialEq, Eq)]
-struct Columns {
-    version: [u8; 16],
-    fence: i64,
-    tenure: Option<[u8; 16]>,
-    ride_key: Option<String>,
-    ride_fence: Option<i64>,
-}
-
-impl Columns {
-    fn of(record: &Record) -> Self {
-        let tenure = record.tenure.as_ref();
-        let ride = tenure.and_then(|tenure| tenure.ride.as_ref());
-        Columns {
-            version: nonce_blob(record.nonce),
-            fence: fence_number(record.fence),
-            tenure: tenure.map(|tenure| nonce_blob(tenure.id)),
-            ride_key: ride.map(|ride| ride.session.as_str().to_owned()),
-            ride_fence: ride.map(|ride| fence_number(ride.fence)),
-        }
-    }
-}
-
-pub(crate) fn nonce_blob(nonce: Nonce) -> [u8; 16] {
-    nonce.0.to_be_bytes()
-}
-
-pub(crate) fn fence_number(fence: Fence) -> i64 {
-    i64::try_from(fence.0).unwrap_or(i64::MAX)
-}
+/// Ids are blobs, keys are texts, and a record's last write is known by its nonce.
+type Columns = tenure_store::parts::Columns<[u8; 16], String>;
 
 /// The statements that change rows.
 pub(crate) struct Writing<'c> {
@@ -226,7 +195,7 @@ impl<'c> Writing<'c> {
         bytes: &[u8],
         now: Option<Present>,
     ) -> rusqlite::Result<()> {
-        let columns = Columns::of(record);
+        let columns = Columns::of(record, record.nonce.0);
         let (boot, written_ns) = dated(now).unzip();
         self.put.execute(params![
             key.as_str(),
