@@ -1,60 +1,24 @@
 //! The command line on etcd, which `cargo xtask services up` starts.
 //!
 //! Plan: nothing has to be made before; run, ls, show, a fence that grows; a job shared by two processes; a killed holder's key is
-//! taken over by one that waits, and by those who only try; the next leader is elected at once; ranges; doctor; what is wrong with the URL is said without secrets.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
+//! taken over by one that waits, and by those who only try; the next leader is elected at once; ranges; doctor; what is wrong with the
+//! URL is said without secrets.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod common;
 
-use common::{Bench, Process, Ran, wait_for};
+use common::remote::{Remote, is_refused_without_secrets, told};
+use common::wait_for;
 use nix::sys::signal::Signal;
-use std::process::{Command, Stdio};
-
-struct Prefix {
-    bench: Bench,
-    url: String,
-}
 
 /// A prefix below which nothing is yet.
-fn prefix(name: &str) -> Prefix {
-    let server = std::env::var("TENURE_TEST_ETCD").expect(
-        "TENURE_TEST_ETCD does not say where etcd listens: `cargo xtask services up` starts it and prints that",
-    );
-    Prefix { bench: Bench::new(), url: format!("{server}/cli/{name}-{}", std::process::id()) }
-}
-
-impl Prefix {
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.bench.tenure(arguments);
-        command.env("TENURE_STORE", &self.url);
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).output().unwrap())
-    }
-
-    fn start(&self, arguments: &[&str]) -> Process {
-        self.command(arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap().into()
-    }
+fn prefix(name: &str) -> Remote {
+    Remote::at(format!("{}/cli/{name}-{}", told("TENURE_TEST_ETCD"), std::process::id()))
 }
 
 #[test]
 fn a_command_runs_under_a_lease() {
-    let prefix = prefix("run");
-    let fence = |ran: &Ran| ran.out.trim().parse::<u64>().unwrap_or_else(|_| panic!("{ran:?}"));
-    let first = prefix.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE"]);
-    let second = prefix.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE; exit 7"]);
-    assert_eq!((first.code, second.code), (0, 7), "{first:?} {second:?}");
-    assert!(fence(&second) > fence(&first));
-    let looking = format!("{} show k --json", env!("CARGO_BIN_EXE_tenure"));
-    let held = prefix.run(&["run", "k", "--", "sh", "-c", &looking]);
-    assert_eq!(held.json()["state"], "held", "{held:?}");
-    let tried = format!("{} run k --try -- true; echo $?", env!("CARGO_BIN_EXE_tenure"));
-    let ran = prefix.run(&["run", "k", "--", "sh", "-c", &tried]);
-    assert_eq!(ran.out, "75\n", "held by another: {ran:?}");
-    let listed = prefix.run(&["ls", "--all", "--json"]);
-    assert!(listed.code == 0 && listed.out.contains("\"k\""), "{listed:?}");
+    prefix("run").runs_commands_under_a_lease();
 }
 
 #[test]
@@ -91,26 +55,7 @@ fn l1_a_killed_holder_s_key_is_had_by_one_of_many_who_only_try() {
 
 #[test]
 fn a_job_is_shared() {
-    let prefix = prefix("work");
-    let start = || {
-        let arguments =
-            ["work", "--name", "j", "--parallel", "4", "--", "sh", "-c", "echo $1 >> done.txt", "x", "{}"];
-        let mut command = prefix.command(&arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let units: String = (0..40).map(|n| format!("u{n}\n")).collect();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), units.as_bytes()).unwrap();
-        child
-    };
-    for child in [start(), start()] {
-        let ran = Ran::of(child.wait_with_output().unwrap());
-        assert_eq!(ran.code, 0, "{ran:?}");
-    }
-    let text = std::fs::read_to_string(prefix.bench.path("done.txt")).unwrap();
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    lines.dedup();
-    assert_eq!((text.lines().count(), lines.len()), (40, 40), "each unit was run once");
+    prefix("work").shares_a_job();
 }
 
 #[test]
@@ -155,14 +100,12 @@ fn doctor_examines_the_store() {
 
 #[test]
 fn what_is_wrong_is_said_without_secrets() {
-    let bench = Bench::new();
     for (url, says) in [
         ("etcd://u:hush@127.0.0.1:1/p", "is etcd listening"),
         ("etcds://u:hush@127.0.0.1:1/p", "is etcd listening"),
         ("etcd://u:hush@10.0.0.7/p", "etcds: for TLS"),
         ("etcd://u:hush@localhost/p?prefxi=x", "prefxi"),
     ] {
-        let ran = Ran::of(bench.tenure(&["ls"]).env("TENURE_STORE", url).output().unwrap());
-        assert!(ran.code != 0 && ran.err.contains(says) && !ran.err.contains("hush"), "{ran:?}");
+        is_refused_without_secrets(url, says);
     }
 }

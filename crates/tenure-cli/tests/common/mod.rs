@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
+pub mod remote;
 #[cfg(feature = "dynamodb")]
 pub mod service;
 pub mod toothless;

@@ -1,15 +1,13 @@
 //! DynamoDB Local, asked by plain requests, as any client would send them.
 
+use super::remote::told;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 /// Where it listens, which `cargo xtask services up` says.
 pub fn endpoint() -> String {
-    let said = std::env::var("TENURE_TEST_DYNAMODB");
-    said.unwrap_or_else(|_| {
-        panic!("TENURE_TEST_DYNAMODB does not say where DynamoDB Local listens: `cargo xtask services up` starts it and prints that")
-    })
+    told("TENURE_TEST_DYNAMODB")
 }
 
 /// One request, as plain as can be: DynamoDB Local takes any signature.
