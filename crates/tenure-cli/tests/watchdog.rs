@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Bench, is_alive, now_ms, wait_for, wait_until};
+use common::{Bench, Random, is_alive, now_ms, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -273,18 +273,6 @@ fn a_command_that_was_being_started_when_tenure_stood_still_dies_before_the_dead
     assert!(last_tick(&bench) < deadline);
     pipe.write_all(b"bye\n").unwrap();
     assert!(dog.wait().unwrap().success());
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
 }
 
 #[test]

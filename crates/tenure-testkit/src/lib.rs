@@ -26,6 +26,7 @@
 
 pub mod checks;
 mod clock;
+mod hinted;
 mod live;
 mod rental;
 mod scribe;
@@ -33,7 +34,8 @@ mod subject;
 mod suite;
 
 pub use clock::{ManualClock, RealClock};
-pub use live::{Fixture, Live};
+pub use hinted::hinted;
+pub use live::{Fixture, Live, unique};
 pub use rental::{Lost, Refusal, Rental, Tenant};
 pub use scribe::Scribe;
 pub use subject::{Clones, Prefixed, Subject};

@@ -4,6 +4,7 @@ use crate::clock::RealClock;
 use crate::subject::Subject;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_core::{Clock, Key};
 use tenure_store::Store;
@@ -18,6 +19,13 @@ pub trait Fixture: Send + Sync + 'static {
 
     /// Cuts the record of `key` short, as another program or a hand would. False if this can.t be done.
     fn damage(&self, key: &Key) -> impl Future<Output = bool> + Send;
+}
+
+/// A name that no other test has, in whatever process of this host: `name`, digits and `_`.
+#[must_use]
+pub fn unique(name: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("{name}_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
 }
 
 /// The subject that a [`Fixture`] makes, in real time.

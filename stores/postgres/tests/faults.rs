@@ -16,11 +16,10 @@ mod support;
 
 use std::time::Duration;
 use support::{admin, config, unique};
-use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key};
 use tenure_postgres::{PostgresConfig, PostgresStore};
-use tenure_store::{Changes, Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_store::{Outcome, Store};
+use tenure_testkit::{Scribe, hinted};
 
 /// As long as a busy machine may take.
 const LONG: Duration = Duration::from_secs(30);
@@ -86,29 +85,6 @@ async fn a_write_that_waits_for_a_lock_is_unknown_in_time_and_blocks_nobody_else
     work.rollback().await.unwrap();
     let landed = store.read(&key).await.unwrap().unwrap().record.fence.0;
     assert!([5, 6, 7].contains(&landed), "{landed}");
-}
-
-/// Waits until a write below `prefix` is hinted: the listening connection comes up in its own time.
-async fn hinted(store: &PostgresStore, changes: &mut Changes, prefix: &str) {
-    let scribe = Scribe::new();
-    let mut written = Vec::new();
-    let told = async {
-        loop {
-            let (record, next) = (scribe.vacant(1), Key::new(format!("{prefix}{}", written.len())).unwrap());
-            let version = record.version();
-            assert!(matches!(
-                store.write(scribe.if_vacant(&next, record)).await.unwrap(),
-                Outcome::Won { .. }
-            ));
-            written.push(Hint::Written(next, version));
-            // It may be that of an earlier write.
-            let hint = tokio::time::timeout(Duration::from_millis(50), changes.recv()).await;
-            if hint.is_ok_and(|hint| hint.is_some_and(|hint| written.contains(&hint))) {
-                return;
-            }
-        }
-    };
-    tokio::time::timeout(LONG, told).await.expect("no hint came");
 }
 
 #[tokio::test]

@@ -19,11 +19,10 @@ mod support;
 use proxy::Proxy;
 use std::time::Duration;
 use support::{LONG, Server, at, unique};
-use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Version};
 use tenure_redis::RedisStore;
-use tenure_store::{Changes, Freshness, Outcome, Store, StoreExt, Write};
-use tenure_testkit::Scribe;
+use tenure_store::{Freshness, Outcome, Store, StoreExt, Write};
+use tenure_testkit::{Scribe, hinted};
 
 fn key(text: &str) -> Key {
     Key::new(text).unwrap()
@@ -230,26 +229,6 @@ async fn large_fences_count_on_and_are_part_of_the_version() {
     let (name, high) = (key("floor"), 0x3_0000_0000);
     won(&store, scribe.absent(&name, scribe.vacant(0x2_ffff_ffff))).await;
     assert_eq!(won(&store, scribe.if_vacant(&name, scribe.held(high + 9))).await.1, Fence(high + 9));
-}
-
-/// Waits until a write below `prefix` is hinted at: the connection comes up in its own time.
-async fn hinted(store: &RedisStore, changes: &mut Changes, prefix: &str) {
-    let scribe = Scribe::new();
-    let mut written = Vec::new();
-    let told = async {
-        loop {
-            let (record, next) = (scribe.vacant(1), key(&format!("{prefix}{}", written.len())));
-            let version = record.version();
-            won(store, scribe.if_vacant(&next, record)).await;
-            written.push(Hint::Written(next, version));
-            // It may be that of an earlier write.
-            let hint = tokio::time::timeout(Duration::from_millis(50), changes.recv()).await;
-            if hint.is_ok_and(|hint| hint.is_some_and(|hint| written.contains(&hint))) {
-                return;
-            }
-        }
-    };
-    tokio::time::timeout(LONG, told).await.expect("no hint came");
 }
 
 #[tokio::test]

@@ -8,7 +8,6 @@ pub(crate) mod stub;
 pub(crate) mod tabletheory;
 
 use aws_smithy_types::body::SdkBody;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tenure_core::Key;
 use tenure_core::op::{Outcome, Write};
@@ -22,6 +21,8 @@ use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_store::Store;
 use tenure_testkit::RealClock;
+#[allow(unused_imports, reason = "each test file uses its own part")]
+pub(crate) use tenure_testkit::unique;
 
 /// The region of all tests. DynamoDB Local keeps each region's tables apart.
 pub(crate) const REGION: &str = "eu-west-1";
@@ -36,12 +37,6 @@ pub(crate) fn endpoint() -> String {
 /// A table as it should be, in the service.
 pub(crate) fn config(table: &str) -> DynamoConfig {
     DynamoConfig::new(table).region(REGION).endpoint(endpoint())
-}
-
-/// A name that no other test of this run has.
-pub(crate) fn unique(what: &str) -> String {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    format!("{what}-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::SeqCst))
 }
 
 pub(crate) fn key(text: &str) -> Key {

@@ -11,8 +11,9 @@ pub(crate) mod cluster;
 pub(crate) mod relay;
 
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use tenure_etcd::EtcdConfig;
+#[allow(unused_imports, reason = "each test file uses its own part")]
+pub(crate) use tenure_testkit::unique;
 
 /// Where the server is: the variable that `cargo xtask test` and `cargo xtask services run` set.
 pub(crate) fn url() -> String {
@@ -23,12 +24,6 @@ pub(crate) fn url() -> String {
 /// A prefix of that server.
 pub(crate) fn config(prefix: &str) -> EtcdConfig {
     EtcdConfig::from_url(&url()).unwrap().prefix(prefix)
-}
-
-/// A name that no other test, in whatever process, has.
-pub(crate) fn unique(name: &str) -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
 }
 
 /// etcd's own client, as an operator's hand.

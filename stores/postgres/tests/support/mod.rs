@@ -6,9 +6,10 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use tenure_postgres::PostgresConfig;
 use tenure_postgres::tokio_postgres::{Client, NoTls};
+#[allow(unused_imports, reason = "each test file uses its own part")]
+pub(crate) use tenure_testkit::unique;
 
 /// Where the server is: the variable that `cargo xtask test` and `cargo xtask services run` set.
 pub(crate) fn url() -> String {
@@ -28,10 +29,4 @@ pub(crate) async fn admin() -> Client {
         url().parse::<tenure_postgres::tokio_postgres::Config>().unwrap().connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     client
-}
-
-/// A name that no other test, in whatever process, has.
-pub(crate) fn unique(name: &str) -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("{name}_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
 }

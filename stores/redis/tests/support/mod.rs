@@ -8,9 +8,10 @@
 )]
 
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tenure_redis::RedisConfig;
+#[allow(unused_imports, reason = "each test file uses its own part")]
+pub(crate) use tenure_testkit::unique;
 
 /// As long as a busy machine may take.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -41,12 +42,6 @@ pub(crate) fn cluster_url() -> String {
 /// A namespace at a URL.
 pub(crate) fn at(url: &str, namespace: &str) -> RedisConfig {
     RedisConfig::from_url(url).unwrap().namespace(namespace)
-}
-
-/// A name that no other test, in whatever process, has.
-pub(crate) fn unique(name: &str) -> String {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst))
 }
 
 /// What an operator or another program does, by `redis-cli`; the answer as text.
