@@ -18,9 +18,9 @@ use std::time::Duration;
 use tenure_core::{Clock, Drift, ServiceClock, StoreError, Tick};
 
 /// How far an age may fall short of the truth, where a record is written within four seconds of another answer, as a session of
-/// a ttl of up to twelve is. One second is what the date of a read lacks, one is what is added to the date before the write,
-/// and the last is for the rates of two clocks from that date on. No date is trusted for more, though clocks are seldom that
-/// bad: an age must never be over the truth.
+/// a ttl of up to twelve is. One second is what the date of a read lacks, and one is what is added to the date before the write.
+/// The last is for the rates of two clocks from that date on. Clocks are seldom that bad, but no date is trusted for more: an age
+/// must never be over the truth.
 pub(crate) const ERROR: Duration = Duration::from_secs(3);
 
 /// What is known of the service's clock. Clones share it.
@@ -58,7 +58,7 @@ impl Dates {
     ///
     /// # Errors
     /// `Unknown`: the service has counted time that this host has not. The record looks older than it is, and others may take
-    /// it for a dead one's: nothing may be believed on it, and the next write, which is dated right, has to come at once.
+    /// it for a dead one's. Nothing may be believed on it; the next write, which is dated right, has to come at once.
     pub(crate) fn confirm(&self, dated: Dated) -> Result<(), StoreError> {
         let now = self.clock.held();
         if self.known().refutes(dated.written, dated.sent, now) {
@@ -129,10 +129,10 @@ impl Intercept for Dates {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: nothing is known before the first answer; the ceiling is never below the truth, whatever part of a second the
-    //! date has lost, however slow the answer was, and though this host's clock is slow by a tenth and the service's fast by
-    //! one; it is as low as the best of the answers allows; a service whose clock is set, to either side, is followed. Ages that
-    //! follow from all this are good enough for fleets from the ttl on that doctor names, and not for much shorter ones.
+    //! Plan: nothing is known before the first answer. The ceiling is never below the truth, whatever part of a second the date has
+    //! lost, however slow the answer was, and with this host's clock slow by a tenth and the service's fast by one. It is as low as
+    //! the best of the answers allows. A service whose clock is set, to either side, is followed. The ages that follow are good
+    //! enough for fleets from the ttl on that doctor names, and not for much shorter ones.
     use super::*;
     use tenure_core::fleet::least_ttl_attested;
     use tenure_testkit::ManualClock;

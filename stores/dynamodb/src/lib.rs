@@ -50,8 +50,8 @@
 //! Opening is one `DescribeTable`.
 //!
 //! A look of a fleet's worker at rest reads two records where ages are told to a quarter of its ttl, and nine where they are not. The
-//! service's dates have whole seconds, so that is nine with a ttl under 8 s, two from 12 s on, and between these it is nine
-//! now and then, the more often the more workers there are. In read units it is 4.5 or 1 in each third of a ttl and worker.
+//! service's dates have whole seconds. So that is nine with a ttl under 8 s, and two from 12 s on. Between these it is nine now and
+//! then, the more often the more workers there are. In read units it is 4.5 or 1 in each third of a ttl and worker.
 //!
 //! # What it survives
 //!
@@ -62,8 +62,8 @@
 //! - Clocks: no two hosts' clocks are compared. If the service's own clock is set, ages are wrong for once; they are one of
 //!   two witnesses, and count for nothing alone. They can be switched off ([`DynamoConfig::attested_ages`]). The rates of the
 //!   service's clock and of a host's may each be off by 10 % ([`DynamoConfig::drift`]).
-//! - Records deleted by hand, or by a TTL that you switch on over an attribute of your own: the next fence is higher all the
-//!   same as long as the acquirers' clocks are sane, because it begins at their wall time. tenure itself has no TTL attribute,
+//! - Records deleted by hand, or by a TTL that you switch on over an attribute of your own. The next fence begins at its
+//!   acquirer's wall time, so it is higher all the same where clocks are sane. tenure itself has no TTL attribute,
 //!   so no live lease is ever hit; `tenure gc` removes old vacant records.
 //! - Items damaged or written by others: `Foreign`, and never written over. Listings show them with the reason.
 //!

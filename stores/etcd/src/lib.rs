@@ -24,8 +24,8 @@
 //!
 //! A renewal, a release, and an acquisition are one transaction each, and so is a refusal, which answers with the record that stands
 //! there. A condition compares etcd's revision with the one that this process has last seen, in an answer or by a watch. Where it has
-//! seen none it expects nothing to be there: so an acquisition costs a second transaction if a record is there that was released and that
-//! it never saw, and so does a write on a version that was passed on as plain data. What each process remembers is bounded (65,536 keys).
+//! seen none it expects nothing to be there. So an acquisition costs a second transaction if there is a record, released, that it never
+//! saw; and so does a write on a version that was passed on as plain data. What each process remembers is bounded (65,536 keys).
 //!
 //! Each write adds a revision to etcd's history. Have it compacted (`--auto-compaction-retention=1h`), or it fills its disk.
 //! A watch passes every write below the prefix on to each process that waits, renewals too: `n` processes with one ttl cost

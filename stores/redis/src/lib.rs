@@ -78,8 +78,8 @@
 //!
 //! **`wait=N`** makes a write count only once N replicas have confirmed it (`WAIT`), and a read that could resolve it wait as well. So no
 //! holder believes in a lease that fewer have. It costs a round trip to the replicas for each write, and calls fail while fewer
-//! answer. It does not make Redis a consensus: a replica that has not confirmed may be promoted, a confirmation means memory and not
-//! disk, and what was refused this way stands on the primary all the same.
+//! answer. It does not make Redis a consensus: a replica that has not confirmed may be promoted, and a confirmation means memory and
+//! not disk. What was refused this way stands on the primary all the same.
 //!
 //! # Layout
 //!

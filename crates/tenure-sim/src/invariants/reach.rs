@@ -1,5 +1,5 @@
-//! L1 for ranges: once the time of a lease is over, nobody is refused its ranges any more, though only processes use the section that
-//! live shorter than that lease, and though the store tells ages to the second at best.
+//! L1 for ranges: once the time of a lease is over, nobody is refused its ranges any more. That holds where only processes use the
+//! section that live shorter than the lease, and where the store tells ages to the second at best.
 //!
 //! Source: the promise L1. Where a store tells ages and wall clocks agree, no process has to watch: how often others write
 //! makes no difference. Where the store's clock is set back, time counts anew from when somebody looks.
