@@ -108,10 +108,10 @@ fn list() -> String {
         let _infallible = writeln!(text, "  {:<22} {} ({})", scenario.name, scenario.about, scenario.source);
     }
     for (name, about) in crate::sections::list() {
-        let _infallible = writeln!(text, "  {name:<22} {about} (DESIGN.md section 6, Range)");
+        let _infallible = writeln!(text, "  {name:<22} {about} (leases of ranges)");
     }
     for (name, about) in crate::fleet::list() {
-        let _infallible = writeln!(text, "  {name:<22} {about} (DESIGN.md section 6, Fleet)");
+        let _infallible = writeln!(text, "  {name:<22} {about} (fleets)");
     }
     text += "\nfaults\n";
     for fault in Fault::ALL {

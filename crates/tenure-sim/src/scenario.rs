@@ -111,7 +111,7 @@ const USERS: Users = Users {
 const USUAL: Scenario = Scenario {
     name: "usual",
     about: "three nodes, one key, leases that beat for themselves, the usual faults",
-    source: "shared/FAULTS.md section 2, rows 1 to 3, 5, 6, 8 to 11, 15",
+    source: "holders that stop, die and suspend; clocks; messages lost, late and doubled; partitions; stores that restart and fail",
     nodes: 3,
     keys: 1,
     ttl_ms: 10_000,
@@ -298,7 +298,7 @@ fn own() -> Vec<Scenario> {
         Scenario {
             name: "calm",
             about: "nothing goes wrong but deaths: liveness bounds, cost and mail",
-            source: "DESIGN.md L1, L3, L4, C1",
+            source: "the promises L1, L3, L4 and C1",
             faults: &[],
             calls: &[],
             users: Users { tasks: 3, riding: 60, mail: 3000, think: 3000, hold: 3000, ..USERS },
@@ -311,7 +311,7 @@ fn own() -> Vec<Scenario> {
         Scenario {
             name: "kept",
             about: "answers take up to ttl/8 and single renewals fail: nobody loses a lease by that",
-            source: "DESIGN.md L4; KCL issue 1729",
+            source: "the promise L4; KCL issue 1729",
             faults: &[],
             calls: &[],
             stumbles: true,
@@ -344,7 +344,7 @@ fn own() -> Vec<Scenario> {
         Scenario {
             name: "store-clock",
             about: "the store's clock jumps by up to an hour; wall clocks are right",
-            source: "shared/FAULTS.md row 7",
+            source: "a server's wall clock that is set",
             store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
             wall_off_ms: 0,
             faults: &[
@@ -360,7 +360,7 @@ fn own() -> Vec<Scenario> {
         Scenario {
             name: "wall",
             about: "wall clocks jump by an hour and by ten years; the store tells ages",
-            source: "shared/FAULTS.md row 6",
+            source: "hosts' wall clocks that are set",
             store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
             users: Users { gc: 0, ..USERS },
             faults: &[
@@ -376,7 +376,7 @@ fn own() -> Vec<Scenario> {
         Scenario {
             name: "suspend",
             about: "machines are suspended for many ttls",
-            source: "shared/FAULTS.md row 3",
+            source: "suspend, in which CLOCK_MONOTONIC stands still",
             faults: &[(Fault::Suspend, 60.0), (Fault::Pause, 10.0), (Fault::Rate, 4.0)],
             users: USERS,
             ..USUAL
@@ -384,7 +384,7 @@ fn own() -> Vec<Scenario> {
         Scenario {
             name: "failover",
             about: "the store loses acknowledged writes: only fences hold",
-            source: "DESIGN.md S2; shared/FAULTS.md row 12",
+            source: "the promise S2; failovers of stores that replicate asynchronously",
             wall_off_ms: 0,
             users: Users { gc: 0, ..USERS },
             faults: &[(Fault::Failover, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
@@ -403,7 +403,7 @@ fn own() -> Vec<Scenario> {
         Scenario {
             name: "hidden",
             about: "virtual machines are paused and none of their clocks tells: only fences hold",
-            source: "shared/FAULTS.md row 4",
+            source: "hypervisors that pause and clone machines",
             faults: &[(Fault::Hidden, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
             calls: &[
                 (Fault::Hidden, 0.05),
@@ -433,7 +433,7 @@ fn own() -> Vec<Scenario> {
         Scenario {
             name: "beyond-rho",
             about: "clock rates off by 50 %: only fences hold",
-            source: "shared/FAULTS.md row 5",
+            source: "the assumption on clock rates, and what is left without it",
             rate: 500_000,
             excused: &[Rule::S1, Rule::S10, Rule::L1, Rule::L3, Rule::L4],
             users: USERS,

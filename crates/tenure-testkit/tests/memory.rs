@@ -1,7 +1,7 @@
 //! The suite on the memory store: as it is, behind a prefix, and behind wrappers that change nothing.
 //!
 //! These are also the suite's proof of soundness: a store that keeps the contract passes. That it is sharp is shown in
-//! `broken.rs`.
+//! `broken/main.rs`.
 
 use std::sync::Arc;
 use tenure_store::{AnyStore, FaultyStore, MemoryStore, MeteredStore};

@@ -1,4 +1,4 @@
-//! DESIGN.md section 2, as a user of the library sees it: one named test or more for each promise that a lock can show.
+//! The promises, as a user of the library sees it: one named test or more for each promise that a lock can show.
 //! The simulator proves the same of the machines under every fault; here it is shown that the driver keeps it up.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]

@@ -1,6 +1,6 @@
 //! C1, cost: holding costs O(processes), not O(leases): one renewal write a process per ttl/3, whatever it holds.
 //!
-//! Source: DESIGN.md section 2. Leases that ride are written when they are taken, changed and given up, and at no other time. Where
+//! Source: the promise C1. Leases that ride are written when they are taken, changed and given up, and at no other time. Where
 //! processes only try, the session is asked about what stands for long ever more seldom, however many tries there are.
 
 use crate::clock::True;

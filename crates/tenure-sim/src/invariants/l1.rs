@@ -2,7 +2,7 @@
 //! 1.15 × ttl where the store tells the age of a record (and wall clocks agree) or pushes changes. A released key goes to a
 //! waiter in one push or one poll.
 //!
-//! Source: DESIGN.md section 2; KCL issue 1803 (leader killed and nobody takes over); lock client issue 44 and dynamolock issue 84
+//! Source: the promise L1; KCL issue 1803 (leader killed and nobody takes over); lock client issue 44 and dynamolock issue 84
 //! (a dead lock is never taken). Counted from the death, in true time, with a waiter that waited before it.
 
 use crate::clock::{SECOND, True};

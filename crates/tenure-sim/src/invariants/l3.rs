@@ -1,7 +1,7 @@
 //! L3, no orphans, for locks: once faults have stopped, a key that someone waits for does not stay free: whatever crashed
 //! when, and whatever claims of nobody still stand or land late.
 //!
-//! Source: DESIGN.md section 2. A claim that landed long after its process gave it up stands as long as that process lives, unless
+//! Source: the promise L3. A claim that landed long after its process gave it up stands as long as that process lives, unless
 //! it is asked about; asking begins after two ttls, and the answer comes with a renewal. But what a process knows to have won, and
 //! nobody there wants, is vacated at once.
 

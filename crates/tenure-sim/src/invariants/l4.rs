@@ -1,7 +1,7 @@
 //! L4, kept: while the store answers within ttl/8 and fewer than two renewals in a row fail, a holder never loses its lease
 //! by itself. A renewal that loses to mail is answered, but costs a round trip, so here at most one of three in a row fails.
 //!
-//! Source: DESIGN.md section 2; KCL issue 1729 (renewals lost in a handover).
+//! Source: the promise L4; KCL issue 1729 (renewals lost in a handover).
 
 use tenure_core::Loss;
 

@@ -2,7 +2,7 @@
 //! or after it was told of its loss (S5); none gives the key up while its bodies run (S6); and who has stepped down stands
 //! back for its cooldown. And nobody steps down without a cause (L4).
 //!
-//! Source: DESIGN.md sections 2 and 6; less (leaders that stay leaders while the storage stalls). Asked of the machine itself, as
+//! Source: the promises S1, S5, S6 and L4; less (leaders that stay leaders while the storage stalls). Asked of the machine itself, as
 //! users ask it, with the node's own clock.
 
 use crate::clock::True;

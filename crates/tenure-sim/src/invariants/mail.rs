@@ -1,7 +1,7 @@
 //! Mail: a request to a live holder is written so that its next renewal shows it; the renewal that empties the mailbox comes
 //! after the holder's users were told.
 //!
-//! Source: DESIGN.md section 4.
+//! Source: *Mail* in ARCHITECTURE.md.
 
 use crate::clock::True;
 use crate::node::{Node, Stage};

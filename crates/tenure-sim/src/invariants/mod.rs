@@ -27,7 +27,7 @@ pub(crate) mod withdrawn;
 use crate::clock::True;
 use std::fmt;
 
-/// A promise. Those of DESIGN.md section 2 have their numbers from there.
+/// A promise, which is stated at the top of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each is stated in its own file, and by `Rule::about`")]

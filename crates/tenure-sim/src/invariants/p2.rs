@@ -1,7 +1,7 @@
 //! P2: a resource that checks fences never accepts a deposed holder, whatever the clocks do. This, not S1, is the
 //! correctness promise.
 //!
-//! Source: DESIGN.md section 2, S2; shared/FAULTS.md. The resource knows nothing but fences; the check knows in which order
+//! Source: the promise S2. The resource knows nothing but fences; the check knows in which order
 //! the store made the tenures.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! S1, one holder: at no instant do two holders both believe that they hold a key, provided that clock rates stay within
 //! ±ρ and no elapsed time is hidden. No assumption on clock offsets.
 //!
-//! Source: DESIGN.md section 2; Gray and Cheriton 1989. Belief only grows when a lease is acquired or its validity
+//! Source: the promise S1; Gray and Cheriton 1989. Belief only grows when a lease is acquired or its validity
 //! prolonged, so it is enough to look at each such moment. Where all clocks of a machine stood still, what it sent before that
 //! is excused, and what it sends afterwards is not.
 

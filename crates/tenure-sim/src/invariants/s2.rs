@@ -2,7 +2,7 @@
 //! deletion, garbage collection, and a store restored from an older copy where the acquirers' clocks are sane. And no write
 //! lowers the fence that a record shows.
 //!
-//! Source: DESIGN.md section 2; M. Kleppmann, "How to do distributed locking" (2016), on fencing tokens.
+//! Source: the promise S2; M. Kleppmann, "How to do distributed locking" (2016), on fencing tokens.
 
 use std::collections::BTreeMap;
 use tenure_core::{Fence, Key, Record};

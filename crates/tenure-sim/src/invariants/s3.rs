@@ -1,7 +1,7 @@
 //! S3, the deposed never write: a renewal or release is conditional on being this very tenure, and after its loss a
 //! tenure changes nothing.
 //!
-//! Source: DESIGN.md section 2; ShedLock issue 1986 (unlock of a successor). Two checks: of what takes effect in the store
+//! Source: the promise S3; ShedLock issue 1986 (unlock of a successor). Two checks: of what takes effect in the store
 //! (it must go on from the tenure that stands there), and of what a process sends after it told its users of a loss.
 
 use crate::node::Node;

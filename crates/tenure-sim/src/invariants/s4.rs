@@ -1,7 +1,7 @@
 //! S4, known, lost, unknown: a write whose answer was lost is neither success nor failure; until it is resolved, validity is
 //! not extended. And S1's time rule: belief lasts `ttl·(1−ρ)/(1+ρ)` from *before* the write that won was sent.
 //!
-//! Source: DESIGN.md sections 2 and 3; openraft `docs/data/leader-lease.md`; slatedb `rfcs/0007`. The check knows which
+//! Source: the promise S4; openraft on leader leases; slatedb's RFC 7. The check knows which
 //! writes took effect. Of these, one that was sent before the wall clock gained on elapsed time founds nothing: that time was
 //! hidden, and others may have counted it. And what a user was told as written was written, so that it survives a crash.
 

@@ -1,6 +1,6 @@
 //! S5, loss is always told, in time: a holder learns of loss no later than its local deadline, without any I/O.
 //!
-//! Source: DESIGN.md section 2; dynamolock issue 446 (loss callback skipped). On the machine's level: a step that is taken
+//! Source: the promise S5; dynamolock issue 446 (loss callback skipped). On the machine's level: a step that is taken
 //! at or after a deadline tells the loss, and the machine asks to be woken no later than at the next deadline.
 
 use crate::node::{Node, Stage};

@@ -1,7 +1,7 @@
 //! S6, the body ends before the lease, on the machine's level: what a user could not end is left to expire, so nothing
 //! vacates it, nor the session that it rides on, before a full ttl has passed.
 //!
-//! Source: DESIGN.md section 2; client-go issue 728 (released while the body runs).
+//! Source: the promise S6; client-go issue 728 (released while the body runs).
 
 use crate::node::Node;
 use tenure_core::op::Write;

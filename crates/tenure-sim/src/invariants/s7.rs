@@ -3,7 +3,7 @@
 //! believes in, belief is built only on writes that took effect and from before they were sent, and what could not be ended is
 //! left to expire.
 //!
-//! Source: DESIGN.md section 2; LUCI's `txndefer` lessor, whose leases of partitions these are. Belief in a lease of a range
+//! Source: the promise S7; LUCI's `txndefer` lessor, whose leases of partitions these are. Belief in a lease of a range
 //! only begins, when it is obtained, and never grows, so it is enough to look at each such moment.
 
 use crate::clock::True;

@@ -4,7 +4,7 @@
 //! What becomes plain data, or is, is withdrawn like everything else: it is not prolonged any more, but for whoever takes it up and
 //! is told of the letter by that.
 //!
-//! Source: DESIGN.md sections 2 and 4. `L4` excuses what was withdrawn, and this says what may be.
+//! Source: the promise S5, and *Mail* in ARCHITECTURE.md. `L4` excuses what was withdrawn, and this says what may be.
 
 use crate::node::{Node, Stage, View};
 use tenure_core::{Ask, Key, LeaseId, Letter, Loss, Record, Tick};

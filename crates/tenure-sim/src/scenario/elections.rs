@@ -11,7 +11,7 @@ pub(super) fn all() -> Vec<Scenario> {
         Scenario {
             name: "election",
             about: "candidates of two keys, half of them on sessions; the usual faults",
-            source: "DESIGN.md section 6; shared/FAULTS.md section 2",
+            source: "elections, with the faults of usual",
             nodes: 4,
             keys: 2,
             users: CANDIDATES,
@@ -20,7 +20,7 @@ pub(super) fn all() -> Vec<Scenario> {
         Scenario {
             name: "election-storm",
             about: "leaders that are stopped, cut off and resign, faults all the time",
-            source: "DESIGN.md section 6; shared/FAULTS.md section 2",
+            source: "elections, with the faults of usual",
             nodes: 5,
             keys: 1,
             users: Users { hold: 4000, use_every: 300, mail: 5000, ..CANDIDATES },

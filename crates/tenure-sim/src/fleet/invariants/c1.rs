@@ -2,7 +2,7 @@
 //! is listed but for the slow audit, and the board is left alone (`World::count_settled`): also while a unit fails always, which
 //! is tried ever more seldom, whoever has it.
 //!
-//! Source: DESIGN.md sections 2 and 6; issue 5, roster and cost.
+//! Source: the promise C1.
 
 use super::super::post::Post;
 use super::Checks;

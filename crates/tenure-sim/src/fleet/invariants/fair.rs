@@ -1,7 +1,7 @@
 //! The plan itself, judged by what it promises and not by how it is made: nothing goes where it may not, what can be covered
 //! is, no single move would even it out more, and no more is moved than that takes.
 //!
-//! Source: DESIGN.md section 6 (balanced by weight and capacity, minimal moves).
+//! Source: the promise L2: balanced by weight and capacity, with as few moves as that takes.
 
 use tenure_core::fleet::plan::{Balance, Load, Plan, Room};
 

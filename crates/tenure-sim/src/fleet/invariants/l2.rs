@@ -1,7 +1,7 @@
 //! L2, balance is fast and calm: after a worker joins, leaves or dies, every unit is at its planned owner within 3 renewal
 //! intervals plus the drain time; with nothing changing, nothing moves.
 //!
-//! Source: DESIGN.md section 2. The world says by when all must be settled (`World::disturb`); from then on the plan, made
+//! Source: the promise L2. The world says by when all must be settled (`World::disturb`); from then on the plan, made
 //! from who really works on what, must leave everything where it is.
 
 use super::super::post::Post;

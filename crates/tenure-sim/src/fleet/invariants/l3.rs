@@ -1,7 +1,7 @@
 //! L3, no orphans: every unit of a fleet with a live worker with room is held by someone within L1's bound, whatever crashed
 //! when.
 //!
-//! Source: DESIGN.md section 2. Within 1.15 ttl of the death where the store tells ages and wall clocks agree, 1.4 ttl
+//! Source: the promise L3. Within 1.15 ttl of the death where the store tells ages and wall clocks agree, 1.4 ttl
 //! elsewhere, by the slowest clock; right after the chaos, when letters and late writes are still about, within 6 ttl.
 
 use super::super::world::Idle;

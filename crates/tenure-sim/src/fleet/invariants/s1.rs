@@ -1,7 +1,7 @@
 //! S1, one worker: at no instant is a unit worked on by two workers who both believe in it: from `Assigned` to the end of
 //! the body, its loss, or the deadline of the session.
 //!
-//! Source: DESIGN.md section 2. Belief only begins with `Assigned` and grows with `Valid`, so those moments are looked at.
+//! Source: the promise S1. Belief only begins with `Assigned` and grows with `Valid`, so those moments are looked at.
 
 use super::super::post::Post;
 use crate::clock::True;

@@ -1,7 +1,7 @@
 //! S2, fences grow with each unit's tenures. A unit that is assigned again under the lease that it already has keeps its
 //! fence: it was never given up.
 //!
-//! Source: DESIGN.md section 2. (That the store's records agree is checked by `crate::invariants::s2`.)
+//! Source: the promise S2. (That the store's records agree is checked by `crate::invariants::s2`.)
 
 use super::super::world::Truth;
 use tenure_core::{Fence, Key, LeaseId};

@@ -1,6 +1,6 @@
 //! S3 for handovers: only the worker that holds a unit passes it on, and only with a higher fence.
 //!
-//! Source: DESIGN.md sections 2 and 6.
+//! Source: the promise S3.
 
 use tenure_core::{HolderId, Key, Record};
 

@@ -2,7 +2,7 @@
 //! what outsiders wrote into the reserved field stays through every write of an owner; a finished or deleted unit stays that,
 //! is given to nobody, and is never created anew by a worker. And belief is built only on writes that took effect.
 //!
-//! Source: DESIGN.md sections 2 and 6.
+//! Source: the promise S4.
 
 use super::super::bodies::POINT;
 use super::super::post::Post;

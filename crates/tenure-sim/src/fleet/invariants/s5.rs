@@ -1,7 +1,7 @@
 //! S5, loss is always told, in time: a step that is taken at or after the session's deadline tells the loss of all units,
 //! and the machine asks to be woken no later than then.
 //!
-//! Source: DESIGN.md section 2.
+//! Source: the promise S5.
 
 use super::super::post::Post;
 use tenure_core::Tick;

@@ -1,7 +1,7 @@
 //! S6, the body ends before the lease: nothing vacates or passes on a unit whose body runs, and what could not be ended is
 //! left to expire, and with it the session, for a full ttl.
 //!
-//! Source: DESIGN.md section 2; client-go issue 728 (released while the body runs).
+//! Source: the promise S6; client-go issue 728 (released while the body runs).
 
 use super::super::post::{Body, Post, Work};
 use tenure_core::op::Op;
