@@ -2,6 +2,7 @@
 
 mod audit;
 mod bench;
+mod cited;
 mod faults;
 mod mutants;
 mod services;

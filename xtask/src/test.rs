@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
+use crate::cited;
 use crate::faults;
 use crate::services::{self, Servers};
 use crate::step::{Step, cargo};
@@ -29,6 +30,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::check("no bugs shipped", no_bugs_shipped),
         Step::check("no hidden tests", no_hidden_tests),
+        Step::check("cited files", || cited::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))),
         lints(&packages),
     ]);
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
