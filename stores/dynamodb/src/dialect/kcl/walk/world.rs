@@ -1,5 +1,8 @@
 //! The world: time, the table, the network between it and the workers, and what is checked.
 
+mod dice;
+mod faults;
+
 use super::adoption::Adoption;
 use super::peers::Peer;
 use crate::dialect::kcl::change::{Aim, Change};
@@ -10,13 +13,15 @@ use crate::dialect::kcl::options::Options;
 use crate::dialect::kcl::row::{Fields, Row};
 use crate::dialect::kcl::settling::{Answer, Settled, Settling};
 use crate::dialect::kcl::table::Listing;
-use crate::dialect::kcl::worker::{self, Command, Purpose, Request, Worker};
+use crate::dialect::kcl::worker::{self, Purpose, Request, Worker};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, Now, StoreError, Tick, Wall};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
+
+pub(super) use dice::Dice;
 
 /// All times of a world are in microseconds.
 pub(super) type Micros = u64;
@@ -25,8 +30,6 @@ pub(super) const FAILOVER: Micros = 2_000_000;
 const FAULTS_UNTIL: Micros = 12 * FAILOVER;
 /// By then, every lease is held again: what is stolen or silent is told after a failover time, and a look takes half of one.
 const HEALED_BY: Micros = FAULTS_UNTIL + 6 * FAILOVER;
-/// More than there are while anybody stands still.
-const MANY_RENEWALS: u64 = 10;
 /// Between two requests for one change.
 const PAUSE: Micros = 25_000;
 
@@ -35,27 +38,6 @@ pub(super) struct Terms {
     pub(super) format: Format,
     /// A fleet of this many units and four workers without faults and peers, which is moved away.
     pub(super) moves: Option<usize>,
-}
-
-/// SplitMix64.
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.draw() % end.max(1)
-    }
-
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
 }
 
 /// A process's clock: as fast as it is, and now and then the process stands still as it is read.
@@ -138,7 +120,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(terms: Terms) -> World {
-        let mut dice = Dice(terms.seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
+        let mut dice = Dice::of(terms.seed);
         let (keys, most_peers, workers) = match terms.moves {
             Some(units) => (units, 1, 4),
             None => (1 + usize::try_from(dice.below(4)).unwrap(), 3, 2 + dice.below(3)),
@@ -495,86 +477,11 @@ impl World {
         self.at(next, 0, Happens::Peer(n));
         Ok(())
     }
-
-    /// Somebody deletes a row that one of ours has, and makes it anew, as one that nobody ever had. All others have seen that it was
-    /// had: who has not can't tell.
-    fn remake(&mut self) {
-        let is_known = |key: &&String| {
-            let held = self.ours.values().any(|ours| believes(ours, key));
-            let known = |ours: &Ours| ours.machine.has_seen_held(key) && !is_about_to_take(ours, key);
-            held && self.ours.values().all(|ours| believes(ours, key) || known(ours))
-        };
-        // Its counter begins anew. Who stands still until it is where it was, takes that for silence: that takes many renewals.
-        let old = self.rows.iter().filter(|(_, row)| row.counter() > MANY_RENEWALS).map(|(key, _)| key);
-        let Some(key) = { old }.find(is_known).cloned() else { return };
-        let Ok(row) = Row::new(self.terms.format, &key, Fields::new()) else { return };
-        self.rows.insert(key.clone(), row);
-        self.fences.remove(&key);
-        self.closed_until = self.now + FAILOVER * 2;
-        self.remade += 1;
-    }
-
-    /// Something happens to one of ours.
-    fn fault(&mut self) -> Result<(), String> {
-        if !self.is_faulty() {
-            return Ok(());
-        }
-        self.at(self.now + self.now % 7 + FAILOVER / 8, 0, Happens::Fault);
-        let place = usize::try_from(self.dice.below(self.ours.len() as u64)).unwrap();
-        let Some(who) = self.ours.keys().nth(place).copied() else { return Ok(()) };
-        let (what, span) = (self.dice.below(11), self.dice.below(FAILOVER));
-        if what == 10 {
-            self.remake();
-            return Ok(());
-        }
-        if what < 2 && self.now < self.closed_until {
-            return Ok(());
-        }
-        let Some(ours) = self.ours.get_mut(&who).filter(|ours| ours.stalled_until <= self.now) else {
-            return Ok(());
-        };
-        ours.clock.now.fetch_max(self.now, Ordering::SeqCst);
-        let (reply, _) = oneshot::channel();
-        match what {
-            0 => {
-                self.ours.remove(&who);
-                self.start();
-                return Ok(());
-            }
-            1 => {
-                // Its work has ended: nothing is believed from here on.
-                ours.machine.on_command(Command::Stop { reply });
-                self.start();
-            }
-            2..=4 => {
-                ours.stalled_until = self.now + span;
-                return Ok(());
-            }
-            5..=7 => {
-                let Some(held) = ours.believes.first() else { return Ok(()) };
-                let (key, taken) = (held.key().to_owned(), Some(held.counter_at_take()));
-                ours.believes.remove(0);
-                let (reply, _) = oneshot::channel();
-                ours.machine.on_command(Command::End { key, taken, delete: false, reply });
-            }
-            _ => {
-                let (reply, _) = oneshot::channel();
-                ours.machine.on_command(Command::Renew { reply });
-            }
-        }
-        self.step(who)
-    }
 }
 
 /// Whether there is time for another request.
 fn may_repeat(ours: &Ours, settling: &Settling) -> bool {
     ours.clock.held().after(Duration::from_micros(PAUSE)) < settling.deadline
-}
-
-/// Whether it has sent for a row, by what it saw of it before.
-fn is_about_to_take(ours: &Ours, key: &str) -> bool {
-    let mut takes = ours.under_way.values().map(|(settling, ..)| settling.change.before.key());
-    takes.any(|taken| taken == key)
 }
 
 fn believes(ours: &Ours, key: &str) -> bool {
