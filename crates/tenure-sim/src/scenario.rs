@@ -328,7 +328,7 @@ fn own() -> Vec<Scenario> {
         Scenario {
             name: "kept-clocks",
             about: "the same with wrong wall clocks, where the store tells ages",
-            source: "DESIGN.md L4; KCL issue 1729",
+            source: "the promise L4; KCL issue 1729",
             faults: &[],
             calls: &[],
             stumbles: true,
