@@ -92,7 +92,7 @@ fn a_stopped_leaders_command_is_dead_before_another_leads_and_it_leads_again_lat
     let mut first = elect(&bench, "6s", TICKS);
     let (_, pid) = await_term(&bench, 1);
     let second = elect(&bench, "6s", TICKS);
-    first.signal(Signal::SIGSTOP);
+    bench.stop(&[first.id()]);
     let (_, next) = await_term(&bench, 2);
     assert!(!is_alive(pid), "it is dead when another leads");
     let began = wait_for("a tick", || bench.read(&format!("ticks.{next}")).lines().next().map(str::to_owned));
@@ -116,7 +116,7 @@ fn a_command_that_obeys_the_watchdog_is_started_again_at_the_next_election() {
     let mut leader = elect(&bench, "4s", OBEYS);
     let (_, pid) = await_term(&bench, 1);
     // It stands still for a part of its ttl, and wakes up when it still leads, but for its command.
-    leader.signal(Signal::SIGSTOP);
+    bench.stop(&[leader.id()]);
     wait_until("the watchdog to stop its command", || !is_alive(pid));
     leader.signal(Signal::SIGCONT);
     let (_, pid) = await_term(&bench, 2);

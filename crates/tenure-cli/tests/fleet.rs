@@ -136,7 +136,7 @@ fn a_stopped_workers_commands_are_dead_before_others_run_and_it_comes_back() {
     let second = bench.worker(&["--join"], TICKS);
     bench.await_shares(&[(&first, 2), (&second, 2)]);
     let stopped_at = now_ms();
-    first.signal(Signal::SIGSTOP);
+    bench.stop(&[first.id()]);
     bench.await_shares(&[(&second, 4)]);
     for unit in bench.units() {
         let (unit, fence) = (unit["unit"].as_str().unwrap(), unit["fence"].as_u64().unwrap());

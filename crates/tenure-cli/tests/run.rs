@@ -325,7 +325,7 @@ fn a_command_that_obeys_the_watchdog_did_not_end_by_itself() {
     let mut run =
         bench.start(&["run", "k", "--ttl", "4s", "--", "sh", "-c", "echo $$ > pid; exec sleep 1000"]);
     let pid = bench.await_number("pid");
-    run.signal(Signal::SIGSTOP);
+    bench.stop(&[run.id()]);
     wait_until("the watchdog to stop the command", || !is_alive(pid));
     run.signal(Signal::SIGCONT);
     assert_eq!(run.wait(), 76, "it stood still for as long");

@@ -58,7 +58,7 @@ fn a_command_dies_before_the_deadline_when_tenure_is_stopped() {
     let mut run = bench.start(&["run", "k", "--ttl", "6s", "--", "sh", "-c", TICKS]);
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     let stopped_at = now_ms();
-    run.signal(Signal::SIGSTOP);
+    bench.stop(&[run.id()]);
     assert_eq!(bench.run(&["run", "k", "--wait", "30s", "--", "date", "+%s%3N"]).code, 0);
     let taken_at = now_ms();
     assert!(!is_alive(pid) && !is_alive(child), "nothing runs when another has the lease");
@@ -92,7 +92,7 @@ fn work_that_was_stopped_too_long_goes_on_afterwards() {
     let mut run = bench.start(&["work", "--name", "j", "--ttl", "6s", "u", "--", "sh", "-c", &script]);
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     let stopped_at = now_ms();
-    run.signal(Signal::SIGSTOP);
+    bench.stop(&[run.id()]);
     wait_until("the watchdog to kill the group", || !is_alive(pid) && !is_alive(child));
     assert!(last_tick(&bench) < stopped_at + 6000);
     run.signal(Signal::SIGCONT);
@@ -164,13 +164,12 @@ fn a_command_dies_before_the_deadline_when_tenure_and_a_watchdog_are_stopped() {
         let mut run = bench.start(&["run", "k", "--ttl", "6s", "--", "sh", "-c", TICKS]);
         let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
         let dogs = wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|dogs| dogs.len() == 2));
-        let dog = nix::unistd::Pid::from_raw(dogs[victim]);
+        let dog = dogs[victim];
         let stopped_at = now_ms();
-        run.signal(Signal::SIGSTOP);
-        nix::sys::signal::kill(dog, Signal::SIGSTOP).unwrap();
+        bench.stop(&[run.id(), dog.cast_unsigned()]);
         wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
         assert!(last_tick(&bench) < stopped_at + 6000);
-        nix::sys::signal::kill(dog, Signal::SIGCONT).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(dog), Signal::SIGCONT).unwrap();
         run.signal(Signal::SIGCONT);
         assert_eq!(run.wait(), 76);
     }
@@ -304,16 +303,13 @@ fn one_at_random(random: &mut Random) {
         .into_iter()
         .map(|victim| (victim, if random.below(2) == 0 { Signal::SIGKILL } else { Signal::SIGSTOP }))
         .collect();
-    let send = |pid: i32, signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
-    for (victim, signal) in &how {
-        send(*victim, *signal).unwrap();
-    }
+    bench.signal_between_writes(how.iter().map(|(victim, signal)| (victim.cast_unsigned(), *signal)));
     let next = bench.run(&["run", "k", "--wait", "60s", "--", "date", "+%s%3N"]);
     let (began, last): (i64, i64) =
         (next.out.trim().parse().unwrap_or_else(|_| panic!("{next:?}")), last_tick(&bench));
     assert!(last <= began, "{how:?}: it ran {} ms into its successor's lease", last - began);
     assert!(!is_alive(pid) && !is_alive(child), "{how:?}");
     for (victim, _) in how {
-        let _gone = send(victim, Signal::SIGCONT);
+        let _gone = nix::sys::signal::kill(nix::unistd::Pid::from_raw(victim), Signal::SIGCONT);
     }
 }

@@ -8,6 +8,7 @@ pub mod remote;
 pub mod service;
 pub mod toothless;
 
+use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -101,6 +102,23 @@ impl Bench {
         self.show(key)["state"].as_str().unwrap().to_owned()
     }
 
+    /// Stops processes as SIGSTOP does, but none that is writing to the store's file: it would keep all others from that until it
+    /// goes on, as the store's documentation says, and its lease would pass to nobody.
+    #[track_caller]
+    pub fn stop(&self, processes: &[u32]) {
+        self.signal_between_writes(processes.iter().map(|process| (*process, Signal::SIGSTOP)));
+    }
+
+    /// Sends each its signal while none of them is in the middle of a write to the store's file.
+    #[track_caller]
+    pub fn signal_between_writes(&self, signals: impl Iterator<Item = (u32, Signal)>) {
+        let side = std::fs::File::open(self.path("leases.db-lock")).unwrap();
+        side.lock().unwrap();
+        for (process, signal) in signals {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.cast_signed()), signal).unwrap();
+        }
+    }
+
     /// Runs SQL on the store's file.
     pub fn sql(&self, sql: &str) {
         rusqlite::Connection::open(self.store()).unwrap().execute_batch(sql).unwrap();
@@ -142,12 +160,12 @@ impl Process {
         self.0.id()
     }
 
-    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+    pub fn signal(&self, signal: Signal) {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id() as i32), signal).unwrap();
     }
 
     /// Once more, as a person does: what comes within 50 ms of the first is taken for the same.
-    pub fn signal_again(&self, signal: nix::sys::signal::Signal) {
+    pub fn signal_again(&self, signal: Signal) {
         std::thread::sleep(Duration::from_millis(60));
         self.signal(signal);
     }

@@ -42,7 +42,8 @@ impl Relay {
         Relay { port, state }
     }
 
-    /// From now on the first bytes of an answer end its connection, unseen by the client.
+    /// From now on the head of an answer ends its connection, unseen by the client. What the server says of the connection
+    /// passes: it comes at any time, also before the server has done what it was asked.
     pub(crate) fn cut(&self, cuts: bool) {
         self.state.cuts.store(cuts, Ordering::SeqCst);
     }
@@ -56,7 +57,8 @@ impl Relay {
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cutter: Option<&State>) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        if let Some(state) = cutter.filter(|state| state.cuts.load(Ordering::SeqCst)) {
+        let cuts = |state: &&State| state.cuts.load(Ordering::SeqCst) && begins_an_answer(&bytes[..count]);
+        if let Some(state) = cutter.filter(cuts) {
             state.kept_back.fetch_add(1, Ordering::SeqCst);
             return;
         }
@@ -64,4 +66,17 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cutter: Option<&S
             return;
         }
     }
+}
+
+/// Whether one of these frames is of the type HEADERS (RFC 9113, sections 4.1 and 6.2). A server sends whole frames.
+fn begins_an_answer(mut frames: &[u8]) -> bool {
+    const HEADERS: u8 = 1;
+    while let [high, middle, low, kind, _flags, _, _, _, _, rest @ ..] = frames {
+        if *kind == HEADERS {
+            return true;
+        }
+        let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+        frames = rest.get(length..).unwrap_or_default();
+    }
+    false
 }
