@@ -291,7 +291,7 @@ fn no_command_is_at_work_beside_its_successor_whoever_is_killed_or_stopped() {
 /// Tenure and one of its watchdogs, or tenure alone, in either order.
 fn one_at_random(random: &mut Random) {
     let bench = Bench::new();
-    let run = bench.start(&["run", "k", "--ttl", "4s", "--", "sh", "-c", TICKS]);
+    let run = bench.start(&["run", "k", "--ttl", "8s", "--", "sh", "-c", TICKS]);
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     let dogs = wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|dogs| dogs.len() == 2));
     let mut victims = vec![run.id().cast_signed()];

@@ -66,7 +66,12 @@ pub(crate) struct Table {
 impl Table {
     /// None where the system doesn't tell.
     pub(crate) fn read() -> Option<Table> {
-        let numbers = std::fs::read_dir("/proc").ok()?.flatten();
+        Table::read_while(|| true)
+    }
+
+    /// The same, or a part of it if there is no time for more.
+    pub(crate) fn read_while(is_time: impl Fn() -> bool) -> Option<Table> {
+        let numbers = std::fs::read_dir("/proc").ok()?.flatten().take_while(|_| is_time());
         let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let table = Table::new(numbers.filter_map(Entry::of));
         (!table.entries.is_empty()).then_some(table)

@@ -69,9 +69,12 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
         let _kept = signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)));
     }
     super::call_oneself(NAME);
+    // On a busy machine its turn would come too late. Whoever may not ask for this goes on as it is.
+    let _first_served = rustix::process::setpriority_process(None, -20);
     let mut dog = Dog {
         lead,
         mark: mark.clone(),
+        since: Entry::of(nix::unistd::getppid().as_raw()).map_or(0, |tenure| tenure.start),
         groups: BTreeSet::new(),
         starting: 0,
         deadline: None,
@@ -99,6 +102,8 @@ struct Targets {
 struct Dog {
     lead: Lead,
     mark: String,
+    /// When tenure was started, or what has adopted this process since: nothing older carries the mark.
+    since: u64,
     groups: BTreeSet<i32>,
     /// How many commands are being started, whose groups are not known yet.
     starting: u32,
@@ -216,19 +221,31 @@ impl Dog {
     }
 
     /// Sends TERM to all of it, and means to send KILL.
+    ///
+    /// What has left its group is found by descent before anybody is told, since whoever dies of TERM takes that knowledge along. It
+    /// takes its time where there are many processes or the machine is slow, and the deadline does not wait for it.
     fn doom(&mut self, now: Duration) {
-        let groups = std::mem::take(&mut self.groups);
+        let mut targets = Targets { groups: std::mem::take(&mut self.groups), processes: BTreeSet::new() };
         // Counted once: whoever goes on and tells of a group after this is dealt with then.
         self.starting = 0;
-        let mut targets = Targets { processes: self.below(&groups), groups };
-        targets.signal(Signal::SIGTERM);
-        // What is stopped can't do what it is told.
-        targets.signal(Signal::SIGCONT);
-        let latest = self.deadline.map_or(now, |deadline| deadline.saturating_sub(self.lead.kill));
-        let kill_at = latest.min(now + self.lead.term);
         if let Some(Doomed { targets: earlier, .. }) = self.doomed.take() {
             targets.groups.extend(earlier.groups);
             targets.processes.extend(earlier.processes);
+        }
+        let latest = self.deadline.map_or(now, |deadline| deadline.saturating_sub(self.lead.kill));
+        let kill_at = latest.min(now + self.lead.term);
+        let halfway = now + kill_at.saturating_sub(now) / 2;
+        let found = self.below(&targets.groups, || boottime() < halfway);
+        targets.processes.extend(found.iter().flatten());
+        targets.signal_to_end();
+        if found.is_none() {
+            let found = self.below(&targets.groups, || boottime() < kill_at).unwrap_or_else(|| {
+                targets.signal(Signal::SIGKILL);
+                self.below(&targets.groups, || true).unwrap_or_default()
+            });
+            let found = Targets { processes: found, groups: BTreeSet::new() };
+            found.signal_to_end();
+            targets.processes.extend(found.processes);
         }
         self.doomed = Some(Doomed { targets, kill_at });
     }
@@ -258,7 +275,8 @@ impl Dog {
         self.kill();
         // What was being started just then, and what was started by those who were being killed.
         loop {
-            let left = Targets { processes: self.below(&all), groups: BTreeSet::new() };
+            let left = self.below(&all, || true).unwrap_or_default();
+            let left = Targets { processes: left, groups: BTreeSet::new() };
             if left.processes.is_empty() || boottime() > kill_at + LONG {
                 return;
             }
@@ -267,22 +285,31 @@ impl Dog {
         }
     }
 
-    /// What is in these groups or carries our mark, and all that it has started, from the table of processes.
-    fn below(&self, groups: &BTreeSet<i32>) -> BTreeSet<(i32, u64)> {
-        let Some(table) = Table::read() else { return BTreeSet::new() };
+    /// What is in these groups or carries our mark, and all that it has started, from the table of processes. None if that is not
+    /// known yet when there is no more time.
+    fn below(&self, groups: &BTreeSet<i32>, is_time: impl Fn() -> bool) -> Option<BTreeSet<(i32, u64)>> {
+        let Some(table) = Table::read_while(&is_time) else { return is_time().then(BTreeSet::new) };
         let own = nix::unistd::getpgrp().as_raw();
-        let is_ours = |entry: &&Entry| {
-            groups.contains(&entry.group)
-                || table::marks_of(entry.pid).iter().any(|mark| table::is_of(mark, &self.mark))
+        let is_marked = |entry: &Entry| {
+            entry.start >= self.since
+                && table::marks_of(entry.pid).iter().any(|mark| table::is_of(mark, &self.mark))
         };
-        let roots: Vec<i32> = table.all().filter(is_ours).map(|entry| entry.pid).collect();
+        let roots = table.all().take_while(|_| is_time());
+        let roots = roots.filter(|entry| groups.contains(&entry.group) || is_marked(entry));
+        let roots: Vec<i32> = roots.map(|entry| entry.pid).collect();
         let all = table.below(roots);
         let all = all.iter().filter(|entry| entry.group != own && entry.name != NAME);
-        all.map(|entry| (entry.pid, entry.start)).collect()
+        is_time().then(|| all.map(|entry| (entry.pid, entry.start)).collect())
     }
 }
 
 impl Targets {
+    /// Asks them to end: what is stopped can't do what it is told.
+    fn signal_to_end(&self) {
+        self.signal(Signal::SIGTERM);
+        self.signal(Signal::SIGCONT);
+    }
+
     fn signal(&self, signal: Signal) {
         for group in &self.groups {
             signal_group(*group, signal);
@@ -320,6 +347,39 @@ fn readable(input: &impl AsFd, within: Option<Duration>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
+
+    #[test]
+    fn what_carries_the_mark_is_found_unless_there_is_no_time_or_it_is_older_than_tenure() {
+        let mark = format!("a-mark-of-{}", std::process::id());
+        let mut sleep = std::process::Command::new("sleep");
+        let mut sleep = sleep.arg("600").env(MARK, &mark).process_group(0).spawn().unwrap();
+        let pid = sleep.id().cast_signed();
+        let mut dog = Dog {
+            lead: Lead::new(Duration::from_secs(4), Duration::MAX),
+            mark,
+            since: 0,
+            groups: BTreeSet::new(),
+            starting: 1,
+            deadline: None,
+            doomed: None,
+            first: None,
+        };
+        // Its program, and so its environment, is there a little later than the process.
+        while table::marks_of(pid).is_empty() {
+            std::thread::yield_now();
+        }
+        let start = Entry::of(pid).unwrap().start;
+        let found = |dog: &Dog| dog.below(&BTreeSet::new(), || true).unwrap();
+        assert_eq!(found(&dog), BTreeSet::from([(pid, start)]));
+        assert_eq!(dog.below(&BTreeSet::new(), || false), None, "a part of the table is not all of it");
+        dog.since = start;
+        assert_eq!(found(&dog), BTreeSet::from([(pid, start)]));
+        dog.since = start + 1;
+        assert_eq!(found(&dog), BTreeSet::new());
+        sleep.kill().unwrap();
+        sleep.wait().unwrap();
+    }
 
     #[test]
     fn stopping_begins_well_before_a_renewal_that_fails_once() {

@@ -115,7 +115,13 @@ impl Bench {
         let side = std::fs::File::open(self.path("leases.db-lock")).unwrap();
         side.lock().unwrap();
         for (process, signal) in signals {
-            nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.cast_signed()), signal).unwrap();
+            // Tenure may have ended a watchdog that was stopped just before.
+            let sent = nix::sys::signal::kill(nix::unistd::Pid::from_raw(process.cast_signed()), signal);
+            assert!(matches!(sent, Ok(()) | Err(nix::errno::Errno::ESRCH)), "{sent:?}");
+            if signal == Signal::SIGSTOP {
+                // The other threads go on until the one that is told has its turn at a processor.
+                wait_until("all threads to stop", || are_all_stopped(process));
+            }
         }
     }
 
@@ -123,6 +129,16 @@ impl Bench {
     pub fn sql(&self, sql: &str) {
         rusqlite::Connection::open(self.store()).unwrap().execute_batch(sql).unwrap();
     }
+}
+
+/// Or dead.
+fn are_all_stopped(process: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return true };
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+        state.is_none_or(|state| matches!(state, 'T' | 'Z' | 'X'))
+    })
 }
 
 #[derive(Debug)]
