@@ -80,6 +80,7 @@ fn episode(
     tenures: usize,
     seen: &mut Seen,
 ) -> Result<(), String> {
+    stage.lane.servers.revive()?;
     stage.tell_all("flow")?;
     let enough = stage.ledger.read(|told| told.tenures.len()) + tenures;
     stage.await_told("tenures before the fault", |told| (told.tenures.len() >= enough).then_some(()))?;

@@ -24,11 +24,15 @@ const HOUR: i64 = 3600;
 impl Stage<'_> {
     /// What must be so before there is a holder for it.
     pub(crate) fn prepare(&mut self, fault: Fault) -> Result<(), String> {
-        if fault != Fault::Failover {
-            return Ok(());
-        }
         let servers = &mut self.lane.servers;
-        servers.follow()?;
+        match fault {
+            Fault::Failover => servers.follow()?,
+            Fault::SynchronousFailover => {
+                servers.follow()?;
+                return servers.wait_for_follower();
+            }
+            _ => return Ok(()),
+        }
         // From now on the second server hears nothing any more, of this holder neither.
         let (first, second) = (servers.primary, 1 - servers.primary);
         let address = servers.members[first].machine.address.clone();
@@ -51,13 +55,16 @@ impl Stage<'_> {
             }
             Fault::Resets => self.rules(
                 0,
-                &["OUTPUT -p tcp -m statistic --mode nth --every 12 --packet 0 -j REJECT --reject-with tcp-reset"],
+                &["OUTPUT -p tcp -m statistic --mode nth --every 8 --packet 0 -j REJECT --reject-with tcp-reset"],
             )?,
-            Fault::AnswersCut => drop(self.proxy(&format!("cut {}", 4 + n % 4))?),
+            Fault::AnswersCut => drop(self.proxy(&format!("cut {}", 3 + 2 * (n % 2)))?),
             Fault::LateRequests => drop(self.proxy("keep")?),
             Fault::DiskFull => {
                 self.lane.servers.disks().try_for_each(|disk| disk.fill())?;
                 self.lane.servers.use_up();
+                if self.lane.servers.kind == Kind::Sqlite {
+                    self.lane.probe.ask(&format!("fill filler/{n}"))?;
+                }
             }
             Fault::ClientsClock => inflicted.clocks = self.clients_clock(n)?,
             Fault::ServersClock => {
@@ -83,12 +90,18 @@ impl Stage<'_> {
             }
             Fault::Failover => {
                 self.lane.servers.promote()?;
-                self.all_but_holder_follow()?;
+                self.followed(1)?;
+            }
+            Fault::SynchronousFailover => {
+                self.lane.servers.kill(self.lane.servers.primary);
+                self.lane.servers.promote()?;
+                self.followed(0)?;
             }
         }
         std::thread::sleep(span);
         if fault.is_of_servers() {
-            inflicted.refused = self.lane.probe.ask("mark meanwhile").is_err();
+            let key = format!("meanwhile/{}", crate::raw::now());
+            inflicted.refused = self.lane.probe.ask(&format!("mark {key}")).is_err();
         }
         Ok(inflicted)
     }
@@ -111,7 +124,9 @@ impl Stage<'_> {
             Fault::AnswersCut | Fault::LateRequests => self.proxy("pass"),
             Fault::DiskFull => {
                 self.lane.servers.disks().try_for_each(|disk| disk.free())?;
-                self.lane.answers().map(|()| 1)
+                // A majority may answer without a member that has ended.
+                self.lane.servers.revive()?;
+                self.lane.answers().map(|()| u64::from(inflicted.refused))
             }
             Fault::ClientsClock => {
                 self.lane.walls.iter().try_for_each(|wall| wall.jump(0))?;
@@ -143,6 +158,7 @@ impl Stage<'_> {
                 let met = self.lane.machines[0].open()?;
                 self.lane.answers().map(|()| met)
             }
+            Fault::SynchronousFailover => self.lane.answers().map(|()| 1),
             Fault::Failover => {
                 // The old primary is gone for good; its machine will follow the new one.
                 let servers = &mut self.lane.servers;
@@ -170,7 +186,8 @@ impl Stage<'_> {
         let start = crate::raw::now();
         let machine = &self.lane.machines[0];
         let mut met = 0;
-        while crate::raw::since(start) < span {
+        // Whoever keeps a lease sends little: it may all fall between.
+        while crate::raw::since(start) < span || (met == 0 && crate::raw::since(start) < 10 * span) {
             self.rules(0, &["INPUT -j DROP", "OUTPUT -j DROP"])?;
             std::thread::sleep(self.ttl / 5);
             met += machine.open()?;
@@ -232,11 +249,11 @@ impl Stage<'_> {
         Ok(vec![leader])
     }
 
-    /// The floating address is the new primary's for all, but not for the holder.
-    fn all_but_holder_follow(&self) -> Result<(), String> {
+    /// The floating address is the new primary's for the onlooker and all contenders, from this one on.
+    fn followed(&self, first: usize) -> Result<(), String> {
         let primary = &self.lane.servers.members[self.lane.servers.primary].machine;
-        let others = self.lane.machines[1..].iter().chain(&self.lane.onlooker);
-        others.into_iter().try_for_each(|machine| machine.sends(FLOATING, primary))
+        let all = self.lane.machines[first..].iter().chain(&self.lane.onlooker);
+        all.into_iter().try_for_each(|machine| machine.sends(FLOATING, primary))
     }
 
     /// Waits for what `look` finds, as long as anything may take.

@@ -24,9 +24,10 @@ pub(crate) enum Fault {
     ServersClock,
     LeaderCutOff,
     Failover,
+    SynchronousFailover,
 }
 
-pub(crate) const FAULTS: [Fault; 18] = [
+pub(crate) const FAULTS: [Fault; 19] = [
     Fault::HolderStopped,
     Fault::HolderKilled,
     Fault::Partition,
@@ -45,6 +46,7 @@ pub(crate) const FAULTS: [Fault; 18] = [
     Fault::LeaderCutOff,
     Fault::ServerForgets,
     Fault::Failover,
+    Fault::SynchronousFailover,
 ];
 
 /// What holds in a cell.
@@ -89,6 +91,7 @@ impl Fault {
             Fault::ServersClock => "server's wall clock",
             Fault::LeaderCutOff => "leader cut off",
             Fault::Failover => "lagging failover",
+            Fault::SynchronousFailover => "synchronous failover",
         }
     }
 
@@ -134,7 +137,7 @@ impl Fault {
     pub(crate) fn span(self, n: u32, ttl: Duration) -> Duration {
         let tenths = match self {
             // The holder must be found out.
-            Fault::HolderKilled => 1,
+            Fault::HolderKilled | Fault::SynchronousFailover => 1,
             Fault::ServerForgets | Fault::Failover => 12,
             Fault::LateRequests => 20,
             // Something must pass, also where waiters poll.
@@ -172,6 +175,11 @@ pub(crate) fn promise(kind: Kind, fault: Fault) -> Result<Promise, &'static str>
             Err("acknowledged writes are on disk")
         }
         (Kind::Redis, F::ServerForgets) => Ok(Promise::A),
+        (Kind::Postgres, F::SynchronousFailover) => Ok(Promise::S),
+        (Kind::Redis, F::SynchronousFailover) => {
+            Err("Redis has none; what `wait=N` gives is in the store's own tests")
+        }
+        (_, F::SynchronousFailover) => Err("no server follows another"),
         (Kind::Postgres, F::Failover) => Ok(Promise::F),
         (Kind::Redis, F::Failover) => Ok(Promise::A),
         (Kind::Etcd, F::Failover) => Err("its failover is the leader's, above and killed; it does not lag"),

@@ -240,11 +240,21 @@ impl Servers {
         self.members.iter().map(|member| &member.disk).chain(&self.file)
     }
 
-    /// Has servers use up what they have reserved on their full disks, as far as that can be asked for.
+    /// Has servers use up what they have reserved on their full disks.
     pub(crate) fn use_up(&self) {
-        if self.kind == Kind::Postgres {
-            postgres::use_up(&self.members[self.primary]);
+        for member in self.always() {
+            match self.kind {
+                Kind::Postgres => postgres::use_up(&self.members[member]),
+                Kind::Redis => redis::use_up(&self.members[member]),
+                Kind::Etcd => etcd::use_up(&self.members[member]),
+                Kind::Sqlite | Kind::DynamoDb => {}
+            }
         }
+    }
+
+    /// From now on the primary acknowledges what its follower has, too.
+    pub(crate) fn wait_for_follower(&self) -> Result<(), String> {
+        postgres::wait_for_follower(&self.members[self.primary])
     }
 
     /// The one that is not the primary follows it from now on, with a copy of all that it has.

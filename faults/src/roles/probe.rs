@@ -3,7 +3,7 @@
 
 use super::{leases, open, orders, say};
 use std::time::Duration;
-use tenure::{Key, Store as _};
+use tenure::{Key, Metadata, Store as _, Value};
 
 /// No call takes longer, so that a store which is down costs little time.
 const LIMIT: Duration = Duration::from_millis(800);
@@ -27,7 +27,8 @@ pub(super) async fn run(words: &[&str]) -> Result<(), String> {
         let answer = match order {
             "mark" => mark(&leases, key).await,
             "look" => look(&store, key).await,
-            _ => Err("mark KEY, look KEY".into()),
+            "fill" => fill(&leases, key).await,
+            _ => Err("mark KEY, look KEY, fill PREFIX".into()),
         };
         say(&answer.unwrap_or_else(|error| format!("trouble {}", error.replace('\n', " "))));
     }
@@ -44,6 +45,20 @@ async fn mark(leases: &tenure::Leases, key: &str) -> Result<String, String> {
         Ok(false) => Err("lost before it was released".into()),
         Err(_) => Err("the release is not answered".into()),
     }
+}
+
+/// Writes records of some size until the store has no room for another.
+async fn fill(leases: &tenure::Leases, prefix: &str) -> Result<String, String> {
+    /// More than any file has reserved.
+    const MOST: u64 = 1500;
+    for n in 0..MOST {
+        let size = Metadata::from([("size".to_owned(), Value::Text("x".repeat(3500)))]);
+        let lock = leases.lock(format!("{prefix}/{n}")).ttl(Duration::from_secs(10)).metadata(size);
+        let Ok(guard) = lock.acquire_within(LIMIT).await else { return Ok(format!("filled {n}")) };
+        // Not waited for: its record has its size either way.
+        drop(guard);
+    }
+    Ok(format!("filled {MOST}"))
 }
 
 async fn look(store: &tenure::AnyStore, key: &str) -> Result<String, String> {

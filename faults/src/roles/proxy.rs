@@ -17,17 +17,25 @@ enum Order {
     Pass,
     /// Each piece comes later by up to this; each connection keeps its order, connections overtake each other.
     Delay(Duration),
-    /// Of each connection's answers, every so manieth ends it instead.
+    /// Of all answers, every so manieth ends its connection instead; but a connection gets far enough to be used.
     Cut(u64),
     /// Requests wait until there is another order.
     Keep,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Answers that could have been cut off.
+    seen: AtomicU64,
+    /// Pieces whose fate the present order has changed.
+    changed: AtomicU64,
 }
 
 /// `LISTEN=SERVER…`, addresses with ports. Each order is answered with how many pieces the last one has changed the fate of.
 pub(super) async fn run(words: &[&str]) -> Result<(), String> {
     let mut lines = orders();
     let (order, told) = watch::channel(Order::Pass);
-    let counts = Arc::new(AtomicU64::new(0));
+    let counts = Arc::new(Counts::default());
     for word in words {
         let (listen, server) = word.split_once('=').ok_or("proxy LISTEN=SERVER…")?;
         let listener = TcpListener::bind(listen).await.map_err(|error| format!("{listen}: {error}"))?;
@@ -48,12 +56,12 @@ pub(super) async fn run(words: &[&str]) -> Result<(), String> {
             "keep" => Order::Keep,
             _ => Order::Pass,
         });
-        say(&format!("did {}", counts.swap(0, Ordering::SeqCst)));
+        say(&format!("did {}", counts.changed.swap(0, Ordering::SeqCst)));
     }
     Ok(())
 }
 
-async fn relay(client: TcpStream, server: String, told: watch::Receiver<Order>, counts: Arc<AtomicU64>) {
+async fn relay(client: TcpStream, server: String, told: watch::Receiver<Order>, counts: Arc<Counts>) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
@@ -71,25 +79,31 @@ async fn pass(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut told: watch::Receiver<Order>,
-    counts: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     are_answers: bool,
 ) {
     let (sender, mut pieces) = mpsc::unbounded_channel::<(u64, Vec<u8>)>();
     let orders = told.clone();
     let counted = Arc::clone(&counts);
     let reads = async move {
+        /// Pieces of an answer that belong to greetings.
+        const GREETINGS: u64 = 2;
         let (mut buffer, mut answers, mut due) = (vec![0; 1 << 16], 0, 0);
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
             let order = *orders.borrow();
             answers += u64::from(are_answers);
             match order {
-                Order::Cut(each) if are_answers && answers % each.max(1) == 0 => {
-                    counted.fetch_add(1, Ordering::SeqCst);
-                    return true;
+                Order::Cut(each) if are_answers && answers > GREETINGS => {
+                    let all = counted.seen.fetch_add(1, Ordering::SeqCst) + 1;
+                    if all.is_multiple_of(each.max(1)) {
+                        counted.changed.fetch_add(1, Ordering::SeqCst);
+                        return true;
+                    }
                 }
+                Order::Cut(_) => {}
                 Order::Keep if are_answers => {}
                 Order::Keep | Order::Delay(_) => {
-                    counted.fetch_add(1, Ordering::SeqCst);
+                    counted.changed.fetch_add(1, Ordering::SeqCst);
                 }
                 _ => {}
             }

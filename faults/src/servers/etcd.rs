@@ -38,3 +38,16 @@ pub(super) fn leader(onlooker: &Machine, addresses: &[String]) -> Result<usize, 
     })?;
     found.ok_or_else(|| "no member of etcd leads".to_owned())
 }
+
+/// Writes until its database needs another page: its log has room that was made beforehand.
+pub(super) fn use_up(member: &Member) {
+    let endpoint = format!("{}:2379", member.machine.address);
+    let filler = "x".repeat(100_000);
+    for n in 0..12 {
+        let key = format!("filler/{n}");
+        let words = ["env", "ETCDCTL_API=3", "etcdctl", "--endpoints", &endpoint, "--command-timeout=1s"];
+        if member.machine.run(&[&words[..], &["put", &key, &filler]].concat()).is_err() {
+            return;
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! PostgreSQL, as Debian packages it, with its defaults as far as durability goes.
 
-use super::Member;
+use super::{Member, until};
 use crate::process::run;
 use std::path::PathBuf;
 use std::process::Command;
@@ -76,6 +76,14 @@ fn query(member: &Member, sql: &str) -> Result<String, String> {
 pub(super) fn follows(primary: &Member) -> Result<bool, String> {
     let sql = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
     query(primary, sql).map(|count| count.trim() == "1")
+}
+
+/// Until its data are those of another one, which does not wait.
+pub(super) fn wait_for_follower(primary: &Member) -> Result<(), String> {
+    query(primary, "ALTER SYSTEM SET synchronous_standby_names = '*'")?;
+    query(primary, "SELECT pg_reload_conf()")?;
+    let sql = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+    until("the standby is not synchronous", || query(primary, sql).map(|count| count.trim() == "1"))
 }
 
 pub(super) fn promote(member: &Member) -> Result<(), String> {
