@@ -85,7 +85,7 @@ impl<S> FaultyStore<S> {
             Fault::Hang => std::future::pending().await,
             Fault::Held => {
                 self.gate.notified().await;
-                call.await
+                answer.await
             }
         }
     }
