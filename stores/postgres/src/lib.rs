@@ -27,8 +27,8 @@
 //! record that stands there, and writes nothing. A renewal rewrites one row, in place as a rule: the table's pages are filled by half.
 //!
 //! All calls of a store share its connections. Once none is idle, statements are sent behind others without waiting for their answers.
-//! What is used again is prepared, so that the server plans it once: unprepared it takes about three times the server's time. That needs a
-//! session of one's own, which each connection checks by a setting of its own (`tenure.session`). `prepare=off` switches it off.
+//! Writes are functions of the server's, which keeps their plans. What is used again is prepared besides, which needs a session of one's own:
+//! each connection checks that by a setting of its own (`tenure.session`). `prepare=off` switches it off.
 //!
 //! # Setup and rights
 //!
@@ -85,6 +85,7 @@
 mod config;
 mod connect;
 mod error;
+mod functions;
 mod guard;
 mod lane;
 mod lines;

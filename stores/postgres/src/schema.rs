@@ -1,11 +1,12 @@
 //! The tables, and how they come to be: on request only, by versioned steps.
 
 use crate::error::{Call, failed, missing_tables};
+use crate::functions;
 use crate::lines::{Line, Lines};
 use tenure_core::StoreError;
 use tokio_postgres::types::Type;
 
-/// The version of the tables that this program makes. Version 1 is used, too: it lacks what refuses a lower fence.
+/// The version of the tables that this program makes. Version 1 is used, too: it lacks what refuses a lower fence, and is slower.
 const VERSION: i32 = 2;
 
 /// What is in place of each version: the steps from version 0, which is an empty schema. `{s}` is the schema.
@@ -14,8 +15,9 @@ const VERSION: i32 = 2;
 /// record itself: a row that was changed around tenure no longer matches it, and no condition holds there.
 ///
 /// Version 2: whoever writes, a row's fence never goes back, and its key stays. A row goes only if its fence is below the server's clock,
-/// with which the next one begins. What is inserted anew is not looked at: nothing is left of what stood there before.
-const STEPS: [&str; 2] = ["
+/// with which the next one begins. What is inserted anew is not looked at: nothing is left of what stood there before. Writes are functions;
+/// and what was checked of each column is left to the digest, as such checks cost as much as the write.
+const STEPS: [&[&str]; 2] = [&["
     CREATE TABLE {s}.meta (name text PRIMARY KEY, value text NOT NULL);
     CREATE TABLE {s}.record (
         key        bytea       PRIMARY KEY CHECK (octet_length(key) BETWEEN 1 AND 512),
@@ -30,7 +32,7 @@ const STEPS: [&str; 2] = ["
     ) WITH (fillfactor = 50);
     COMMENT ON SCHEMA {s} IS 'leases of tenure; see its documentation before changing anything by hand';
     INSERT INTO {s}.meta VALUES ('id', gen_random_uuid()::text);
-", "
+"], &["
     CREATE FUNCTION {s}.refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
     BEGIN
         IF TG_OP = 'UPDATE' THEN
@@ -50,12 +52,16 @@ const STEPS: [&str; 2] = ["
     CREATE TRIGGER fence_stays BEFORE DELETE ON {s}.record FOR EACH ROW
         WHEN (OLD.fence >= extract(epoch FROM clock_timestamp()) * 1000) EXECUTE FUNCTION {s}.refuse();
     CREATE TRIGGER fences_stay BEFORE TRUNCATE ON {s}.record FOR EACH STATEMENT EXECUTE FUNCTION {s}.refuse();
-"];
+    ALTER TABLE {s}.record DROP CONSTRAINT record_key_check, DROP CONSTRAINT record_version_check, DROP CONSTRAINT record_fence_check,
+        DROP CONSTRAINT record_tenure_check, DROP CONSTRAINT record_digest_check;
+", functions::STEP]];
 
 /// Whose the schema is.
 pub(crate) struct Found {
     /// The name of this set of records.
     pub(crate) id: String,
+    /// Whether writes are functions of the server's.
+    pub(crate) has_functions: bool,
 }
 
 /// Looks at the tables without changing anything.
@@ -77,7 +83,10 @@ pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<Found, StoreE
             lines.place
         )));
     }
-    if version < 1 { Err(missing_tables(&lines.place)) } else { Ok(Found { id: format!("postgres:{id}") }) }
+    if version < 1 {
+        return Err(missing_tables(&lines.place));
+    }
+    Ok(Found { id: format!("postgres:{id}"), has_functions: version >= 2 })
 }
 
 /// Makes the tables, or brings them up to date. False if they were so already.
@@ -119,7 +128,7 @@ async fn steps(line: &Line<'_>, place: &str, schema: &str) -> Result<bool, Store
     }
     let mut all = format!("CREATE SCHEMA IF NOT EXISTS {schema};");
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
-        all.push_str(&step.replace("{s}", schema));
+        step.iter().for_each(|part| all.push_str(&part.replace("{s}", schema)));
     }
     all.push_str(&format!(
         "INSERT INTO {schema}.meta VALUES ('schema', '{VERSION}') ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value; COMMIT"
@@ -136,7 +145,7 @@ async fn steps(line: &Line<'_>, place: &str, schema: &str) -> Result<bool, Store
 pub fn grants(schema: &str, role: &str) -> String {
     format!(
         "GRANT USAGE ON SCHEMA {schema} TO {role};\nGRANT SELECT ON {schema}.meta TO {role};\n\
-         GRANT SELECT, INSERT, UPDATE ON {schema}.record TO {role};\n"
+         GRANT SELECT, INSERT, UPDATE ON {schema}.record TO {role};\nGRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};\n"
     )
 }
 

@@ -72,7 +72,7 @@ impl PostgresStore {
     }
 
     async fn start(lines: Lines, config: PostgresConfig) -> Result<Self, StoreError> {
-        let schema::Found { id } = schema::examine(&lines, &config.schema).await?;
+        let schema::Found { id, has_functions } = schema::examine(&lines, &config.schema).await?;
         let tells_ages = config.attested_ages;
         let expiry = if tells_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
         let mut capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
@@ -81,7 +81,11 @@ impl PostgresStore {
         }
         let inner = Inner {
             lines,
-            sql: write::Sql::new(&config.schema),
+            sql: if has_functions {
+                write::Sql::calls(&config.schema)
+            } else {
+                write::Sql::new(&config.schema)
+            },
             reads: read::Sql::new(&config.schema),
             mends: mend::Sql::new(&config.schema),
             channel: format!("tenure_{}", config.schema),

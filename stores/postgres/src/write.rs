@@ -1,4 +1,5 @@
-//! Conditional writes. Each is one statement, which also answers with what it found.
+//! Conditional writes. Each is one statement, which also answers with what it found: a call of a function (see [`crate::functions`]), or
+//! on tables of version 1 what follows here.
 //!
 //! The statement reads the row as of its beginning, and writes where the condition holds for the row as it is by then. If the
 //! condition did not hold for what was read, that is the answer: it was refused at that instant. If it did, and yet nothing was
@@ -71,6 +72,18 @@ impl Sql {
         );
         Sql { absent: write(&absent), vacant: write(&vacant), unchanged: write(&unchanged), remove }
     }
+
+    /// The same by functions of the server's.
+    pub(crate) fn calls(schema: &str) -> Sql {
+        let params: Vec<String> = (1..=11).map(|n| format!("${n}")).collect();
+        let call = |name: &str| format!("SELECT * FROM {schema}.{name}({})", params.join(", "));
+        Sql {
+            absent: call("write_absent"),
+            vacant: call("write_vacant"),
+            unchanged: call("write_unchanged"),
+            ..Sql::new(schema)
+        }
+    }
 }
 
 /// What a statement that writes answers with.
@@ -142,8 +155,11 @@ impl<'a> Draft<'a> {
             columns: Columns::of(record, record.version().0),
             bytes,
             channel: &inner.channel,
-            // What others wait for: an end, or mail. A successor is found by the statement itself.
-            is_news: record.tenure.as_ref().is_none_or(|tenure| !tenure.mail.is_empty()),
+            // What others wait for: an end, mail, or a successor.
+            is_news: record.tenure.as_ref().is_none_or(|tenure| {
+                let succeeds = matches!(write.expect, Expect::Unchanged(_)) && tenure.id == record.nonce;
+                succeeds || !tenure.mail.is_empty()
+            }),
             expected,
         })
     }

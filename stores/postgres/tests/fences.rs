@@ -115,8 +115,7 @@ async fn who_uses_the_store_can_t_switch_that_off() {
 async fn tables_of_version_1_go_on_working_and_are_brought_up_to_date() {
     let (name, admin, scribe) = (unique("fences"), admin().await, Scribe::new());
     drop(opened(&name).await);
-    let back = "DROP FUNCTION {s}.refuse() CASCADE; UPDATE {s}.meta SET value = '1' WHERE name = 'schema'";
-    admin.batch_execute(&back.replace("{s}", &name)).await.unwrap();
+    support::to_version_1(&name).await;
     let (store, key) = (PostgresStore::open(config(&name)).await.unwrap(), Key::new("k").unwrap());
     store.write(scribe.if_vacant(&key, scribe.held(50))).await.unwrap();
     // A role that only uses them can't bring them up to date.

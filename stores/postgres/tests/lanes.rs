@@ -138,9 +138,13 @@ async fn a_statement_that_waits_holds_up_no_others_while_there_is_another_connec
     let waiting = tokio::spawn(async move { waiting.write(renewal).await });
     let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
     let observer = admin().await;
-    while observer.query_one(blocked, &[&format!("%{name}.record%")]).await.unwrap().get::<_, i64>(0) == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let is_blocked = async {
+        while observer.query_one(blocked, &[&format!("%{name}.write%")]).await.unwrap().get::<_, i64>(0) == 0
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, is_blocked).await.expect("nothing waits");
     // Longer than it takes to see that it waits.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let others: Vec<_> = (0..30)

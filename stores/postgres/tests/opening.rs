@@ -166,4 +166,8 @@ async fn a_read_only_server_is_read_and_says_what_it_is_to_writers() {
     assert_eq!(store.read(&key).await.unwrap(), None);
     let error = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
     says(&error, ErrorKind::Unavailable, &["read-only", "primary"]);
+    // Whoever was read-only is not asked again: the next connection finds who takes writes by then.
+    admin.batch_execute(&format!("ALTER ROLE {name} RESET default_transaction_read_only")).await.unwrap();
+    let outcome = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
+    assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
 }

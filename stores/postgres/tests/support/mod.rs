@@ -30,3 +30,17 @@ pub(crate) async fn admin() -> Client {
     tokio::spawn(connection);
     client
 }
+
+/// Makes of a schema's tables what version 1 was.
+pub(crate) async fn to_version_1(schema: &str) {
+    let back = "
+        DROP FUNCTION {s}.refuse() CASCADE;
+        DROP FUNCTION {s}.write_absent, {s}.write_vacant, {s}.write_unchanged;
+        ALTER TABLE {s}.record ADD CONSTRAINT record_key_check CHECK (octet_length(key) BETWEEN 1 AND 512),
+            ADD CONSTRAINT record_version_check CHECK (octet_length(version) = 16),
+            ADD CONSTRAINT record_fence_check CHECK (fence >= 0),
+            ADD CONSTRAINT record_tenure_check CHECK (octet_length(tenure) = 16),
+            ADD CONSTRAINT record_digest_check CHECK (octet_length(digest) = 32);
+        UPDATE {s}.meta SET value = '1' WHERE name = 'schema'";
+    admin().await.batch_execute(&back.replace("{s}", schema)).await.unwrap();
+}
