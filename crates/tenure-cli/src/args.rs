@@ -43,9 +43,21 @@ pub(crate) enum Verb {
     Reclaim(Reclaim),
     Gc(Gc),
     Doctor(Doctor),
+    Bench(Bench),
     Sim(Sim),
     Completions(Completions),
     Man(Man),
+}
+
+impl Verb {
+    /// The store that is named as the verb's own argument.
+    pub(crate) fn url(&self) -> Option<&str> {
+        match self {
+            Verb::Doctor(typed) => typed.url.as_deref(),
+            Verb::Bench(typed) => typed.url.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// Run a command while holding a lease.
@@ -269,14 +281,42 @@ pub(crate) struct Work {
 ///
 /// On a table in the layout of other programs (dialect=kcl, dialect=tabletheory): whether it is fit, who has leases in it, and
 /// whether this host's clock is near enough to the service's where that matters.
+///
+/// Everywhere else: what the server says of itself and can lose leases by, what this user may do, round trips, clocks, and a hundred
+/// races for a record of doctor's own, which is removed. Ends with 0 if all is well, with 2 if something can lose leases or a right is
+/// missing, with 1 if a check failed, with 69 if the store can't be reached.
 #[derive(Debug, Parser)]
 pub(crate) struct Doctor {
+    /// The store, instead of --store
+    pub(crate) url: Option<String>,
+    /// Only look: write nothing, not even a record of doctor's own
+    #[arg(long, conflicts_with = "create_table")]
+    pub(crate) read_only: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
     /// Make the store's table first if it is missing (DynamoDB: billed on demand)
     #[arg(long)]
     pub(crate) create_table: bool,
+}
+
+/// Measure the store: how long it takes to acquire, renew and release, and how many of these it does in a second.
+///
+/// Beside them, in the same run and by the same connection, are the store's bare conditional writes, which are the limit. Each task has
+/// a key of its own, below bench/, which is removed in the end.
+#[derive(Debug, Parser)]
+pub(crate) struct Bench {
+    /// The store, instead of --store
+    pub(crate) url: Option<String>,
+    /// How many tasks do so at the same time
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) tasks: usize,
+    /// For how long
+    #[arg(long, value_name = "N", default_value_t = 5.0)]
+    pub(crate) seconds: f64,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Run tenure's machines in a simulated world where everything goes wrong that can, and check every promise.

@@ -76,8 +76,9 @@ fn perform(args: Args) -> Result<u8, Failure> {
         Verb::Sim(typed) => sim::sim(&typed),
         Verb::Man(man) => manual(man.verb.as_deref()),
         verb => {
-            let is_named = args.store.is_some();
-            let url = Url::parse(args.store.as_deref().unwrap_or(DEFAULT_STORE))?;
+            let named = verb.url().or(args.store.as_deref());
+            let is_named = named.is_some();
+            let url = Url::parse(named.unwrap_or(DEFAULT_STORE))?;
             supervise::suspend::between_transactions();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
@@ -109,6 +110,7 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         Verb::Revoke(typed) => ops::revoke(url, &typed).await,
         Verb::Gc(typed) => ops::gc(url, &typed).await,
         Verb::Doctor(typed) => ops::doctor(url, &typed).await,
+        Verb::Bench(typed) => ops::bench(url, is_named, typed.meant()?).await,
         Verb::Completions(_) | Verb::Man(_) | Verb::Sim(_) => Ok(exit::OK),
     }
 }

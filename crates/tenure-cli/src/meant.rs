@@ -70,6 +70,32 @@ impl args::Elect {
     }
 }
 
+/// `bench`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bench {
+    pub(crate) tasks: usize,
+    pub(crate) span: Duration,
+    pub(crate) json: bool,
+}
+
+impl args::Bench {
+    pub(crate) fn meant(self) -> Result<Bench, Failure> {
+        const MOST_TASKS: usize = 1024;
+        const LEAST_SECONDS: f64 = 0.1;
+        const MOST_SECONDS: f64 = 3600.0;
+        if self.tasks == 0 || self.tasks > MOST_TASKS {
+            return Err(Failure::usage(format!("--tasks {} is outside 1 to {MOST_TASKS}", self.tasks)));
+        }
+        if !(LEAST_SECONDS..=MOST_SECONDS).contains(&self.seconds) {
+            return Err(Failure::usage(format!(
+                "--seconds {} is outside {LEAST_SECONDS} to {MOST_SECONDS}",
+                self.seconds
+            )));
+        }
+        Ok(Bench { tasks: self.tasks, span: Duration::from_secs_f64(self.seconds), json: self.json })
+    }
+}
+
 /// `range`.
 #[derive(Debug, Clone)]
 pub(crate) struct Range {

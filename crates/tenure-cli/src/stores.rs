@@ -118,6 +118,22 @@ impl Url {
         crate::less::Place::of(&self.plain())
     }
 
+    /// The same without push, where that can be why it can't be opened: a user of Redis may lack the right to subscribe.
+    pub(crate) fn without_push(&self) -> Option<Url> {
+        let Url::Service(url) = self else { return None };
+        let scheme = url.split(':').next().unwrap_or_default();
+        if !["redis", "rediss"].contains(&scheme) || url.contains("push=") {
+            return None;
+        }
+        let sign = if url.contains('?') { '&' } else { '?' };
+        Some(Url::Service(format!("{url}{sign}push=off")))
+    }
+
+    /// Whether it names records in the layout of other programs.
+    pub(crate) fn has_dialect(&self) -> bool {
+        self.plain().split(['?', '&']).skip(1).any(|option| option.starts_with("dialect="))
+    }
+
     /// What follows `dynamodb:`, if this is a table in the layout of that dialect.
     #[cfg(feature = "dynamodb")]
     pub(crate) fn of_dialect(&self, wanted: Dialect) -> Result<Option<&str>, Failure> {

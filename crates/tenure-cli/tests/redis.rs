@@ -1,14 +1,12 @@
 //! The command line on Redis, which `cargo xtask services up` starts.
 //!
-//! Plan: a namespace begins with its first use, and one that was never used is not taken for an empty one; run, ls, show, a fence that
-//! grows; one that waits and is woken; an election; ranges; a job shared by two processes on a cluster; a killed holder's key is taken
-//! over; doctor; what is wrong with the URL is said without secrets.
+//! Plan: a namespace begins with its first use, and one that was never used is not taken for an empty one; every check of
+//! `common::every_store` holds on it, and a job on a cluster; doctor tells what can lose leases.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
 
-use common::remote::{Remote, is_refused_without_secrets, told};
-use common::wait_for;
-use nix::sys::signal::Signal;
+use common::remote::{Remote, told, well};
 
 /// A namespace that was never used.
 fn namespace(name: &str) -> Remote {
@@ -16,76 +14,48 @@ fn namespace(name: &str) -> Remote {
 }
 
 fn at(variable: &str, name: &str) -> Remote {
-    Remote::at(format!("{}?namespace=cli-{name}-{}", told(variable), std::process::id()))
+    let name: String = name.chars().take(40).collect();
+    Remote::at(format!("{}?namespace=cli-{name}-{}&timeout-ms=60000", told(variable), std::process::id()))
 }
+
+crate::every_store!(super::namespace);
 
 #[test]
 fn a_namespace_begins_with_its_first_use() {
     let namespace = namespace("new");
     for arguments in [&["ls"][..], &["doctor"]] {
         let ran = namespace.run(arguments);
-        assert!(ran.code != 0 && ran.err.contains("never used"), "{ran:?}");
+        assert!(ran.code == 64 && ran.err.contains("never used"), "{ran:?}");
     }
     assert_eq!(namespace.run(&["run", "k", "--", "true"]).code, 0);
     assert_eq!(namespace.run(&["ls"]).code, 0);
+    assert!(well(&namespace.run(&["doctor"])));
+}
+
+#[test]
+fn doctor_tells_what_can_lose_leases() {
+    let namespace = namespace("hazards");
+    assert_eq!(namespace.run(&["run", "k", "--", "true"]).code, 0);
     let ran = namespace.run(&["doctor"]);
-    assert!(ran.code == 0 && ran.out.contains("written, read back and removed"), "{ran:?}");
-    assert!(ran.out.contains("appendfsync everysec") && ran.out.contains("fences protect"), "{ran:?}");
-}
-
-#[test]
-fn a_command_runs_under_a_lease() {
-    namespace("run").runs_commands_under_a_lease();
-}
-
-#[test]
-fn who_waits_is_woken_and_a_killed_holder_is_succeeded() {
-    let namespace = namespace("wait");
-    let holder =
-        namespace.start(&["run", "k", "--ttl", "2s", "--", "sh", "-c", "echo $$ > held; exec sleep 600"]);
-    namespace.bench.await_number("held");
-    let waiter =
-        namespace.start(&["run", "k", "--ttl", "2s", "--wait", "10m", "--", "sh", "-c", "echo $$ > taken"]);
-    holder.signal(Signal::SIGKILL);
-    namespace.bench.await_number("taken");
-    drop(waiter);
-}
-
-#[test]
-fn a_candidate_leads() {
-    let namespace = namespace("elect");
-    let first =
-        namespace.start(&["elect", "k", "--ttl", "2s", "--", "sh", "-c", "echo 1 > one; exec sleep 600"]);
-    assert_eq!(namespace.bench.await_number("one"), 1);
-    let _second =
-        namespace.start(&["elect", "k", "--ttl", "2s", "--", "sh", "-c", "echo 2 > two; exec sleep 600"]);
-    first.signal(Signal::SIGTERM);
-    assert_eq!(namespace.bench.await_number("two"), 2);
-    wait_for("a leader", || Some(namespace.run(&["leader", "k"])).filter(|ran| ran.code == 0));
-}
-
-#[test]
-fn ranges_are_leased() {
-    let namespace = namespace("range");
-    let ran = namespace.run(&["range", "s", "0..100", "--", "sh", "-c", "echo $TENURE_RANGES"]);
-    assert!(ran.code == 0 && !ran.out.trim().is_empty(), "{ran:?}");
-}
-
-#[test]
-fn a_job_is_shared_on_a_cluster() {
-    at("TENURE_TEST_REDIS_CLUSTER", "work").shares_a_job();
-}
-
-#[test]
-fn what_is_wrong_is_said_without_secrets() {
-    let server = told("TENURE_TEST_REDIS");
-    let with_login = server.replace("//", "//nobody:hush@");
-    for (url, says) in [
-        ("redis://u:hush@127.0.0.1:1", "is a Redis server listening there"),
-        ("redis://u:hush@localhost?nmaespace=x", "nmaespace"),
-        ("redis://u:hush@db.example", "plain=accept"),
-        (&with_login, "password is wrong"),
+    for told in [
+        "appendfsync everysec",
+        "a primary",
+        "no replicas",
+        "maxmemory 0",
+        "clock offset",
+        "a change is told of",
     ] {
-        is_refused_without_secrets(url, says);
+        assert!(ran.code == 2 && ran.out.contains(told), "{told}: {ran:?}");
     }
+}
+
+#[test]
+fn a_job_is_shared_on_a_cluster_which_doctor_examines() {
+    let clustered = at("TENURE_TEST_REDIS_CLUSTER", "cluster");
+    common::every_store::a_job_is_shared(&clustered);
+    let ran = clustered.run(&["doctor"]);
+    assert!(
+        well(&ran) && ran.out.contains("a cluster's primary") && ran.out.contains("one winner each"),
+        "{ran:?}"
+    );
 }

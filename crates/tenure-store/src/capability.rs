@@ -63,6 +63,38 @@ impl Capabilities {
         tells_ages.then(|| tenure_core::fleet::least_ttl_attested(self.age_error))
     }
 
+    /// All of them in words, each with its name: for `tenure doctor` and for the table in `docs/stores.md`.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(&'static str, String)> {
+        let or = |is: bool, yes: &str, no: &str| if is { yes } else { no }.to_owned();
+        let tells_ages = self.expiry == Expiry::AttestedAge;
+        let takeover = match self.expiry {
+            Expiry::AttestedAge => "at first sight, once its ttl is over".to_owned(),
+            Expiry::ObservedSilence => "once it was watched for its ttl".to_owned(),
+            Expiry::RecordedDeadline => "at its deadline, by wall clocks".to_owned(),
+            Expiry::ServerEvicts => "once the store has deleted it".to_owned(),
+        };
+        let ages = if tells_ages {
+            format!("told, short by at most {:?}", self.age_error)
+        } else {
+            "not told".to_owned()
+        };
+        let looks = self.least_ttl_of_small_looks();
+        let looks =
+            looks.map_or_else(|| "none".to_owned(), |least| format!("{:?}", least.max(self.least_ttl)));
+        vec![
+            ("a dead holder's key is taken", takeover),
+            ("fences", or(self.fencing, "kept, and only grow", "none")),
+            ("listings", or(self.list, "yes, by key", "no")),
+            ("waiters", or(self.watch, "are woken", "poll")),
+            ("ages of records", ages),
+            ("least ttl", format!("{:?}", self.least_ttl)),
+            ("least ttl of small looks", looks),
+            ("writes in a batch", self.batch.to_string()),
+            ("largest record", format!("{} bytes", self.record_bytes)),
+        ]
+    }
+
     /// The same with ages that may fall short of the truth by as much.
     #[must_use]
     pub fn aging_within(self, age_error: Duration) -> Self {

@@ -82,8 +82,8 @@ pub use tenure_redis as redis;
 #[cfg(feature = "sqlite")]
 pub use tenure_sqlite as sqlite;
 pub use tenure_store::{
-    AnyStore, Capabilities, Changes, Expect, Expiry, Freshness, Hint, Image, Listed, MemoryStore, Outcome,
-    PrefixedStore, Store, StoreExt, Write, codec,
+    AnyStore, Bearing, Capabilities, Changes, Expect, Expiry, Fact, Freshness, Hint, Image, Inspection,
+    Listed, MemoryStore, Outcome, PrefixedStore, ServerClock, Store, StoreExt, Write, codec,
 };
 pub use token::LeaseToken;
 

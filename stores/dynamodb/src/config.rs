@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 use tenure_core::{Drift, StoreError};
 use tenure_store::parts::check_span;
+use tenure_store::{Capabilities, Expiry};
 use url::{Host, Url};
 
 /// Which table, how it is reached, and how it is used. Everything is checked before any I/O.
@@ -176,6 +177,16 @@ impl DynamoConfig {
             ));
         }
         Ok(())
+    }
+
+    /// What a store that is opened with this can do where the service dates its answers, as DynamoDB does. Nobody is asked for it.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        let expiry = if self.attested_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let all = Capabilities::native(Duration::from_secs(1)).expiring(expiry).without_watch();
+        let mut all = all.aging_within(crate::dates::ERROR);
+        all.batch = crate::write::MOST;
+        all
     }
 
     pub(crate) fn check(&self) -> Result<(), StoreError> {

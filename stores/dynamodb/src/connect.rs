@@ -51,7 +51,9 @@ pub(crate) fn harnessed(client: &Client, timeout: Duration, dates: Dates) -> Cli
 /// Without retries: one that comes after a lost answer would be refused by the first one's effect and hide it. Whoever asks the
 /// store repeats what can be repeated, within what is left of the lease.
 pub(crate) fn once(client: &Client, timeout: Duration) -> Builder {
-    let timeouts = TimeoutConfig::builder().operation_timeout(timeout).connect_timeout(timeout).build();
+    // A connection that could not be made certainly sent nothing, which only shows while the operation has time left.
+    let connecting = timeout * 4 / 5;
+    let timeouts = TimeoutConfig::builder().operation_timeout(timeout).connect_timeout(connecting).build();
     let config = client.config().to_builder();
     config
         .retry_config(RetryConfig::disabled())

@@ -145,6 +145,7 @@ fn is_unsent(error: Option<&(dyn Error + 'static)>) -> bool {
         });
         let said = cause.to_string();
         refused
+            || said.contains("HTTP connect timeout")
             || said.contains("dns error")
             || said.contains("credential")
             || said.contains("identity resolver")

@@ -126,6 +126,7 @@ mod dates;
 mod dialect;
 mod error;
 mod guard;
+mod inspect;
 mod item;
 mod layout;
 mod mend;

@@ -2,20 +2,19 @@
 
 use crate::config::DynamoConfig;
 use crate::connect::{connect, harnessed};
-use crate::dates::{self, Dates};
+use crate::dates::Dates;
 use crate::item::{self, Item};
 use crate::layout::Layout;
 use crate::released::Released;
 use crate::table::{self, Place};
-use crate::{guard, mend, read, write};
+use crate::{guard, inspect, mend, read, write};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Version};
-use tenure_store::{Capabilities, Changes, Expiry, Image, Store};
+use tenure_store::{Capabilities, Changes, Expiry, Image, Inspection, Store};
 
 /// Records in one namespace of a DynamoDB table. Clones share their connections.
 #[derive(Clone)]
@@ -92,14 +91,22 @@ impl DynamoStore {
         let table = table::examine(&client, &place, config.one_region.as_deref()).await?;
         // The answer to that was the first to tell the service's time, if it tells it at all.
         let dates = (config.attested_ages && dates.at_least().is_some()).then_some(dates);
-        let expiry = if dates.is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
-        let mut capabilities = Capabilities::native(Duration::from_secs(1)).expiring(expiry).without_watch();
-        capabilities = capabilities.aging_within(dates::ERROR);
-        capabilities.batch = write::MOST;
+        let mut capabilities = config.capabilities();
+        if dates.is_none() {
+            capabilities = capabilities.expiring(Expiry::ObservedSilence);
+        }
         let id = format!("dynamodb:{table}/{}", config.namespace);
         let (namespace, released) = (config.namespace, Released::default());
         let inner = Inner { client, place, namespace, dates, released, id, capabilities };
         Ok(DynamoStore { inner: Arc::new(inner) })
+    }
+
+    /// What the service says of the table beyond what opening refuses: how it is billed, its other regions, the service's clock.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn inspect(&self) -> Inspection {
+        inspect::inspect(&self.inner).await
     }
 
     /// Conditions for the caller's own `TransactWriteItems` in the same region: with them, the transaction is refused unless

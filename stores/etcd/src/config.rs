@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_store::parts::{UrlOption, check_span, is_loopback, password_in};
+use tenure_store::{Capabilities, Expiry};
 
 /// What errors call it.
 const URL: &str = "the etcd store's URL";
@@ -183,6 +184,14 @@ impl EtcdConfig {
     #[must_use]
     pub fn push(self, push: bool) -> Self {
         EtcdConfig { push, ..self }
+    }
+
+    /// What a store that is opened with this can do. Nobody is asked for it.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        let mut all = Capabilities::native(Duration::from_millis(500)).expiring(Expiry::ObservedSilence);
+        all.batch = crate::write::BATCH;
+        if self.push { all } else { all.without_watch() }
     }
 
     pub(crate) fn check(&self) -> Result<(), StoreError> {

@@ -31,6 +31,7 @@ pub(crate) struct Lines {
     current: AtomicUsize,
     passes: Passes,
     pub(crate) place: String,
+    pub(crate) endpoints: Vec<String>,
     timeout: Duration,
 }
 
@@ -70,6 +71,7 @@ impl Lines {
             current,
             passes: Passes::new(config.user.clone()),
             place,
+            endpoints: config.endpoints.clone(),
             timeout: config.timeout,
         })
     }
@@ -163,6 +165,35 @@ impl Lines {
             }
             fault
         })
+    }
+
+    /// One question to each member by itself, one after the other, all within the time for a call.
+    pub(crate) async fn ask_each<Q, A>(
+        &self,
+        path: &'static str,
+        question: Q,
+    ) -> Vec<(&str, Result<A, StoreError>)>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let share = self.timeout / u32::try_from(self.members.len().max(1)).unwrap_or(u32::MAX);
+        let mut answers = Vec::new();
+        for (endpoint, member) in self.endpoints.iter().zip(&self.members) {
+            let asking = async {
+                let pass = self.passes.current(&self.place, member.clone()).await?;
+                let mut request = Request::new(question.clone());
+                pass.mark(&mut request);
+                let answer = unary(member.clone(), path, request).await;
+                answer.map_err(|status| Fault::of(&self.place, &status))
+            };
+            let answer = match tokio::time::timeout(share, asking).await {
+                Ok(answer) => answer.map_err(|fault| fault.into_error(Call::Read)),
+                Err(_) => Err(unanswered(&self.place, Call::Read, true)),
+            };
+            answers.push((endpoint.as_str(), answer));
+        }
+        answers
     }
 
     /// A watch, as `create` says. Its member is left, for all, unless the turn is told that all went well.

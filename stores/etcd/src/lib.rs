@@ -89,6 +89,7 @@ mod config;
 mod connect;
 mod error;
 mod guard;
+mod inspect;
 mod listen;
 mod memo;
 mod mend;

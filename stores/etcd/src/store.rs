@@ -6,14 +6,13 @@ use crate::error::Call;
 use crate::guard::EtcdGuard;
 use crate::memo::Memo;
 use crate::wire::{RangeRequest, RangeResponse, path};
-use crate::{listen, mend, pair, read, write};
+use crate::{inspect, listen, mend, pair, read, write};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
 use tenure_store::parts::end_of_prefix;
-use tenure_store::{Capabilities, Changes, Expiry, Image, Store};
+use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 
 /// Records below one prefix of an etcd cluster. Clones share their connections.
 #[derive(Clone)]
@@ -47,14 +46,18 @@ impl EtcdStore {
         let found: RangeResponse = lines.ask(Call::Read, path::RANGE, question).await?;
         let cluster = found.header.map_or(0, |header| header.cluster_id);
         let id = format!("etcd:{cluster:016x}:{}", config.prefix);
-        let mut capabilities =
-            Capabilities::native(Duration::from_millis(500)).expiring(Expiry::ObservedSilence);
-        capabilities.batch = write::BATCH;
-        if !config.push {
-            capabilities = capabilities.without_watch();
-        }
+        let capabilities = config.capabilities();
         let inner = Inner { lines, prefix: config.prefix, memo: Memo::default(), id, capabilities };
         Ok(EtcdStore { inner: Arc::new(inner) })
+    }
+
+    /// What the cluster says of itself: its members, its alarms, how full it is, whether its history is ever compacted. It tells no
+    /// clock. What the user may not see is noted.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn inspect(&self) -> Inspection {
+        inspect::inspect(&self.inner.lines, &self.inner.prefix).await
     }
 
     /// A condition for transactions of the caller's own in the same cluster: true only while the record of `key` shows a tenure with

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_store::parts::{UrlOption, check_span, is_loopback, password_in};
+use tenure_store::{Capabilities, Expiry};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 /// What errors call it.
@@ -200,6 +201,14 @@ impl PostgresConfig {
         })
     }
 
+    /// What a store that is opened with this can do. Nobody is asked for it.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        let expiry = if self.attested_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let all = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
+        if self.push { all } else { all.without_watch() }
+    }
+
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let bad = |text: String| Err(StoreError::invalid(text));
         let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -240,7 +249,7 @@ impl PostgresConfig {
             server.application_name("tenure");
         }
         if server.get_connect_timeout().is_none() {
-            server.connect_timeout(self.timeout);
+            server.connect_timeout(self.connecting());
         }
         if server.get_tcp_user_timeout().is_none() {
             server.tcp_user_timeout(self.timeout);
@@ -251,6 +260,11 @@ impl PostgresConfig {
         }
         server.ssl_mode(if self.uses_tls() { SslMode::Require } else { SslMode::Disable });
         Ok(server)
+    }
+
+    /// How long a connection may take to be made: so that there is time left to say that it was not.
+    pub(crate) fn connecting(&self) -> Duration {
+        self.timeout * 4 / 5
     }
 
     pub(crate) fn uses_tls(&self) -> bool {

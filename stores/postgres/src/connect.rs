@@ -1,7 +1,7 @@
 //! Making connections, over TLS or not.
 
 use crate::config::{PostgresConfig, Prepare, Tls};
-use crate::error::not_connected;
+use crate::error::{not_connected, unreached};
 use crate::lane::Lane;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -52,9 +52,9 @@ impl Connector {
     /// A new connection.
     pub(crate) async fn lane(&self) -> Result<Arc<Lane>, StoreError> {
         let place = self.config.place();
-        match tokio::time::timeout(self.config.timeout, self.connected(&place)).await {
+        match tokio::time::timeout(self.config.connecting(), self.connected(&place)).await {
             Ok(lane) => lane,
-            Err(_) => Err(StoreError::unavailable(format!("{place}: no connection was made in time"))),
+            Err(_) => Err(unreached(&place)),
         }
     }
 

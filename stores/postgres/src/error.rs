@@ -3,7 +3,7 @@
 //! A statement that the server refused was rolled back, so it certainly took no effect. A connection that ended, or an answer
 //! that did not come, leaves a write unknown. Texts name the place and the remedy; the server's own words hold no secrets.
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{PoolError, TimeoutType};
 use tenure_core::StoreError;
 pub use tenure_store::parts::Call;
 use tokio_postgres::Error;
@@ -24,6 +24,7 @@ pub(crate) fn failed(place: &str, call: Call, error: &Error) -> StoreError {
 pub(crate) fn unconnected(place: &str, error: &PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => not_connected(place, error),
+        PoolError::Timeout(TimeoutType::Create) => unreached(place),
         PoolError::Timeout(_) => {
             StoreError::unavailable(format!("{place}: no connection was free or made in time"))
         }
@@ -42,6 +43,13 @@ pub(crate) fn not_connected(place: &str, error: &Error) -> StoreError {
     }
 }
 
+/// No connection was made in time.
+pub(crate) fn unreached(place: &str) -> StoreError {
+    StoreError::unavailable(format!(
+        "{place}: no connection was made in time; is a PostgreSQL server listening there, and does a firewall let this host through?"
+    ))
+}
+
 /// A statement had no answer in time.
 pub(crate) fn unanswered(place: &str, call: Call) -> StoreError {
     call.unanswered(format!("{place}: no answer in time"))
@@ -53,6 +61,11 @@ fn refused(place: &str, call: Call, refusal: &DbError) -> StoreError {
     let is = |codes: &[SqlState]| codes.contains(code);
     if is(&[SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME]) {
         return missing_tables(place);
+    }
+    if is(&[SqlState::UNDEFINED_COLUMN]) {
+        return StoreError::foreign(format!(
+            "{place}: the schema has tables that aren't tenure's ({says}); name another with schema=…"
+        ));
     }
     if is(&[SqlState::INSUFFICIENT_PRIVILEGE]) {
         return StoreError::invalid(format!(

@@ -87,6 +87,7 @@ mod connect;
 mod error;
 mod functions;
 mod guard;
+mod inspect;
 mod lane;
 mod lines;
 mod listen;

@@ -4,14 +4,13 @@ use crate::config::PostgresConfig;
 use crate::guard::SqlGuard;
 use crate::lines::Lines;
 use crate::listen::Listener;
-use crate::{mend, read, schema, write};
+use crate::{inspect, mend, read, schema, write};
 use deadpool_postgres::Pool;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
-use tenure_store::{Capabilities, Changes, Expiry, Image, Store};
+use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 
 /// Records in one schema of a PostgreSQL database. Clones share their connections.
 #[derive(Clone)]
@@ -73,12 +72,7 @@ impl PostgresStore {
 
     async fn start(lines: Lines, config: PostgresConfig) -> Result<Self, StoreError> {
         let schema::Found { id, has_functions } = schema::examine(&lines, &config.schema).await?;
-        let tells_ages = config.attested_ages;
-        let expiry = if tells_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
-        let mut capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
-        if !config.push {
-            capabilities = capabilities.without_watch();
-        }
+        let (tells_ages, capabilities) = (config.attested_ages, config.capabilities());
         let inner = Inner {
             lines,
             sql: if has_functions {
@@ -96,6 +90,15 @@ impl PostgresStore {
             listener: Mutex::default(),
         };
         Ok(PostgresStore { inner: Arc::new(inner) })
+    }
+
+    /// What the server says of itself: what of its configuration can lose leases, as commits that are not synced or standbys that
+    /// lag; what this role may do; whether a pooler stands between; its clock. What the role may not see is noted.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn inspect(&self) -> Inspection {
+        inspect::inspect(&self.inner.lines, &self.inner.config).await
     }
 
     /// A condition for the caller's own transactions in the same database: true only while the record of `key` shows a tenure with

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_store::parts::{UrlOption, check_span, is_loopback, password_in};
+use tenure_store::{Capabilities, Expiry};
 
 /// What errors call it.
 const URL: &str = "the Redis store's URL";
@@ -210,6 +211,14 @@ impl RedisConfig {
     #[must_use]
     pub fn create(self, create: bool) -> Self {
         RedisConfig { create, ..self }
+    }
+
+    /// What a store that is opened with this can do. Nobody is asked for it.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        let expiry = if self.attested_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let all = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
+        if self.push { all } else { all.without_watch() }
     }
 
     pub(crate) fn check(&self) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! One connection: plain or over TLS, as the user that was named, to a server that may be used.
 
 use crate::config::{Address, RedisConfig};
-use crate::error::{Call, evicting, failed, not_connected, unanswered};
+use crate::error::{Call, evicting, failed, not_connected, unanswered, unconnected};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, Value};
 use std::pin::Pin;
@@ -73,7 +73,7 @@ impl Connector {
     pub(crate) async fn line(&self, address: &Address) -> Result<Line, StoreError> {
         match tokio::time::timeout(self.config.timeout, self.examined(address)).await {
             Ok(line) => line,
-            Err(_) => Err(unanswered(&self.at(address), Call::Read)),
+            Err(_) => Err(unconnected(&self.at(address))),
         }
     }
 

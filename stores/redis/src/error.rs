@@ -41,6 +41,13 @@ pub(crate) fn unanswered(place: &str, call: Call) -> StoreError {
     call.unanswered(format!("{place}: no answer in time"))
 }
 
+/// No connection was made in time, or what is at its other end says nothing.
+pub(crate) fn unconnected(place: &str) -> StoreError {
+    StoreError::unavailable(format!(
+        "{place}: no answer in time; is a Redis server listening there, and does a firewall let this host through?"
+    ))
+}
+
 pub(crate) fn evicting(place: &str, policy: &str) -> StoreError {
     StoreError::invalid(format!(
         "{place}: when its memory is full it drops keys (maxmemory-policy {policy}), and leases with them; set maxmemory-policy to \

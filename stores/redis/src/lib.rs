@@ -74,7 +74,7 @@
 //!   namespace at once, as that is one hash.
 //! - `DEL`, `FLUSHALL` and the like by hand.
 //!
-//! `tenure doctor`, and [`RedisStore::hazards`], say which of these a server's configuration allows.
+//! `tenure doctor`, and [`RedisStore::inspect`], say which of these a server's configuration allows.
 //!
 //! **`wait=N`** makes a write count only once N replicas have confirmed it (`WAIT`), and a read that could resolve it wait as well. So no
 //! holder believes in a lease that fewer have. It costs a round trip to the replicas for each write, and calls fail while fewer
@@ -95,7 +95,7 @@
 mod config;
 mod connect;
 mod error;
-mod hazards;
+mod inspect;
 mod lines;
 mod listen;
 mod mend;

@@ -5,7 +5,7 @@
 
 use crate::config::Address;
 use crate::connect::{Connector, Line};
-use crate::error::{Call, failed, is_answer, unanswered};
+use crate::error::{Call, failed, is_answer, unanswered, unconnected};
 use crate::scripts::Invocation;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, select_ok};
@@ -191,7 +191,7 @@ impl Lines {
         };
         match tokio::time::timeout(self.connector.config.timeout, attempt).await {
             Ok(line) => line,
-            Err(_) => Err(unanswered(&self.place, Call::Read)),
+            Err(_) => Err(unconnected(&self.place)),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::config::RedisConfig;
 use crate::connect::Connector;
 use crate::error::{Call, unanswered};
-use crate::hazards::hazards;
+use crate::inspect::inspect;
 use crate::lines::Lines;
 use crate::listen::Listener;
 use crate::scripts::{Invocation, Scripts};
@@ -12,10 +12,9 @@ use crate::{mend, read, write};
 use redis::Value;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
-use tenure_core::{Key, Record, StoreError, Stored, Version};
-use tenure_store::{Capabilities, Changes, Expiry, Image, Store};
+use tenure_core::{ErrorKind, Key, Record, StoreError, Stored, Version};
+use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 
 /// The version of the layout that this program makes and knows.
 const LAYOUT: u32 = 1;
@@ -75,11 +74,7 @@ impl RedisStore {
             true => Some(Listener::start(Arc::clone(&lines), channel.clone()).await?),
             false => None,
         };
-        let expiry = if config.attested_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
-        let mut capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
-        if !config.push {
-            capabilities = capabilities.without_watch();
-        }
+        let capabilities = config.capabilities();
         let inner = Inner {
             lines,
             scripts,
@@ -95,16 +90,13 @@ impl RedisStore {
 }
 
 impl RedisStore {
-    /// What of the server's configuration can lose leases, as sentences for people: no append-only file, replicas that follow
-    /// asynchronously, eviction. After such a loss only fences protect. What the user may not see is left out.
-    ///
-    /// # Errors
-    /// As [`Store::read`]; `Invalid` without the right to run `INFO`.
+    /// What the server says of itself: what of its configuration can lose leases, as no append-only file, replicas that follow
+    /// asynchronously, eviction; how full it is; its clock. After a loss only fences protect. What the user may not see is noted.
     ///
     /// # Cancel safety
     /// Nothing is changed.
-    pub async fn hazards(&self) -> Result<Vec<String>, StoreError> {
-        hazards(&self.inner.lines).await
+    pub async fn inspect(&self) -> Inspection {
+        inspect(&self.inner.lines).await
     }
 }
 
@@ -122,7 +114,9 @@ async fn examine(
     let found = match lines.call(call, &script).await {
         Ok(found) => found,
         // Asking again does no harm.
-        Err(error) if error.is_passing() => return Err(StoreError::unavailable(error.to_string())),
+        Err(error) if error.kind() == ErrorKind::Unknown => {
+            return Err(StoreError::unavailable(error.to_string()));
+        }
         Err(error) => return Err(error),
     };
     let place = &lines.place;

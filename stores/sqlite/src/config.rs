@@ -1,12 +1,14 @@
 //! Where the file is and how it is used.
 
-use crate::boot::{BootClock, HostClock};
+use crate::boot::{Ages, BootClock, HostClock};
+use crate::wake::Watcher;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_store::parts::check_span;
+use tenure_store::{Capabilities, Expiry};
 
 /// Which file, and how it is used. Everything is checked by [`crate::SqliteStore::open`] before any I/O.
 #[derive(Clone)]
@@ -92,6 +94,19 @@ impl SqliteConfig {
     #[must_use]
     pub fn boot_clock(self, boot_clock: Arc<dyn BootClock>) -> Self {
         SqliteConfig { boot_clock, ..self }
+    }
+
+    /// What a store that is opened with this can do on this host, as long as its file can be written. The file is left alone.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        let tells_ages = self.ages().now().is_some();
+        let expiry = if tells_ages { Expiry::AttestedAge } else { Expiry::ObservedSilence };
+        let all = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
+        if self.wake_ups && Watcher::WORKS { all } else { all.without_watch() }
+    }
+
+    pub(crate) fn ages(&self) -> Ages {
+        Ages { clock: Arc::clone(&self.boot_clock), is_one_kernel: !self.network_filesystem }
     }
 
     pub(crate) fn check(&self) -> Result<(), StoreError> {

@@ -63,6 +63,7 @@ mod config;
 mod error;
 mod files;
 mod guard;
+mod inspect;
 mod pause;
 mod place;
 mod reader;

@@ -3,6 +3,7 @@
 use crate::boot::Ages;
 use crate::error::undone;
 use crate::files::Files;
+use crate::inspect::Settings;
 use crate::place::Place;
 use crate::row::{Reading, RowError, Standing, image};
 use crate::writer::{Job, Task};
@@ -27,6 +28,9 @@ pub(crate) enum Query {
     Image {
         key: Key,
         reply: oneshot::Sender<Result<Option<Image>, StoreError>>,
+    },
+    Settings {
+        reply: oneshot::Sender<Result<Settings, StoreError>>,
     },
     List {
         prefix: String,
@@ -60,6 +64,9 @@ impl Reader {
                 Query::Read { reply, .. } if reply.is_closed() => {}
                 Query::ReadMany { reply, .. } | Query::List { reply, .. } if reply.is_closed() => {}
                 Query::Image { reply, .. } if reply.is_closed() => {}
+                Query::Settings { reply } => {
+                    let _ = reply.send(self.ask(&mut statements, |_| Ok(Settings::of(&self.connection)?)));
+                }
                 Query::Image { key, reply } => {
                     let _ = reply.send(self.ask(&mut statements, |_| Ok(image(&self.connection, &key)?)));
                 }

@@ -1,9 +1,9 @@
 //! The store itself: hands what is asked to the threads that do it.
 
-use crate::boot::Ages;
 use crate::config::SqliteConfig;
 use crate::files::Files;
 use crate::guard::SqlGuard;
+use crate::inspect;
 use crate::place::Place;
 use crate::reader::{Query, Reader};
 use crate::schema::{self, Opened};
@@ -12,10 +12,9 @@ use crate::writer::{Done, Draft, Job, Task, Writer};
 use std::fmt;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
-use tenure_store::{Capabilities, Changes, Expiry, Image, Store, codec};
+use tenure_store::{Capabilities, Changes, Image, Inspection, Store, codec};
 use tokio::sync::oneshot;
 
 /// Records in one SQLite file. Clones share their connections and threads, which end with the last of them.
@@ -50,12 +49,8 @@ impl SqliteStore {
         }
         let Opened { writer, reader, turnstile, side, id } = schema::open(&place, &config)?;
         let files = Arc::new(Files::opened(&place)?);
-        let ages = Ages { clock: config.boot_clock, is_one_kernel: !config.network_filesystem };
-        let expiry = if ages.now().is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
-        let mut capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry);
-        if !(config.wake_ups && Watcher::WORKS) {
-            capabilities = capabilities.without_watch();
-        }
+        let capabilities = config.capabilities();
+        let ages = config.ages();
         let (jobs, to_do) = channel();
         let (queries, to_read) = channel();
         let reader = Reader {
@@ -76,9 +71,8 @@ impl SqliteStore {
     fn look(place: Arc<Place>, config: SqliteConfig) -> Result<Self, StoreError> {
         let (connection, id) = schema::look(&place, &config)?;
         let files = Arc::new(Files::looked_at(&place));
-        let ages = Ages { clock: config.boot_clock, is_one_kernel: !config.network_filesystem };
-        let expiry = if ages.now().is_some() { Expiry::AttestedAge } else { Expiry::ObservedSilence };
-        let capabilities = Capabilities::native(Duration::from_millis(100)).expiring(expiry).without_watch();
+        let capabilities = config.capabilities().without_watch();
+        let ages = config.ages();
         // Nobody takes what is to be written: `perform` refuses it.
         let (jobs, _) = channel();
         let (queries, to_read) = channel();
@@ -93,6 +87,15 @@ impl SqliteStore {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.inner.place.read_only
+    }
+
+    /// What its connections say of themselves: whether a commit is on the disk before it is answered.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn inspect(&self) -> Inspection {
+        let (reply, answer) = oneshot::channel();
+        inspect::told(self.ask(Query::Settings { reply }, answer).await)
     }
 
     /// A condition for the caller's own transactions in the same file: true only while the record of `key` shows a tenure

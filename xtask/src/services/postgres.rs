@@ -80,6 +80,7 @@ fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
         .args(["--username", USER, "--pgdata"])
         .arg(&data);
     run(initdb.current_dir(&folder))?;
+    ask_passwords(&data.join("pg_hba.conf"))?;
     let mut server = command_as(USER, &programs.join("postgres"));
     server
         .args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "fsync=off"])
@@ -92,6 +93,13 @@ fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
         .arg(&data)
         .current_dir(&folder);
     KIND.start(&mut server)
+}
+
+/// Members of the role `needs_password`, which tests make, are asked for theirs; all others are trusted.
+fn ask_passwords(rules: &Path) -> Result<(), String> {
+    let error = |error| format!("{}: {error}", rules.display());
+    let text = std::fs::read_to_string(rules).map_err(error)?;
+    std::fs::write(rules, format!("host all +needs_password all scram-sha-256\n{text}")).map_err(error)
 }
 
 fn spawn_pooler(port: u16, others: &Ports) -> Result<Child, String> {

@@ -1,21 +1,16 @@
 //! The operator's verbs: to look at a store and to put it right.
 
+mod bench;
 mod doctor;
-mod findings;
 mod gc;
 mod leader;
-#[cfg(feature = "less")]
-mod less;
 mod look;
 mod pages;
 mod reclaim;
-#[cfg(feature = "redis")]
-mod redis;
 mod rm;
 mod seize;
-#[cfg(feature = "dynamodb")]
-mod tables;
 
+pub(crate) use bench::bench;
 pub(crate) use doctor::doctor;
 pub(crate) use gc::gc;
 pub(crate) use leader::leader;

@@ -3,7 +3,10 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
+pub mod every_store;
 pub mod remote;
+#[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
+pub mod servers;
 #[cfg(feature = "dynamodb")]
 pub mod service;
 pub mod toothless;

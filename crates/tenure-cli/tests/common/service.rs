@@ -45,6 +45,40 @@ pub fn at_another_time(endpoint: &str, date: impl Fn() -> String + Clone + Send 
     here
 }
 
+/// What passes on all that it is asked, but answers this action as to a role that lacks the right.
+pub fn that_refuses(endpoint: &str, action: &'static str) -> String {
+    let service = endpoint.trim_start_matches("http://").to_owned();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let here = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, service) = (stream.unwrap(), service.clone());
+            std::thread::spawn(move || while pass_on_but(&stream, &service, action).is_some() {});
+        }
+    });
+    here
+}
+
+fn pass_on_but(near: &TcpStream, service: &str, action: &str) -> Option<()> {
+    let (head, body) = message(&mut BufReader::new(near))?;
+    let (mut near, is_refused) = (near, head.contains(&format!("DynamoDB_20120810.{action}\r\n")));
+    let (head, body) = if is_refused {
+        let body =
+            br#"{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"not authorized"}"#
+                .to_vec();
+        let head = format!(
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        (head, body)
+    } else {
+        let far = TcpStream::connect(service).unwrap();
+        (&far).write_all(head.as_bytes()).and_then(|()| (&far).write_all(&body)).unwrap();
+        message(&mut BufReader::new(&far)).unwrap()
+    };
+    near.write_all(head.as_bytes()).and_then(|()| near.write_all(&body)).ok()
+}
+
 /// One request and its answer; none when there are no more.
 fn pass_on(near: &TcpStream, service: &str, date: &str) -> Option<()> {
     let far = TcpStream::connect(service).unwrap();

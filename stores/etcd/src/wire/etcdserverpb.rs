@@ -69,6 +69,8 @@ pub struct RangeRequest {
     pub range_end: ::prost::alloc::vec::Vec<u8>,
     #[prost(int64, tag = "3")]
     pub limit: i64,
+    #[prost(int64, tag = "4")]
+    pub revision: i64,
     #[prost(bool, tag = "7")]
     pub serializable: bool,
     #[prost(bool, tag = "8")]
@@ -304,4 +306,113 @@ pub struct AuthenticateResponse {
     pub header: ::core::option::Option<ResponseHeader>,
     #[prost(string, tag = "2")]
     pub token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Member {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "5")]
+    pub is_learner: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemberListRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MemberListResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<ResponseHeader>,
+    #[prost(message, repeated, tag = "2")]
+    pub members: ::prost::alloc::vec::Vec<Member>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlarmMember {
+    #[prost(uint64, tag = "1")]
+    pub member_id: u64,
+    #[prost(enumeration = "AlarmType", tag = "2")]
+    pub alarm: i32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlarmRequest {
+    #[prost(enumeration = "alarm_request::AlarmAction", tag = "1")]
+    pub action: i32,
+}
+/// Nested message and enum types in `AlarmRequest`.
+pub mod alarm_request {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+    #[repr(i32)]
+    pub enum AlarmAction {
+        Get = 0,
+    }
+    impl AlarmAction {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Get => "GET",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "GET" => Some(Self::Get),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AlarmResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<ResponseHeader>,
+    #[prost(message, repeated, tag = "2")]
+    pub alarms: ::prost::alloc::vec::Vec<AlarmMember>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StatusRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<ResponseHeader>,
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    #[prost(int64, tag = "3")]
+    pub db_size: i64,
+    #[prost(uint64, tag = "4")]
+    pub leader: u64,
+    #[prost(bool, tag = "10")]
+    pub is_learner: bool,
+    #[prost(int64, tag = "12")]
+    pub db_size_quota: i64,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum AlarmType {
+    None = 0,
+    Nospace = 1,
+    Corrupt = 2,
+}
+impl AlarmType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::None => "NONE",
+            Self::Nospace => "NOSPACE",
+            Self::Corrupt => "CORRUPT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NONE" => Some(Self::None),
+            "NOSPACE" => Some(Self::Nospace),
+            "CORRUPT" => Some(Self::Corrupt),
+            _ => None,
+        }
+    }
 }

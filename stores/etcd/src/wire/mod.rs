@@ -15,9 +15,10 @@ pub(crate) use etcdserverpb::request_op::Request;
 pub(crate) use etcdserverpb::response_op::Response;
 pub(crate) use etcdserverpb::watch_request::RequestUnion;
 pub(crate) use etcdserverpb::{
-    AuthenticateRequest, AuthenticateResponse, Compare, DeleteRangeRequest, Event, KeyValue, PutRequest,
-    RangeRequest, RangeResponse, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
-    WatchCreateRequest, WatchRequest, WatchResponse,
+    AlarmRequest, AlarmResponse, AlarmType, AuthenticateRequest, AuthenticateResponse, Compare,
+    DeleteRangeRequest, Event, KeyValue, MemberListRequest, MemberListResponse, PutRequest, RangeRequest,
+    RangeResponse, RequestOp, ResponseHeader, ResponseOp, StatusRequest, StatusResponse, TxnRequest,
+    TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 
 use tenure_store::parts::end_of_prefix;
@@ -28,6 +29,9 @@ pub(crate) mod path {
     pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
     pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
     pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
+    pub(crate) const MEMBERS: &str = "/etcdserverpb.Cluster/MemberList";
+    pub(crate) const ALARM: &str = "/etcdserverpb.Maintenance/Alarm";
+    pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 }
 
 /// Nothing stands under a name.

@@ -9,8 +9,13 @@ use serde_json::json;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Grade {
+    /// As it should be.
     Ok,
+    /// Worth knowing, and no danger.
+    Note,
+    /// A hazard: leases can be lost by it, or something can't be done.
     Warn,
+    /// A check failed: leases are not safe here, or can't be had.
     Fail,
 }
 
@@ -18,6 +23,7 @@ impl Grade {
     fn name(self) -> &'static str {
         match self {
             Grade::Ok => "ok",
+            Grade::Note => "note",
             Grade::Warn => "warn",
             Grade::Fail => "fail",
         }
@@ -27,6 +33,7 @@ impl Grade {
     fn colour(self) -> &'static str {
         match self {
             Grade::Ok => "32",
+            Grade::Note => "36",
             Grade::Warn => "33",
             Grade::Fail => "31",
         }
@@ -41,7 +48,11 @@ struct Check {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Findings(Vec<Check>);
+pub(super) struct Findings {
+    checks: Vec<Check>,
+    /// What the store can do, as it is opened.
+    capabilities: Vec<(&'static str, String)>,
+}
 
 /// What no check can make better, whatever the store.
 pub(super) const UNBOUND: &str = "If tenure is killed (SIGKILL), its watchdogs find what CMD has started by its process group, its descent and a mark in its \
@@ -51,7 +62,12 @@ pub(super) const OPEN: &str = "Whoever can write to the store can do anything to
 
 impl Findings {
     pub(super) fn add(&mut self, grade: Grade, what: &'static str, detail: impl Into<String>) {
-        self.0.push(Check { grade, what, detail: detail.into() });
+        self.checks.push(Check { grade, what, detail: detail.into() });
+    }
+
+    /// What the store can do.
+    pub(super) fn can(&mut self, capabilities: Vec<(&'static str, String)>) {
+        self.capabilities = capabilities;
     }
 
     /// Whether all that a command has started can be ended with its lease.
@@ -89,22 +105,35 @@ impl Findings {
         } else {
             self.report_text(url, limits)?;
         }
-        let worst = self.0.iter().map(|check| check.grade).max();
-        Ok(if worst == Some(Grade::Fail) { exit::SOME_FAILED } else { exit::OK })
+        Ok(match self.checks.iter().map(|check| check.grade).max() {
+            Some(Grade::Fail) => exit::SOME_FAILED,
+            Some(Grade::Warn) => exit::HAZARDS,
+            _ => exit::OK,
+        })
     }
 
     fn report_json(&self, url: &Url, limits: &[&str]) -> Result<(), Failure> {
         let shown =
             |check: &Check| json!({"grade": check.grade.name(), "check": check.what, "detail": check.detail});
-        let checks: Vec<_> = self.0.iter().map(shown).collect();
-        say::json(&json!({"store": url.shown(), "checks": checks, "not_promised": limits}))
+        let checks: Vec<_> = self.checks.iter().map(shown).collect();
+        let can: serde_json::Map<String, serde_json::Value> =
+            self.capabilities.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        say::json(
+            &json!({"store": url.shown(), "checks": checks, "capabilities": can, "not_promised": limits}),
+        )
     }
 
     fn report_text(&self, url: &Url, limits: &[&str]) -> Result<(), Failure> {
         let mut text = format!("{}\n", url.shown());
-        for Check { grade, what, detail } in &self.0 {
+        for Check { grade, what, detail } in &self.checks {
             let grade = say::coloured(&format!("{:4}", grade.name()), grade.colour(), &std::io::stdout());
             text.push_str(&format!("  {grade}  {what:12} {detail}\n"));
+        }
+        if !self.capabilities.is_empty() {
+            text.push_str("What the store can do, as it is opened:\n");
+        }
+        for (name, value) in &self.capabilities {
+            text.push_str(&format!("  {name:28} {value}\n"));
         }
         text.push_str("What can't be promised:\n");
         for limit in limits {

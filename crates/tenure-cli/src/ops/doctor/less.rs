@@ -18,12 +18,11 @@ pub(super) const LIMITS: [&str; 4] = [
 ];
 
 /// Looks at the table; makes it before, if that is wanted.
-pub(super) async fn examined(place: &Place, create: bool) -> Result<Findings, Failure> {
+pub(super) async fn examine(place: &Place, create: bool, findings: &mut Findings) -> Result<(), Failure> {
     let clock: Arc<dyn Clock> = tenure::clock::system();
     if create {
         place.migrate().await?;
     }
-    let mut findings = Findings::default();
     findings.add_commands();
     let storage = place.open(Arc::clone(&clock)).await?;
     let sent = clock.now();
@@ -37,5 +36,5 @@ pub(super) async fn examined(place: &Place, create: bool) -> Result<Findings, Fa
         brief(ahead.max(behind) + took)
     );
     findings.add(Grade::Ok, "clock", text);
-    Ok(findings)
+    Ok(())
 }

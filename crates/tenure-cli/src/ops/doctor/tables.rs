@@ -7,22 +7,20 @@ use crate::text::{brief, count, date, escaped};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure::Clock;
-use tenure::clock::{system, uuid};
+use tenure::clock::{boottime, system, uuid};
 use tenure::dynamodb::{Dialect, kcl, tabletheory};
 
-pub(super) struct Examined {
-    pub(super) findings: Findings,
-    /// What no check can make better.
-    pub(super) limits: Vec<&'static str>,
-}
-
-/// Looks at the table, if the URL names a dialect; makes it before, if that is wanted.
-pub(super) async fn examined(url: &Url, create: bool) -> Result<Option<Examined>, Failure> {
+/// Looks at the table, if the URL names a dialect; makes it before, if that is wanted. Returns what no check can make better.
+pub(super) async fn examine(
+    url: &Url,
+    create: bool,
+    findings: &mut Findings,
+) -> Result<Option<Vec<&'static str>>, Failure> {
     if let Some(rest) = url.of_dialect(Dialect::Kcl)? {
-        return lease_table(rest, create).await.map(Some);
+        return lease_table(rest, create, findings).await.map(Some);
     }
     if let Some(rest) = url.of_dialect(Dialect::TableTheory)? {
-        return locks(rest, create).await.map(Some);
+        return locks(rest, create, findings).await.map(Some);
     }
     Ok(None)
 }
@@ -32,15 +30,21 @@ fn add_table(findings: &mut Findings, is_new: bool) {
     findings.add(Grade::Ok, "table", text);
 }
 
-async fn lease_table(rest: &str, create: bool) -> Result<Examined, Failure> {
+async fn lease_table(
+    rest: &str,
+    create: bool,
+    findings: &mut Findings,
+) -> Result<Vec<&'static str>, Failure> {
     const SHOWN: usize = 20;
     let place = kcl::Place::from_url(rest)?;
     let is_new = create && kcl::Table::create_at(&place, system()).await?;
     let peers = place.format().peers();
+    let began = boottime();
     let listing = kcl::Table::at(place, system()).await?.list().await?;
-    let mut findings = Findings::default();
+    let took = boottime().saturating_sub(began);
     findings.add_commands();
-    add_table(&mut findings, is_new);
+    add_table(findings, is_new);
+    findings.add(Grade::Ok, "round trip", format!("the table was opened and read in {}", brief(took)));
     let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
     for owner in listing.rows.iter().filter_map(kcl::Row::owner) {
         *shares.entry(owner).or_default() += 1;
@@ -73,26 +77,27 @@ async fn lease_table(rest: &str, create: bool) -> Result<Examined, Failure> {
         findings.add(Grade::Warn, "skipped", crate::fleet::skipped(listing.skipped));
     }
     findings.damaged(&listing.foreign.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let limits = vec![
+    Ok(vec![
         "Leases have no fence here: a peer that was cut off works on until it hears that it has lost. `tenure fleet adopt` moves \
          them to records that have fences.",
         "Whether an owner lives can't be told from one look: its leases' counters grow while it does.",
         UNBOUND,
         OPEN,
-    ];
-    Ok(Examined { findings, limits })
+    ])
 }
 
-async fn locks(rest: &str, create: bool) -> Result<Examined, Failure> {
+async fn locks(rest: &str, create: bool, findings: &mut Findings) -> Result<Vec<&'static str>, Failure> {
     let options = tabletheory::Options::from_url(rest)?;
     let margin = options.margin();
     let clock: Arc<dyn Clock> = system();
     let is_new = create && tabletheory::Manager::create_table(&options).await?;
     let manager = tabletheory::Manager::open(options, Arc::clone(&clock), uuid).await?;
-    let mut findings = Findings::default();
     findings.add_commands();
-    add_table(&mut findings, is_new);
+    add_table(findings, is_new);
+    let began = boottime();
     let gap = manager.clock_gap().await?;
+    let took = boottime().saturating_sub(began);
+    findings.add(Grade::Ok, "round trip", format!("its clock was read in {}", brief(took)));
     let now = date(clock.now().wall);
     let off = gap.ahead.max(gap.behind);
     let side = if gap.ahead > gap.behind { "ahead of" } else { "behind" };
@@ -112,12 +117,11 @@ async fn locks(rest: &str, create: bool) -> Result<Examined, Failure> {
             ),
         );
     }
-    let limits = vec![
+    Ok(vec![
         "One holder at a time holds only while the wall clocks of all who use the table differ by less than the skew margin \
          (skew_ms).",
         "Leases have no fence here: a resource can't refuse whoever has lost one. tenure's own records have them.",
         UNBOUND,
         OPEN,
-    ];
-    Ok(Examined { findings, limits })
+    ])
 }

@@ -1,0 +1,291 @@
+//! `bench`: how long leases take on a store, beside its bare conditional writes, which are the limit.
+
+use super::doctor::Spans;
+use super::seize::nonces;
+use crate::exit::{self, Failure};
+use crate::meant;
+use crate::say;
+use crate::stores::{Missing, Url};
+use crate::supervise::signals::Signals;
+use crate::text::{count, table};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{
+    Clock, ErrorKind, Expect, Fence, Key, Leases, Metadata, Nonce, Outcome, Record, Store, StoreError,
+    StoreExt, Tenure, Ttl, Version, Write,
+};
+use tenure_core::Nonces;
+use tokio::task::JoinSet;
+
+/// What its keys begin with. `tenure ls` shows them while it runs.
+const PREFIX: &str = "bench/";
+/// Leases and bare writes take turns, so that what else the machine does falls on both.
+const ROUNDS: u32 = 4;
+/// No lease here lasts for long; if this is killed, what it held is free after as much.
+const TTL: Duration = Duration::from_secs(10);
+
+/// What all tasks measured.
+#[derive(Debug, Default)]
+struct Measured {
+    acquire: Spans,
+    renew: Spans,
+    release: Spans,
+    bare: Spans,
+    /// For how long leases were measured; and as long bare writes.
+    span: Duration,
+}
+
+pub(crate) async fn bench(url: &Url, is_named: bool, meant: meant::Bench) -> Result<u8, Failure> {
+    if !is_named {
+        return Err(Failure::usage(
+            "no store is named to be measured; write tenure bench sqlite:/tmp/bench.db, for example",
+        ));
+    }
+    if url.has_dialect() {
+        return Err(Failure::usage(format!(
+            "{}: bench measures tenure's own leases, which a table in another program's layout has none of; leave the dialect out",
+            url.shown()
+        )));
+    }
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
+    let leases = Leases::builder(store).clock(clock).start()?;
+    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    let drawn = Drawn(Arc::new(Mutex::new(nonces(&leases))));
+    let measured = tokio::select! {
+        measured = measure(&leases, &drawn, &meant) => measured,
+        signal = signals.next() => Err(Failure::by_signal(signal)),
+    };
+    // What was under way when it was interrupted is given up first.
+    leases.stop().await;
+    let left = clean(&leases, &drawn).await;
+    let measured = measured?;
+    match left {
+        Ok(0) => {}
+        Ok(left) => say::note(format!(
+            "{} below {PREFIX} can't be removed by this user; `tenure gc` takes what nobody has held for a day",
+            count(left, "record")
+        )),
+        Err(error) => say::note(format!("what is left below {PREFIX} could not be removed: {error}")),
+    }
+    if meant.json {
+        say::json(&measured.document(url, &meant))?;
+    } else {
+        say::print(&measured.text(url, &meant))?;
+    }
+    Ok(exit::OK)
+}
+
+/// The nonces of all bare writes.
+#[derive(Clone)]
+struct Drawn(Arc<Mutex<Nonces>>);
+
+impl Drawn {
+    fn next(&self) -> Nonce {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).draw()
+    }
+}
+
+async fn measure(leases: &Leases, drawn: &Drawn, meant: &meant::Bench) -> Result<Measured, Failure> {
+    let slice = meant.span / (2 * ROUNDS);
+    let mut all = Measured::default();
+    let mut stands: Vec<Option<Version>> = vec![None; meant.tasks];
+    for _ in 0..ROUNDS {
+        let began = boottime();
+        let mut tasks = JoinSet::new();
+        for task in 0..meant.tasks {
+            tasks.spawn(lease_slice(leases.clone(), key(leases, "lease", task)?, began + slice));
+        }
+        while let Some(done) = tasks.join_next().await {
+            let [acquire, renew, release] = ended(done)?;
+            all.acquire.extend(acquire);
+            all.renew.extend(renew);
+            all.release.extend(release);
+        }
+        all.span += slice;
+        let began = boottime();
+        let mut tasks = JoinSet::new();
+        for (task, stand) in stands.iter().enumerate() {
+            let (leases, drawn, key, stand) =
+                (leases.clone(), drawn.clone(), key(leases, "bare", task)?, *stand);
+            tasks.spawn(async move {
+                let (version, spans) = bare_slice(&leases, &drawn, key, stand, began + slice).await?;
+                Ok((task, version, spans))
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            let (task, version, spans) = ended(done)?;
+            all.bare.extend(spans);
+            if let Some(stand) = stands.get_mut(task) {
+                *stand = Some(version);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn ended<T>(done: Result<Result<T, Failure>, tokio::task::JoinError>) -> Result<T, Failure> {
+    done.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?
+}
+
+fn key(leases: &Leases, what: &str, task: usize) -> Result<Key, Failure> {
+    Ok(Key::new(format!("{}{what}/{task}", prefix(leases)))?)
+}
+
+fn prefix(leases: &Leases) -> String {
+    format!("{PREFIX}{}/", leases.holder().as_str())
+}
+
+/// One task: leases of its key, one after the other, each a conditional write to acquire, one to renew, one to release.
+async fn lease_slice(leases: Leases, key: Key, until: Duration) -> Result<[Spans; 3], Failure> {
+    let mut spans = <[Spans; 3]>::default();
+    while boottime() < until {
+        let [acquire, renew, release] = &mut spans;
+        let began = boottime();
+        let guard = leases.lock(key.as_str()).ttl(TTL).try_acquire().await?;
+        acquire.add(boottime().saturating_sub(began));
+        let began = boottime();
+        // What makes it plain data is a renewal: it holds for a ttl from then on.
+        let token = guard.into_token().await?;
+        renew.add(boottime().saturating_sub(began));
+        let began = boottime();
+        if !leases.give_back(&token).await? {
+            return Err(Failure::new(exit::LOST, format!("{key} was lost while it was measured")));
+        }
+        release.add(boottime().saturating_sub(began));
+    }
+    Ok(spans)
+}
+
+/// One task: bare writes of its key, each on the version that the last one left.
+async fn bare_slice(
+    leases: &Leases,
+    drawn: &Drawn,
+    key: Key,
+    mut stand: Option<Version>,
+    until: Duration,
+) -> Result<(Version, Spans), Failure> {
+    let mut spans = Spans::default();
+    loop {
+        let expect = stand.map_or(Expect::Vacant, Expect::Unchanged);
+        let record = held(leases, drawn.next())?;
+        let began = boottime();
+        let outcome = leases.store().write(Write { key: key.clone(), expect, record }).await?;
+        let Outcome::Won { version, .. } = outcome else {
+            return Err(Failure::new(
+                exit::HELD,
+                format!("{key} was changed by another while it was measured"),
+            ));
+        };
+        // The first one finds its way, as to the connection.
+        if stand.replace(version).is_some() {
+            spans.add(boottime().saturating_sub(began));
+        }
+        if boottime() >= until {
+            return Ok((version, spans));
+        }
+    }
+}
+
+/// A record as long as a lease's.
+fn held(leases: &Leases, nonce: Nonce) -> Result<Record, Failure> {
+    let stamp = leases.clock().now().wall;
+    let tenure = Tenure {
+        id: nonce,
+        beat: nonce,
+        holder: leases.holder().clone(),
+        ttl: Ttl::new(TTL)?,
+        since: stamp,
+        ride: None,
+        mail: Vec::new(),
+        marks: Vec::new(),
+    };
+    Ok(Record { fence: Fence::floor(stamp), nonce, stamp, tenure: Some(tenure), metadata: Metadata::new() })
+}
+
+/// Removes all that was written; returns how many records this user may not remove. They are vacant then.
+async fn clean(leases: &Leases, drawn: &Drawn) -> Result<usize, StoreError> {
+    let (store, mut left) = (leases.store(), 0);
+    for listed in store.list_all(&prefix(leases)).await? {
+        let stored = listed.stored?;
+        let mut version = stored.version;
+        if stored.record.tenure.is_some() {
+            let stamp = leases.clock().now().wall;
+            let record = Record { nonce: drawn.next(), stamp, tenure: None, ..stored.record };
+            let write = Write { key: listed.key.clone(), expect: Expect::Unchanged(version), record };
+            match store.write(write).await? {
+                Outcome::Won { version: vacant, .. } => version = vacant,
+                Outcome::Lost(_) => {
+                    left += 1;
+                    continue;
+                }
+            }
+        }
+        match store.remove(&listed.key, version).await {
+            Ok(true) => {}
+            Ok(false) => left += 1,
+            Err(error) if error.kind() == ErrorKind::Invalid => left += 1,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(left)
+}
+
+impl Measured {
+    fn rows(&self) -> [(&'static str, &Spans); 4] {
+        [
+            ("acquire", &self.acquire),
+            ("renew", &self.renew),
+            ("release", &self.release),
+            ("bare write", &self.bare),
+        ]
+    }
+
+    fn rate(&self, calls: usize) -> f64 {
+        calls as f64 / self.span.as_secs_f64().max(1e-9)
+    }
+
+    /// How many calls leases made, for each bare write.
+    fn share(&self) -> f64 {
+        let calls = self.acquire.count() + self.renew.count() + self.release.count();
+        calls as f64 / self.bare.count().max(1) as f64
+    }
+
+    fn document(&self, url: &Url, meant: &meant::Bench) -> Value {
+        let mut document = json!({
+            "store": url.shown(), "tasks": meant.tasks, "seconds": meant.span.as_secs_f64(), "share_of_bare": self.share(),
+        });
+        for (what, spans) in self.rows() {
+            document[what.replace(' ', "_")] = json!({
+                "count": spans.count(),
+                "per_second": self.rate(spans.count()),
+                "p50_us": micros(spans.percentile(50)),
+                "p99_us": micros(spans.percentile(99)),
+            });
+        }
+        document
+    }
+
+    fn text(&self, url: &Url, meant: &meant::Bench) -> String {
+        let row = |(what, spans): (&str, &Spans)| {
+            let told = |span: Duration| format!("{:.2} ms", span.as_secs_f64() * 1e3);
+            let rate = format!("{:.0}", self.rate(spans.count()));
+            vec![what.to_owned(), told(spans.percentile(50)), told(spans.percentile(99)), rate]
+        };
+        let rows: Vec<Vec<String>> = self.rows().into_iter().map(row).collect();
+        format!(
+            "{}: {} for {} s, half of it bare writes, all by one connection\n{}leases make {:.2} calls in the time of a bare write\n",
+            url.shown(),
+            count(meant.tasks, "task"),
+            meant.span.as_secs_f64(),
+            table(&["", "p50", "p99", "a second"], &rows),
+            self.share(),
+        )
+    }
+}
+
+fn micros(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1e7).round() / 10.0
+}

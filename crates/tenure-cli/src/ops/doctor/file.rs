@@ -1,0 +1,79 @@
+//! What the file system says about a store's file.
+
+use super::findings::{Findings, Grade};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Its rights, its size, what is left on its disk, and what kind of file system it is on.
+pub(super) fn check(path: &Path, findings: &mut Findings) {
+    let Ok(file) = std::fs::metadata(path) else { return };
+    let (size, mode) = (file.len(), file.mode() & 0o777);
+    findings.add(Grade::Ok, "file", format!("{size} bytes, mode {mode:03o}, owner {}", file.uid()));
+    if mode & 0o002 != 0 {
+        findings.add(
+            Grade::Warn,
+            "permissions",
+            "everyone on this host can write to the file, and so take any lease: chmod o-w",
+        );
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Ok(parent) = std::fs::metadata(directory)
+        && parent.mode() & 0o1002 == 0o0002
+    {
+        findings.add(
+            Grade::Warn,
+            "permissions",
+            "everyone on this host can replace the file, its directory being open to all",
+        );
+    }
+    match nix::sys::statvfs::statvfs(directory) {
+        Ok(fs) => {
+            let free = fs.blocks_available() * fs.fragment_size();
+            let grade = if free < 16 << 20 { Grade::Warn } else { Grade::Ok };
+            findings.add(grade, "space", format!("{} MiB free", free >> 20));
+        }
+        Err(error) => findings.add(Grade::Warn, "space", error.to_string()),
+    }
+    check_filesystem(directory, findings);
+    // Bytes 18 and 19 of the header are 2 in WAL mode (https://www.sqlite.org/fileformat.html, 1.3.3).
+    let header = std::fs::File::open(path).and_then(|mut file| {
+        let mut header = [0; 20];
+        std::io::Read::read_exact(&mut file, &mut header).map(|()| header)
+    });
+    match header {
+        Ok([.., 2, 2]) => findings.add(Grade::Ok, "journal", "write-ahead log"),
+        Ok(_) => findings.add(Grade::Warn, "journal", "not in write-ahead mode; it is put in it when opened"),
+        Err(error) => findings.add(Grade::Warn, "journal", format!("its header can't be read: {error}")),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn check_filesystem(directory: &Path, findings: &mut Findings) {
+    use nix::sys::statfs;
+    let Ok(fs) = statfs::statfs(directory) else { return };
+    match fs.filesystem_type() {
+        statfs::TMPFS_MAGIC => {
+            findings.add(
+                Grade::Warn,
+                "file system",
+                "tmpfs: the store is gone after a reboot, and its fences start over by the clock",
+            );
+        }
+        statfs::NFS_SUPER_MAGIC
+        | statfs::SMB_SUPER_MAGIC
+        | statfs::FUSE_SUPER_MAGIC
+        | statfs::CODA_SUPER_MAGIC => {
+            findings.add(
+                Grade::Fail,
+                "file system",
+                "a network or user-space file system: SQLite's locks don't work between hosts there",
+            );
+        }
+        kind => findings.add(Grade::Ok, "file system", format!("local (type {:x})", kind.0)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_filesystem(_directory: &Path, findings: &mut Findings) {
+    findings.add(Grade::Warn, "file system", "its kind can't be told on this system: it must be a local one");
+}

@@ -1,0 +1,295 @@
+//! What holds on every store: one list of checks, which runs every verb on each. `every_store!` makes the tests of one of them.
+//!
+//! Plan: a lease and its fence; one that waits is woken, and takes over from the dead; an election; a job of two processes; ranges, also
+//! of the dead; a fleet, with all that is said to it; what operators do; doctor and bench; that no verb is forgotten.
+
+use super::remote::{Remote, well};
+use super::{Process, Ran, wait_for, wait_until};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::process::Stdio;
+
+/// `every_store!(place)`: the tests of a store, of which `place(name)` makes an empty one that is ready for use.
+#[macro_export]
+macro_rules! every_store {
+    ($place:path) => {
+        $crate::every_store!($place;
+            a_command_runs_under_a_lease, who_waits_is_woken_and_succeeds_the_dead, one_leads_and_another_follows,
+            a_job_is_shared, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
+            doctor_examines_the_store, bench_measures_the_store);
+    };
+    ($place:path; $($check:ident),*) => {
+        mod every_store {
+            $(#[test]
+            fn $check() {
+                $crate::common::every_store::$check(&$place(stringify!($check)));
+            })*
+
+            #[test]
+            fn no_verb_is_forgotten() {
+                $crate::common::every_store::no_verb_is_forgotten();
+            }
+        }
+    };
+}
+
+/// The verbs that need a store, each with the check that runs it.
+const VERBS: [(&str, &str); 15] = [
+    ("run", "a_command_runs_under_a_lease"),
+    ("elect", "one_leads_and_another_follows"),
+    ("leader", "one_leads_and_another_follows"),
+    ("work", "a_job_is_shared"),
+    ("range", "ranges_are_shared_out"),
+    ("fleet", "a_fleet_is_run_and_changed"),
+    ("ls", "what_stands_is_looked_at_and_put_right"),
+    ("show", "what_stands_is_looked_at_and_put_right"),
+    ("rm", "what_stands_is_looked_at_and_put_right"),
+    ("release", "what_stands_is_looked_at_and_put_right"),
+    ("revoke", "what_stands_is_looked_at_and_put_right"),
+    ("reclaim", "ranges_are_shared_out"),
+    ("gc", "what_stands_is_looked_at_and_put_right"),
+    ("doctor", "doctor_examines_the_store"),
+    ("bench", "bench_measures_the_store"),
+];
+/// Those that need none.
+const STORELESS: [&str; 3] = ["sim", "completions", "man"];
+/// The verbs of `fleet`; `adopt` is for other programs' tables, and has tests of its own.
+const FLEET_VERBS: [&str; 9] = ["ls", "units", "workers", "add", "rm", "move", "drain", "top", "adopt"];
+
+fn fence(ran: &Ran) -> u64 {
+    ran.out.trim().parse().unwrap_or_else(|_| panic!("{ran:?}"))
+}
+
+fn tenure(arguments: &str) -> String {
+    format!("{} {arguments}", env!("CARGO_BIN_EXE_tenure"))
+}
+
+pub fn a_command_runs_under_a_lease(place: &Remote) {
+    let first = place.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE"]);
+    let second = place.run(&["run", "k", "--", "sh", "-c", "echo $TENURE_FENCE; exit 7"]);
+    assert_eq!((first.code, second.code), (0, 7), "{first:?} {second:?}");
+    assert!(fence(&second) > fence(&first));
+    // The command looks at its own lease, and finds it held.
+    let held = place.run(&["run", "k", "--", "sh", "-c", &tenure("show k --json")]);
+    assert_eq!(held.json()["state"], "held", "{held:?}");
+    let ran = place.run(&["run", "k", "--", "sh", "-c", &tenure("run k --try -- true; echo $?")]);
+    assert_eq!(ran.out, "75\n", "held by another: {ran:?}");
+}
+
+pub fn who_waits_is_woken_and_succeeds_the_dead(place: &Remote) {
+    let number = |name: &str| place.bench.await_number(name);
+    let first =
+        place.start(&["run", "k", "--ttl", "2s", "--", "sh", "-c", "echo $$ > first; exec sleep 600"]);
+    number("first");
+    let mut second =
+        place.start(&["run", "k", "--ttl", "2s", "--wait", "10m", "--", "sh", "-c", "echo $$ > second"]);
+    first.signal(Signal::SIGKILL);
+    number("second");
+    assert_eq!(second.wait(), 0);
+}
+
+pub fn one_leads_and_another_follows(place: &Remote) {
+    let script = "echo $TENURE_FENCE >> terms; while ! [ -e stop ]; do sleep 0.05; done; exit 7";
+    let terms = |n: usize| {
+        wait_for("the next term", || {
+            let terms: Vec<u64> =
+                place.bench.read("terms").lines().filter_map(|line| line.parse().ok()).collect();
+            (terms.len() >= n).then_some(terms)
+        })
+    };
+    let start = || place.start(&["elect", "e", "--ttl", "6s", "--", "sh", "-c", script]);
+    let mut first = start();
+    terms(1);
+    let leads = wait_for("a leader", || Some(place.run(&["leader", "e"])).filter(|ran| ran.code == 0));
+    assert!(!leads.out.trim().is_empty(), "{leads:?}");
+    let mut second = start();
+    assert!(first.is_running());
+    first.signal(Signal::SIGTERM);
+    first.wait();
+    let terms = terms(2);
+    assert!(terms.len() == 2 && terms[1] > terms[0], "{terms:?}");
+    place.bench.write("stop", "");
+    assert_eq!(second.wait(), 7, "its command's status is passed on");
+    assert_eq!(place.run(&["leader", "e"]).code, 66, "nobody leads any more");
+}
+
+pub fn a_job_is_shared(place: &Remote) {
+    let start = || {
+        let script = "echo $1 >> done.txt";
+        let mut command =
+            place.command(&["work", "--name", "j", "--parallel", "4", "--", "sh", "-c", script, "x", "{}"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let units: String = (0..40).map(|n| format!("u{n}\n")).collect();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), units.as_bytes()).unwrap();
+        child
+    };
+    for child in [start(), start()] {
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let text = place.bench.read("done.txt");
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!((text.lines().count(), lines.len()), (40, 40), "each unit was run once");
+}
+
+pub fn ranges_are_shared_out(place: &Remote) {
+    let inner = tenure("range s 0..30 -- cat");
+    let ran = place.run(&["range", "s", "10..20", "--", "sh", "-c", &inner]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "0_10\n20_30\n"), "{ran:?}");
+    let dead = place.start(&[
+        "range",
+        "s",
+        "0..10",
+        "--for",
+        "10m",
+        "--",
+        "sh",
+        "-c",
+        "echo $$ > part; exec sleep 600",
+    ]);
+    place.bench.await_number("part");
+    dead.signal(Signal::SIGKILL);
+    let ran = place.run(&["reclaim", "s", "--now", "--yes"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = place.run(&["range", "s", "0..10", "--", "cat"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "0_10\n"), "{ran:?}");
+}
+
+pub fn a_fleet_is_run_and_changed(place: &Remote) {
+    let fleet = |arguments: &[&str]| {
+        let ran = place.run(&[&["fleet"], arguments].concat());
+        assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+        ran
+    };
+    fleet(&["add", "f", "a", "b"]);
+    let mut worker = place.start(&[
+        "work",
+        "--forever",
+        "--name",
+        "f",
+        "--join",
+        "--ttl",
+        "6s",
+        "--grace",
+        "1s",
+        "--",
+        "sh",
+        "-c",
+        "exec sleep 600",
+    ]);
+    let listed = |what: &str| -> Vec<Value> {
+        fleet(&[what, "f", "--json"]).json()[what].as_array().unwrap_or_else(|| panic!("{what}")).clone()
+    };
+    wait_until("the worker to have both units", || {
+        listed("workers").iter().any(|worker| worker["held"] == 2)
+    });
+    let name = listed("workers")[0]["worker"].as_str().unwrap().to_owned();
+    fleet(&["move", "f", "a", &name]);
+    fleet(&["move", "f", "a", "--anywhere"]);
+    assert!(fleet(&["ls"]).out.contains('f'));
+    assert!(fleet(&["top", "f", "--once"]).out.contains("2 units"));
+    fleet(&["rm", "f", "b", "--yes"]);
+    wait_until("the unit to be gone", || listed("units").iter().all(|unit| unit["unit"] != "b"));
+    fleet(&["drain", "f", &name, "--yes"]);
+    assert_eq!(worker.wait(), 0, "it leaves when it is told to");
+}
+
+pub fn what_stands_is_looked_at_and_put_right(place: &Remote) {
+    let state = |key: &str| place.run(&["show", key, "--json"]).json()["state"].clone();
+    let holds = |key: &str| -> Process {
+        let script = format!("echo $$ > {key}; exec sleep 600");
+        let holder = place.start(&["run", key, "--ttl", "9s", "--", "sh", "-c", &script]);
+        place.bench.await_number(key);
+        holder
+    };
+    let done = |arguments: &[&str]| {
+        let ran = place.run(arguments);
+        assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
+        ran
+    };
+    let (mut one, mut other) = (holds("one"), holds("two"));
+    let listing = done(&["ls", "--json"]).json();
+    assert_eq!(listing["leases"].as_array().map(Vec::len), Some(2), "{listing}");
+    assert_eq!(place.run(&["rm", "--damaged", "one", "--yes"]).code, 64, "it is not damaged");
+    done(&["revoke", "one", "--yes"]);
+    assert_eq!(one.wait(), 76, "it was told to stop");
+    done(&["release", "two", "--yes"]);
+    assert_eq!(other.wait(), 76);
+    assert_eq!((state("one"), state("two")), ("vacant".into(), "vacant".into()));
+    // How long nobody has held it is told by the store's ages; etcd tells none, and what one run sees is younger than it.
+    let tells_ages = !place.url.starts_with("etcd:");
+    let found = done(&["gc", "--older-than", "0s", "--dry-run", "--json"]).json();
+    assert_eq!(
+        found["removable"].as_array().map(|keys| keys.contains(&"one".into())),
+        Some(tells_ages),
+        "{found}"
+    );
+    done(&["gc", "--older-than", "0s", "--yes"]);
+    assert_eq!(place.run(&["show", "one"]).code, if tells_ages { 66 } else { 0 });
+}
+
+pub fn doctor_examines_the_store(place: &Remote) {
+    assert_eq!(place.run(&["run", "k", "--", "true"]).code, 0);
+    let ran = place.run(&["doctor"]);
+    for told in
+        ["written, read back and removed", "of 4 at once: one winner each", "a read takes", "least ttl"]
+    {
+        assert!(well(&ran) && ran.out.contains(told), "{told}: {ran:?}");
+    }
+    // By its own argument, and without writing.
+    let ran = Ran::of(place.bench.tenure(&["doctor", &place.url, "--read-only", "--json"]).output().unwrap());
+    let report = ran.json();
+    let checks = report["checks"].as_array().unwrap();
+    let has = |check: &str| checks.iter().any(|found| found["check"] == check);
+    assert!(well(&ran) && has("round trip") && has("records") && !has("write") && !has("races"), "{ran:?}");
+    assert!(
+        report["capabilities"]["fences"].as_str().is_some_and(|fences| fences.starts_with("kept")),
+        "{report}"
+    );
+    let left = place.run(&["ls", "--all", "--json"]).json();
+    assert_eq!(left["leases"].as_array().map(Vec::len), Some(1), "its own record is gone: {left}");
+}
+
+pub fn bench_measures_the_store(place: &Remote) {
+    assert_eq!(place.run(&["run", "k", "--", "true"]).code, 0);
+    let ran = place.run(&["bench", "--tasks", "2", "--seconds", "0.4", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let told = ran.json();
+    for what in ["acquire", "renew", "release", "bare_write"] {
+        let (count, p50, p99) = (&told[what]["count"], &told[what]["p50_us"], &told[what]["p99_us"]);
+        assert!(
+            count.as_u64() > Some(0) && p50.as_f64() > Some(0.0) && p99.as_f64() >= p50.as_f64(),
+            "{told}"
+        );
+    }
+    assert!(told["share_of_bare"].as_f64() > Some(0.0), "{told}");
+    let left = place.run(&["ls", "--all", "--json"]).json();
+    assert_eq!(left["leases"].as_array().map(Vec::len), Some(1), "its keys are gone: {left}");
+}
+
+/// What the command line has, by its own help.
+pub fn no_verb_is_forgotten() {
+    let verbs = |arguments: &[&str]| -> Vec<String> {
+        let ran = Ran::of(super::Bench::new().tenure(arguments).output().unwrap());
+        let list = ran
+            .out
+            .split("Commands:\n")
+            .nth(1)
+            .and_then(|rest| rest.split("\n\n").next())
+            .unwrap_or_default();
+        let named = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        named.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    };
+    let known: Vec<&str> = VERBS.iter().map(|(verb, _)| *verb).chain(STORELESS).collect();
+    let there = verbs(&["--help"]);
+    assert!(there.len() > 10, "{there:?}");
+    for verb in there {
+        assert!(known.contains(&verb.as_str()), "no check runs {verb} on every store");
+    }
+    for verb in verbs(&["fleet", "--help"]) {
+        assert!(FLEET_VERBS.contains(&verb.as_str()), "no check runs fleet {verb} on every store");
+    }
+}

@@ -1,0 +1,193 @@
+//! What a cluster says of itself: its members, its alarms, how full it is, and whether its history is ever compacted.
+
+use crate::connect::Lines;
+use crate::error::Call;
+use crate::pair;
+use crate::wire::{
+    AlarmRequest, AlarmResponse, AlarmType, MemberListRequest, MemberListResponse, RangeRequest,
+    RangeResponse, StatusRequest, StatusResponse, path,
+};
+use std::collections::BTreeSet;
+use tenure_core::StoreError;
+use tenure_store::parts::end_of_prefix;
+use tenure_store::{Bearing, Inspection};
+
+/// The quota of a cluster whose settings name none.
+const QUOTA: i64 = 2 << 30;
+/// So many revisions in a history that was never compacted: an hour of a hundred writes a second has more.
+const LONG_HISTORY: i64 = 100_000;
+
+/// Asks the cluster, and each member that the URL names by itself. Nothing is changed.
+pub(crate) async fn inspect(lines: &Lines, prefix: &str) -> Inspection {
+    let mut found = Inspection::default();
+    let size = add_states(lines, &mut found).await;
+    let parts = [
+        ("members", add_members(lines, &mut found).await),
+        ("alarms", add_alarms(lines, size, &mut found).await),
+        ("history", add_history(lines, prefix, &mut found).await),
+    ];
+    for (about, asked) in parts {
+        if let Err(error) = asked {
+            found.note(about, format!("can't be told: {error}"));
+        }
+    }
+    found
+}
+
+/// Each member's own state. Returns the size of the largest database, and the quota where a member tells it.
+async fn add_states(lines: &Lines, found: &mut Inspection) -> Option<(i64, Option<i64>)> {
+    let states = lines.ask_each::<_, StatusResponse>(path::STATUS, StatusRequest {}).await;
+    let (mut versions, mut size) = (BTreeSet::new(), None);
+    for (endpoint, state) in states {
+        let state = match state {
+            Ok(state) => state,
+            Err(error) if error.is_passing() => {
+                found.hazard("members", format!("{endpoint} does not answer as it should: {error}"));
+                continue;
+            }
+            Err(error) => {
+                found.note("members", format!("the state of {endpoint} is not told to this user: {error}"));
+                continue;
+            }
+        };
+        if state.leader == 0 {
+            found.hazard("members", format!("{endpoint} sees no leader: a majority must reach each other"));
+        }
+        if state.is_learner {
+            found.hazard("members", format!("{endpoint} is a learner, which serves no clients; name voters"));
+        }
+        let quota = (state.db_size_quota > 0).then_some(state.db_size_quota);
+        size = size.max(Some((state.db_size, quota)));
+        versions.insert(state.version);
+    }
+    if !versions.is_empty() {
+        let versions = versions.into_iter().collect::<Vec<_>>().join(", ");
+        found.fine("server", format!("etcd {versions}"));
+    }
+    size
+}
+
+async fn add_members(lines: &Lines, found: &mut Inspection) -> Result<(), StoreError> {
+    let answer: MemberListResponse = lines.ask(Call::Read, path::MEMBERS, MemberListRequest {}).await?;
+    let voters = answer.members.iter().filter(|member| !member.is_learner).count();
+    match voters {
+        0 | 1 => found.hazard(
+            "members",
+            "one member only: while it is down nothing can be acquired or renewed, and its disk is the only copy",
+        ),
+        2 => found.hazard("members", "two members: both must be up; three bear the loss of one"),
+        _ => found.fine("members", format!("{voters}, of which {} may be down", (voters - 1) / 2)),
+    }
+    let named = lines.endpoints.len();
+    if named < voters {
+        found
+            .note("members", format!("the URL names {named} of {voters}; name all, so that any may be down"));
+    }
+    Ok(())
+}
+
+/// What stops it, and what will.
+async fn add_alarms(
+    lines: &Lines,
+    size: Option<(i64, Option<i64>)>,
+    found: &mut Inspection,
+) -> Result<(), StoreError> {
+    let answer: AlarmResponse = lines.ask(Call::Read, path::ALARM, AlarmRequest::default()).await?;
+    for alarm in &answer.alarms {
+        let member = format!("member {:x}", alarm.member_id);
+        match alarm.alarm() {
+            AlarmType::None => {}
+            AlarmType::Nospace => found.hazard(
+                "alarms",
+                format!(
+                    "NOSPACE of {member}: it takes no writes; compact and defragment it, then `etcdctl alarm disarm`"
+                ),
+            ),
+            AlarmType::Corrupt => found.hazard(
+                "alarms",
+                format!("CORRUPT of {member}: its data differ from the others'; replace it by a new member"),
+            ),
+        }
+    }
+    if answer.alarms.is_empty() {
+        found.fine("alarms", "none");
+    }
+    if let Some((size, quota)) = size {
+        let (bearing, text) = fullness(size, quota);
+        found.add(bearing, "space", text);
+    }
+    Ok(())
+}
+
+/// How near the database is to the size at which the cluster stops taking writes.
+fn fullness(size: i64, told: Option<i64>) -> (Bearing, String) {
+    let quota = told.unwrap_or(QUOTA).max(1);
+    let share = size.saturating_mul(100) / quota;
+    let whose = if told.is_some() { "" } else { ", unless --quota-backend-bytes says otherwise" };
+    let text = format!("{} MiB, {share} % of its quota{whose}", size >> 20);
+    if share < 80 {
+        return (Bearing::Fine, text);
+    }
+    (
+        Bearing::Hazard,
+        format!(
+            "{text}; once that is full it takes no writes: compact and defragment it, or raise the quota"
+        ),
+    )
+}
+
+/// Whether the revisions that leases leave behind are ever dropped.
+async fn add_history(lines: &Lines, prefix: &str, found: &mut Inspection) -> Result<(), StoreError> {
+    let key = pair::below(prefix, "");
+    let range_end = end_of_prefix(&key).unwrap_or_default();
+    let latest = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
+    let first = RangeRequest { revision: 1, ..latest.clone() };
+    let answer: RangeResponse = lines.ask(Call::Read, path::RANGE, latest).await?;
+    let revision = answer.header.map_or(0, |header| header.revision);
+    let is_whole = match lines.ask::<_, RangeResponse>(Call::Read, path::RANGE, first).await {
+        Ok(_) => true,
+        Err(error) if error.to_string().contains("compacted") => false,
+        Err(error) => return Err(error),
+    };
+    let (bearing, text) = history(revision, is_whole);
+    found.add(bearing, "history", text);
+    Ok(())
+}
+
+fn history(revision: i64, is_whole: bool) -> (Bearing, String) {
+    if !is_whole {
+        return (Bearing::Fine, format!("it is compacted; {revision} revisions so far"));
+    }
+    let text = format!("it was never compacted in {revision} revisions");
+    if revision <= LONG_HISTORY {
+        return (
+            Bearing::Note,
+            format!("{text}; see that --auto-compaction-retention is set, as each write adds one"),
+        );
+    }
+    (Bearing::Hazard, format!("{text}: it grows until it is full; set --auto-compaction-retention=1h"))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: when a database counts as nearly full, with a quota that is told and without; when a history counts as never compacted.
+    use super::*;
+
+    #[test]
+    fn a_database_is_nearly_full_from_four_fifths_of_its_quota_on() {
+        assert_eq!(fullness(100, Some(1000)).0, Bearing::Fine);
+        assert_eq!(fullness(799, Some(1000)).0, Bearing::Fine);
+        let (bearing, text) = fullness(800, Some(1000));
+        assert!(bearing == Bearing::Hazard && text.contains("80 % of its quota;"), "{text}");
+        assert_eq!(fullness(1 << 30, None).0, Bearing::Fine);
+        let (bearing, text) = fullness(2 << 30, None);
+        assert!(bearing == Bearing::Hazard && text.contains("unless --quota-backend-bytes"), "{text}");
+    }
+
+    #[test]
+    fn a_long_history_that_is_whole_was_never_compacted() {
+        assert_eq!(history(5, true).0, Bearing::Note);
+        assert_eq!(history(LONG_HISTORY + 1, true).0, Bearing::Hazard);
+        assert_eq!(history(LONG_HISTORY + 1, false).0, Bearing::Fine);
+    }
+}

@@ -1,0 +1,150 @@
+//! What a server says of itself: what of its configuration can lose leases, how full it is, what time it has.
+
+use crate::connect::info_field;
+use crate::lines::Lines;
+use redis::Cmd;
+use std::time::Duration;
+use tenure_core::Wall;
+use tenure_store::{Inspection, ServerClock};
+
+/// Asks the server that has the namespace.
+pub(crate) async fn inspect(lines: &Lines) -> Inspection {
+    let mut found = Inspection::default();
+    match lines.ask::<String>(&redis::cmd("INFO")).await {
+        Ok(info) => {
+            let info = Info(info);
+            add_role(&info, &mut found);
+            add_durability(&info, lines, &mut found).await;
+            add_failover(&info, lines, &mut found).await;
+            add_memory(&info, &mut found);
+        }
+        Err(error) => found.note("server", format!("what can lose leases on it can't be told: {error}")),
+    }
+    // Seconds, and microseconds of the next.
+    if let Ok((seconds, micros)) = lines.ask::<(u64, u64)>(&redis::cmd("TIME")).await {
+        let wall = Wall(seconds.saturating_mul(1000).saturating_add(micros / 1000));
+        found.clock = Some(ServerClock { wall, resolution: Duration::from_millis(1) });
+    }
+    found
+}
+
+/// What INFO answers.
+struct Info(String);
+
+impl Info {
+    fn text(&self, name: &str) -> String {
+        info_field(&self.0, name).unwrap_or_default()
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+}
+
+fn add_role(info: &Info, found: &mut Inspection) {
+    let valkey = info.text("valkey_version");
+    let version = if valkey.is_empty() {
+        format!("Redis {}", info.text("redis_version"))
+    } else {
+        format!("Valkey {valkey}")
+    };
+    if info.text("role") == "master" {
+        let role = if info.number("cluster_enabled") == 1 { ", a cluster's primary" } else { ", a primary" };
+        found.fine("server", format!("{version}{role}"));
+    } else {
+        found.hazard("server", format!("{version}, a read-only replica; name the primary"));
+    }
+    if info.number("loading") == 1 {
+        found.hazard("server", "it is loading its data, and answers nothing until then");
+    }
+}
+
+/// What a restart or a crash can take away.
+async fn add_durability(info: &Info, lines: &Lines, found: &mut Inspection) {
+    const ABOUT: &str = "durability";
+    if info.number("aof_enabled") == 0 {
+        let text =
+            "it keeps no append-only file (appendonly no): a restart loses all since its last snapshot";
+        found.hazard(ABOUT, text);
+        return;
+    }
+    if info.text("aof_last_write_status") == "err" {
+        found.hazard(ABOUT, "its append-only file can't be written: it takes no writes until there is space");
+    }
+    match setting(lines, "appendfsync").await {
+        Some(fsync) if fsync == "always" => {
+            found.fine(ABOUT, "each write is on its disk before it is answered")
+        }
+        Some(fsync) => {
+            found.hazard(
+                ABOUT,
+                format!("a crash of its machine can lose the last writes (appendfsync {fsync})"),
+            );
+        }
+        None => {
+            found.note(ABOUT, "when its append-only file is synced is not told to this user (+config|get)")
+        }
+    }
+}
+
+/// What another server's promotion can take away.
+async fn add_failover(info: &Info, lines: &Lines, found: &mut Inspection) {
+    const ABOUT: &str = "failover";
+    let replicas = info.number("connected_slaves");
+    if replicas > 0 {
+        let cut_off = match setting(lines, "min-replicas-to-write").await.as_deref() {
+            Some("0") => "; a primary that is cut off from them goes on granting (min-replicas-to-write 0)",
+            _ => "",
+        };
+        found.hazard(
+            ABOUT,
+            format!(
+                "its replicas ({replicas}) follow asynchronously: a failover can lose the last writes{cut_off}"
+            ),
+        );
+    } else {
+        found.fine(ABOUT, "no replicas, so there is nothing to fail over to");
+    }
+    // Sentinels talk to each other by this channel of each server that they watch.
+    let mut ask = Cmd::new();
+    ask.arg("PUBSUB").arg("NUMSUB").arg("__sentinel__:hello");
+    if lines.ask::<(String, u64)>(&ask).await.is_ok_and(|(_, sentinels)| sentinels > 0) {
+        found.hazard(
+            ABOUT,
+            "Sentinels watch it, and promote a replica without asking anybody; tenure doesn't ask them: name all servers, with commas \
+             between",
+        );
+    }
+}
+
+/// What becomes of keys when its memory is full.
+fn add_memory(info: &Info, found: &mut Inspection) {
+    const ABOUT: &str = "memory";
+    let (used, most) = (info.number("used_memory"), info.number("maxmemory"));
+    let policy = info.text("maxmemory_policy");
+    if most == 0 {
+        found.fine(ABOUT, "it has no limit of its own (maxmemory 0)");
+        return;
+    }
+    if policy.starts_with("allkeys-") {
+        found.hazard(ABOUT, format!("it drops keys when its memory is full (maxmemory-policy {policy})"));
+    }
+    let share = used.saturating_mul(100) / most;
+    let text = format!("{share} % of its memory is used (maxmemory {most}, {policy})");
+    if share >= 90 {
+        found.hazard(
+            ABOUT,
+            format!("{text}; once it is full, nothing can be acquired or renewed: raise maxmemory"),
+        );
+    } else {
+        found.fine(ABOUT, text);
+    }
+}
+
+/// A setting, if this user may see it.
+async fn setting(lines: &Lines, name: &str) -> Option<String> {
+    let mut ask = Cmd::new();
+    ask.arg("CONFIG").arg("GET").arg(name);
+    let pair: Vec<String> = lines.ask(&ask).await.ok()?;
+    pair.into_iter().nth(1)
+}
