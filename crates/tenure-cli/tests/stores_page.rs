@@ -1,0 +1,65 @@
+//! The table of capabilities in `docs/stores.md` is what the code says, of each store as it is opened by default.
+//!
+//! Plan: the table that is made of each store's `capabilities()`, without a server, is the one between the page's markers.
+//! `TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --features all-stores --test stores_page` writes it there.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
+
+use tenure::dynamodb::DynamoConfig;
+use tenure::etcd::EtcdConfig;
+use tenure::postgres::PostgresConfig;
+use tenure::redis::RedisConfig;
+use tenure::sqlite::SqliteConfig;
+use tenure::{Capabilities, Store};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stores.md");
+const BEGIN: &str = "<!-- capabilities: made of the code by the test stores_page of tenure-cli -->\n";
+const END: &str = "<!-- end of capabilities -->\n";
+
+/// Every store that there is, as its URL without options opens it.
+fn stores() -> [(&'static str, Capabilities); 6] {
+    [
+        ("memory", tenure::memory().capabilities()),
+        ("SQLite", SqliteConfig::new("leases.db").capabilities()),
+        ("DynamoDB", DynamoConfig::new("leases").capabilities()),
+        ("PostgreSQL", PostgresConfig::from_url("postgres://db.example/jobs").unwrap().capabilities()),
+        ("etcd", EtcdConfig::from_url("etcds://a.example/jobs").unwrap().capabilities()),
+        ("Redis, Valkey", RedisConfig::from_url("rediss://redis.example").unwrap().capabilities()),
+    ]
+}
+
+fn table() -> String {
+    let stores = stores();
+    let mut text = String::from("| |");
+    for (name, _) in &stores {
+        text.push_str(&format!(" {name} |"));
+    }
+    text.push_str(&format!("\n|---|{}\n", "---|".repeat(stores.len())));
+    let columns: Vec<Vec<(&str, String)>> = stores.iter().map(|(_, can)| can.rows()).collect();
+    for (n, (what, _)) in columns[0].iter().enumerate() {
+        text.push_str(&format!("| {what} |"));
+        for column in &columns {
+            assert_eq!(column[n].0, *what, "all stores have the same rows");
+            text.push_str(&format!(" {} |", column[n].1));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// SQLite's ages and wake-ups are Linux's, where the page is made.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_table_of_capabilities_in_the_docs_is_what_the_code_says() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (head, rest) = page.split_once(BEGIN).expect("the page has the marker where the table begins");
+    let (there, tail) = rest.split_once(END).expect("the page has the marker where the table ends");
+    let made = table();
+    if std::env::var_os("TENURE_UPDATE_DOCS").is_some() {
+        std::fs::write(PAGE, format!("{head}{BEGIN}{made}{END}{tail}")).unwrap();
+        return;
+    }
+    assert_eq!(
+        there, made,
+        "make it anew: TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --features all-stores --test stores_page"
+    );
+}
