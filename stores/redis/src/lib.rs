@@ -23,11 +23,12 @@
 //! # What a lease costs
 //!
 //! An acquisition, a renewal and a release are one call of a script each: one round trip, whatever comes of it. A refusal answers with
-//! the record that stands there. Listings are a call for a page. Each process has two connections, one of which is subscribed.
+//! the record that stands there. Listings are a call for a page. Each process has one connection. While it waits for a lease it has a
+//! second one, which is subscribed.
 //!
 //! # Setup and rights
 //!
-//! Nothing is made beforehand: a namespace begins with its first use. Redis 6.2 or newer (tested with 7.0), or Valkey. [`acl`] makes
+//! Nothing is made beforehand: a namespace begins with its first use. Redis 6.2 or newer (tested with 7.0), or Valkey (tested with 8.0). [`acl`] makes
 //! the line with the least rights, which the tests use:
 //!
 //! ```
@@ -49,8 +50,8 @@
 //!
 //! **Cluster**: name some of its nodes, with commas between. All keys of a namespace have the hash tag `{NAMESPACE}`, so they are in one
 //! slot and on one primary, which is found and followed when it changes. While that slot is moved, calls are `Unavailable` for the
-//! moment at which some of its three keys have moved and others have not. **Primary and replicas**: name them all; the primary is found.
-//! Sentinels aren't asked.
+//! moment at which some of its three keys have moved and others have not. **Primary and replicas**: name them all; the primary is found,
+//! also after a failover by Sentinel. Sentinels themselves aren't asked, and one that is named as a server is refused.
 //!
 //! # What it survives
 //!
@@ -85,7 +86,7 @@
 //!
 //! | key | what is in it |
 //! |---|---|
-//! | `tenure:{NAMESPACE}:records` | a hash of all records, by key |
+//! | `tenure:{NAMESPACE}:records` | a hash of all records, by key: what scripts compare as text, then the record |
 //! | `tenure:{NAMESPACE}:index` | a sorted set of the keys, for listings |
 //! | `tenure:{NAMESPACE}:meta` | the id and the layout's version |
 //! | `tenure:{NAMESPACE}:changes:DB` | the channel of hints |

@@ -1,4 +1,6 @@
-//! Hints of changes: one connection that is subscribed, made again whenever it ends.
+//! Hints of changes: one connection that is subscribed while anybody listens, made again whenever it ends.
+//!
+//! Where nobody listens, nobody is subscribed: a message costs the server and each subscriber as much as a call does.
 
 use crate::lines::Lines;
 use futures_util::StreamExt;
@@ -27,7 +29,7 @@ fn hint(message: &[u8]) -> Hint {
     understood().unwrap_or(Hint::Any)
 }
 
-/// The connection that is subscribed, for as long as this value lives.
+/// What subscribes, for as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Listener {
     subscribers: Subscribers,
@@ -35,12 +37,12 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Subscribes, and goes on listening in the background.
+    /// Makes sure that subscribing is allowed, and waits in the background for somebody who listens.
     pub(crate) async fn start(lines: Arc<Lines>, channel: String) -> Result<Listener, StoreError> {
-        let messages = lines.subscription(&channel).await?;
+        lines.subscription(&channel).await?;
         let subscribers = Subscribers::default();
         let told = subscribers.clone();
-        let listening = async move { listen_on(&lines, &channel, messages, &told).await };
+        let listening = async move { listen_on(&lines, &channel, &told).await };
         Ok(Listener { subscribers, task: tokio::spawn(listening).abort_handle() })
     }
 
@@ -56,26 +58,27 @@ impl Drop for Listener {
     }
 }
 
-async fn listen_on(lines: &Lines, channel: &str, mut messages: PubSub, subscribers: &Subscribers) {
+async fn listen_on(lines: &Lines, channel: &str, subscribers: &Subscribers) {
+    let mut pause = AGAIN.0;
     loop {
-        receive(messages, subscribers).await;
-        let mut pause = AGAIN.0;
-        messages = loop {
+        subscribers.any().await;
+        if let Ok(messages) = lines.subscription(channel).await {
+            // What changed while nobody listened was not told.
+            subscribers.tell(&Hint::Any);
+            receive(messages, subscribers).await;
+            pause = AGAIN.0;
+        }
+        if subscribers.are_any() {
             tokio::time::sleep(pause).await;
-            match lines.subscription(channel).await {
-                Ok(messages) => break messages,
-                Err(_) => pause = (pause * 2).min(AGAIN.1),
-            }
-        };
-        // What changed while nobody listened was not told.
-        subscribers.tell(&Hint::Any);
+            pause = (pause * 2).min(AGAIN.1);
+        }
     }
 }
 
-/// Passes on what comes, until the connection ends or the server is silent when it is asked.
+/// Passes on what comes, until the connection ends, the server is silent when it is asked, or nobody listens any more.
 async fn receive(messages: PubSub, subscribers: &Subscribers) {
     let (mut asking, mut messages) = messages.split();
-    loop {
+    while subscribers.are_any() {
         match tokio::time::timeout(QUIET, messages.next()).await {
             Ok(Some(message)) => subscribers.tell(&hint(message.get_payload_bytes())),
             Ok(None) => return,

@@ -4,10 +4,8 @@ use crate::error::Call;
 use crate::read::raw;
 use crate::scripts::Invocation;
 use crate::store::Inner;
-use crate::value::{Head, fence, record_bytes, stored};
-use crate::write::instead as draft_of;
+use crate::value::{fence, record_bytes, stored, untimed};
 use redis::Value;
-use tenure_core::op::{Expect, Write};
 use tenure_core::{Key, Record, StoreError};
 use tenure_store::Image;
 
@@ -42,17 +40,15 @@ pub(crate) async fn mend(
     seen: &Image,
     instead: Option<Record>,
 ) -> Result<bool, StoreError> {
-    let write = instead.map(|record| Write { key: key.clone(), expect: Expect::Absent, record });
-    let draft = write.as_ref().map(draft_of).transpose()?;
+    let instead = instead.as_ref().map(untimed).transpose()?;
     let Some(value) = raw(inner, key).await? else { return Ok(false) };
     if copy(inner, key, &value) != seen.copy {
         return Ok(false);
     }
     let mut script =
         Invocation::new(&inner.scripts.mend, &inner.keys).arg(key.as_str().as_bytes()).arg(&value);
-    if let Some(draft) = &draft {
-        let Head { fence, nonce, tenure } = &draft.head;
-        script = script.arg(fence.as_bytes()).arg(nonce.as_bytes()).arg(tenure.as_bytes()).arg(&draft.record);
+    if let Some(instead) = &instead {
+        script = script.arg(instead);
     }
     let is_done = inner.lines.call(Call::Write, &script).await? == Value::Int(1);
     if is_done {

@@ -1,41 +1,37 @@
 //! One value of the hash, which is one record.
 //!
-//! The record is at its end, in tenure's own encoding. What scripts compare stands before it as text of fixed length; a value whose
-//! head contradicts its record was not written by tenure, and is left alone.
+//! The record is at its end, in tenure's own encoding. What scripts compare stands before it as text of fixed length. Clients make
+//! all of it but the time of the write. A value whose head contradicts its record was not written by tenure, and is left alone.
 
 use redis::Value;
+use sha1_smol::Sha1;
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Times, Version};
 use tenure_store::codec;
 
-/// The head's parts, by their ends: digest, time, fence, nonce, tenure.
-const ENDS: [usize; 5] = [40, 56, 72, 104, 136];
+/// The head's parts, by their ends: time, digest, version, fence, tenure.
+const ENDS: [usize; 5] = [16, 56, 88, 104, 136];
 const NO_TENURE: &str = "--------------------------------";
 
-/// What a head says besides its digest and time.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    pub(crate) fence: String,
-    pub(crate) nonce: String,
-    pub(crate) tenure: String,
+/// A record's value without its time, which the server puts before it.
+///
+/// # Errors
+/// As [`codec::encode`].
+pub(crate) fn untimed(record: &Record) -> Result<Vec<u8>, StoreError> {
+    let rest = [head(record).as_bytes(), &codec::encode(record)?].concat();
+    let digest = Sha1::from(&rest).digest().to_string();
+    Ok([digest.as_bytes(), &rest].concat())
 }
 
-impl Head {
-    pub(crate) fn of(record: &Record) -> Head {
-        Head {
-            fence: format!("{:016x}", record.fence.0),
-            nonce: digits(record.nonce.0),
-            tenure: record.tenure.as_ref().map_or_else(|| NO_TENURE.to_owned(), |tenure| digits(tenure.id.0)),
-        }
-    }
-}
-
-fn digits(number: u128) -> String {
-    format!("{number:032x}")
+/// What a head says besides its time and digest.
+fn head(record: &Record) -> String {
+    let tenure =
+        record.tenure.as_ref().map_or_else(|| NO_TENURE.to_owned(), |tenure| format!("{:032x}", tenure.id.0));
+    format!("{}{:016x}{tenure}", version_digits(record.version()), record.fence.0)
 }
 
 /// A version as scripts compare it.
 pub(crate) fn version_digits(version: Version) -> String {
-    digits(version.0)
+    format!("{:032x}", version.0)
 }
 
 /// Microseconds since 1970 by the server's clock.
@@ -56,16 +52,10 @@ pub(crate) fn stored(key: &Key, now: Option<ServerTime>, value: &[u8]) -> Result
         let mut record = codec::decode(record_bytes)?;
         // Where a vacant record was written over, the server has raised the fence beyond that of the bytes.
         record.fence = record.fence.max(fence(value).ok_or_else(short)?);
-        let head = std::str::from_utf8(&value[..ENDS[4]]).map_err(|_| short())?;
-        let found = Head {
-            fence: head[ENDS[1]..ENDS[2]].to_owned(),
-            nonce: head[ENDS[2]..ENDS[3]].to_owned(),
-            tenure: head[ENDS[3]..].to_owned(),
-        };
-        if found != Head::of(&record) {
+        if value[ENDS[1]..ENDS[4]] != *head(&record).as_bytes() {
             return Err(changed_by_hand());
         }
-        let written = ServerTime::parse(&value[ENDS[0]..ENDS[1]]).ok_or_else(short)?;
+        let written = ServerTime::parse(&value[..ENDS[0]]).ok_or_else(short)?;
         let times = now.map(|now| Times { clock: 0, written: written.0, now: now.0 });
         Ok(Stored::new(record).timed(times))
     };
@@ -92,7 +82,7 @@ pub(crate) fn record_bytes(value: &[u8]) -> Option<&[u8]> {
 
 /// The fence that a value's head tells.
 pub(crate) fn fence(value: &[u8]) -> Option<Fence> {
-    let text = std::str::from_utf8(value.get(ENDS[1]..ENDS[2])?).ok()?;
+    let text = std::str::from_utf8(value.get(ENDS[2]..ENDS[3])?).ok()?;
     u64::from_str_radix(text, 16).ok().map(Fence)
 }
 
@@ -104,12 +94,12 @@ pub(crate) fn bytes(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// The two parts of a script's answer: the time, and a list.
+/// The parts of a script's answer: the time, and what comes after it.
 pub(crate) fn timed<'a>(place: &str, answer: &'a Value) -> Result<(ServerTime, &'a [Value]), StoreError> {
     let parts = || {
         let Value::Array(parts) = answer else { return None };
-        let [now, Value::Array(list)] = parts.as_slice() else { return None };
-        Some((ServerTime::parse(bytes(now)?)?, list.as_slice()))
+        let (now, rest) = parts.split_first()?;
+        Some((ServerTime::parse(bytes(now)?)?, rest))
     };
     // Of a write, nothing tells then what became of it.
     parts()
@@ -124,9 +114,7 @@ mod tests {
     use tenure_core::{Metadata, Nonce, Wall};
 
     fn value(record: &Record) -> Vec<u8> {
-        let Head { fence, nonce, tenure } = Head::of(record);
-        let head = format!("{}{:016}{fence}{nonce}{tenure}", "d".repeat(40), 1_000_000);
-        [head.as_bytes(), &codec::encode(record).unwrap()].concat()
+        [format!("{:016}", 1_000_000).as_bytes(), &untimed(record).unwrap()].concat()
     }
 
     fn vacant() -> Record {
@@ -153,20 +141,24 @@ mod tests {
     fn a_head_that_contradicts_its_record_is_noticed() {
         let (key, record) = (Key::new("k").unwrap(), vacant());
         let sound = value(&record);
-        // A raised fence is the server's doing.
+        // A raised fence is the server's doing, and its version with it.
         let mut raised = sound.clone();
-        raised[ENDS[2] - 1] = b'9';
-        assert_eq!(stored(&key, None, &raised).unwrap().record.fence, Fence(9));
-        for at in [ENDS[0], ENDS[2] - 1, ENDS[2], ENDS[3] - 1, ENDS[3], ENDS[4] - 1, ENDS[4]] {
+        let (fence, version) = (Fence(9), Version::of(record.nonce, Fence(9)));
+        raised[ENDS[1]..ENDS[2]].copy_from_slice(version_digits(version).as_bytes());
+        raised[ENDS[2] - 1 + 16] = b'9';
+        let read = stored(&key, None, &raised).unwrap();
+        assert_eq!((read.record.fence, read.version), (fence, version));
+        for at in [0, ENDS[0] - 1, ENDS[1], ENDS[2] - 1, ENDS[2], ENDS[3] - 1, ENDS[3], ENDS[4] - 1, ENDS[4]]
+        {
             for byte in [b'1', b'z', 0xff] {
                 let mut other = sound.clone();
                 other[at] = byte;
                 // A time may be any number.
-                let is_time = at == ENDS[0] && byte == b'1';
+                let is_time = at < ENDS[0] && byte == b'1';
                 assert_eq!(stored(&key, None, &other).is_ok(), is_time, "byte {at} is {byte}");
             }
         }
-        for length in [0, 40, 136] {
+        for length in [0, 16, 56, 136] {
             assert!(stored(&key, None, &sound[..length]).is_err());
         }
         assert!(damaged(&key, &sound).to_string().contains("by hand"), "only its digest is wrong");

@@ -3,24 +3,21 @@
 use crate::error::Call;
 use crate::scripts::Invocation;
 use crate::store::Inner;
-use crate::value::{Head, ServerTime, bytes, damaged, stored, timed, version_digits};
+use crate::value::{ServerTime, damaged, stored, timed, untimed, version_digits};
 use redis::Value;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Version};
-use tenure_store::codec;
 
 /// A write as the arguments of the script.
-pub(crate) struct Draft<'a> {
+struct Draft<'a> {
     write: &'a Write,
     expected: String,
-    pub(crate) head: Head,
+    value: Vec<u8>,
     is_news: &'static str,
-    pub(crate) record: Vec<u8>,
 }
 
 impl<'a> Draft<'a> {
     fn new(write: &'a Write) -> Result<Draft<'a>, StoreError> {
-        let record = &write.record;
         Ok(Draft {
             write,
             expected: match write.expect {
@@ -28,30 +25,21 @@ impl<'a> Draft<'a> {
                 Expect::Vacant => "vacant".to_owned(),
                 Expect::Unchanged(version) => version_digits(version),
             },
-            head: Head::of(record),
-            is_news: if is_news(record) { "1" } else { "0" },
-            record: codec::encode(record)?,
+            value: untimed(&write.record)?,
+            is_news: if is_news(&write.record) { "1" } else { "0" },
         })
     }
 
-    fn arguments(&self) -> [&[u8]; 7] {
-        let Head { fence, nonce, tenure } = &self.head;
-        [
-            self.write.key.as_str().as_bytes(),
-            self.expected.as_bytes(),
-            fence.as_bytes(),
-            nonce.as_bytes(),
-            tenure.as_bytes(),
-            self.is_news.as_bytes(),
-            &self.record,
-        ]
+    fn arguments(&self) -> [&[u8]; 4] {
+        [self.write.key.as_str().as_bytes(), self.expected.as_bytes(), &self.value, self.is_news.as_bytes()]
     }
 
     /// What came of it.
     fn judge(&self, inner: &Inner, now: ServerTime, answer: &Value) -> Result<Outcome, StoreError> {
         let Write { key, expect, record } = self.write;
         let standing = match verdict(inner, key, answer)? {
-            Verdict::Done(fence) => {
+            Verdict::Done(raised) => {
+                let fence = raised.unwrap_or(record.fence);
                 return Ok(Outcome::Won { version: Version::of(record.nonce, fence), fence });
             }
             Verdict::Refused(standing) => standing,
@@ -74,8 +62,8 @@ fn is_news(record: &Record) -> bool {
 
 /// What a script did with one key.
 enum Verdict<'a> {
-    /// It was done; the record has, or had, this fence.
-    Done(Fence),
+    /// It was done, with this fence if it was raised.
+    Done(Option<Fence>),
     /// It was not; this stands there.
     Refused(Option<&'a [u8]>),
 }
@@ -83,16 +71,27 @@ enum Verdict<'a> {
 fn verdict<'a>(inner: &Inner, key: &Key, answer: &'a Value) -> Result<Verdict<'a>, StoreError> {
     let unclear =
         || StoreError::unknown(format!("{}: a write was answered unclearly: {answer:?}", inner.lines.place));
-    let Value::Array(parts) = answer else { return Err(unclear()) };
-    let [Value::Int(verdict), found] = parts.as_slice() else { return Err(unclear()) };
-    match (verdict, bytes(found)) {
-        (1, Some(fence)) => {
+    let pair = match answer {
+        Value::Int(1) => return Ok(Verdict::Done(None)),
+        Value::Nil => return Ok(Verdict::Refused(None)),
+        Value::BulkString(standing) => return Ok(Verdict::Refused(Some(standing))),
+        Value::Array(pair) => pair,
+        _ => return Err(unclear()),
+    };
+    match pair.as_slice() {
+        [Value::Int(1), Value::BulkString(fence)] => {
             let fence = std::str::from_utf8(fence).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
-            fence.map(|fence| Verdict::Done(Fence(fence))).ok_or_else(unclear)
+            fence.map(|fence| Verdict::Done(Some(Fence(fence)))).ok_or_else(unclear)
         }
-        (0, standing) => Ok(Verdict::Refused(standing)),
-        (_, Some(value)) => Err(damaged(key, value)),
+        [Value::Int(2), Value::BulkString(value)] => Err(damaged(key, value)),
         _ => Err(unclear()),
+    }
+}
+
+fn is_done(answer: &Value) -> bool {
+    match answer {
+        Value::Array(pair) => pair.first() == Some(&Value::Int(1)),
+        answer => *answer == Value::Int(1),
     }
 }
 
@@ -114,9 +113,7 @@ pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>
     }
     let outcomes: Result<Vec<Outcome>, StoreError> =
         drafts.iter().zip(answers).map(|(draft, answer)| draft.judge(inner, now, answer)).collect();
-    let has_written = answers
-        .iter()
-        .any(|answer| matches!(answer, Value::Array(parts) if parts.first() == Some(&Value::Int(1))));
+    let has_written = answers.iter().any(is_done);
     if has_written {
         inner.lines.confirm().await?;
     }
@@ -144,9 +141,4 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
             standing.map(|value| stored(key, inner.told(now), value)).transpose().map(|_| false)
         }
     }
-}
-
-/// The draft of a record that is put in the place of another by hand.
-pub(crate) fn instead(write: &Write) -> Result<Draft<'_>, StoreError> {
-    Draft::new(write)
 }

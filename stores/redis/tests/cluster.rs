@@ -1,7 +1,8 @@
 //! A cluster of three.
 //!
 //! Plan: whoever is named, the namespace is found; while its slot moves from one server to another it is served, but for the moment at
-//! which half of it has moved; one that is new waits for the end of the move.
+//! which half of it has moved; one that is new waits for the end of the move; a replica that is elected is found, and fences grow over what
+//! it has not received.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +13,8 @@
 
 mod support;
 
-use support::{at, cluster_url, unique};
+use std::time::Duration;
+use support::{Server, at, at_last, cluster_url, unique, until};
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key};
 use tenure_redis::RedisStore;
@@ -113,12 +115,12 @@ async fn a_namespace_is_served_while_its_slot_moves() {
     let (scribe, namespace) = (Scribe::new(), unique("moving"));
     let store = RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap();
     let mut changes = store.changed("").unwrap();
+    support::subscribed(&mut changes).await;
     store.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap();
     let slot = Move::begin(&namespace);
     let written = store.write(scribe.if_vacant(&key("b"), scribe.vacant(5))).await.unwrap();
     let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
-    let hint = tokio::time::timeout(support::LONG, changes.recv()).await.unwrap();
-    assert_eq!(hint, Some(Hint::Written(key("b"), version)));
+    assert_eq!(support::next(&mut changes).await, Hint::Written(key("b"), version));
     // Half of it is on the way: nothing is read then, and nothing is taken to be absent.
     slot.send(&slot.names[..1]);
     let error = store.read(&key("b")).await.unwrap_err();
@@ -148,4 +150,82 @@ async fn a_new_namespace_waits_until_its_slot_has_moved() {
     assert!(matches!(written, Outcome::Won { .. }));
     let again = RedisStore::open(at(&slot.from, &namespace)).await.unwrap();
     assert_eq!((again.id(), again.list_all("").await.unwrap().len()), (store.id(), 1));
+}
+
+/// Three primaries, which vote, and a replica of the first one, which has all slots but two.
+async fn with_a_replica() -> (Vec<Server>, Server) {
+    let member = || {
+        let bus = support::free_port();
+        Server::start(&format!("--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 1000"))
+    };
+    let (primaries, replica) = (vec![member(), member(), member()], member());
+    for (primary, slots) in primaries.iter().zip(["0 16381", "16382 16382", "16383 16383"]) {
+        let words = format!("CLUSTER ADDSLOTSRANGE {slots}");
+        primary.cli(&words.split(' ').collect::<Vec<_>>());
+    }
+    let bus = primaries[0].cli(&["CONFIG", "GET", "cluster-port"]);
+    let (port, bus) = (primaries[0].port.to_string(), bus.lines().last().unwrap().to_owned());
+    for other in primaries[1..].iter().chain([&replica]) {
+        other.cli(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+    }
+    let all = || primaries.iter().chain([&replica]);
+    until("they know each other", || {
+        all().all(|server| {
+            let info = server.cli(&["CLUSTER", "INFO"]);
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:4")
+        })
+    })
+    .await;
+    let id = primaries[0].cli(&["CLUSTER", "MYID"]);
+    // It may not have heard yet that the other one is a primary.
+    until("the replica is taken on", || on(&replica.url(), &["CLUSTER", "REPLICATE", &id]) == "OK").await;
+    until("the replica follows", || {
+        on(&replica.url(), &["INFO", "replication"]).contains("master_link_status:up")
+    })
+    .await;
+    (primaries, replica)
+}
+
+#[tokio::test]
+async fn a_failover_to_a_replica_is_followed_and_fences_grow_over_what_it_lost() {
+    let (mut primaries, replica) = with_a_replica().await;
+    let named: Vec<String> = primaries.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+    // The replica is not among those that are named.
+    let config = at(&format!("redis://{}", named.join(",")), "jobs").timeout(Duration::from_millis(500));
+    let (store, scribe) = (RedisStore::open(config).await.unwrap(), Scribe::new());
+    let clock = 1_700_000_000_000;
+    let kept = store.write(scribe.if_vacant(&key("kept"), scribe.held(clock))).await.unwrap();
+    let Outcome::Won { version, .. } = kept else { panic!("{kept:?}") };
+    until("it is replicated", || records(&replica) == "1").await;
+    // From here on it lags: what is granted now is lost.
+    replica.signal("-STOP");
+    primaries[0].cli(&["CLIENT", "KILL", "TYPE", "replica"]);
+    let lost = store.write(scribe.if_vacant(&key("lost"), scribe.held(clock + 10))).await.unwrap();
+    let Outcome::Won { fence: before, .. } = lost else { panic!("{lost:?}") };
+    primaries[0].kill();
+    replica.signal("-CONT");
+    let renewal = async || store.write(scribe.unchanged(&key("kept"), version, scribe.held(clock))).await;
+    let renewed = at_last(renewal).await;
+    assert!(matches!(renewed, Outcome::Won { .. }), "what was replicated is gone: {renewed:?}");
+    // Seconds later, by sane clocks.
+    let again =
+        at_last(async || store.write(scribe.if_vacant(&key("lost"), scribe.held(clock + 2_000))).await);
+    let Outcome::Won { fence: after, .. } = again.await else { panic!("the lease was not lost") };
+    assert!(after > before, "{after} after {before}");
+}
+
+/// How many records the replica has, though it would send others to its primary.
+fn records(replica: &Server) -> String {
+    let answer = std::process::Command::new("redis-cli")
+        .args(["-p", &replica.port.to_string()])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .and_then(|mut child| {
+            use std::io::Write;
+            child.stdin.take().unwrap().write_all(b"READONLY\nHLEN tenure:{jobs}:records\n")?;
+            child.wait_with_output()
+        })
+        .unwrap();
+    String::from_utf8(answer.stdout).unwrap().lines().last().unwrap_or_default().to_owned()
 }

@@ -18,7 +18,8 @@ mod support;
 
 use proxy::Proxy;
 use std::time::Duration;
-use support::{LONG, Server, at, unique};
+use support::{LONG, Server, at, at_last, next, subscribed, unique, until};
+use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Version};
 use tenure_redis::RedisStore;
 use tenure_store::{Freshness, Outcome, Store, StoreExt, Write};
@@ -33,20 +34,6 @@ async fn won(store: &RedisStore, write: Write) -> (Version, Fence) {
         Outcome::Won { version, fence } => (version, fence),
         Outcome::Lost(standing) => panic!("lost to {standing:?}"),
     }
-}
-
-/// Asks again while the trouble passes.
-async fn at_last<T>(mut ask: impl AsyncFnMut() -> Result<T, tenure_core::StoreError>) -> T {
-    let asking = async {
-        loop {
-            match ask().await {
-                Ok(answer) => return answer,
-                Err(error) => assert!(error.is_passing(), "{error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(LONG, asking).await.expect("it stays in trouble")
 }
 
 #[tokio::test]
@@ -247,6 +234,36 @@ async fn hints_go_on_after_their_connection_has_ended() {
     server.restart();
     at_last(async || writer.read(&key("k")).await).await;
     hinted(&writer, &mut changes, "k-restarted").await;
+}
+
+/// A message costs each subscriber as much as a call does.
+#[tokio::test]
+async fn nobody_is_subscribed_while_nobody_listens() {
+    let server = Server::start("");
+    let (store, scribe) = (RedisStore::open(at(&server.url(), "jobs")).await.unwrap(), Scribe::new());
+    let subscribers = || server.cli(&["PUBSUB", "NUMSUB", "tenure:{jobs}:changes:0"]);
+    let are = |count: u32| move || subscribers().ends_with(&format!("\n{count}"));
+    until("whoever has opened it is subscribed", are(0)).await;
+    for round in 0..2 {
+        let mut changes = store.changed("k").unwrap();
+        // What was written before it is subscribed is not told, but for this.
+        subscribed(&mut changes).await;
+        assert!(are(1)(), "{}", subscribers());
+        // Who comes later has the same connection.
+        let mut other = store.changed("").unwrap();
+        let name = key(&format!("k{round}"));
+        let (version, _) = won(&store, scribe.absent(&name, scribe.vacant(5))).await;
+        for changes in [&mut changes, &mut other] {
+            assert_eq!(next(changes).await, Hint::Written(name.clone(), version));
+        }
+        drop(changes);
+        let (version, _) = won(&store, scribe.unchanged(&name, version, scribe.vacant(5))).await;
+        assert_eq!(next(&mut other).await, Hint::Written(name, version));
+        drop(other);
+        // It is noticed at the next message, or when there was none for a while.
+        won(&store, scribe.absent(&key(&format!("l{round}")), scribe.vacant(5))).await;
+        until("whoever listens no more is subscribed", are(0)).await;
+    }
 }
 
 #[tokio::test]

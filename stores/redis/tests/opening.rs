@@ -239,13 +239,13 @@ async fn a_user_with_too_few_rights_is_told_where_they_are_written() {
     says(&refusal(login("app", "others")).await, ErrorKind::Invalid, &["tenure_redis::acl"]);
     let (store, scribe) = (RedisStore::open(login("app", "jobs")).await.unwrap(), Scribe::new());
     let mut changes = store.changed("").unwrap();
+    support::subscribed(&mut changes).await;
     let key = Key::new("a").unwrap();
     let Outcome::Won { version, .. } = store.write(scribe.if_vacant(&key, scribe.vacant(5))).await.unwrap()
     else {
         panic!("nothing stood there")
     };
-    let hint = tokio::time::timeout(support::LONG, changes.recv()).await.unwrap();
-    assert_eq!(hint, Some(Hint::Written(key.clone(), version)));
+    assert_eq!(support::next(&mut changes).await, Hint::Written(key.clone(), version));
     let Outcome::Won { version, .. } =
         store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap()
     else {

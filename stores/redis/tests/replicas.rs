@@ -1,7 +1,7 @@
 //! What replicas give, and what they don't.
 //!
 //! Plan: with `wait`, a write counts only once a replica has it, and a read that could resolve it waits as well; a replica that lags
-//! and is promoted has lost leases, and their fences are exceeded all the same.
+//! and is promoted has lost leases, and their fences are exceeded all the same; a failover that a sentinel decides is followed.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ mod support;
 
 use proxy::Proxy;
 use std::time::Duration;
-use support::{Server, at, until};
+use support::{Server, at, at_last, until};
 use tenure_core::{ErrorKind, Fence, Key, Record};
 use tenure_redis::RedisStore;
 use tenure_store::{Outcome, Store};
@@ -110,4 +110,35 @@ async fn a_failover_loses_leases_but_fences_grow() {
     let Ok(Outcome::Won { fence: second, .. }) = again else { panic!("the lease was not lost: {again:?}") };
     assert!(second > first, "{second} after {first}");
     assert_eq!(store.read(&lost).await.unwrap(), None, "what lagged is gone");
+}
+
+/// A sentinel is no server of records; what it decides is found by asking the servers themselves.
+#[tokio::test]
+async fn a_failover_by_a_sentinel_is_followed() {
+    let mut primary = Server::start("--repl-diskless-sync-delay 0");
+    let replica = replica_of(primary.port).await;
+    let sentinel = Server::sentinel(primary.port);
+    let error = RedisStore::open(at(&sentinel.url(), "jobs")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("name the Redis servers that it watches"), "{error}");
+    let both = format!("{},127.0.0.1:{}", primary.url(), replica.port);
+    let store = RedisStore::open(at(&both, "jobs")).await.unwrap();
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let Outcome::Won { version, fence } = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap()
+    else {
+        panic!("nothing stood there")
+    };
+    until("it is replicated", || replica.cli(&["HLEN", "tenure:{jobs}:records"]) == "1").await;
+    until("the sentinel knows the replica", || {
+        sentinel.cli(&["SENTINEL", "REPLICAS", "watched"]).contains(&replica.port.to_string())
+    })
+    .await;
+    primary.kill();
+    // Until the sentinel has decided, both are of no use.
+    let renewed = at_last(async || store.write(scribe.unchanged(&key, version, scribe.held(5))).await).await;
+    let Outcome::Won { version, .. } = renewed else { panic!("what was replicated is gone: {renewed:?}") };
+    let released = store.write(scribe.unchanged(&key, version, scribe.vacant(fence.0))).await.unwrap();
+    assert!(matches!(released, Outcome::Won { .. }));
+    let taken = store.write(scribe.if_vacant(&key, scribe.held(1))).await.unwrap();
+    assert!(matches!(taken, Outcome::Won { fence: next, .. } if next > fence), "{taken:?}");
 }

@@ -3,8 +3,8 @@
 use crate::store::Changes;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::op::Hint;
-use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc};
 
 /// A prefix, and whoever wants hints of what is below it.
 type Subscriber = (String, mpsc::Sender<Hint>);
@@ -13,6 +13,8 @@ type Subscriber = (String, mpsc::Sender<Hint>);
 #[derive(Debug, Clone, Default)]
 pub struct Subscribers {
     all: Arc<Mutex<Vec<Subscriber>>>,
+    /// Somebody has come.
+    begun: Arc<Notify>,
 }
 
 impl Subscribers {
@@ -25,6 +27,7 @@ impl Subscribers {
     pub fn subscribe(&self, prefix: &str) -> Changes {
         let (sender, changes) = mpsc::channel(Self::WAITING);
         self.with_all(|all| all.push((prefix.to_owned(), sender)));
+        self.begun.notify_one();
         changes
     }
 
@@ -38,6 +41,25 @@ impl Subscribers {
                 !matches!(sender.try_send(hint.clone()), Err(TrySendError::Closed(_)))
             });
         });
+    }
+
+    /// Whether anybody is left to be told. Those who have gone are forgotten.
+    #[must_use]
+    pub fn are_any(&self) -> bool {
+        self.with_all(|all| {
+            all.retain(|(_, sender)| !sender.is_closed());
+            !all.is_empty()
+        })
+    }
+
+    /// Waits until anybody is. Only one may wait.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn any(&self) {
+        while !self.are_any() {
+            self.begun.notified().await;
+        }
     }
 
     fn with_all<T>(&self, work: impl FnOnce(&mut Vec<Subscriber>) -> T) -> T {
@@ -92,8 +114,9 @@ mod tests {
         drop(subscribers.subscribe("a"));
         let kept = subscribers.subscribe("a");
         subscribers.tell(&written("b"));
-        assert_eq!(count(&subscribers), 1);
+        assert_eq!((count(&subscribers), subscribers.are_any()), (1, true));
         drop(kept);
+        assert!(!subscribers.are_any(), "its hints ended before the next one came");
         subscribers.tell(&Hint::Any);
         assert_eq!(count(&subscribers), 0);
     }

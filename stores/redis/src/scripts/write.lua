@@ -1,36 +1,51 @@
--- ARGV: a channel, then seven for each write: key, what is expected (absent, vacant, or a version), fence, nonce, tenure, whether
--- to tell of it in any case, record. Answers with the time, and for each write whether it won, and its fence or what stands there.
-local WON, LOST, DAMAGED = 1, 0, 2
-local LAST_FENCE = '7fffffffffffffff'
-local now = clock()
+-- ARGV: a channel, then four for each write: key, what is expected (absent, vacant, or a version), value without its time, and whether
+-- to tell of it in any case. Answers with the time, and for each write with 1 if it was done as sent; with 1 and the fence if that was
+-- raised; with what stands there if that is in the way; and with 2 and what stands there if that is damaged.
+local function raised(value, last)
+  -- Lua's numbers hold 53 bits: 64 are handled as two halves.
+  local function half(digits, at) return tonumber(sub(digits, at, at + 7), 16) end
+  local high, low = half(last, 1), half(last, 9) + 1
+  if low == 4294967296 then high, low = high + 1, 0 end
+  -- As Version::of has it, a version's high half is that of the nonce xor the fence.
+  local version = bit.tohex(bit.bxor(half(value, 41), half(value, 73), high))
+    .. bit.tohex(bit.bxor(half(value, 49), half(value, 81), low)) .. sub(value, 57, 72)
+  local fence = bit.tohex(high) .. bit.tohex(low)
+  local rest = version .. fence .. sub(value, 89)
+  return redis.sha1hex(rest) .. rest, fence
+end
 
-local function write(key, expect, fence, nonce, tenure, is_news, record)
-  local found = redis.call('HGET', records, key)
-  if found and not is_whole(found) then return { DAMAGED, found } end
-  local holds
+local answers = { now }
+for at = 2, #ARGV, 4 do
+  local key, expect, value = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local found = call('HGET', records, key)
+  local answer, is_done = found, false
   if not found then
-    holds = expect == 'absent' or expect == 'vacant'
-  elseif expect == 'vacant' then
-    holds = tenure_of(found) == NO_TENURE and fence_of(found) < LAST_FENCE
-    local least = holds and next_fence(fence_of(found))
-    if least and least > fence then fence = least end
-  else
-    holds = expect == version(nonce_of(found), fence_of(found))
+    is_done = expect == 'absent' or expect == 'vacant'
+  elseif redis.sha1hex(sub(found, 57)) ~= sub(found, 17, 56) then
+    answer = { 2, found }
+  elseif expect ~= 'vacant' then
+    is_done = expect == sub(found, 57, 88)
+  elseif sub(found, 105, 136) == NO_TENURE then
+    local last = sub(found, 89, 104)
+    is_done = last < '7fffffffffffffff'
+    if is_done and last >= sub(value, 73, 88) then
+      local fence
+      value, fence = raised(value, last)
+      answer = { 1, fence }
+    end
   end
-  if not holds then return { LOST, found } end
-  -- The index first: a key there without a record does no harm, if what follows is refused.
-  if not found then redis.call('ZADD', index, 0, key) end
-  redis.call('HSET', records, key, pack(now, fence, nonce, tenure, record))
-  local is_taken_over = found and tenure_of(found) ~= NO_TENURE and tenure_of(found) ~= tenure
-  -- A hint that can't be sent is missing, no more.
-  if is_news == '1' or is_taken_over then
-    redis.pcall('PUBLISH', ARGV[1], version(nonce, fence) .. ' ' .. key)
+  if is_done then
+    if answer == found then answer = 1 end
+    -- The index first: a key there without a record does no harm, if what follows is refused.
+    if not found then call('ZADD', index, 0, key) end
+    call('HSET', records, key, now .. value)
+    local before = found and sub(found, 105, 136) or NO_TENURE
+    local is_taken_over = before ~= NO_TENURE and before ~= sub(value, 89, 120)
+    -- A hint that can't be sent is missing, no more.
+    if ARGV[at + 3] == '1' or is_taken_over then
+      redis.pcall('PUBLISH', ARGV[1], sub(value, 41, 72) .. ' ' .. key)
+    end
   end
-  return { WON, fence }
+  answers[#answers + 1] = answer
 end
-
-local answers = {}
-for at = 2, #ARGV, 7 do
-  answers[#answers + 1] = write(unpack(ARGV, at, at + 6))
-end
-return { now, answers }
+return answers

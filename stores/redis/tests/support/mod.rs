@@ -9,7 +9,9 @@
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use tenure_core::op::Hint;
 use tenure_redis::RedisConfig;
+use tenure_store::Changes;
 #[allow(unused_imports, reason = "each test file uses its own part")]
 pub(crate) use tenure_testkit::unique;
 
@@ -25,6 +27,10 @@ fn told(variable: &str) -> String {
 /// Where the server is: the variable that `cargo xtask test` and `cargo xtask services run` set.
 pub(crate) fn url() -> String {
     told("TENURE_TEST_REDIS")
+}
+
+pub(crate) fn valkey_url() -> String {
+    told("TENURE_TEST_VALKEY")
 }
 
 pub(crate) fn tls_url() -> String {
@@ -54,6 +60,10 @@ pub(crate) fn cli(url: &str, words: &[&str]) -> String {
     out.trim_end().to_owned()
 }
 
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
 /// A server of a test's own, which is killed with this value.
 pub(crate) struct Server {
     pub(crate) port: u16,
@@ -65,13 +75,28 @@ pub(crate) struct Server {
 impl Server {
     /// One with these further options, such as `--appendonly yes`.
     pub(crate) fn start(settings: &str) -> Server {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
+        let port = free_port();
         let folder = tempfile::tempdir().unwrap();
         let settings: Vec<String> = settings.split_whitespace().map(str::to_owned).collect();
         let child = spawn(port, &folder, &settings);
         let server = Server { port, folder, settings, child };
+        server.await_answer();
+        server
+    }
+
+    /// A sentinel that watches a server and its replicas, and decides alone.
+    pub(crate) fn sentinel(primary: u16) -> Server {
+        let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+        let file = folder.path().join("sentinel.conf");
+        let lines = [
+            format!("port {port}\nbind 127.0.0.1\ndir {}", folder.path().display()),
+            format!("sentinel monitor watched 127.0.0.1 {primary} 1"),
+            "sentinel down-after-milliseconds watched 500\nsentinel failover-timeout watched 2000".to_owned(),
+        ];
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        let mut command = Command::new("redis-server");
+        command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(Stdio::null());
+        let server = Server { port, folder, settings: Vec::new(), child: command.spawn().unwrap() };
         server.await_answer();
         server
     }
@@ -136,6 +161,17 @@ fn spawn(port: u16, folder: &tempfile::TempDir, settings: &[String]) -> Child {
         .expect("redis-server is installed")
 }
 
+/// Waits until somebody who listens from now on is subscribed.
+pub(crate) async fn subscribed(changes: &mut Changes) {
+    assert_eq!(next(changes).await, Hint::Any);
+}
+
+/// The next hint.
+pub(crate) async fn next(changes: &mut Changes) -> Hint {
+    let hint = tokio::time::timeout(LONG, changes.recv()).await.expect("no hint comes");
+    hint.expect("the hints ended")
+}
+
 /// Waits for a condition.
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = async {
@@ -144,4 +180,18 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         }
     };
     tokio::time::timeout(LONG, waiting).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+/// Asks again while the trouble passes.
+pub(crate) async fn at_last<T>(mut ask: impl AsyncFnMut() -> Result<T, tenure_core::StoreError>) -> T {
+    let asking = async {
+        loop {
+            match ask().await {
+                Ok(answer) => return answer,
+                Err(error) => assert!(error.is_passing(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, asking).await.expect("it stays in trouble")
 }
