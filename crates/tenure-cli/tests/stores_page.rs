@@ -11,7 +11,8 @@ use tenure::redis::RedisConfig;
 use tenure::sqlite::SqliteConfig;
 use tenure::{Capabilities, Store};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stores.md");
+/// From the repository's root.
+const PAGE: &str = "docs/stores.md";
 const BEGIN: &str = "<!-- capabilities: made of the code by the test stores_page of tenure-cli -->\n";
 const END: &str = "<!-- end of capabilities -->\n";
 
@@ -50,12 +51,13 @@ fn table() -> String {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_table_of_capabilities_in_the_docs_is_what_the_code_says() {
-    let page = std::fs::read_to_string(PAGE).unwrap();
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
+    let page = std::fs::read_to_string(&path).unwrap();
     let (head, rest) = page.split_once(BEGIN).expect("the page has the marker where the table begins");
     let (there, tail) = rest.split_once(END).expect("the page has the marker where the table ends");
     let made = table();
     if std::env::var_os("TENURE_UPDATE_DOCS").is_some() {
-        std::fs::write(PAGE, format!("{head}{BEGIN}{made}{END}{tail}")).unwrap();
+        std::fs::write(&path, format!("{head}{BEGIN}{made}{END}{tail}")).unwrap();
         return;
     }
     assert_eq!(
