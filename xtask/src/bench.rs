@@ -12,8 +12,9 @@ pub(crate) fn steps(names: &[String], servers: &Rc<Servers>) -> Result<Vec<Step>
     let benches = choose(&targets, names)?;
     println!("{}", machine());
     // Only what is measured on a server needs one.
-    let needs_server =
-        |bench: &Target| bench.needs.iter().any(|feature| ["dynamodb", "redis"].contains(&feature.as_str()));
+    let needs_server = |bench: &Target| {
+        bench.needs.iter().any(|feature| ["dynamodb", "postgres", "redis"].contains(&feature.as_str()))
+    };
     let mut steps = Vec::new();
     if benches.iter().any(|bench| needs_server(bench)) {
         steps.extend(services::fetch());
