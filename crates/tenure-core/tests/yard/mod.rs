@@ -49,6 +49,7 @@ impl Calls {
     }
 }
 
+#[allow(clippy::large_enum_variant, reason = "most are answers")]
 enum Happens {
     Arrives(usize, OpId, Op),
     Returns(usize, OpId, Result<Answer, StoreError>),

@@ -11,6 +11,7 @@ use tenure_core::{HolderId, StoreError, Tick};
 
 /// A message that reaches its end at some time.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "half of them are answers")]
 pub(super) enum Envelope {
     Request { from: Sender, who: HolderId, id: OpId, op: Op, answered: bool },
     Reply { to: Sender, id: OpId, result: Result<Answer, StoreError>, date: Option<u64> },
