@@ -17,12 +17,16 @@ use std::process::Command;
 use std::rc::Rc;
 
 /// All kinds, in the order in which they are started: each after those that it needs.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 13] = [
     dynamodb::KIND,
     postgres::KIND,
     postgres::POOLER,
     etcd::KIND,
+    etcd::CLUSTER[0],
+    etcd::CLUSTER[1],
+    etcd::CLUSTER[2],
     redis::KIND,
+    redis::VALKEY,
     redis::TLS,
     redis::CLUSTER[0],
     redis::CLUSTER[1],
@@ -224,7 +228,9 @@ mod tests {
         );
         assert!(step.contains("TENURE_TEST_POSTGRES='postgres://postgres@127.0.0.1:"), "{step}");
         assert!(step.contains("TENURE_TEST_ETCD='etcd://127.0.0.1:"), "{step}");
+        assert!(step.contains("TENURE_TEST_ETCD_CLUSTER='etcd://127.0.0.1:"), "{step}");
         assert!(step.contains("TENURE_TEST_REDIS='redis://127.0.0.1:"), "{step}");
+        assert!(step.contains("TENURE_TEST_VALKEY='redis://127.0.0.1:"), "{step}");
         assert!(step.contains("TENURE_TEST_REDIS_CLUSTER='redis://127.0.0.1:"), "{step}");
         assert!(step.contains("AWS_EC2_METADATA_DISABLED='true'"), "{step}");
         assert!(step.contains("services/kcl-3.5.1-program:/"), "a program before its library: {step}");

@@ -12,7 +12,7 @@
 
 mod support;
 
-use support::{by_hand, config, unique};
+use support::{by_hand, config, unique, url};
 use tenure_core::{ErrorKind, Fence, Key, Record, Ride, Version};
 use tenure_etcd::EtcdStore;
 use tenure_store::{Outcome, Store, Write};
@@ -45,7 +45,7 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
     assert!(!store.put_guarded(&guard, name.as_bytes(), b"3").await.unwrap(), "after the release");
     won(&store, scribe.unchanged(&key, version, scribe.held(6))).await;
     assert!(!store.put_guarded(&guard, name.as_bytes(), b"4").await.unwrap(), "another's tenure");
-    assert_eq!(by_hand(&["get", "--print-value-only", &name], &[]), b"2\n");
+    assert_eq!(by_hand(&url(), &["get", "--print-value-only", &name], &[]), b"2\n");
     let own = store.put_guarded(&guard, format!("{prefix}:x").as_bytes(), b"").await.unwrap_err();
     assert_eq!(own.kind(), ErrorKind::Invalid, "{own}");
 }
@@ -85,7 +85,7 @@ async fn the_conditions_are_those_that_another_client_compares() {
         let text = format!(
             "value(\"{name}\") > \"{greater}\"\nvalue(\"{name}\") < \"{less}\"\n\nget nothing\n\n\n\n"
         );
-        String::from_utf8(by_hand(&["txn"], text.as_bytes())).unwrap().starts_with("SUCCESS")
+        String::from_utf8(by_hand(&url(), &["txn"], text.as_bytes())).unwrap().starts_with("SUCCESS")
     };
     assert!(compared());
     won(&store, scribe.unchanged(&key, version, scribe.vacant(fence.0))).await;

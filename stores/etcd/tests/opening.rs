@@ -1,7 +1,7 @@
 //! Opening, and what is refused: each error names the place and the remedy, comes soon, and repeats no password.
 //!
 //! Plan: no server, one that never answers, one that is not etcd; unknown authority, another name, plain text and TLS mixed up, a client
-//! certificate; no user, wrong password, no right, a pass that is not good any more; a full cluster.
+//! certificate; no user, wrong password, no right, a pass that is not good any more, or has expired; a full cluster.
 
 #![allow(
     clippy::unwrap_used,
@@ -166,6 +166,26 @@ async fn a_cluster_that_asks_who_calls_is_told_and_given_a_new_pass_when_the_old
     let b = scribe.if_vacant(&Key::new("b").unwrap(), scribe.vacant(1));
     store.write(b).await.unwrap();
     tokio::time::timeout(LONG, hinted).await.expect("no hint came");
+}
+
+/// Nobody has called for so long that etcd has forgotten the pass.
+#[tokio::test]
+async fn a_pass_that_has_expired_is_replaced() {
+    let cluster = Cluster::with(&["--auth-token-ttl", "1"]).await;
+    ask_who(&cluster);
+    let store = EtcdStore::open(at(&cluster.url().replace("//", "//app:hush-app@"))).await.unwrap();
+    let (scribe, key) = (Scribe::new(), Key::new("a").unwrap());
+    for fence in 1..3 {
+        // etcd's log tells when it forgets one.
+        let forgotten = async {
+            while cluster.log(0).matches("deleted a simple token").count() < fence as usize {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(LONG, forgotten).await.expect("etcd forgets no pass");
+        let outcome = store.write(scribe.if_vacant(&key, scribe.vacant(fence))).await.unwrap();
+        assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 //! The conformance suite on a real Redis server: each check has a namespace of its own, and its handles share no more than that.
-//! Once as it comes, once without ages, once without push, once behind a prefix, and once on a cluster of three.
+//! Once as it comes, once without ages, once without push, once behind a prefix, once on a cluster of three, and once on Valkey.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,7 +10,7 @@
 mod support;
 
 use std::sync::Arc;
-use support::{at, cli, cluster_url, unique, url};
+use support::{at, cli, cluster_url, unique, url, valkey_url};
 use tenure_core::{Clock, Key};
 use tenure_redis::{RedisConfig, RedisStore};
 use tenure_testkit::{Fixture, Live, Prefixed, conformance};
@@ -50,3 +50,5 @@ conformance!(without_push, || namespace(url(), |config| config.push(false)));
 conformance!(prefixed, || async { Prefixed::new(namespace(url(), |config| config).await, "p%_'") });
 
 conformance!(cluster, || namespace(cluster_url(), |config| config));
+
+conformance!(valkey, || namespace(valkey_url(), |config| config));

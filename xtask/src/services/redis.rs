@@ -1,9 +1,11 @@
-//! Redis, from Debian's package: one server, one that speaks TLS only, and a cluster of three.
+//! Redis, from Debian's package: one server, one that speaks TLS only, and a cluster of three; and one server of Valkey, from Debian's
+//! backports.
 
 use super::certificate::Certificate;
-use super::package::need;
+use super::package::{need, succeeds, unpacked};
 use super::server::{Kind, Ports, run};
-use std::path::Path;
+use super::workshop;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,15 @@ pub(super) const KIND: Kind = Kind {
     mark: "tenure-redis-",
     fetch,
     spawn: |port, _| spawn(&KIND, port, &format!("port {port}")),
+    signal: "-TERM",
+};
+
+pub(super) const VALKEY: Kind = Kind {
+    name: "Valkey",
+    file: "valkey",
+    mark: "tenure-valkey-",
+    fetch: fetch_valkey,
+    spawn: spawn_valkey,
     signal: "-TERM",
 };
 
@@ -59,6 +70,7 @@ pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
     let port = |kind: &Kind| ports.get(kind.file).copied();
     let mut all = Vec::new();
     all.extend(port(&KIND).map(|port| ("TENURE_TEST_REDIS", format!("redis://127.0.0.1:{port}"))));
+    all.extend(port(&VALKEY).map(|port| ("TENURE_TEST_VALKEY", format!("redis://127.0.0.1:{port}"))));
     all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDISS", format!("rediss://localhost:{port}"))));
     let certificate = |port| Certificate::of(&TLS.place(port)).file.display().to_string();
     all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDIS_CA", certificate(port))));
@@ -74,19 +86,48 @@ fn fetch() -> Result<(), String> {
     need(PROGRAM, "--version", "redis-server")
 }
 
+/// Where Valkey's files are, unless it is installed.
+fn valkey() -> Result<PathBuf, String> {
+    const PROGRAM: &str = "valkey-server";
+    if succeeds(PROGRAM, &["--version"]) {
+        return Ok(PROGRAM.into());
+    }
+    Ok(workshop()?.join("valkey/usr/bin").join(PROGRAM))
+}
+
+/// It needs the libraries that Redis needs, which is installed.
+fn fetch_valkey() -> Result<(), String> {
+    fetch()?;
+    let program = valkey()?;
+    let works = || succeeds(&program.display().to_string(), &["--version"]);
+    if works() {
+        return Ok(());
+    }
+    let place = workshop()?.join("valkey");
+    // What was there does not work.
+    let _ = std::fs::remove_dir_all(&place);
+    unpacked(&["valkey-server", "valkey-tools"], "bookworm-backports", &place)?;
+    if works() { Ok(()) } else { Err(format!("{} does not start", program.display())) }
+}
+
 /// Starts a server with an append-only file. It keeps its command line, by which it is known again.
 fn spawn(kind: &Kind, port: u16, settings: &str) -> Result<Child, String> {
     let folder = kind.folder(port, None)?;
-    start(kind, &folder, settings)
+    start(kind, Path::new(PROGRAM), &folder, settings)
 }
 
-fn start(kind: &Kind, folder: &Path, settings: &str) -> Result<Child, String> {
+fn start(kind: &Kind, program: &Path, folder: &Path, settings: &str) -> Result<Child, String> {
     let file = folder.join("redis.conf");
     let dir = folder.display();
     let text =
         format!("bind 127.0.0.1\ndir {dir}\nappendonly yes\nsave \"\"\nset-proc-title no\n{settings}\n");
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-    kind.start(Command::new(PROGRAM).arg(&file))
+    kind.start(Command::new(program).arg(&file))
+}
+
+fn spawn_valkey(port: u16, _others: &Ports) -> Result<Child, String> {
+    let folder = VALKEY.folder(port, None)?;
+    start(&VALKEY, &valkey()?, &folder, &format!("port {port}"))
 }
 
 fn spawn_tls(port: u16, _others: &Ports) -> Result<Child, String> {
@@ -96,7 +137,7 @@ fn spawn_tls(port: u16, _others: &Ports) -> Result<Child, String> {
     let settings = format!(
         "port 0\ntls-port {port}\ntls-cert-file {file}\ntls-key-file {key}\ntls-ca-cert-file {file}\ntls-auth-clients no"
     );
-    start(&TLS, &folder, &settings)
+    start(&TLS, Path::new(PROGRAM), &folder, &settings)
 }
 
 fn spawn_member(member: usize, port: u16) -> Result<Child, String> {

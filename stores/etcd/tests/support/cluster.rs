@@ -117,6 +117,11 @@ impl Cluster {
         tokio::time::timeout(LONG, answered).await.expect("the member does not answer");
     }
 
+    /// What a member has logged since it was started.
+    pub(crate) fn log(&self, member: usize) -> String {
+        std::fs::read_to_string(self.folder.join(format!("log-{member}"))).unwrap()
+    }
+
     /// Kills a member.
     pub(crate) fn kill(&mut self, member: usize) {
         if let Some(mut process) = self.members[member].process.take() {

@@ -21,6 +21,13 @@ pub(crate) fn url() -> String {
         .expect("TENURE_TEST_ETCD is not set; run `cargo xtask services run -- cargo test -p tenure-etcd`")
 }
 
+/// The same of the cluster of three.
+pub(crate) fn cluster_url() -> String {
+    std::env::var("TENURE_TEST_ETCD_CLUSTER").expect(
+        "TENURE_TEST_ETCD_CLUSTER is not set; run `cargo xtask services run -- cargo test -p tenure-etcd`",
+    )
+}
+
 /// A prefix of that server.
 pub(crate) fn config(prefix: &str) -> EtcdConfig {
     EtcdConfig::from_url(&url()).unwrap().prefix(prefix)
@@ -29,6 +36,8 @@ pub(crate) fn config(prefix: &str) -> EtcdConfig {
 /// etcd's own client, as an operator's hand.
 pub(crate) fn etcdctl(arguments: &[&str], input: &[u8]) -> Vec<u8> {
     let mut command = Command::new("etcdctl");
+    // Its own limits are 5 s and 2 s, which a busy machine exceeds.
+    command.env("ETCDCTL_COMMAND_TIMEOUT", "60s").env("ETCDCTL_DIAL_TIMEOUT", "60s");
     command.env("ETCDCTL_API", "3").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child =
         command.stderr(Stdio::piped()).spawn().expect("etcdctl starts: apt-get install etcd-client");
@@ -38,9 +47,8 @@ pub(crate) fn etcdctl(arguments: &[&str], input: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// The same on the server that is shared.
-pub(crate) fn by_hand(arguments: &[&str], input: &[u8]) -> Vec<u8> {
-    let endpoint = url();
-    let endpoint = endpoint.trim_start_matches("etcd://").split('/').next().unwrap();
-    etcdctl(&[&["--endpoints", endpoint], arguments].concat(), input)
+/// The same on a server that is shared.
+pub(crate) fn by_hand(url: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+    let endpoints = url.trim_start_matches("etcd://").split('/').next().unwrap();
+    etcdctl(&[&["--endpoints", endpoints], arguments].concat(), input)
 }
