@@ -32,10 +32,6 @@ pub struct Write {
 
 /// The answer to a conditional write. Losing is an answer, not an error.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "made and matched once for each request, which costs far more than moving it"
-)]
 pub enum Outcome {
     /// The record was written.
     Won {
