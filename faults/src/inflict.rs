@@ -17,6 +17,8 @@ pub(crate) struct Inflicted {
     clocks: u64,
     /// The store was asked for a write meanwhile, and did not do it.
     pub(crate) refused: bool,
+    /// A server had no room for what it had to write.
+    used_up: bool,
 }
 
 const HOUR: i64 = 3600;
@@ -41,7 +43,8 @@ impl Stage<'_> {
 
     /// Makes it, in the n-th episode, and lets it last for that time. With that it is over where it heals by itself.
     pub(crate) fn inflict(&mut self, fault: Fault, n: u32, span: Duration) -> Result<Inflicted, String> {
-        let mut inflicted = Inflicted { fault, members: Vec::new(), clocks: 0, refused: false };
+        let mut inflicted =
+            Inflicted { fault, members: Vec::new(), clocks: 0, refused: false, used_up: false };
         match fault {
             Fault::HolderStopped => self.contenders[0].process.signal(Signal::STOP),
             Fault::HolderKilled => self.contenders[0].process.kill(),
@@ -61,7 +64,7 @@ impl Stage<'_> {
             Fault::LateRequests => drop(self.proxy("keep")?),
             Fault::DiskFull => {
                 self.lane.servers.disks().try_for_each(|disk| disk.fill())?;
-                self.lane.servers.use_up();
+                inflicted.used_up = self.lane.servers.use_up();
                 if self.lane.servers.kind == Kind::Sqlite {
                     self.lane.probe.ask(&format!("fill filler/{n}"))?;
                 }
@@ -126,7 +129,7 @@ impl Stage<'_> {
                 self.lane.servers.disks().try_for_each(|disk| disk.free())?;
                 // A majority may answer without a member that has ended.
                 self.lane.servers.revive()?;
-                self.lane.answers().map(|()| u64::from(inflicted.refused))
+                self.lane.answers().map(|()| u64::from(inflicted.refused || inflicted.used_up))
             }
             Fault::ClientsClock => {
                 self.lane.walls.iter().try_for_each(|wall| wall.jump(0))?;

@@ -240,16 +240,15 @@ impl Servers {
         self.members.iter().map(|member| &member.disk).chain(&self.file)
     }
 
-    /// Has servers use up what they have reserved on their full disks.
-    pub(crate) fn use_up(&self) {
-        for member in self.always() {
-            match self.kind {
-                Kind::Postgres => postgres::use_up(&self.members[member]),
-                Kind::Redis => redis::use_up(&self.members[member]),
-                Kind::Etcd => etcd::use_up(&self.members[member]),
-                Kind::Sqlite | Kind::DynamoDb => {}
-            }
-        }
+    /// Has servers use up what they have reserved on their full disks; tells whether one of them could not write any more.
+    pub(crate) fn use_up(&self) -> bool {
+        let ended = self.always().into_iter().filter(|member| match self.kind {
+            Kind::Postgres => postgres::use_up(&self.members[*member]),
+            Kind::Redis => redis::use_up(&self.members[*member]),
+            Kind::Etcd => etcd::use_up(&self.members[*member]),
+            Kind::Sqlite | Kind::DynamoDb => false,
+        });
+        ended.count() > 0
     }
 
     /// From now on the primary acknowledges what its follower has, too.

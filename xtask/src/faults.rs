@@ -41,3 +41,30 @@ fn run(options: &[String], servers: &Servers) -> Result<Step, String> {
     command.args(options);
     servers.known_to(Step::command("faults on real servers", command))
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the long run has the options that were given, after what it is built of; the share runs what the tests have built.
+    use super::*;
+
+    fn last(steps: &[Step]) -> String {
+        steps.last().map(ToString::to_string).unwrap_or_default()
+    }
+
+    #[test]
+    fn options_reach_the_program() {
+        let servers = Servers::new().unwrap();
+        let steps = steps(&["--store".to_owned(), "redis".to_owned()], &servers).unwrap();
+        assert!(last(&steps).ends_with("tenure-faults --store redis"), "{}", last(&steps));
+        let built = steps[steps.len() - 2].to_string();
+        assert!(built.contains("--no-run --test said --test input --features"), "{built}");
+    }
+
+    #[test]
+    fn the_share_builds_nothing() {
+        let steps = share(&Servers::new().unwrap()).unwrap();
+        assert!(last(&steps).ends_with("tenure-faults --share"), "{}", last(&steps));
+        assert!(last(&steps).contains("TENURE_TEST_DYNAMODB_LIBRARY='"), "{}", last(&steps));
+        assert!(steps.iter().all(|step| !step.to_string().contains("cargo")));
+    }
+}

@@ -40,14 +40,12 @@ pub(super) fn leader(onlooker: &Machine, addresses: &[String]) -> Result<usize, 
 }
 
 /// Writes until its database needs another page: its log has room that was made beforehand.
-pub(super) fn use_up(member: &Member) {
+pub(super) fn use_up(member: &Member) -> bool {
     let endpoint = format!("{}:2379", member.machine.address);
     let filler = "x".repeat(100_000);
-    for n in 0..12 {
+    let words = ["env", "ETCDCTL_API=3", "etcdctl", "--endpoints", &endpoint, "--command-timeout=1s", "put"];
+    (0..12).any(|n| {
         let key = format!("filler/{n}");
-        let words = ["env", "ETCDCTL_API=3", "etcdctl", "--endpoints", &endpoint, "--command-timeout=1s"];
-        if member.machine.run(&[&words[..], &["put", &key, &filler]].concat()).is_err() {
-            return;
-        }
-    }
+        member.machine.run(&[&words[..], &[&key, &filler]].concat()).is_err()
+    })
 }

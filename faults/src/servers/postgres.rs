@@ -91,12 +91,8 @@ pub(super) fn promote(member: &Member) -> Result<(), String> {
         .and_then(|done| if done.trim() == "t" { Ok(()) } else { Err("the standby was not promoted".into()) })
 }
 
-/// Fills what it has made of its log beforehand, until it can't any more.
-pub(super) fn use_up(member: &Member) {
+/// Fills what it has made of its log beforehand, until it can't any more: then it crashes, and may come back with what that frees.
+pub(super) fn use_up(member: &Member) -> bool {
     let sql = "SELECT pg_logical_emit_message(false, 'faults', repeat('x', 900000))";
-    for _ in 0..100 {
-        if query(member, sql).is_err() {
-            return;
-        }
-    }
+    (0..100).any(|_| query(member, sql).is_err())
 }

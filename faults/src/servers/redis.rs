@@ -33,9 +33,7 @@ pub(super) fn promote(member: &Member) -> Result<(), String> {
     cli(member, &["REPLICAOF", "NO", "ONE"]).map(drop)
 }
 
-/// Writes more than what is left of its file's last page.
-pub(super) fn use_up(member: &Member) {
-    let filler = "x".repeat(20_000);
-    // It ends when its file can't be written.
-    let _ = cli(member, &["SET", "filler", &filler]);
+/// Writes more than what is left of its file's last page: it ends when it can't.
+pub(super) fn use_up(member: &Member) -> bool {
+    cli(member, &["SET", "filler", &"x".repeat(20_000)]).is_err()
 }
