@@ -57,7 +57,7 @@ async fn race(stores: &[AnyStore], probe: &mut Probe<'_>, stand: &Stand) -> Resu
     let expect = if stand.is_held { Expect::Unchanged(stand.version) } else { Expect::Vacant };
     let mut writes = Vec::new();
     for _ in stores {
-        let fence = if stand.is_held { stand.fence } else { probe.floor() };
+        let fence = if stand.is_held { stand.fence } else { Probe::FLOOR };
         let mut record = probe.vacant(fence);
         if !stand.is_held {
             claim(&mut record, probe.leases.holder()).map_err(|error| error.to_string())?;
