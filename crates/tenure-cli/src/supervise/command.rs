@@ -60,6 +60,9 @@ pub(crate) struct Overseen {
     resumed: tokio::signal::unix::Signal,
 }
 
+/// How long after a command that an interrupt has ended whoever hears of the terminal's interrupts may tell of it: both hear it at once.
+const TOLD_WITHIN: Duration = Duration::from_secs(1);
+
 impl Overseen {
     /// Starts `command`. What it leaves running in its group has `grace` to end once it has ended itself.
     pub(crate) fn start(
@@ -164,6 +167,10 @@ impl Overseen {
         };
         if let Some(terminal) = &self.terminal {
             terminal.take_back();
+        }
+        let may_be_told = self.keyboard.is_some() && !was_interrupted;
+        if may_be_told && matches!(&ended, Ok(Ok(ended)) if is_interrupted(&ended.status)) {
+            was_interrupted = tokio::time::timeout(TOLD_WITHIN, pressed(&mut self.keyboard)).await.is_ok();
         }
         match ended {
             // It may still act.

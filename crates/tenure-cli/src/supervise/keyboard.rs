@@ -27,6 +27,8 @@ pub(super) struct Keyboard {
     child: Child,
     presses: mpsc::UnboundedReceiver<()>,
     keeper: Arc<Keeper>,
+    /// The process has ended, and there can't be another one.
+    is_over: bool,
 }
 
 impl Keyboard {
@@ -40,7 +42,7 @@ impl Keyboard {
         let listen = move || pass_on(told, &sender);
         let thread =
             std::thread::Builder::new().name("keyboard".to_owned()).stack_size(256 << 10).spawn(listen);
-        let keyboard = Keyboard { group, child, presses, keeper: Arc::clone(keeper) };
+        let keyboard = Keyboard { group, child, presses, keeper: Arc::clone(keeper), is_over: false };
         thread.ok().map(|_| keyboard)
     }
 
@@ -49,11 +51,15 @@ impl Keyboard {
         if self.presses.recv().await.is_some() {
             return;
         }
-        // Its end of the pipe is closed, so it has ended. Perhaps it was interrupted before it was ready for that.
+        // Its end of the pipe is closed, so it has ended.
         let by = self.child.wait().ok().and_then(|status| status.signal());
+        if self.is_over || by != Some(Signal::SIGINT as i32) {
+            return std::future::pending().await;
+        }
+        // It was interrupted before it was ready for that, which tells as much.
         match Keyboard::beside(self.group, &self.keeper) {
-            Some(another) if by == Some(Signal::SIGINT as i32) => *self = another,
-            _ => std::future::pending().await,
+            Some(another) => *self = another,
+            None => self.is_over = true,
         }
     }
 }
