@@ -392,6 +392,16 @@ fn a_command_is_not_suspended_since_its_lease_goes_on() {
     assert!(shown.contains("got after") && shown.ends_with("status 0"), "{shown}");
 }
 
+/// As the terminal does, and sooner than anybody types: before tenure has heard of it, or is ready to.
+#[test]
+fn an_interrupt_that_ends_the_command_at_once_ends_the_script_that_called_tenure() {
+    let bench = Bench::new();
+    let command = format!("$TENURE run k -- sh -c '{IN_FRONT}; kill -INT 0'; echo went on");
+    let shown = on_a_terminal(&bench, &command, b"");
+    assert!(!shown.contains("went on") && shown.ends_with("status 130"), "{shown}");
+    assert_eq!(bench.state("k"), "vacant");
+}
+
 #[test]
 fn a_command_that_is_interrupted_ends_the_script_that_called_tenure() {
     let bench = Bench::new();
