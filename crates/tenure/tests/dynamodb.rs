@@ -3,7 +3,7 @@
 //! Plan: a lease is kept for longer than its ttl, and its fence is below that of the next tenure, also when its record was deleted
 //! by hand in between; a dead holder's key is taken at first sight by a process that never watched it and goes by the service's
 //! dates, and later by one that does not.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 #![allow(clippy::disallowed_methods, reason = "leases on a real service take real time")]
 
 use std::time::{Duration, Instant};
