@@ -1,20 +1,20 @@
-//! Acquire-and-release pairs per second on Redis, from 1 and 32 tasks with a key each: by `Leases`, by the store alone, by what a
-//! lock on Redis usually sends, and by the bare commands. All by the same client, each over one connection.
+//! Acquire-and-release pairs per second on Redis, from 1 and 32 tasks with a key each, and handoffs of one lock that 32 want.
 //!
-//! `cargo xtask bench redis_pairs` starts Redis and prints the table; `TENURE_BENCH_MS` says for how long each of a cell's rounds
-//! runs. The usual lock is `SET key owner NX PX ttl`, and a script that deletes the key if it still has that owner: it has no fence,
-//! and nothing of it outlives an expiry. The bare commands are `SET … NX` and `DEL`, with a value of the size of a record.
+//! `cargo xtask bench redis_pairs` starts Redis, builds the peers and prints the tables; `TENURE_BENCH_MS` says for how long each of a
+//! cell's rounds runs. The limit is the smallest script that writes on a condition as a lease needs it: it compares what stands there,
+//! tells the server's time, and answers a refusal with what stands there. `SET NX` and `DEL` are below it, as they give neither.
+//! redsync gives less, too, on one server: its locks have no fence, are over when Redis's clock says so, and are polled for. Rust's rslock
+//! does the same; it is not here, as it brings features of its dependencies that have half the workspace compiled once more.
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a bench may fail")]
 
 use redis::aio::MultiplexedConnection;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tenure::{AnyStore, Leases};
-use tenure_bench::cpu_time_of;
+use tenure_bench::handoffs::compare;
+use tenure_bench::pairs::{Contender, Peer, pair, table};
 use tenure_core::{Key, Version};
 use tenure_redis::{RedisConfig, RedisStore};
 use tenure_store::{Outcome, Store, Write};
@@ -22,18 +22,6 @@ use tenure_testkit::Scribe;
 
 /// About what a record's value has.
 const VALUE_BYTES: usize = 250;
-/// How many times each cell is measured.
-const ROUNDS: u32 = 6;
-
-type Pair = Arc<dyn Fn(Key) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
-
-/// What some tasks did together.
-#[derive(Default)]
-struct Tally {
-    pairs: u64,
-    latencies: Vec<Duration>,
-    client: Duration,
-}
 
 #[tokio::main]
 async fn main() {
@@ -43,91 +31,43 @@ async fn main() {
     let span = Duration::from_millis(millis);
     let url = std::env::var("TENURE_TEST_REDIS").expect("cargo xtask bench redis_pairs starts Redis");
     let namespace = format!("bench-{}", std::process::id());
-    let open = || RedisStore::open(RedisConfig::from_url(&url).unwrap().namespace(&namespace));
-    let (store, leases) = (open().await.unwrap(), Leases::new(AnyStore::new(open().await.unwrap())).unwrap());
-    leases.begin_session();
-    let client = redis::Client::open(url.as_str()).unwrap();
-    let bare = client.get_multiplexed_async_connection().await.unwrap();
-    let usual = client.get_multiplexed_async_connection().await.unwrap();
-    let user = leases.clone();
-    let contenders: [(&str, Pair); 4] = [
-        ("bare SET NX, DEL", boxed(move |key| bare_pair(bare.clone(), key))),
-        ("the usual lock, without a fence", boxed(move |key| usual_pair(usual.clone(), key))),
-        ("tenure, the store alone", boxed(move |key| pair(store.clone(), key))),
-        ("tenure, `Leases`", boxed(move |key| lease_pair(user.clone(), key))),
-    ];
-    println!(
-        "{:?} a cell; latencies are of pairs, client is its processor time for a pair, all in µs\n",
-        span * ROUNDS
-    );
-    println!("| tasks | | pairs/s | p50 | p99 | client | of the bare commands | of the usual lock |");
-    println!("|---|---|---|---|---|---|---|---|");
-    for (_, pair) in &contenders {
-        measure(pair, 32, span).await;
-    }
-    for tasks in [1, 32] {
-        let mut tallies: Vec<Tally> = contenders.iter().map(|_| Tally::default()).collect();
-        // By turns, so that what else the machine does falls on all.
-        for _ in 0..ROUNDS {
-            for ((_, pair), all) in contenders.iter().zip(&mut tallies) {
-                let before = cpu_time_of("self");
-                let round = measure(pair, tasks, span).await;
-                all.client += cpu_time_of("self").saturating_sub(before);
-                all.pairs += round.len() as u64;
-                all.latencies.extend(round);
-            }
-        }
-        let [bare, usual] = [tallies[0].pairs as f64, tallies[1].pairs as f64];
-        for ((name, _), mut tally) in contenders.iter().zip(tallies) {
-            let mut percentile =
-                |percent| tenure_bench::percentile(&mut tally.latencies, percent).as_micros();
-            let (p50, p99, pairs) = (percentile(50), percentile(99), tally.pairs as f64);
-            println!(
-                "| {tasks} | {name} | {:.0} | {p50} | {p99} | {:.0} | {:.2} | {:.2} |",
-                pairs / (span * ROUNDS).as_secs_f64(),
-                tally.client.as_micros() as f64 / pairs,
-                pairs / bare,
-                pairs / usual,
-            );
-        }
-    }
-    leases.stop().await;
-}
-
-fn boxed<F: Future<Output = ()> + Send + 'static>(pair: impl Fn(Key) -> F + Send + Sync + 'static) -> Pair {
-    Arc::new(move |key| Box::pin(pair(key)))
-}
-
-/// Lets tasks make pairs at the same time, each on a key of its own.
-async fn measure(pair: &Pair, tasks: usize, span: Duration) -> Vec<Duration> {
-    let start = Instant::now();
-    let running: Vec<_> = (0..tasks)
-        .map(|task| {
-            let (pair, key) = (Arc::clone(pair), Key::new(format!("task/{task}")).unwrap());
-            tokio::spawn(async move {
-                let mut latencies = Vec::new();
-                while start.elapsed() < span {
-                    let began = Instant::now();
-                    pair(key.clone()).await;
-                    latencies.push(began.elapsed());
-                }
-                latencies
-            })
-        })
-        .collect();
+    let open =
+        async || RedisStore::open(RedisConfig::from_url(&url).unwrap().namespace(&namespace)).await.unwrap();
     let mut all = Vec::new();
-    for task in running {
-        all.extend(task.await.unwrap());
+    for _ in 0..32 {
+        all.push(Leases::new(AnyStore::new(open().await)).unwrap());
+        all[all.len() - 1].begin_session();
     }
-    all
+    let client = redis::Client::open(url.as_str()).unwrap();
+    let connection = async || client.get_multiplexed_async_connection().await.unwrap();
+    let (limit, bare, store, leases) = (connection().await, connection().await, open().await, all[0].clone());
+    let mut contenders = [
+        (
+            "the limit: a conditional write",
+            Contender::Here(pair(move |task| limit_pair(limit.clone(), task))),
+        ),
+        ("`SET NX`, `DEL`", Contender::Here(pair(move |task| bare_pair(bare.clone(), task)))),
+        ("tenure, the store alone", Contender::Here(pair(move |task| store_pair(store.clone(), task)))),
+        ("tenure, `Leases`", Contender::Here(pair(move |task| lease_pair(leases.clone(), task)))),
+        (
+            "redsync 4.18 (Go)",
+            Contender::Peer(Peer::go("redsync", url.trim_start_matches("redis://")).unwrap()),
+        ),
+    ];
+    table(&mut contenders, span).await.unwrap();
+    let [.., (name, Contender::Peer(redsync))] = &mut contenders else { panic!("redsync is the last one") };
+    compare(&all, &open().await, name, redsync, span).await.unwrap();
+    for leases in all {
+        leases.stop().await;
+    }
 }
 
-async fn lease_pair(leases: Leases, key: Key) {
-    leases.acquire(key.as_str()).await.unwrap().release().await;
+async fn lease_pair(leases: Leases, task: usize) {
+    leases.acquire(&format!("task/{task}")).await.unwrap().release().await;
 }
 
-async fn pair(store: RedisStore, key: Key) {
-    let scribe = Scribe::new();
+async fn store_pair(store: RedisStore, task: usize) {
+    let (key, scribe) = (Key::new(format!("store/{task}")).unwrap(), Scribe::new());
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let (version, fence) =
         won(&store, scribe.if_vacant(&key, scribe.held(u64::try_from(wall).unwrap()))).await;
@@ -141,23 +81,25 @@ async fn won(store: &RedisStore, write: Write) -> (Version, u64) {
     }
 }
 
-async fn bare_pair(mut connection: MultiplexedConnection, key: Key) {
-    let key = format!("bare/{}", key.as_str());
+async fn limit_pair(mut connection: MultiplexedConnection, task: usize) {
+    const WRITE: &str = "local time, found = redis.call('TIME'), redis.call('GET', KEYS[1]) \
+        if found and string.sub(found, 1, 32) ~= ARGV[1] then return { time, found } end \
+        redis.call('SET', KEYS[1], ARGV[2]) \
+        return { time, 1 }";
+    static SCRIPT: LazyLock<redis::Script> = LazyLock::new(|| redis::Script::new(WRITE));
+    let key = format!("limit/{task}");
+    for [expected, version] in [[b'0', b'1'], [b'1', b'0']] {
+        let mut write = SCRIPT.key(&key);
+        write.arg(&[expected; 32]).arg(vec![version; VALUE_BYTES]);
+        let (_, done): ((u64, u64), u32) = write.invoke_async(&mut connection).await.unwrap();
+        assert_eq!(done, 1);
+    }
+}
+
+async fn bare_pair(mut connection: MultiplexedConnection, task: usize) {
+    let key = format!("bare/{task}");
     let mut take = redis::cmd("SET");
     take.arg(&key).arg(vec![7_u8; VALUE_BYTES]).arg("NX");
     assert!(take.query_async::<bool>(&mut connection).await.unwrap());
     assert_eq!(redis::cmd("DEL").arg(&key).query_async::<u32>(&mut connection).await.unwrap(), 1);
-}
-
-/// What redsync and most others do.
-async fn usual_pair(mut connection: MultiplexedConnection, key: Key) {
-    const DELETE: &str =
-        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
-    static SCRIPT: std::sync::LazyLock<redis::Script> =
-        std::sync::LazyLock::new(|| redis::Script::new(DELETE));
-    let (key, owner) = (format!("usual/{}", key.as_str()), "0123456789abcdef0123456789abcdef");
-    let mut take = redis::cmd("SET");
-    take.arg(&key).arg(owner).arg("NX").arg("PX").arg(8000);
-    assert!(take.query_async::<bool>(&mut connection).await.unwrap());
-    assert_eq!(SCRIPT.key(&key).arg(owner).invoke_async::<u32>(&mut connection).await.unwrap(), 1);
 }

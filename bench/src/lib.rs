@@ -5,6 +5,10 @@
 
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
+#[cfg(any(feature = "etcd", feature = "redis"))]
+pub mod handoffs;
+#[cfg(any(feature = "etcd", feature = "redis"))]
+pub mod pairs;
 pub mod wire;
 
 use std::time::{Duration, Instant};

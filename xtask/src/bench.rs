@@ -13,12 +13,15 @@ pub(crate) fn steps(names: &[String], servers: &Rc<Servers>) -> Result<Vec<Step>
     println!("{}", machine());
     // Only what is measured on a server needs one.
     let needs_server = |bench: &Target| {
-        bench.needs.iter().any(|feature| ["dynamodb", "postgres", "redis"].contains(&feature.as_str()))
+        bench
+            .needs
+            .iter()
+            .any(|feature| ["dynamodb", "etcd", "postgres", "redis"].contains(&feature.as_str()))
     };
     let mut steps = Vec::new();
     if benches.iter().any(|bench| needs_server(bench)) {
         steps.extend(services::fetch());
-        steps.push(services::fetch_for_benches());
+        steps.extend(services::fetch_for_benches());
         steps.extend(servers.start());
     }
     for bench in benches {

@@ -3,6 +3,7 @@
 mod certificate;
 mod dynamodb;
 mod etcd;
+mod go;
 mod maven;
 mod package;
 mod peers;
@@ -110,8 +111,11 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// Fetches what only benches compare with.
-pub(crate) fn fetch_for_benches() -> Step {
-    Step::check("AWS's lock client is fetched", || peers::LOCK_CLIENT.fetch())
+pub(crate) fn fetch_for_benches() -> [Step; 2] {
+    [
+        Step::check("AWS's lock client is fetched", || peers::LOCK_CLIENT.fetch()),
+        Step::check("the peers in Go are built", go::build),
+    ]
 }
 
 /// The servers of one run of steps. They end when this is dropped, however the steps ended.
@@ -168,6 +172,7 @@ fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
     for peer in [peers::KCL, peers::LOCK_CLIENT] {
         all.push((peer.variable, peer.class_path()?));
     }
+    all.push((go::VARIABLE, go::program()?.display().to_string()));
     all.extend(postgres::environment(ports));
     all.extend(etcd::environment(ports));
     all.extend(redis::environment(ports));

@@ -1,0 +1,113 @@
+//! Acquire-and-release pairs per second on etcd, from 1 and 32 tasks with a key each, and handoffs of one lock that 32 want.
+//!
+//! `cargo xtask bench etcd_pairs` starts etcd, builds the peer and prints the tables; `TENURE_BENCH_MS` says for how long each of a
+//! cell's rounds runs. The limit is the transactions that a lock needs at the least, over the same kind of connection: one that puts a
+//! value of the same size if the key is as it was left, and one that puts another if it is still one's own. Beside it, etcd's own
+//! Mutex, in Go: a transaction that queues up behind the key's others, and a removal. Each waits for the server's disk.
+#![allow(missing_docs, reason = "a program")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a bench may fail")]
+
+#[allow(unreachable_pub, dead_code, clippy::all, reason = "as the store has it")]
+#[path = "../../stores/etcd/src/wire/etcdserverpb.rs"]
+mod etcdserverpb;
+
+use etcdserverpb::compare::{CompareTarget, TargetUnion};
+use etcdserverpb::request_op::Request;
+use etcdserverpb::{Compare, PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse};
+use http::uri::PathAndQuery;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tenure::{AnyStore, Leases};
+use tenure_bench::handoffs::compare;
+use tenure_bench::pairs::{Contender, Peer, pair, table};
+use tenure_core::{Fence, Key, Version};
+use tenure_etcd::{EtcdConfig, EtcdStore};
+use tenure_store::{Outcome, Store, Write};
+use tenure_testkit::Scribe;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+
+/// About what a record of a lease takes.
+const VALUE_BYTES: usize = 120;
+
+#[tokio::main]
+async fn main() {
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let millis =
+        std::env::var("TENURE_BENCH_MS").map_or(if is_bench { 1000 } else { 30 }, |ms| ms.parse().unwrap());
+    let span = Duration::from_millis(millis);
+    let url = std::env::var("TENURE_TEST_ETCD").expect("cargo xtask bench etcd_pairs starts etcd");
+    let prefix = format!("bench-{}", std::process::id());
+    let open = async || EtcdStore::open(EtcdConfig::from_url(&url).unwrap().prefix(&prefix)).await.unwrap();
+    let mut all = Vec::new();
+    for _ in 0..32 {
+        all.push(Leases::new(AnyStore::new(open().await)).unwrap());
+        all[all.len() - 1].begin_session();
+    }
+    let (store, leases, scribe) = (open().await, all[0].clone(), Arc::new(Scribe::new()));
+    let server = url.trim_start_matches("etcd://").to_owned();
+    let channel = Endpoint::from_shared(format!("http://{server}")).unwrap().tcp_nodelay(true);
+    let channel = channel.connect().await.unwrap();
+    let revisions: Arc<Mutex<Vec<i64>>> = Arc::new(Mutex::new(vec![0; 32]));
+    let mut contenders = [
+        (
+            "the limit: bare transactions",
+            Contender::Here(pair(move |task| limit_pair(channel.clone(), Arc::clone(&revisions), task))),
+        ),
+        (
+            "tenure, the store alone",
+            Contender::Here(pair(move |task| store_pair(store.clone(), Arc::clone(&scribe), task))),
+        ),
+        ("tenure, `Leases`", Contender::Here(pair(move |task| lease_pair(leases.clone(), task)))),
+        ("etcd's Mutex 3.7 (Go)", Contender::Peer(Peer::go("etcd", &server).unwrap())),
+    ];
+    table(&mut contenders, span).await.unwrap();
+    let [.., (name, Contender::Peer(mutex))] = &mut contenders else { panic!("the peer is the last one") };
+    compare(&all, &open().await, name, mutex, span).await.unwrap();
+    for leases in all {
+        leases.stop().await;
+    }
+}
+
+async fn lease_pair(leases: Leases, task: usize) {
+    leases.acquire(&format!("task/{task}")).await.unwrap().release().await;
+}
+
+async fn store_pair(store: EtcdStore, scribe: Arc<Scribe>, task: usize) {
+    let key = Key::new(format!("store/{task}")).unwrap();
+    let (version, fence) = won(&store, scribe.if_vacant(&key, scribe.held(1))).await;
+    won(&store, scribe.unchanged(&key, version, scribe.vacant(fence.0))).await;
+}
+
+async fn won(store: &EtcdStore, write: Write) -> (Version, Fence) {
+    match store.write(write).await.unwrap() {
+        Outcome::Won { version, fence } => (version, fence),
+        Outcome::Lost(standing) => panic!("each key has one user, but lost to {standing:?}"),
+    }
+}
+
+async fn limit_pair(channel: Channel, revisions: Arc<Mutex<Vec<i64>>>, task: usize) {
+    let key = format!("bare/{}/{task}", std::process::id()).into_bytes();
+    for _ in ["acquire", "release"] {
+        let last = revisions.lock().unwrap()[task];
+        let target = Some(TargetUnion::ModRevision(last));
+        let compare = Compare {
+            target: CompareTarget::Mod.into(),
+            key: key.clone(),
+            target_union: target,
+            ..Compare::default()
+        };
+        let put = Request::RequestPut(PutRequest { key: key.clone(), value: vec![7; VALUE_BYTES] });
+        let look = Request::RequestRange(RangeRequest { key: key.clone(), ..RangeRequest::default() });
+        let op = |request| vec![RequestOp { request: Some(request) }];
+        let txn = TxnRequest { compare: vec![compare], success: op(put), failure: op(look) };
+        let mut grpc = Grpc::new(channel.clone());
+        grpc.ready().await.unwrap();
+        let path = PathAndQuery::from_static("/etcdserverpb.KV/Txn");
+        let codec: tonic_prost::ProstCodec<TxnRequest, TxnResponse> = tonic_prost::ProstCodec::default();
+        let answer = grpc.unary(tonic::Request::new(txn), path, codec).await.unwrap().into_inner();
+        assert!(answer.succeeded, "each key has one user");
+        revisions.lock().unwrap()[task] = answer.header.unwrap().revision;
+    }
+}

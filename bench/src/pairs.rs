@@ -1,0 +1,182 @@
+//! Who makes pairs of acquire and release, measured by turns and told in one table.
+
+use crate::{cpu_time_of, percentile};
+use std::future::Future;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::pin::Pin;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How many times each cell is measured.
+const ROUNDS: u32 = 6;
+
+/// One pair of a task; each task has a key of its own.
+pub type Pair = Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// As a [`Pair`].
+pub fn pair<F: Future<Output = ()> + Send + 'static>(
+    one: impl Fn(usize) -> F + Send + Sync + 'static,
+) -> Pair {
+    Arc::new(move |task| Box::pin(one(task)))
+}
+
+/// Whoever makes pairs.
+pub enum Contender {
+    /// In this process.
+    Here(Pair),
+    /// In a process of its own.
+    Peer(Peer),
+}
+
+/// A program that answers each line `WHAT TASKS MILLIS` with one line: how many there were, and the 50th and 99th percentile of one
+/// in µs. It ends with its input.
+pub struct Peer {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+/// What one round, or several, came to.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// How many there were.
+    pub count: u64,
+    /// The median of one, and the 99th percentile; of several rounds, those of the round in the middle.
+    pub percentiles: [Duration; 2],
+}
+
+impl Tally {
+    /// Of these.
+    #[must_use]
+    pub fn of(mut each: Vec<Duration>) -> Tally {
+        let percentiles = [50, 99].map(|percent| percentile(&mut each, percent));
+        Tally { count: each.len() as u64, percentiles }
+    }
+
+    /// Of several rounds.
+    #[must_use]
+    pub fn of_rounds(rounds: &[Tally]) -> Tally {
+        let middle = |which: usize| {
+            let mut all: Vec<Duration> = rounds.iter().map(|round| round.percentiles[which]).collect();
+            percentile(&mut all, 50)
+        };
+        Tally { count: rounds.iter().map(|round| round.count).sum(), percentiles: [middle(0), middle(1)] }
+    }
+}
+
+impl Peer {
+    /// The program in `peers/go` with these locks on this server. `cargo xtask bench` builds it.
+    ///
+    /// # Errors
+    /// It was not built, or did not start.
+    pub fn go(locks: &str, server: &str) -> io::Result<Peer> {
+        let program = std::env::var("TENURE_BENCH_GO_PEERS")
+            .map_err(|_| io::Error::other("TENURE_BENCH_GO_PEERS is not set; run `cargo xtask bench`"))?;
+        Peer::start(Command::new(program).args([locks, server]))
+    }
+
+    /// Starts one.
+    ///
+    /// # Errors
+    /// It did not start.
+    pub fn start(command: &mut Command) -> io::Result<Peer> {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (input, output) = (process.stdin.take(), process.stdout.take());
+        let (Some(input), Some(output)) = (input, output) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        Ok(Peer { process, input, output: BufReader::new(output) })
+    }
+
+    /// Has it measure something, with that many tasks.
+    ///
+    /// # Errors
+    /// It has ended, or says something else.
+    pub fn measure(&mut self, what: &str, tasks: usize, span: Duration) -> io::Result<Tally> {
+        writeln!(self.input, "{what} {tasks} {}", span.as_millis())?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [count, p50, p99] = numbers[..] else {
+            return Err(io::Error::other(format!("the peer says {line:?}")));
+        };
+        Ok(Tally { count, percentiles: [p50, p99].map(Duration::from_micros) })
+    }
+}
+
+impl Contender {
+    /// The id of the process that makes the pairs.
+    fn process(&self) -> String {
+        match self {
+            Contender::Here(_) => "self".to_owned(),
+            Contender::Peer(peer) => peer.process.id().to_string(),
+        }
+    }
+
+    async fn measure(&mut self, tasks: usize, span: Duration) -> io::Result<Tally> {
+        let pair = match self {
+            Contender::Here(pair) => pair,
+            Contender::Peer(peer) => return peer.measure("pairs", tasks, span),
+        };
+        let start = Instant::now();
+        let running: Vec<_> = (0..tasks)
+            .map(|task| {
+                let pair = Arc::clone(pair);
+                tokio::spawn(async move {
+                    let mut each = Vec::new();
+                    while start.elapsed() < span {
+                        let began = Instant::now();
+                        pair(task).await;
+                        each.push(began.elapsed());
+                    }
+                    each
+                })
+            })
+            .collect();
+        let mut all = Vec::new();
+        for task in running {
+            all.extend(task.await?);
+        }
+        Ok(Tally::of(all))
+    }
+}
+
+/// Measures all by turns, so that what else the machine does falls on all, and prints the table. Shares are of the first one, which is
+/// the limit.
+///
+/// # Errors
+/// A contender has failed.
+pub async fn table(contenders: &mut [(&str, Contender)], span: Duration) -> io::Result<()> {
+    println!(
+        "{:?} a cell, by turns; latencies are of pairs, client is its processor time for a pair, all in µs\n",
+        span * ROUNDS
+    );
+    println!("| tasks | | pairs/s | p50 | p99 | client | of the limit |\n|---|---|---|---|---|---|---|");
+    for (_, contender) in contenders.iter_mut() {
+        contender.measure(32, span).await?;
+    }
+    for tasks in [1, 32] {
+        let mut all: Vec<(Vec<Tally>, Duration)> = contenders.iter().map(|_| Default::default()).collect();
+        for _ in 0..ROUNDS {
+            for ((_, contender), (rounds, client)) in contenders.iter_mut().zip(&mut all) {
+                let process = contender.process();
+                let before = cpu_time_of(&process);
+                rounds.push(contender.measure(tasks, span).await?);
+                *client += cpu_time_of(&process).saturating_sub(before);
+            }
+        }
+        let limit = Tally::of_rounds(&all[0].0).count as f64;
+        for ((name, _), (rounds, client)) in contenders.iter().zip(&all) {
+            let Tally { count, percentiles } = Tally::of_rounds(rounds);
+            let [p50, p99] = percentiles.map(|span| span.as_micros());
+            let (count, each) = (count as f64, client.as_micros() as f64 / count as f64);
+            println!(
+                "| {tasks} | {name} | {:.0} | {p50} | {p99} | {each:.0} | {:.2} |",
+                count / (span * ROUNDS).as_secs_f64(),
+                count / limit,
+            );
+        }
+    }
+    Ok(())
+}
