@@ -75,18 +75,11 @@ impl Lines {
     /// # Errors
     /// As the store's own calls.
     pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
-        let lanes = match &self.source {
-            Source::Own(lanes) => lanes,
-            Source::Pool(_) => {
-                let line = self.line().await?;
-                let ran = tokio::time::timeout(self.timeout, line.client()?.batch_execute(sql)).await;
-                let ran = ran.map_err(|_| unanswered(&self.place, Call::Write))?;
-                line.done();
-                return ran.map_err(|error| failed(&self.place, Call::Write, &error));
-            }
-        };
-        let taken = lanes.take(self).await?;
-        taken.lane.run(&self.place, self.timeout, sql).await
+        if let Source::Own(lanes) = &self.source {
+            return lanes.take(self).await?.lane.run(&self.place, self.timeout, sql).await;
+        }
+        let ran = self.borrowed(Call::Write, async |client| client.batch_execute(sql).await).await?;
+        ran.map_err(|error| failed(&self.place, Call::Write, &error))
     }
 
     async fn attempt(
@@ -95,18 +88,23 @@ impl Lines {
         sql: &str,
         params: &Params<'_>,
     ) -> Result<Result<Vec<Row>, Error>, StoreError> {
-        let lanes = match &self.source {
-            Source::Own(lanes) => lanes,
-            Source::Pool(_) => {
-                let line = self.line().await?;
-                let rows = tokio::time::timeout(self.timeout, line.client()?.query_typed(sql, params)).await;
-                let rows = rows.map_err(|_| unanswered(&self.place, call))?;
-                line.done();
-                return Ok(rows);
-            }
-        };
-        let taken = lanes.take(self).await?;
-        taken.lane.ask(&self.place, self.timeout, call, sql, params).await
+        if let Source::Own(lanes) = &self.source {
+            return lanes.take(self).await?.lane.ask(&self.place, self.timeout, call, sql, params).await;
+        }
+        self.borrowed(call, async |client| client.query_typed(sql, params).await).await
+    }
+
+    /// One call by a connection that nobody else uses meanwhile.
+    async fn borrowed<T>(
+        &self,
+        call: Call,
+        ask: impl AsyncFnOnce(&Client) -> Result<T, Error>,
+    ) -> Result<Result<T, Error>, StoreError> {
+        let line = self.line().await?;
+        let answer = tokio::time::timeout(self.timeout, ask(line.client()?)).await;
+        let answer = answer.map_err(|_| unanswered(&self.place, call))?;
+        line.done();
+        Ok(answer)
     }
 
     /// A connection for a transaction of several statements, which nobody else uses meanwhile.

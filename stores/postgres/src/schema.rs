@@ -9,7 +9,8 @@ use tokio_postgres::types::Type;
 /// The version of the tables that this program makes. Version 1 is used, too: it lacks what refuses a lower fence, and is slower.
 const VERSION: i32 = 2;
 
-/// What is in place of each version: the steps from version 0, which is an empty schema. `{s}` is the schema.
+/// What is in place of each version: the steps from version 0, which is an empty schema. `{s}` is the schema, `{functions}` what
+/// [`functions::text`] makes in it.
 ///
 /// A record's key is bytes, since PostgreSQL's text can't hold a NUL. `digest` covers what conditions and guards compare and the
 /// record itself: a row that was changed around tenure no longer matches it, and no condition holds there.
@@ -17,7 +18,7 @@ const VERSION: i32 = 2;
 /// Version 2: whoever writes, a row's fence never goes back, and its key stays. A row goes only if its fence is below the server's clock,
 /// with which the next one begins. What is inserted anew is not looked at: nothing is left of what stood there before. Writes are functions;
 /// and what was checked of each column is left to the digest, as such checks cost as much as the write.
-const STEPS: [&[&str]; 2] = [&["
+const STEPS: [&str; 2] = ["
     CREATE TABLE {s}.meta (name text PRIMARY KEY, value text NOT NULL);
     CREATE TABLE {s}.record (
         key        bytea       PRIMARY KEY CHECK (octet_length(key) BETWEEN 1 AND 512),
@@ -32,7 +33,7 @@ const STEPS: [&[&str]; 2] = [&["
     ) WITH (fillfactor = 50);
     COMMENT ON SCHEMA {s} IS 'leases of tenure; see its documentation before changing anything by hand';
     INSERT INTO {s}.meta VALUES ('id', gen_random_uuid()::text);
-"], &["
+", "
     CREATE FUNCTION {s}.refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
     BEGIN
         IF TG_OP = 'UPDATE' THEN
@@ -54,7 +55,7 @@ const STEPS: [&[&str]; 2] = [&["
     CREATE TRIGGER fences_stay BEFORE TRUNCATE ON {s}.record FOR EACH STATEMENT EXECUTE FUNCTION {s}.refuse();
     ALTER TABLE {s}.record DROP CONSTRAINT record_key_check, DROP CONSTRAINT record_version_check, DROP CONSTRAINT record_fence_check,
         DROP CONSTRAINT record_tenure_check, DROP CONSTRAINT record_digest_check;
-", functions::STEP]];
+{functions}"];
 
 /// Whose the schema is.
 pub(crate) struct Found {
@@ -128,7 +129,7 @@ async fn steps(line: &Line<'_>, place: &str, schema: &str) -> Result<bool, Store
     }
     let mut all = format!("CREATE SCHEMA IF NOT EXISTS {schema};");
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
-        step.iter().for_each(|part| all.push_str(&part.replace("{s}", schema)));
+        all.push_str(&step.replace("{s}", schema).replace("{functions}", &functions::text(schema)));
     }
     all.push_str(&format!(
         "INSERT INTO {schema}.meta VALUES ('schema', '{VERSION}') ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value; COMMIT"

@@ -14,8 +14,9 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
-use support::{admin, config, unique};
+use support::{Locked, admin, config, held, named, unique};
 use tenure_core::{ErrorKind, Key};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
@@ -27,12 +28,6 @@ const LONG: Duration = Duration::from_secs(30);
 async fn end_connections(name: &str) {
     let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
     assert!(admin().await.query_one(sql, &[&name]).await.unwrap().get::<_, i64>(0) > 0);
-}
-
-/// A configuration whose connections can be told from others.
-fn named(name: &str) -> PostgresConfig {
-    let url = format!("{}?application_name={name}", support::url());
-    PostgresConfig::from_url(&url).unwrap().schema(name)
 }
 
 #[tokio::test]
@@ -69,12 +64,8 @@ async fn a_write_that_waits_for_a_lock_is_unknown_in_time_and_blocks_nobody_else
     let patient = config(&name).connections(1).timeout(Duration::from_millis(300));
     let (store, scribe) = (PostgresStore::open(patient).await.unwrap(), Scribe::new());
     let (key, other) = (Key::new("k").unwrap(), Key::new("other").unwrap());
-    let Outcome::Won { version, .. } = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap() else {
-        panic!("nothing stood there")
-    };
-    let mut application = admin().await;
-    let work = application.transaction().await.unwrap();
-    work.execute(&format!("SELECT 1 FROM {name}.record FOR UPDATE"), &[]).await.unwrap();
+    let version = held(&store, &scribe, &key).await;
+    let locked = Locked::records_of(&name).await;
     let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     // The same with a caller that goes away by itself.
@@ -82,7 +73,7 @@ async fn a_write_that_waits_for_a_lock_is_unknown_in_time_and_blocks_nobody_else
     assert!(tokio::time::timeout(Duration::from_millis(50), write).await.is_err());
     // The only connection is not the one that waits.
     assert!(matches!(store.write(scribe.absent(&other, scribe.held(1))).await.unwrap(), Outcome::Won { .. }));
-    work.rollback().await.unwrap();
+    locked.unlock().await;
     let landed = store.read(&key).await.unwrap().unwrap().record.fence.0;
     assert!([5, 6, 7].contains(&landed), "{landed}");
 }
@@ -111,31 +102,41 @@ async fn a_pooler_may_stand_between() {
     for _ in 0..10 {
         handles.push(PostgresStore::open(pooled()).await.unwrap());
     }
-    let (key, scribe) = (Key::new("counter").unwrap(), std::sync::Arc::new(Scribe::new()));
-    handles[0].write(scribe.absent(&key, scribe.vacant(0))).await.unwrap();
-    let tasks: Vec<_> = handles
-        .iter()
-        .map(|store| {
-            let (store, scribe, key) = (store.clone(), scribe.clone(), key.clone());
-            tokio::spawn(async move {
-                let mut done = 0;
-                while done < 10 {
-                    let standing = store.read(&key).await.unwrap().unwrap();
-                    let next = scribe.vacant(standing.record.fence.0 + 1);
-                    let outcome = store.write(scribe.unchanged(&key, standing.version, next)).await.unwrap();
-                    done += u64::from(matches!(outcome, Outcome::Won { .. }));
-                    let batch = (0..3).map(|i| Key::new(format!("b{i}")).unwrap());
-                    let batch = batch.map(|key| scribe.if_vacant(&key, scribe.vacant(1))).collect();
-                    assert_eq!(store.write_many(batch).await.unwrap().len(), 3);
-                }
-            })
+    count_up(&handles, 3).await;
+}
+
+/// Tasks, one for each of `stores`, count up in one record, so that a lost increment shows. Every second write is one of a batch, with
+/// `beside` other keys that all write.
+async fn count_up(stores: &[PostgresStore], beside: u64) {
+    let (key, scribe) = (Key::new("counter").unwrap(), Arc::new(Scribe::new()));
+    stores[0].write(scribe.absent(&key, scribe.vacant(0))).await.unwrap();
+    let tasks = stores.iter().map(|store| {
+        let (store, scribe, key) = (store.clone(), scribe.clone(), key.clone());
+        tokio::spawn(async move {
+            let mut done = 0;
+            while done < 10 {
+                let standing = store.read(&key).await.unwrap().unwrap();
+                let next = scribe.vacant(standing.record.fence.0 + 1);
+                let next = scribe.unchanged(&key, standing.version, next);
+                let outcome = if done % 2 == 0 {
+                    store.write(next).await.unwrap()
+                } else {
+                    let others = (0..beside).map(|i| Key::new(format!("b{i}")).unwrap());
+                    let others = others.map(|key| scribe.if_vacant(&key, scribe.vacant(1)));
+                    let mut outcomes =
+                        store.write_many(std::iter::once(next).chain(others).collect()).await.unwrap();
+                    assert_eq!(outcomes.len() as u64, 1 + beside);
+                    outcomes.remove(0)
+                };
+                done += u64::from(matches!(outcome, Outcome::Won { .. }));
+            }
         })
-        .collect();
-    for task in tasks {
+    });
+    for task in tasks.collect::<Vec<_>>() {
         task.await.unwrap();
     }
-    let standing = handles[0].read(&key).await.unwrap().unwrap();
-    assert_eq!(standing.record.fence.0, 100, "an increment was lost");
+    let counted = stores[0].read(&key).await.unwrap().unwrap().record.fence.0;
+    assert_eq!(counted, 10 * stores.len() as u64, "an increment was lost");
 }
 
 /// A role with a setting of its own, and a store that it opens.
@@ -151,31 +152,7 @@ async fn opened_with(name: &str, setting: &str) -> PostgresStore {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stricter_isolation_is_no_error() {
     let store = opened_with(&unique("isolated"), "default_transaction_isolation = 'serializable'").await;
-    let (key, scribe) = (Key::new("counter").unwrap(), std::sync::Arc::new(Scribe::new()));
-    store.write(scribe.absent(&key, scribe.vacant(0))).await.unwrap();
-    let tasks: Vec<_> = (0..6)
-        .map(|_| {
-            let (store, scribe, key) = (store.clone(), scribe.clone(), key.clone());
-            tokio::spawn(async move {
-                let mut done = 0;
-                while done < 10 {
-                    let standing = store.read(&key).await.unwrap().unwrap();
-                    let next = scribe.vacant(standing.record.fence.0 + 1);
-                    let outcome = if done % 2 == 0 {
-                        store.write(scribe.unchanged(&key, standing.version, next)).await.unwrap()
-                    } else {
-                        let batch = vec![scribe.unchanged(&key, standing.version, next)];
-                        store.write_many(batch).await.unwrap().remove(0)
-                    };
-                    done += u64::from(matches!(outcome, Outcome::Won { .. }));
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence.0, 60, "an increment was lost");
+    count_up(&vec![store; 6], 0).await;
 }
 
 #[tokio::test]
@@ -183,18 +160,14 @@ async fn a_statement_that_the_server_cancels_is_certainly_undone() {
     let name = unique("cancelled");
     let store = opened_with(&name, "statement_timeout = '300ms'").await;
     let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
-    let Outcome::Won { version, .. } = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap() else {
-        panic!("nothing stood there")
-    };
-    let mut application = admin().await;
-    let work = application.transaction().await.unwrap();
-    work.execute(&format!("SELECT 1 FROM {name}.record FOR UPDATE"), &[]).await.unwrap();
+    let version = held(&store, &scribe, &key).await;
+    let locked = Locked::records_of(&name).await;
     let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("timeout"), "{error}");
     let batch = vec![scribe.unchanged(&key, version, scribe.held(7))];
     let error = store.write_many(batch).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    work.rollback().await.unwrap();
+    locked.unlock().await;
     assert_eq!(store.read(&key).await.unwrap().unwrap().version, version, "it was done after all");
 }
 

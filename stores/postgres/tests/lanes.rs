@@ -14,7 +14,7 @@
 mod support;
 
 use std::time::Duration;
-use support::{admin, config, unique, url};
+use support::{Locked, admin, config, held, named, unique};
 use tenure_core::Key;
 use tenure_postgres::statements::{Call, Lines};
 use tenure_postgres::tokio_postgres::types::Type;
@@ -24,11 +24,6 @@ use tenure_testkit::Scribe;
 
 /// As long as a busy machine may take.
 const LONG: Duration = Duration::from_secs(30);
-
-/// A configuration whose connections can be told from others.
-fn named(name: &str) -> PostgresConfig {
-    PostgresConfig::from_url(&format!("{}?application_name={name}", url())).unwrap().schema(name)
-}
 
 async fn connections(name: &str) -> i64 {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
@@ -128,12 +123,8 @@ async fn a_statement_that_waits_holds_up_no_others_while_there_is_another_connec
     PostgresStore::migrate(&config(&name)).await.unwrap();
     let store = PostgresStore::open(config(&name).connections(2).timeout(LONG)).await.unwrap();
     let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
-    let Outcome::Won { version, .. } = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap() else {
-        panic!("nothing stood there")
-    };
-    let mut application = admin().await;
-    let work = application.transaction().await.unwrap();
-    work.execute(&format!("SELECT 1 FROM {name}.record FOR UPDATE"), &[]).await.unwrap();
+    let version = held(&store, &scribe, &key).await;
+    let locked = Locked::records_of(&name).await;
     let (waiting, renewal) = (store.clone(), scribe.unchanged(&key, version, scribe.held(5)));
     let waiting = tokio::spawn(async move { waiting.write(renewal).await });
     let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
@@ -160,6 +151,6 @@ async fn a_statement_that_waits_holds_up_no_others_while_there_is_another_connec
         assert!(matches!(other.await.unwrap(), Outcome::Won { .. }));
     }
     assert!(!waiting.is_finished());
-    work.rollback().await.unwrap();
+    locked.unlock().await;
     assert!(matches!(waiting.await.unwrap().unwrap(), Outcome::Won { .. }));
 }

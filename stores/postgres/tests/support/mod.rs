@@ -3,11 +3,15 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     reason = "tests fail by panicking, also in what they share"
 )]
 
-use tenure_postgres::PostgresConfig;
+use tenure_core::{Key, Version};
 use tenure_postgres::tokio_postgres::{Client, NoTls};
+use tenure_postgres::{PostgresConfig, PostgresStore};
+use tenure_store::{Outcome, Store};
+use tenure_testkit::Scribe;
 #[allow(unused_imports, reason = "each test file uses its own part")]
 pub(crate) use tenure_testkit::unique;
 
@@ -21,6 +25,35 @@ pub(crate) fn url() -> String {
 /// A schema of that server.
 pub(crate) fn config(schema: &str) -> PostgresConfig {
     PostgresConfig::from_url(&url()).unwrap().schema(schema).connections(4)
+}
+
+/// The same by connections that can be told from others.
+pub(crate) fn named(name: &str) -> PostgresConfig {
+    PostgresConfig::from_url(&format!("{}?application_name={name}", url())).unwrap().schema(name)
+}
+
+/// What is held at a key where nothing stood before.
+pub(crate) async fn held(store: &PostgresStore, scribe: &Scribe, key: &Key) -> Version {
+    match store.write(scribe.absent(key, scribe.held(5))).await.unwrap() {
+        Outcome::Won { version, .. } => version,
+        Outcome::Lost(standing) => panic!("nothing stood there, but {standing:?}"),
+    }
+}
+
+/// An application's transaction that has all records of a schema locked.
+pub(crate) struct Locked(Client);
+
+impl Locked {
+    pub(crate) async fn records_of(schema: &str) -> Locked {
+        let application = admin().await;
+        let lock = format!("BEGIN; SELECT 1 FROM {schema}.record FOR UPDATE");
+        application.batch_execute(&lock).await.unwrap();
+        Locked(application)
+    }
+
+    pub(crate) async fn unlock(self) {
+        self.0.batch_execute("ROLLBACK").await.unwrap();
+    }
 }
 
 /// A connection around tenure, as an operator's or another program's.
