@@ -1,8 +1,7 @@
 //! Machines on one host: network namespaces on a bridge, which lies in a namespace of its own. So networks don't see each other, nor the
 //! host's.
 
-use crate::process::{Place, run};
-use std::path::Path;
+use crate::process::{Place, is_left_over, run};
 use std::process::Command;
 
 /// What all namespaces of this suite begin with; the process's id follows.
@@ -31,8 +30,7 @@ pub(crate) fn sweep() {
     let Ok(all) = ip("netns list") else { return };
     for name in all.lines().filter_map(|line| line.split_whitespace().next()) {
         let Some(rest) = name.strip_prefix(MARK) else { continue };
-        let pid: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        if !pid.is_empty() && !Path::new("/proc").join(&pid).exists() {
+        if is_left_over(rest) {
             let _ = ip(&format!("netns delete {name}"));
         }
     }

@@ -7,6 +7,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+/// Whether what bears this process id, which its name begins with, is left of a run that has ended. A name without one is not.
+pub(crate) fn is_left_over(name: &str) -> bool {
+    let pid: String = name.chars().take_while(char::is_ascii_digit).collect();
+    !pid.is_empty() && !Path::new("/proc").join(pid).exists()
+}
+
 /// Runs a program that must succeed; tells what it printed.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let output = command

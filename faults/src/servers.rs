@@ -6,7 +6,7 @@ mod postgres;
 mod redis;
 
 use crate::net::{Machine, Network};
-use crate::process::{Place, Process, run};
+use crate::process::{Place, Process, is_left_over, run};
 use crate::raw;
 use crate::wall::Wall;
 use rustix::process::Signal;
@@ -34,8 +34,7 @@ pub(crate) fn sweep() {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     for path in mounts.lines().filter_map(|line| line.split(' ').nth(1)) {
         let Some((_, rest)) = path.split_once(MARK) else { continue };
-        let pid: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        if !pid.is_empty() && !Path::new("/proc").join(&pid).exists() {
+        if is_left_over(rest) {
             let _ = run(Command::new("umount").args(["-l", path]));
         }
     }

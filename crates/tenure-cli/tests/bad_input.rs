@@ -1,9 +1,9 @@
 //! What is wrong with a URL, a server or a user's rights, on real servers, through the command line: a clear error that names the remedy,
 //! within five seconds, with no secret in it.
 //!
-//! Plan: a table for each store: wrong password, unknown database, missing table, no permission, wrong TLS name, a replica, a full or
-//! evicting server, a namespace that is another's, a server of another kind, a port where nobody answers, a host that swallows packets;
-//! what `bench` and `doctor` are asked for.
+//! Plan: a table for each store. It has a wrong password, an unknown database, a missing table, no permission, a wrong TLS name; a
+//! replica, a full or evicting server, a namespace that is another's, a server of another kind; a port where nobody answers, and a
+//! host that swallows packets. Then: what `bench` and `doctor` are asked for.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;

@@ -362,14 +362,8 @@ fn l1_gc_gives_up_what_the_dead_held_before_it_removes_their_sessions() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["run", "other", "--", "true"]).code, 0);
     let tenure = |id, ride| Tenure {
-        id: Nonce(id),
-        beat: Nonce(id),
-        holder: HolderId::new("gone").unwrap(),
-        ttl: Ttl::clamped(10),
-        since: Wall(1),
         ride,
-        mail: Vec::new(),
-        marks: Vec::new(),
+        ..Tenure::new(Nonce(id), HolderId::new("gone").unwrap(), Ttl::clamped(10), Wall(1))
     };
     let session = Key::new("session/gone").unwrap();
     plant(&bench, "session/gone", 7, Some(tenure(7, None)));

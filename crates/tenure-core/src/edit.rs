@@ -204,25 +204,18 @@ impl Edit {
         let tenure = match &self.change {
             Change::Vacate => None,
             Change::Pass(_) => heir.map(|heir| Tenure {
-                id: nonce,
-                beat: nonce,
-                holder: heir.holder.clone(),
-                ttl: heir.ttl,
-                since: ctx.now.wall,
                 ride: Some(heir.ride.clone()),
-                mail: Vec::new(),
-                marks: Vec::new(),
+                ..Tenure::new(nonce, heir.holder.clone(), heir.ttl, ctx.now.wall)
             }),
-            Change::Amend | Change::Adopt => Some(Tenure {
-                id: if self.renames(ctx) { nonce } else { token.id },
-                beat: nonce,
-                holder: token.holder.clone(),
-                ttl: token.ttl,
-                since: token.since,
-                ride: self.ride.clone(),
-                mail: if self.change == Change::Adopt { Vec::new() } else { self.mail.clone() },
-                marks: Vec::new(),
-            }),
+            Change::Amend | Change::Adopt => {
+                let id = if self.renames(ctx) { nonce } else { token.id };
+                Some(Tenure {
+                    beat: nonce,
+                    ride: self.ride.clone(),
+                    mail: if self.change == Change::Adopt { Vec::new() } else { self.mail.clone() },
+                    ..Tenure::new(id, token.holder.clone(), token.ttl, token.since)
+                })
+            }
         };
         let record = Record { fence, nonce, stamp: ctx.now.wall, tenure, metadata: token.metadata.clone() };
         let write = Write { key: token.key.clone(), expect: Expect::Unchanged(token.version), record };

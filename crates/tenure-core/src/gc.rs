@@ -165,14 +165,13 @@ mod tests {
     fn held(mut stored: Stored, ride: Option<(&str, u64)>) -> Stored {
         let ride = ride.map(|(session, fence)| Ride { session: key(session), fence: Fence(fence) });
         stored.record.tenure = Some(Tenure {
-            id: Nonce(1),
-            beat: Nonce(1),
-            holder: HolderId::new("a").unwrap(),
-            ttl: Ttl::new(Duration::from_secs(10)).unwrap(),
-            since: Wall(0),
             ride,
-            mail: Vec::new(),
-            marks: Vec::new(),
+            ..Tenure::new(
+                Nonce(1),
+                HolderId::new("a").unwrap(),
+                Ttl::new(Duration::from_secs(10)).unwrap(),
+                Wall(0),
+            )
         });
         stored
     }

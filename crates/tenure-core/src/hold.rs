@@ -204,16 +204,7 @@ impl Hold {
             self.fence = Fence(self.fence.0.wrapping_add(1));
         }
         let nonce = ctx.nonces.draw();
-        let tenure = Tenure {
-            id: self.id,
-            beat: nonce,
-            holder: ctx.holder.clone(),
-            ttl: self.ttl,
-            since: self.since,
-            ride: None,
-            mail: Vec::new(),
-            marks: Vec::new(),
-        };
+        let tenure = Tenure { beat: nonce, ..Tenure::new(self.id, ctx.holder.clone(), self.ttl, self.since) };
         let record = Record {
             fence: self.fence,
             nonce,

@@ -52,6 +52,12 @@ pub struct Tenure {
 }
 
 impl Tenure {
+    /// One that the write of this nonce begins. It beats for itself, and nobody has written to it yet.
+    #[must_use]
+    pub fn new(id: Nonce, holder: HolderId, ttl: Ttl, since: Wall) -> Tenure {
+        Tenure { id, beat: id, holder, ttl, since, ride: None, mail: Vec::new(), marks: Vec::new() }
+    }
+
     /// Puts a letter into the mailbox; false if it is full. A request takes the place of a question then: whoever asked, asks
     /// again.
     pub fn post(&mut self, letter: Letter) -> bool {
@@ -231,16 +237,7 @@ mod tests {
     #[test]
     fn a_request_takes_the_place_of_a_question_where_the_mailbox_is_full() {
         let letter = |name: &str, ask| Letter { key: Key::new(name).unwrap(), ask };
-        let mut tenure = Tenure {
-            id: Nonce(1),
-            beat: Nonce(1),
-            holder: HolderId::new("a").unwrap(),
-            ttl: Ttl::MIN,
-            since: Wall(0),
-            ride: None,
-            mail: Vec::new(),
-            marks: Vec::new(),
-        };
+        let mut tenure = Tenure::new(Nonce(1), HolderId::new("a").unwrap(), Ttl::MIN, Wall(0));
         for n in 0..MAILBOX {
             let ask = if n == 3 { Ask::Confirm } else { Ask::HandOver };
             assert!(tenure.post(letter(&format!("k{n}"), ask)));

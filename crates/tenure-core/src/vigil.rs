@@ -329,14 +329,8 @@ mod tests {
 
     fn stored(beat: u128, stamp: u64, age: Option<u64>) -> Stored {
         let tenure = Tenure {
-            id: Nonce(1),
             beat: Nonce(beat),
-            holder: HolderId::new("other").unwrap(),
-            ttl: Ttl::new(TTL).unwrap(),
-            since: Wall(0),
-            ride: None,
-            mail: vec![],
-            marks: Vec::new(),
+            ..Tenure::new(Nonce(1), HolderId::new("other").unwrap(), Ttl::new(TTL).unwrap(), Wall(0))
         };
         let record = Record {
             fence: Fence(7),

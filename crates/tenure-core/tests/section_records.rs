@@ -34,16 +34,7 @@ fn record(metadata: Metadata) -> Record {
 }
 
 fn held(record: Record) -> Record {
-    let tenure = Tenure {
-        id: Nonce(1),
-        beat: Nonce(1),
-        holder: HolderId::new("a").unwrap(),
-        ttl: Ttl::MIN,
-        since: Wall(0),
-        ride: None,
-        mail: vec![],
-        marks: Vec::new(),
-    };
+    let tenure = Tenure::new(Nonce(1), HolderId::new("a").unwrap(), Ttl::MIN, Wall(0));
     Record { tenure: Some(tenure), ..record }
 }
 

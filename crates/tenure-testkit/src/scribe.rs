@@ -43,16 +43,12 @@ impl Scribe {
     #[must_use]
     pub fn held(&self, fence: u64) -> Record {
         let vacant = self.vacant(fence);
-        let tenure = Tenure {
-            id: vacant.nonce,
-            beat: vacant.nonce,
-            holder: HolderId::new("testkit").expect("a holder id"),
-            ttl: Ttl::clamped(30_000),
-            since: Wall(17),
-            ride: None,
-            mail: Vec::new(),
-            marks: Vec::new(),
-        };
+        let tenure = Tenure::new(
+            vacant.nonce,
+            HolderId::new("testkit").expect("a holder id"),
+            Ttl::clamped(30_000),
+            Wall(17),
+        );
         Record { tenure: Some(tenure), ..vacant }
     }
 

@@ -1,8 +1,8 @@
 //! A real standby, by streaming replication: read-only, then promoted though it has not heard all.
 //!
-//! Plan: a standby is read, and says to writers what it is; of several hosts the primary is used, in whatever order they are named; a
-//! lagging standby that is promoted has forgotten a tenure, so two may hold (failover loses what was not replicated), but its next
-//! fence is higher than the one that it never heard of, and who was forgotten loses; a password that was changed is read anew.
+//! Plan: a standby is read, and says to writers what it is. Of several hosts the primary is used, in whatever order they are named.
+//! A lagging standby that is promoted has forgotten a tenure, so two may hold: failover loses what was not replicated. But its next
+//! fence is higher than the one that it never heard of, and who was forgotten loses. A password that was changed is read anew.
 
 #![allow(
     clippy::unwrap_used,

@@ -210,14 +210,13 @@ mod tests {
             |key: String, fence: u64, holder: Option<&str>, ride: Option<Ride>, age, metadata| {
                 let nonce = nonces.draw();
                 let tenure = holder.map(|holder| Tenure {
-                    id: nonce,
-                    beat: nonce,
-                    holder: HolderId::new(holder).unwrap(),
-                    ttl: Ttl::clamped(10_000),
-                    since: Wall(1_000_000 + fence * 1000),
                     ride,
-                    mail: Vec::new(),
-                    marks: Vec::new(),
+                    ..Tenure::new(
+                        nonce,
+                        HolderId::new(holder).unwrap(),
+                        Ttl::clamped(10_000),
+                        Wall(1_000_000 + fence * 1000),
+                    )
                 });
                 let record = Record { fence: Fence(fence), nonce, stamp: Wall(0), tenure, metadata };
                 let stored = Stored::new(record).aged(Some(Duration::from_millis(age)));

@@ -87,14 +87,8 @@ mod tests {
         let metadata = UnitSpec { status, ..UnitSpec::default() }.compose(Metadata::new()).unwrap();
         let nonce = Nonces::new(1).draw();
         let tenure = on.map(|(session, fence)| Tenure {
-            id: nonce,
-            beat: nonce,
-            holder: HolderId::new("w").unwrap(),
-            ttl: Ttl::clamped(1000),
-            since: Wall(0),
             ride: Some(Ride { session: Key::new(session).unwrap(), fence: Fence(fence) }),
-            mail: Vec::new(),
-            marks: Vec::new(),
+            ..Tenure::new(nonce, HolderId::new("w").unwrap(), Ttl::clamped(1000), Wall(0))
         });
         let record = Record { fence: Fence(7), nonce, stamp: Wall(0), tenure, metadata };
         Stored::new(record)

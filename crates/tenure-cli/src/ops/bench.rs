@@ -1,7 +1,7 @@
 //! `bench`: how long leases take on a store, beside its bare conditional writes, which are the limit.
 
-use super::doctor::Spans;
 use super::seize::nonces;
+use super::spans::{Spans, millis};
 use crate::exit::{self, Failure};
 use crate::meant;
 use crate::say;
@@ -192,16 +192,7 @@ async fn bare_slice(
 /// A record as long as a lease's.
 fn held(leases: &Leases, nonce: Nonce) -> Result<Record, Failure> {
     let stamp = leases.clock().now().wall;
-    let tenure = Tenure {
-        id: nonce,
-        beat: nonce,
-        holder: leases.holder().clone(),
-        ttl: Ttl::new(TTL)?,
-        since: stamp,
-        ride: None,
-        mail: Vec::new(),
-        marks: Vec::new(),
-    };
+    let tenure = Tenure::new(nonce, leases.holder().clone(), Ttl::new(TTL)?, stamp);
     Ok(Record { fence: Fence::floor(stamp), nonce, stamp, tenure: Some(tenure), metadata: Metadata::new() })
 }
 
@@ -270,9 +261,8 @@ impl Measured {
 
     fn text(&self, url: &Url, meant: &meant::Bench) -> String {
         let row = |(what, spans): (&str, &Spans)| {
-            let told = |span: Duration| format!("{:.2} ms", span.as_secs_f64() * 1e3);
             let rate = format!("{:.0}", self.rate(spans.count()));
-            vec![what.to_owned(), told(spans.percentile(50)), told(spans.percentile(99)), rate]
+            vec![what.to_owned(), millis(spans.percentile(50)), millis(spans.percentile(99)), rate]
         };
         let rows: Vec<Vec<String>> = self.rows().into_iter().map(row).collect();
         format!(

@@ -9,6 +9,7 @@ mod pages;
 mod reclaim;
 mod rm;
 mod seize;
+mod spans;
 
 pub(crate) use bench::bench;
 pub(crate) use doctor::doctor;

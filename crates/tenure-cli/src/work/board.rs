@@ -301,14 +301,8 @@ mod tests {
 
     fn listed(name: &str, metadata: Metadata, session: Option<&str>) -> Listed {
         let tenure = session.map(|session| Tenure {
-            id: Default::default(),
-            beat: Default::default(),
-            holder: HolderId::new("h").unwrap(),
-            ttl: Ttl::MIN,
-            since: Wall(0),
             ride: Some(Ride { session: Key::new(session).unwrap(), fence: Fence(1) }),
-            mail: vec![],
-            marks: Vec::new(),
+            ..Tenure::new(Default::default(), HolderId::new("h").unwrap(), Ttl::MIN, Wall(0))
         });
         let record =
             Record { fence: Fence(1), nonce: Default::default(), stamp: Wall(1000), tenure, metadata };

@@ -100,14 +100,8 @@ impl Bid {
     ) -> Option<BidEnd> {
         let nonce = ctx.nonces.draw();
         let tenure = Tenure {
-            id: nonce,
-            beat: nonce,
-            holder: ctx.holder.clone(),
-            ttl: self.goal.ttl,
-            since: ctx.now.wall,
             ride: self.goal.ride.clone(),
-            mail: Vec::new(),
-            marks: Vec::new(),
+            ..Tenure::new(nonce, ctx.holder.clone(), self.goal.ttl, ctx.now.wall)
         };
         let record =
             Record { fence, nonce, stamp: ctx.now.wall, tenure: Some(tenure), metadata: metadata.clone() };

@@ -105,16 +105,7 @@ pub(super) fn told(worker: &mut Worker) -> Vec<FleetNotice> {
 
 /// A unit's record that rides on a session.
 pub(super) fn record(ride: Option<Option<Ride>>, spec: &UnitSpec) -> Stored {
-    let tenure = ride.map(|ride| Tenure {
-        id: Nonce(1),
-        beat: Nonce(1),
-        holder: holder(1),
-        ttl: ttl(),
-        since: Wall(0),
-        ride,
-        mail: vec![],
-        marks: Vec::new(),
-    });
+    let tenure = ride.map(|ride| Tenure { ride, ..Tenure::new(Nonce(1), holder(1), ttl(), Wall(0)) });
     let metadata = spec.compose(Metadata::new()).unwrap();
     let record = Record { fence: Fence(3), nonce: Nonce(2), stamp: Wall(0), tenure, metadata };
     Stored::new(record).versioned(Version(1))

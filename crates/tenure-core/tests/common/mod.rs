@@ -105,16 +105,8 @@ pub fn stored(record: Record) -> Stored {
 
 /// A record that `holder` holds since `since_ms`, by the write `beat`.
 pub fn held(holder: &str, id: Nonce, beat: Nonce, fence: u64, since_ms: u64, stamp_ms: u64) -> Record {
-    let tenure = Tenure {
-        id,
-        beat,
-        holder: HolderId::new(holder).unwrap(),
-        ttl: ttl(),
-        since: Wall(WALL + since_ms),
-        ride: None,
-        mail: vec![],
-        marks: Vec::new(),
-    };
+    let tenure =
+        Tenure { beat, ..Tenure::new(id, HolderId::new(holder).unwrap(), ttl(), Wall(WALL + since_ms)) };
     Record {
         fence: Fence(fence),
         nonce: beat,

@@ -58,16 +58,7 @@ impl World {
         let seen = self.store.stored_at(&key, self.t);
         let expect = seen.as_ref().map_or(Expect::Absent, |seen| Expect::Unchanged(seen.version));
         let ttl = self.ttl;
-        let tenure = Tenure {
-            id: nonce,
-            beat: nonce,
-            holder,
-            ttl,
-            since: stamp,
-            ride: None,
-            mail: Vec::new(),
-            marks: Vec::new(),
-        };
+        let tenure = Tenure::new(nonce, holder, ttl, stamp);
         let record =
             Record { fence: Fence(1), nonce, stamp, tenure: Some(tenure), metadata: Default::default() };
         self.write_as_admin(Write { key, expect, record });

@@ -72,14 +72,10 @@ fn sample() -> Record {
     let ride = Ride { session: Key::new("s/a").unwrap(), fence: Fence(41) };
     let letter = Letter { key: Key::new("k").unwrap(), ask: Ask::Revoke };
     let tenure = Tenure {
-        id: Nonce(1),
         beat: Nonce(2),
-        holder: HolderId::new("a").unwrap(),
-        ttl: Ttl::clamped(10_000),
-        since: Wall(1000),
         ride: Some(ride),
         mail: vec![letter],
-        marks: Vec::new(),
+        ..Tenure::new(Nonce(1), HolderId::new("a").unwrap(), Ttl::clamped(10_000), Wall(1000))
     };
     let metadata = [
         ("n".to_owned(), Value::from(-7)),

@@ -9,7 +9,6 @@ mod probe;
 mod races;
 mod records;
 mod server;
-mod spans;
 #[cfg(feature = "dynamodb")]
 mod tables;
 
@@ -21,8 +20,6 @@ use findings::{Findings, Grade, OPEN, UNBOUND};
 use std::sync::Arc;
 use tenure::clock::boottime;
 use tenure::{AnyStore, Clock, Leases, Store};
-
-pub(super) use spans::Spans;
 
 /// Of a SQLite file.
 const HELD_UP: &str = "A process that is stopped (SIGSTOP) while it writes to a SQLite file holds up all others on that file; Ctrl-Z stops \

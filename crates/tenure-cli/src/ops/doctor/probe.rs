@@ -2,8 +2,8 @@
 
 use super::findings::{Findings, Grade};
 use super::races;
-use super::spans::{Spans, millis};
 use crate::ops::seize::nonces;
+use crate::ops::spans::{Spans, millis};
 use crate::stores::Url;
 use std::time::Duration;
 use tenure::clock::boottime;

@@ -78,16 +78,8 @@ async fn race(stores: &[AnyStore], probe: &mut Probe<'_>, stand: &Stand) -> Resu
 }
 
 fn claim(record: &mut Record, holder: &HolderId) -> Result<(), tenure::InvalidInput> {
-    record.tenure = Some(Tenure {
-        id: record.nonce,
-        beat: record.nonce,
-        holder: holder.clone(),
-        ttl: Ttl::new(Ttl::MIN.duration())?,
-        since: record.stamp,
-        ride: None,
-        mail: Vec::new(),
-        marks: Vec::new(),
-    });
+    record.tenure =
+        Some(Tenure::new(record.nonce, holder.clone(), Ttl::new(Ttl::MIN.duration())?, record.stamp));
     Ok(())
 }
 

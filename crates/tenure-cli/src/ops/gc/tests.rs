@@ -21,14 +21,8 @@ const SESSIONS: usize = 3;
 fn record(nonces: &mut Nonces, session: Option<usize>) -> Record {
     let nonce = nonces.draw();
     let tenure = session.map(|n| Tenure {
-        id: nonce,
-        beat: nonce,
-        holder: HolderId::new("dead").unwrap(),
-        ttl: Ttl::clamped(1_000),
-        since: Wall(0),
         ride: Some(Ride { session: session_key(n), fence: Fence(3) }),
-        mail: Vec::new(),
-        marks: Vec::new(),
+        ..Tenure::new(nonce, HolderId::new("dead").unwrap(), Ttl::clamped(1_000), Wall(0))
     });
     // Its writer's clock is far beyond its fence, however soon after this it is looked at.
     Record { fence: Fence(5), nonce, stamp: Wall(60_000), tenure, metadata: Metadata::new() }

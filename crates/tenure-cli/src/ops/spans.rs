@@ -4,36 +4,36 @@ use std::time::Duration;
 
 /// Round trips of one kind.
 #[derive(Debug, Default, Clone)]
-pub(in crate::ops) struct Spans(Vec<Duration>);
+pub(super) struct Spans(Vec<Duration>);
 
 impl Spans {
-    pub(in crate::ops) fn add(&mut self, span: Duration) {
+    pub(super) fn add(&mut self, span: Duration) {
         self.0.push(span);
     }
 
-    pub(in crate::ops) fn extend(&mut self, others: Spans) {
+    pub(super) fn extend(&mut self, others: Spans) {
         self.0.extend(others.0);
     }
 
-    pub(in crate::ops) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.0.len()
     }
 
     /// The least span that so many of a hundred do not exceed; zero if there is none.
-    pub(in crate::ops) fn percentile(&self, percent: usize) -> Duration {
+    pub(super) fn percentile(&self, percent: usize) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
         sorted.get(at).copied().unwrap_or_default()
     }
 
-    pub(in crate::ops) fn worst(&self) -> Duration {
+    pub(super) fn worst(&self) -> Duration {
         self.percentile(100)
     }
 }
 
 /// A span that may be far below a millisecond, for people.
-pub(in crate::ops) fn millis(span: Duration) -> String {
+pub(super) fn millis(span: Duration) -> String {
     format!("{:.2} ms", span.as_secs_f64() * 1e3)
 }
 
