@@ -1,4 +1,4 @@
-//! What must hold: one file for each promise, its statement and source on top.
+//! What must hold: one file for each promise, its statement and source on top. docs/promises.md has all of them.
 //!
 //! Safety is checked all the time. Liveness is checked after all faults were healed.
 
