@@ -1,5 +1,6 @@
 //! Files that documentation and comments cite must be in the repository: a reader looks for them there.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What the repository's own files end in, where texts cite them.
@@ -11,7 +12,7 @@ const NO_FILES: [&str; 1] = ["docs.rs"];
 /// What is not searched: git's own, what was built, and the tests here, which cite what is nowhere.
 const LEFT_OUT: [&str; 3] = [".git", "target", "cited.rs"];
 
-/// Fails if a comment or a page names a file that is not here.
+/// Fails if a comment or a page names a file that is not here, or a page links one that is not where the link leads.
 pub(crate) fn check(root: &Path) -> Result<(), String> {
     let mut files = Vec::new();
     list(root, root, &mut files)?;
@@ -20,12 +21,19 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         let path = root.join(file);
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         let is_code = kind(file) == "rs";
-        missing.extend(
-            cited(&text, is_code)
-                .into_iter()
-                .filter(|(_, word)| !is_here(root, &files, file, word))
-                .map(|(line, word)| format!("{file}:{line}: {word}")),
+        let folders = top_folders(&files);
+        let mut gone: Vec<(usize, &str)> = Vec::new();
+        gone.extend(cited(&text, is_code).into_iter().filter(|(_, word)| !is_here(root, &files, file, word)));
+        gone.extend(
+            quoted(&text, is_code, &folders).into_iter().filter(|(_, path)| !is_above(root, file, path)),
         );
+        if !is_code {
+            let beside = root.join(file).parent().map_or_else(|| root.to_owned(), Path::to_owned);
+            gone.extend(linked(&text).into_iter().filter(|(_, path)| !beside.join(path).exists()));
+        }
+        gone.sort_unstable();
+        gone.dedup();
+        missing.extend(gone.into_iter().map(|(line, word)| format!("{file}:{line}: {word}")));
     }
     if missing.is_empty() {
         return Ok(());
@@ -64,12 +72,23 @@ fn list(root: &Path, folder: &Path, files: &mut Vec<String>) -> Result<(), Strin
 /// Whether a word names a file: from the root, from beside the text, or by the end of its path.
 fn is_here(root: &Path, files: &[String], text: &str, word: &str) -> bool {
     let beside = root.join(text).parent().map(|folder| folder.join(word));
-    files.iter().any(|file| file == word || file.ends_with(&format!("/{word}")))
-        || beside.is_some_and(|path| path.is_file())
+    let end = format!("/{word}");
+    files.iter().any(|file| file == word || file.ends_with(&end)) || beside.is_some_and(|path| path.is_file())
 }
 
-/// The words of a text that look like files of ours, each with its line: in prose all kinds, in code only pages.
-fn cited(text: &str, is_code: bool) -> Vec<(usize, &str)> {
+/// Whether a path is there from the root, or from another folder above the text.
+fn is_above(root: &Path, text: &str, path: &str) -> bool {
+    Path::new(text).ancestors().any(|folder| root.join(folder).join(path).exists())
+}
+
+/// What a line of a text is.
+enum Line<'a> {
+    Prose(&'a str),
+    Code(&'a str),
+}
+
+/// The lines of a text without its examples, each with its number. In a page all is prose, in code the comments are.
+fn lines(text: &str, is_code: bool) -> Vec<(usize, Line<'_>)> {
     let mut all = Vec::new();
     let mut in_example = false;
     for (place, line) in text.lines().enumerate() {
@@ -79,12 +98,56 @@ fn cited(text: &str, is_code: bool) -> Vec<(usize, &str)> {
         match prose {
             Some(prose) if prose.trim_start().starts_with("```") => in_example = !in_example,
             Some(_) if in_example => {}
-            Some(prose) => all.extend(words(prose, &KINDS).map(|word| (place + 1, word))),
+            Some(prose) => all.push((place + 1, Line::Prose(prose))),
             None => {
                 in_example = false;
-                all.extend(words(line, &["md"]).map(|word| (place + 1, word)));
+                all.push((place + 1, Line::Code(line)));
             }
         }
+    }
+    all
+}
+
+/// The words of a text that look like files of ours, each with its line: in prose all kinds, in code only pages.
+fn cited(text: &str, is_code: bool) -> Vec<(usize, &str)> {
+    let of = |(place, line)| {
+        let (line, kinds) = match line {
+            Line::Prose(line) => (line, &KINDS[..]),
+            Line::Code(line) => (line, &["md"][..]),
+        };
+        words(line, kinds).map(move |word| (place, word))
+    };
+    lines(text, is_code).into_iter().flat_map(of).collect()
+}
+
+/// The folders that the repository begins with.
+fn top_folders(files: &[String]) -> BTreeSet<&str> {
+    files.iter().filter_map(|file| file.split_once('/').map(|(folder, _)| folder)).collect()
+}
+
+/// What stands in backticks in prose and begins with a folder of the repository, of any kind: a path from its root, or from a folder of its own.
+fn quoted<'a>(text: &'a str, is_code: bool, folders: &BTreeSet<&str>) -> Vec<(usize, &'a str)> {
+    let mut all = Vec::new();
+    for (place, line) in lines(text, is_code) {
+        let Line::Prose(line) = line else { continue };
+        let paths = line.split('`').skip(1).step_by(2).filter(|path| {
+            let begins = path.split_once('/').is_some_and(|(folder, _)| folders.contains(folder));
+            begins && path.chars().all(|c| c.is_ascii_alphanumeric() || "_./-".contains(c))
+        });
+        all.extend(paths.map(|path| (place, path)));
+    }
+    all
+}
+
+/// Where the links of a page lead, as paths from beside it. What has a scheme, or names an item of code, leads elsewhere.
+fn linked(text: &str) -> Vec<(usize, &str)> {
+    let mut all = Vec::new();
+    for (place, line) in lines(text, false) {
+        let Line::Prose(line) = line else { continue };
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let paths = targets.filter_map(|target| target.split('#').next());
+        let is_path = |path: &&str| path.contains(['/', '.']) && !path.contains(':');
+        all.extend(paths.filter(is_path).map(|path| (place, path)));
     }
     all
 }
@@ -106,7 +169,8 @@ fn words<'a>(line: &'a str, kinds: &'a [&str]) -> impl Iterator<Item = &'a str> 
 
 #[cfg(test)]
 mod tests {
-    //! Plan: what is taken for a file and what is not; what of it is here; the repository itself.
+    //! Plan: what is taken for a file, for a path of the repository and for a link, and what is not; what of it is here; that what
+    //! is missing is told.
     use super::*;
 
     #[test]
@@ -136,12 +200,33 @@ mod tests {
     }
 
     #[test]
+    fn paths_in_backticks_are_of_any_kind_and_begin_with_a_folder_of_ours() {
+        let folders = ["docs", "crates"].into();
+        let text = "//! `docs/design`, `crates/a/run.sh`, `fleet/look`, crates/plain, `docs/*.md`, `docs/x y`\n\
+                    let code = \"`docs/gone`\";\n\
+                    /// ```\n\
+                    /// `docs/example`\n\
+                    /// ```\n";
+        assert_eq!(quoted(text, true, &folders), [(1, "docs/design"), (1, "crates/a/run.sh")]);
+    }
+
+    #[test]
+    fn links_are_followed_unless_they_lead_elsewhere() {
+        let page = "[a](../b.md#part), [c](folder/d) and [e](f.sh)\n\
+                    [g](#here), [h](https://example.com/i.md), [`J`](crate::k::J), [l](L)\n";
+        assert_eq!(linked(page), [(1, "../b.md"), (1, "folder/d"), (1, "f.sh")]);
+    }
+
+    #[test]
     fn a_missing_file_is_told_with_its_place() {
         let root = std::env::temp_dir().join(format!("tenure-cited-{}", std::process::id()));
         std::fs::create_dir_all(root.join("docs")).unwrap();
-        std::fs::write(root.join("docs/here.md"), "here.md, and\nthere.md\n").unwrap();
+        // The file is in the repository, but not where the link leads.
+        let page = "here.md, and\nthere.md,\n`docs/gone`,\n[here](docs/here.md)\n[here](here.md)\n";
+        std::fs::write(root.join("docs/here.md"), page).unwrap();
         let error = check(&root).unwrap_err();
         std::fs::remove_dir_all(&root).unwrap();
-        assert!(error.ends_with(":\ndocs/here.md:2: there.md"), "{error}");
+        let told = ":\ndocs/here.md:2: there.md\ndocs/here.md:3: docs/gone\ndocs/here.md:4: docs/here.md";
+        assert!(error.ends_with(told), "{error}");
     }
 }
