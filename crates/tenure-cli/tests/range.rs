@@ -279,7 +279,7 @@ fn ranges_of_the_dead_are_reclaimed_when_their_time_is_over_or_at_once() {
     let ran = bench.run(&["release", "section/s", "--yes"]);
     assert!(ran.code == 64 && ran.err.contains("tenure reclaim"), "{ran:?}");
     let ran = bench.run(&["reclaim", "s"]);
-    assert_eq!((ran.code, ran.err.contains("1 leases are over")), (0, true), "{ran:?}");
+    assert_eq!((ran.code, ran.err.contains("1 lease over")), (0, true), "{ran:?}");
     assert!(now_ms() > began + 1_500, "no sooner than its time is over");
     assert_eq!(bench.run(&["range", "s", "10..20", "--", "true"]).code, 0);
 

@@ -6,7 +6,7 @@ use crate::args;
 use crate::exit::{self, Failure};
 use crate::say;
 use crate::stores::Url;
-use crate::text::brief;
+use crate::text::{brief, count};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,13 +26,14 @@ pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Fail
         .map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
     let ledger = Ledger::of(&stored.record)?;
     let freed = if typed.now {
-        let count = ledger.entries.len();
+        let stand = ledger.entries.len();
         let question = format!(
-            "{key} has {count} leases. Their holders may still be at work, and don't find out. Take all of their ranges away now?"
+            "{key} has {}. Whoever holds them may still be at work, and doesn't find out. Take all of their ranges away now?",
+            count(stand, "lease")
         );
         say::confirm(typed.yes, &question)?;
         empty(&leases, &key, stored, &ledger).await?;
-        count
+        stand
     } else {
         let section = Section::builder(leases.store().clone(), name).clock(leases.clock().clone()).start()?;
         wait(&section, &ledger).await?
@@ -40,7 +41,7 @@ pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Fail
     if typed.json {
         say::json(&json!({"section": key.as_str(), "freed": freed}))?;
     } else {
-        say::note(format!("{key}: {freed} leases are over, and their ranges are free"));
+        say::note(format!("{key}: {} over, and what was leased is free", count(freed, "lease")));
     }
     Ok(exit::OK)
 }
