@@ -4,6 +4,7 @@ use crate::error::{Call, failed, missing_tables};
 use crate::functions;
 use crate::lines::{Line, Lines};
 use tenure_core::StoreError;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 /// The version of the tables that this program makes. Version 1 is used, too: it lacks what refuses a lower fence, and is slower.
@@ -105,7 +106,14 @@ pub(crate) async fn migrate(lines: &Lines, schema: &str) -> Result<bool, StoreEr
 }
 
 async fn steps(line: &Line<'_>, place: &str, schema: &str) -> Result<bool, StoreError> {
-    let lost = |error: tokio_postgres::Error| failed(place, Call::Write, &error);
+    let lost = |error: tokio_postgres::Error| match error.as_db_error() {
+        // Who may write records may not make tables.
+        Some(refusal) if *refusal.code() == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::invalid(format!(
+            "{place}: {}; tables are made by a role with CREATE on the database, and brought up to date by who made them",
+            refusal.message()
+        )),
+        _ => failed(place, Call::Write, &error),
+    };
     let work = line.client()?;
     work.batch_execute("BEGIN").await.map_err(lost)?;
     // Two at once would both find nothing. The lock ends with the transaction.

@@ -142,11 +142,13 @@ async fn a_role_with_too_few_rights_is_told_which_it_needs() {
     assert!(store.guard(&key, tenure_core::Fence(6)).hold(&admin).await.unwrap());
     // Only the role that collects garbage may remove.
     says(&store.remove(&key, version).await.unwrap_err(), ErrorKind::Invalid, &["permission denied"]);
-    let error = PostgresStore::migrate(
-        &at(|url| url.replace("postgres@", &format!("{name}@"))).schema("other_place"),
-    )
-    .await;
-    says(&error.unwrap_err(), ErrorKind::Invalid, &["permission denied"]);
+    let refused = async |schema: &str| {
+        let config = at(|url| url.replace("postgres@", &format!("{name}@"))).schema(schema);
+        PostgresStore::migrate(&config).await.unwrap_err()
+    };
+    says(&refused("other_place").await, ErrorKind::Invalid, &["permission denied", "CREATE on the database"]);
+    support::to_version_1(&name).await;
+    says(&refused(&name).await, ErrorKind::Invalid, &["by who made them"]);
 }
 
 #[tokio::test]
