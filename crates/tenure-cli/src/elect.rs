@@ -7,7 +7,7 @@ mod less;
 use crate::exit::{self, Failure};
 use crate::meant;
 use crate::run::{Ended, about, attend};
-use crate::say;
+use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::client::Keeper;
 use crate::supervise::outage::Outage;
@@ -97,7 +97,7 @@ async fn terms(
             // What can't be killed may still act: to start another beside it would be worse than to end.
             Ended::Stuck => return Err(Failure::new(exit::LOST, ended.lost(&plan.key))),
             Ended::Lost(_) | Ended::Withdrawn => {
-                say::note(format!("{}; standing by", ended.lost(&plan.key)));
+                output::note(format!("{}; standing by", ended.lost(&plan.key)));
             }
         }
         if matches!(ended, Ended::Withdrawn)

@@ -2,7 +2,7 @@
 
 use crate::args;
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::text::date;
 use serde_json::json;
 use std::path::PathBuf;
@@ -118,10 +118,10 @@ pub(crate) async fn leader(place: &Place, key: &Key, typed: &args::Leader) -> Re
         let shown = leader.as_ref().map(|Row { value, deadline }| {
             json!({"id": value, "until": date(Wall(u64::try_from(deadline.0 / 1000).unwrap_or(0)))})
         });
-        say::json(&json!({"key": key.as_str(), "at": date(clock.now().wall), "leader": shown}))?;
+        output::json(&json!({"key": key.as_str(), "at": date(clock.now().wall), "leader": shown}))?;
     }
     match leader {
-        Some(leader) if !typed.json => say::print(&format!("{}\n", crate::text::escaped(&leader.value)))?,
+        Some(leader) if !typed.json => output::print(&format!("{}\n", crate::text::escaped(&leader.value)))?,
         Some(_) => {}
         None if typed.json => return Err(Failure::silent(exit::ABSENT)),
         None => return Err(Failure::new(exit::ABSENT, format!("nobody leads {key}"))),

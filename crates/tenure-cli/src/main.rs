@@ -11,7 +11,7 @@ mod meant;
 mod ops;
 mod range;
 mod run;
-mod say;
+mod output;
 mod sim;
 mod stores;
 mod supervise;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             if !failure.text.is_empty() {
-                say::note(&failure.text);
+                output::note(&failure.text);
             }
             if let Some(by) = failure.by {
                 by.end();
@@ -70,7 +70,7 @@ fn perform(args: Args) -> Result<u8, Failure> {
         Verb::Completions(completions) => {
             let mut script = Vec::new();
             clap_complete::generate(completions.shell, &mut Args::command(), "tenure", &mut script);
-            say::print(&String::from_utf8_lossy(&script))?;
+            output::print(&String::from_utf8_lossy(&script))?;
             Ok(exit::OK)
         }
         Verb::Sim(typed) => sim::sim(&typed),
@@ -131,6 +131,6 @@ fn manual(verb: Option<&str>) -> Result<u8, Failure> {
     };
     let mut roff = Vec::new();
     page.render(&mut roff).map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-    say::print(&String::from_utf8_lossy(&roff))?;
+    output::print(&String::from_utf8_lossy(&roff))?;
     Ok(exit::OK)
 }

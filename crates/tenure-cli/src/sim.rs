@@ -2,7 +2,7 @@
 
 use crate::args;
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::text::escaped;
 use serde_json::json;
 use tenure::clock::boottime;
@@ -16,7 +16,7 @@ pub(crate) fn sim(typed: &args::Sim) -> Result<u8, Failure> {
     }
     let options = options(typed)?;
     if options.scenario.is_none() {
-        say::note(
+        output::note(
             "worlds of leases and elections; for those of sections and fleets: --scenario sections-all, --scenario fleet-all",
         );
     }
@@ -24,10 +24,10 @@ pub(crate) fn sim(typed: &args::Sim) -> Result<u8, Failure> {
     let report = tenure_sim::run(&options)?;
     let secs = boottime().saturating_sub(began).as_secs_f64().max(1e-9);
     if typed.json {
-        say::json(&document(&report, secs))?;
+        output::json(&document(&report, secs))?;
     } else {
         let (rate, events) = (report.seconds() / secs, report.events as f64 / secs);
-        say::print(&format!(
+        output::print(&format!(
             "{report}\n{secs:.1} s real: {rate:.0} simulated seconds and {events:.0} events a second\n"
         ))?;
     }
@@ -88,7 +88,7 @@ fn list(as_json: bool) -> Result<(), Failure> {
         let rules: Vec<String> = Rule::ALL.iter().map(Rule::to_string).collect();
         let faults: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
         let bugs: Vec<String> = Bug::ALL.iter().map(Bug::to_string).collect();
-        return say::json(
+        return output::json(
             &json!({"scenarios": scenarios, "faults": faults, "promises": rules, "bugs": bugs}),
         );
     }
@@ -108,7 +108,7 @@ fn list(as_json: bool) -> Result<(), Failure> {
     for bug in Bug::ALL {
         text.push_str(&format!("  {bug:20} {}\n", bug.about()));
     }
-    say::print(&text)
+    output::print(&text)
 }
 
 fn document(report: &Report, secs: f64) -> serde_json::Value {

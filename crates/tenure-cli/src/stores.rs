@@ -178,7 +178,7 @@ impl Url {
         if look && self.is_read_only() {
             let text =
                 "is read-only for this process: it is shown as it is now, and nothing in it can be changed";
-            crate::say::note(format!("{} {text}", self.shown()));
+            crate::output::note(format!("{} {text}", self.shown()));
         }
         let opening = Opening { create: missing == Missing::Create, create_table, look, clock };
         Ok(Registry::standard().open(&self.plain(), opening).await?)

@@ -3,7 +3,7 @@
 use crate::exit::{self, Failure};
 use crate::meant::{self, Patience};
 use crate::run::{about, attend};
-use crate::say;
+use crate::output;
 use crate::supervise::client::Keeper;
 use crate::supervise::health::{Dark, Outlook, outlook_by_time};
 use crate::supervise::signals::Signals;
@@ -59,7 +59,7 @@ impl Tenancy for Rented {
 
     async fn release(self) {
         if let Err(error) = self.hold.release().await {
-            say::note(format!("the lease could not be given back, and is left to expire: {error}"));
+            output::note(format!("the lease could not be given back, and is left to expire: {error}"));
         }
     }
 

@@ -1,7 +1,7 @@
 //! `--on-change`: a command that is run whenever another leads.
 
 use crate::exit::{Failure, INTERNAL};
-use crate::say;
+use crate::output;
 use crate::supervise::client::mark_beside;
 use crate::supervise::process::signal_group;
 use nix::sys::signal::Signal;
@@ -79,7 +79,7 @@ fn run_all(
             return;
         }
         if let Err(error) = run(is_over, command, key, me, leader.as_ref()) {
-            say::note(format!("--on-change: {error}"));
+            output::note(format!("--on-change: {error}"));
         }
     }
 }

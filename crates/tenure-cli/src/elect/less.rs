@@ -6,7 +6,7 @@ use crate::exit::{self, Failure};
 use crate::less::Place;
 use crate::meant;
 use crate::run::{Ended, attend};
-use crate::say;
+use crate::output;
 use crate::supervise::client::Keeper;
 use crate::supervise::health::{Dark, Outlook, outlook_by_time};
 use crate::supervise::signals::Signals;
@@ -124,7 +124,7 @@ async fn terms(
             // What can't be killed may still act: to start another beside it would be worse than to end.
             Ended::Stuck => return Err(Failure::new(exit::LOST, ended.lost(&plan.key))),
             Ended::Lost(_) | Ended::Withdrawn => {
-                say::note(format!("{}; standing by", ended.lost(&plan.key)));
+                output::note(format!("{}; standing by", ended.lost(&plan.key)));
             }
         }
     }
@@ -138,8 +138,8 @@ async fn stand_by(candidate: &Candidate, signals: &mut Signals) -> Result<Term, 
         let trouble = changes.borrow_and_update().trouble.clone();
         match trouble {
             Some(error) if !error.is_passing() => return Err(error.into()),
-            Some(error) if !is_failing => say::note(format!("the store fails: {error}; trying on")),
-            None if is_failing => say::note("the store answers again"),
+            Some(error) if !is_failing => output::note(format!("the store fails: {error}; trying on")),
+            None if is_failing => output::note("the store answers again"),
             _ => {}
         }
         is_failing = changes.borrow().trouble.is_some();

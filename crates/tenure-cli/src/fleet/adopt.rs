@@ -3,7 +3,7 @@
 use super::args;
 use super::meant;
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::stores::{Missing, Url};
 use crate::text::{brief, count, escaped};
 use std::collections::BTreeSet;
@@ -38,23 +38,23 @@ pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure>
     let adopter = Adopter::new(table, Fleet::new(store.clone(), name.as_str())?, options)?;
     let found = adopter.find().await?;
     for error in &found.damaged {
-        say::note(format!("{error}; it is not moved"));
+        output::note(format!("{error}; it is not moved"));
     }
     if found.skipped > 0 {
-        say::note(super::skipped(found.skipped));
+        output::note(super::skipped(found.skipped));
     }
     let chosen = chosen(&found, &only)?;
     if typed.dry_run {
         let lines: String = chosen.iter().map(|unit| format!("{}\n", shown(&found, unit))).collect();
-        say::print(&lines)?;
+        output::print(&lines)?;
         return Ok(exit::OK);
     }
     if chosen.is_empty() && found.remade.is_empty() {
-        say::note("there is nothing to move");
+        output::note("there is nothing to move");
         return Ok(exit::OK);
     }
     let (n, to) = (count(chosen.len(), "unit"), url.shown());
-    say::confirm(
+    output::confirm(
         typed.yes,
         &format!(
             "Move {n} to fleet {name} in {to}? Each is taken from whoever works on it, and its row is deleted."
@@ -70,7 +70,7 @@ pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure>
     turn.release().await;
     leases.stop().await;
     let all = all?;
-    say::note(format!("{} moved", count(all.moved, "unit")));
+    output::note(format!("{} moved", count(all.moved, "unit")));
     let is_done = all.failed.is_empty() && !all.remade.is_doubtful() && damaged == 0;
     if is_done { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
 }
@@ -84,7 +84,7 @@ async fn turn(leases: &Leases, name: &FleetName) -> Result<Guard, Failure> {
     match leases.try_acquire(&key).await {
         Ok(guard) => return Ok(guard),
         Err(AcquireError::Held(_)) => {
-            say::note("another adoption is under way, or has died; waiting a little")
+            output::note("another adoption is under way, or has died; waiting a little")
         }
         Err(error) => return Err(error.into()),
     }
@@ -132,35 +132,35 @@ async fn move_all(
 ) -> Result<AdoptedAll, Failure> {
     let all = adopter.adopt_all(units, known, watch, |progress| match progress {
         Progress::Step(unit, Step::Taken) => {
-            say::note(format!("{}: taken; its last owner is given time to notice", escaped(unit)));
+            output::note(format!("{}: taken; its last owner is given time to notice", escaped(unit)));
         }
-        Progress::Done(unit, adopted) => say::note(format!("{}: {}", escaped(unit), outcome(adopted))),
-        Progress::Watching(span) => say::note(format!(
+        Progress::Done(unit, adopted) => output::note(format!("{}: {}", escaped(unit), outcome(adopted))),
+        Progress::Watching(span) => output::note(format!(
             "watching for {} whether programs that write without a condition make rows again",
             brief(span)
         )),
         Progress::Remade(remade) => {
             for unit in &remade.deleted {
-                say::note(format!(
+                output::note(format!(
                     "{}: its row was made again by a write without a condition, and is deleted again",
                     escaped(unit)
                 ));
             }
         }
-        Progress::LookFailed(error) => say::note(error.to_string()),
+        Progress::LookFailed(error) => output::note(error.to_string()),
         _ => {}
     });
     let all = all.await?;
     for (unit, worker) in &all.remade.taken {
         let who = worker.as_deref().map_or_else(|| "nobody".to_owned(), escaped);
-        say::note(format!(
+        output::note(format!(
             "{}: its row was made again, and {who} has it, beside the fleet: two may work on this unit; stop whoever writes to \
              the table, and delete that row",
             escaped(unit)
         ));
     }
     for unit in &all.remade.restless {
-        say::note(format!(
+        output::note(format!(
             "{}: its row is made again and again by a program that writes without a condition; stop that program, and then run this \
              again, which deletes the row",
             escaped(unit)
@@ -169,10 +169,10 @@ async fn move_all(
     let passing = all.failed.values().filter(|error| error.is_passing()).count();
     let lasting = all.failed.len() - passing;
     if passing > 0 {
-        say::note(format!("{} not moved for reasons that pass; run this again", count(passing, "unit")));
+        output::note(format!("{} not moved for reasons that pass; run this again", count(passing, "unit")));
     }
     if lasting > 0 {
-        say::note(format!(
+        output::note(format!(
             "{} not moved for the reasons above, which have to be mended first",
             count(lasting, "unit")
         ));

@@ -1,7 +1,7 @@
 //! What does not go as it should in the fleet of a worker, said once each.
 
 use super::picture::why;
-use crate::say;
+use crate::output;
 use crate::text::escaped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl Alarms {
             lines.extend(error.as_ref().and_then(|error| self.said.troubled(error, boottime())));
         }
         for line in lines {
-            say::note(line);
+            output::note(line);
         }
     }
 }

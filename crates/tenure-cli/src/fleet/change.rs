@@ -4,7 +4,7 @@ use super::args;
 use super::meant;
 use super::picture::{Picture, Worker, labels};
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::stores::{Missing, Url};
 use crate::text::{brief, count, escaped};
 use crate::work::register::patiently;
@@ -27,7 +27,7 @@ pub(super) async fn add(url: &Url, typed: &args::Add) -> Result<u8, Failure> {
         0 => String::new(),
         n => format!("; {n} there already, left as they are"),
     };
-    say::note(format!("{} added to fleet {name}{rest}", count(created, "unit")));
+    output::note(format!("{} added to fleet {name}{rest}", count(created, "unit")));
     Ok(exit::OK)
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
     let units = typed.units.iter().map(|unit| meant::unit(&name, unit)).collect::<Result<Vec<_>, _>>()?;
     let fleet = super::open(url, &name, Missing::Refuse).await?;
     let n = count(units.len(), "unit");
-    say::confirm(
+    output::confirm(
         typed.yes,
         &format!("Remove {n} from fleet {name}? Whoever owns one ends what it does for it."),
     )?;
@@ -48,7 +48,7 @@ pub(super) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
             missing.push(escaped(unit));
         }
     }
-    say::note(format!("{} removed from fleet {name}", count(removed, "unit")));
+    output::note(format!("{} removed from fleet {name}", count(removed, "unit")));
     if missing.is_empty() {
         return Ok(exit::OK);
     }
@@ -73,7 +73,7 @@ pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
         return Err(absent());
     }
     let unit = escaped(&unit);
-    say::note(match holder {
+    output::note(match holder {
         Some(holder) if !gets_it => {
             format!(
                 "{unit} is pinned to {holder}, which is full of what is pinned to it: it goes there once there is room"
@@ -137,7 +137,7 @@ pub(super) async fn drain(url: &Url, typed: &args::Drain) -> Result<u8, Failure>
         return Err(Failure::new(exit::ABSENT, format!("{holder} is dead: there is nobody to ask")));
     }
     let held = count(worker.held, "unit");
-    say::confirm(typed.yes, &format!("Ask {holder} to pass on {held}, and to stop?"))?;
+    output::confirm(typed.yes, &format!("Ask {holder} to pass on {held}, and to stop?"))?;
     match fleet.drain(holder).await {
         Err(LeaseError::NotHeld) => {
             return Err(Failure::new(exit::ABSENT, format!("{holder} has left meanwhile")));
@@ -145,6 +145,6 @@ pub(super) async fn drain(url: &Url, typed: &args::Drain) -> Result<u8, Failure>
         result => result?,
     }
     let within = brief(worker.ttl / 3);
-    say::note(format!("{holder} is told within {within}, passes on {held}, and stops"));
+    output::note(format!("{holder} is told within {within}, passes on {held}, and stops"));
     Ok(exit::OK)
 }

@@ -3,7 +3,7 @@
 use super::crew::{Charge, Unit};
 use super::meant::Forever;
 use super::pace::Pace;
-use crate::say;
+use crate::output;
 use crate::supervise::client::Keeper;
 use crate::supervise::health::{Dark, Outlook, outlook_of_unit};
 use crate::supervise::process::{Leash, Running, left_behind};
@@ -252,7 +252,7 @@ fn perform(unit: &dyn Unit, setup: &Setup, leash: Arc<Leash>, doomed: &AtomicBoo
         Ok(ended) if ended.is_stuck => Outcome::Stuck,
         Ok(ended) => {
             if let Some(text) = left_behind(&ended.left) {
-                say::note(format!("{}: {text}", escaped(unit.name())));
+                output::note(format!("{}: {text}", escaped(unit.name())));
             }
             Outcome::Exited(ended.status)
         }

@@ -5,7 +5,7 @@ use super::duty::{Duty, Next, Outcome, Over, Setup};
 use super::meant::Forever;
 use super::native;
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::stores::Url;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::process;
@@ -27,7 +27,7 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
     let given = units::read(&plan.source, plan.separator)?;
     let keys = given.keys(&plan.name.unit_prefix())?;
     for text in &given.notes {
-        say::note(text);
+        output::note(text);
     }
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
@@ -39,10 +39,10 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
     };
     match registered {
         Ok(_) if names.is_empty() => {
-            say::note(format!("{}: working on the units that are there", crew.fleet()))
+            output::note(format!("{}: working on the units that are there", crew.fleet()))
         }
         Ok(created) => {
-            say::note(format!("{}: {} ({created} new)", crew.fleet(), count(names.len(), "unit")));
+            output::note(format!("{}: {} ({created} new)", crew.fleet(), count(names.len(), "unit")));
         }
         Err(failure) => {
             crew.resign().await;
@@ -115,7 +115,7 @@ impl Duties {
             }
             self.look_after();
             if is_in && self.leave_by.is_some_and(|by| boottime() > by) {
-                say::note("the store does not answer: what is held is left to expire");
+                output::note("the store does not answer: what is held is left to expire");
                 self.kill_all();
                 is_in = false;
             }
@@ -127,7 +127,7 @@ impl Duties {
             Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
             Some(Stop::Failure(failure)) => Err(failure),
             None => {
-                say::note("asked to leave the fleet, and left");
+                output::note("asked to leave the fleet, and left");
                 Ok(exit::OK)
             }
         }
@@ -140,7 +140,7 @@ impl Duties {
             return Err(Failure::by_signal(signal));
         }
         let held = count(self.duties.len(), "unit");
-        say::note(format!("{}: passing on {held}; once more to stop at once", signals::name(signal)));
+        output::note(format!("{}: passing on {held}; once more to stop at once", signals::name(signal)));
         self.leave(Stop::Signal(signal));
         Ok(())
     }
@@ -278,7 +278,7 @@ fn is_for_good(error: &std::io::Error) -> bool {
 }
 
 fn note(unit: &str, text: &str) {
-    say::note(format!("{}: {text}", escaped(unit)));
+    output::note(format!("{}: {text}", escaped(unit)));
 }
 
 fn ending(status: ExitStatus) -> String {

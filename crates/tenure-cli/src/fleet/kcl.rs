@@ -5,7 +5,7 @@
 use super::crew::{self, Charge, Crew, Event, Underway};
 use super::meant::Forever;
 use crate::exit::Failure;
-use crate::say;
+use crate::output;
 use crate::work::register::patiently;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Kcl {
                 Some(Event::Assigned(Box::new(charge)))
             }
             kcl::Event::Lost { lease, loss } => {
-                Some(Event::Lost { unit: lease.key().to_owned(), why: say::loss(&loss) })
+                Some(Event::Lost { unit: lease.key().to_owned(), why: output::loss(&loss) })
             }
             kcl::Event::Wanted { lease, by } => {
                 let (_, draining) = self.charges.get(&tenure_of(&lease))?;
@@ -109,12 +109,12 @@ impl Kcl {
                 /// More are not told: they would say the same.
                 const MOST: usize = 100;
                 if self.said.len() < MOST && self.said.insert(error.to_string()) {
-                    say::note(error.to_string());
+                    output::note(error.to_string());
                 }
                 None
             }
             kcl::Event::Revived(worker) => {
-                say::note(format!(
+                output::note(format!(
                     "{} lives, though a lease of its was taken after a failover time of silence: it stood still, or its failover \
                      time is longer than --ttl here; it has to be the same for all",
                     crate::text::escaped(&worker)
@@ -122,7 +122,7 @@ impl Kcl {
                 None
             }
             kcl::Event::Skipped(rows) => {
-                say::note(super::skipped(rows));
+                output::note(super::skipped(rows));
                 None
             }
             _ => None,

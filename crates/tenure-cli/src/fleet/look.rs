@@ -4,7 +4,7 @@ use super::args;
 use super::meant;
 use super::picture::{Picture, ROOT, Stage, Unit, Worker, labels, part_of, why};
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::stores::{Missing, Url};
 use crate::text::{brief, count, date, escaped, table};
 use serde_json::{Value as Json, json};
@@ -31,16 +31,16 @@ pub(super) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
     let fleets = fleets(store.list_all(ROOT).await?, clock.now().wall);
     if typed.json {
         let fleets: Vec<Json> = fleets.iter().map(summary_json).collect();
-        say::json(&json!({"store": url.shown(), "fleets": fleets}))?;
+        output::json(&json!({"store": url.shown(), "fleets": fleets}))?;
         return Ok(exit::OK);
     }
     if fleets.is_empty() {
-        say::note("there are no fleets");
+        output::note("there are no fleets");
         return Ok(exit::OK);
     }
     let heading = ["FLEET", "WORKERS", "UNITS", "HELD", "MOVING", "WAITING", "UNCOVERED", "DONE"];
     let rows: Vec<Vec<String>> = fleets.iter().map(summary_row).collect();
-    say::print(&table(&heading, &rows))?;
+    output::print(&table(&heading, &rows))?;
     for fleet in &fleets {
         damage(fleet);
     }
@@ -73,7 +73,7 @@ fn summary_json(fleet: &Picture) -> Json {
 /// What can't be read is said, and left alone.
 fn damage(fleet: &Picture) {
     for (key, problem) in &fleet.damaged {
-        say::note(format!("{key}: {}", escaped(problem)));
+        output::note(format!("{key}: {}", escaped(problem)));
     }
 }
 
@@ -87,14 +87,14 @@ pub(super) async fn units(url: &Url, typed: &args::Units) -> Result<u8, Failure>
             .iter()
             .map(|(key, problem)| json!({"key": key.as_str(), "problem": problem}))
             .collect();
-        say::json(&json!({"fleet": picture.name.as_str(), "units": units, "damaged": damaged}))?;
+        output::json(&json!({"fleet": picture.name.as_str(), "units": units, "damaged": damaged}))?;
         return Ok(exit::OK);
     }
     if picture.units.is_empty() {
-        say::note(format!("fleet {} has no units", picture.name));
+        output::note(format!("fleet {} has no units", picture.name));
     } else {
         let rows: Vec<Vec<String>> = picture.units.iter().map(|unit| unit_row(&picture, unit)).collect();
-        say::print(&table(&UNIT_HEADING, &rows))?;
+        output::print(&table(&UNIT_HEADING, &rows))?;
     }
     damage(&picture);
     Ok(exit::OK)
@@ -131,13 +131,13 @@ pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Fail
     let picture = super::picture_of_some(&fleet).await?;
     if typed.json {
         let workers: Vec<Json> = picture.workers.iter().map(|worker| picture.worker_json(worker)).collect();
-        say::json(&json!({"fleet": picture.name.as_str(), "workers": workers}))?;
+        output::json(&json!({"fleet": picture.name.as_str(), "workers": workers}))?;
     } else if picture.workers.is_empty() {
         let units = count(picture.units.len(), "unit");
-        say::note(format!("fleet {} has no workers, and {units}", picture.name));
+        output::note(format!("fleet {} has no workers, and {units}", picture.name));
     } else {
         let rows: Vec<Vec<String>> = picture.workers.iter().map(worker_row).collect();
-        say::print(&table(&WORKER_HEADING, &rows))?;
+        output::print(&table(&WORKER_HEADING, &rows))?;
     }
     Ok(exit::OK)
 }

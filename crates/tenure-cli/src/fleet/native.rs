@@ -4,7 +4,7 @@ use super::alarms::Alarms;
 use super::crew::{self, Charge, Crew, Underway};
 use super::meant::Forever;
 use crate::exit::Failure;
-use crate::say;
+use crate::output;
 use crate::stores::{Missing, Url};
 use crate::work::register::patiently;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Crew for Native {
                     Event::Draining { unit, reason, within } => {
                         crew::Event::Draining { unit, why: reason_text(&reason), within }
                     }
-                    Event::Lost { unit, loss } => crew::Event::Lost { unit, why: say::loss(&loss) },
+                    Event::Lost { unit, loss } => crew::Event::Lost { unit, why: output::loss(&loss) },
                     _ => continue,
                 };
                 return Some(told);

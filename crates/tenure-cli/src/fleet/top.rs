@@ -5,7 +5,7 @@ use super::meant;
 use super::picture::Picture;
 use super::screen::{History, Screen, text};
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::signals::Signals;
 use ratatui::DefaultTerminal;
@@ -54,7 +54,7 @@ fn once(screen: &Screen) -> Result<u8, Failure> {
     const WIDTH: u16 = 160;
     let width =
         if std::io::stdout().is_terminal() { ratatui::crossterm::terminal::size().ok() } else { None };
-    say::print(&text(screen, width.map_or(WIDTH, |(width, _)| width)))?;
+    output::print(&text(screen, width.map_or(WIDTH, |(width, _)| width)))?;
     Ok(exit::OK)
 }
 

@@ -4,7 +4,7 @@ use super::seize::nonces;
 use super::spans::{Spans, millis};
 use crate::exit::{self, Failure};
 use crate::meant;
-use crate::say;
+use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::signals::Signals;
 use crate::text::{count, table};
@@ -64,16 +64,16 @@ pub(crate) async fn bench(url: &Url, is_named: bool, meant: meant::Bench) -> Res
     let measured = measured?;
     match left {
         Ok(0) => {}
-        Ok(left) => say::note(format!(
+        Ok(left) => output::note(format!(
             "{} below {PREFIX} can't be removed by this user; `tenure gc` takes what nobody has held for a day",
             count(left, "record")
         )),
-        Err(error) => say::note(format!("what is left below {PREFIX} could not be removed: {error}")),
+        Err(error) => output::note(format!("what is left below {PREFIX} could not be removed: {error}")),
     }
     if meant.json {
-        say::json(&measured.document(url, &meant))?;
+        output::json(&measured.document(url, &meant))?;
     } else {
-        say::print(&measured.text(url, &meant))?;
+        output::print(&measured.text(url, &meant))?;
     }
     Ok(exit::OK)
 }

@@ -12,7 +12,7 @@ use super::seize::nonces;
 use crate::args;
 use crate::exit::{self, Failure};
 use crate::meant;
-use crate::say;
+use crate::output;
 use crate::stores::Url;
 use crate::text::{brief, count};
 use serde_json::json;
@@ -107,7 +107,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
             names.push(key.as_str().to_owned());
             Ok(())
         }
-        (false, true) => say::print(&format!("{key}\n")),
+        (false, true) => output::print(&format!("{key}\n")),
         (false, false) => Ok(()),
     };
     let tally = if typed.dry_run || typed.yes {
@@ -120,13 +120,13 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
         if found.removable + found.sessions + found.vacated == 0 {
             found
         } else {
-            say::confirm(false, &format!("Remove {} for good?", count(found.removable, "record")))?;
+            output::confirm(false, &format!("Remove {} for good?", count(found.removable, "record")))?;
             collection.run(true, &mut name).await?
         }
     };
     if typed.json {
         let done = |n: usize| if typed.dry_run { 0 } else { n };
-        say::json(&json!({
+        output::json(&json!({
             "dry_run": typed.dry_run,
             "removable": names,
             "removed": tally.removed,
@@ -140,7 +140,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
             "damaged": tally.damaged,
         }))?;
     } else if !typed.dry_run {
-        say::note(format!("{} removed", count(tally.removed, "record")));
+        output::note(format!("{} removed", count(tally.removed, "record")));
     }
     Ok(exit::OK)
 }
@@ -151,7 +151,7 @@ fn tell(tally: &Tally, typed: &args::Gc) {
     }
     let (n, age) = (count(tally.removable, "record"), brief(typed.older_than));
     let sessions = count(tally.sessions, "session");
-    say::note(format!("{n} vacant for more than {age}; {sessions} of dead processes"));
+    output::note(format!("{n} vacant for more than {age}; {sessions} of dead processes"));
     let kept = [
         (tally.vacated, "lease", "of dead processes: anyone may have them"),
         (tally.ahead, "record", "kept: their fences are ahead of a clock, and would begin lower"),
@@ -162,6 +162,6 @@ fn tell(tally: &Tally, typed: &args::Gc) {
         (tally.damaged, "damaged record", "left as they are; see `tenure ls` and `tenure rm --damaged`"),
     ];
     for (n, what, why) in kept.into_iter().filter(|(n, ..)| *n > 0) {
-        say::note(format!("{} {why}", count(n, what)));
+        output::note(format!("{} {why}", count(n, what)));
     }
 }

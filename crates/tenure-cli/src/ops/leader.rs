@@ -4,7 +4,7 @@ use super::look::view;
 use crate::args;
 use crate::exit::{self, Failure};
 use crate::meant;
-use crate::say;
+use crate::output;
 use crate::stores::Url;
 use crate::supervise::signals::Signals;
 use crate::text::date;
@@ -25,10 +25,10 @@ pub(crate) async fn leader(url: &Url, typed: &args::Leader) -> Result<u8, Failur
     }
     let leader = present(&leases, &key).await?;
     if typed.json {
-        say::json(&document(&leases, &key, leader.as_ref()))?;
+        output::json(&document(&leases, &key, leader.as_ref()))?;
     }
     match leader {
-        Some(leader) if !typed.json => say::print(&format!("{}\n", leader.id))?,
+        Some(leader) if !typed.json => output::print(&format!("{}\n", leader.id))?,
         Some(_) => {}
         None if typed.json => return Err(Failure::silent(exit::ABSENT)),
         None => return Err(Failure::new(exit::ABSENT, format!("nobody leads {key}"))),
@@ -78,12 +78,12 @@ async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure
 
 fn print(leases: &Leases, key: &Key, leader: Option<&Leader>, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        return say::print(&format!("{}\n", document(leases, key, leader)));
+        return output::print(&format!("{}\n", document(leases, key, leader)));
     }
     let now = date(leases.clock().now().wall);
     match leader {
-        Some(leader) => say::print(&format!("{now} {} {}\n", leader.id, leader.fence)),
-        None => say::print(&format!("{now} - -\n")),
+        Some(leader) => output::print(&format!("{now} {} {}\n", leader.id, leader.fence)),
+        None => output::print(&format!("{now} - -\n")),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::args;
 use crate::exit::{self, Failure};
 use crate::fleet::picture::{Part, part_of};
 use crate::meant;
-use crate::say;
+use crate::output;
 use crate::stores::Url;
 use crate::text::{Table, brief, count, date, escaped};
 use crate::view::{Sessions, State, View, fields};
@@ -64,13 +64,13 @@ impl Out {
                 let view = format!("{:#}", view.json()).replace('\n', "\n    ");
                 text.push_str(&format!("\n    {view}"));
             }
-            return say::print(&text);
+            return output::print(&text);
         };
         let rows: Vec<Vec<String>> = views.iter().map(View::row).collect();
-        say::print(&table.part(&rows))?;
+        output::print(&table.part(&rows))?;
         for view in views {
             if let Err(problem) = &view.stored {
-                say::note(format!("{}: {problem}", view.key));
+                output::note(format!("{}: {problem}", view.key));
             }
         }
         Ok(())
@@ -82,13 +82,13 @@ impl Out {
             let rest = format!("{rest:#}");
             let rest = rest.strip_prefix("{\n").unwrap_or(&rest);
             let leases = if self.shown == 0 { "{\n  \"leases\": []" } else { "\n  ]" };
-            return say::print(&format!("{leases},\n{rest}\n"));
+            return output::print(&format!("{leases},\n{rest}\n"));
         }
         if hidden > 0 {
             let more = if self.shown == 0 { "nothing is held; " } else { "" };
-            say::note(format!("{more}{} that nobody holds: see them with --all", count(hidden, "record")));
+            output::note(format!("{more}{} that nobody holds: see them with --all", count(hidden, "record")));
         } else if self.shown == 0 {
-            say::note("nothing is held");
+            output::note("nothing is held");
         }
         Ok(())
     }
@@ -99,9 +99,9 @@ pub(crate) async fn show(url: &Url, typed: &args::Show) -> Result<u8, Failure> {
     let leases = super::open_to_look(url).await?;
     let view = view(&leases, &key).await?;
     if typed.json {
-        say::json(&view.json())?;
+        output::json(&view.json())?;
     } else {
-        say::print(&page(&view))?;
+        output::print(&page(&view))?;
     }
     match view.stored {
         Err(_) => Err(Failure::silent(exit::DAMAGED)),

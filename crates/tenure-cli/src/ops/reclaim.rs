@@ -4,7 +4,7 @@ use super::look::view;
 use super::seize::nonces;
 use crate::args;
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::stores::Url;
 use crate::text::{brief, count};
 use serde_json::json;
@@ -31,7 +31,7 @@ pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Fail
             "{key} has {}. Whoever holds them may still be at work, and doesn't find out. Take all of their ranges away now?",
             count(stand, "lease")
         );
-        say::confirm(typed.yes, &question)?;
+        output::confirm(typed.yes, &question)?;
         empty(&leases, &key, stored, &ledger).await?;
         stand
     } else {
@@ -39,9 +39,9 @@ pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Fail
         wait(&section, &ledger).await?
     };
     if typed.json {
-        say::json(&json!({"section": key.as_str(), "freed": freed}))?;
+        output::json(&json!({"section": key.as_str(), "freed": freed}))?;
     } else {
-        say::note(format!("{key}: {} over, and what was leased is free", count(freed, "lease")));
+        output::note(format!("{key}: {} over, and what was leased is free", count(freed, "lease")));
     }
     Ok(exit::OK)
 }
@@ -53,7 +53,7 @@ async fn wait(section: &Section, ledger: &Ledger) -> Result<usize, Failure> {
     let Some(longest) = ledger.entries.iter().map(|entry| entry.duration.duration()).max() else {
         return Ok(0);
     };
-    say::note(format!("{}: waits for {} at the most", section.key(), brief(longest)));
+    output::note(format!("{}: waits for {} at the most", section.key(), brief(longest)));
     loop {
         section.reclaim().await?;
         if section.list().await?.iter().all(|entry| !ids.contains(&entry.id)) {

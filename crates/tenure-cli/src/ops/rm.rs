@@ -6,7 +6,7 @@ use crate::exit::{self, Failure};
 use crate::fleet::picture::{Part, part_of};
 use crate::leased::Leased;
 use crate::meant;
-use crate::say;
+use crate::output;
 use crate::stores::Url;
 use crate::text::escaped;
 use crate::work::unit::{JobName, Unit};
@@ -24,17 +24,17 @@ pub(crate) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
     let now = leases.clock().now().wall;
     let problem = damage(&key, &seen, now)?;
     if !typed.yes {
-        say::note(format!("{key}: {problem}"));
-        say::note(
+        output::note(format!("{key}: {problem}"));
+        output::note(
             "if its last holder lives, it may believe for as long as its ttl after the damage was done",
         );
     }
-    say::confirm(typed.yes, &format!("Remove the damaged record of {key}?"))?;
+    output::confirm(typed.yes, &format!("Remove the damaged record of {key}?"))?;
     let instead = keeps_fence(&leases, &key, &seen, now)?;
     let kept = instead.as_ref().map(|record| record.fence.0);
     // A copy that could not be written would be no copy: it comes first.
     if !typed.json {
-        say::print(&format!("{}\n", seen.copy))?;
+        output::print(&format!("{}\n", seen.copy))?;
     }
     if !leases.store().mend(&key, &seen, instead).await? {
         return Err(Failure::new(
@@ -44,7 +44,7 @@ pub(crate) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
     }
     if typed.json {
         let fence = seen.fence.map(|fence| fence.0);
-        say::json(&json!({
+        output::json(&json!({
             "key": key.as_str(), "removed": true, "problem": problem, "fence": fence, "kept_fence": kept, "copy": seen.copy,
         }))?;
     }
@@ -53,7 +53,7 @@ pub(crate) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
         (None, Some(fence)) => format!("its fence was {fence}, the next one is higher"),
         (None, None) => "its fence is not known: the next one begins with the clock".to_owned(),
     };
-    say::note(format!("{key} is removed; {fence}"));
+    output::note(format!("{key} is removed; {fence}"));
     Ok(exit::OK)
 }
 

@@ -5,7 +5,7 @@ use crate::args;
 use crate::exit::{self, Failure};
 use crate::leased::Leased;
 use crate::meant;
-use crate::say;
+use crate::output;
 use crate::stores::Url;
 use crate::text::brief;
 use crate::view::State;
@@ -32,7 +32,7 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
             }
             (false, _) => "Its holder has not been heard of for longer than its ttl",
         };
-        say::confirm(
+        output::confirm(
             false,
             &format!("{key} is held by {}. {danger}. Take it away by force?", tenure.holder),
         )?;
@@ -42,7 +42,7 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
     let told = |holder: tenure::HolderId, within| {
         if !quiet {
             let within = brief(within);
-            say::note(format!(
+            output::note(format!(
                 "{holder} is told to stop; {key} is free within {within} (--now doesn't wait, and is unsafe)"
             ));
         }
@@ -63,13 +63,13 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
         let document = json!({
             "key": key.as_str(), "released": true, "holder": holder.as_str(), "fence": fence, "vacated": forced.vacated,
         });
-        say::json(&document)?;
+        output::json(&document)?;
     } else if forced.vacated {
-        say::note(format!(
+        output::note(format!(
             "{key} is released; {holder} held it with fence {fence}, the next fence is higher"
         ));
     } else {
-        say::note(format!(
+        output::note(format!(
             "{holder} has given {key} up; it held it with fence {fence}, the next fence is higher"
         ));
     }
@@ -114,15 +114,15 @@ pub(crate) async fn revoke(url: &Url, typed: &args::Revoke) -> Result<u8, Failur
             format!("the holder of {key}, {holder}, is dead: there is nobody to ask"),
         ));
     }
-    say::confirm(typed.yes, &format!("Tell {} to stop and give {key} up?", tenure.holder))?;
+    output::confirm(typed.yes, &format!("Tell {} to stop and give {key} up?", tenure.holder))?;
     leases.request(&key, Ask::Revoke).await?;
     if typed.json {
         let document =
             json!({"key": key.as_str(), "asked": tenure.holder.as_str(), "ttl_ms": tenure.ttl.millis()});
-        say::json(&document)?;
+        output::json(&document)?;
     } else {
         let within = brief(tenure.ttl.part(3));
-        say::note(format!("{} is told within {within}, and stops then", tenure.holder));
+        output::note(format!("{} is told within {within}, and stops then", tenure.holder));
     }
     Ok(exit::OK)
 }

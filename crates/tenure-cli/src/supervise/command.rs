@@ -2,7 +2,7 @@
 //! verb to decide, but only a command that is known to be over lets it be given up.
 
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::health::Outlook;
 use crate::supervise::keyboard::{Insistence, Keyboard};
@@ -177,7 +177,7 @@ impl Overseen {
             Ok(Ok(Ended { is_stuck: true, .. })) => Over::Stuck,
             Ok(ended) => {
                 if let Some(text) = ended.as_ref().ok().and_then(|ended| process::left_behind(&ended.left)) {
-                    say::note(text);
+                    output::note(text);
                 }
                 let status = ended.map(|ended| ended.status);
                 let by_watchdog = || keeper.may_have_stopped(self.began).then_some(Why::Losing);
@@ -200,7 +200,7 @@ impl Overseen {
             return true;
         }
         let name = signals::name(by.signal());
-        say::note(format!("{name}: stopping the command; once more to stop at once"));
+        output::note(format!("{name}: stopping the command; once more to stop at once"));
         stop.begin(Why::Asked(by), grace, &self.leash);
         false
     }

@@ -1,7 +1,7 @@
 //! A store that fails: whoever waits for it is told at once, then now and then, and when it is over; and what went wrong last is
 //! known when a lease is lost for it.
 
-use crate::say;
+use crate::output;
 use crate::text::brief;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,7 +99,7 @@ impl Outage {
 
     fn tell(&self, text: Option<String>) {
         if let Some(text) = text.filter(|_| self.is_told) {
-            say::note(text);
+            output::note(text);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a command runs under: a lease that is kept until it is given up or lost, whatever its layout.
 
-use crate::say;
+use crate::output;
 use crate::supervise::health::{Dark, Outlook, outlook};
 use crate::supervise::outage::Outage;
 use crate::supervise::watchdog::Lead;
@@ -68,7 +68,7 @@ impl Tenancy for Native<'_> {
         if self.guard.is_held() || self.guard.is_revoked() {
             return None;
         }
-        Some(say::loss(&self.guard.lost().await))
+        Some(output::loss(&self.guard.lost().await))
     }
 
     fn trouble(&self) -> Option<String> {

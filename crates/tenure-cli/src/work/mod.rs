@@ -13,7 +13,7 @@ pub(crate) mod units;
 
 use crate::exit::{self, Failure};
 use crate::meant;
-use crate::say;
+use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::client::Keeper;
 use crate::supervise::outage::Outage;
@@ -38,7 +38,7 @@ pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
     };
     let keys = given.keys(&name.prefix())?;
     for text in &given.notes {
-        say::note(text);
+        output::note(text);
     }
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
@@ -68,7 +68,7 @@ pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
     // Whoever was started before the last unit was done has worked on the same job at the same time.
     let done_before = registered.all_done.filter(|last| *last < began);
     if let Some(last) = done_before {
-        say::note(was_done(&name, given.units().len(), last, began));
+        output::note(was_done(&name, given.units().len(), last, began));
     }
     let is_named = plan.name.is_some();
     let keeper = Keeper::start(leases.holder().as_str(), Lead::new(plan.ttl, plan.grace))?;
@@ -119,13 +119,13 @@ fn greet(plan: &meant::Work, name: &JobName, registered: Registered) -> Result<R
         0 => String::new(),
         n => format!(", {n} settled already"),
     };
-    say::note(format!(
+    output::note(format!(
         "job \"{name}\": {} ({} new{settled})",
         count(counts.total(), "unit"),
         registered.created
     ));
     if !is_named {
-        say::note(format!(
+        output::note(format!(
             "the same command here, with the same units, joins it; from elsewhere, add --join --name {name}"
         ));
     }

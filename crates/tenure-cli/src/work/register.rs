@@ -5,7 +5,7 @@ use super::board::{Board, Local};
 use super::unit::{Fnv, JobName, Status, Unit};
 use crate::exit::Failure;
 use crate::meant;
-use crate::say;
+use crate::output;
 use crate::text::count;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) async fn register(
     if plan.fresh {
         let settled = listing.iter().filter(|listed| is_given(&listed.key));
         let n = anew::reset(leases, &mut nonces, settled).await?;
-        say::note(format!("{} to be run anew", count(n, "unit")));
+        output::note(format!("{} to be run anew", count(n, "unit")));
         listing = patiently(async || store.list_all(&prefix).await).await?;
     }
     if plan.retry_failed {
@@ -49,7 +49,7 @@ pub(crate) async fn register(
             listing.iter().filter_map(|listed| reset(leases, &mut nonces, listed)).collect();
         if !resets.is_empty() {
             let n = won(&patiently(async || store.write_all(resets.clone()).await).await?);
-            say::note(format!("{} to be tried again", count(n, "failed unit")));
+            output::note(format!("{} to be tried again", count(n, "failed unit")));
             listing = patiently(async || store.list_all(&prefix).await).await?;
         }
     }
@@ -75,7 +75,7 @@ pub(crate) async fn register(
     }
     for listed in listing.iter().filter(|listed| listed.stored.is_err()) {
         if let Err(error) = &listed.stored {
-            say::note(format!("{}: {error}; it is left as it is, and not run", listed.key));
+            output::note(format!("{}: {error}; it is left as it is, and not run", listed.key));
         }
     }
     board.forgive(is_given);

@@ -1,7 +1,7 @@
 //! The slots: threads that each run one unit's command at a time, so that starting the next one waits for nothing.
 
 use crate::meant::Template;
-use crate::say;
+use crate::output;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::health::{Dark, Outlook, outlook};
 use crate::supervise::process::{Leash, Running, left_behind};
@@ -249,7 +249,7 @@ impl Slots {
             Ok(ended) if ended.is_stuck => return (guard, Ended::Stuck),
             Ok(ended) => {
                 if let Some(text) = left_behind(&ended.left) {
-                    say::note(format!("{}: {text}", escaped(unit)));
+                    output::note(format!("{}: {text}", escaped(unit)));
                 }
                 ended.status
             }

@@ -2,7 +2,7 @@
 
 use super::board::{Board, Local};
 use super::unit::JobName;
-use crate::say;
+use crate::output;
 use crate::text::{brief, count, escaped};
 use serde_json::json;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub(crate) fn print(name: &JobName, board: &Board, tally: &Tally, took: Duration
             },
             "seconds": took.as_secs_f64(),
         });
-        let _unread = say::json(&document);
+        let _unread = output::json(&document);
     }
     let mut text =
         format!("job \"{}\": {} of {} done", name.as_str(), counts.done, count(counts.total(), "unit"));
@@ -69,14 +69,14 @@ pub(crate) fn print(name: &JobName, board: &Board, tally: &Tally, took: Duration
             text.push_str(&format!(", {n} {what}"));
         }
     }
-    say::note(format!("{text}, in {}", brief(took)));
+    output::note(format!("{text}, in {}", brief(took)));
     const SHOWN: usize = 10;
     for (units, what) in [(&bad, "failed"), (&damaged, "damaged")] {
         for unit in units.iter().take(SHOWN) {
-            say::note(format!("  {what}: {}", escaped(unit)));
+            output::note(format!("  {what}: {}", escaped(unit)));
         }
         if units.len() > SHOWN {
-            say::note(format!(
+            output::note(format!(
                 "  … and {} more; see `tenure ls --all {}`",
                 units.len() - SHOWN,
                 name.prefix()

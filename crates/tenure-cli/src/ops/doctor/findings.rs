@@ -1,7 +1,7 @@
 //! What `doctor` found, and how it is told.
 
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::stores::Url;
 use crate::supervise::{self, Reach};
 use crate::text::count;
@@ -118,7 +118,7 @@ impl Findings {
         let checks: Vec<_> = self.checks.iter().map(shown).collect();
         let can: serde_json::Map<String, serde_json::Value> =
             self.capabilities.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-        say::json(
+        output::json(
             &json!({"store": url.shown(), "checks": checks, "capabilities": can, "not_promised": limits}),
         )
     }
@@ -126,7 +126,7 @@ impl Findings {
     fn report_text(&self, url: &Url, limits: &[&str]) -> Result<(), Failure> {
         let mut text = format!("{}\n", url.shown());
         for Check { grade, what, detail } in &self.checks {
-            let grade = say::coloured(&format!("{:4}", grade.name()), grade.colour(), &std::io::stdout());
+            let grade = output::coloured(&format!("{:4}", grade.name()), grade.colour(), &std::io::stdout());
             text.push_str(&format!("  {grade}  {what:12} {detail}\n"));
         }
         if !self.capabilities.is_empty() {
@@ -139,6 +139,6 @@ impl Findings {
         for limit in limits {
             text.push_str(&format!("  - {limit}\n"));
         }
-        say::print(&text)
+        output::print(&text)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Crew, SHORT, Stop};
 use crate::exit::{self, Failure};
-use crate::say;
+use crate::output;
 use crate::supervise::signals;
 use crate::text::{brief, count};
 use crate::work::board::Local;
@@ -21,14 +21,14 @@ impl Crew {
         self.next_round = now + (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1));
         let patience = (self.plan.ttl * 6).max(Duration::from_secs(60));
         match &self.trouble {
-            None => say::note(format!("{text}; trying on")),
+            None => output::note(format!("{text}; trying on")),
             Some((since, _)) if now.saturating_sub(*since) > patience && self.in_slots == 0 => {
                 let failure =
                     Failure::new(exit::UNAVAILABLE, format!("{text}; given up after {}", brief(patience)));
                 self.give_up(failure);
                 return;
             }
-            Some((_, last)) if *last != text => say::note(format!("{text}; trying on")),
+            Some((_, last)) if *last != text => output::note(format!("{text}; trying on")),
             Some(_) => {}
         }
         let since = self.trouble.take().map_or(now, |(since, _)| since);
@@ -59,7 +59,7 @@ impl Crew {
             return Err(Failure::by_signal(signal));
         }
         let running = count(self.slots.active().len(), "running command");
-        say::note(format!("{}: stopping {running}; once more to stop at once", signals::name(signal)));
+        output::note(format!("{}: stopping {running}; once more to stop at once", signals::name(signal)));
         self.begin_stop(Stop::Signal(signal));
         Ok(())
     }

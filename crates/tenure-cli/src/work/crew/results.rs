@@ -2,7 +2,7 @@
 
 use super::{Crew, Trust};
 use crate::exit;
-use crate::say;
+use crate::output;
 use crate::supervise::process::{not_started, shell_status};
 use crate::text::count;
 use crate::work::board::Local;
@@ -35,7 +35,7 @@ impl Crew {
             }
             Err(AcquireError::Absent) => self.board.set(&key, Local::Gone),
             Err(AcquireError::Store(error)) if error.kind() == ErrorKind::Foreign => {
-                say::note(format!("{key}: {error}; it is left as it is, and not run"));
+                output::note(format!("{key}: {error}; it is left as it is, and not run"));
                 self.board.set(&key, Local::Damaged);
             }
             Err(AcquireError::Store(error)) => {
@@ -87,7 +87,7 @@ impl Crew {
         let takeovers = Unit::of(guard.metadata()).map_or(0, |unit| unit.takeovers);
         let times = count(usize::try_from(takeovers).unwrap_or(usize::MAX).saturating_add(1), "worker");
         let reason = format!("{times} died while they had it, one after the other");
-        say::note(format!("{key}: failed: {reason}; --retry-failed tries it again"));
+        output::note(format!("{key}: failed: {reason}; --retry-failed tries it again"));
         self.tally.failures += 1;
         let metadata = Unit::give_up(guard.metadata().clone(), &reason);
         self.record(key, guard, Local::Failed, metadata);
@@ -107,7 +107,7 @@ impl Crew {
             Ended::Stopped(Why::Losing) => {
                 let why =
                     self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
-                say::note(format!(
+                output::note(format!(
                     "{key}: the lease was being lost{why}, and the command was stopped; the unit is run again"
                 ));
                 self.hand_back(&key);
@@ -115,7 +115,7 @@ impl Crew {
             Ended::Stopped(Why::Asked) | Ended::TooLate => self.hand_back(&key),
             Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
             Ended::Stuck => {
-                say::note(format!("{key}: the command can't be killed; the unit is left to expire"));
+                output::note(format!("{key}: the command can't be killed; the unit is left to expire"));
                 self.lapsing.push(tokio::spawn(guard.lapse()));
                 self.hand_back(&key);
             }
@@ -184,14 +184,14 @@ impl Crew {
                 self.board.set(key, to);
             }
             Ok(false) => {
-                say::note(format!(
+                output::note(format!(
                     "{key}: the lease was lost before the result could be recorded; the unit is run again"
                 ));
                 self.hand_back(key);
             }
             Err(error) => {
                 // Its fields are too large for another: it would be run for ever.
-                say::note(format!("{key}: the result can't be recorded: {error}"));
+                output::note(format!("{key}: the result can't be recorded: {error}"));
                 self.board.set(key, Local::Damaged);
             }
         }
