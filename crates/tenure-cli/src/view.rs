@@ -1,6 +1,6 @@
 //! Records as people and programs are shown them.
 
-use crate::fleet::picture::{Part, part_of};
+use crate::fleet::snapshot::{Part, part_of};
 use crate::leased::Leased;
 use crate::text::{brief, count, date};
 use serde_json::{Map, json};

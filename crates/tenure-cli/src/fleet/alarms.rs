@@ -1,6 +1,6 @@
 //! What does not go as it should in the fleet of a worker, said once each.
 
-use super::picture::why;
+use super::snapshot::why;
 use crate::output;
 use crate::text::escaped;
 use std::collections::{BTreeMap, BTreeSet};

@@ -139,7 +139,7 @@ pub(crate) struct Top {
     /// How often to look
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "1s")]
     pub(crate) interval: Duration,
-    /// Print one picture as text, and end; needs no terminal
+    /// Print one snapshot as text, and end; needs no terminal
     #[arg(long)]
     pub(crate) once: bool,
 }

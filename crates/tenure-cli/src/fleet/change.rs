@@ -2,7 +2,7 @@
 
 use super::args;
 use super::meant;
-use super::picture::{Picture, Worker, labels};
+use super::snapshot::{Snapshot, Worker, labels};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};
@@ -60,15 +60,15 @@ pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
     let unit = meant::unit(&name, &typed.unit)?;
     let worker = typed.worker.as_deref().map(meant::worker).transpose()?;
     let fleet = super::open(url, &name, Missing::Refuse).await?;
-    let mut picture = super::picture_of_some(&fleet).await?;
+    let mut snapshot = super::snapshot_of_some(&fleet).await?;
     let absent = || Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", escaped(&unit)));
-    let spec = &picture.units.iter().find(|known| known.name == unit).ok_or_else(absent)?.spec;
-    let worker = worker.map(|worker| find(&picture, worker)).transpose()?;
+    let spec = &snapshot.units.iter().find(|known| known.name == unit).ok_or_else(absent)?.spec;
+    let worker = worker.map(|worker| find(&snapshot, worker)).transpose()?;
     if let Some(worker) = worker {
         check(worker, spec)?;
     }
     let holder = worker.map(|worker| worker.holder.clone());
-    let gets_it = holder.as_ref().is_none_or(|holder| picture.would_get(holder, &unit));
+    let gets_it = holder.as_ref().is_none_or(|holder| snapshot.would_get(holder, &unit));
     if !patiently(async || fleet.pin(&unit, holder.as_ref()).await).await? {
         return Err(absent());
     }
@@ -103,17 +103,17 @@ fn check(worker: &Worker, spec: &UnitSpec) -> Result<(), Failure> {
 }
 
 /// The worker that is called so, or whose name alone begins so.
-fn find<'a>(picture: &'a Picture, called: &str) -> Result<&'a Worker, Failure> {
-    if let Some(worker) = picture.workers.iter().find(|worker| worker.holder.as_str() == called) {
+fn find<'a>(snapshot: &'a Snapshot, called: &str) -> Result<&'a Worker, Failure> {
+    if let Some(worker) = snapshot.workers.iter().find(|worker| worker.holder.as_str() == called) {
         return Ok(worker);
     }
     let begins = |worker: &&Worker| worker.holder.as_str().starts_with(called);
-    let found: Vec<&Worker> = picture.workers.iter().filter(begins).collect();
+    let found: Vec<&Worker> = snapshot.workers.iter().filter(begins).collect();
     let called = escaped(called);
     match found[..] {
         [worker] => Ok(worker),
         [] => {
-            let text = format!("fleet {} has no worker {called}; see `tenure fleet workers`", picture.name);
+            let text = format!("fleet {} has no worker {called}; see `tenure fleet workers`", snapshot.name);
             Err(Failure::new(exit::ABSENT, text))
         }
         _ => {
@@ -130,8 +130,8 @@ pub(super) async fn drain(url: &Url, typed: &args::Drain) -> Result<u8, Failure>
     let name = meant::name(&typed.fleet)?;
     let called = meant::worker(&typed.worker)?;
     let fleet = super::open(url, &name, Missing::Refuse).await?;
-    let picture = super::picture_of_some(&fleet).await?;
-    let worker = find(&picture, called)?;
+    let snapshot = super::snapshot_of_some(&fleet).await?;
+    let worker = find(&snapshot, called)?;
     let holder = &worker.holder;
     if !worker.is_alive() {
         return Err(Failure::new(exit::ABSENT, format!("{holder} is dead: there is nobody to ask")));

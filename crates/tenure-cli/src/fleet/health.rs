@@ -1,6 +1,6 @@
 //! What `doctor` has to say about a fleet.
 
-use super::picture::{Picture, Stage};
+use super::snapshot::{Snapshot, Stage};
 use crate::text::count;
 use tenure::Key;
 
@@ -15,14 +15,14 @@ pub(crate) struct Health {
     pub(crate) unreadable: Vec<(Key, String)>,
 }
 
-pub(crate) fn health(picture: &Picture) -> Health {
-    let name = &picture.name;
-    let (workers, units) = (count(picture.alive(), "worker"), count(picture.units.len(), "unit"));
-    let counts = format!("{name}: {workers}, {units}, {} held", picture.count(Stage::Held));
+pub(crate) fn health(snapshot: &Snapshot) -> Health {
+    let name = &snapshot.name;
+    let (workers, units) = (count(snapshot.alive(), "worker"), count(snapshot.units.len(), "unit"));
+    let counts = format!("{name}: {workers}, {units}, {} held", snapshot.count(Stage::Held));
     let mut problems = Vec::new();
-    match picture.count(Stage::Uncovered) {
+    match snapshot.count(Stage::Uncovered) {
         0 => {}
-        n if picture.alive() == 0 => {
+        n if snapshot.alive() == 0 => {
             problems.push(format!(
                 "{} and no worker: start one with `tenure work --forever`",
                 count(n, "open unit")
@@ -33,9 +33,9 @@ pub(crate) fn health(picture: &Picture) -> Health {
             problems.push(format!("{units} that no worker can have: see `tenure fleet units {name}`"));
         }
     }
-    match picture.count(Stage::Outside) {
+    match snapshot.count(Stage::Outside) {
         0 => {}
         n => problems.push(format!("{} held from outside the fleet", count(n, "unit"))),
     }
-    Health { counts, problems, unreadable: picture.unreadable.clone() }
+    Health { counts, problems, unreadable: snapshot.unreadable.clone() }
 }

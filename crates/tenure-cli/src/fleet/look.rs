@@ -2,7 +2,7 @@
 
 use super::args;
 use super::meant;
-use super::picture::{Picture, ROOT, Stage, Unit, Worker, labels, part_of, why};
+use super::snapshot::{Snapshot, ROOT, Stage, Unit, Worker, labels, part_of, why};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};
@@ -14,7 +14,7 @@ use tenure::fleet::FleetName;
 use tenure::{Clock, Listed, StoreExt, Wall};
 
 /// All fleets that a listing shows.
-pub(crate) fn fleets(listing: Vec<Listed>, now: Wall) -> Vec<Picture> {
+pub(crate) fn fleets(listing: Vec<Listed>, now: Wall) -> Vec<Snapshot> {
     let mut all: BTreeMap<FleetName, Vec<Listed>> = BTreeMap::new();
     for listed in listing {
         let name = part_of(&listed.key).and_then(|(name, _)| FleetName::new(name).ok());
@@ -22,7 +22,7 @@ pub(crate) fn fleets(listing: Vec<Listed>, now: Wall) -> Vec<Picture> {
             all.entry(name).or_default().push(listed);
         }
     }
-    all.into_iter().map(|(name, listing)| Picture::of(name, listing, now)).collect()
+    all.into_iter().map(|(name, listing)| Snapshot::of(name, listing, now)).collect()
 }
 
 pub(super) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
@@ -47,14 +47,14 @@ pub(super) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-fn summary_row(fleet: &Picture) -> Vec<String> {
+fn summary_row(fleet: &Snapshot) -> Vec<String> {
     let mut row = vec![fleet.name.to_string(), fleet.alive().to_string(), fleet.units.len().to_string()];
     let stages = [Stage::Held, Stage::Moving, Stage::Waiting, Stage::Uncovered, Stage::Done];
     row.extend(stages.map(|stage| fleet.count(stage).to_string()));
     row
 }
 
-fn summary_json(fleet: &Picture) -> Json {
+fn summary_json(fleet: &Snapshot) -> Json {
     json!({
         "fleet": fleet.name.as_str(),
         "workers": fleet.alive(),
@@ -71,7 +71,7 @@ fn summary_json(fleet: &Picture) -> Json {
 }
 
 /// What can't be read is said, and left alone.
-fn damage(fleet: &Picture) {
+fn damage(fleet: &Snapshot) {
     for (key, problem) in &fleet.damaged {
         output::note(format!("{key}: {}", escaped(problem)));
     }
@@ -79,41 +79,41 @@ fn damage(fleet: &Picture) {
 
 pub(super) async fn units(url: &Url, typed: &args::Units) -> Result<u8, Failure> {
     let fleet = super::open(url, &meant::name(&typed.fleet)?, Missing::Look).await?;
-    let picture = super::picture_of_some(&fleet).await?;
+    let snapshot = super::snapshot_of_some(&fleet).await?;
     if typed.json {
-        let units: Vec<Json> = picture.units.iter().map(|unit| picture.unit_json(unit)).collect();
-        let damaged: Vec<Json> = picture
+        let units: Vec<Json> = snapshot.units.iter().map(|unit| snapshot.unit_json(unit)).collect();
+        let damaged: Vec<Json> = snapshot
             .damaged
             .iter()
             .map(|(key, problem)| json!({"key": key.as_str(), "problem": problem}))
             .collect();
-        output::json(&json!({"fleet": picture.name.as_str(), "units": units, "damaged": damaged}))?;
+        output::json(&json!({"fleet": snapshot.name.as_str(), "units": units, "damaged": damaged}))?;
         return Ok(exit::OK);
     }
-    if picture.units.is_empty() {
-        output::note(format!("fleet {} has no units", picture.name));
+    if snapshot.units.is_empty() {
+        output::note(format!("fleet {} has no units", snapshot.name));
     } else {
-        let rows: Vec<Vec<String>> = picture.units.iter().map(|unit| unit_row(&picture, unit)).collect();
+        let rows: Vec<Vec<String>> = snapshot.units.iter().map(|unit| unit_row(&snapshot, unit)).collect();
         output::print(&table(&UNIT_HEADING, &rows))?;
     }
-    damage(&picture);
+    damage(&snapshot);
     Ok(exit::OK)
 }
 
 pub(super) const UNIT_HEADING: [&str; 8] =
     ["UNIT", "STATE", "WORKER", "GOES TO", "FENCE", "SINCE", "WEIGHT", "NEEDS"];
 
-pub(super) fn unit_row(picture: &Picture, unit: &Unit) -> Vec<String> {
+pub(super) fn unit_row(snapshot: &Snapshot, unit: &Unit) -> Vec<String> {
     let dash = || "-".to_owned();
-    let stage = picture.stage(unit);
-    let goes_to = match picture.target_of(unit) {
+    let stage = snapshot.stage(unit);
+    let goes_to = match snapshot.target_of(unit) {
         Some(Err(reason)) => format!("({})", why(reason)),
         Some(Ok(holder)) if stage != Stage::Held => holder.to_string(),
         _ if unit.spec.pin.is_some() => "(pinned)".to_owned(),
         _ => dash(),
     };
-    let owner = picture.owner_of(unit).map_or_else(dash, ToString::to_string);
-    let is_dead = picture.is_owner_dead(unit);
+    let owner = snapshot.owner_of(unit).map_or_else(dash, ToString::to_string);
+    let is_dead = snapshot.is_owner_dead(unit);
     vec![
         escaped(&unit.name),
         stage.name().to_owned(),
@@ -128,15 +128,15 @@ pub(super) fn unit_row(picture: &Picture, unit: &Unit) -> Vec<String> {
 
 pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Failure> {
     let fleet = super::open(url, &meant::name(&typed.fleet)?, Missing::Look).await?;
-    let picture = super::picture_of_some(&fleet).await?;
+    let snapshot = super::snapshot_of_some(&fleet).await?;
     if typed.json {
-        let workers: Vec<Json> = picture.workers.iter().map(|worker| picture.worker_json(worker)).collect();
-        output::json(&json!({"fleet": picture.name.as_str(), "workers": workers}))?;
-    } else if picture.workers.is_empty() {
-        let units = count(picture.units.len(), "unit");
-        output::note(format!("fleet {} has no workers, and {units}", picture.name));
+        let workers: Vec<Json> = snapshot.workers.iter().map(|worker| snapshot.worker_json(worker)).collect();
+        output::json(&json!({"fleet": snapshot.name.as_str(), "workers": workers}))?;
+    } else if snapshot.workers.is_empty() {
+        let units = count(snapshot.units.len(), "unit");
+        output::note(format!("fleet {} has no workers, and {units}", snapshot.name));
     } else {
-        let rows: Vec<Vec<String>> = picture.workers.iter().map(worker_row).collect();
+        let rows: Vec<Vec<String>> = snapshot.workers.iter().map(worker_row).collect();
         output::print(&table(&WORKER_HEADING, &rows))?;
     }
     Ok(exit::OK)

@@ -16,7 +16,7 @@ mod look;
 pub(crate) mod meant;
 mod native;
 mod pace;
-pub(crate) mod picture;
+pub(crate) mod snapshot;
 mod screen;
 mod top;
 pub(crate) mod upkeep;
@@ -28,7 +28,7 @@ pub(crate) use look::fleets;
 use crate::exit::{self, Failure};
 use crate::stores::{Missing, Url};
 use args::Verb;
-use picture::Picture;
+use snapshot::Snapshot;
 use std::sync::Arc;
 use tenure::fleet::{Fleet, FleetName};
 use tenure::{Clock, StoreExt};
@@ -75,16 +75,16 @@ pub(crate) fn skipped(rows: usize) -> String {
 }
 
 /// All of a fleet as it is now.
-async fn picture(fleet: &Fleet) -> Result<Picture, Failure> {
+async fn snapshot(fleet: &Fleet) -> Result<Snapshot, Failure> {
     let listing = fleet.store().list_all(&fleet.name().prefix()).await?;
-    Ok(Picture::of(fleet.name().clone(), listing, tenure::clock::system().now().wall))
+    Ok(Snapshot::of(fleet.name().clone(), listing, tenure::clock::system().now().wall))
 }
 
-/// As [`picture`], of a fleet that must be there.
-async fn picture_of_some(fleet: &Fleet) -> Result<Picture, Failure> {
-    let picture = picture(fleet).await?;
-    if picture.is_empty() {
+/// As [`snapshot`], of a fleet that must be there.
+async fn snapshot_of_some(fleet: &Fleet) -> Result<Snapshot, Failure> {
+    let snapshot = snapshot(fleet).await?;
+    if snapshot.is_empty() {
         return Err(Failure::new(exit::ABSENT, format!("there is no fleet {}", fleet.name())));
     }
-    Ok(picture)
+    Ok(snapshot)
 }

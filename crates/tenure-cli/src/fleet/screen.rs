@@ -1,7 +1,7 @@
-//! What `fleet top` shows: a picture of the fleet, and what changed from one picture to the next.
+//! What `fleet top` shows: a snapshot of the fleet, and what changed from one snapshot to the next.
 
 use super::look::{UNIT_HEADING, WORKER_HEADING, unit_row, worker_row};
-use super::picture::{Owner, Picture, Stage, Unit};
+use super::snapshot::{Owner, Snapshot, Stage, Unit};
 use crate::text::{count, date, escaped};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::{Fence, HolderId, Wall};
 
-/// What was seen to happen since the first picture.
+/// What was seen to happen since the first snapshot.
 #[derive(Debug, Default)]
 pub(super) struct History {
     owners: BTreeMap<String, (Fence, HolderId)>,
@@ -25,9 +25,9 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn observe(&mut self, picture: &Picture, now: Wall) {
-        for unit in &picture.units {
-            let (Owner::Worker(_), Some(owner)) = (&unit.owner, picture.owner_of(unit)) else { continue };
+    pub(super) fn observe(&mut self, snapshot: &Snapshot, now: Wall) {
+        for unit in &snapshot.units {
+            let (Owner::Worker(_), Some(owner)) = (&unit.owner, snapshot.owner_of(unit)) else { continue };
             let new = (unit.fence, owner.clone());
             let old = self.owners.insert(unit.name.clone(), new);
             let Some((_, old)) = old.filter(|(fence, old)| *fence < unit.fence && old != owner) else {
@@ -38,7 +38,7 @@ impl History {
                 self.renewals.get(&old).is_none_or(|(renewed, ttl)| since.since(*renewed) >= *ttl);
             if was_silent { self.takeovers += 1 } else { self.moves += 1 }
         }
-        for worker in &picture.workers {
+        for worker in &snapshot.workers {
             let age = u64::try_from(worker.age.as_millis()).unwrap_or(u64::MAX);
             self.renewals.insert(worker.holder.clone(), (Wall(now.0.saturating_sub(age)), worker.ttl));
         }
@@ -49,10 +49,10 @@ impl History {
 #[derive(Debug)]
 pub(super) struct Screen {
     pub(super) store: String,
-    pub(super) picture: Picture,
+    pub(super) snapshot: Snapshot,
     pub(super) history: History,
     pub(super) now: Wall,
-    /// Why the picture is old.
+    /// Why the snapshot is old.
     pub(super) trouble: Option<String>,
     /// How many units are above the first that is shown.
     pub(super) scroll: usize,
@@ -61,45 +61,45 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn take(&mut self, picture: Picture, now: Wall) {
-        self.history.observe(&picture, now);
-        (self.picture, self.now, self.trouble) = (picture, now, None);
+    pub(super) fn take(&mut self, snapshot: Snapshot, now: Wall) {
+        self.history.observe(&snapshot, now);
+        (self.snapshot, self.now, self.trouble) = (snapshot, now, None);
         self.scroll_by(0);
     }
 
     pub(super) fn scroll_by(&mut self, lines: isize) {
-        let most = self.picture.units.len().saturating_sub(1);
+        let most = self.snapshot.units.len().saturating_sub(1);
         self.scroll = self.scroll.saturating_add_signed(lines).min(most);
     }
 
     /// How many lines it takes to show everything.
     pub(super) fn height(&self) -> u16 {
-        let lines = self.picture.workers.len() + self.picture.units.len() + 7 + usize::from(self.is_live);
+        let lines = self.snapshot.workers.len() + self.snapshot.units.len() + 7 + usize::from(self.is_live);
         u16::try_from(lines).unwrap_or(u16::MAX)
     }
 
     fn title(&self) -> Line<'_> {
-        let name = format!("fleet {}", self.picture.name);
+        let name = format!("fleet {}", self.snapshot.name);
         Line::from(vec![name.bold(), format!("  {}  {}", self.store, date(self.now)).into()])
     }
 
     fn counts(&self) -> Line<'_> {
-        let (picture, history) = (&self.picture, &self.history);
+        let (snapshot, history) = (&self.snapshot, &self.history);
         let mut parts = vec![
-            count(picture.alive(), "worker"),
-            count(picture.units.len(), "unit"),
-            format!("{} held", picture.count(Stage::Held)),
-            format!("{} moving", picture.count(Stage::Moving)),
-            format!("{} waiting", picture.count(Stage::Waiting)),
+            count(snapshot.alive(), "worker"),
+            count(snapshot.units.len(), "unit"),
+            format!("{} held", snapshot.count(Stage::Held)),
+            format!("{} moving", snapshot.count(Stage::Moving)),
+            format!("{} waiting", snapshot.count(Stage::Waiting)),
         ];
         for stage in [Stage::Uncovered, Stage::Done, Stage::Outside] {
-            match picture.count(stage) {
+            match snapshot.count(stage) {
                 0 => {}
                 n => parts.push(format!("{n} {}", stage.name())),
             }
         }
-        if !picture.damaged.is_empty() {
-            parts.push(format!("{} damaged", picture.damaged.len()));
+        if !snapshot.damaged.is_empty() {
+            parts.push(format!("{} damaged", snapshot.damaged.len()));
         }
         let seen =
             format!("   seen: {}, {}", count(history.moves, "move"), count(history.takeovers, "takeover"));
@@ -109,7 +109,7 @@ impl Screen {
     /// Those first that something is to happen to.
     fn units(&self) -> Vec<(Stage, &Unit)> {
         let mut units: Vec<(Stage, &Unit)> =
-            self.picture.units.iter().map(|unit| (self.picture.stage(unit), unit)).collect();
+            self.snapshot.units.iter().map(|unit| (self.snapshot.stage(unit), unit)).collect();
         let rank = |stage: Stage| match stage {
             Stage::Uncovered => 0,
             Stage::Waiting => 1,
@@ -147,7 +147,7 @@ fn table<'a, const N: usize>(heading: [&'a str; N], rows: Vec<(Style, Vec<String
 impl Widget for &Screen {
     fn render(self, area: Rect, buffer: &mut Buffer) {
         let rows = |n: usize| u16::try_from(n + 1).unwrap_or(u16::MAX);
-        let (workers, units) = (rows(self.picture.workers.len()), rows(self.picture.units.len()));
+        let (workers, units) = (rows(self.snapshot.workers.len()), rows(self.snapshot.units.len()));
         // Units need room, too, however many workers there are.
         let workers = workers.min((area.height / 2).max(area.height.saturating_sub(units + 6)));
         let [title, counts, trouble, of_workers, _, of_units, keys] = Layout::vertical([
@@ -167,10 +167,10 @@ impl Widget for &Screen {
         }
         let style = |is_alive: bool| if is_alive { Style::new() } else { Color::Red.into() };
         let workers =
-            self.picture.workers.iter().map(|worker| (style(worker.is_alive()), worker_row(worker)));
+            self.snapshot.workers.iter().map(|worker| (style(worker.is_alive()), worker_row(worker)));
         Widget::render(table(WORKER_HEADING, workers.collect()), of_workers, buffer);
         let units = self.units().into_iter().skip(self.scroll).take(usize::from(of_units.height));
-        let units = units.map(|(stage, unit)| (style_of(stage), unit_row(&self.picture, unit)));
+        let units = units.map(|(stage, unit)| (style_of(stage), unit_row(&self.snapshot, unit)));
         Widget::render(table(UNIT_HEADING, units.collect()), of_units, buffer);
         if self.is_live {
             Line::from("q quit   ↑ ↓ scroll").style(Color::DarkGray).render(keys, buffer);
@@ -204,7 +204,7 @@ mod tests {
     use tenure_core::Nonces;
 
     /// Workers with the fence of their session and their age in ms; units with their fence, and whose they are.
-    fn picture(workers: &[(&str, u64)], units: &[(&str, u64, Option<&str>)]) -> Picture {
+    fn snapshot(workers: &[(&str, u64)], units: &[(&str, u64, Option<&str>)]) -> Snapshot {
         let mut nonces = Nonces::new(7);
         let mut record =
             |key: String, fence: u64, holder: Option<&str>, ride: Option<Ride>, age, metadata| {
@@ -235,13 +235,13 @@ mod tests {
             let metadata = About::default().compose(Metadata::new());
             listing.push(record(format!("fleet/f/worker/{worker}"), 1, Some(worker), None, *age, metadata));
         }
-        Picture::of(FleetName::new("f").unwrap(), listing, Wall(1_000_000))
+        Snapshot::of(FleetName::new("f").unwrap(), listing, Wall(1_000_000))
     }
 
-    fn screen(picture: Picture) -> Screen {
+    fn screen(snapshot: Snapshot) -> Screen {
         Screen {
             store: "memory:".to_owned(),
-            picture,
+            snapshot,
             history: History::default(),
             now: Wall(1_000_000),
             trouble: None,
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn everything_has_its_place() {
         let units = [("u0", 5, Some("a")), ("u1", 5, Some("a")), ("u2", 5, Some("a")), ("u3", 0, None)];
-        let screen = screen(picture(&[("a", 300), ("b", 1500)], &units));
+        let screen = screen(snapshot(&[("a", 300), ("b", 1500)], &units));
         assert_eq!(
             lines(&screen, 90, 14),
             [
@@ -288,7 +288,7 @@ mod tests {
             (0..20).map(|n| (format!("u{n:02}"), 5, Some("a"))).collect();
         let units: Vec<_> =
             units.iter().map(|(name, fence, owner)| (name.as_str(), *fence, *owner)).collect();
-        let mut screen = screen(picture(&[("a", 300)], &units));
+        let mut screen = screen(snapshot(&[("a", 300)], &units));
         let shown = lines(&screen, 60, 10);
         assert!(shown[7].starts_with("u00") && shown[8].starts_with("u01"), "{shown:#?}");
         screen.scroll_by(5);
@@ -301,13 +301,13 @@ mod tests {
         for (width, height) in [(1, 1), (3, 4), (200, 2)] {
             lines(&screen, width, height);
         }
-        screen.take(picture(&[], &[]), Wall(0));
+        screen.take(snapshot(&[], &[]), Wall(0));
         assert_eq!(screen.scroll, 0);
     }
 
     #[test]
     fn what_is_silent_and_what_could_not_be_looked_at_is_said() {
-        let mut screen = screen(picture(&[("a", 12_000)], &[("u0", 5, Some("a"))]));
+        let mut screen = screen(snapshot(&[("a", 12_000)], &[("u0", 5, Some("a"))]));
         screen.trouble = Some("gone\u{1b}[2J".to_owned());
         let shown = lines(&screen, 90, 10).join("\n");
         for text in ["0 workers", "1 uncovered", "gone\\u{1b}[2J", "a       silent", "(no worker)"] {
@@ -320,15 +320,15 @@ mod tests {
         let mut history = History::default();
         let at = |secs: u64| Wall(1_000_000 + secs * 1000);
         history
-            .observe(&picture(&[("a", 0), ("b", 0)], &[("u0", 1, Some("a")), ("u1", 1, Some("b"))]), at(1));
+            .observe(&snapshot(&[("a", 0), ("b", 0)], &[("u0", 1, Some("a")), ("u1", 1, Some("b"))]), at(1));
         // a is heard of at second 1, and loses u0 at second 2: that is a move.
         history
-            .observe(&picture(&[("a", 0), ("b", 0)], &[("u0", 2, Some("b")), ("u1", 1, Some("b"))]), at(2));
+            .observe(&snapshot(&[("a", 0), ("b", 0)], &[("u0", 2, Some("b")), ("u1", 1, Some("b"))]), at(2));
         assert_eq!((history.moves, history.takeovers), (1, 0));
         // b is heard of for the last time at second 2, and loses both at second 13, its ttl being 10 s.
-        history.observe(&picture(&[("a", 0)], &[("u0", 13, Some("a")), ("u1", 13, Some("a"))]), at(14));
+        history.observe(&snapshot(&[("a", 0)], &[("u0", 13, Some("a")), ("u1", 13, Some("a"))]), at(14));
         assert_eq!((history.moves, history.takeovers), (1, 2));
-        history.observe(&picture(&[("a", 0)], &[("u0", 14, Some("a")), ("u1", 13, Some("a"))]), at(15));
+        history.observe(&snapshot(&[("a", 0)], &[("u0", 14, Some("a")), ("u1", 13, Some("a"))]), at(15));
         assert_eq!(
             (history.moves, history.takeovers),
             (1, 2),
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_screen_as_text_is_as_long_as_it_takes() {
-        let mut screen = screen(picture(&[("a", 0)], &[("u0", 1, Some("a"))]));
+        let mut screen = screen(snapshot(&[("a", 0)], &[("u0", 1, Some("a"))]));
         screen.is_live = false;
         let text = text(&screen, 100);
         assert_eq!(text.lines().count(), 8, "{text}");

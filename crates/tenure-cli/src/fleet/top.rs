@@ -2,7 +2,7 @@
 
 use super::args;
 use super::meant;
-use super::picture::Picture;
+use super::snapshot::Snapshot;
 use super::screen::{History, Screen, text};
 use crate::exit::{self, Failure};
 use crate::output;
@@ -24,21 +24,21 @@ pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
     }
     let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     if !typed.once && !is_terminal {
-        return Err(Failure::usage("top needs a terminal; for one picture as text, say --once"));
+        return Err(Failure::usage("top needs a terminal; for one snapshot as text, say --once"));
     }
     let fleet = super::open(url, &name, Missing::Look).await?;
-    let picture = super::picture_of_some(&fleet).await?;
+    let snapshot = super::snapshot_of_some(&fleet).await?;
     let now = tenure::clock::system().now().wall;
     let mut screen = Screen {
         store: url.shown(),
-        picture,
+        snapshot,
         history: History::default(),
         now,
         trouble: None,
         scroll: 0,
         is_live: !typed.once,
     };
-    screen.history.observe(&screen.picture, now);
+    screen.history.observe(&screen.snapshot, now);
     if typed.once {
         return once(&screen);
     }
@@ -88,7 +88,7 @@ async fn watch(
             },
             seen = &mut look => {
                 match seen {
-                    Ok(picture) => screen.take(picture, tenure::clock::system().now().wall),
+                    Ok(snapshot) => screen.take(snapshot, tenure::clock::system().now().wall),
                     Err(failure) => screen.trouble = Some(failure.text),
                 }
                 look = Box::pin(self::look(fleet, interval));
@@ -97,9 +97,9 @@ async fn watch(
     }
 }
 
-async fn look(fleet: &Fleet, pause: Duration) -> Result<Picture, Failure> {
+async fn look(fleet: &Fleet, pause: Duration) -> Result<Snapshot, Failure> {
     tokio::time::sleep(pause).await;
-    super::picture(fleet).await
+    super::snapshot(fleet).await
 }
 
 fn press(screen: &mut Screen, key: KeyEvent) -> Option<Result<u8, Failure>> {

@@ -1,6 +1,6 @@
 //! What `gc` has to know of fleets: an open unit is a record that nobody may hold, and is no rubbish.
 
-use super::picture::{Part, part_of};
+use super::snapshot::{Part, part_of};
 use std::collections::{BTreeMap, BTreeSet};
 use tenure::fleet::{Status, UnitSpec};
 use tenure::{Fence, Key, Listed, Stored};

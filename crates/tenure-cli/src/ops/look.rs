@@ -3,7 +3,7 @@
 use super::pages::Pages;
 use crate::args;
 use crate::exit::{self, Failure};
-use crate::fleet::picture::{Part, part_of};
+use crate::fleet::snapshot::{Part, part_of};
 use crate::meant;
 use crate::output;
 use crate::stores::Url;

@@ -1,4 +1,4 @@
-//! The board: this process's picture of all units of the job. It may be out of date; only a claim tells for certain.
+//! The board: this process's snapshot of all units of the job. It may be out of date; only a claim tells for certain.
 
 use super::unit::{Status, Unit};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -66,8 +66,8 @@ pub(super) async fn check(leases: &Leases, findings: &mut Findings) -> Result<()
 }
 
 fn check_fleets(listing: &[Listed], now: Wall, findings: &mut Findings) {
-    for picture in fleet::fleets(listing.to_vec(), now) {
-        let health = fleet::health(&picture);
+    for snapshot in fleet::fleets(listing.to_vec(), now) {
+        let health = fleet::health(&snapshot);
         let grade = if health.problems.is_empty() { Grade::Ok } else { Grade::Warn };
         findings.add(grade, "fleet", [vec![health.counts], health.problems].concat().join("; "));
         for (key, problem) in health.unreadable {

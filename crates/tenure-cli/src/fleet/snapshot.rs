@@ -35,7 +35,7 @@ pub(crate) fn part_of(key: &Key) -> Option<(&str, Part<'_>)> {
 
 /// A fleet.
 #[derive(Debug)]
-pub(crate) struct Picture {
+pub(crate) struct Snapshot {
     pub(crate) name: FleetName,
     /// By name; not those that were removed.
     pub(crate) units: Vec<Unit>,
@@ -152,13 +152,13 @@ impl Worker {
     }
 }
 
-impl Picture {
+impl Snapshot {
     /// Takes a listing of all of the fleet's records.
-    pub(crate) fn of(name: FleetName, listing: Vec<Listed>, now: Wall) -> Picture {
+    pub(crate) fn of(name: FleetName, listing: Vec<Listed>, now: Wall) -> Snapshot {
         let records = listing.len();
         let (damaged, unreadable) = (Vec::new(), Vec::new());
-        let (mut picture, mut units) = (
-            Picture {
+        let (mut snapshot, mut units) = (
+            Snapshot {
                 name,
                 units: Vec::new(),
                 workers: Vec::new(),
@@ -173,23 +173,23 @@ impl Picture {
             let stored = match stored {
                 Ok(stored) => stored,
                 Err(error) => {
-                    picture.damaged.push((key, error.to_string()));
+                    snapshot.damaged.push((key, error.to_string()));
                     continue;
                 }
             };
             match part_of(&key).map(|(_, part)| part) {
-                Some(Part::Worker) => picture.workers.extend(Worker::of(key, &stored, now)),
+                Some(Part::Worker) => snapshot.workers.extend(Worker::of(key, &stored, now)),
                 Some(Part::Unit(unit)) => units.push((unit.to_owned(), key.clone(), stored)),
                 _ => {}
             }
         }
         let sessions: BTreeMap<Key, usize> =
-            picture.workers.iter().enumerate().map(|(at, worker)| (worker.session.clone(), at)).collect();
+            snapshot.workers.iter().enumerate().map(|(at, worker)| (worker.session.clone(), at)).collect();
         for (unit, key, stored) in units {
-            picture.add_unit(&sessions, unit, key, stored);
+            snapshot.add_unit(&sessions, unit, key, stored);
         }
-        picture.plan();
-        picture
+        snapshot.plan();
+        snapshot
     }
 
     fn add_unit(&mut self, sessions: &BTreeMap<Key, usize>, name: String, key: Key, stored: Stored) {
