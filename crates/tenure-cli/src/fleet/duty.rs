@@ -6,7 +6,7 @@ use super::pace::Pace;
 use crate::output;
 use crate::supervise::client::Keeper;
 use crate::supervise::health::{Dark, Outlook, outlook_of_unit};
-use crate::supervise::process::{Leash, Running, left_behind};
+use crate::supervise::process::{ProcessGroup, Running, left_behind};
 use crate::supervise::stopping::Stopping;
 use crate::supervise::watchdog::Lead;
 use crate::text::escaped;
@@ -73,7 +73,7 @@ pub(crate) struct Duty {
 
 /// A command that runs, or is about to.
 struct Run {
-    leash: Arc<Leash>,
+    process_group: Arc<ProcessGroup>,
     /// It is to end: for the thread that starts it.
     doomed: Arc<AtomicBool>,
     began: Duration,
@@ -121,7 +121,7 @@ impl Duty {
     fn stop(&mut self, grace: Duration) {
         if let Some(run) = &mut self.run {
             run.doomed.store(true, Ordering::SeqCst);
-            Stopping::begin(&mut run.stopping, grace, &run.leash);
+            Stopping::begin(&mut run.stopping, grace, &run.process_group);
             run.is_overdue();
         }
     }
@@ -166,12 +166,12 @@ impl Duty {
     }
 
     fn start(&mut self, setup: &Arc<Setup>) {
-        let run = Run { leash: Arc::default(), doomed: Arc::default(), began: boottime(), stopping: None };
-        let (leash, doomed) = (Arc::clone(&run.leash), Arc::clone(&run.doomed));
+        let run = Run { process_group: Arc::default(), doomed: Arc::default(), began: boottime(), stopping: None };
+        let (process_group, doomed) = (Arc::clone(&run.process_group), Arc::clone(&run.doomed));
         let (unit, of_thread) = (Arc::clone(&self.unit), Arc::clone(setup));
         let thread = std::thread::Builder::new().name("command".to_owned()).stack_size(256 << 10);
         let thread = thread.spawn(move || {
-            let outcome = perform(&*unit, &of_thread, leash, &doomed);
+            let outcome = perform(&*unit, &of_thread, process_group, &doomed);
             let _nobody_waits = of_thread.ended.send(Over { unit: unit.name().to_owned(), outcome });
         });
         self.run = Some(run);
@@ -224,11 +224,11 @@ impl Duty {
 impl Run {
     /// Goes on stopping it, if it is to stop; whether it should have been dead for long.
     fn is_overdue(&mut self) -> bool {
-        self.stopping.as_mut().is_some_and(|stopping| stopping.go_on(&self.leash))
+        self.stopping.as_mut().is_some_and(|stopping| stopping.go_on(&self.process_group))
     }
 }
 
-fn perform(unit: &dyn Unit, setup: &Setup, leash: Arc<Leash>, doomed: &AtomicBool) -> Outcome {
+fn perform(unit: &dyn Unit, setup: &Setup, process_group: Arc<ProcessGroup>, doomed: &AtomicBool) -> Outcome {
     let Setup { plan, keeper, clock, .. } = setup;
     let lead: Lead = keeper.lead();
     let left = unit.remaining();
@@ -236,17 +236,17 @@ fn perform(unit: &dyn Unit, setup: &Setup, leash: Arc<Leash>, doomed: &AtomicBoo
         return Outcome::TooLate;
     }
     let command = prepare(unit, setup, clock.now().wall.0, left);
-    let running = match Running::start(command, Arc::clone(keeper), Arc::clone(&leash)) {
+    let running = match Running::start(command, Arc::clone(keeper), Arc::clone(&process_group)) {
         Ok(running) => running,
         Err(error) => return Outcome::NotStarted(error),
     };
     if doomed.load(Ordering::SeqCst) {
-        // Told to stop before there was anything on the leash.
-        leash.signal(Signal::SIGTERM);
+        // Told to stop before there was anything to signal.
+        process_group.signal(Signal::SIGTERM);
     }
     if !unit.is_held() {
         // The process was stopped between the look and the start.
-        leash.signal(Signal::SIGKILL);
+        process_group.signal(Signal::SIGKILL);
     }
     match running.attend(plan.grace.min(lead.term), |_| {}) {
         Ok(ended) if ended.is_stuck => Outcome::Stuck,

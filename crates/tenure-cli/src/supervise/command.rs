@@ -6,7 +6,7 @@ use crate::output;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::health::Outlook;
 use crate::supervise::keyboard::{Insistence, Keyboard};
-use crate::supervise::process::{self, Ended, Leash, Running};
+use crate::supervise::process::{self, Ended, ProcessGroup, Running};
 use crate::supervise::signals::{self, Asked, Signals};
 use crate::supervise::stopping::Stopping;
 use crate::supervise::terminal::{self, Terminal};
@@ -52,7 +52,7 @@ pub(crate) enum Given {
 pub(crate) struct Overseen {
     began: Duration,
     ended: oneshot::Receiver<std::io::Result<Ended>>,
-    leash: Arc<Leash>,
+    process_group: Arc<ProcessGroup>,
     terminal: Option<Arc<Terminal>>,
     keyboard: Option<Keyboard>,
     keeper: Arc<Keeper>,
@@ -74,17 +74,17 @@ impl Overseen {
         let program = command.get_program().to_owned();
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))
             .map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-        let (grace, leash, began) = (grace.min(keeper.lead().term), Arc::new(Leash::default()), boottime());
+        let (grace, process_group, began) = (grace.min(keeper.lead().term), Arc::new(ProcessGroup::default()), boottime());
         // The threads first, because nobody would see to the command if there were none.
         let (sender, ended) = oneshot::channel();
         let attend = thread("command", {
-            let leash = Arc::clone(&leash);
+            let process_group = Arc::clone(&process_group);
             move |(running, terminal): (Running, Option<Arc<Terminal>>)| {
                 let ended = running.attend(grace, |signal| {
                     let is_ours = terminal.as_ref().is_none_or(|terminal| terminal.is_lent());
                     if is_ours && terminal::is_suspension(signal) {
                         // A lease can't wait for someone to come back from lunch.
-                        leash.signal(Signal::SIGCONT);
+                        process_group.signal(Signal::SIGCONT);
                     }
                 });
                 // Nobody listens any more after a stop at once.
@@ -95,7 +95,7 @@ impl Overseen {
             // A command that doesn't read them has them in its environment.
             let _unread = lines.iter().try_for_each(|line| writeln!(input, "{line}"));
         })?;
-        let mut running = Running::start(command, Arc::clone(keeper), Arc::clone(&leash))
+        let mut running = Running::start(command, Arc::clone(keeper), Arc::clone(&process_group))
             .map_err(|error| process::not_started(OsStr::new(&program), &error))?;
         let terminal = match given {
             Given::Terminal => {
@@ -109,13 +109,13 @@ impl Overseen {
         };
         let _heard = attend.send((running, terminal.clone()));
         let (keyboard, keeper) = (None, Arc::clone(keeper));
-        let mut overseen = Overseen { began, ended, leash, terminal, keyboard, keeper, resumed };
+        let mut overseen = Overseen { began, ended, process_group, terminal, keyboard, keeper, resumed };
         overseen.lend();
         Ok(overseen)
     }
 
     pub(crate) fn kill(&self) {
-        self.leash.signal(Signal::SIGKILL);
+        self.process_group.signal(Signal::SIGKILL);
     }
 
     /// Sees it to its end, within a lease that has so much left and this outlook whenever that is asked.
@@ -159,9 +159,9 @@ impl Overseen {
                 Outlook::Lost => (Some(Why::Losing), Duration::ZERO),
             };
             if let Some(why) = why {
-                stop.begin(why, within, &self.leash);
+                stop.begin(why, within, &self.process_group);
             }
-            if stop.stopping.as_mut().is_some_and(|stopping| stopping.go_on(&self.leash)) {
+            if stop.stopping.as_mut().is_some_and(|stopping| stopping.go_on(&self.process_group)) {
                 return Over::Stuck;
             }
         };
@@ -201,7 +201,7 @@ impl Overseen {
         }
         let name = signals::name(by.signal());
         output::note(format!("{name}: stopping the command; once more to stop at once"));
-        stop.begin(Why::Asked(by), grace, &self.leash);
+        stop.begin(Why::Asked(by), grace, &self.process_group);
         false
     }
 
@@ -252,12 +252,12 @@ struct Stop {
 }
 
 impl Stop {
-    fn begin(&mut self, why: Why, within: Duration, leash: &Leash) {
+    fn begin(&mut self, why: Why, within: Duration, process_group: &ProcessGroup) {
         // What the user wants says more than what would have happened anyway.
         if self.why.is_none() || matches!(why, Why::Asked(_)) {
             self.why = Some(why);
         }
-        Stopping::begin(&mut self.stopping, within, leash);
+        Stopping::begin(&mut self.stopping, within, process_group);
     }
 
     fn is_begun(&self) -> bool {

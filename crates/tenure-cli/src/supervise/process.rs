@@ -45,9 +45,9 @@ pub(crate) fn is_group_alive(group: i32) -> bool {
 
 /// The means to stop a command from another thread. It holds nothing while the group's number may belong to another.
 #[derive(Debug, Default)]
-pub(crate) struct Leash {
+pub(crate) struct ProcessGroup {
     held: Mutex<Option<Held>>,
-    was_pulled: AtomicBool,
+    was_signalled: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -56,13 +56,13 @@ struct Held {
     keeper: Arc<Keeper>,
 }
 
-impl Leash {
+impl ProcessGroup {
     /// Signals all of the command, if it exists: its group, and what has left that.
     pub(crate) fn signal(&self, signal: Signal) {
         // Held while signalling, so that the group can't be reaped in between.
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Held { subject, keeper }) = &*held {
-            self.was_pulled.fetch_or(signal != Signal::SIGCONT, Ordering::SeqCst);
+            self.was_signalled.fetch_or(signal != Signal::SIGCONT, Ordering::SeqCst);
             let strays: Vec<i32> = keeper
                 .alive(subject)
                 .into_iter()
@@ -88,7 +88,7 @@ pub(crate) struct Running {
     child: Child,
     subject: Subject,
     keeper: Arc<Keeper>,
-    leash: Arc<Leash>,
+    process_group: Arc<ProcessGroup>,
 }
 
 /// How a command ended.
@@ -102,15 +102,15 @@ pub(crate) struct Ended {
 }
 
 impl Running {
-    /// Starts `command` in a group of its own, on the leash and watched.
+    /// Starts `command` in a group of its own, which can be signalled, and watched.
     pub(crate) fn start(
         mut command: Command,
         keeper: Arc<Keeper>,
-        leash: Arc<Leash>,
+        process_group: Arc<ProcessGroup>,
     ) -> std::io::Result<Running> {
         let (child, subject) = keeper.start_command(&mut command)?;
-        leash.set(Some(Held { subject: subject.clone(), keeper: Arc::clone(&keeper) }));
-        Ok(Running { child, subject, keeper, leash })
+        process_group.set(Some(Held { subject: subject.clone(), keeper: Arc::clone(&keeper) }));
+        Ok(Running { child, subject, keeper, process_group })
     }
 
     /// The command's standard input, if it is a pipe.
@@ -140,7 +140,7 @@ impl Running {
             }
         }
         // Not reaped yet, so the number is still its own: now let go of it, then reap.
-        self.leash.set(None);
+        self.process_group.set(None);
         self.keeper.forget(group);
         let status = self.child.wait()?;
         self.keeper.reaped(group);
@@ -175,20 +175,20 @@ impl Running {
             }
             true
         };
-        let was_pulled = self.leash.was_pulled.load(Ordering::SeqCst);
-        self.leash.set(Some(Held { subject: self.subject.clone(), keeper: Arc::clone(&self.keeper) }));
+        let was_signalled = self.process_group.was_signalled.load(Ordering::SeqCst);
+        self.process_group.set(Some(Held { subject: self.subject.clone(), keeper: Arc::clone(&self.keeper) }));
         self.keeper.watch(group);
         let mut left = Vec::new();
         let mut is_stuck = false;
-        if was_pulled || !ends_within(MOMENT.min(grace), &|| {}) {
+        if was_signalled || !ends_within(MOMENT.min(grace), &|| {}) {
             left = remains();
-            self.leash.signal(Signal::SIGTERM);
+            self.process_group.signal(Signal::SIGTERM);
             let is_over = ends_within(grace, &|| {});
-            is_stuck = !is_over && !ends_within(LONG, &|| self.leash.signal(Signal::SIGKILL));
+            is_stuck = !is_over && !ends_within(LONG, &|| self.process_group.signal(Signal::SIGKILL));
         }
-        self.leash.set(None);
+        self.process_group.set(None);
         self.keeper.forget(group);
-        (if was_pulled { Vec::new() } else { left }, is_stuck)
+        (if was_signalled { Vec::new() } else { left }, is_stuck)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A command that was told to stop: TERM, then KILL, and what to think of one that outlives even that.
 
-use super::process::Leash;
+use super::process::ProcessGroup;
 use nix::sys::signal::Signal;
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -20,11 +20,11 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 impl Stopping {
     /// Sends TERM, with KILL to follow `within` this time. If it was stopping already, KILL may come sooner.
-    pub(crate) fn begin(stop: &mut Option<Stopping>, within: Duration, leash: &Leash) {
+    pub(crate) fn begin(stop: &mut Option<Stopping>, within: Duration, process_group: &ProcessGroup) {
         let kill_at = boottime() + within;
         match stop {
             None => {
-                leash.signal(Signal::SIGTERM);
+                process_group.signal(Signal::SIGTERM);
                 *stop = Some(Stopping { kill_at, killed: None });
             }
             Some(stop) => stop.kill_at = stop.kill_at.min(kill_at),
@@ -32,10 +32,10 @@ impl Stopping {
     }
 
     /// Sends KILL when its time has come. To be called every few milliseconds. True if even that has not helped for long.
-    pub(crate) fn go_on(&mut self, leash: &Leash) -> bool {
+    pub(crate) fn go_on(&mut self, process_group: &ProcessGroup) -> bool {
         let (is_due, is_overdue) = self.judge(boottime());
         if is_due {
-            leash.signal(Signal::SIGKILL);
+            process_group.signal(Signal::SIGKILL);
         }
         is_overdue
     }

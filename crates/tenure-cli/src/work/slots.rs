@@ -4,7 +4,7 @@ use crate::meant::Template;
 use crate::output;
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::health::{Dark, Outlook, outlook};
-use crate::supervise::process::{Leash, Running, left_behind};
+use crate::supervise::process::{ProcessGroup, Running, left_behind};
 use crate::supervise::stopping::Stopping;
 use crate::supervise::watchdog::Lead;
 use crate::text::escaped;
@@ -54,7 +54,7 @@ pub(crate) enum Why {
 #[derive(Debug)]
 pub(crate) struct Active {
     key: Key,
-    leash: Arc<Leash>,
+    process_group: Arc<ProcessGroup>,
     dark: Dark,
     state: Mutex<State>,
 }
@@ -72,12 +72,12 @@ impl Active {
     pub(crate) fn stop(&self, why: Why, grace: Duration) {
         let mut state = locked(&self.state);
         state.why.get_or_insert(why);
-        Stopping::begin(&mut state.stopping, grace, &self.leash);
+        Stopping::begin(&mut state.stopping, grace, &self.process_group);
     }
 
     /// Sends KILL if its time has come. To be called every few milliseconds. True if even that has not helped for long.
     pub(crate) fn go_on_stopping(&self) -> bool {
-        locked(&self.state).stopping.as_mut().is_some_and(|stopping| stopping.go_on(&self.leash))
+        locked(&self.state).stopping.as_mut().is_some_and(|stopping| stopping.go_on(&self.process_group))
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -218,10 +218,10 @@ impl Slots {
         let (started, began) = (clock.now().wall.0, boottime());
         let command = self.prepare(command, unit, &guard, started, left);
         let state = Mutex::new(State { guard: Some(guard), why: None, stopping: None });
-        let (leash, dark) = (Arc::default(), Dark::default());
-        let active = Arc::new(Active { key: key.clone(), leash, dark, state });
+        let (process_group, dark) = (Arc::default(), Dark::default());
+        let active = Arc::new(Active { key: key.clone(), process_group, dark, state });
         let taken = |ended| (locked(&active.state).guard.take(), ended);
-        let running = match Running::start(command, Arc::clone(keeper), Arc::clone(&active.leash)) {
+        let running = match Running::start(command, Arc::clone(keeper), Arc::clone(&active.process_group)) {
             Ok(running) => running,
             Err(error) => return taken(Ended::NotStarted(error)),
         };
