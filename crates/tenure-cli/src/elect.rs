@@ -6,8 +6,8 @@ mod less;
 
 use crate::exit::{self, Failure};
 use crate::meant;
-use crate::run::{Ended, about, attend};
 use crate::output;
+use crate::run::{Ended, about, attend};
 use crate::stores::{Missing, Url};
 use crate::supervise::client::Keeper;
 use crate::supervise::outage::Outage;

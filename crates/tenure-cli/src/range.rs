@@ -5,7 +5,7 @@ use crate::meant;
 use crate::stores::{Missing, Url};
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::command::{Given, Over, Overseen, Why};
-use crate::supervise::health::outlook_by_time;
+use crate::supervise::health::health_by_time;
 use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
 use crate::supervise::signals::Signals;
@@ -81,7 +81,7 @@ async fn attend(
         }
     };
     let lead = keeper.lead();
-    let standing = || (guard.remaining(), outlook_by_time(guard.remaining(), lead));
+    let standing = || (guard.remaining(), health_by_time(guard.remaining(), lead));
     match overseen.see(standing, plan.duration, plan.grace, keeper, signals).await {
         Over::Ended(status, why) => {
             keeper.dismiss();

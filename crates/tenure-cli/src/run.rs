@@ -5,7 +5,7 @@ use crate::meant::{self, Patience};
 use crate::stores::{Missing, Url};
 use crate::supervise::client::{Keeper, asked_now};
 use crate::supervise::command::{Given, Over, Overseen, Why};
-use crate::supervise::health::Dark;
+use crate::supervise::health::UnknownSince;
 use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
 use crate::supervise::signals::{Asked, Signals};
@@ -162,8 +162,8 @@ pub(crate) async fn attend(
             return Err(failure);
         }
     };
-    let (lead, dark) = (keeper.lead(), Dark::default());
-    let standing = || (tenancy.remaining(), tenancy.outlook(lead, &dark));
+    let (lead, unknown_since) = (keeper.lead(), UnknownSince::default());
+    let standing = || (tenancy.remaining(), tenancy.health(lead, &unknown_since));
     match overseen.see(standing, plan.ttl, plan.grace, keeper, signals).await {
         Over::Ended(status, why) => {
             keeper.dismiss();

@@ -2,10 +2,10 @@
 
 use crate::exit::{self, Failure};
 use crate::meant::{self, Patience};
-use crate::run::{about, attend};
 use crate::output;
+use crate::run::{about, attend};
 use crate::supervise::client::Keeper;
-use crate::supervise::health::{Dark, Outlook, outlook_by_time};
+use crate::supervise::health::{LeaseHealth, UnknownSince, health_by_time};
 use crate::supervise::signals::Signals;
 use crate::supervise::tenancy::Tenancy;
 use crate::supervise::watchdog::Lead;
@@ -28,8 +28,8 @@ impl Tenancy for Rented {
         self.hold.remaining()
     }
 
-    fn outlook(&self, lead: Lead, _: &Dark) -> Outlook {
-        outlook_by_time(self.hold.remaining(), lead)
+    fn health(&self, lead: Lead, _: &UnknownSince) -> LeaseHealth {
+        health_by_time(self.hold.remaining(), lead)
     }
 
     fn fence(&self) -> Option<Fence> {

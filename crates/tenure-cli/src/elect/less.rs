@@ -5,10 +5,10 @@ use super::pause;
 use crate::exit::{self, Failure};
 use crate::less::Place;
 use crate::meant;
-use crate::run::{Ended, attend};
 use crate::output;
+use crate::run::{Ended, attend};
 use crate::supervise::client::Keeper;
-use crate::supervise::health::{Dark, Outlook, outlook_by_time};
+use crate::supervise::health::{LeaseHealth, UnknownSince, health_by_time};
 use crate::supervise::signals::Signals;
 use crate::supervise::tenancy::Tenancy;
 use crate::supervise::watchdog::Lead;
@@ -30,8 +30,8 @@ impl Tenancy for Elected {
         self.term.remaining()
     }
 
-    fn outlook(&self, lead: Lead, _: &Dark) -> Outlook {
-        outlook_by_time(self.term.remaining(), lead)
+    fn health(&self, lead: Lead, _: &UnknownSince) -> LeaseHealth {
+        health_by_time(self.term.remaining(), lead)
     }
 
     fn fence(&self) -> Option<Fence> {

@@ -5,7 +5,7 @@ use super::meant::Forever;
 use super::pace::Pace;
 use crate::output;
 use crate::supervise::client::Keeper;
-use crate::supervise::health::{Dark, Outlook, outlook_of_unit};
+use crate::supervise::health::{LeaseHealth, UnknownSince, unit_health};
 use crate::supervise::process::{ProcessGroup, Running, left_behind};
 use crate::supervise::stopping::Stopping;
 use crate::supervise::watchdog::Lead;
@@ -66,7 +66,7 @@ pub(crate) struct Duty {
     /// When to start the command, while none runs.
     due: Duration,
     pace: Pace,
-    dark: Dark,
+    unknown_since: UnknownSince,
     /// The unit is to go.
     goes: bool,
 }
@@ -88,7 +88,7 @@ impl Duty {
             run: None,
             due: Duration::ZERO,
             pace: Pace::new(backoff),
-            dark: Dark::default(),
+            unknown_since: UnknownSince::default(),
             goes: false,
         }
     }
@@ -137,17 +137,17 @@ impl Duty {
             }
             return false;
         }
-        match outlook_of_unit(
+        match unit_health(
             self.unit.remaining(),
             self.unit.is_revoked(),
             || self.unit.is_lost(),
             lead,
-            &self.dark,
+            &self.unknown_since,
         ) {
-            Outlook::Good => {}
-            Outlook::Revoked(within) => self.stop(within.min(setup.plan.grace)),
-            Outlook::Losing(within) => self.stop(within),
-            Outlook::Lost => self.stop(Duration::ZERO),
+            LeaseHealth::Good => {}
+            LeaseHealth::Revoked(within) => self.stop(within.min(setup.plan.grace)),
+            LeaseHealth::Losing(within) => self.stop(within),
+            LeaseHealth::Lost => self.stop(Duration::ZERO),
         }
         let is_overdue = self.run.as_mut().is_some_and(Run::is_overdue);
         match self.charge.take_if(|_| is_overdue) {
@@ -166,7 +166,8 @@ impl Duty {
     }
 
     fn start(&mut self, setup: &Arc<Setup>) {
-        let run = Run { process_group: Arc::default(), doomed: Arc::default(), began: boottime(), stopping: None };
+        let run =
+            Run { process_group: Arc::default(), doomed: Arc::default(), began: boottime(), stopping: None };
         let (process_group, doomed) = (Arc::clone(&run.process_group), Arc::clone(&run.doomed));
         let (unit, of_thread) = (Arc::clone(&self.unit), Arc::clone(setup));
         let thread = std::thread::Builder::new().name("command".to_owned()).stack_size(256 << 10);

@@ -2,7 +2,7 @@
 
 use super::args;
 use super::meant;
-use super::snapshot::{Snapshot, ROOT, Stage, Unit, Worker, labels, part_of, why};
+use super::snapshot::{ROOT, Snapshot, Stage, Unit, Worker, labels, part_of, why};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};

@@ -16,8 +16,8 @@ mod look;
 pub(crate) mod meant;
 mod native;
 mod pace;
-pub(crate) mod snapshot;
 mod screen;
+pub(crate) mod snapshot;
 mod top;
 pub(crate) mod upkeep;
 

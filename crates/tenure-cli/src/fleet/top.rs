@@ -2,8 +2,8 @@
 
 use super::args;
 use super::meant;
-use super::snapshot::Snapshot;
 use super::screen::{History, Screen, text};
+use super::snapshot::Snapshot;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};

@@ -4,7 +4,7 @@
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::supervise::client::{Keeper, asked_now};
-use crate::supervise::health::Outlook;
+use crate::supervise::health::LeaseHealth;
 use crate::supervise::keyboard::{Insistence, Keyboard};
 use crate::supervise::process::{self, Ended, ProcessGroup, Running};
 use crate::supervise::signals::{self, Asked, Signals};
@@ -74,7 +74,8 @@ impl Overseen {
         let program = command.get_program().to_owned();
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))
             .map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-        let (grace, process_group, began) = (grace.min(keeper.lead().term), Arc::new(ProcessGroup::default()), boottime());
+        let (grace, process_group, began) =
+            (grace.min(keeper.lead().term), Arc::new(ProcessGroup::default()), boottime());
         // The threads first, because nobody would see to the command if there were none.
         let (sender, ended) = oneshot::channel();
         let attend = thread("command", {
@@ -118,10 +119,10 @@ impl Overseen {
         self.process_group.signal(Signal::SIGKILL);
     }
 
-    /// Sees it to its end, within a lease that has so much left and this outlook whenever that is asked.
+    /// Sees it to its end, within a lease that has so much left and this health whenever that is asked.
     pub(crate) async fn see(
         mut self,
-        standing: impl Fn() -> (Duration, Outlook),
+        standing: impl Fn() -> (Duration, LeaseHealth),
         ttl: Duration,
         grace: Duration,
         keeper: &Keeper,
@@ -150,13 +151,13 @@ impl Overseen {
                 () = tokio::time::sleep(pause) => {}
             }
             let asked_at = asked_now();
-            let (left, outlook) = standing();
+            let (left, health) = standing();
             keeper.prolong(asked_at, left);
-            let (why, within) = match outlook {
-                Outlook::Good => (None, Duration::ZERO),
-                Outlook::Revoked(within) => (Some(Why::Revoked), within.min(grace)),
-                Outlook::Losing(within) => (Some(Why::Losing), within),
-                Outlook::Lost => (Some(Why::Losing), Duration::ZERO),
+            let (why, within) = match health {
+                LeaseHealth::Good => (None, Duration::ZERO),
+                LeaseHealth::Revoked(within) => (Some(Why::Revoked), within.min(grace)),
+                LeaseHealth::Losing(within) => (Some(Why::Losing), within),
+                LeaseHealth::Lost => (Some(Why::Losing), Duration::ZERO),
             };
             if let Some(why) = why {
                 stop.begin(why, within, &self.process_group);

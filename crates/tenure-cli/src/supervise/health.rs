@@ -8,7 +8,7 @@ use tenure::clock::boottime;
 
 /// What to do about a running command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outlook {
+pub(crate) enum LeaseHealth {
     /// Let it run.
     Good,
     /// The lease was withdrawn: stop it within this time.
@@ -22,9 +22,9 @@ pub(crate) enum Outlook {
 /// Since when a lease has been neither held nor lost: belief is suspended, after a jump of the clocks, until the next
 /// renewal, which is made at once.
 #[derive(Debug, Default)]
-pub(crate) struct Dark(AtomicU64);
+pub(crate) struct UnknownSince(AtomicU64);
 
-impl Dark {
+impl UnknownSince {
     fn for_how_long(&self) -> Duration {
         let now = u64::try_from(boottime().as_nanos()).unwrap_or(u64::MAX);
         match self.0.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst) {
@@ -39,37 +39,43 @@ impl Dark {
 }
 
 /// How it looks for `guard`, `lead` being the time that stopping takes.
-pub(crate) fn outlook(guard: &Guard, lead: Lead, dark: &Dark) -> Outlook {
+pub(crate) fn lease_health(guard: &Guard, lead: Lead, unknown_since: &UnknownSince) -> LeaseHealth {
     let left = guard.remaining();
-    judged(left, guard.is_revoked(), || guard.cancelled().is_cancelled(), lead, dark)
+    judged(left, guard.is_revoked(), || guard.cancelled().is_cancelled(), lead, unknown_since)
 }
 
 /// How it looks for a unit of a fleet, which is surely ours for `left`.
-pub(crate) fn outlook_of_unit(
+pub(crate) fn unit_health(
     left: Duration,
     revoked: bool,
     gone: impl Fn() -> bool,
     lead: Lead,
-    dark: &Dark,
-) -> Outlook {
-    judged(left, revoked, gone, lead, dark)
+    unknown_since: &UnknownSince,
+) -> LeaseHealth {
+    judged(left, revoked, gone, lead, unknown_since)
 }
 
 /// How it looks for what can't be withdrawn, and ends by its time only: ranges, and leases in another layout.
-pub(crate) fn outlook_by_time(left: Duration, lead: Lead) -> Outlook {
-    judged(left, false, || true, lead, &Dark::default())
+pub(crate) fn health_by_time(left: Duration, lead: Lead) -> LeaseHealth {
+    judged(left, false, || true, lead, &UnknownSince::default())
 }
 
-fn judged(left: Duration, revoked: bool, gone: impl Fn() -> bool, lead: Lead, dark: &Dark) -> Outlook {
+fn judged(
+    left: Duration,
+    revoked: bool,
+    gone: impl Fn() -> bool,
+    lead: Lead,
+    unknown_since: &UnknownSince,
+) -> LeaseHealth {
     if left.is_zero() {
-        let lost = revoked || gone() || dark.for_how_long() > lead.kill;
-        return if lost { Outlook::Lost } else { Outlook::Good };
+        let lost = revoked || gone() || unknown_since.for_how_long() > lead.kill;
+        return if lost { LeaseHealth::Lost } else { LeaseHealth::Good };
     }
-    dark.is_over();
+    unknown_since.is_over();
     let within = left.saturating_sub(lead.kill);
     match (revoked, left <= lead.total()) {
-        (true, _) => Outlook::Revoked(within),
-        (false, true) => Outlook::Losing(within),
-        (false, false) => Outlook::Good,
+        (true, _) => LeaseHealth::Revoked(within),
+        (false, true) => LeaseHealth::Losing(within),
+        (false, false) => LeaseHealth::Good,
     }
 }

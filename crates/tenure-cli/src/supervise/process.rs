@@ -176,7 +176,8 @@ impl Running {
             true
         };
         let was_signalled = self.process_group.was_signalled.load(Ordering::SeqCst);
-        self.process_group.set(Some(Held { subject: self.subject.clone(), keeper: Arc::clone(&self.keeper) }));
+        self.process_group
+            .set(Some(Held { subject: self.subject.clone(), keeper: Arc::clone(&self.keeper) }));
         self.keeper.watch(group);
         let mut left = Vec::new();
         let mut is_stuck = false;

@@ -1,7 +1,7 @@
 //! What a command runs under: a lease that is kept until it is given up or lost, whatever its layout.
 
 use crate::output;
-use crate::supervise::health::{Dark, Outlook, outlook};
+use crate::supervise::health::{LeaseHealth, UnknownSince, lease_health};
 use crate::supervise::outage::Outage;
 use crate::supervise::watchdog::Lead;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) trait Tenancy {
     fn remaining(&self) -> Duration;
 
     /// What that means for the command, `lead` being the time that stopping takes.
-    fn outlook(&self, lead: Lead, dark: &Dark) -> Outlook;
+    fn health(&self, lead: Lead, unknown_since: &UnknownSince) -> LeaseHealth;
 
     /// The fence, where there are any.
     fn fence(&self) -> Option<Fence>;
@@ -52,8 +52,8 @@ impl Tenancy for Native<'_> {
         self.guard.remaining()
     }
 
-    fn outlook(&self, lead: Lead, dark: &Dark) -> Outlook {
-        outlook(&self.guard, lead, dark)
+    fn health(&self, lead: Lead, unknown_since: &UnknownSince) -> LeaseHealth {
+        lease_health(&self.guard, lead, unknown_since)
     }
 
     fn fence(&self) -> Option<Fence> {

@@ -17,7 +17,7 @@ use super::unit::Unit;
 use crate::exit::{self, Failure};
 use crate::meant;
 use crate::supervise::client::{Keeper, asked_now};
-use crate::supervise::health::Outlook;
+use crate::supervise::health::LeaseHealth;
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::text::count;
@@ -431,11 +431,11 @@ impl Crew {
             if self.stop.is_some() {
                 active.stop(Why::Asked, self.plan.grace);
             }
-            match active.outlook(lead) {
-                Outlook::Good => {}
-                Outlook::Revoked(within) => active.stop(Why::Revoked, within.min(self.plan.grace)),
-                Outlook::Losing(within) => active.stop(Why::Losing, within),
-                Outlook::Lost => active.stop(Why::Losing, Duration::ZERO),
+            match active.health(lead) {
+                LeaseHealth::Good => {}
+                LeaseHealth::Revoked(within) => active.stop(Why::Revoked, within.min(self.plan.grace)),
+                LeaseHealth::Losing(within) => active.stop(Why::Losing, within),
+                LeaseHealth::Lost => active.stop(Why::Losing, Duration::ZERO),
             }
             if active.go_on_stopping() {
                 self.give_up_on_command(&active);

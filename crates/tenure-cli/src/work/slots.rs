@@ -3,7 +3,7 @@
 use crate::meant::Template;
 use crate::output;
 use crate::supervise::client::{Keeper, asked_now};
-use crate::supervise::health::{Dark, Outlook, outlook};
+use crate::supervise::health::{LeaseHealth, UnknownSince, lease_health};
 use crate::supervise::process::{ProcessGroup, Running, left_behind};
 use crate::supervise::stopping::Stopping;
 use crate::supervise::watchdog::Lead;
@@ -55,7 +55,7 @@ pub(crate) enum Why {
 pub(crate) struct Active {
     key: Key,
     process_group: Arc<ProcessGroup>,
-    dark: Dark,
+    unknown_since: UnknownSince,
     state: Mutex<State>,
 }
 
@@ -85,9 +85,9 @@ impl Active {
     }
 
     /// How it looks for its lease.
-    pub(crate) fn outlook(&self, lead: Lead) -> Outlook {
+    pub(crate) fn health(&self, lead: Lead) -> LeaseHealth {
         let state = locked(&self.state);
-        state.guard.as_ref().map_or(Outlook::Good, |guard| outlook(guard, lead, &self.dark))
+        state.guard.as_ref().map_or(LeaseHealth::Good, |guard| lease_health(guard, lead, &self.unknown_since))
     }
 }
 
@@ -218,8 +218,8 @@ impl Slots {
         let (started, began) = (clock.now().wall.0, boottime());
         let command = self.prepare(command, unit, &guard, started, left);
         let state = Mutex::new(State { guard: Some(guard), why: None, stopping: None });
-        let (process_group, dark) = (Arc::default(), Dark::default());
-        let active = Arc::new(Active { key: key.clone(), process_group, dark, state });
+        let (process_group, unknown_since) = (Arc::default(), UnknownSince::default());
+        let active = Arc::new(Active { key: key.clone(), process_group, unknown_since, state });
         let taken = |ended| (locked(&active.state).guard.take(), ended);
         let running = match Running::start(command, Arc::clone(keeper), Arc::clone(&active.process_group)) {
             Ok(running) => running,
