@@ -9,7 +9,7 @@ use crate::meant;
 use crate::output;
 use crate::run::{Ended, about, attend};
 use crate::stores::{Missing, Url};
-use crate::supervise::client::Keeper;
+use crate::supervise::client::Watchdogs;
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::signals::Signals;
@@ -80,14 +80,15 @@ async fn terms(
             Ok(guard) => guard,
             Err(signal) => return Err(Failure::by_signal(signal)),
         };
-        let keeper = match Keeper::start(leases.holder().as_str(), lead) {
-            Ok(keeper) => keeper,
+        let watchdogs = match Watchdogs::start(leases.holder().as_str(), lead) {
+            Ok(watchdogs) => watchdogs,
             Err(failure) => {
                 guard.release().await;
                 return Err(failure);
             }
         };
-        let ended = attend(Native { leases, guard, outage, ttl: plan.ttl }, plan, &keeper, signals).await?;
+        let ended =
+            attend(Native { leases, guard, outage, ttl: plan.ttl }, plan, &watchdogs, signals).await?;
         match &ended {
             Ended::Done(status) => return Ok(Last { status: Ok(*status), at_once: false }),
             Ended::Asked(by) => return Err(Failure::asked(*by)),

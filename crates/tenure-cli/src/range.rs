@@ -3,7 +3,7 @@
 use crate::exit::{self, Failure};
 use crate::meant;
 use crate::stores::{Missing, Url};
-use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::command::{Given, Over, Overseen, Why};
 use crate::supervise::health::health_by_time;
 use crate::supervise::outage::Outage;
@@ -30,15 +30,15 @@ pub(crate) async fn range(url: &Url, plan: meant::Range) -> Result<u8, Failure> 
     let store = Outage::new(true).watch(store);
     let lead = Lead::new(plan.duration, plan.grace);
     let section = Section::builder(store, &plan.section).clock(clock).start()?;
-    let keeper = Keeper::start(section.holder().as_str(), lead)?;
+    let watchdogs = Watchdogs::start(section.holder().as_str(), lead)?;
     let acquired = tokio::select! {
         acquired = section.acquire(plan.range.clone(), plan.duration) => acquired.map_err(Failure::from),
         signal = signals.next() => Err(Failure::by_signal(signal)),
     };
     let result = match acquired {
-        Ok(guard) => attend(&section, guard, &plan, &keeper, &mut signals).await,
+        Ok(guard) => attend(&section, guard, &plan, &watchdogs, &mut signals).await,
         Err(failure) => {
-            keeper.dismiss();
+            watchdogs.dismiss();
             Err(failure)
         }
     };
@@ -64,27 +64,27 @@ async fn attend(
     section: &Section,
     guard: RangeGuard,
     plan: &meant::Range,
-    keeper: &Arc<Keeper>,
+    watchdogs: &Arc<Watchdogs>,
     signals: &mut Signals,
 ) -> Result<Ending, Failure> {
     let key = section.key();
     if guard.fence().is_none() {
-        keeper.dismiss();
+        watchdogs.dismiss();
         return Err(Failure::new(exit::HELD, format!("{key}: all of {} is held by others", plan.range)));
     }
-    let overseen = match start(section, &guard, plan, keeper) {
+    let overseen = match start(section, &guard, plan, watchdogs) {
         Ok(overseen) => overseen,
         Err(failure) => {
-            keeper.dismiss();
+            watchdogs.dismiss();
             guard.release().await;
             return Err(failure);
         }
     };
-    let lead = keeper.lead();
+    let lead = watchdogs.lead();
     let standing = || (guard.remaining(), health_by_time(guard.remaining(), lead));
-    match overseen.see(standing, plan.duration, plan.grace, keeper, signals).await {
+    match overseen.see(standing, plan.duration, plan.grace, watchdogs, signals).await {
         Over::Ended(status, why) => {
-            keeper.dismiss();
+            watchdogs.dismiss();
             // Its outcome changes nothing any more: the command is over, and ranges that have expired are given up as well. A store
             // that does not answer holds nobody up: the ranges end by themselves.
             let _known = tokio::time::timeout(plan.duration.min(PATIENCE), guard.release()).await;
@@ -117,18 +117,18 @@ fn start(
     section: &Section,
     guard: &RangeGuard,
     plan: &meant::Range,
-    keeper: &Arc<Keeper>,
+    watchdogs: &Arc<Watchdogs>,
 ) -> Result<Overseen, Failure> {
     let asked_at = asked_now();
     let left = guard.remaining();
-    keeper.prolong(asked_at, left);
+    watchdogs.prolong(asked_at, left);
     let lines: Vec<String> = guard.parts().iter().map(KeyRange::to_string).collect();
     let mut command = Command::new(&plan.command.program);
     command.args(&plan.command.arguments).stdin(Stdio::piped());
     command.env("TENURE_KEY", section.key().as_str());
     command.env("TENURE_FENCE", guard.fence().unwrap_or_default().to_string());
     // When the command is told to stop.
-    let until = left.saturating_sub(keeper.lead().total());
+    let until = left.saturating_sub(watchdogs.lead().total());
     let deadline = u128::from(section.clock().now().wall.0) + until.as_millis();
     command.env("TENURE_DEADLINE", deadline.to_string());
     let ranges = lines.join(" ");
@@ -137,7 +137,7 @@ fn start(
     } else {
         command.env_remove("TENURE_RANGES");
     }
-    let overseen = Overseen::start(command, Given::Lines(lines), keeper, plan.grace)?;
+    let overseen = Overseen::start(command, Given::Lines(lines), watchdogs, plan.grace)?;
     if !guard.is_held() {
         overseen.kill();
     }

@@ -3,7 +3,7 @@
 use crate::exit::{self, Failure};
 use crate::meant::{self, Patience};
 use crate::stores::{Missing, Url};
-use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::command::{Given, Over, Overseen, Why};
 use crate::supervise::health::UnknownSince;
 use crate::supervise::outage::Outage;
@@ -31,8 +31,8 @@ pub(crate) async fn run(url: &Url, plan: meant::Run) -> Result<u8, Failure> {
     let store = outage.watch(store);
     let leases = Leases::builder(store).clock(clock).store_patience(std::time::Duration::MAX).start()?;
     let lead = Lead::new(plan.ttl, plan.grace);
-    let keeper = Keeper::start(leases.holder().as_str(), lead)?;
-    let result = under_lease(&leases, &plan, &outage, &keeper, &mut signals).await;
+    let watchdogs = Watchdogs::start(leases.holder().as_str(), lead)?;
+    let result = under_lease(&leases, &plan, &outage, &watchdogs, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     let farewell = async {
         tokio::select! {
@@ -59,7 +59,7 @@ async fn under_lease(
     leases: &Leases,
     plan: &meant::Run,
     outage: &Outage,
-    keeper: &Arc<Keeper>,
+    watchdogs: &Arc<Watchdogs>,
     signals: &mut Signals,
 ) -> Result<Ending, Failure> {
     let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl);
@@ -73,18 +73,18 @@ async fn under_lease(
     let acquired = tokio::select! {
         acquired = acquired => acquired,
         signal = signals.next() => {
-            keeper.dismiss();
+            watchdogs.dismiss();
             return Err(Failure::by_signal(signal));
         }
     };
     let guard = match acquired {
         Ok(guard) => guard,
         Err(error) => {
-            keeper.dismiss();
+            watchdogs.dismiss();
             return Err(refusal(plan, error));
         }
     };
-    attend(Native { leases, guard, outage, ttl: plan.ttl }, plan, keeper, signals).await?.ending(&plan.key)
+    attend(Native { leases, guard, outage, ttl: plan.ttl }, plan, watchdogs, signals).await?.ending(&plan.key)
 }
 
 /// How a command under a lease came to its end.
@@ -151,22 +151,22 @@ pub(crate) fn about(key: &tenure::Key, error: StoreError) -> Failure {
 pub(crate) async fn attend(
     tenancy: impl Tenancy,
     plan: &meant::Run,
-    keeper: &Arc<Keeper>,
+    watchdogs: &Arc<Watchdogs>,
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
-    let overseen = match start(&tenancy, plan, keeper) {
+    let overseen = match start(&tenancy, plan, watchdogs) {
         Ok(overseen) => overseen,
         Err(failure) => {
-            keeper.dismiss();
+            watchdogs.dismiss();
             tenancy.release().await;
             return Err(failure);
         }
     };
-    let (lead, unknown_since) = (keeper.lead(), UnknownSince::default());
+    let (lead, unknown_since) = (watchdogs.lead(), UnknownSince::default());
     let standing = || (tenancy.remaining(), tenancy.health(lead, &unknown_since));
-    match overseen.see(standing, plan.ttl, plan.grace, keeper, signals).await {
+    match overseen.see(standing, plan.ttl, plan.grace, watchdogs, signals).await {
         Over::Ended(status, why) => {
-            keeper.dismiss();
+            watchdogs.dismiss();
             conclude(tenancy, plan, status, why).await
         }
         // Nothing is known of the command, which may still be at work: the lease must expire.
@@ -181,10 +181,10 @@ pub(crate) async fn attend(
     }
 }
 
-fn start(tenancy: &impl Tenancy, plan: &meant::Run, keeper: &Arc<Keeper>) -> Result<Overseen, Failure> {
+fn start(tenancy: &impl Tenancy, plan: &meant::Run, watchdogs: &Arc<Watchdogs>) -> Result<Overseen, Failure> {
     let asked_at = asked_now();
     let left = tenancy.remaining();
-    keeper.prolong(asked_at, left);
+    watchdogs.prolong(asked_at, left);
     let mut command = Command::new(&plan.command.program);
     command.args(&plan.command.arguments);
     command.env("TENURE_KEY", plan.key.as_str());
@@ -195,7 +195,7 @@ fn start(tenancy: &impl Tenancy, plan: &meant::Run, keeper: &Arc<Keeper>) -> Res
     };
     let deadline = u128::from(tenancy.wall().0) + left.as_millis();
     command.env("TENURE_DEADLINE", deadline.to_string());
-    let overseen = Overseen::start(command, Given::Terminal, keeper, plan.grace)?;
+    let overseen = Overseen::start(command, Given::Terminal, watchdogs, plan.grace)?;
     if !tenancy.is_held() {
         overseen.kill();
     }

@@ -4,7 +4,7 @@ use crate::exit::{self, Failure};
 use crate::meant::{self, Patience};
 use crate::output;
 use crate::run::{about, attend};
-use crate::supervise::client::Keeper;
+use crate::supervise::client::Watchdogs;
 use crate::supervise::health::{LeaseHealth, UnknownSince, health_by_time};
 use crate::supervise::signals::Signals;
 use crate::supervise::tenancy::Tenancy;
@@ -75,16 +75,16 @@ pub(crate) async fn run(rest: &str, plan: meant::Run) -> Result<u8, Failure> {
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let manager = Manager::open(options, Arc::clone(&clock), uuid).await?;
     check_clock(manager.coarse_clock_gap().await?, margin)?;
-    let keeper = Keeper::start(&format!("tabletheory-{}", uuid()), lead)?;
+    let watchdogs = Watchdogs::start(&format!("tabletheory-{}", uuid()), lead)?;
     let lease = match acquired(&manager, &plan, &mut signals).await {
         Ok(lease) => lease,
         Err(failure) => {
-            keeper.dismiss();
+            watchdogs.dismiss();
             return Err(failure);
         }
     };
     let rented = Rented { hold: manager.hold(lease, plan.ttl), clock };
-    let ended = attend(rented, &plan, &keeper, &mut signals).await?;
+    let ended = attend(rented, &plan, &watchdogs, &mut signals).await?;
     ended.ending(&plan.key).and_then(|ending| ending.status)
 }
 

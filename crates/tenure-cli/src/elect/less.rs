@@ -7,7 +7,7 @@ use crate::less::Place;
 use crate::meant;
 use crate::output;
 use crate::run::{Ended, attend};
-use crate::supervise::client::Keeper;
+use crate::supervise::client::Watchdogs;
 use crate::supervise::health::{LeaseHealth, UnknownSince, health_by_time};
 use crate::supervise::signals::Signals;
 use crate::supervise::tenancy::Tenancy;
@@ -115,9 +115,9 @@ async fn terms(
 ) -> Result<u8, Failure> {
     loop {
         let term = stand_by(candidate, signals).await?;
-        let keeper = Keeper::start(candidate.id(), lead)?;
+        let watchdogs = Watchdogs::start(candidate.id(), lead)?;
         let elected = Elected { candidate: Arc::clone(candidate), term, clock: Arc::clone(clock) };
-        let ended = attend(elected, plan, &keeper, signals).await?;
+        let ended = attend(elected, plan, &watchdogs, signals).await?;
         match &ended {
             Ended::Done(status) => return Ok(*status),
             Ended::Asked(by) | Ended::AtOnce(by) => return Err(Failure::asked(*by)),

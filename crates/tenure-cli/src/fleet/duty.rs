@@ -4,7 +4,7 @@ use super::crew::{Charge, Unit};
 use super::meant::Forever;
 use super::pace::Pace;
 use crate::output;
-use crate::supervise::client::Keeper;
+use crate::supervise::client::Watchdogs;
 use crate::supervise::health::{LeaseHealth, UnknownSince, unit_health};
 use crate::supervise::process::{ProcessGroup, Running, left_behind};
 use crate::supervise::stopping::Stopping;
@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 /// How commands are run, for all duties of a process.
 pub(crate) struct Setup {
     pub(crate) plan: Forever,
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) watchdogs: Arc<Watchdogs>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ended: mpsc::UnboundedSender<Over>,
 }
@@ -129,7 +129,7 @@ impl Duty {
     /// Sees to the running command, or starts it when that is due. True if the command can't be killed, which is told once: the
     /// unit is left to expire then.
     pub(crate) fn look_after(&mut self, setup: &Arc<Setup>) -> bool {
-        let lead = setup.keeper.lead();
+        let lead = setup.watchdogs.lead();
         if self.run.is_none() {
             let is_good = !self.goes && boottime() >= self.due && self.unit.remaining() > lead.total();
             if is_good {
@@ -183,7 +183,7 @@ impl Duty {
     }
 
     /// The command is over. If the unit is to go, it goes.
-    pub(crate) fn ended(&mut self, outcome: &Outcome, keeper: &Keeper) -> Next {
+    pub(crate) fn ended(&mut self, outcome: &Outcome, watchdogs: &Watchdogs) -> Next {
         let Some(run) = self.run.take() else { return Next::Free };
         let now = boottime();
         if matches!(outcome, Outcome::Stuck)
@@ -197,8 +197,8 @@ impl Duty {
         }
         // The watchdog sends TERM on its own: perhaps a moment before it is sent here, or while this process stood still.
         let was_stopped = run.stopping.is_some()
-            || self.unit.remaining() <= keeper.lead().total()
-            || keeper.may_have_stopped(run.began);
+            || self.unit.remaining() <= watchdogs.lead().total()
+            || watchdogs.may_have_stopped(run.began);
         if was_stopped || matches!(outcome, Outcome::TooLate) {
             self.due = now;
             return Next::Resume;
@@ -230,14 +230,14 @@ impl Run {
 }
 
 fn perform(unit: &dyn Unit, setup: &Setup, process_group: Arc<ProcessGroup>, doomed: &AtomicBool) -> Outcome {
-    let Setup { plan, keeper, clock, .. } = setup;
-    let lead: Lead = keeper.lead();
+    let Setup { plan, watchdogs, clock, .. } = setup;
+    let lead: Lead = watchdogs.lead();
     let left = unit.remaining();
     if left <= lead.total() || doomed.load(Ordering::SeqCst) {
         return Outcome::TooLate;
     }
     let command = prepare(unit, setup, clock.now().wall.0, left);
-    let running = match Running::start(command, Arc::clone(keeper), Arc::clone(&process_group)) {
+    let running = match Running::start(command, Arc::clone(watchdogs), Arc::clone(&process_group)) {
         Ok(running) => running,
         Err(error) => return Outcome::NotStarted(error),
     };

@@ -7,7 +7,7 @@ use super::native;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::Url;
-use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::process;
 use crate::supervise::signals::{self, Signals};
 use crate::supervise::watchdog::Lead;
@@ -49,9 +49,9 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
             return Err(failure);
         }
     }
-    let keeper = Keeper::start(crew.name(), Lead::new(plan.ttl, plan.grace))?;
+    let watchdogs = Watchdogs::start(crew.name(), Lead::new(plan.ttl, plan.grace))?;
     let (sender, over) = mpsc::unbounded_channel();
-    let setup = Arc::new(Setup { plan, keeper, clock, ended: sender });
+    let setup = Arc::new(Setup { plan, watchdogs, clock, ended: sender });
     let duties = Duties {
         setup,
         crew,
@@ -121,7 +121,7 @@ impl Duties {
             }
         }
         if self.duties.values().all(|duty| !duty.is_running()) {
-            self.setup.keeper.dismiss();
+            self.setup.watchdogs.dismiss();
         }
         match self.stop.take() {
             Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
@@ -161,7 +161,7 @@ impl Duties {
             Event::Assigned(charge) => {
                 let (asked_at, unit) = (asked_now(), charge.unit());
                 // One that was asked for long ago may end before the others.
-                self.setup.keeper.not_beyond(asked_at, unit.remaining());
+                self.setup.watchdogs.not_beyond(asked_at, unit.remaining());
                 let name = unit.name().to_owned();
                 note(&name, &format!("owned, with fence {}", unit.fence()));
                 if self.duties.contains_key(&name) {
@@ -213,7 +213,7 @@ impl Duties {
         if matches!(outcome, Outcome::Stuck) {
             note(&unit, "what CMD left running can't be killed; the unit is left to expire");
         }
-        match duty.ended(&outcome, &self.setup.keeper) {
+        match duty.ended(&outcome, &self.setup.watchdogs) {
             Next::Free => self.conclude(&unit),
             Next::Resume => note(&unit, "CMD was stopped, since the unit could not be kept for certain"),
             Next::Again { pause, taken } => {
@@ -237,7 +237,7 @@ impl Duties {
         let asked_at = asked_now();
         let left = self.crew.remaining();
         if !left.is_zero() {
-            self.setup.keeper.prolong(asked_at, left);
+            self.setup.watchdogs.prolong(asked_at, left);
         }
         for (unit, duty) in &mut self.duties {
             if duty.look_after(&self.setup) {

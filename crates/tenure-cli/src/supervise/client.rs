@@ -23,7 +23,7 @@ use tenure::clock::boottime;
 
 /// Tells the watchdogs, and knows which processes are whose.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Watchdogs {
     mark: String,
     lead: Lead,
     children: Children,
@@ -72,9 +72,9 @@ pub(crate) struct Subject {
     pub(crate) mark: String,
 }
 
-impl Keeper {
+impl Watchdogs {
     /// Starts the watchdogs. `mark` must be a text that no other process uses.
-    pub(crate) fn start(mark: &str, lead: Lead) -> Result<Arc<Keeper>, Failure> {
+    pub(crate) fn start(mark: &str, lead: Lead) -> Result<Arc<Watchdogs>, Failure> {
         let failed = |error: std::io::Error| {
             Failure::new(INTERNAL, format!("the watchdog process can't be started: {error}"))
         };
@@ -92,7 +92,7 @@ impl Keeper {
             is_dismissed: false,
         };
         let commands = AtomicU64::default();
-        let keeper = Keeper {
+        let watchdogs = Watchdogs {
             mark,
             lead,
             children,
@@ -101,12 +101,12 @@ impl Keeper {
             on_child,
             seen: Mutex::default(),
         };
-        keeper.complete(&mut keeper.state()).map_err(failed)?;
-        let keeper = Arc::new(keeper);
-        let of_thread = Arc::downgrade(&keeper);
+        watchdogs.complete(&mut watchdogs.state()).map_err(failed)?;
+        let watchdogs = Arc::new(watchdogs);
+        let of_thread = Arc::downgrade(&watchdogs);
         let thread = std::thread::Builder::new().name("children".to_owned()).stack_size(256 << 10);
         thread.spawn(move || see_to_children(woken, &of_thread)).map_err(failed)?;
-        Ok(keeper)
+        Ok(watchdogs)
     }
 
     pub(crate) fn lead(&self) -> Lead {
@@ -310,7 +310,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Watchdogs {
     fn drop(&mut self) {
         if let Some(id) = self.on_child {
             signal_hook::low_level::unregister(id);
@@ -327,14 +327,14 @@ impl Drop for Keeper {
     }
 }
 
-fn see_to_children(mut woken: UnixStream, keeper: &Weak<Keeper>) {
+fn see_to_children(mut woken: UnixStream, watchdogs: &Weak<Watchdogs>) {
     /// Many children may end at about the same time.
     const PAUSE: Duration = Duration::from_millis(20);
     let mut buffer = [0; 256];
     while woken.read(&mut buffer).is_ok_and(|read| read > 0) {
-        let Some(keeper) = keeper.upgrade() else { return };
-        keeper.see_to_children();
-        drop(keeper);
+        let Some(watchdogs) = watchdogs.upgrade() else { return };
+        watchdogs.see_to_children();
+        drop(watchdogs);
         std::thread::sleep(PAUSE);
     }
 }
@@ -376,12 +376,12 @@ fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<Dog> {
     let mut child = children.start(&mut dog)?;
     let pipe = child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
     let pipe = File::from(OwnedFd::from(pipe));
-    // A watchdog that doesn't read must not hold up its keeper.
+    // A watchdog that doesn't read must not hold up what tells it.
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     Ok(Dog { child, pipe })
 }
 
-/// The time, as [`Keeper::prolong`] wants it: to be read *before* asking how long a lease is good.
+/// The time, as [`Watchdogs::prolong`] wants it: to be read *before* asking how long a lease is good.
 pub(crate) fn asked_now() -> Duration {
     boottime()
 }

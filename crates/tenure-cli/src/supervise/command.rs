@@ -3,7 +3,7 @@
 
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::health::LeaseHealth;
 use crate::supervise::keyboard::{Insistence, Keyboard};
 use crate::supervise::process::{self, Ended, ProcessGroup, Running};
@@ -55,7 +55,7 @@ pub(crate) struct Overseen {
     process_group: Arc<ProcessGroup>,
     terminal: Option<Arc<Terminal>>,
     keyboard: Option<Keyboard>,
-    keeper: Arc<Keeper>,
+    watchdogs: Arc<Watchdogs>,
     /// After `fg` in a shell, the command wants the terminal that it could not have before.
     resumed: tokio::signal::unix::Signal,
 }
@@ -68,14 +68,14 @@ impl Overseen {
     pub(crate) fn start(
         command: Command,
         given: Given,
-        keeper: &Arc<Keeper>,
+        watchdogs: &Arc<Watchdogs>,
         grace: Duration,
     ) -> Result<Overseen, Failure> {
         let program = command.get_program().to_owned();
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))
             .map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
         let (grace, process_group, began) =
-            (grace.min(keeper.lead().term), Arc::new(ProcessGroup::default()), boottime());
+            (grace.min(watchdogs.lead().term), Arc::new(ProcessGroup::default()), boottime());
         // The threads first, because nobody would see to the command if there were none.
         let (sender, ended) = oneshot::channel();
         let attend = thread("command", {
@@ -96,7 +96,7 @@ impl Overseen {
             // A command that doesn't read them has them in its environment.
             let _unread = lines.iter().try_for_each(|line| writeln!(input, "{line}"));
         })?;
-        let mut running = Running::start(command, Arc::clone(keeper), Arc::clone(&process_group))
+        let mut running = Running::start(command, Arc::clone(watchdogs), Arc::clone(&process_group))
             .map_err(|error| process::not_started(OsStr::new(&program), &error))?;
         let terminal = match given {
             Given::Terminal => {
@@ -109,8 +109,8 @@ impl Overseen {
             }
         };
         let _heard = attend.send((running, terminal.clone()));
-        let (keyboard, keeper) = (None, Arc::clone(keeper));
-        let mut overseen = Overseen { began, ended, process_group, terminal, keyboard, keeper, resumed };
+        let (keyboard, watchdogs) = (None, Arc::clone(watchdogs));
+        let mut overseen = Overseen { began, ended, process_group, terminal, keyboard, watchdogs, resumed };
         overseen.lend();
         Ok(overseen)
     }
@@ -125,7 +125,7 @@ impl Overseen {
         standing: impl Fn() -> (Duration, LeaseHealth),
         ttl: Duration,
         grace: Duration,
-        keeper: &Keeper,
+        watchdogs: &Watchdogs,
         signals: &mut Signals,
     ) -> Over {
         let slow = (ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(250));
@@ -152,7 +152,7 @@ impl Overseen {
             }
             let asked_at = asked_now();
             let (left, health) = standing();
-            keeper.prolong(asked_at, left);
+            watchdogs.prolong(asked_at, left);
             let (why, within) = match health {
                 LeaseHealth::Good => (None, Duration::ZERO),
                 LeaseHealth::Revoked(within) => (Some(Why::Revoked), within.min(grace)),
@@ -181,7 +181,7 @@ impl Overseen {
                     output::note(text);
                 }
                 let status = ended.map(|ended| ended.status);
-                let by_watchdog = || keeper.may_have_stopped(self.began).then_some(Why::Losing);
+                let by_watchdog = || watchdogs.may_have_stopped(self.began).then_some(Why::Losing);
                 // What ends by the interrupt was meant to end, and so was whoever called us.
                 let by_keyboard = || was_interrupted && status.as_ref().is_ok_and(is_interrupted);
                 let by_keyboard = || by_keyboard().then_some(Why::Asked(Asked::Keyboard));
@@ -211,7 +211,7 @@ impl Overseen {
             self.terminal.as_ref().filter(|terminal| !terminal.is_lent() && terminal.is_ours())
         {
             // Before anything can be typed into the command.
-            self.keyboard = Keyboard::beside(terminal.group(), &self.keeper);
+            self.keyboard = Keyboard::beside(terminal.group(), &self.watchdogs);
             terminal.lend();
         }
     }

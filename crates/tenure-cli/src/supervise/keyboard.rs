@@ -1,7 +1,7 @@
 //! The interrupts of a terminal that is lent to a command. They go to the command's process group alone, so this process would
 //! not hear of them: a process of ours in that group passes on that they were sent.
 
-use super::client::Keeper;
+use super::client::Watchdogs;
 use nix::sys::signal::Signal;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -26,23 +26,23 @@ pub(super) struct Keyboard {
     group: i32,
     child: Child,
     presses: mpsc::UnboundedReceiver<()>,
-    keeper: Arc<Keeper>,
+    watchdogs: Arc<Watchdogs>,
     /// The process has ended, and there can't be another one.
     is_over: bool,
 }
 
 impl Keyboard {
     /// None if the group is gone, or there is no process to be had: then nobody hears of interrupts but the command.
-    pub(super) fn beside(group: i32, keeper: &Arc<Keeper>) -> Option<Keyboard> {
+    pub(super) fn beside(group: i32, watchdogs: &Arc<Watchdogs>) -> Option<Keyboard> {
         let mut command = Command::new(super::own_program().ok()?);
         command.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped()).current_dir("/").process_group(group);
-        let mut child = keeper.start_beside(&mut command).ok()?;
+        let mut child = watchdogs.start_beside(&mut command).ok()?;
         let told = child.stdout.take()?;
         let (sender, presses) = mpsc::unbounded_channel();
         let listen = move || pass_on(told, &sender);
         let thread =
             std::thread::Builder::new().name("keyboard".to_owned()).stack_size(256 << 10).spawn(listen);
-        let keyboard = Keyboard { group, child, presses, keeper: Arc::clone(keeper), is_over: false };
+        let keyboard = Keyboard { group, child, presses, watchdogs: Arc::clone(watchdogs), is_over: false };
         thread.ok().map(|_| keyboard)
     }
 
@@ -57,7 +57,7 @@ impl Keyboard {
             return std::future::pending().await;
         }
         // It was interrupted before it was ready for that, which tells as much.
-        match Keyboard::beside(self.group, &self.keeper) {
+        match Keyboard::beside(self.group, &self.watchdogs) {
             Some(another) => *self = another,
             None => self.is_over = true,
         }
@@ -68,7 +68,7 @@ impl Drop for Keyboard {
     fn drop(&mut self) {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
-        self.keeper.reaped(self.child.id().cast_signed());
+        self.watchdogs.reaped(self.child.id().cast_signed());
     }
 }
 

@@ -1,7 +1,7 @@
 //! Commands: each in a process group of its own, and kept from being reaped while the number of that is still in use. A command
 //! is over when all that it has started is over, in whatever group or session that is.
 
-use super::client::{Keeper, Subject};
+use super::client::{Subject, Watchdogs};
 use super::table::{Entry, Table};
 use crate::exit::{self, Failure};
 use crate::text::escaped;
@@ -53,7 +53,7 @@ pub(crate) struct ProcessGroup {
 #[derive(Debug)]
 struct Held {
     subject: Subject,
-    keeper: Arc<Keeper>,
+    watchdogs: Arc<Watchdogs>,
 }
 
 impl ProcessGroup {
@@ -61,9 +61,9 @@ impl ProcessGroup {
     pub(crate) fn signal(&self, signal: Signal) {
         // Held while signalling, so that the group can't be reaped in between.
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Held { subject, keeper }) = &*held {
+        if let Some(Held { subject, watchdogs }) = &*held {
             self.was_signalled.fetch_or(signal != Signal::SIGCONT, Ordering::SeqCst);
-            let strays: Vec<i32> = keeper
+            let strays: Vec<i32> = watchdogs
                 .alive(subject)
                 .into_iter()
                 .filter(|entry| entry.group != subject.group)
@@ -87,7 +87,7 @@ impl ProcessGroup {
 pub(crate) struct Running {
     child: Child,
     subject: Subject,
-    keeper: Arc<Keeper>,
+    watchdogs: Arc<Watchdogs>,
     process_group: Arc<ProcessGroup>,
 }
 
@@ -105,12 +105,12 @@ impl Running {
     /// Starts `command` in a group of its own, which can be signalled, and watched.
     pub(crate) fn start(
         mut command: Command,
-        keeper: Arc<Keeper>,
+        watchdogs: Arc<Watchdogs>,
         process_group: Arc<ProcessGroup>,
     ) -> std::io::Result<Running> {
-        let (child, subject) = keeper.start_command(&mut command)?;
-        process_group.set(Some(Held { subject: subject.clone(), keeper: Arc::clone(&keeper) }));
-        Ok(Running { child, subject, keeper, process_group })
+        let (child, subject) = watchdogs.start_command(&mut command)?;
+        process_group.set(Some(Held { subject: subject.clone(), watchdogs: Arc::clone(&watchdogs) }));
+        Ok(Running { child, subject, watchdogs, process_group })
     }
 
     /// The command's standard input, if it is a pipe.
@@ -141,9 +141,9 @@ impl Running {
         }
         // Not reaped yet, so the number is still its own: now let go of it, then reap.
         self.process_group.set(None);
-        self.keeper.forget(group);
+        self.watchdogs.forget(group);
         let status = self.child.wait()?;
-        self.keeper.reaped(group);
+        self.watchdogs.reaped(group);
         self.subject.is_reaped = true;
         let (left, is_stuck) = self.end_leftovers(grace);
         Ok(Ended { status, left, is_stuck })
@@ -160,10 +160,10 @@ impl Running {
         let Subject { group, .. } = self.subject;
         // As long as the group has a member, its number can't be given to another.
         let is_group_gone = || killpg(Pid::from_raw(group), None).is_err();
-        if is_group_gone() && self.keeper.has_adopted_nobody() {
+        if is_group_gone() && self.watchdogs.has_adopted_nobody() {
             return (Vec::new(), false);
         }
-        let remains = || self.keeper.alive(&self.subject);
+        let remains = || self.watchdogs.alive(&self.subject);
         let ends_within = |patience: Duration, pull: &dyn Fn()| {
             let end = boottime() + patience;
             while !remains().is_empty() {
@@ -177,8 +177,8 @@ impl Running {
         };
         let was_signalled = self.process_group.was_signalled.load(Ordering::SeqCst);
         self.process_group
-            .set(Some(Held { subject: self.subject.clone(), keeper: Arc::clone(&self.keeper) }));
-        self.keeper.watch(group);
+            .set(Some(Held { subject: self.subject.clone(), watchdogs: Arc::clone(&self.watchdogs) }));
+        self.watchdogs.watch(group);
         let mut left = Vec::new();
         let mut is_stuck = false;
         if was_signalled || !ends_within(MOMENT.min(grace), &|| {}) {
@@ -188,7 +188,7 @@ impl Running {
             is_stuck = !is_over && !ends_within(LONG, &|| self.process_group.signal(Signal::SIGKILL));
         }
         self.process_group.set(None);
-        self.keeper.forget(group);
+        self.watchdogs.forget(group);
         (if was_signalled { Vec::new() } else { left }, is_stuck)
     }
 }

@@ -16,7 +16,7 @@ use super::unit::JobName;
 use super::unit::Unit;
 use crate::exit::{self, Failure};
 use crate::meant;
-use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::health::LeaseHealth;
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
@@ -64,7 +64,7 @@ pub(crate) struct Crew {
     name: JobName,
     leases: Leases,
     outage: Arc<Outage>,
-    keeper: Arc<Keeper>,
+    watchdogs: Arc<Watchdogs>,
     slots: Arc<Slots>,
     board: Board,
     sender: mpsc::UnboundedSender<Event>,
@@ -148,15 +148,15 @@ impl Crew {
         name: JobName,
         leases: Leases,
         outage: Arc<Outage>,
-        keeper: Arc<Keeper>,
+        watchdogs: Arc<Watchdogs>,
         board: Board,
     ) -> Result<Crew, Failure> {
         let (sender, events) = mpsc::unbounded_channel();
         let setup = Setup {
             command: plan.command.clone(),
-            keeper: Arc::clone(&keeper),
+            watchdogs: Arc::clone(&watchdogs),
             clock: Arc::clone(leases.clock()),
-            grace: plan.grace.min(keeper.lead().term),
+            grace: plan.grace.min(watchdogs.lead().term),
         };
         let ended = {
             let sender = sender.clone();
@@ -174,7 +174,7 @@ impl Crew {
             name,
             leases,
             outage,
-            keeper,
+            watchdogs,
             slots,
             board,
             sender,
@@ -243,7 +243,7 @@ impl Crew {
             return;
         }
         if self.in_slots == 0 && self.lapsing.is_empty() {
-            self.keeper.dismiss();
+            self.watchdogs.dismiss();
         }
         let end = async {
             // What is not left to expire by then would be given back.
@@ -424,9 +424,9 @@ impl Crew {
         self.looked_after = asked_at;
         let left = self.leases.session_remaining();
         if !left.is_zero() {
-            self.keeper.prolong(asked_at, left);
+            self.watchdogs.prolong(asked_at, left);
         }
-        let lead = self.keeper.lead();
+        let lead = self.watchdogs.lead();
         for active in self.slots.active() {
             if self.stop.is_some() {
                 active.stop(Why::Asked, self.plan.grace);

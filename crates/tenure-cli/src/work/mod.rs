@@ -15,7 +15,7 @@ use crate::exit::{self, Failure};
 use crate::meant;
 use crate::output;
 use crate::stores::{Missing, Url};
-use crate::supervise::client::Keeper;
+use crate::supervise::client::Watchdogs;
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::signals::Signals;
@@ -71,8 +71,8 @@ pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
         output::note(was_done(&name, given.units().len(), last, began));
     }
     let is_named = plan.name.is_some();
-    let keeper = Keeper::start(leases.holder().as_str(), Lead::new(plan.ttl, plan.grace))?;
-    let mut crew = Crew::new(plan, name, leases, outage, keeper, registered.board)?;
+    let watchdogs = Watchdogs::start(leases.holder().as_str(), Lead::new(plan.ttl, plan.grace))?;
+    let mut crew = Crew::new(plan, name, leases, outage, watchdogs, registered.board)?;
     let mut result = crew.work(&mut signals).await;
     if done_before.is_some() && !is_named && crew.is_idle() && matches!(result, Ok(exit::OK)) {
         result = Ok(exit::DONE_BEFORE);

@@ -2,7 +2,7 @@
 
 use crate::meant::Template;
 use crate::output;
-use crate::supervise::client::{Keeper, asked_now};
+use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::health::{LeaseHealth, UnknownSince, lease_health};
 use crate::supervise::process::{ProcessGroup, Running, left_behind};
 use crate::supervise::stopping::Stopping;
@@ -103,7 +103,7 @@ pub(crate) struct Slots {
 /// How commands are run.
 pub(crate) struct Setup {
     pub(crate) command: Template,
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) watchdogs: Arc<Watchdogs>,
     pub(crate) clock: Arc<dyn Clock>,
     /// For what a command leaves running in its group.
     pub(crate) grace: Duration,
@@ -208,20 +208,21 @@ impl Slots {
 
     /// Runs a unit's command. Without the guard if the command was given up meanwhile.
     fn run(&self, slot: usize, key: &Key, unit: &str, guard: Guard) -> (Option<Guard>, Ended) {
-        let Setup { command, keeper, clock, grace } = &self.setup;
+        let Setup { command, watchdogs, clock, grace } = &self.setup;
         let asked_at = asked_now();
         let left = guard.remaining();
-        if left <= keeper.lead().total() {
+        if left <= watchdogs.lead().total() {
             return (Some(guard), Ended::TooLate);
         }
-        keeper.prolong(asked_at, left);
+        watchdogs.prolong(asked_at, left);
         let (started, began) = (clock.now().wall.0, boottime());
         let command = self.prepare(command, unit, &guard, started, left);
         let state = Mutex::new(State { guard: Some(guard), why: None, stopping: None });
         let (process_group, unknown_since) = (Arc::default(), UnknownSince::default());
         let active = Arc::new(Active { key: key.clone(), process_group, unknown_since, state });
         let taken = |ended| (locked(&active.state).guard.take(), ended);
-        let running = match Running::start(command, Arc::clone(keeper), Arc::clone(&active.process_group)) {
+        let running = match Running::start(command, Arc::clone(watchdogs), Arc::clone(&active.process_group))
+        {
             Ok(running) => running,
             Err(error) => return taken(Ended::NotStarted(error)),
         };
@@ -242,7 +243,7 @@ impl Slots {
         }
         self.place(slot, None);
         // The watchdog may have been quicker, or have stopped it while we could not.
-        let by_watchdog = || keeper.may_have_stopped(began).then_some(Why::Losing);
+        let by_watchdog = || watchdogs.may_have_stopped(began).then_some(Why::Losing);
         let why = why.or_else(by_watchdog);
         let status = match ended {
             Err(error) => return (guard, Ended::NotStarted(error)),
