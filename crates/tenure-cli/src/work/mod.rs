@@ -2,10 +2,10 @@
 
 mod anew;
 mod board;
-mod crew;
 mod naming;
 mod progress;
 pub(crate) mod register;
+mod scheduler;
 mod slots;
 mod summary;
 pub(crate) mod unit;
@@ -21,8 +21,8 @@ use crate::supervise::process;
 use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::Lead;
 use crate::text::{brief, count, date};
-use crew::Crew;
 use register::Registered;
+use scheduler::Scheduler;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::{Clock, Leases, Metadata, Value, Wall};
@@ -43,7 +43,7 @@ pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
-    // What goes wrong is told by the crew, which is what waits for it.
+    // What goes wrong is told by the scheduler, which is what waits for it.
     let outage = Outage::new(false);
     let store = outage.watch(store);
     let about = Metadata::from([
@@ -72,12 +72,12 @@ pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
     }
     let is_named = plan.name.is_some();
     let watchdogs = Watchdogs::start(leases.holder().as_str(), Lead::new(plan.ttl, plan.grace))?;
-    let mut crew = Crew::new(plan, name, leases, outage, watchdogs, registered.board)?;
-    let mut result = crew.work(&mut signals).await;
-    if done_before.is_some() && !is_named && crew.is_idle() && matches!(result, Ok(exit::OK)) {
+    let mut scheduler = Scheduler::new(plan, name, leases, outage, watchdogs, registered.board)?;
+    let mut result = scheduler.work(&mut signals).await;
+    if done_before.is_some() && !is_named && scheduler.is_idle() && matches!(result, Ok(exit::OK)) {
         result = Ok(exit::DONE_BEFORE);
     }
-    crew.leave(&mut signals, &result).await;
+    scheduler.leave(&mut signals, &result).await;
     result
 }
 

@@ -1,4 +1,4 @@
-//! The crew: takes units, has them run, records what became of them, until every unit of the job is settled.
+//! The scheduler: takes units, has them run, records what became of them, until every unit of the job is settled.
 //!
 //! One task does all of this; claims, listings and records are under way beside it and come back as events. Units are claimed
 //! ahead of the slots, as many as it takes for no slot to wait for the store, and no more: what one process has claimed,
@@ -29,7 +29,7 @@ use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Metadata, Rid
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// What comes back to the crew.
+/// What comes back to the scheduler.
 enum Event {
     /// `from`: the holder that it was taken from, if it was a probe, by the session that it rode on.
     Claimed {
@@ -59,7 +59,7 @@ enum Event {
     },
 }
 
-pub(crate) struct Crew {
+pub(crate) struct Scheduler {
     plan: meant::Work,
     name: JobName,
     leases: Leases,
@@ -131,7 +131,7 @@ impl Trust {
     }
 }
 
-/// Why the crew stops before the job is settled.
+/// Why the scheduler stops before the job is settled.
 enum Stop {
     Signal(i32),
     Failure(Failure),
@@ -142,7 +142,7 @@ const SHORT: Duration = Duration::from_millis(10);
 /// Results under way that hold up further claims.
 const MOST_RECORDING: usize = 1024;
 
-impl Crew {
+impl Scheduler {
     pub(crate) fn new(
         plan: meant::Work,
         name: JobName,
@@ -150,7 +150,7 @@ impl Crew {
         outage: Arc<Outage>,
         watchdogs: Arc<Watchdogs>,
         board: Board,
-    ) -> Result<Crew, Failure> {
+    ) -> Result<Scheduler, Failure> {
         let (sender, events) = mpsc::unbounded_channel();
         let setup = Setup {
             command: plan.command.clone(),
@@ -168,7 +168,7 @@ impl Crew {
             Failure::new(exit::INTERNAL, format!("{}: {error}", count(plan.slots, "slot")))
         })?;
         let now = boottime();
-        Ok(Crew {
+        Ok(Scheduler {
             seed: super::register::instance(&leases),
             plan,
             name,

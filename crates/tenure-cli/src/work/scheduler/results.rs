@@ -1,6 +1,6 @@
-//! What comes back to the crew, and what follows from it: claims won and lost, runs that have ended, results recorded.
+//! What comes back to the scheduler, and what follows from it: claims won and lost, runs that have ended, results recorded.
 
-use super::{Crew, Trust};
+use super::{Scheduler, Trust};
 use crate::exit;
 use crate::output;
 use crate::supervise::process::{not_started, shell_status};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError, Ride, StoreError};
 
-impl Crew {
+impl Scheduler {
     pub(super) fn on_claimed(
         &mut self,
         key: Key,

@@ -1,6 +1,6 @@
-//! Trouble, and how the crew ends before its job is settled.
+//! Trouble, and how the scheduler ends before its job is settled.
 
-use super::{Crew, SHORT, Stop};
+use super::{SHORT, Scheduler, Stop};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::supervise::signals;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tenure::StoreError;
 use tenure::clock::boottime;
 
-impl Crew {
+impl Scheduler {
     /// Something did not work that may work later.
     pub(super) fn on_trouble(&mut self, error: &StoreError) {
         let now = boottime();

@@ -1,11 +1,11 @@
 //! Looking at what there is to do: rounds through the open units, page by page, and listings of all of them.
 
-use super::{Crew, Event, SHORT};
+use super::{Event, SHORT, Scheduler};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{Key, Listed, Store, StoreError, StoreExt};
 
-impl Crew {
+impl Scheduler {
     /// The round is over, and there is room for more: begin another, list everything, or find that all is settled.
     pub(super) fn next_round(&mut self) {
         let now = boottime();
