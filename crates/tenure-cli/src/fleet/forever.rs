@@ -1,9 +1,9 @@
 //! `tenure work --forever`: a worker of a fleet, with a command for each of its units.
 
-use super::crew::{Charge, Crew, Event};
-use super::duty::{Duty, Next, Outcome, Over, Setup};
 use super::meant::Forever;
+use super::member::{Assignment, Event, Member};
 use super::native;
+use super::runner::{Next, Outcome, Over, Runner, Setup};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::Url;
@@ -31,41 +31,41 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
     }
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
-    let mut crew = enlist(url, &plan, Arc::clone(&clock)).await?;
+    let mut member = enlist(url, &plan, Arc::clone(&clock)).await?;
     let names: Vec<&str> = keys.iter().filter_map(|key| plan.name.unit_of(key)).collect();
     let registered = tokio::select! {
-        registered = crew.register(&names) => registered,
+        registered = member.register(&names) => registered,
         signal = signals.next() => Err(Failure::by_signal(signal)),
     };
     match registered {
         Ok(_) if names.is_empty() => {
-            output::note(format!("{}: working on the units that are there", crew.fleet()))
+            output::note(format!("{}: working on the units that are there", member.fleet()))
         }
         Ok(created) => {
-            output::note(format!("{}: {} ({created} new)", crew.fleet(), count(names.len(), "unit")));
+            output::note(format!("{}: {} ({created} new)", member.fleet(), count(names.len(), "unit")));
         }
         Err(failure) => {
-            crew.resign().await;
+            member.resign().await;
             return Err(failure);
         }
     }
-    let watchdogs = Watchdogs::start(crew.name(), Lead::new(plan.ttl, plan.grace))?;
+    let watchdogs = Watchdogs::start(member.name(), Lead::new(plan.ttl, plan.grace))?;
     let (sender, over) = mpsc::unbounded_channel();
     let setup = Arc::new(Setup { plan, watchdogs, clock, ended: sender });
-    let duties = Duties {
+    let runners = Runners {
         setup,
-        crew,
+        member,
         over,
-        duties: BTreeMap::new(),
+        runners: BTreeMap::new(),
         next: BTreeMap::new(),
         stop: None,
         leave_by: None,
     };
-    duties.work(&mut signals).await
+    runners.work(&mut signals).await
 }
 
 /// Joins the fleet, of whatever layout the store is.
-async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Box<dyn Crew>, Failure> {
+async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Box<dyn Member>, Failure> {
     #[cfg(feature = "dynamodb")]
     if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::Kcl)? {
         return Ok(Box::new(super::kcl::enlist(rest, plan, clock).await?));
@@ -80,29 +80,29 @@ enum Stop {
 }
 
 /// All units of this process.
-struct Duties {
+struct Runners {
     setup: Arc<Setup>,
-    crew: Box<dyn Crew>,
+    member: Box<dyn Member>,
     over: mpsc::UnboundedReceiver<Over>,
     /// By name.
-    duties: BTreeMap<String, Duty>,
+    runners: BTreeMap<String, Runner>,
     /// Units that are ours again before what ran for them when they were lost is dead.
-    next: BTreeMap<String, Box<dyn Charge>>,
+    next: BTreeMap<String, Box<dyn Assignment>>,
     stop: Option<Stop>,
     /// A worker that leaves does not wait longer than this.
     leave_by: Option<Duration>,
 }
 
-impl Duties {
+impl Runners {
     /// Works until told to leave.
     async fn work(mut self, signals: &mut Signals) -> Result<u8, Failure> {
         let mut is_in = true;
-        while is_in || self.duties.values().any(|duty| duty.is_running() && !duty.is_stuck()) {
+        while is_in || self.runners.values().any(|runner| runner.is_running() && !runner.is_stuck()) {
             let pause = self.pause();
             tokio::select! {
                 biased;
                 signal = signals.next() => self.on_signal(signal)?,
-                event = self.crew.next(), if is_in => match event {
+                event = self.member.next(), if is_in => match event {
                     Some(event) => self.on(event),
                     None => {
                         is_in = false;
@@ -120,7 +120,7 @@ impl Duties {
                 is_in = false;
             }
         }
-        if self.duties.values().all(|duty| !duty.is_running()) {
+        if self.runners.values().all(|runner| !runner.is_running()) {
             self.setup.watchdogs.dismiss();
         }
         match self.stop.take() {
@@ -139,7 +139,7 @@ impl Duties {
             self.kill_all();
             return Err(Failure::by_signal(signal));
         }
-        let held = count(self.duties.len(), "unit");
+        let held = count(self.runners.len(), "unit");
         output::note(format!("{}: passing on {held}; once more to stop at once", signals::name(signal)));
         self.leave(Stop::Signal(signal));
         Ok(())
@@ -153,21 +153,21 @@ impl Duties {
         let plan = &self.setup.plan;
         let patience = plan.grace + plan.ttl * 3 + Duration::from_secs(5);
         self.leave_by.get_or_insert(boottime() + patience);
-        self.crew.leave();
+        self.member.leave();
     }
 
     fn on(&mut self, event: Event) {
         match event {
-            Event::Assigned(charge) => {
-                let (asked_at, unit) = (asked_now(), charge.unit());
+            Event::Assigned(assignment) => {
+                let (asked_at, unit) = (asked_now(), assignment.unit());
                 // One that was asked for long ago may end before the others.
                 self.setup.watchdogs.not_beyond(asked_at, unit.remaining());
                 let name = unit.name().to_owned();
                 note(&name, &format!("owned, with fence {}", unit.fence()));
-                if self.duties.contains_key(&name) {
-                    self.next.insert(name, charge);
+                if self.runners.contains_key(&name) {
+                    self.next.insert(name, assignment);
                 } else {
-                    self.begin(name, charge);
+                    self.begin(name, assignment);
                 }
             }
             Event::Draining { unit, why, within } => {
@@ -175,45 +175,45 @@ impl Duties {
                 // Nothing was begun for it yet.
                 drop(self.next.remove(&unit));
                 let grace = within.min(self.setup.plan.grace);
-                self.let_go(&unit, grace, |duty| duty.unit().is_draining());
+                self.let_go(&unit, grace, |runner| runner.unit().is_draining());
             }
             Event::Lost { unit, why } => {
                 note(&unit, &why);
-                self.next.retain(|_, charge| !charge.unit().is_lost());
-                self.let_go(&unit, Duration::ZERO, |duty| duty.unit().is_lost());
+                self.next.retain(|_, assignment| !assignment.unit().is_lost());
+                self.let_go(&unit, Duration::ZERO, |runner| runner.unit().is_lost());
             }
         }
     }
 
-    fn begin(&mut self, unit: String, charge: Box<dyn Charge>) {
-        let mut duty = Duty::new(charge, self.setup.plan.backoff);
-        duty.look_after(&self.setup);
-        self.duties.insert(unit, duty);
+    fn begin(&mut self, unit: String, assignment: Box<dyn Assignment>) {
+        let mut runner = Runner::new(assignment, self.setup.plan.backoff);
+        runner.look_after(&self.setup);
+        self.runners.insert(unit, runner);
     }
 
-    fn let_go(&mut self, unit: &str, grace: Duration, is_meant: impl Fn(&Duty) -> bool) {
-        let Some(duty) = self.duties.get_mut(unit).filter(|duty| is_meant(duty)) else { return };
-        if duty.let_go(grace) {
+    fn let_go(&mut self, unit: &str, grace: Duration, is_meant: impl Fn(&Runner) -> bool) {
+        let Some(runner) = self.runners.get_mut(unit).filter(|runner| is_meant(runner)) else { return };
+        if runner.let_go(grace) {
             self.conclude(unit);
         }
     }
 
     /// Nothing runs for the unit any more: it goes.
     fn conclude(&mut self, unit: &str) {
-        if let Some(duty) = self.duties.remove(unit) {
-            duty.conclude();
+        if let Some(runner) = self.runners.remove(unit) {
+            runner.conclude();
         }
-        if let Some((unit, charge)) = self.next.remove_entry(unit) {
-            self.begin(unit, charge);
+        if let Some((unit, assignment)) = self.next.remove_entry(unit) {
+            self.begin(unit, assignment);
         }
     }
 
     fn on_over(&mut self, Over { unit, outcome }: Over) {
-        let Some(duty) = self.duties.get_mut(&unit) else { return };
+        let Some(runner) = self.runners.get_mut(&unit) else { return };
         if matches!(outcome, Outcome::Stuck) {
             note(&unit, "what CMD left running can't be killed; the unit is left to expire");
         }
-        match duty.ended(&outcome, &self.setup.watchdogs) {
+        match runner.ended(&outcome, &self.setup.watchdogs) {
             Next::Free => self.conclude(&unit),
             Next::Resume => note(&unit, "CMD was stopped, since the unit could not be kept for certain"),
             Next::Again { pause, taken } => {
@@ -233,14 +233,14 @@ impl Duties {
 
     /// Sees to the running commands and to the deadline that the watchdog goes by.
     fn look_after(&mut self) {
-        self.crew.sound();
+        self.member.sound();
         let asked_at = asked_now();
-        let left = self.crew.remaining();
+        let left = self.member.remaining();
         if !left.is_zero() {
             self.setup.watchdogs.prolong(asked_at, left);
         }
-        for (unit, duty) in &mut self.duties {
-            if duty.look_after(&self.setup) {
+        for (unit, runner) in &mut self.runners {
+            if runner.look_after(&self.setup) {
                 note(unit, "CMD can't be killed; the unit is left to expire");
             }
         }
@@ -249,9 +249,9 @@ impl Duties {
     fn kill_all(&mut self) {
         self.next.clear();
         let mut idle = Vec::new();
-        for (unit, duty) in &mut self.duties {
-            duty.kill();
-            if !duty.is_running() {
+        for (unit, runner) in &mut self.runners {
+            runner.kill();
+            if !runner.is_running() {
                 idle.push(unit.clone());
             }
         }
@@ -263,11 +263,11 @@ impl Duties {
     /// How long nothing needs to be looked at if nothing happens.
     fn pause(&self) -> Duration {
         const SHORT: Duration = Duration::from_millis(5);
-        if self.duties.values().any(|duty| duty.is_pressing() && !duty.is_stuck()) {
+        if self.runners.values().any(|runner| runner.is_pressing() && !runner.is_stuck()) {
             return SHORT;
         }
         let slow = (self.setup.plan.ttl / 40).clamp(SHORT, Duration::from_millis(100));
-        let starts = self.duties.values().filter_map(Duty::starts_at).min();
+        let starts = self.runners.values().filter_map(Runner::starts_at).min();
         starts.map_or(slow, |at| slow.min(at.saturating_sub(boottime())).max(SHORT))
     }
 }

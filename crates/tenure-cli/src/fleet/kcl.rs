@@ -2,8 +2,8 @@
 //!
 //! The table is the fleet; the name that was given to it begins this worker's id, as others see it there.
 
-use super::crew::{self, Charge, Crew, Event, Underway};
 use super::meant::Forever;
+use super::member::{self, Assignment, Event, Member, Underway};
 use crate::exit::Failure;
 use crate::output;
 use crate::work::register::patiently;
@@ -23,7 +23,7 @@ pub(super) struct Kcl {
     coordinator: Coordinator,
     events: Events,
     /// What was given out and is not let go of yet.
-    charges: BTreeMap<Tenure, (Held, Arc<AtomicBool>)>,
+    assignments: BTreeMap<Tenure, (Held, Arc<AtomicBool>)>,
     let_go: mpsc::UnboundedReceiver<Tenure>,
     told: mpsc::UnboundedSender<Tenure>,
     waiting: VecDeque<Event>,
@@ -67,7 +67,7 @@ pub(super) async fn enlist(rest: &str, plan: &Forever, clock: Arc<dyn Clock>) ->
         table: shown,
         coordinator,
         events,
-        charges: BTreeMap::new(),
+        assignments: BTreeMap::new(),
         let_go,
         told,
         waiting: VecDeque::new(),
@@ -83,8 +83,8 @@ impl Kcl {
         match event {
             kcl::Event::Taken(held) => {
                 let (tenure, draining) = (tenure_of(&held), Arc::new(AtomicBool::new(self.leaving)));
-                self.charges.insert(tenure, (held.clone(), Arc::clone(&draining)));
-                let charge = Lease {
+                self.assignments.insert(tenure, (held.clone(), Arc::clone(&draining)));
+                let assignment = Lease {
                     unit: Arc::new(Leased { held, draining }),
                     coordinator: self.coordinator.clone(),
                     told: self.told.clone(),
@@ -94,13 +94,13 @@ impl Kcl {
                     // It was under way.
                     return None;
                 }
-                Some(Event::Assigned(Box::new(charge)))
+                Some(Event::Assigned(Box::new(assignment)))
             }
             kcl::Event::Lost { lease, loss } => {
                 Some(Event::Lost { unit: lease.key().to_owned(), why: output::loss(&loss) })
             }
             kcl::Event::Wanted { lease, by } => {
-                let (_, draining) = self.charges.get(&tenure_of(&lease))?;
+                let (_, draining) = self.assignments.get(&tenure_of(&lease))?;
                 draining.store(true, Ordering::SeqCst);
                 let why = format!("goes to {}", crate::text::escaped(&by));
                 Some(Event::Draining { unit: lease.key().to_owned(), why, within: self.grace })
@@ -130,7 +130,7 @@ impl Kcl {
     }
 }
 
-impl Crew for Kcl {
+impl Member for Kcl {
     fn name(&self) -> &str {
         &self.worker
     }
@@ -164,12 +164,12 @@ impl Crew for Kcl {
                 if let Some(event) = self.waiting.pop_front() {
                     return Some(event);
                 }
-                if self.leaving && self.charges.is_empty() && self.stopping.is_none() {
+                if self.leaving && self.assignments.is_empty() && self.stopping.is_none() {
                     let coordinator = self.coordinator.clone();
                     self.stopping = Some(tokio::spawn(async move { coordinator.stop().await }));
                 }
                 tokio::select! {
-                    Some(tenure) = self.let_go.recv() => drop(self.charges.remove(&tenure)),
+                    Some(tenure) = self.let_go.recv() => drop(self.assignments.remove(&tenure)),
                     event = self.events.next() => {
                         let event = self.on(event?);
                         if event.is_some() {
@@ -182,14 +182,14 @@ impl Crew for Kcl {
     }
 
     fn remaining(&self) -> Duration {
-        let left = self.charges.values().map(|(held, _)| held.remaining());
+        let left = self.assignments.values().map(|(held, _)| held.remaining());
         left.filter(|left| !left.is_zero()).min().unwrap_or_default()
     }
 
     fn leave(&mut self) {
         self.leaving = true;
         self.coordinator.stop_taking();
-        for (held, draining) in self.charges.values() {
+        for (held, draining) in self.assignments.values() {
             draining.store(true, Ordering::SeqCst);
             let why = "is given back, since this worker leaves".to_owned();
             let unit = held.key().to_owned();
@@ -210,7 +210,7 @@ struct Leased {
     draining: Arc<AtomicBool>,
 }
 
-impl crew::Unit for Leased {
+impl member::Unit for Leased {
     fn name(&self) -> &str {
         self.held.key()
     }
@@ -247,9 +247,9 @@ struct Lease {
     spent: bool,
 }
 
-impl Charge for Lease {
-    fn unit(&self) -> Arc<dyn crew::Unit> {
-        Arc::clone(&self.unit) as Arc<dyn crew::Unit>
+impl Assignment for Lease {
+    fn unit(&self) -> Arc<dyn member::Unit> {
+        Arc::clone(&self.unit) as Arc<dyn member::Unit>
     }
 
     fn drained(self: Box<Self>) {}

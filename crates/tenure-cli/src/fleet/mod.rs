@@ -6,16 +6,16 @@ mod adopt;
 mod alarms;
 pub(crate) mod args;
 mod change;
-mod crew;
-mod duty;
 mod forever;
 mod health;
 #[cfg(feature = "dynamodb")]
 mod kcl;
 mod look;
 pub(crate) mod meant;
+mod member;
 mod native;
 mod pace;
+mod runner;
 mod screen;
 pub(crate) mod snapshot;
 mod top;

@@ -1,15 +1,15 @@
 //! A worker of one of tenure's own fleets.
 
 use super::alarms::Alarms;
-use super::crew::{self, Charge, Crew, Underway};
 use super::meant::Forever;
+use super::member::{self, Assignment, Member, Underway};
 use crate::exit::Failure;
 use crate::output;
 use crate::stores::{Missing, Url};
 use crate::work::register::patiently;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::fleet::{Assignment, Event, Fleet, NewUnit, Reason, Status, Unit, Worker};
+use tenure::fleet::{Event, Fleet, NewUnit, Reason, Status, Unit, Worker};
 use tenure::{Clock, Metadata, Value};
 
 pub(super) struct Native {
@@ -42,7 +42,7 @@ pub(super) async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> 
     Ok(Native { fleet, worker, alarms, ttl: plan.ttl })
 }
 
-impl Crew for Native {
+impl Member for Native {
     fn name(&self) -> &str {
         self.worker.holder().as_str()
     }
@@ -58,15 +58,15 @@ impl Crew for Native {
         })
     }
 
-    fn next(&mut self) -> Underway<'_, Option<crew::Event>> {
+    fn next(&mut self) -> Underway<'_, Option<member::Event>> {
         Box::pin(async {
             loop {
                 let told = match self.worker.next().await? {
-                    Event::Assigned(assignment) => crew::Event::Assigned(Box::new(assignment)),
+                    Event::Assigned(assignment) => member::Event::Assigned(Box::new(assignment)),
                     Event::Draining { unit, reason, within } => {
-                        crew::Event::Draining { unit, why: reason_text(&reason), within }
+                        member::Event::Draining { unit, why: reason_text(&reason), within }
                     }
-                    Event::Lost { unit, loss } => crew::Event::Lost { unit, why: output::loss(&loss) },
+                    Event::Lost { unit, loss } => member::Event::Lost { unit, why: output::loss(&loss) },
                     _ => continue,
                 };
                 return Some(told);
@@ -94,7 +94,7 @@ impl Crew for Native {
     }
 }
 
-impl crew::Unit for Unit {
+impl member::Unit for Unit {
     fn name(&self) -> &str {
         Unit::name(self)
     }
@@ -128,17 +128,17 @@ impl crew::Unit for Unit {
     }
 }
 
-impl Charge for Assignment {
-    fn unit(&self) -> Arc<dyn crew::Unit> {
-        Arc::new(Assignment::unit(self).clone())
+impl Assignment for tenure::fleet::Assignment {
+    fn unit(&self) -> Arc<dyn member::Unit> {
+        Arc::new(tenure::fleet::Assignment::unit(self).clone())
     }
 
     fn drained(self: Box<Self>) {
-        Assignment::drained(*self);
+        tenure::fleet::Assignment::drained(*self);
     }
 
     fn lapse(self: Box<Self>) {
-        Assignment::lapse(*self);
+        tenure::fleet::Assignment::lapse(*self);
     }
 }
 

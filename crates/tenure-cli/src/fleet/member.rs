@@ -25,8 +25,8 @@ pub(super) trait Unit: Send + Sync {
     fn is_revoked(&self) -> bool;
 }
 
-/// The duty to let go of a unit. Dropping it does so, too: nothing was begun for it.
-pub(super) trait Charge: Send {
+/// A unit that is assigned, with the obligation to let go of it. Dropping it does so, too: nothing was begun for it.
+pub(super) trait Assignment: Send {
     fn unit(&self) -> Arc<dyn Unit>;
     /// What was done for it has ended.
     fn drained(self: Box<Self>);
@@ -37,7 +37,7 @@ pub(super) trait Charge: Send {
 /// What a fleet tells one of its processes.
 pub(super) enum Event {
     /// This is ours: work on it.
-    Assigned(Box<dyn Charge>),
+    Assigned(Box<dyn Assignment>),
     /// It is to go.
     Draining { unit: String, why: String, within: Duration },
     /// It is gone.
@@ -45,7 +45,7 @@ pub(super) enum Event {
 }
 
 /// This process, as one of those that work on a fleet.
-pub(super) trait Crew {
+pub(super) trait Member {
     /// What it is called; no other process ever is.
     fn name(&self) -> &str;
     /// What is said when units were registered: whose they are.

@@ -1,7 +1,7 @@
 //! What is done here for one unit: its command, run again and again until the unit is to go.
 
-use super::crew::{Charge, Unit};
 use super::meant::Forever;
+use super::member::{Assignment, Unit};
 use super::pace::Pace;
 use crate::output;
 use crate::supervise::client::Watchdogs;
@@ -19,7 +19,7 @@ use tenure::Clock;
 use tenure::clock::boottime;
 use tokio::sync::mpsc;
 
-/// How commands are run, for all duties of a process.
+/// How commands are run, for all runners of a process.
 pub(crate) struct Setup {
     pub(crate) plan: Forever,
     pub(crate) watchdogs: Arc<Watchdogs>,
@@ -46,10 +46,10 @@ pub(crate) enum Outcome {
     TooLate,
 }
 
-/// What became of a duty whose command has ended.
+/// What became of a runner whose command has ended.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// The unit is let go of, and the duty is over.
+    /// The unit is let go of, and the runner is over.
     Free,
     /// The command is started again after this pause; it had run for this long.
     Again { pause: Duration, taken: Duration },
@@ -58,10 +58,10 @@ pub(crate) enum Next {
 }
 
 /// A unit that this process owns, until its command has ended and it is let go of.
-pub(crate) struct Duty {
+pub(crate) struct Runner {
     unit: Arc<dyn Unit>,
     /// None once a command that can't be killed has made us leave the unit to expire.
-    charge: Option<Box<dyn Charge>>,
+    assignment: Option<Box<dyn Assignment>>,
     run: Option<Run>,
     /// When to start the command, while none runs.
     due: Duration,
@@ -80,11 +80,11 @@ struct Run {
     stopping: Option<Stopping>,
 }
 
-impl Duty {
-    pub(super) fn new(charge: Box<dyn Charge>, backoff: Duration) -> Duty {
-        Duty {
-            unit: charge.unit(),
-            charge: Some(charge),
+impl Runner {
+    pub(super) fn new(assignment: Box<dyn Assignment>, backoff: Duration) -> Runner {
+        Runner {
+            unit: assignment.unit(),
+            assignment: Some(assignment),
             run: None,
             due: Duration::ZERO,
             pace: Pace::new(backoff),
@@ -150,9 +150,9 @@ impl Duty {
             LeaseHealth::Lost => self.stop(Duration::ZERO),
         }
         let is_overdue = self.run.as_mut().is_some_and(Run::is_overdue);
-        match self.charge.take_if(|_| is_overdue) {
-            Some(charge) => {
-                charge.lapse();
+        match self.assignment.take_if(|_| is_overdue) {
+            Some(assignment) => {
+                assignment.lapse();
                 self.goes = true;
                 true
             }
@@ -162,7 +162,7 @@ impl Duty {
 
     /// Whether its command can't be killed, so that nobody should wait for it.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.charge.is_none()
+        self.assignment.is_none()
     }
 
     fn start(&mut self, setup: &Arc<Setup>) {
@@ -187,9 +187,9 @@ impl Duty {
         let Some(run) = self.run.take() else { return Next::Free };
         let now = boottime();
         if matches!(outcome, Outcome::Stuck)
-            && let Some(charge) = self.charge.take()
+            && let Some(assignment) = self.assignment.take()
         {
-            charge.lapse();
+            assignment.lapse();
             return Next::Free;
         }
         if self.goes {
@@ -211,8 +211,8 @@ impl Duty {
 
     /// Lets go of the unit: it goes to where it belongs, if it was not lost.
     pub(crate) fn conclude(self) {
-        if let Some(charge) = self.charge {
-            charge.drained();
+        if let Some(assignment) = self.assignment {
+            assignment.drained();
         }
     }
 
