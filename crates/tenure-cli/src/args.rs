@@ -1,4 +1,4 @@
-//! What is typed: the command line as clap sees it. What it means is worked out once, in `meant`.
+//! What is typed: the command line as clap sees it. What it means is worked out once, in `config`.
 
 mod records;
 

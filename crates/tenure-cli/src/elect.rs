@@ -4,8 +4,8 @@ pub(crate) mod hook;
 #[cfg(feature = "less")]
 mod less;
 
+use crate::config;
 use crate::exit::{self, Failure};
-use crate::meant;
 use crate::output;
 use crate::run::{Ended, about, attend};
 use crate::stores::{Missing, Url};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::{AcquireError, Candidate, Clock, Guard, Leases, Observer};
 
-pub(crate) async fn elect(url: &Url, plan: meant::Elect) -> Result<u8, Failure> {
+pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure> {
     process::find(&plan.term.command.program)?;
     #[cfg(feature = "less")]
     if let Some(place) = url.of_less()? {
@@ -70,7 +70,7 @@ struct Last {
 /// Term after term, until the command ends by itself or the user stops us.
 async fn terms(
     leases: &Leases,
-    plan: &meant::Run,
+    plan: &config::Run,
     outage: &Outage,
     signals: &mut Signals,
 ) -> Result<Last, Failure> {
@@ -110,7 +110,7 @@ async fn terms(
 }
 
 /// Whoever was told to stop lets the others go first.
-fn cooldown(plan: &meant::Run) -> Duration {
+fn cooldown(plan: &config::Run) -> Duration {
     plan.ttl / 5 * 2
 }
 
@@ -125,7 +125,7 @@ pub(crate) async fn pause(span: Duration, signals: &mut Signals) -> Result<(), i
 /// Waits to be elected, through any trouble that may pass. The inner error is a signal of the user's.
 async fn stand_by(
     leases: &Leases,
-    plan: &meant::Run,
+    plan: &config::Run,
     signals: &mut Signals,
 ) -> Result<Result<Guard, i32>, Failure> {
     let elected = leases.lock(plan.key.as_str()).ttl(plan.ttl).acquire();

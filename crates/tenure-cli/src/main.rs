@@ -1,13 +1,13 @@
 //! The `tenure` command: leases for people and scripts.
 
 mod args;
+mod config;
 mod elect;
 mod exit;
 mod fleet;
 mod leased;
 #[cfg(feature = "less")]
 mod less;
-mod meant;
 mod ops;
 mod output;
 mod range;
@@ -92,15 +92,15 @@ fn perform(args: Args) -> Result<u8, Failure> {
 
 async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> {
     match verb {
-        Verb::Run(typed) => run::run(url, typed.meant()?).await,
-        Verb::Elect(typed) => elect::elect(url, typed.meant()?).await,
+        Verb::Run(typed) => run::run(url, typed.validated()?).await,
+        Verb::Elect(typed) => elect::elect(url, typed.validated()?).await,
         Verb::Leader(typed) => ops::leader(url, &typed).await,
-        Verb::Range(typed) => range::range(url, typed.meant()?).await,
+        Verb::Range(typed) => range::range(url, typed.validated()?).await,
         Verb::Work(typed) if typed.forever => fleet::forever(url, typed.meant_forever()?).await,
         Verb::Fleet(typed) => fleet::fleet(url, is_named, typed).await,
         Verb::Work(typed) => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            work::work(url, typed.meant(cores)?).await
+            work::work(url, typed.validated(cores)?).await
         }
         Verb::Ls(typed) => ops::ls(url, &typed).await,
         Verb::Show(typed) => ops::show(url, &typed).await,
@@ -110,7 +110,7 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         Verb::Revoke(typed) => ops::revoke(url, &typed).await,
         Verb::Gc(typed) => ops::gc(url, &typed).await,
         Verb::Doctor(typed) => ops::doctor(url, &typed).await,
-        Verb::Bench(typed) => ops::bench(url, is_named, typed.meant()?).await,
+        Verb::Bench(typed) => ops::bench(url, is_named, typed.validated()?).await,
         Verb::Completions(_) | Verb::Man(_) | Verb::Sim(_) => Ok(exit::OK),
     }
 }

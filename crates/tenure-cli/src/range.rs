@@ -1,7 +1,7 @@
 //! `tenure range`: one command for those keys of a range that nobody else works on.
 
+use crate::config;
 use crate::exit::{self, Failure};
-use crate::meant;
 use crate::stores::{Missing, Url};
 use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::command::{Given, Over, Overseen, Why};
@@ -22,7 +22,7 @@ const MOST_IN_ENVIRONMENT: usize = 100_000;
 /// How long to wait for a store that does not answer what is given back to it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn range(url: &Url, plan: meant::Range) -> Result<u8, Failure> {
+pub(crate) async fn range(url: &Url, plan: config::Range) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
@@ -63,7 +63,7 @@ struct Ending {
 async fn attend(
     section: &Section,
     guard: RangeGuard,
-    plan: &meant::Range,
+    plan: &config::Range,
     watchdogs: &Arc<Watchdogs>,
     signals: &mut Signals,
 ) -> Result<Ending, Failure> {
@@ -116,7 +116,7 @@ async fn attend(
 fn start(
     section: &Section,
     guard: &RangeGuard,
-    plan: &meant::Range,
+    plan: &config::Range,
     watchdogs: &Arc<Watchdogs>,
 ) -> Result<Overseen, Failure> {
     let asked_at = asked_now();

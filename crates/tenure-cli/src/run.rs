@@ -1,7 +1,7 @@
 //! `tenure run`: one command under one lease.
 
+use crate::config::{self, Patience};
 use crate::exit::{self, Failure};
-use crate::meant::{self, Patience};
 use crate::stores::{Missing, Url};
 use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::command::{Given, Over, Overseen, Why};
@@ -16,7 +16,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use tenure::{AcquireError, Clock, ErrorKind, Leases, StoreError, reserved};
 
-pub(crate) async fn run(url: &Url, plan: meant::Run) -> Result<u8, Failure> {
+pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
     #[cfg(feature = "dynamodb")]
     if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::TableTheory)? {
@@ -57,7 +57,7 @@ pub(crate) struct Ending {
 
 async fn under_lease(
     leases: &Leases,
-    plan: &meant::Run,
+    plan: &config::Run,
     outage: &Outage,
     watchdogs: &Arc<Watchdogs>,
     signals: &mut Signals,
@@ -127,7 +127,7 @@ impl Ended {
     }
 }
 
-fn refusal(plan: &meant::Run, error: AcquireError) -> Failure {
+fn refusal(plan: &config::Run, error: AcquireError) -> Failure {
     match error {
         AcquireError::Held(by) => {
             let by = by.map_or_else(String::new, |by| {
@@ -150,7 +150,7 @@ pub(crate) fn about(key: &tenure::Key, error: StoreError) -> Failure {
 /// Runs the command under a lease, sees to it that it is over before the lease is, and gives the lease up.
 pub(crate) async fn attend(
     tenancy: impl Tenancy,
-    plan: &meant::Run,
+    plan: &config::Run,
     watchdogs: &Arc<Watchdogs>,
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
@@ -181,7 +181,11 @@ pub(crate) async fn attend(
     }
 }
 
-fn start(tenancy: &impl Tenancy, plan: &meant::Run, watchdogs: &Arc<Watchdogs>) -> Result<Overseen, Failure> {
+fn start(
+    tenancy: &impl Tenancy,
+    plan: &config::Run,
+    watchdogs: &Arc<Watchdogs>,
+) -> Result<Overseen, Failure> {
     let asked_at = asked_now();
     let left = tenancy.remaining();
     watchdogs.prolong(asked_at, left);
@@ -204,7 +208,7 @@ fn start(tenancy: &impl Tenancy, plan: &meant::Run, watchdogs: &Arc<Watchdogs>) 
 
 async fn conclude(
     tenancy: impl Tenancy,
-    plan: &meant::Run,
+    plan: &config::Run,
     status: std::io::Result<ExitStatus>,
     why: Option<Why>,
 ) -> Result<Ended, Failure> {

@@ -1,7 +1,7 @@
 //! `tenure run` on TableTheory's leases: the same watchdog and the same end in time, and no fence.
 
+use crate::config::{self, Patience};
 use crate::exit::{self, Failure};
-use crate::meant::{self, Patience};
 use crate::output;
 use crate::run::{about, attend};
 use crate::supervise::client::Watchdogs;
@@ -67,7 +67,7 @@ impl Tenancy for Rented {
 }
 
 /// Runs the command under the lease whose partition key is the plan's key. `rest` is what follows `dynamodb:` in the URL.
-pub(crate) async fn run(rest: &str, plan: meant::Run) -> Result<u8, Failure> {
+pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
     let options = Options::from_url(rest)?;
     let (lead, margin) = (Lead::new(plan.ttl, plan.grace), options.margin());
     check_ttl(plan.ttl, options.margin(), lead)?;
@@ -120,7 +120,7 @@ fn check_clock(gap: ClockGap, margin: Duration) -> Result<(), Failure> {
 }
 
 /// The lease, as soon as it can be had, for as long as the plan has patience.
-async fn acquired(manager: &Manager, plan: &meant::Run, signals: &mut Signals) -> Result<Lease, Failure> {
+async fn acquired(manager: &Manager, plan: &config::Run, signals: &mut Signals) -> Result<Lease, Failure> {
     let end = match plan.patience {
         Patience::Try => Some(Duration::ZERO),
         Patience::Within(wait) => Some(boottime().saturating_add(wait)),
@@ -145,7 +145,7 @@ async fn acquired(manager: &Manager, plan: &meant::Run, signals: &mut Signals) -
 /// Tries once. A signal meanwhile ends it, but what was won all the same is given back; a second one waits for nothing.
 async fn attempt(
     manager: &Manager,
-    plan: &meant::Run,
+    plan: &config::Run,
     signals: &mut Signals,
 ) -> Result<Result<Lease, LeaseError>, Failure> {
     let mut attempt = pin!(manager.acquire(plan.key.as_str(), plan.ttl));
@@ -181,7 +181,7 @@ fn pause(manager: &Manager, error: &LeaseError) -> Duration {
     until.clamp(SHORTEST, LONGEST * (100 - random) / 100)
 }
 
-fn refusal(plan: &meant::Run, error: LeaseError) -> Failure {
+fn refusal(plan: &config::Run, error: LeaseError) -> Failure {
     match error {
         LeaseError::Held { until, .. } => {
             let until = until.and_then(|until| u64::try_from(until).ok());

@@ -2,9 +2,9 @@
 
 use super::hook::{self, Hook};
 use super::pause;
+use crate::config;
 use crate::exit::{self, Failure};
 use crate::less::Place;
-use crate::meant;
 use crate::output;
 use crate::run::{Ended, attend};
 use crate::supervise::client::Watchdogs;
@@ -72,8 +72,8 @@ impl Tenancy for Elected {
     }
 }
 
-pub(super) async fn elect(place: &Place, plan: meant::Elect) -> Result<u8, Failure> {
-    let meant::Elect { term, on_change } = plan;
+pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Failure> {
+    let config::Elect { term, on_change } = plan;
     let options = place.options(&term.key, term.ttl);
     options.check()?;
     let lead = Lead::new(term.ttl, term.grace);
@@ -109,7 +109,7 @@ pub(super) async fn elect(place: &Place, plan: meant::Elect) -> Result<u8, Failu
 async fn terms(
     candidate: &Arc<Candidate>,
     clock: &Arc<dyn Clock>,
-    plan: &meant::Run,
+    plan: &config::Run,
     lead: Lead,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {

@@ -1,7 +1,7 @@
 //! `fleet adopt`: moves a running fleet from a lease table of the KCL's or a8m's layout into one of tenure's own.
 
 use super::args;
-use super::meant;
+use super::config;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};
@@ -15,9 +15,9 @@ use tenure::fleet::{Adopted, AdoptedAll, Adopter, Fleet, FleetName, Found, Progr
 use tenure::{AcquireError, Clock, Guard, Leases, StoreError};
 
 pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure> {
-    let name = meant::name(&typed.fleet)?;
+    let name = config::name(&typed.fleet)?;
     let only =
-        typed.only.iter().map(|unit| meant::unit(&name, unit)).collect::<Result<BTreeSet<String>, _>>()?;
+        typed.only.iter().map(|unit| config::unit(&name, unit)).collect::<Result<BTreeSet<String>, _>>()?;
     let from = Url::parse(&typed.from)?;
     let Some(rest) = from.of_dialect(Dialect::Kcl)? else {
         return Err(Failure::usage(

@@ -1,7 +1,7 @@
 //! `fleet add`, `fleet rm`, `fleet move` and `fleet drain`.
 
 use super::args;
-use super::meant;
+use super::config;
 use super::snapshot::{Snapshot, Worker, labels};
 use crate::exit::{self, Failure};
 use crate::output;
@@ -12,12 +12,12 @@ use tenure::fleet::{NewUnit, UnitSpec};
 use tenure::{LeaseError, Metadata};
 
 pub(super) async fn add(url: &Url, typed: &args::Add) -> Result<u8, Failure> {
-    let name = meant::name(&typed.fleet)?;
+    let name = config::name(&typed.fleet)?;
     let mut units = Vec::new();
     // All is checked before the store is touched.
     UnitSpec { weight: typed.weight, ..UnitSpec::default() }.compose(Metadata::new())?;
     for unit in &typed.units {
-        let unit = NewUnit::named(meant::unit(&name, unit)?).weight(typed.weight);
+        let unit = NewUnit::named(config::unit(&name, unit)?).weight(typed.weight);
         units.push(typed.needs.iter().fold(unit, |unit, label| unit.needs(label)));
     }
     let fleet = super::open(url, &name, Missing::Create).await?;
@@ -32,8 +32,8 @@ pub(super) async fn add(url: &Url, typed: &args::Add) -> Result<u8, Failure> {
 }
 
 pub(super) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
-    let name = meant::name(&typed.fleet)?;
-    let units = typed.units.iter().map(|unit| meant::unit(&name, unit)).collect::<Result<Vec<_>, _>>()?;
+    let name = config::name(&typed.fleet)?;
+    let units = typed.units.iter().map(|unit| config::unit(&name, unit)).collect::<Result<Vec<_>, _>>()?;
     let fleet = super::open(url, &name, Missing::Refuse).await?;
     let n = count(units.len(), "unit");
     output::confirm(
@@ -56,9 +56,9 @@ pub(super) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
 }
 
 pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
-    let name = meant::name(&typed.fleet)?;
-    let unit = meant::unit(&name, &typed.unit)?;
-    let worker = typed.worker.as_deref().map(meant::worker).transpose()?;
+    let name = config::name(&typed.fleet)?;
+    let unit = config::unit(&name, &typed.unit)?;
+    let worker = typed.worker.as_deref().map(config::worker).transpose()?;
     let fleet = super::open(url, &name, Missing::Refuse).await?;
     let mut snapshot = super::snapshot_of_some(&fleet).await?;
     let absent = || Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", escaped(&unit)));
@@ -127,8 +127,8 @@ fn find<'a>(snapshot: &'a Snapshot, called: &str) -> Result<&'a Worker, Failure>
 }
 
 pub(super) async fn drain(url: &Url, typed: &args::Drain) -> Result<u8, Failure> {
-    let name = meant::name(&typed.fleet)?;
-    let called = meant::worker(&typed.worker)?;
+    let name = config::name(&typed.fleet)?;
+    let called = config::worker(&typed.worker)?;
     let fleet = super::open(url, &name, Missing::Refuse).await?;
     let snapshot = super::snapshot_of_some(&fleet).await?;
     let worker = find(&snapshot, called)?;

@@ -1,6 +1,6 @@
 //! `tenure work --forever`: a worker of a fleet, with a command for each of its units.
 
-use super::meant::Forever;
+use super::config::Forever;
 use super::member::{Assignment, Event, Member};
 use super::native;
 use super::runner::{Next, Outcome, Over, Runner, Setup};

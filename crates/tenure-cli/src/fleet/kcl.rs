@@ -2,7 +2,7 @@
 //!
 //! The table is the fleet; the name that was given to it begins this worker's id, as others see it there.
 
-use super::meant::Forever;
+use super::config::Forever;
 use super::member::{self, Assignment, Event, Member, Underway};
 use crate::exit::Failure;
 use crate::output;

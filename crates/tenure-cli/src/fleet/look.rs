@@ -1,7 +1,7 @@
 //! `fleet ls`, `fleet units` and `fleet workers`.
 
 use super::args;
-use super::meant;
+use super::config;
 use super::snapshot::{ROOT, Snapshot, Stage, Unit, Worker, labels, part_of, why};
 use crate::exit::{self, Failure};
 use crate::output;
@@ -78,7 +78,7 @@ fn damage(fleet: &Snapshot) {
 }
 
 pub(super) async fn units(url: &Url, typed: &args::Units) -> Result<u8, Failure> {
-    let fleet = super::open(url, &meant::name(&typed.fleet)?, Missing::Look).await?;
+    let fleet = super::open(url, &config::name(&typed.fleet)?, Missing::Look).await?;
     let snapshot = super::snapshot_of_some(&fleet).await?;
     if typed.json {
         let units: Vec<Json> = snapshot.units.iter().map(|unit| snapshot.unit_json(unit)).collect();
@@ -127,7 +127,7 @@ pub(super) fn unit_row(snapshot: &Snapshot, unit: &Unit) -> Vec<String> {
 }
 
 pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Failure> {
-    let fleet = super::open(url, &meant::name(&typed.fleet)?, Missing::Look).await?;
+    let fleet = super::open(url, &config::name(&typed.fleet)?, Missing::Look).await?;
     let snapshot = super::snapshot_of_some(&fleet).await?;
     if typed.json {
         let workers: Vec<Json> = snapshot.workers.iter().map(|worker| snapshot.worker_json(worker)).collect();

@@ -6,12 +6,12 @@ mod adopt;
 mod alarms;
 pub(crate) mod args;
 mod change;
+pub(crate) mod config;
 mod forever;
 mod health;
 #[cfg(feature = "dynamodb")]
 mod kcl;
 mod look;
-pub(crate) mod meant;
 mod member;
 mod native;
 mod pace;

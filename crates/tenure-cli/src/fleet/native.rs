@@ -1,7 +1,7 @@
 //! A worker of one of tenure's own fleets.
 
 use super::alarms::Alarms;
-use super::meant::Forever;
+use super::config::Forever;
 use super::member::{self, Assignment, Member, Underway};
 use crate::exit::Failure;
 use crate::output;

@@ -1,6 +1,6 @@
 //! What is done here for one unit: its command, run again and again until the unit is to go.
 
-use super::meant::Forever;
+use super::config::Forever;
 use super::member::{Assignment, Unit};
 use super::pace::Pace;
 use crate::output;

@@ -1,7 +1,7 @@
 //! `fleet top`: the fleet, live, on a terminal.
 
 use super::args;
-use super::meant;
+use super::config;
 use super::screen::{History, Screen, text};
 use super::snapshot::Snapshot;
 use crate::exit::{self, Failure};
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
     const SHORTEST: Duration = Duration::from_millis(100);
-    let name = meant::name(&typed.fleet)?;
+    let name = config::name(&typed.fleet)?;
     if typed.interval < SHORTEST {
         return Err(Failure::usage("--interval is below 100ms, which is often enough to look"));
     }

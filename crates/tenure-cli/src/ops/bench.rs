@@ -2,8 +2,8 @@
 
 use super::seize::nonces;
 use super::spans::{Spans, millis};
+use crate::config;
 use crate::exit::{self, Failure};
-use crate::meant;
 use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::signals::Signals;
@@ -37,7 +37,7 @@ struct Measured {
     span: Duration,
 }
 
-pub(crate) async fn bench(url: &Url, is_named: bool, meant: meant::Bench) -> Result<u8, Failure> {
+pub(crate) async fn bench(url: &Url, is_named: bool, config: config::Bench) -> Result<u8, Failure> {
     if !is_named {
         return Err(Failure::usage(
             "no store is named to be measured; write tenure bench sqlite:/tmp/bench.db, for example",
@@ -55,7 +55,7 @@ pub(crate) async fn bench(url: &Url, is_named: bool, meant: meant::Bench) -> Res
     let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
     let drawn = Drawn(Arc::new(Mutex::new(nonces(&leases))));
     let measured = tokio::select! {
-        measured = measure(&leases, &drawn, &meant) => measured,
+        measured = measure(&leases, &drawn, &config) => measured,
         signal = signals.next() => Err(Failure::by_signal(signal)),
     };
     // What was under way when it was interrupted is given up first.
@@ -70,10 +70,10 @@ pub(crate) async fn bench(url: &Url, is_named: bool, meant: meant::Bench) -> Res
         )),
         Err(error) => output::note(format!("what is left below {PREFIX} could not be removed: {error}")),
     }
-    if meant.json {
-        output::json(&measured.document(url, &meant))?;
+    if config.json {
+        output::json(&measured.document(url, &config))?;
     } else {
-        output::print(&measured.text(url, &meant))?;
+        output::print(&measured.text(url, &config))?;
     }
     Ok(exit::OK)
 }
@@ -88,14 +88,14 @@ impl Drawn {
     }
 }
 
-async fn measure(leases: &Leases, drawn: &Drawn, meant: &meant::Bench) -> Result<Measured, Failure> {
-    let slice = meant.span / (2 * ROUNDS);
+async fn measure(leases: &Leases, drawn: &Drawn, config: &config::Bench) -> Result<Measured, Failure> {
+    let slice = config.span / (2 * ROUNDS);
     let mut all = Measured::default();
-    let mut stands: Vec<Option<Version>> = vec![None; meant.tasks];
+    let mut stands: Vec<Option<Version>> = vec![None; config.tasks];
     for _ in 0..ROUNDS {
         let began = boottime();
         let mut tasks = JoinSet::new();
-        for task in 0..meant.tasks {
+        for task in 0..config.tasks {
             tasks.spawn(lease_slice(leases.clone(), key(leases, "lease", task)?, began + slice));
         }
         while let Some(done) = tasks.join_next().await {
@@ -244,9 +244,9 @@ impl Measured {
         calls as f64 / self.bare.count().max(1) as f64
     }
 
-    fn document(&self, url: &Url, meant: &meant::Bench) -> Value {
+    fn document(&self, url: &Url, config: &config::Bench) -> Value {
         let mut document = json!({
-            "store": url.shown(), "tasks": meant.tasks, "seconds": meant.span.as_secs_f64(), "share_of_bare": self.share(),
+            "store": url.shown(), "tasks": config.tasks, "seconds": config.span.as_secs_f64(), "share_of_bare": self.share(),
         });
         for (what, spans) in self.rows() {
             document[what.replace(' ', "_")] = json!({
@@ -259,7 +259,7 @@ impl Measured {
         document
     }
 
-    fn text(&self, url: &Url, meant: &meant::Bench) -> String {
+    fn text(&self, url: &Url, config: &config::Bench) -> String {
         let row = |(what, spans): (&str, &Spans)| {
             let rate = format!("{:.0}", self.rate(spans.count()));
             vec![what.to_owned(), millis(spans.percentile(50)), millis(spans.percentile(99)), rate]
@@ -268,8 +268,8 @@ impl Measured {
         format!(
             "{}: {} for {} s, half of it bare writes, all by one connection\n{}leases make {:.2} calls in the time of a bare write\n",
             url.shown(),
-            count(meant.tasks, "task"),
-            meant.span.as_secs_f64(),
+            count(config.tasks, "task"),
+            config.span.as_secs_f64(),
             table(&["", "p50", "p99", "a second"], &rows),
             self.share(),
         )

@@ -10,8 +10,8 @@ mod tests;
 
 use super::seize::nonces;
 use crate::args;
+use crate::config;
 use crate::exit::{self, Failure};
-use crate::meant;
 use crate::output;
 use crate::stores::Url;
 use crate::text::{brief, count};
@@ -98,7 +98,7 @@ struct Tally {
 }
 
 pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
-    let prefix = meant::prefix(&typed.prefix)?;
+    let prefix = config::prefix(&typed.prefix)?;
     let leases = if typed.dry_run { super::open_to_look(url).await? } else { super::open(url).await? };
     let mut collection = Collection::new(&leases, prefix, typed);
     let mut names = Vec::new();

@@ -2,8 +2,8 @@
 
 use super::look::view;
 use crate::args;
+use crate::config;
 use crate::exit::{self, Failure};
-use crate::meant;
 use crate::output;
 use crate::stores::Url;
 use crate::supervise::signals::Signals;
@@ -14,7 +14,7 @@ use tenure::election::Leader;
 use tenure::{Candidate, Key, Leases};
 
 pub(crate) async fn leader(url: &Url, typed: &args::Leader) -> Result<u8, Failure> {
-    let key = meant::key(&typed.key)?;
+    let key = config::key(&typed.key)?;
     #[cfg(feature = "less")]
     if let Some(place) = url.of_less()? {
         return crate::less::leader(&place, &key, typed).await;

@@ -2,9 +2,9 @@
 
 use super::pages::Pages;
 use crate::args;
+use crate::config;
 use crate::exit::{self, Failure};
 use crate::fleet::snapshot::{Part, part_of};
-use crate::meant;
 use crate::output;
 use crate::stores::Url;
 use crate::text::{Table, brief, count, date, escaped};
@@ -15,7 +15,7 @@ use tenure::range::Ledger;
 use tenure::{Key, Listed, Store};
 
 pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
-    let prefix = meant::prefix(&typed.prefix)?;
+    let prefix = config::prefix(&typed.prefix)?;
     let leases = super::open_to_look(url).await?;
     let store = leases.store();
     let (mut sessions, mut pages) = (Sessions::default(), Pages::default());
@@ -95,7 +95,7 @@ impl Out {
 }
 
 pub(crate) async fn show(url: &Url, typed: &args::Show) -> Result<u8, Failure> {
-    let key = meant::key(&typed.key)?;
+    let key = config::key(&typed.key)?;
     let leases = super::open_to_look(url).await?;
     let view = view(&leases, &key).await?;
     if typed.json {

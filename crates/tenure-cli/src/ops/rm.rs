@@ -2,10 +2,10 @@
 
 use super::seize::nonces;
 use crate::args;
+use crate::config;
 use crate::exit::{self, Failure};
 use crate::fleet::snapshot::{Part, part_of};
 use crate::leased::Leased;
-use crate::meant;
 use crate::output;
 use crate::stores::Url;
 use crate::text::escaped;
@@ -16,7 +16,7 @@ use tenure::{Fence, Image, Key, Leases, Metadata, Record, Store, Stored, Wall};
 use tenure_core::fleet::{Status, UnitSpec};
 
 pub(crate) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
-    let key = meant::key(&typed.key)?;
+    let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
     let Some(seen) = leases.store().image(&key).await? else {
         return Err(Failure::new(exit::ABSENT, format!("there is no record of {key}")));

@@ -2,9 +2,9 @@
 
 use super::look::view;
 use crate::args;
+use crate::config;
 use crate::exit::{self, Failure};
 use crate::leased::Leased;
-use crate::meant;
 use crate::output;
 use crate::stores::Url;
 use crate::text::brief;
@@ -15,7 +15,7 @@ use tenure::{Ask, Key, LeaseError, Leases};
 use tenure_core::Nonces;
 
 pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Failure> {
-    let key = meant::key(&typed.key)?;
+    let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
     let seen = view(&leases, &key).await?;
     let stored = seen.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
@@ -100,7 +100,7 @@ pub(super) fn nonces(leases: &Leases) -> Nonces {
 }
 
 pub(crate) async fn revoke(url: &Url, typed: &args::Revoke) -> Result<u8, Failure> {
-    let key = meant::key(&typed.key)?;
+    let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
     let seen = view(&leases, &key).await?;
     let stored = seen.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;

@@ -182,7 +182,7 @@ impl Overseen {
                 }
                 let status = ended.map(|ended| ended.status);
                 let by_watchdog = || watchdogs.may_have_stopped(self.began).then_some(Why::Losing);
-                // What ends by the interrupt was meant to end, and so was whoever called us.
+                // What ends by the interrupt was to end, and so was whoever called us.
                 let by_keyboard = || was_interrupted && status.as_ref().is_ok_and(is_interrupted);
                 let by_keyboard = || by_keyboard().then_some(Why::Asked(Asked::Keyboard));
                 let why = stop.why.or_else(by_watchdog).or_else(by_keyboard);

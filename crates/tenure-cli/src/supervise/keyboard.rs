@@ -17,7 +17,7 @@ pub(crate) const VERB: &str = "__keyboard";
 /// What the process is called in the table of processes.
 pub(crate) const NAME: &str = "tenure-keyboard";
 
-/// So many interrupts within [`QUICKLY`] are meant for us: the command does not heed them.
+/// So many interrupts within [`QUICKLY`] are for us: the command does not heed them.
 const INSISTING: usize = 3;
 const QUICKLY: Duration = Duration::from_secs(2);
 

@@ -11,8 +11,8 @@ mod summary;
 pub(crate) mod unit;
 pub(crate) mod units;
 
+use crate::config;
 use crate::exit::{self, Failure};
-use crate::meant;
 use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::client::Watchdogs;
@@ -28,7 +28,7 @@ use std::time::Duration;
 use tenure::{Clock, Leases, Metadata, Value, Wall};
 use unit::JobName;
 
-pub(crate) async fn work(url: &Url, plan: meant::Work) -> Result<u8, Failure> {
+pub(crate) async fn work(url: &Url, plan: config::Work) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
     let began = tenure::clock::system().now().wall;
     let given = units::read(&plan.source, plan.separator)?;
@@ -105,7 +105,7 @@ fn was_done(name: &JobName, given: usize, last: Wall, now: Wall) -> String {
     )
 }
 
-fn greet(plan: &meant::Work, name: &JobName, registered: Registered) -> Result<Registered, Failure> {
+fn greet(plan: &config::Work, name: &JobName, registered: Registered) -> Result<Registered, Failure> {
     let counts = registered.board.counts();
     let is_named = plan.name.is_some();
     let name = name.as_str();

@@ -5,8 +5,8 @@
 
 use super::unit::JobName;
 use super::units::Given;
+use crate::config::Template;
 use crate::exit::Failure;
-use crate::meant::Template;
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -67,7 +67,7 @@ pub(crate) fn name(command: &Template, directory: &Path, given: &Given) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meant::Source;
+    use crate::config::Source;
     use crate::work::units;
 
     fn given(units: &[&str]) -> Given {

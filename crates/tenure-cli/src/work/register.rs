@@ -3,8 +3,8 @@
 use super::anew;
 use super::board::{Board, Local};
 use super::unit::{Fnv, JobName, Status, Unit};
+use crate::config;
 use crate::exit::Failure;
-use crate::meant;
 use crate::output;
 use crate::text::count;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(crate) struct Registered {
 /// Makes the records that are missing. Without `keys`, all that are registered count as given.
 pub(crate) async fn register(
     leases: &Leases,
-    plan: &meant::Work,
+    plan: &config::Work,
     name: &JobName,
     keys: Vec<Key>,
 ) -> Result<Registered, Failure> {

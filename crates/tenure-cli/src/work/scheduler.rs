@@ -14,8 +14,8 @@ use super::slots::{Ended, Setup, Slots, Task, Why};
 use super::summary::{self, Tally};
 use super::unit::JobName;
 use super::unit::Unit;
+use crate::config;
 use crate::exit::{self, Failure};
-use crate::meant;
 use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::health::LeaseHealth;
 use crate::supervise::outage::Outage;
@@ -60,7 +60,7 @@ enum Event {
 }
 
 pub(crate) struct Scheduler {
-    plan: meant::Work,
+    plan: config::Work,
     name: JobName,
     leases: Leases,
     outage: Arc<Outage>,
@@ -144,7 +144,7 @@ const MOST_RECORDING: usize = 1024;
 
 impl Scheduler {
     pub(crate) fn new(
-        plan: meant::Work,
+        plan: config::Work,
         name: JobName,
         leases: Leases,
         outage: Arc<Outage>,

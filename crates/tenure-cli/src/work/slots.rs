@@ -1,6 +1,6 @@
 //! The slots: threads that each run one unit's command at a time, so that starting the next one waits for nothing.
 
-use crate::meant::Template;
+use crate::config::Template;
 use crate::output;
 use crate::supervise::client::{Watchdogs, asked_now};
 use crate::supervise::health::{LeaseHealth, UnknownSince, lease_health};

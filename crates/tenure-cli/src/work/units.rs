@@ -1,7 +1,7 @@
 //! The units as they are given: read, checked one by one, each taken once.
 
+use crate::config::Source;
 use crate::exit::Failure;
-use crate::meant::Source;
 use crate::text::{count, escaped};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};

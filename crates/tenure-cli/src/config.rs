@@ -1,4 +1,4 @@
-//! What is meant: the command line, checked, in the terms of the program. Nothing here does I/O.
+//! Validated configuration: the command line, checked once, in the terms of the program. Nothing here does I/O.
 
 use crate::args;
 use crate::exit::Failure;
@@ -29,7 +29,7 @@ pub(crate) struct Run {
 }
 
 impl args::Run {
-    pub(crate) fn meant(self) -> Result<Run, Failure> {
+    pub(crate) fn validated(self) -> Result<Run, Failure> {
         let patience = match (self.try_only, self.wait) {
             (true, _) => Patience::Try,
             (false, Some(wait)) => Patience::Within(wait),
@@ -55,7 +55,7 @@ pub(crate) struct Elect {
 }
 
 impl args::Elect {
-    pub(crate) fn meant(self) -> Result<Elect, Failure> {
+    pub(crate) fn validated(self) -> Result<Elect, Failure> {
         let term = Run {
             key: free_key(&self.key)?,
             patience: Patience::Forever,
@@ -79,7 +79,7 @@ pub(crate) struct Bench {
 }
 
 impl args::Bench {
-    pub(crate) fn meant(self) -> Result<Bench, Failure> {
+    pub(crate) fn validated(self) -> Result<Bench, Failure> {
         const MOST_TASKS: usize = 1024;
         const LEAST_SECONDS: f64 = 0.1;
         const MOST_SECONDS: f64 = 3600.0;
@@ -107,7 +107,7 @@ pub(crate) struct Range {
 }
 
 impl args::Range {
-    pub(crate) fn meant(self) -> Result<Range, Failure> {
+    pub(crate) fn validated(self) -> Result<Range, Failure> {
         let range: KeyRange = self.range.replacen("..", "_", 1).parse()?;
         if range.is_empty() {
             return Err(Failure::usage(format!("there is no key in {}; LO must be below HI", self.range)));
@@ -154,7 +154,7 @@ pub(crate) struct Work {
 }
 
 impl args::Work {
-    pub(crate) fn meant(self, cores: usize) -> Result<Work, Failure> {
+    pub(crate) fn validated(self, cores: usize) -> Result<Work, Failure> {
         /// More than any machine runs, and few enough for its threads.
         const MOST_SLOTS: usize = 4096;
         let command = Template::new(self.command)?;

@@ -2,8 +2,8 @@
 
 use super::args;
 use crate::args::Work;
+use crate::config::{Source, Template, ttl};
 use crate::exit::Failure;
-use crate::meant::{Source, Template, ttl};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
