@@ -94,6 +94,9 @@ pub enum Bug {
     MissingNotMarked,
     MarkIsOneWitness,
     HostNotMarked,
+    StrayToldEachAudit,
+    AwaitedForEver,
+    RefusalIsMiss,
     RefusedLookRepeated,
     ForeignMarkBelieved,
     MarkWithoutWall,
@@ -204,6 +207,9 @@ impl Bug {
         Bug::MissingNotMarked,
         Bug::MarkIsOneWitness,
         Bug::HostNotMarked,
+        Bug::StrayToldEachAudit,
+        Bug::AwaitedForEver,
+        Bug::RefusalIsMiss,
         Bug::RefusedLookRepeated,
         Bug::ForeignMarkBelieved,
         Bug::MarkWithoutWall,
@@ -224,6 +230,9 @@ impl Bug {
         Bug::DeclineTellsAll,
         Bug::HeirUntold,
         Bug::ForeignTenureIgnored,
+        Bug::StrayToldEachAudit,
+        Bug::AwaitedForEver,
+        Bug::RefusalIsMiss,
     ];
 
     /// Those that only fleets can have.
@@ -368,6 +377,13 @@ impl Bug {
             Bug::RefusedLookRepeated => {
                 "a look for a claim that may have landed is repeated at once, though it was refused for good"
             }
+            Bug::AwaitedForEver => {
+                "a worker looks often for as long as a unit does not come that it waits for"
+            }
+            Bug::RefusalIsMiss => {
+                "a claim that the store refuses is taken for one that somebody else has won, and all is listed for it at once"
+            }
+            Bug::StrayToldEachAudit => "all are told at each audit of a unit that can't be had",
             Bug::HostNotMarked => {
                 "who only tries where no ages are told leaves nothing for those who come later"
             }

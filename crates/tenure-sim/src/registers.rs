@@ -69,7 +69,9 @@ pub(crate) struct Registers {
     /// Records that can't be read for now.
     damaged: BTreeSet<Key>,
     /// One about which nothing may be asked.
-    forbidden: Option<Key>,
+    forbidden: Option<(Key, StoreError)>,
+    /// Those that may be read, and not written.
+    sealed: BTreeSet<Key>,
     /// What stood in a record's place before, and until when, if reads may lag.
     shadows: BTreeMap<Key, (True, Option<Entry>)>,
     /// How far the store's clock is ahead of where it began, by jumps.
@@ -106,6 +108,7 @@ impl Registers {
             most: (String::new(), usize::MAX),
             damaged: BTreeSet::new(),
             forbidden: None,
+            sealed: BTreeSet::new(),
             shadows: BTreeMap::new(),
             clock_offset: 1 << 50,
             journal: may_fail_over.then(VecDeque::new),
@@ -157,8 +160,8 @@ impl Registers {
     }
 
     fn listed(&self, key: &Key, entry: &Entry, t: True) -> Result<Stored, StoreError> {
-        if self.is_forbidden(key) {
-            return Err(denied());
+        if let Some(error) = self.refusal(key) {
+            return Err(error);
         }
         if self.damaged.contains(key) { Err(unreadable()) } else { Ok(self.stored(entry, t)) }
     }
@@ -172,11 +175,36 @@ impl Registers {
 
     /// Refuses everything that is asked about one key, from now on.
     pub(crate) fn forbid(&mut self, key: Key) {
-        self.forbidden = Some(key);
+        self.forbidden = Some((key, denied()));
+    }
+
+    /// Makes one record unreadable for good.
+    pub(crate) fn spoil(&mut self, key: Key) {
+        self.forbidden = Some((key, unreadable()));
+    }
+
+    /// Refuses nothing any more.
+    pub(crate) fn permit(&mut self) {
+        self.forbidden = None;
+        self.sealed.clear();
+    }
+
+    fn refusal(&self, key: &Key) -> Option<StoreError> {
+        self.forbidden.as_ref().filter(|(forbidden, _)| forbidden == key).map(|(_, error)| error.clone())
+    }
+
+    /// Refuses every write of one key, from now on.
+    pub(crate) fn seal(&mut self, key: Key) {
+        self.sealed.insert(key);
+    }
+
+    /// Whether nobody can write it.
+    pub(crate) fn is_sealed(&self, key: &Key) -> bool {
+        self.sealed.contains(key) || self.is_forbidden(key)
     }
 
     pub(crate) fn is_forbidden(&self, key: &Key) -> bool {
-        self.forbidden.as_ref() == Some(key)
+        self.refusal(key).is_some()
     }
 
     /// Whether nobody can look at what stands there.
@@ -236,8 +264,12 @@ impl Registers {
         lag: True,
     ) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
         match op {
-            Op::Read(key) if self.is_forbidden(&key) => (Err(denied()), None),
-            Op::Write(write) if self.is_forbidden(&write.key) => (Err(denied()), None),
+            Op::Read(key) if self.is_forbidden(&key) => {
+                (Err(self.refusal(&key).unwrap_or_else(denied)), None)
+            }
+            Op::Write(write) if self.is_sealed(&write.key) => {
+                (Err(self.refusal(&write.key).unwrap_or_else(denied)), None)
+            }
             Op::Read(key) if self.damaged.contains(&key) => (Err(unreadable()), None),
             Op::Write(write) if self.damaged.contains(&write.key) => (Err(unreadable()), None),
             Op::Read(key) => {

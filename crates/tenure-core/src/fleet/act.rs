@@ -34,7 +34,7 @@ impl Worker {
         mut summary: Summary,
         (is_audit, is_turn): (bool, bool),
     ) {
-        self.awaited.clear();
+        let awaited = std::mem::take(&mut self.awaited);
         let damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
         self.examine_own(now, &units, &damaged);
         self.revise_own(&units, &targets, &damaged);
@@ -48,16 +48,21 @@ impl Worker {
             _ => true,
         };
         self.doubts.keep(planned, at_rest);
+        self.doubts.keep_refused(|unit| match units.get(unit).map(|unit| &unit.owner) {
+            Some(Owner::Worker(session)) => *session == me,
+            found => found.is_some(),
+        });
         summary.outgoing =
             self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
         if summary.outgoing > 0 && self.drain_at.is_none() {
             // So that nothing lies idle, those who are to have it get the time to make the same plan.
             self.drain_at = Some(now.held.after(self.part(16)));
         }
-        let (mut free, mut astray, mut missing) = (VecDeque::new(), false, 0);
+        let (mut free, mut astray, mut missing) = (VecDeque::new(), BTreeMap::new(), 0);
         for (key, unit) in units {
             let target = targets.get(&key).and_then(|target| target.as_ref().ok());
             let mine = target == Some(&self.me);
+            let shows = unit.shows();
             match unit.owner {
                 _ if self.own.contains_key(&key) => {}
                 Owner::Nobody(stored) | Owner::LongMissing(stored) if mine => {
@@ -65,23 +70,34 @@ impl Worker {
                 }
                 Owner::Missing(_) if mine => missing += 1,
                 // All who have seen that it is missing come back by themselves.
-                Owner::Missing(_) | Owner::LongMissing(_) => astray |= target.is_some() && is_turn,
-                Owner::Nobody(_) => astray |= target.is_some(),
+                Owner::Missing(_) | Owner::LongMissing(_) if target.is_some() && is_turn => {
+                    astray.insert(key, shows);
+                }
+                Owner::Missing(_) | Owner::LongMissing(_) => {}
+                Owner::Nobody(_) if target.is_some() => drop(astray.insert(key, shows)),
+                Owner::Nobody(_) => {}
                 // Passed on to us, or claimed and forgotten: to be had even if only to be passed on.
                 Owner::Worker(session) if session == self.me => {
                     free.push_back(Claim { key, seen: None, target: target.cloned() });
                 }
                 Owner::Worker(_) if self.has_bug(Bug::AwaitedForgotten) => {}
-                Owner::Worker(_) if mine => drop(self.awaited.insert(key)),
-                Owner::Worker(session) => astray |= target != Some(&session),
-                Owner::Outsider | Owner::Behind(_) => {}
+                Owner::Worker(_) if mine => {
+                    self.awaited.insert(key.clone());
+                    astray.insert(key, shows);
+                }
+                Owner::Worker(session) if target != Some(&session) => drop(astray.insert(key, shows)),
+                Owner::Worker(_) | Owner::Outsider | Owner::Behind(_) => {}
             }
+        }
+        if !self.awaited.is_subset(&awaited) {
+            self.awaited_from = now.held;
         }
         summary.incoming = self.awaited.len() + free.len() + missing;
         self.tell(FleetNotice::Planned(Box::new(summary)));
         self.claims.plan(free);
         self.wake_claims(now);
-        if is_audit && (astray || !self.awaited.is_empty()) {
+        let each_audit = !astray.is_empty() && self.has_bug(Bug::StrayToldEachAudit);
+        if is_audit && (self.doubts.are_news(astray) || each_audit) {
             // Whoever was to tell the others has not.
             self.want_bump(now.held.after(self.interval() / 2));
         }
@@ -247,8 +263,13 @@ impl Worker {
     pub(super) fn failed(&mut self, now: Now, lease: LeaseId, error: StoreError) {
         let Some((_, own)) = self.own_of(lease) else { return };
         if own.stage == Stage::Bidding {
+            let lasts = !error.is_passing() && !self.has_bug(Bug::RefusalIsMiss);
             self.tell(FleetNotice::Trouble(error));
-            self.missed(now, lease);
+            if lasts {
+                self.refused(now, lease);
+            } else {
+                self.missed(now, lease);
+            }
         } else {
             self.not_updated(now, lease, &error);
         }

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// In how many spans, each twice as long as the one before, all are asked to look again after a unit that can't be had.
 const ROUNDS: u32 = 3;
+/// After so many ttls a unit that the store refuses is tried again at the latest.
+const LONGEST: u32 = 32;
 
 /// A unit that is planned for this worker, and was not to be had.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -26,6 +28,10 @@ pub(super) struct Doubts {
     missed: BTreeMap<Key, Miss>,
     /// Units that were missed here and are planned for others now, who may not have made that plan: when to tell them.
     owed: BTreeMap<Key, Tick>,
+    /// Units whose records the store does not let this worker write, since when.
+    refused: BTreeMap<Key, Tick>,
+    /// Units that this worker's audits have found where they are not planned: what their records showed, and in how many audits in a row.
+    astray: BTreeMap<Key, (u128, u32)>,
     /// Dead sessions that others are to end, as they were listed.
     dead: Vec<(Key, Stored)>,
     end_at: Tick,
@@ -54,10 +60,32 @@ impl Doubts {
         due
     }
 
+    /// Whether what an audit has found astray is worth telling all: what stays as it was though all were told can't be had, as a record
+    /// that the store refuses, so they are told ever more seldom.
+    pub(super) fn are_news(&mut self, astray: BTreeMap<Key, u128>) -> bool {
+        /// After so many audits they are told as often again.
+        const MOST: u32 = 32;
+        let known = std::mem::take(&mut self.astray);
+        let mut are_news = false;
+        for (unit, shows) in astray {
+            let before = known.get(&unit).filter(|(shown, _)| *shown == shows).map_or(0, |(_, count)| *count);
+            let count = before.saturating_add(1);
+            are_news |= count.is_power_of_two() || count.is_multiple_of(MOST);
+            self.astray.insert(unit, (shows, count));
+        }
+        are_news
+    }
+
     /// It was got, or is nobody's concern any more.
     pub(super) fn settle(&mut self, unit: &Key) {
         self.missed.remove(unit);
         self.owed.remove(unit);
+        self.refused.remove(unit);
+    }
+
+    /// Of the units that the store refuses, these are not had by others meanwhile.
+    pub(super) fn keep_refused(&mut self, may_want: impl Fn(&Key) -> bool) {
+        self.refused.retain(|unit, _| may_want(unit));
     }
 
     /// Only these are planned for this worker; of the others, those that are at rest are where they belong.
@@ -96,9 +124,19 @@ impl Worker {
         self.awaited.insert(key);
         self.look.next = self.look.next.min(now.held.after(self.part(16)));
         if is_new {
+            self.awaited_from = now.held;
             // Whoever made another plan has done some of it by now: seen again, the rest may be free.
             self.list_again(now.held.after(self.part(16)));
         }
+    }
+
+    /// The store does not let this worker claim it, maybe for good. Nobody else can mend that, so nobody is told: all is listed again,
+    /// and it is tried again, after as long as it has been refused by now. So that becomes rare, and does not end.
+    pub(super) fn refused(&mut self, now: Now, lease: LeaseId) {
+        let Some(key) = self.forget(lease) else { return };
+        let since = *self.doubts.refused.entry(key).or_insert(now.held);
+        let gap = now.held.since(since).clamp(self.part(16), self.part(1) * LONGEST);
+        self.list_again(now.held.after(gap));
     }
 
     /// Ends the sessions of those who were listed as dead, if it is this worker's turn: whoever stands closest before them in
@@ -137,9 +175,11 @@ impl Worker {
 #[cfg(test)]
 mod tests {
     //! Plan: a unit that can't be had is asked after again and again, more and more seldom, and then left alone, until it was
-    //! got or is planned for others; of those who died, this worker ends
+    //! got or is planned for others; one that the store refuses is tried ever more seldom, and always; all are told ever more seldom of
+    //! what stays where it is not planned; of those who died, this worker ends
     //! the sessions of whom it stands before and of whom it inherits from at once, of others later, and each once.
     use super::*;
+    use crate::error::StoreError;
     use crate::fleet::alone::*;
     use crate::fleet::look::Bump;
     use crate::fleet::ring::in_ring;
@@ -208,6 +248,61 @@ mod tests {
         assert_eq!(worker.bump, Bump::Idle, "whoever is to have it now may know");
         worker.wake_doubts(at(3032));
         assert_eq!((worker.bump.wake_at(), worker.doubts.wake_at()), (Some(at(3032).held), None));
+    }
+
+    /// Claims a unit, which the store refuses. When it lists again, in seconds.
+    fn is_refused(worker: &mut Worker, secs: u64) -> u64 {
+        worker.doubts.list_at = None;
+        worker.try_unit(at(secs), unit(0), None);
+        let lease = worker.own[&unit(0)].lease;
+        worker.failed(at(secs), lease, StoreError::unsupported("denied"));
+        assert!(worker.awaited.is_empty() && worker.own.is_empty());
+        assert_eq!(worker.doubts.wake_at(), None, "nobody is told");
+        worker.doubts.list_at.unwrap().since(at(secs).held).as_secs()
+    }
+
+    #[test]
+    fn c1_what_the_store_refuses_is_tried_ever_more_seldom_and_never_let_go() {
+        let mut worker = worker(0);
+        let mut secs = 100;
+        let gaps: Vec<u64> = (0..13)
+            .map(|_| {
+                let gap = is_refused(&mut worker, secs);
+                secs += gap;
+                gap
+            })
+            .collect();
+        assert_eq!(gaps, [3, 3, 6, 12, 24, 48, 96, 192, 384, 768, 1536, 1536, 1536]);
+        worker.doubts.keep_refused(|refused| *refused == unit(0));
+        assert_eq!(is_refused(&mut worker, secs), 1536);
+        worker.doubts.settle(&unit(0));
+        assert_eq!(is_refused(&mut worker, secs), 3, "it was got meanwhile");
+        assert_eq!(is_refused(&mut worker, secs + 30), 30, "all may have been listed for another reason");
+        worker.doubts.keep_refused(|refused| *refused != unit(0));
+        assert_eq!(is_refused(&mut worker, secs + 40), 3, "somebody else had it meanwhile");
+    }
+
+    #[test]
+    fn trouble_that_passes_is_a_miss_and_no_refusal() {
+        let mut worker = worker(0);
+        worker.try_unit(at(100), unit(0), None);
+        let lease = worker.own[&unit(0)].lease;
+        worker.failed(at(100), lease, StoreError::unavailable("away"));
+        assert!(worker.awaited.contains(&unit(0)) && worker.doubts.refused.is_empty());
+    }
+
+    #[test]
+    fn c1_what_stays_astray_is_told_ever_more_seldom() {
+        let mut doubts = Doubts::default();
+        let mut told = |shows: &[u128]| {
+            let astray = shows.iter().enumerate().map(|(n, shows)| (unit(n), *shows));
+            doubts.are_news(astray.collect())
+        };
+        let audits: Vec<usize> = (1..100).filter(|_| told(&[7])).collect();
+        assert_eq!(audits, [1, 2, 4, 8, 16, 32, 64, 96]);
+        assert!(told(&[8]), "another state of it");
+        assert!(told(&[8, 5]), "and another unit");
+        assert!(!told(&[]) && told(&[8]), "it was where it should be meanwhile");
     }
 
     #[test]

@@ -45,6 +45,16 @@ pub(super) struct Unit {
     pub(super) held: Option<(Nonce, Fence)>,
 }
 
+impl Unit {
+    /// Names the write that nobody's record shows, or the tenure that it does.
+    pub(super) fn shows(&self) -> u128 {
+        match &self.owner {
+            Owner::Nobody(stored) | Owner::Missing(stored) | Owner::LongMissing(stored) => stored.version.0,
+            _ => self.held.map_or(0, |(id, _)| id.0),
+        }
+    }
+}
+
 /// Who has a unit, by its record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
@@ -287,7 +297,10 @@ impl Worker {
         summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.me)).count();
         self.peers = listing.peers;
         self.peers.remove(&self.me);
-        self.audit_at = self.next_audit(now, was_turn.then_some(&self.me));
+        // What one lists alone, as nobody has told of a change, puts off no turn: all others count theirs as before.
+        if was_turn || !is_audit {
+            self.audit_at = self.next_audit(now, was_turn.then_some(&self.me));
+        }
         if was_turn && is_audit {
             self.mark_audit(now);
         }

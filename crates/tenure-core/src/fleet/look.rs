@@ -28,6 +28,8 @@ use std::time::Duration;
 const NEIGHBOURS: usize = 8;
 /// Of how many others a worker does not lose sight though the ring gives it none of them to watch.
 const IN_SIGHT: usize = 3 * NEIGHBOURS;
+/// For so many ttls a worker looks often for what is on its way to it; after that, ever less often.
+const DRAINS: u32 = 8;
 /// How many awaited units one look shows.
 const AWAITED: usize = 64;
 
@@ -168,11 +170,19 @@ impl Worker {
     /// How long until the next look, if nothing happens.
     fn pace(&self, now: Now) -> Duration {
         let alarmed = self.is_alarmed(now) || now.held < self.look.wary_until;
-        let moving = !self.awaited.is_empty() || self.own.values().any(|own| own.stage == Stage::Draining);
-        match (alarmed || moving, self.options.push) {
-            (false, _) => self.interval(),
-            (true, true) => self.interval() / 4,
-            (true, false) => self.part(32),
+        let drains = self.own.values().any(|own| own.stage == Stage::Draining);
+        let often = if self.options.push { self.interval() / 4 } else { self.part(32) };
+        // What does not come though drains have had their time may never come, as a unit whose owner the store does not let give it up.
+        let long = if self.has_bug(Bug::AwaitedForEver) {
+            Tick::NEVER
+        } else {
+            self.awaited_from.after(self.part(1) * DRAINS)
+        };
+        let waited = now.held.since(long) / 32;
+        match () {
+            () if alarmed || drains => often,
+            () if !self.awaited.is_empty() => waited.max(often).min(self.interval()),
+            () => self.interval(),
         }
     }
 

@@ -88,6 +88,8 @@ pub struct Worker {
     pub(super) claims: Claims,
     /// Units that are planned for this worker but held by another.
     pub(super) awaited: BTreeSet<Key>,
+    /// Since when no other unit has come to be awaited.
+    pub(super) awaited_from: Tick,
     pub(super) retries: Retries,
     /// Until when the session is believed in.
     pub(super) valid: Tick,
@@ -193,6 +195,7 @@ impl Worker {
             units: BTreeMap::new(),
             claims: Claims::default(),
             awaited: BTreeSet::new(),
+            awaited_from: Tick(0),
             retries: Retries::default(),
             valid: Tick(0),
             doubts: Doubts::default(),

@@ -152,6 +152,7 @@ impl World {
             Deed::Damage => self.damage_board(index),
             Deed::Row => self.lose_row(&up),
             Deed::Vanish => self.vanish(index),
+            Deed::Permit => self.permit_units(),
         }
         if matches!(deed, Deed::Death | Deed::ZoneDeath | Deed::Row) {
             self.deaths_settle();
@@ -203,6 +204,10 @@ impl World {
         let bound = self.bound(1400) + self.plan_bound();
         for (key, truth) in &mut self.units {
             let Some(idle) = truth.idle.filter(|_| truth.status == Status::Open) else { continue };
+            // Whoever doesn't have it can't get it.
+            if self.store.is_sealed(key) {
+                continue;
+            }
             // One that has failed is left alone for a while.
             let spec = self.store.get(key).and_then(|record| UnitSpec::parse(record.metadata.clone()).ok());
             let rest =

@@ -57,6 +57,7 @@ impl World {
             Fault::RecordDeleted => self.delete_unit(),
             Fault::RecordRestored => self.restore_unit(),
             Fault::ForcedRelease => self.take_by_force(),
+            Fault::Forbidden => self.forbid_unit(),
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
             Fault::SpuriousHint => {
                 let some = self.dice.index(self.units.len());

@@ -12,6 +12,35 @@ impl World {
         self.units.keys().nth(at).cloned()
     }
 
+    /// From now on the store refuses one unit, or its writes only, or its record is damaged. Nobody can have it but who has it.
+    pub(super) fn forbid_unit(&mut self) {
+        const MOST: usize = 4;
+        let refused = self.units.keys().filter(|key| self.store.is_sealed(key)).count();
+        // The first of those that are alike are the first that a plan moves.
+        let some: Vec<Key> = (0..3).filter_map(|_| self.any_open()).collect();
+        let Some(key) = some.into_iter().min().filter(|_| refused < MOST) else { return };
+        self.trace.tell(self.t, || Story::Store(format!("{key} is forbidden")));
+        let is_first = self.units.keys().all(|key| !self.store.is_forbidden(key));
+        match self.dice.below(5) {
+            0 if is_first => self.store.forbid(key),
+            1 if is_first => self.store.spoil(key),
+            _ => self.store.seal(key),
+        }
+    }
+
+    /// Once in a long while somebody puts that right, and tells nobody.
+    pub(super) fn permit_units(&mut self) {
+        if !self.has_sealed() || self.dice.chance(0.97) {
+            return;
+        }
+        self.store.permit();
+        self.trace.tell(self.t, || Story::Store("all is permitted and can be read".to_owned()));
+        // Whoever was refused tries again once in 32 ttls; what its record shows where it is planned, and what is not worked on there, that
+        // worker finds at its own audit.
+        let audit = self.bound(13_000 * self.posts.len() as u64);
+        self.disturb(audit.max(self.bound(33_000)) + self.per_mille(3000));
+    }
+
     /// The tenure that a unit's record shows is about to go behind its holder's back.
     fn note_behind(&mut self, key: &Key) {
         let Some(fence) = self.store.get(key).map(|record| record.fence) else { return };

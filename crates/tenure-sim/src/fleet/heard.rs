@@ -26,10 +26,12 @@ impl World {
             FleetNotice::Released(lease, request, ours) => self.released(index, lease, request, ours),
             FleetNotice::Valid(until) => self.valid(index, until),
             FleetNotice::Stopped => self.stopped(index),
-            FleetNotice::Planned(_)
-            | FleetNotice::Trouble(_)
-            | FleetNotice::Withdrawn(..)
-            | FleetNotice::Rests { .. } => {}
+            FleetNotice::Withdrawn(lease, until) => {
+                if let Some(work) = self.posts[index].works.get_mut(&lease) {
+                    work.until = Some(until);
+                }
+            }
+            FleetNotice::Planned(_) | FleetNotice::Trouble(_) | FleetNotice::Rests { .. } => {}
         }
     }
 
@@ -68,8 +70,8 @@ impl World {
         let turn = before.map_or(0, |work| work.turn);
         let writes = before.and_then(|work| work.writes);
         let forsaken = before.map(|work| work.forsaken.clone()).unwrap_or_default();
-        let work =
-            Work { unit: unit.clone(), fence, order, body: Body::Works, turn, writes, forsaken, end: None };
+        let (body, key) = (Body::Works, unit.clone());
+        let work = Work { unit: key, fence, order, body, until: None, turn, writes, forsaken, end: None };
         self.posts[index].works.insert(lease, work);
         self.posts[index].known.insert(lease);
         let behind = self.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();

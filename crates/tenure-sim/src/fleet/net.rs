@@ -10,7 +10,7 @@ use crate::registers::Landed;
 use crate::trace::{Story, describe};
 use tenure_core::fleet::{UnitSpec, auditor};
 use tenure_core::op::{Answer, Hint, Op, OpId, Request};
-use tenure_core::{HolderId, Key, Now, Record, StoreError, Tick};
+use tenure_core::{ErrorKind, HolderId, Key, Now, Record, StoreError, Tick};
 
 /// A request on its way.
 #[derive(Debug, Clone)]
@@ -134,6 +134,14 @@ impl World {
             }
             result
         };
+        // What users write who have it is their own affair.
+        let is_used = |key: &Key| self.posts[envelope.post].works_on(key).is_some();
+        let is_used = matches!(&envelope.op, Op::Write(write) if is_used(&write.key));
+        let lasts = result.as_ref().err().filter(|error| !error.is_passing() && !is_used);
+        if let Some(error) = lasts.filter(|_| self.t > self.settled_by) {
+            let damaged = error.kind() == ErrorKind::Foreign;
+            self.checks.settled_refusals[usize::from(damaged)] += 1;
+        }
         if envelope.stray {
             return;
         }
@@ -226,10 +234,15 @@ impl World {
 
     fn count_settled(&mut self, index: usize, op: &Op) {
         match op {
+            // That is counted where it is refused.
+            Op::Read(key) if self.store.is_forbidden(key) => {}
             Op::ReadMany(..) | Op::Read(_) => self.posts[index].settled_reads += 1,
             Op::List { .. } => self.checks.settled_lists += 1,
             Op::Write(write) if write.key == self.board && auditor(&write.record).is_some() => {
                 self.checks.settled_marks += 1;
+            }
+            Op::Write(write) if write.key == self.board && self.has_sealed() => {
+                self.checks.settled_raises += 1;
             }
             Op::Write(write) if write.key == self.board => {
                 let text = format!("w{index} raises the board with nothing changing");

@@ -29,6 +29,8 @@ pub(crate) struct Work {
     /// The place of this tenure among all.
     pub(crate) order: u64,
     pub(crate) body: Body,
+    /// It was withdrawn: until when it is believed in, whatever becomes of the session.
+    pub(crate) until: Option<Tick>,
     pub(crate) turn: u32,
     /// A checkpoint that is under way: which, and since when.
     pub(crate) writes: Option<(i64, True)>,

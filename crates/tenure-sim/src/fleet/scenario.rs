@@ -44,6 +44,8 @@ pub(crate) enum Deed {
     Row,
     /// One dies, and somebody deletes its session.
     Vanish,
+    /// Once in a long while: what the store refuses is permitted again, and nobody is told.
+    Permit,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -290,6 +292,24 @@ pub(crate) const ALL: &[Scenario] = &[
         bodies: Bodies { update: 20, ..BODIES },
         calls: HANDS,
         wall_off_ms: 0,
+        ..USUAL
+    },
+    Scenario {
+        name: "fleet-forbidden",
+        about: "the store refuses some units, or their writes, or their records are damaged: nothing else is harmed, and nobody asks all the time",
+        posts: 4,
+        units: 10,
+        // Sane clocks: what is looked at is who asks for what is refused.
+        wall_off_ms: 20,
+        mail: false,
+        churn: 20_000,
+        bodies: Bodies { finish: 0, pass: 0, ..BODIES },
+        faults: &[(Fault::Forbidden, 20.0), (Fault::Crash, 20.0), (Fault::Pause, 6.0)],
+        calls: HANDS,
+        deeds: &[Deed::Permit],
+        chaos: 30,
+        calm: 400,
+        rounds: 1,
         ..USUAL
     },
     Scenario {

@@ -270,6 +270,9 @@ impl World {
         let Scenario { rate, lag, .. } = self.scenario;
         let found = invariants::c1::little(&self.posts, &self.checks, audit, quickest, rate, lag > 100);
         self.checks.check(self.t, Rule::C1, found);
+        let ttls = self.checks.settled_time / self.per_mille(1000);
+        let found = invariants::c1::refused(&self.checks, self.posts.len() as u64, ttls);
+        self.checks.check(self.t, Rule::C1, found);
         self.check_tries();
         self.rounds_left -= 1;
         if self.rounds_left == 0 {
@@ -289,6 +292,11 @@ impl World {
             let found = invariants::c1::tried(tries, workers, owners, ttls);
             self.checks.check(self.t, Rule::C1, found);
         }
+    }
+
+    /// Whether nobody can write some unit.
+    pub(super) fn has_sealed(&self) -> bool {
+        self.units.keys().any(|key| self.store.is_sealed(key))
     }
 
     /// How many pages it takes to list all of `prefix`.

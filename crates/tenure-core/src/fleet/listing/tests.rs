@@ -114,6 +114,60 @@ fn a_listing_goes_on_page_by_page_after_trouble_too_and_takes_no_others_pages() 
 }
 
 #[test]
+fn l3_what_is_listed_alone_puts_off_no_audit() {
+    let audits_at = |secs, generation| {
+        let mut worker = rested();
+        worker.board = Some(board(generation, 1));
+        worker.list_at = at(0).held;
+        // Its session is to last.
+        worker.ttl = Ttl::new(Duration::from_secs(80_000)).unwrap();
+        lists(&mut worker, secs, &[], &[]);
+        worker.audit_at
+    };
+    assert_eq!(audits_at(20, 7), at(9000).held);
+    assert!(audits_at(20, 8) < at(800).held, "all list that, and count from there");
+}
+
+#[test]
+fn c1_a_refusal_is_remembered_until_somebody_else_has_the_unit() {
+    // When it lists again after another refusal, in seconds.
+    let again = |ride: Option<Option<Ride>>| {
+        let mut worker = rested();
+        worker.list_at = at(0).held;
+        let refused = |worker: &mut Worker, secs, units: &[(Key, Stored)]| {
+            lists(worker, secs, &[lives(1, 1)], units);
+            worker.list_at = at(0).held;
+            worker.awaited.clear();
+            worker.doubts.list_at = None;
+            worker.try_unit(at(secs), unit(0), None);
+            let lease = worker.own[&unit(0)].lease;
+            worker.failed(at(secs), lease, StoreError::unsupported("denied"));
+            worker.doubts.list_at.unwrap().since(at(secs).held).as_secs()
+        };
+        assert_eq!(refused(&mut worker, 2, &[pinned(0, None)]), 3);
+        refused(&mut worker, 9, &[pinned(0, ride)])
+    };
+    assert_eq!(again(None), 7);
+    assert_eq!(again(ride(session(0), 5)), 7, "its own record");
+    assert_eq!(again(ride(session(1), 7)), 3);
+}
+
+#[test]
+fn what_comes_to_be_awaited_is_looked_for_often_from_then_on() {
+    let mut worker = rested();
+    let has = |n| pinned(n, ride(session(1), 7));
+    let mut from = |secs, units: &[(Key, Stored)]| {
+        worker.list_at = at(0).held;
+        lists(&mut worker, secs, &[lives(1, 1)], units);
+        worker.awaited_from
+    };
+    assert_eq!(from(2, &[has(0)]), at(2).held);
+    assert_eq!(from(5, &[has(0)]), at(2).held);
+    assert_eq!(from(8, &[has(0), has(1)]), at(8).held);
+    assert_eq!(from(11, &[has(1)]), at(8).held);
+}
+
+#[test]
 fn what_a_unit_rides_on_says_who_has_it() {
     let mut worker = rested();
     // The worker 2 has stopped, and 3 began anew.

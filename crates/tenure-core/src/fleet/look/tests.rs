@@ -181,6 +181,18 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
 }
 
 #[test]
+fn c1_what_does_not_come_for_long_is_looked_for_ever_less_often() {
+    let mut worker = rested(1);
+    worker.options.push = false;
+    worker.awaited.insert(unit(0));
+    worker.awaited_from = at(100).held;
+    // Eight ttls of 48 s are for drains.
+    let paces =
+        [484, 484 + 48, 484 + 96, 484 + 320, 484 + 512, 5000].map(|secs| worker.pace(at(secs)).as_millis());
+    assert_eq!(paces, [1_500, 1_500, 3_000, 10_000, 16_000, 16_000]);
+}
+
+#[test]
 fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
     for (awaits, next) in [(false, 101_500), (true, 100_100)] {
         let mut worker = rested(1);

@@ -33,6 +33,9 @@ pub(crate) fn little(
     }
     // There is one audit in 7.5 ttls at the most by a fast clock.
     let pages = audit * (ttls / 5 + 2 + posts.len() as u64);
+    // All list when they are told of what the store refuses, and whoever is refused does so ever more seldom.
+    let alone = if checks.settled_refusals == [0, 0] { 0 } else { ttls / 32 + 10 };
+    let pages = pages + audit * posts.len() as u64 * (checks.settled_raises + alone);
     if checks.settled_marks > ttls / 5 + 2 + posts.len() as u64 {
         return Err(format!("{} audits were told of in {ttls} ttls that were settled", checks.settled_marks));
     }
@@ -57,6 +60,30 @@ pub(crate) fn tried(tries: u64, workers: u64, owners: u64, ttls: u64) -> Result<
         return Err(format!(
             "what fails always was tried {tries} times in {ttls} ttls, and {most} are enough"
         ));
+    }
+    Ok(())
+}
+
+/// What units may cost that the store refuses, in a calm of so many ttls. The board is raised because of them by each worker after
+/// its first audit, and then each time that it has found the same twice as often. A claim or a look is refused once for each listing:
+/// for each audit, and ever more seldom where a worker lists because of it.
+pub(crate) fn refused(checks: &Checks, workers: u64, ttls: u64) -> Result<(), String> {
+    let audits = ttls / (7 * workers.max(1)) + 1;
+    let raises = workers * (4 + u64::from(audits.ilog2()) + audits / 32);
+    let asks = ttls / 4 + 16 * workers;
+    // A process that gave up what it can't read any more looks for it twice a ttl, as that may be mended at any time.
+    let damaged = workers * (ttls * 5 / 2 + 16);
+    let [forbidden_asks, damaged_asks] = checks.settled_refusals;
+    for (what, times, most) in [
+        ("the board was raised", checks.settled_raises, raises),
+        ("the store was asked", forbidden_asks, asks),
+        ("the store was asked", damaged_asks, damaged),
+    ] {
+        if times > most {
+            return Err(format!(
+                "{what} {times} times in {ttls} ttls for what nobody can have; {most} are enough"
+            ));
+        }
     }
     Ok(())
 }

@@ -50,7 +50,12 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result
             Room { units: about.units, weight: about.weight, labels: about.labels, leaving: false }
         })
         .collect();
-    let open: Vec<_> = world.units.iter().filter(|(_, truth)| truth.status == Status::Open).collect();
+    // What can't be read is planned for nobody.
+    let open = world
+        .units
+        .iter()
+        .filter(|(key, truth)| truth.status == Status::Open && !world.store.is_forbidden(key));
+    let open: Vec<_> = open.collect();
     let loads: Vec<Load> = open
         .iter()
         .map(|(key, truth)| {
@@ -60,8 +65,13 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result
             // One that fails is with whoever has it, though it may be left alone for now.
             let (stays, settled) = (spec.fails(), spec.retry.is_some());
             let ride = world.store.get(key).and_then(|record| record.tenure.as_ref()?.ride.as_ref());
+            let session = ride.and_then(|ride| world.store.get(&ride.session));
+            let is_live = session.is_some_and(|session| Some(session.fence) == ride.map(|ride| ride.fence));
+            // What nobody can write is with whom its record names, whoever works on it.
+            let stays_so = stays || world.store.is_sealed(key);
             let has = |index: &usize| match ride {
-                Some(ride) if stays => ride.session == world.posts[*index].session,
+                None if world.store.is_sealed(key) => false,
+                Some(ride) if stays_so => is_live && ride.session == world.posts[*index].session,
                 _ => world.posts[*index].works_on(key).is_some(),
             };
             let owner = live.iter().position(has);
@@ -76,6 +86,8 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result
     let due = open
         .into_iter()
         .zip(loads.into_iter().zip(targets))
+        // What nobody can write stays where it is.
+        .filter(|((unit, _), _)| !world.store.is_sealed(unit))
         .map(|((unit, _), (load, target))| Due {
             unit,
             owner: load.owner.map(place),

@@ -27,6 +27,11 @@ pub(crate) struct Checks {
     pub(crate) settled_lists: u64,
     /// Audits that were told of.
     pub(crate) settled_marks: u64,
+    /// How often the board was raised then, where there is a unit that nobody can write.
+    pub(crate) settled_raises: u64,
+    /// Requests that were refused then, and not for a moment, but for what those write who have the unit: as forbidden, and as the
+    /// record is damaged.
+    pub(crate) settled_refusals: [u64; 2],
     pub(crate) settled_time: True,
     pub(crate) excused: Vec<Rule>,
     pub(crate) broken: Option<Violation>,

@@ -1,11 +1,11 @@
 //! S1, one worker: at no instant is a unit worked on by two workers who both believe in it: from `Assigned` to the end of
-//! the body, its loss, or the deadline of the session.
+//! the body, its loss, or the deadline of the session; of what was withdrawn, the deadline that was told then.
 //!
 //! Source: the promise S1. Belief only begins with `Assigned` and grows with `Valid`, so those moments are looked at.
 
 use super::super::post::Post;
 use crate::clock::True;
-use tenure_core::{Fence, Key};
+use tenure_core::{Fence, Key, Tick};
 
 /// `behind`: tenures that somebody has taken out of the unit's record by hand. How long those may be believed in is S10.
 pub(crate) fn one_worker(
@@ -15,11 +15,11 @@ pub(crate) fn one_worker(
     t: True,
 ) -> Result<(), String> {
     let counts = |fence: Fence| behind.iter().all(|(other, _)| *other != fence);
+    let lasts = |post: &Post, until: Option<Tick>| until.is_none_or(|until| post.clock.held(t) < until);
     let mut first = None;
     for post in posts.iter().filter(|post| post.believes(t)) {
-        for (lease, work) in
-            post.works.iter().filter(|(_, work)| work.unit == *unit && work.runs() && counts(work.fence))
-        {
+        let here = post.works.iter().filter(|(_, work)| work.unit == *unit && work.runs());
+        for (lease, work) in here.filter(|(_, work)| counts(work.fence) && lasts(post, work.until)) {
             let who = format!("w{}.{} lease {} {}", post.index, post.life, lease.0, work.fence);
             match first {
                 Some(other) => return Err(format!("{unit} is worked on by {other} and by {who}")),
