@@ -230,9 +230,6 @@ impl Bug {
         Bug::DeclineTellsAll,
         Bug::HeirUntold,
         Bug::ForeignTenureIgnored,
-        Bug::StrayToldEachAudit,
-        Bug::AwaitedForEver,
-        Bug::RefusalIsMiss,
     ];
 
     /// Those that only fleets can have.
@@ -266,6 +263,9 @@ impl Bug {
         Bug::DeclineTellsAll,
         Bug::HeirUntold,
         Bug::ForeignTenureIgnored,
+        Bug::StrayToldEachAudit,
+        Bug::AwaitedForEver,
+        Bug::RefusalIsMiss,
     ];
 
     /// What goes wrong.

@@ -182,7 +182,9 @@ impl Fault {
             Fault::RecordDamaged => {
                 "somebody writes something into a lease's or a session's record that isn't one"
             }
-            Fault::Forbidden => "the store refuses everything that is asked about the first key, for good",
+            Fault::Forbidden => {
+                "the store refuses everything that is asked about the first key, for good; in fleets about some units, or all their writes"
+            }
             Fault::Reboot => "a machine restarts: another boot, with a time line of its own",
             Fault::Deleted => "somebody deletes or damages the board of a fleet, or a session, by hand",
         }

@@ -150,7 +150,9 @@ impl World {
         work.body = Body::Lapsed;
         let now = post.clock.held(t);
         let session = post.machine.as_ref().and_then(tenure_core::fleet::Worker::session_fence);
-        let lapse = Lapse { unit: work.unit.clone(), fence: work.fence, until: now.after(full), session };
+        // What was withdrawn is not kept up any more: its time is what it was then.
+        let until = work.until.unwrap_or(now.after(full));
+        let lapse = Lapse { unit: work.unit.clone(), fence: work.fence, until, session };
         let unit = work.unit.clone();
         if post.lapses.len() >= 16 {
             post.lapses.remove(0);
