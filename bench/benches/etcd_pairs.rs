@@ -19,7 +19,7 @@ use http::uri::PathAndQuery;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::{AnyStore, Leases};
-use tenure_bench::handoffs::compare;
+use tenure_bench::handoffs::{Crowd, compare};
 use tenure_bench::pairs::{Contender, Peer, pair, table};
 use tenure_core::{Fence, Key, Version};
 use tenure_etcd::{EtcdConfig, EtcdStore};
@@ -40,12 +40,14 @@ async fn main() {
     let url = std::env::var("TENURE_TEST_ETCD").expect("cargo xtask bench etcd_pairs starts etcd");
     let prefix = format!("bench-{}", std::process::id());
     let open = async || EtcdStore::open(EtcdConfig::from_url(&url).unwrap().prefix(&prefix)).await.unwrap();
-    let mut all = Vec::new();
+    let mut stores = Vec::new();
     for _ in 0..32 {
-        all.push(Leases::new(AnyStore::new(open().await)).unwrap());
-        all[all.len() - 1].begin_session();
+        stores.push(open().await);
     }
-    let (store, leases, scribe) = (open().await, all[0].clone(), Arc::new(Scribe::new()));
+    let crowds = [Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap()];
+    let leases = Leases::new(AnyStore::new(open().await)).unwrap();
+    leases.begin_session();
+    let (store, user, scribe) = (open().await, leases.clone(), Arc::new(Scribe::new()));
     let server = url.trim_start_matches("etcd://").to_owned();
     let channel = Endpoint::from_shared(format!("http://{server}")).unwrap().tcp_nodelay(true);
     let channel = channel.connect().await.unwrap();
@@ -59,15 +61,16 @@ async fn main() {
             "tenure, the store alone",
             Contender::Here(pair(move |task| store_pair(store.clone(), Arc::clone(&scribe), task))),
         ),
-        ("tenure, `Leases`", Contender::Here(pair(move |task| lease_pair(leases.clone(), task)))),
+        ("tenure, `Leases`", Contender::Here(pair(move |task| lease_pair(user.clone(), task)))),
         ("etcd's Mutex 3.7 (Go)", Contender::Peer(Peer::go("etcd", &server).unwrap())),
     ];
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(mutex))] = &mut contenders else { panic!("the peer is the last one") };
-    compare(&all, &open().await, name, mutex, span).await.unwrap();
-    for leases in all {
-        leases.stop().await;
+    compare(&crowds, &open().await, Some((*name, mutex)), span).await.unwrap();
+    for crowd in crowds {
+        crowd.stop().await;
     }
+    leases.stop().await;
 }
 
 async fn lease_pair(leases: Leases, task: usize) {

@@ -13,7 +13,7 @@ use redis::aio::MultiplexedConnection;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tenure::{AnyStore, Leases};
-use tenure_bench::handoffs::compare;
+use tenure_bench::handoffs::{Crowd, compare};
 use tenure_bench::pairs::{Contender, Peer, pair, table};
 use tenure_core::{Key, Version};
 use tenure_redis::{RedisConfig, RedisStore};
@@ -33,14 +33,17 @@ async fn main() {
     let namespace = format!("bench-{}", std::process::id());
     let open =
         async || RedisStore::open(RedisConfig::from_url(&url).unwrap().namespace(&namespace)).await.unwrap();
-    let mut all = Vec::new();
+    let mut stores = Vec::new();
     for _ in 0..32 {
-        all.push(Leases::new(AnyStore::new(open().await)).unwrap());
-        all[all.len() - 1].begin_session();
+        stores.push(open().await);
     }
+    let crowds = [Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap()];
+    let leases = Leases::new(AnyStore::new(open().await)).unwrap();
+    leases.begin_session();
+    let user = leases.clone();
     let client = redis::Client::open(url.as_str()).unwrap();
     let connection = async || client.get_multiplexed_async_connection().await.unwrap();
-    let (limit, bare, store, leases) = (connection().await, connection().await, open().await, all[0].clone());
+    let (limit, bare, store) = (connection().await, connection().await, open().await);
     let mut contenders = [
         (
             "the limit: a conditional write",
@@ -48,7 +51,7 @@ async fn main() {
         ),
         ("`SET NX`, `DEL`", Contender::Here(pair(move |task| bare_pair(bare.clone(), task)))),
         ("tenure, the store alone", Contender::Here(pair(move |task| store_pair(store.clone(), task)))),
-        ("tenure, `Leases`", Contender::Here(pair(move |task| lease_pair(leases.clone(), task)))),
+        ("tenure, `Leases`", Contender::Here(pair(move |task| lease_pair(user.clone(), task)))),
         (
             "redsync 4.18 (Go)",
             Contender::Peer(Peer::go("redsync", url.trim_start_matches("redis://")).unwrap()),
@@ -56,10 +59,11 @@ async fn main() {
     ];
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(redsync))] = &mut contenders else { panic!("redsync is the last one") };
-    compare(&all, &open().await, name, redsync, span).await.unwrap();
-    for leases in all {
-        leases.stop().await;
+    compare(&crowds, &open().await, Some((*name, redsync)), span).await.unwrap();
+    for crowd in crowds {
+        crowd.stop().await;
     }
+    leases.stop().await;
 }
 
 async fn lease_pair(leases: Leases, task: usize) {

@@ -3,9 +3,9 @@
 use crate::pairs::{Peer, Tally};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tenure::{AcquireError, Leases};
-use tenure_core::Key;
-use tenure_store::Store;
+use tenure::{AcquireError, AnyStore, Leases};
+use tenure_core::{InvalidInput, Key};
+use tenure_store::{MeteredStore, Store};
 use tenure_testkit::Scribe;
 use tokio::sync::watch;
 
@@ -15,32 +15,90 @@ const HELD: Duration = Duration::from_millis(2);
 /// How many rounds are measured.
 const ROUNDS: usize = 3;
 
-/// Prints what handoffs take by tenure and by a peer, each with that many waiters, beside a round trip of the store.
+/// Those who want one lock.
+pub struct Crowd {
+    name: &'static str,
+    all: Vec<Leases>,
+    requests: Box<dyn Fn() -> u64>,
+}
+
+impl Crowd {
+    /// So many tasks of one process.
+    ///
+    /// # Errors
+    /// The store's limits are not met.
+    pub fn of_tasks(store: impl Store + Clone, tasks: usize) -> Result<Crowd, InvalidInput> {
+        let crowd = Crowd::of_processes([store])?;
+        let all = vec![crowd.all[0].clone(); tasks];
+        Ok(Crowd { name: "tenure, tasks of one process", all, ..crowd })
+    }
+
+    /// As many processes, each with a store of its own.
+    ///
+    /// # Errors
+    /// The stores' limits are not met.
+    pub fn of_processes(stores: impl IntoIterator<Item = impl Store + Clone>) -> Result<Crowd, InvalidInput> {
+        let (mut all, mut meters) = (Vec::new(), Vec::new());
+        for store in stores {
+            let store = MeteredStore::new(store);
+            all.push(Leases::new(AnyStore::new(store.clone()))?);
+            all[all.len() - 1].begin_session();
+            meters.push(store);
+        }
+        let requests = move || meters.iter().map(|meter| meter.counts().round_trips()).sum();
+        Ok(Crowd { name: "tenure, processes", all, requests: Box::new(requests) })
+    }
+
+    /// Gives everything back.
+    pub async fn stop(&self) {
+        for leases in &self.all {
+            leases.stop().await;
+        }
+    }
+}
+
+/// Prints what handoffs take by tenure and by a peer, if there is one, each with as many waiters, beside a round trip of the store.
 ///
 /// # Errors
 /// The store or the peer has failed.
 pub async fn compare(
-    all: &[Leases],
+    crowds: &[Crowd],
     store: &impl Store,
-    name: &str,
-    peer: &mut Peer,
+    mut peer: Option<(&str, &mut Peer)>,
     span: Duration,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let (mut ours, mut theirs, mut trips) = (Vec::new(), Vec::new(), Vec::new());
+    let waiters = crowds.iter().map(|crowd| crowd.all.len()).max().unwrap_or(0);
+    let (mut trips, mut theirs) = (Vec::new(), Vec::new());
+    let mut ours: Vec<(Vec<Tally>, u64)> = crowds.iter().map(|_| Default::default()).collect();
     for _ in 0..ROUNDS {
         trips.push(round_trips(store).await?);
-        ours.push(handoffs(all, span).await?);
-        theirs.push(peer.measure("handoffs", all.len(), span)?);
+        for (crowd, (rounds, requests)) in crowds.iter().zip(&mut ours) {
+            let before = (crowd.requests)();
+            rounds.push(handoffs(&crowd.all, span).await?);
+            *requests += (crowd.requests)() - before;
+        }
+        if let Some((_, peer)) = &mut peer {
+            theirs.push(peer.measure("handoffs", waiters, span)?);
+        }
     }
-    println!("\nhandoffs of one lock that {} want, each for {HELD:?}, in µs\n", all.len());
-    println!("| | handoffs | p50 | p99 | p50 in round trips |\n|---|---|---|---|---|");
+    println!("\nhandoffs of one lock that {waiters} want, each for {HELD:?}, in µs\n");
+    println!("| | handoffs | p50 | p99 | p50 in round trips | requests for one |\n|---|---|---|---|---|---|");
     let trip = Tally::of_rounds(&trips).percentiles[0].as_secs_f64();
-    for (name, rounds) in
-        [("a round trip (a write that is refused)", trips), ("tenure", ours), (name, theirs)]
-    {
-        let Tally { count, percentiles } = Tally::of_rounds(&rounds);
+    let row = |name: &str, rounds: &[Tally], requests: Option<u64>| {
+        let Tally { count, percentiles } = Tally::of_rounds(rounds);
         let [p50, p99] = percentiles.map(|span| span.as_micros());
-        println!("| {name} | {count} | {p50} | {p99} | {:.1} |", percentiles[0].as_secs_f64() / trip);
+        let requests = requests.map_or_else(String::new, |n| format!("{:.1}", n as f64 / count as f64));
+        println!(
+            "| {name} | {count} | {p50} | {p99} | {:.1} | {requests} |",
+            percentiles[0].as_secs_f64() / trip
+        );
+    };
+    row("a round trip (a write that is refused)", &trips, None);
+    for (crowd, (rounds, requests)) in crowds.iter().zip(&ours) {
+        row(crowd.name, rounds, Some(*requests));
+    }
+    if let Some((name, _)) = peer {
+        row(name, &theirs, None);
     }
     Ok(())
 }
@@ -64,7 +122,7 @@ struct Lock {
     released: Mutex<Option<Instant>>,
 }
 
-/// Each of `all`, as a process of its own, takes the lock over and over for `span`. Whoever has released waits until another one has it.
+/// Each of `all` takes the lock over and over for `span`. Whoever has released waits until another one has it.
 ///
 /// # Errors
 /// A lock could not be acquired.

@@ -41,9 +41,15 @@ fn choose<'a>(targets: &'a [Target], names: &[String]) -> Result<Vec<&'a Target>
     Ok(benches.into_iter().filter(is_chosen).collect())
 }
 
+/// Dependencies are those that tests use, optimised already; our own crates are built once more, optimised. A release build with its
+/// optimisation at link time takes many times as long, and the figures are within the noise of each other.
+const OPTIMISED: [&str; 4] = ["--profile", "dev", "--config", "profile.dev.opt-level=2"];
+
 fn step(bench: &Target) -> Step {
     let needs = bench.needs.join(",");
-    let mut args = vec!["bench", "--quiet", "--package", &bench.package, "--bench", &bench.name];
+    let mut args = vec!["bench", "--quiet"];
+    args.extend(OPTIMISED);
+    args.extend(["--package", &bench.package, "--bench", &bench.name]);
     if !needs.is_empty() {
         args.extend(["--features", &needs]);
     }
@@ -94,7 +100,9 @@ mod tests {
 
     #[test]
     fn a_bench_is_one_command() {
-        assert_eq!(step(&targets()[0]).to_string(), "pairs: cargo bench --quiet --package p --bench pairs");
+        let command =
+            "cargo bench --quiet --profile dev --config profile.dev.opt-level=2 --package p --bench pairs";
+        assert_eq!(step(&targets()[0]).to_string(), format!("pairs: {command}"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod claim;
 mod follow;
 mod knock;
 mod mark;
+mod race;
 
 use crate::bugs::Bug;
 use crate::ctx::{Attempt, Ctx};
@@ -51,6 +52,15 @@ pub enum Carry {
     Replace(Metadata),
     /// The record must exist and keeps its metadata. What was last seen of it saves a read, if it is still so.
     Keep(Option<Box<Stored>>),
+}
+
+/// Why a bid is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cue {
+    /// Time has passed.
+    Time,
+    /// The key is said to have changed: to this version, if that is told.
+    Changed(Option<Version>),
 }
 
 /// What is wanted.
@@ -141,7 +151,17 @@ pub(crate) struct Bid {
     last_error: Option<StoreError>,
     abandoned: bool,
     /// The key is said to have changed while an operation was under way, which may have seen it before that.
-    hinted: bool,
+    hinted: Option<Option<Version>>,
+    /// The version of the record that was seen last, and whether it rode on another's session.
+    seen: Option<(Version, bool)>,
+    /// Others of this process wait for the key and came before: they ask, and this one waits for its turn.
+    behind: bool,
+    /// The key was claimed at once when it was said to have changed to this: whoever loses that race has not looked at the winner yet.
+    raced: Option<Version>,
+    /// Another lease of this process is handing the key on to it: what is told of the key meanwhile is just that.
+    awaits: bool,
+    /// Others are to have the key until then.
+    leaves_until: Tick,
     /// The key was withdrawn from this process then: no claim that was sent before is believed in, should it turn out to have won.
     withdrawn: Option<Tick>,
     /// Until then, and beyond the user's patience, it is worth finding out what became of unresolved claims.
@@ -153,20 +173,7 @@ pub(crate) struct Bid {
 impl Bid {
     /// Sends the first operation: a claim, in the uncontended case the only one.
     pub(crate) fn start(goal: Goal, ctx: &mut Ctx<'_>) -> (Bid, Option<BidEnd>) {
-        let sight = Sight::of(goal.patience);
-        let mut bid = Bid {
-            goal,
-            state: State::Waiting { until: ctx.now.held },
-            unresolved: Vec::new(),
-            failures: 0,
-            occupant: None,
-            last_error: None,
-            abandoned: false,
-            hinted: false,
-            withdrawn: None,
-            resolve_by: Tick(0),
-            sight,
-        };
+        let mut bid = Bid::resting(goal, ctx.now.held);
         if bid.looks_first() {
             let end = bid.look(ctx);
             return (bid, end);
@@ -181,6 +188,28 @@ impl Bid {
         (bid, end)
     }
 
+    fn resting(goal: Goal, until: Tick) -> Bid {
+        let sight = Sight::of(goal.patience);
+        Bid {
+            goal,
+            state: State::Waiting { until },
+            unresolved: Vec::new(),
+            failures: 0,
+            occupant: None,
+            last_error: None,
+            abandoned: false,
+            hinted: None,
+            seen: None,
+            behind: false,
+            raced: None,
+            awaits: false,
+            leaves_until: Tick(0),
+            withdrawn: None,
+            resolve_by: Tick(0),
+            sight,
+        }
+    }
+
     pub(crate) fn key(&self) -> &Key {
         &self.goal.key
     }
@@ -192,6 +221,10 @@ impl Bid {
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match self.state {
+            State::Waiting { .. } if self.behind && !self.abandoned => match self.goal.patience {
+                Patience::Until(end) => Some(end),
+                _ => None,
+            },
             // What may stand in the store has to be found out first, however long that takes.
             State::Waiting { until } if self.abandoned || self.is_stray() => Some(until),
             State::Waiting { until } => Some(match self.goal.patience {
@@ -227,17 +260,32 @@ impl Bid {
     }
 
     /// Time has passed, or the key is said to have changed.
-    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, changed: bool) -> Option<BidEnd> {
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, cue: Cue) -> Option<BidEnd> {
         let State::Waiting { until } = self.state else {
-            if !ctx.rules.bugs.has(Bug::HintWhileLooking) {
-                self.hinted |= changed;
+            if let Cue::Changed(version) = cue
+                && !ctx.rules.bugs.has(Bug::HintWhileLooking)
+            {
+                // One that names no version may stand for any number of changes.
+                self.hinted = if self.hinted == Some(None) { self.hinted } else { Some(version) };
             }
             return None;
         };
         if self.patience_is_over(ctx) && !self.is_stray() && !self.abandoned {
             return Some(self.give_up());
         }
-        if changed || ctx.now.held >= until { self.look(ctx) } else { None }
+        if self.behind && !self.abandoned {
+            return None;
+        }
+        match cue {
+            _ if ctx.now.held >= until => self.look(ctx),
+            Cue::Changed(_) if self.awaits => None,
+            Cue::Changed(_) if ctx.now.held < self.leaves_until => {
+                self.state = State::Waiting { until: until.min(self.leaves_until) };
+                None
+            }
+            Cue::Changed(version) if self.is_news(version) => self.changed(ctx, version),
+            Cue::Changed(_) | Cue::Time => None,
+        }
     }
 
     fn patience_is_over(&self, ctx: &Ctx<'_>) -> bool {
@@ -344,7 +392,7 @@ impl Bid {
     }
 
     fn look(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {
-        self.hinted = false;
+        (self.hinted, self.raced) = (None, None);
         self.state = State::Looking { op: ctx.read(&self.goal.key, self.goal.ttl) };
         None
     }

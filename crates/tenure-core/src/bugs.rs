@@ -117,6 +117,10 @@ pub enum Bug {
     DeclineTellsAll,
     HeirUntold,
     ForeignTenureIgnored,
+    TurnForgotten,
+    TurnOfTheGone,
+    TurnsUnending,
+    WinnerUnwatched,
 }
 
 impl Bug {
@@ -230,6 +234,10 @@ impl Bug {
         Bug::DeclineTellsAll,
         Bug::HeirUntold,
         Bug::ForeignTenureIgnored,
+        Bug::TurnForgotten,
+        Bug::TurnOfTheGone,
+        Bug::TurnsUnending,
+        Bug::WinnerUnwatched,
     ];
 
     /// Those that only fleets can have.
@@ -417,6 +425,12 @@ impl Bug {
             Bug::WithdrawnDetached => {
                 "a lease that was withdrawn becomes plain data, or is prolonged as such"
             }
+            Bug::TurnForgotten => "who waits behind others of its process is not told that they went away",
+            Bug::TurnOfTheGone => {
+                "a key is handed on to a lease of the same process that nobody wants any more"
+            }
+            Bug::TurnsUnending => "a process hands a key on among its own for as long as any of them waits",
+            Bug::WinnerUnwatched => "who lost the race for a key that was given up does not watch the winner",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }

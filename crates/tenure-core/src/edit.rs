@@ -4,6 +4,7 @@
 //! known. Losing to someone else ends the edit and changes nothing.
 
 use crate::bugs::{Bug, Bugs};
+use crate::command::LeaseId;
 use crate::ctx::{Attempt, Ctx};
 use crate::error::{ErrorKind, StoreError};
 use crate::fence::{Fence, Nonce, Version};
@@ -116,6 +117,17 @@ pub struct Heir {
     pub ttl: Ttl,
 }
 
+/// Which lease of this very process is to have a key next.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Next {
+    pub(crate) lease: LeaseId,
+    /// What its tenure rides on.
+    pub(crate) ride: Ride,
+    pub(crate) ttl: Ttl,
+    /// What it wants to stand in the record.
+    pub(crate) metadata: Metadata,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Change {
     /// Leave a vacant record that keeps the fence.
@@ -124,6 +136,8 @@ pub(crate) enum Change {
     Amend,
     /// Write a new tenure of another process, with a higher fence: so there is no instant without a holder.
     Pass(Box<Heir>),
+    /// Write a new tenure for another lease of this process, with a higher fence.
+    Next(Box<Next>),
     /// As `Amend`, under a new tenure id: so whoever else has a copy of the token has nothing any more.
     Adopt,
 }
@@ -151,7 +165,7 @@ pub(crate) struct Edit {
     pub(crate) mail: Vec<Letter>,
     /// What becomes of the metadata that stand in the record, should they be others than we knew.
     pub(crate) fields: Fields,
-    change: Change,
+    pub(crate) change: Change,
     in_flight: Option<(OpId, Attempt)>,
     /// Writes that may have landed: all that were sent but for those that were refused.
     unresolved: Vec<Attempt>,
@@ -194,19 +208,22 @@ impl Edit {
         let token = &self.token;
         // A hostile fence that leaves no higher one can't be passed on.
         let next = token.fence.next(Fence::floor(ctx.now.wall)).ok();
-        let (fence, heir) = match (&self.change, next) {
-            (Change::Pass(heir), Some(_)) if ctx.rules.bugs.has(Bug::HandoverKeepsFence) => {
-                (token.fence, Some(heir))
-            }
-            (Change::Pass(heir), Some(next)) => (next, Some(heir)),
-            _ => (token.fence, None),
+        if next.is_none() && matches!(self.change, Change::Next(_)) {
+            self.change = Change::Vacate;
+        }
+        let hands_on = matches!(self.change, Change::Pass(_) | Change::Next(_));
+        let fence = match next {
+            Some(next) if hands_on && !ctx.rules.bugs.has(Bug::HandoverKeepsFence) => next,
+            _ => token.fence,
+        };
+        let new = |holder: &HolderId, ride: &Ride, ttl: Ttl| Tenure {
+            ride: Some(ride.clone()),
+            ..Tenure::new(nonce, holder.clone(), ttl, ctx.now.wall)
         };
         let tenure = match &self.change {
             Change::Vacate => None,
-            Change::Pass(_) => heir.map(|heir| Tenure {
-                ride: Some(heir.ride.clone()),
-                ..Tenure::new(nonce, heir.holder.clone(), heir.ttl, ctx.now.wall)
-            }),
+            Change::Pass(heir) => next.map(|_| new(&heir.holder, &heir.ride, heir.ttl)),
+            Change::Next(next) => Some(new(ctx.holder, &next.ride, next.ttl)),
             Change::Amend | Change::Adopt => {
                 let id = if self.renames(ctx) { nonce } else { token.id };
                 Some(Tenure {
@@ -217,7 +234,11 @@ impl Edit {
                 })
             }
         };
-        let record = Record { fence, nonce, stamp: ctx.now.wall, tenure, metadata: token.metadata.clone() };
+        let metadata = match &self.change {
+            Change::Next(next) => next.metadata.clone(),
+            _ => token.metadata.clone(),
+        };
+        let record = Record { fence, nonce, stamp: ctx.now.wall, tenure, metadata };
         let write = Write { key: token.key.clone(), expect: Expect::Unchanged(token.version), record };
         let attempt = ctx.attempt(nonce);
         self.in_flight = Some((ctx.write(write, token.ttl), attempt));
@@ -237,7 +258,9 @@ impl Edit {
     ) -> Option<EditEnd> {
         let (_, attempt) = self.in_flight.take_if(|(op, _)| *op == id)?;
         match result {
-            Ok(Answer::Write(Outcome::Won { version, .. })) => Some(self.done(ctx, version, attempt)),
+            Ok(Answer::Write(Outcome::Won { version, fence })) => {
+                Some(self.done(ctx, version, fence, attempt))
+            }
             Ok(Answer::Write(Outcome::Lost(current))) => self.refused(ctx, current),
             Ok(Answer::Read(_) | Answer::Listed(_)) => None,
             Err(error) => {
@@ -260,6 +283,7 @@ impl Edit {
         // Mail changes the record's nonce, but not its beat.
         let last_own = match (&self.change, &current.record.tenure) {
             (Change::Amend | Change::Adopt, Some(tenure)) => tenure.beat,
+            (Change::Next(_), Some(tenure)) => tenure.id,
             _ => current.record.nonce,
         };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == last_own).copied() {
@@ -267,7 +291,7 @@ impl Edit {
             let is_misdated = attempt.is_misdated(ctx.now, &current, ctx.rules);
             self.token.metadata = current.record.metadata;
             self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
-            let done = self.done(ctx, current.version, attempt);
+            let done = self.done(ctx, current.version, current.record.fence, attempt);
             let is_believed = self.ride.is_none() && matches!(self.change, Change::Amend | Change::Adopt);
             if is_misdated && is_believed {
                 if self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
@@ -294,6 +318,11 @@ impl Edit {
         if is_plain && self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
             return Some(EditEnd::Withdrawn);
         }
+        if self.mail.iter().any(|letter| letter.ask != Ask::Confirm) && matches!(self.change, Change::Next(_))
+        {
+            // Others want it, and have said so.
+            self.change = Change::Vacate;
+        }
         self.token.metadata = self.fields.over(current.record.metadata, ctx.rules.bugs);
         if unconditional {
             self.token.fence = current.record.fence;
@@ -312,8 +341,18 @@ impl Edit {
         self.change == Change::Adopt && !ctx.rules.bugs.has(Bug::AdoptKeepsId)
     }
 
-    fn done(&mut self, ctx: &Ctx<'_>, version: Version, attempt: Attempt) -> EditEnd {
+    /// Whether the tenure is that of the next one of this process, and may come to stand.
+    pub(crate) fn may_begin(&self, id: Nonce) -> bool {
+        let sent = self.in_flight.iter().map(|(_, attempt)| attempt).chain(&self.unresolved);
+        matches!(self.change, Change::Next(_)) && sent.into_iter().any(|attempt| attempt.nonce == id)
+    }
+
+    fn done(&mut self, ctx: &Ctx<'_>, version: Version, fence: Fence, attempt: Attempt) -> EditEnd {
         self.token.version = version;
+        if let Change::Next(next) = &self.change {
+            (self.token.id, self.token.fence, self.token.since) = (attempt.nonce, fence, attempt.wall);
+            self.token.metadata = next.metadata.clone();
+        }
         if self.renames(ctx) {
             self.token.id = attempt.nonce;
         }

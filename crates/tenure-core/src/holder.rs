@@ -4,7 +4,7 @@
 //! notices; the parts are in `bid` (getting), `hold` (keeping), `edit` (changing and giving up), `session` and `loose`.
 
 use crate::audit::Audit;
-use crate::bid::{Bid, BidEnd, Goal};
+use crate::bid::{Bid, BidEnd, Cue, Goal};
 use crate::bugs::Bug;
 use crate::command::{Beat, Command, LeaseId, Want};
 use crate::ctx::{Ctx, Part};
@@ -21,6 +21,7 @@ use crate::op::{Answer, Event, Hint, Machine, OpId, Request, Step};
 use crate::session::Session;
 use crate::table::Table;
 use crate::time::{Now, Tick, Ttl};
+use crate::turns::Turns;
 use crate::vigil::{Rules, Vigils};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,6 +65,9 @@ pub struct Holder {
     pub(crate) queued: BTreeSet<LeaseId>,
     /// Leases that are being bid for.
     pub(crate) bidding: BTreeSet<LeaseId>,
+    /// Those of them that wait for somebody else's end.
+    waiting: BTreeSet<LeaseId>,
+    pub(crate) turns: Turns,
     /// Leases that were left to expire while the session beats on: a stop must not vacate the session before that.
     pub(crate) lapsing: u32,
     pub(crate) stopping: bool,
@@ -96,6 +100,10 @@ impl Machine for Holder {
             wake_at: self.timers.first().map(|(tick, _)| *tick),
         }
     }
+
+    fn listens(&self) -> bool {
+        !self.waiting.is_empty()
+    }
 }
 
 impl Holder {
@@ -121,6 +129,8 @@ impl Holder {
             audit: Audit::default(),
             queued: BTreeSet::new(),
             bidding: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            turns: Turns::default(),
             lapsing: 0,
             stopping: false,
             timers: BTreeSet::new(),
@@ -197,7 +207,7 @@ impl Holder {
         for part in due {
             match part {
                 Part::Session => self.wake_session(now),
-                Part::Lease(id) => self.wake_lease(now, LeaseId(id), false),
+                Part::Lease(id) => self.wake_lease(now, LeaseId(id), Cue::Time),
                 Part::Loose(key) => self.wake_loose(now, &key),
                 // It goes by the session's renewals.
                 Part::Audit => {}
@@ -221,14 +231,21 @@ impl Holder {
         if let Hint::Written(key, version) = hint {
             self.desk.vigils.heard(now, key, *version, &self.desk.rules);
         }
+        self.turns.heard(hint.key());
+        let cue = match hint {
+            Hint::Written(_, version) => Cue::Changed(Some(*version)),
+            Hint::Any | Hint::Key(_) => Cue::Changed(None),
+        };
         let key = hint.key();
         let waits = |id: &LeaseId| match (self.leases.get(id), key) {
+            // Who comes first is told, and goes on for all of this process.
+            (Some(Lease::Bidding(bid)), _) if bid.is_behind() => false,
             (Some(Lease::Bidding(bid)), Some(key)) => bid.key() == key,
             (lease, _) => lease.is_some(),
         };
         let waiting: Vec<LeaseId> = self.bidding.iter().copied().filter(waits).collect();
         for id in waiting {
-            self.wake_lease(now, id, true);
+            self.wake_lease(now, id, cue);
         }
     }
 
@@ -314,6 +331,10 @@ impl Holder {
     }
 
     pub(crate) fn bid(&mut self, now: Now, id: LeaseId, goal: Goal) {
+        if goal.takes_turns() && self.waits_behind(id, &goal.key) {
+            let bid = Bid::behind(goal);
+            return self.after_bid(now, id, bid, None, false);
+        }
         let (bid, end) = self.lend(now, Part::Lease(id.0), |ctx| Bid::start(goal, ctx));
         self.after_bid(now, id, bid, end, false);
     }
@@ -333,19 +354,28 @@ impl Holder {
             if let Some(seen) = bid.take_news() {
                 self.tell(Notice::Seen(id, seen.map(Box::new)));
             }
-            let lease =
-                if abandoned { Lease::Abandoned(Box::new(bid)) } else { Lease::Bidding(Box::new(bid)) };
-            self.leases.insert(id, lease);
             self.bidding.insert(id);
+            if bid.waits() {
+                self.waiting.insert(id);
+            }
+            let key = bid.key().clone();
+            if abandoned {
+                self.waiting.remove(&id);
+                self.leases.insert(id, Lease::Abandoned(Box::new(bid)));
+                self.leave_line(now, &key, id, None);
+            } else {
+                self.leases.insert(id, Lease::Bidding(Box::new(bid)));
+            }
             return;
         };
-        self.bidding.remove(&id);
+        self.forget_bid(id);
         self.set_wake(part.clone(), None);
         if bid.is_stray() && bid.goal().ride.is_some() {
             self.tie_up(now, bid.key().clone());
         }
         match end {
             BidEnd::Won(won) => {
+                let (key, version) = (bid.key().clone(), won.version);
                 let goal = bid.goal();
                 let (fence, metadata) = (won.fence, won.metadata.clone());
                 let lease = if goal.ride.is_some() {
@@ -363,13 +393,24 @@ impl Holder {
                 } else {
                     self.tell(Notice::Acquired { lease: id, fence, until, metadata });
                 }
+                return self.leave_line(now, &key, id, Some(version));
             }
             _ if abandoned => self.tell(Notice::Released(id, false)),
-            BidEnd::Held(by) => self.tell(Notice::Held(id, by)),
+            BidEnd::Held(by) => {
+                let by = by.or_else(|| self.known_occupant(bid.key()));
+                self.tell(Notice::Held(id, by));
+            }
             BidEnd::Absent => self.tell(Notice::Absent(id)),
             BidEnd::Failed(error) => self.tell(Notice::Failed(id, error)),
             BidEnd::Dropped => self.tell(Notice::Released(id, false)),
         }
+        self.leave_line(now, bid.key(), id, None);
+    }
+
+    /// A lease is not bid for any more.
+    pub(crate) fn forget_bid(&mut self, id: LeaseId) {
+        self.bidding.remove(&id);
+        self.waiting.remove(&id);
     }
 
     pub(crate) fn start_edit(

@@ -4,7 +4,7 @@ mod change;
 mod ending;
 mod rider;
 
-use crate::bid::{Bid, Goal, Patience, Won};
+use crate::bid::{Bid, Cue, Goal, Patience, Won};
 use crate::command::LeaseId;
 use crate::ctx::Part;
 use crate::edit::{Edit, Fields, Heir};
@@ -18,7 +18,7 @@ use crate::notice::Notice;
 use crate::op::{Answer, OpId};
 use crate::record::{Ask, Letter};
 use crate::time::{Now, Tick};
-use rider::Rider;
+pub(crate) use rider::Rider;
 
 /// Why a lease's record is being changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl Lease {
             Lease::Bidding(bid) | Lease::Abandoned(bid) => bid.may_win(id),
             Lease::Riding(rider) | Lease::Lapsing(rider) => rider.id() == id,
             Lease::Beating(hold) => hold.id == id,
-            Lease::Editing(editing) => editing.edit.token.id == id,
+            Lease::Editing(editing) => editing.edit.token.id == id || editing.edit.may_begin(id),
         }
     }
 
@@ -158,7 +158,7 @@ impl Holder {
         self.queued.remove(&id);
     }
 
-    pub(crate) fn wake_lease(&mut self, now: Now, id: LeaseId, changed: bool) {
+    pub(crate) fn wake_lease(&mut self, now: Now, id: LeaseId, cue: Cue) {
         let part = Part::Lease(id.0);
         let Some(lease) = self.leases.remove(&id) else { return self.drop_lease(id) };
         match lease {
@@ -170,11 +170,11 @@ impl Holder {
             // It was a bid when it was to be woken, and the session that it rode on has just been lost.
             Lease::Queued(_) => self.put(id, lease),
             Lease::Bidding(mut bid) => {
-                let end = self.lend(now, part, |ctx| bid.wake(ctx, changed));
+                let end = self.lend(now, part, |ctx| bid.wake(ctx, cue));
                 self.after_bid(now, id, *bid, end, false);
             }
             Lease::Abandoned(mut bid) => {
-                let end = self.lend(now, part, |ctx| bid.wake(ctx, changed));
+                let end = self.lend(now, part, |ctx| bid.wake(ctx, cue));
                 self.after_bid(now, id, *bid, end, true);
             }
             // These two are woken when their time is over, and only then.

@@ -35,6 +35,7 @@ mod service_clock;
 mod session;
 mod table;
 pub mod time;
+mod turns;
 mod vigil;
 
 pub use bid::{Carry, Patience};

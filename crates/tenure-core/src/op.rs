@@ -170,4 +170,7 @@ pub trait Machine {
 
     /// Takes one event and says what to do.
     fn step(&mut self, now: Now, event: Event<Self::Command>) -> Step<Self::Notice>;
+
+    /// Whether it waits for something that a push of the store would tell it sooner.
+    fn listens(&self) -> bool;
 }

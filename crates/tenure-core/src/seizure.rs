@@ -97,6 +97,10 @@ impl Machine for Seizure {
         let wake_at = if let State::Looking(None, at) = self.state { Some(at) } else { None };
         Step { requests: std::mem::take(&mut self.requests), notices: std::mem::take(&mut self.out), wake_at }
     }
+
+    fn listens(&self) -> bool {
+        false
+    }
 }
 
 impl Seizure {

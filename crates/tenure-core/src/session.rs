@@ -3,7 +3,7 @@
 //! It begins when the first riding lease wants it. When it is lost, everything that rides on it is lost with it; the
 //! next lease that wants one begins a new tenure of it, with a higher fence, so that nothing old rides on it by accident.
 
-use crate::bid::{Bid, BidEnd, Carry, Goal, Patience};
+use crate::bid::{Bid, BidEnd, Carry, Cue, Goal, Patience};
 use crate::bugs::Bug;
 use crate::command::LeaseId;
 use crate::ctx::Part;
@@ -131,7 +131,7 @@ impl Holder {
                 }
             }
             State::Bidding(mut bid) => {
-                let end = self.lend(now, Part::Session, |ctx| bid.wake(ctx, false));
+                let end = self.lend(now, Part::Session, |ctx| bid.wake(ctx, Cue::Time));
                 self.after_session_bid(now, *bid, end);
             }
             State::Up(mut hold) => {
@@ -291,6 +291,7 @@ impl Holder {
         self.loose.clear();
         let riding: Vec<LeaseId> =
             self.leases.iter().filter(|(_, lease)| lease.rides()).map(|(id, _)| id).collect();
+        self.leave_lines(now, &riding);
         for id in riding {
             let Some(lease) = self.leases.remove(&id) else { continue };
             self.set_wake(Part::Lease(id.0), None);
@@ -331,6 +332,11 @@ impl Holder {
         // Of one that is left to expire, its user has heard the last.
         if ask != Ask::Confirm && !matches!(self.leases.get(&id), Some(Lease::Lapsing(_))) {
             self.tell(Notice::Asked(id, ask));
+        }
+        if ask != Ask::Confirm
+            && let Some(Lease::Riding(rider)) = self.leases.get(&id)
+        {
+            self.turns.asked(rider.key());
         }
     }
 

@@ -85,7 +85,7 @@ fn second_attempt(standing: Nonce) -> tenure_core::op::Step<Notice> {
         key: key("k"),
         beat: Beat::Session,
         carry: Carry::Replace(Metadata::new()),
-        patience: Patience::Forever,
+        patience: Patience::Try,
     };
     let second = a.step(now(6), Event::Command(Command::Acquire(LeaseId(2), want)));
     let rides = riding(claim(3, WALL + 6, 6), "session/a", 3);

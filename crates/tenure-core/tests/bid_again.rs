@@ -225,7 +225,7 @@ fn what_may_have_landed_is_not_taken_from_this_process_and_what_nobody_wants_is(
             key: key("k"),
             beat: Beat::Session,
             carry: Carry::Replace(Metadata::new()),
-            patience: Patience::Forever,
+            patience: Patience::Try,
         };
         let sends = a.step(now(2_501), Event::Command(Command::Acquire(LeaseId(2), want)));
         let standing = riding(held("a", standing, standing, 7, 5, 5), "session/a", 3);

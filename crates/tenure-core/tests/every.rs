@@ -57,5 +57,7 @@ mod seizure;
 mod session;
 #[path = "session_trouble.rs"]
 mod session_trouble;
+#[path = "turns.rs"]
+mod turns;
 #[path = "withdrawn.rs"]
 mod withdrawn;

@@ -4,7 +4,7 @@ use crate::clock::{MILLI, True};
 use crate::fault::Fault;
 use crate::invariants::s4::Claim;
 use crate::invariants::{self, Rule};
-use crate::node::{Beat, Input, Stage};
+use crate::node::{Beat, Input, Stage, View};
 use crate::registers::{Ages, Landed};
 use crate::trace::{Story, describe};
 use crate::world::{What, World};
@@ -411,6 +411,22 @@ impl World {
             self.tenure_landed(key);
         }
         self.check_questions(key, before, &after);
+        if let Some(key) = ours.filter(|_| self.healed.is_some()) {
+            let bound = self.per_mille(130) + self.slowness();
+            // A claim that nobody there wants any more is taken by its own process, too: that is no handover.
+            let given_up = |view: &View| match view.stage {
+                Stage::Ending(Some(belief)) => {
+                    view.key == key && before.is_some_and(|b| b.fence == belief.fence)
+                }
+                _ => false,
+            };
+            if self.nodes[index].views.iter().any(given_up) || after.tenure.is_none() {
+                let found = self.checks.turns.landed(key, before, &after, t, bound);
+                self.checks.check(t, Rule::Turns, found);
+            } else if is_new {
+                self.checks.turns.forget(key);
+            }
+        }
         let node = &mut self.nodes[index];
         if let Some(tenure) = after.tenure.as_ref().filter(|_| node.life == life) {
             let beats = tenure.ride.is_none();

@@ -203,7 +203,27 @@ impl World {
         let task = view.task;
         self.checks.takeovers.waiter_left(lease);
         self.set_doing(index, task, Doing::Ending);
+        let key = self.nodes[index].view(lease).map(|view| view.key);
         self.command(index, Command::Release(lease, metadata));
+        if belief.is_some() && self.dice.chance(0.03) {
+            self.change_a_mind(index, key);
+        }
+    }
+
+    /// Somebody who waits on the same node goes away just as the key is about to become its own.
+    fn change_a_mind(&mut self, index: usize, key: Option<usize>) {
+        let node = &self.nodes[index];
+        let waits = |lease: LeaseId| {
+            node.views
+                .iter()
+                .any(|view| view.id == lease && Some(view.key) == key && view.stage == Stage::Wanted)
+        };
+        let task =
+            node.tasks.iter().position(|task| matches!(task.doing, Doing::Waiting(lease) if waits(lease)));
+        if let Some(task) = task {
+            let soon = self.dice.below(20 * MILLI);
+            self.appoint(index, task, self.t + soon);
+        }
     }
 
     fn end_lease(

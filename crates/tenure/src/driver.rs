@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::op::{Event, Hint, Machine, Step};
 use tenure_core::{Clock, Tick};
-use tenure_store::AnyStore;
+use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, watch};
 
 /// Where a machine's notices go. What it returns is fed back as commands.
@@ -31,7 +31,7 @@ pub(crate) struct Driver<M: Machine, S> {
     pub(crate) store: AnyStore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) commands: mpsc::UnboundedReceiver<M::Command>,
-    /// Turns true once someone waits for a key: from then on the store's hints are listened to.
+    /// Turns true once somebody wants the store's hints for good. Besides, they are listened to while the machine waits for something.
     pub(crate) listen: watch::Receiver<bool>,
     /// What the keys begin with that hints are wanted for.
     pub(crate) watches: String,
@@ -48,9 +48,13 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
             Flights::new(self.store.clone(), Arc::clone(&self.clock), Arc::clone(&self.troubles));
         let mut wake_at: Option<Tick> = None;
         let mut hints = Hints::of(std::mem::take(&mut self.watches));
+        let pushes = self.store.capabilities().watch;
+        let mut missed = false;
         loop {
             let event = tokio::select! {
                 biased;
+                // What changed while nobody listened has to be looked for once.
+                () = std::future::ready(()), if std::mem::take(&mut missed) => Event::Changed(Hint::Any),
                 finished = flights.next(), if !flights.is_empty() => {
                     let Some((op, result)) = finished else { continue };
                     Event::Answer(op, result)
@@ -67,10 +71,10 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                 hint = hints.next(&self.store, &*self.clock) => Event::Changed(hint),
                 Ok(()) = self.listen.changed(), if !hints.is_wanted() => {
                     hints.begin(&self.store, self.clock.held());
-                    // What changed while nobody listened has to be looked for once.
                     Event::Changed(Hint::Any)
                 }
             };
+            let is_hint = matches!(event, Event::Changed(_));
             let mut commands = VecDeque::new();
             let mut event = Some(event);
             while let Some(next) = event.take().or_else(|| commands.pop_front().map(Event::Command)) {
@@ -88,6 +92,10 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                     flights.start(request);
                 }
                 commands.extend(more);
+            }
+            if pushes {
+                let wanted = self.machine.listens() || *self.listen.borrow();
+                missed = hints.want(wanted, is_hint, &self.store, self.clock.held());
             }
         }
     }
@@ -145,6 +153,10 @@ mod tests {
                 Event::Wake => {}
             }
             step
+        }
+
+        fn listens(&self) -> bool {
+            false
         }
     }
 

@@ -10,7 +10,6 @@ use tenure_core::{
     Beat, Carry, Command, InvalidInput, Key, LeaseId, Metadata, Patience, StoreError, Stored, Ttl, Want,
     reserved,
 };
-use tenure_store::Store;
 
 /// How long one waits, at least, while the store can't be asked, unless told otherwise: as long as a server may take to start.
 const LEAST_STORE_PATIENCE: Duration = Duration::from_secs(60);
@@ -200,9 +199,6 @@ impl Lock {
         };
         if let Carry::Replace(metadata) = &self.carry {
             tenure_store::codec::check_metadata(metadata)?;
-        }
-        if patience != Patience::Try && inner.store.capabilities().watch {
-            inner.listen.send_if_modified(|on| !std::mem::replace(on, true));
         }
         let id = inner.next_id();
         let ttl = if let Beat::Own(ttl) = beat { ttl } else { inner.session_ttl };

@@ -13,6 +13,7 @@ impl Bid {
     /// The heart of it: what does the key's record show, and what follows?
     pub(super) fn assess(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>) -> Option<BidEnd> {
         let Some(seen) = current else { return self.assess_absent(ctx) };
+        self.seen = Some((seen.version, false));
         let Some(tenure) = &seen.record.tenure else { return self.assess_vacant(ctx, seen) };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.id).copied() {
             let is_misdated = attempt.is_misdated(ctx.now, &seen, ctx.rules);
@@ -71,7 +72,11 @@ impl Bid {
                     Verdict::Live { until } => self.held_by_another(ctx, tenure, until, None),
                 }
             }
+            Some(_) if self.raced.is_some() && self.lets_the_winner_be(ctx, &seen) => {
+                self.lost_race(ctx, tenure.ttl)
+            }
             Some(ride) => {
+                self.seen = Some((seen.version, true));
                 let op = ctx.read(&ride.session.clone(), self.goal.ttl);
                 self.state = State::Asking { op, seen: Box::new(seen) };
                 None
@@ -184,8 +189,8 @@ impl Bid {
             return Some(BidEnd::Held(self.occupant.take()));
         }
         self.sighted();
-        if self.hinted {
-            return self.look(ctx);
+        if let Some(version) = self.hinted.take().filter(|version| self.is_news(*version)) {
+            return self.changed(ctx, version);
         }
         let poll = ctx.jittered(self.poll(ctx, tenure.ttl));
         let next = until.min(poll).max(ctx.now.held.after(std::time::Duration::from_micros(100)));

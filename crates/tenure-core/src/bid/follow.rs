@@ -52,6 +52,10 @@ impl Bid {
 
     /// Nobody holds the key: whether to leave it alone all the same, for now.
     pub(super) fn stands_aside(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        if ctx.now.held < self.leaves_until {
+            self.state = State::Waiting { until: self.leaves_until };
+            return true;
+        }
         let Some(sight) = self.sight.as_mut().filter(|_| !self.abandoned) else { return false };
         sight.tell(None);
         let free_since = *sight.free_since.get_or_insert(ctx.now.held);
@@ -69,7 +73,7 @@ impl Bid {
             return false;
         }
         self.state = State::Waiting { until };
-        if self.hinted {
+        if self.hinted.is_some() {
             self.look(ctx);
         }
         true

@@ -151,6 +151,11 @@ impl Machine for Worker {
             wake_at: self.wake_at(now),
         }
     }
+
+    /// Its driver listens for as long as it takes part.
+    fn listens(&self) -> bool {
+        false
+    }
 }
 
 impl Worker {

@@ -134,7 +134,7 @@ impl Holder {
         // A letter to the session may have come meanwhile, or one to the record when the change had just landed.
         let is_withdrawn = edit.is_withdrawn() || rider.as_ref().is_some_and(|rider| rider.cap().is_some());
         let is_withdrawn = is_withdrawn && !self.desk.rules.bugs.has(Bug::WithdrawnDetached);
-        let Edit { mut token, mail, ride, .. } = edit;
+        let Edit { mut token, mail, ride, change, .. } = edit;
         self.drop_lease(id);
         match (purpose, end) {
             (Purpose::Update, EditEnd::Done { .. }) => {
@@ -196,18 +196,31 @@ impl Holder {
                 self.tell(Notice::Acquired { lease: id, fence, until, metadata });
                 self.tell_mail(id, &mail);
             }
-            (Purpose::Release, EditEnd::Done { .. }) => self.tell(Notice::Released(id, true)),
+            (Purpose::Release | Purpose::Vacate, EditEnd::Done { sent, wall }) => {
+                if purpose == Purpose::Release {
+                    self.tell(Notice::Released(id, true));
+                }
+                let Token { key, id: tenure, fence, version, since, metadata, .. } = token;
+                match change {
+                    Change::Next(next) => {
+                        let won = Won { id: tenure, fence, version, sent, wall, since, metadata };
+                        self.handed_on(now, id, key, next.lease, won);
+                    }
+                    _ => self.wake_first(now, &key, Some(version)),
+                }
+            }
             (Purpose::Release | Purpose::Vacate, end) => {
                 // The store will not have it, for now. What rides is kept alive by the session, so it is looked at again.
                 if matches!(end, EditEnd::GaveUp(_))
                     && ride.is_some()
                     && !self.desk.rules.bugs.has(Bug::DenialIsFinal)
                 {
-                    self.tie_up(now, token.key);
+                    self.tie_up(now, token.key.clone());
                 }
                 if purpose == Purpose::Release {
                     self.tell(Notice::Released(id, false));
                 }
+                self.wake_first(now, &token.key, None);
             }
             (Purpose::Update | Purpose::Detach, EditEnd::NotOurs(by)) => {
                 self.tell(Notice::Lost(id, Loss::Taken(by)));
@@ -238,7 +251,7 @@ impl Holder {
         }
     }
 
-    pub(super) fn token_of_rider(&self, rider: &Rider) -> Token {
+    pub(crate) fn token_of_rider(&self, rider: &Rider) -> Token {
         Token {
             key: rider.key.clone(),
             fence: rider.fence,

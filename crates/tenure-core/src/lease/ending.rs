@@ -22,7 +22,7 @@ impl Holder {
                 let end = bid.abandon();
                 self.after_bid(now, id, *bid, end, true);
             }
-            Lease::Riding(rider) => self.vacate(now, id, rider, fields, Purpose::Release),
+            Lease::Riding(rider) => self.give_up(now, id, rider, fields, Purpose::Release),
             Lease::Beating(hold) => {
                 let until = now.held.after(hold.ttl.duration());
                 let mut token = self.token_of(&hold);
@@ -53,13 +53,13 @@ impl Holder {
         }
     }
 
-    pub(super) fn vacate(&mut self, now: Now, id: LeaseId, rider: Rider, fields: Fields, purpose: Purpose) {
+    pub(crate) fn vacate(&mut self, now: Now, id: LeaseId, rider: Rider, fields: Fields, purpose: Purpose) {
         let mut token = self.token_of_rider(&rider);
         token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
         self.part_with(now, id, token, Change::Vacate, purpose, fields);
     }
 
-    fn part_with(
+    pub(crate) fn part_with(
         &mut self,
         now: Now,
         id: LeaseId,
@@ -172,11 +172,11 @@ impl Holder {
             Lease::Bidding(_) if self.desk.rules.bugs.has(Bug::QueueForgotten) => {}
             Lease::Bidding(bid) => {
                 // What it claimed so far is dead with the old session, whether it landed or not.
-                self.bidding.remove(&id);
+                self.forget_bid(id);
                 self.queue(now, id, bid.goal().clone());
             }
             Lease::Abandoned(_) => {
-                self.bidding.remove(&id);
+                self.forget_bid(id);
                 self.tell(Notice::Released(id, false));
             }
             Lease::Riding(_) if self.desk.rules.bugs.has(Bug::RiderOutlivesSession) => {}

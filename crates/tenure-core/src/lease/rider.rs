@@ -25,7 +25,7 @@ struct Rare {
 }
 
 impl Rider {
-    pub(super) fn new(key: Key, won: Won) -> Rider {
+    pub(crate) fn new(key: Key, won: Won) -> Rider {
         let id = [(won.id.0 >> 64) as u64, won.id.0 as u64];
         let mut rider = Rider { key, id, fence: won.fence, since: won.since, rare: None };
         rider.change(won.version, won.metadata);
@@ -38,6 +38,10 @@ impl Rider {
 
     pub(crate) fn fence(&self) -> Fence {
         self.fence
+    }
+
+    pub(crate) fn since(&self) -> Wall {
+        self.since
     }
 
     pub(crate) fn id(&self) -> Nonce {
@@ -62,7 +66,7 @@ impl Rider {
     }
 
     /// Withdrawn: vacated then at the latest.
-    pub(super) fn cap(&self) -> Option<Tick> {
+    pub(crate) fn cap(&self) -> Option<Tick> {
         self.rare.as_ref()?.cap
     }
 

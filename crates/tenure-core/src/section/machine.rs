@@ -101,6 +101,10 @@ impl Machine for Section {
             wake_at: self.wake_at(),
         }
     }
+
+    fn listens(&self) -> bool {
+        false
+    }
 }
 
 fn stopped() -> StoreError {

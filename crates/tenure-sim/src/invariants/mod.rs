@@ -22,6 +22,7 @@ pub(crate) mod s5;
 pub(crate) mod s6;
 pub(crate) mod s7;
 pub(crate) mod tried;
+pub(crate) mod turns;
 pub(crate) mod withdrawn;
 
 use crate::clock::True;
@@ -50,6 +51,7 @@ pub enum Rule {
     Withdrawn,
     Answered,
     Cooldown,
+    Turns,
 }
 
 impl Rule {
@@ -73,6 +75,7 @@ impl Rule {
         Rule::Withdrawn,
         Rule::Answered,
         Rule::Cooldown,
+        Rule::Turns,
     ];
 
     /// The promise in one line.
@@ -96,6 +99,7 @@ impl Rule {
             Rule::Mail => "a holder's renewal shows it its mail",
             Rule::Withdrawn => "a letter ends what it names and no more, in time",
             Rule::Answered => "every command is answered",
+            Rule::Turns => "a process that hands a key on among its own leases lets others have it in time",
             Rule::Cooldown => "a leader that has stepped down stands back for its cooldown",
         }
     }
@@ -126,6 +130,7 @@ pub(crate) struct Invariants {
     pub(crate) takeovers: l1::Takeovers,
     pub(crate) acts: s10::Acts,
     pub(crate) questions: c1::Questions,
+    pub(crate) turns: turns::Streaks,
     pub(crate) excused: Vec<Rule>,
     pub(crate) broken: Option<Violation>,
 }

@@ -10,6 +10,7 @@ impl World {
     pub(super) fn begin_chaos(&mut self) {
         self.healed = None;
         self.checks.takeovers.clear();
+        self.checks.turns.clear();
         self.tried.iter_mut().for_each(Refused::clear);
         for kind in 0..self.scenario.faults.len() {
             self.schedule_strike(kind);

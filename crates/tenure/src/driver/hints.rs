@@ -6,10 +6,16 @@ use tenure_core::op::Hint;
 use tenure_core::{Clock, ErrorKind, StoreError, Tick};
 use tenure_store::{AnyStore, Changes, Store};
 
+/// How long hints are still listened to though nobody waits any more: mostly somebody does before that. Then the first that comes in vain
+/// is the last.
+const LINGER: Duration = Duration::from_secs(10);
+
 pub(super) struct Hints {
     /// What the keys begin with that hints are wanted for.
     prefix: String,
     is_wanted: bool,
+    /// When somebody wanted them last.
+    wanted: Tick,
     stream: Option<Changes>,
     /// When to try again to listen.
     retry_at: Option<Tick>,
@@ -18,11 +24,28 @@ pub(super) struct Hints {
 
 impl Hints {
     pub(super) fn of(prefix: String) -> Hints {
-        Hints { prefix, is_wanted: false, stream: None, retry_at: None, failures: 0 }
+        Hints { prefix, is_wanted: false, wanted: Tick(0), stream: None, retry_at: None, failures: 0 }
     }
 
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted
+    }
+
+    /// Listens from when they are wanted until they come though nobody has wanted them for long: each costs the store and this process
+    /// something. True if it begins.
+    pub(super) fn want(&mut self, wanted: bool, has_come: bool, store: &AnyStore, now: Tick) -> bool {
+        if wanted {
+            self.wanted = now;
+            let begins = !self.is_wanted;
+            if begins {
+                self.begin(store, now);
+            }
+            return begins;
+        }
+        if self.is_wanted && has_come && now.since(self.wanted) > LINGER {
+            (self.is_wanted, self.stream, self.retry_at, self.failures) = (false, None, None, 0);
+        }
+        false
     }
 
     /// Listens from now on, or as soon as that is possible. What changed before has to be looked for once.
