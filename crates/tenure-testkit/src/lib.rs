@@ -21,22 +21,22 @@
 //! that is known to be broken: [`checks::all`] lists them.
 //!
 //! A second suite is for leases as their users have them, whatever the layout: the native one, or a dialect that other
-//! programs read and write too. Its subject is a [`Rental`], its macro [`lease_conformance!`], and its checks are in
+//! programs read and write too. It runs on a [`LeaseSubject`]. Its macro is [`lease_conformance!`], and its checks are in
 //! [`checks::leases`].
 
 pub mod checks;
 mod clock;
 mod hinted;
+mod lease_subject;
 mod live;
-mod rental;
 mod scribe;
 mod subject;
 mod suite;
 
 pub use clock::{ManualClock, RealClock};
 pub use hinted::hinted;
+pub use lease_subject::{LeaseSubject, Lost, Refusal, Tenant};
 pub use live::{Fixture, Live, unique};
-pub use rental::{Lost, Refusal, Rental, Tenant};
 pub use scribe::Scribe;
 pub use subject::{Clones, Prefixed, Subject};
 #[doc(hidden)]

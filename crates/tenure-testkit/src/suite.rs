@@ -106,7 +106,7 @@ macro_rules! for_each_check {
 /// Turns every check of leases into a `#[test]` of its name, within a module.
 ///
 /// The first argument names the module; the second is a function that runs a future to its end, such as
-/// [`run`](crate::run) in real time; the third is a closure that returns the future of a fresh [`Rental`](crate::Rental).
+/// [`run`](crate::run) in real time; the third is a closure that returns the future of a fresh [`LeaseSubject`](crate::LeaseSubject).
 #[macro_export]
 macro_rules! lease_conformance {
     ($module:ident, $run:expr, $make:expr) => {
@@ -126,8 +126,8 @@ macro_rules! one_test_per_lease_check {
             #[test]
             fn $check() {
                 ($run)(async {
-                    let rental = ($make)().await;
-                    $crate::checks::leases::$file::$check(&rental).await;
+                    let subject = ($make)().await;
+                    $crate::checks::leases::$file::$check(&subject).await;
                 });
             }
         )*

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tenure::{AcquireError, Clock, Fence, Key, LeaseError, LeaseToken, Tick};
 use tenure_core::{Drift, Ttl};
 use tenure_store::{Fault, Store};
-use tenure_testkit::{Lost, Refusal, Rental, Tenant, lease_conformance};
+use tenure_testkit::{LeaseSubject, Lost, Refusal, Tenant, lease_conformance};
 
 struct Native(World);
 
@@ -25,7 +25,7 @@ struct One {
     world: std::sync::Arc<common::PausedClock>,
 }
 
-impl Rental for Native {
+impl LeaseSubject for Native {
     type Tenant = One;
 
     async fn tenant(&self) -> One {

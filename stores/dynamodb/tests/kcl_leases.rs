@@ -22,7 +22,7 @@ use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::kcl::{Claimant, Edit, Format, Held, LeaseError, Options, Table};
-use tenure_testkit::{Lost, ManualClock, Refusal, Rental, Tenant, lease_conformance, run};
+use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant, lease_conformance, run};
 
 const FAILOVER: Duration = Duration::from_secs(10);
 
@@ -52,7 +52,7 @@ fn refusal(error: LeaseError) -> Refusal {
     }
 }
 
-impl Rental for Leases {
+impl LeaseSubject for Leases {
     type Tenant = Process;
 
     async fn tenant(&self) -> Process {

@@ -16,7 +16,7 @@ use support::{client, endpoint, unique};
 use tenure_core::Fence;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::tabletheory::{Lease, LeaseError, Manager, Options};
-use tenure_testkit::{Lost, ManualClock, Refusal, Rental, Tenant, lease_conformance, run};
+use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant, lease_conformance, run};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -41,7 +41,7 @@ async fn keys(options: fn(Options) -> Options) -> Keys {
     Keys { prefix: unique("suite"), clock, options }
 }
 
-impl Rental for Keys {
+impl LeaseSubject for Keys {
     type Tenant = Process;
 
     async fn tenant(&self) -> Process {

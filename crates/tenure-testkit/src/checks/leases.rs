@@ -1,7 +1,7 @@
 //! The checks of leases, whatever their layout.
 
 use super::Running;
-use crate::rental::{Refusal, Rental, Tenant};
+use crate::lease_subject::{LeaseSubject, Refusal, Tenant};
 use std::time::Duration;
 
 pub mod ending;
@@ -25,22 +25,22 @@ impl<R> std::fmt::Debug for LeaseCheck<R> {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! table_of_lease_checks {
-    (($rental:ident) $($file:ident::$check:ident,)*) => {
-        vec![$(LeaseCheck { name: stringify!($check), run: |rental: &$rental| Box::pin($file::$check(rental)) },)*]
+    (($subject:ident) $($file:ident::$check:ident,)*) => {
+        vec![$(LeaseCheck { name: stringify!($check), run: |subject: &$subject| Box::pin($file::$check(subject)) },)*]
     };
 }
 
 /// All checks of leases, in the order in which they are best read.
 #[must_use]
-pub fn all<R: Rental>() -> Vec<LeaseCheck<R>> {
+pub fn all<R: LeaseSubject>() -> Vec<LeaseCheck<R>> {
     crate::for_each_lease_check! { table_of_lease_checks (R) }
 }
 
-type LeaseOf<R> = <<R as Rental>::Tenant as Tenant>::Lease;
+type LeaseOf<R> = <<R as LeaseSubject>::Tenant as Tenant>::Lease;
 
 /// A part of the ttl.
-fn part<R: Rental>(rental: &R, n: u32) -> Duration {
-    rental.ttl() / n
+fn part<R: LeaseSubject>(subject: &R, n: u32) -> Duration {
+    subject.ttl() / n
 }
 
 /// A lease on a key that is free.
@@ -73,13 +73,13 @@ async fn attempt<T: Tenant>(tenant: &T, key: &str) -> (Option<T::Lease>, Option<
 
 /// `heir` tries to get `key` all the while, and has to get it once whoever holds it is silent for long enough, but not as
 /// long as `believed` says that someone else believes.
-async fn taken_over<R: Rental>(
-    rental: &R,
+async fn taken_over<R: LeaseSubject>(
+    subject: &R,
     heir: &R::Tenant,
     key: &str,
     believed: impl Fn() -> bool,
 ) -> LeaseOf<R> {
-    let pause = part(rental, 20);
+    let pause = part(subject, 20);
     let mut waited = Duration::ZERO;
     loop {
         match attempt(heir, key).await {
@@ -90,8 +90,8 @@ async fn taken_over<R: Rental>(
             }
             (None, refusal) => assert_eq!(refusal, Some(Refusal::Held), "{key:?} can't be had yet"),
         }
-        assert!(waited <= rental.takeover(), "{key:?} is still held after {waited:?} of silence");
-        rental.pass(pause).await;
+        assert!(waited <= subject.takeover(), "{key:?} is still held after {waited:?} of silence");
+        subject.pass(pause).await;
         waited += pause;
     }
 }

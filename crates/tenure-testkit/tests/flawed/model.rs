@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tenure_core::{Clock, Fence, StoreError, Tick};
-use tenure_testkit::{Lost, ManualClock, Refusal, Rental, Tenant};
+use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant};
 
 /// What is wrong with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Model {
     }
 }
 
-impl Rental for Model {
+impl LeaseSubject for Model {
     type Tenant = Process;
 
     async fn tenant(&self) -> Process {

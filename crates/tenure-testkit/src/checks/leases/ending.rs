@@ -1,11 +1,11 @@
 //! When a lease is given back, or its time is over.
 
 use super::{acquired, is_told_held, part, taken_over};
-use crate::rental::{Refusal, Rental, Tenant};
+use crate::lease_subject::{LeaseSubject, Refusal, Tenant};
 
 /// A released key is free at once, and the lease is not held any more.
-pub async fn a_released_key_is_free_at_once<R: Rental>(rental: &R) {
-    let (one, other) = (rental.tenant().await, rental.tenant().await);
+pub async fn a_released_key_is_free_at_once<R: LeaseSubject>(subject: &R) {
+    let (one, other) = (subject.tenant().await, subject.tenant().await);
     for _ in 0..3 {
         for (tenant, next) in [(&one, &other), (&other, &one)] {
             let mut lease = acquired(tenant, "a").await;
@@ -17,53 +17,53 @@ pub async fn a_released_key_is_free_at_once<R: Rental>(rental: &R) {
 }
 
 /// A silent holder's key can be had when its time is over, and not before.
-pub async fn a_silent_holder_s_key_is_free_in_time<R: Rental>(rental: &R) {
-    let (silent, heir) = (rental.tenant().await, rental.tenant().await);
+pub async fn a_silent_holder_s_key_is_free_in_time<R: LeaseSubject>(subject: &R) {
+    let (silent, heir) = (subject.tenant().await, subject.tenant().await);
     let mut lease = acquired(&silent, "a").await;
-    rental.pass(part(rental, 4)).await;
+    subject.pass(part(subject, 4)).await;
     silent.renew(&mut lease).await.expect("a renewal");
-    taken_over(rental, &heir, "a", || silent.is_held(&lease)).await;
+    taken_over(subject, &heir, "a", || silent.is_held(&lease)).await;
     assert!(!silent.is_held(&lease));
 }
 
 /// Whose key was taken over is told so at its next renewal, and changes nothing.
-pub async fn the_deposed_can_t_renew<R: Rental>(rental: &R) {
-    let (deposed, heir) = (rental.tenant().await, rental.tenant().await);
+pub async fn the_deposed_can_t_renew<R: LeaseSubject>(subject: &R) {
+    let (deposed, heir) = (subject.tenant().await, subject.tenant().await);
     let mut lease = acquired(&deposed, "a").await;
-    let mut next = taken_over(rental, &heir, "a", || deposed.is_held(&lease)).await;
-    let before = rental.raw("a").await;
+    let mut next = taken_over(subject, &heir, "a", || deposed.is_held(&lease)).await;
+    let before = subject.raw("a").await;
     for _ in 0..2 {
         assert_eq!(deposed.renew(&mut lease).await, Err(Refusal::NotOwned));
         assert!(!deposed.is_held(&lease));
     }
-    assert_eq!(rental.raw("a").await, before, "a deposed holder has written");
+    assert_eq!(subject.raw("a").await, before, "a deposed holder has written");
     heir.renew(&mut next).await.expect("the heir's renewal");
 }
 
 /// Whoever gives back what is another's by now does no harm, and is told of no error.
-pub async fn the_deposed_can_t_release<R: Rental>(rental: &R) {
-    let (deposed, heir, third) = (rental.tenant().await, rental.tenant().await, rental.tenant().await);
+pub async fn the_deposed_can_t_release<R: LeaseSubject>(subject: &R) {
+    let (deposed, heir, third) = (subject.tenant().await, subject.tenant().await, subject.tenant().await);
     let mut lease = acquired(&deposed, "a").await;
-    let mut next = taken_over(rental, &heir, "a", || deposed.is_held(&lease)).await;
-    let before = rental.raw("a").await;
+    let mut next = taken_over(subject, &heir, "a", || deposed.is_held(&lease)).await;
+    let before = subject.raw("a").await;
     assert_eq!(deposed.release(&mut lease).await, Ok(()));
-    assert_eq!(rental.raw("a").await, before, "a deposed holder has written");
+    assert_eq!(subject.raw("a").await, before, "a deposed holder has written");
     is_told_held(&third, "a").await;
     heir.renew(&mut next).await.expect("the heir's renewal");
 }
 
 /// To give back twice does nothing, also when another holds the key meanwhile; and what was given back can't be renewed.
-pub async fn what_was_given_back_is_gone<R: Rental>(rental: &R) {
-    let (one, other) = (rental.tenant().await, rental.tenant().await);
+pub async fn what_was_given_back_is_gone<R: LeaseSubject>(subject: &R) {
+    let (one, other) = (subject.tenant().await, subject.tenant().await);
     let mut lease = acquired(&one, "a").await;
     one.release(&mut lease).await.expect("a release");
     assert_eq!(one.release(&mut lease).await, Ok(()));
     assert_eq!(one.renew(&mut lease).await, Err(Refusal::NotOwned));
     let mut next = acquired(&other, "a").await;
-    let before = rental.raw("a").await;
+    let before = subject.raw("a").await;
     assert_eq!(one.release(&mut lease).await, Ok(()));
     assert_eq!(one.renew(&mut lease).await, Err(Refusal::NotOwned));
-    assert_eq!(rental.raw("a").await, before, "the other's record was changed");
+    assert_eq!(subject.raw("a").await, before, "the other's record was changed");
     assert!(other.is_held(&next) && !one.is_held(&lease));
     other.renew(&mut next).await.expect("the other's renewal");
 }

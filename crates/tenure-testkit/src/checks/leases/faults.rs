@@ -2,45 +2,45 @@
 //! true.
 
 use super::{acquired, attempt, is_told_held, part, taken_over};
-use crate::rental::{Lost, Refusal, Rental, Tenant};
+use crate::lease_subject::{LeaseSubject, Lost, Refusal, Tenant};
 use tenure_core::ErrorKind;
 
 /// Who got the key but not the answer holds it, and knows it.
-pub async fn a_lost_answer_to_an_acquisition_is_found_out<R: Rental>(rental: &R) {
-    let (holder, other) = (rental.tenant().await, rental.tenant().await);
+pub async fn a_lost_answer_to_an_acquisition_is_found_out<R: LeaseSubject>(subject: &R) {
+    let (holder, other) = (subject.tenant().await, subject.tenant().await);
     holder.lose_next(Lost::Answer);
     let mut lease = acquired(&holder, "a").await;
     is_told_held(&other, "a").await;
-    rental.pass(part(rental, 4)).await;
+    subject.pass(part(subject, 4)).await;
     holder.renew(&mut lease).await.expect("a renewal");
-    taken_over(rental, &other, "a", || holder.is_held(&lease)).await;
+    taken_over(subject, &other, "a", || holder.is_held(&lease)).await;
 }
 
 /// Who asked in vain has the key or has not, but no two have it; and it is not lost for good.
-pub async fn a_lost_acquisition_blocks_nobody_for_long<R: Rental>(rental: &R) {
-    let (one, other) = (rental.tenant().await, rental.tenant().await);
+pub async fn a_lost_acquisition_blocks_nobody_for_long<R: LeaseSubject>(subject: &R) {
+    let (one, other) = (subject.tenant().await, subject.tenant().await);
     one.lose_next(Lost::Request);
     let (lease, refusal) = attempt(&one, "a").await;
     if let Some(Refusal::Held | Refusal::NotOwned) = refusal {
         panic!("nobody holds it, and yet {refusal:?}");
     }
-    taken_over(rental, &other, "a", || lease.as_ref().is_some_and(|lease| one.is_held(lease))).await;
+    taken_over(subject, &other, "a", || lease.as_ref().is_some_and(|lease| one.is_held(lease))).await;
 }
 
 /// A renewal whose answer was lost counts once it is known, not before; and the lease goes on.
-pub async fn a_lost_answer_to_a_renewal_is_found_out<R: Rental>(rental: &R) {
-    renewed_in_spite_of(rental, Lost::Answer).await;
+pub async fn a_lost_answer_to_a_renewal_is_found_out<R: LeaseSubject>(subject: &R) {
+    renewed_in_spite_of(subject, Lost::Answer).await;
 }
 
 /// A renewal that was lost itself is repeated, or its failure is told; and the lease goes on.
-pub async fn a_lost_renewal_is_not_believed<R: Rental>(rental: &R) {
-    renewed_in_spite_of(rental, Lost::Request).await;
+pub async fn a_lost_renewal_is_not_believed<R: LeaseSubject>(subject: &R) {
+    renewed_in_spite_of(subject, Lost::Request).await;
 }
 
-async fn renewed_in_spite_of<R: Rental>(rental: &R, lost: Lost) {
-    let (holder, other) = (rental.tenant().await, rental.tenant().await);
+async fn renewed_in_spite_of<R: LeaseSubject>(subject: &R, lost: Lost) {
+    let (holder, other) = (subject.tenant().await, subject.tenant().await);
     let mut lease = acquired(&holder, "a").await;
-    rental.pass(part(rental, 4)).await;
+    subject.pass(part(subject, 4)).await;
     for _ in 0..3 {
         holder.lose_next(lost);
         match holder.renew(&mut lease).await {
@@ -53,17 +53,17 @@ async fn renewed_in_spite_of<R: Rental>(rental: &R, lost: Lost) {
         is_told_held(&other, "a").await;
         // Longer than the first term has left.
         for _ in 0..4 {
-            rental.pass(part(rental, 8)).await;
+            subject.pass(part(subject, 8)).await;
             assert!(holder.is_held(&lease), "it was renewed in time");
         }
     }
-    taken_over(rental, &other, "a", || holder.is_held(&lease)).await;
+    taken_over(subject, &other, "a", || holder.is_held(&lease)).await;
     assert_eq!(holder.renew(&mut lease).await, Err(Refusal::NotOwned));
 }
 
 /// A release whose answer was lost, or that was lost itself, frees the key at once, or its failure is told.
-pub async fn a_lost_release_is_found_out<R: Rental>(rental: &R) {
-    let (holder, other) = (rental.tenant().await, rental.tenant().await);
+pub async fn a_lost_release_is_found_out<R: LeaseSubject>(subject: &R) {
+    let (holder, other) = (subject.tenant().await, subject.tenant().await);
     for lost in [Lost::Answer, Lost::Request] {
         let mut lease = acquired(&holder, "a").await;
         holder.lose_next(lost);
@@ -81,15 +81,15 @@ pub async fn a_lost_release_is_found_out<R: Rental>(rental: &R) {
 }
 
 /// A record that is damaged, or not a lease at all, is named and left as it is, however old it is.
-pub async fn a_damaged_record_is_never_overwritten<R: Rental>(rental: &R) {
+pub async fn a_damaged_record_is_never_overwritten<R: LeaseSubject>(subject: &R) {
     for way in 0.. {
         let key = format!("damaged-{way}");
-        let (holder, other) = (rental.tenant().await, rental.tenant().await);
+        let (holder, other) = (subject.tenant().await, subject.tenant().await);
         let mut lease = acquired(&holder, &key).await;
-        if !rental.damage(&key, way).await {
+        if !subject.damage(&key, way).await {
             return;
         }
-        let spoiled = rental.raw(&key).await;
+        let spoiled = subject.raw(&key).await;
         for round in 0..2 {
             for tenant in [&holder, &other] {
                 let (_, refusal) = attempt(tenant, &key).await;
@@ -103,8 +103,8 @@ pub async fn a_damaged_record_is_never_overwritten<R: Rental>(rental: &R) {
                 other => panic!("way {way}: a renewal of a damaged record: {other:?}"),
             }
             assert!(!holder.is_held(&lease), "way {way}: nobody knows who holds it");
-            assert_eq!(rental.raw(&key).await, spoiled, "way {way}, round {round}: it was written over");
-            rental.pass(rental.takeover() * 2).await;
+            assert_eq!(subject.raw(&key).await, spoiled, "way {way}, round {round}: it was written over");
+            subject.pass(subject.takeover() * 2).await;
         }
         // To give it back is no error, or one that says why not. What still names its holder as its own may be gone then.
         let is_given_back = match holder.release(&mut lease).await {
@@ -112,7 +112,7 @@ pub async fn a_damaged_record_is_never_overwritten<R: Rental>(rental: &R) {
             Err(Refusal::Store(error)) if error.kind() == ErrorKind::Foreign => false,
             Err(refusal) => panic!("way {way}: {refusal:?}"),
         };
-        let after = rental.raw(&key).await;
+        let after = subject.raw(&key).await;
         assert!(
             after == spoiled || is_given_back && after.is_none(),
             "way {way}: it was written over: {after:?}"

@@ -1,17 +1,17 @@
 //! While a lease is held.
 
 use super::{acquired, attempt, is_told_held, part};
-use crate::rental::{Refusal, Rental, Tenant};
+use crate::lease_subject::{LeaseSubject, Refusal, Tenant};
 use std::sync::Arc;
 use tenure_core::ErrorKind;
 
 /// Of many who try at once, one gets it, and the others are told that it is held.
-pub async fn one_of_many_gets_it<R: Rental>(rental: &R) {
+pub async fn one_of_many_gets_it<R: LeaseSubject>(subject: &R) {
     for round in 0..4 {
         let key = format!("contended-{round}");
         let mut running = tokio::task::JoinSet::new();
         for _ in 0..6 {
-            let (tenant, key) = (Arc::new(rental.tenant().await), key.clone());
+            let (tenant, key) = (Arc::new(subject.tenant().await), key.clone());
             running.spawn(async move {
                 let (lease, refusal) = attempt(&*tenant, &key).await;
                 (tenant, lease, refusal)
@@ -30,20 +30,20 @@ pub async fn one_of_many_gets_it<R: Rental>(rental: &R) {
 }
 
 /// Whoever comes second is told that the key is held, and changes nothing; neither does the holder get it twice.
-pub async fn a_held_key_is_refused_and_left_alone<R: Rental>(rental: &R) {
-    let (holder, other) = (rental.tenant().await, rental.tenant().await);
+pub async fn a_held_key_is_refused_and_left_alone<R: LeaseSubject>(subject: &R) {
+    let (holder, other) = (subject.tenant().await, subject.tenant().await);
     let lease = acquired(&holder, "a").await;
-    let before = rental.raw("a").await;
+    let before = subject.raw("a").await;
     assert!(before.is_some(), "a held key has a record");
     is_told_held(&other, "a").await;
     is_told_held(&holder, "a").await;
-    assert_eq!(rental.raw("a").await, before, "a refused attempt has changed the record");
+    assert_eq!(subject.raw("a").await, before, "a refused attempt has changed the record");
     assert!(holder.is_held(&lease));
 }
 
 /// Leases on different keys have nothing to do with each other.
-pub async fn keys_are_apart<R: Rental>(rental: &R) {
-    let (one, other) = (rental.tenant().await, rental.tenant().await);
+pub async fn keys_are_apart<R: LeaseSubject>(subject: &R) {
+    let (one, other) = (subject.tenant().await, subject.tenant().await);
     let mut first = acquired(&one, "a").await;
     let second = acquired(&other, "a ").await;
     let third = acquired(&one, "A").await;
@@ -55,12 +55,12 @@ pub async fn keys_are_apart<R: Rental>(rental: &R) {
 }
 
 /// A lease that is renewed in time is held for as long as one likes, and others are told so all the while.
-pub async fn a_renewed_lease_is_kept<R: Rental>(rental: &R) {
-    let (holder, other) = (rental.tenant().await, rental.tenant().await);
+pub async fn a_renewed_lease_is_kept<R: LeaseSubject>(subject: &R) {
+    let (holder, other) = (subject.tenant().await, subject.tenant().await);
     let mut lease = acquired(&holder, "a").await;
     for round in 0..12 {
         for _ in 0..2 {
-            rental.pass(part(rental, 6)).await;
+            subject.pass(part(subject, 6)).await;
             assert!(holder.is_held(&lease), "round {round}: it was renewed in time");
             is_told_held(&other, "a").await;
         }
@@ -70,30 +70,30 @@ pub async fn a_renewed_lease_is_kept<R: Rental>(rental: &R) {
 
 /// A lease that isn't renewed is believed for half of its ttl at least, and no more when the ttl is over: its holder knows
 /// that without any request.
-pub async fn belief_ends_by_itself<R: Rental>(rental: &R) {
-    let holder = rental.tenant().await;
+pub async fn belief_ends_by_itself<R: LeaseSubject>(subject: &R) {
+    let holder = subject.tenant().await;
     let lease = acquired(&holder, "a").await;
-    let before = rental.raw("a").await;
-    rental.pass(part(rental, 2)).await;
+    let before = subject.raw("a").await;
+    subject.pass(part(subject, 2)).await;
     assert!(holder.is_held(&lease), "half of the ttl is left");
-    rental.pass(part(rental, 2)).await;
+    subject.pass(part(subject, 2)).await;
     assert!(!holder.is_held(&lease), "the ttl is over");
-    assert_eq!(rental.raw("a").await, before, "nobody has written anything");
+    assert_eq!(subject.raw("a").await, before, "nobody has written anything");
 }
 
 /// Each tenure's fence is higher than the one before, through release and expiry, and stays as it is while it is renewed; or
 /// else there are none, and asking says so.
-pub async fn fences_grow_or_are_refused<R: Rental>(rental: &R) {
-    let (one, other) = (rental.tenant().await, rental.tenant().await);
+pub async fn fences_grow_or_are_refused<R: LeaseSubject>(subject: &R) {
+    let (one, other) = (subject.tenant().await, subject.tenant().await);
     let mut last = None;
     for round in 0..6 {
         let (tenant, next) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
         let mut lease = match round {
             // After an end by time, the others by release.
-            3 => super::taken_over(rental, tenant, "a", || false).await,
+            3 => super::taken_over(subject, tenant, "a", || false).await,
             _ => acquired(tenant, "a").await,
         };
-        if !rental.has_fences() {
+        if !subject.has_fences() {
             let Err(Refusal::Store(error)) = tenant.fence(&lease) else {
                 panic!("there are no fences here, but {:?} was told", tenant.fence(&lease));
             };

@@ -6,7 +6,7 @@ use tenure_core::{Fence, StoreError};
 
 /// A set of leases of its own, none held at first, whatever their layout: the native one under `Leases`, or a dialect. Every
 /// check is given a fresh one.
-pub trait Rental: Send + Sync + Sized + 'static {
+pub trait LeaseSubject: Send + Sync + Sized + 'static {
     /// A process that wants leases.
     type Tenant: Tenant;
 
