@@ -6,8 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo build --package tenure-cli
-tenure=${CARGO_TARGET_DIR:-target}/debug/tenure
+[ -n "${TENURE_PROGRAM:-}" ] || cargo build --package tenure-cli
+tenure=${TENURE_PROGRAM:-${CARGO_TARGET_DIR:-target}/debug/tenure}
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

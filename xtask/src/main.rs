@@ -4,10 +4,12 @@ mod audit;
 mod bench;
 mod cited;
 mod faults;
+mod lanes;
 mod mutants;
 mod services;
 mod spec;
 mod step;
+mod suite;
 mod test;
 mod workspace;
 

@@ -147,9 +147,14 @@ impl Servers {
         KINDS.into_iter().map(start).collect()
     }
 
+    /// What it takes to find them.
+    pub(crate) fn environment(&self) -> Result<Vec<(&'static str, String)>, String> {
+        environment(&self.ports)
+    }
+
     /// The step with what it takes to find them.
     pub(crate) fn known_to(&self, step: Step) -> Result<Step, String> {
-        let all = environment(&self.ports)?;
+        let all = self.environment()?;
         Ok(all.into_iter().fold(step, |step, (name, value)| step.env(name, &value)))
     }
 }

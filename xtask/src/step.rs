@@ -27,16 +27,8 @@ pub(crate) struct Step {
 
 impl Step {
     /// Runs cargo with the given arguments.
-    pub(crate) fn cargo(name: impl Into<String>, args: &[&str]) -> Step {
-        let mut command = Command::new(cargo());
-        command.args(args);
-        // `cargo run` tells us which package we are; our children are none, and cargo-machete takes it for its own.
-        for (name, _) in
-            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_"))
-        {
-            command.env_remove(name);
-        }
-        Step::command(name, command)
+    pub(crate) fn cargo(name: impl Into<String>, args: &[impl AsRef<std::ffi::OsStr>]) -> Step {
+        Step::command(name, cargo_command(args))
     }
 
     /// Runs a program.
@@ -82,14 +74,34 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name)?;
         let Work::Command(command) = &self.work else { return Ok(()) };
-        write!(f, ":")?;
-        for (name, value) in command.get_envs().filter_map(|(name, value)| Some((name, value?))) {
-            write!(f, " {}='{}'", name.to_string_lossy(), value.to_string_lossy())?;
-        }
-        let program = command.get_program().to_string_lossy();
-        write!(f, " {}", program.rsplit('/').next().unwrap_or(&program))?;
-        command.get_args().try_for_each(|arg| write!(f, " {}", arg.to_string_lossy()))
+        write!(f, ": {}", shown(command))
     }
+}
+
+/// A command as it can be typed.
+pub(crate) fn shown(command: &Command) -> String {
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let set = set.map(|(name, value)| format!("{}='{}' ", name.to_string_lossy(), value.to_string_lossy()));
+    let program = command.get_program().to_string_lossy();
+    let args = command.get_args().map(|arg| format!(" {}", arg.to_string_lossy()));
+    let program = program.rsplit('/').next().unwrap_or(&program);
+    format!("{}{program}{}", set.collect::<String>(), args.collect::<String>())
+}
+
+/// Cargo with the given arguments.
+pub(crate) fn cargo_command(args: &[impl AsRef<std::ffi::OsStr>]) -> Command {
+    let mut command = Command::new(cargo());
+    command.args(args);
+    forget_package(&mut command);
+    command
+}
+
+/// `cargo run` tells us which package we are; our children are none, and cargo-machete takes it for its own.
+pub(crate) fn forget_package(command: &mut Command) {
+    let ours = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_"));
+    ours.for_each(|(name, _)| {
+        command.env_remove(name);
+    });
 }
 
 /// The cargo that started us, so that a chore runs under one toolchain from end to end.
@@ -97,7 +109,8 @@ pub(crate) fn cargo() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-fn run_within(mut command: Command, limit: Duration, passes_with: &[i32]) -> Result<(), String> {
+/// Runs a program to its end, which must come in time.
+pub(crate) fn run_within(mut command: Command, limit: Duration, passes_with: &[i32]) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|error| format!("{program} did not start: {error}"))?;
     let start = Instant::now();

@@ -4,6 +4,7 @@ use crate::cited;
 use crate::faults;
 use crate::services::{self, Servers};
 use crate::step::{Step, cargo};
+use crate::suite::{self, Suite};
 use crate::workspace::{ALL_STORES, Kind, Package, Target, packages};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,7 @@ use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// An example shows something to a person, who would not wait longer either. It is built before, in a step of its own: how long that
-/// takes is the machine's matter.
+/// An example shows something to a person, who would not wait longer either.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// Where the scripts are, from the workspace's root.
@@ -20,6 +20,9 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 
 /// What each must be without, because its users compile it: protocol bugs are for the simulator only.
 const SHIPPED: &str = "tenure-cli";
+
+/// The feature with them, which is never on in what is built of the whole workspace.
+const BUGS: &str = "bugs";
 
 /// The steps, the quick ones first.
 pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
@@ -34,53 +37,94 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         lints(&packages),
     ]);
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
+    let buggy: Vec<Buggy> = packages.iter().filter_map(Buggy::of).collect();
+    steps.extend(buggy.iter().map(Buggy::lints));
+    // What is run by and by is built at once.
+    let suite = Rc::new(Suite::default());
+    let examples: Vec<&str> =
+        targets(&packages, Kind::Example).map(|example| example.name.as_str()).collect();
+    steps.push(suite.build("build of the tests", &words(&packages, &["test", "--workspace"]), &examples));
+    steps.extend(buggy.iter().map(|buggy| {
+        suite.build(format!("build of the tests of {} with {BUGS}", buggy.package), &buggy.words("test"), &[])
+    }));
     steps.extend(servers.start());
     // A run is long: it is to tell of every test that fails, not of the first only.
-    steps.push(servers.known_to(tests(&packages))?);
+    steps.push(suite.run("tests", servers.environment()?));
+    let documented = ["test", "--workspace", "--doc", "--no-fail-fast"];
+    steps.push(servers.known_to(with_all_stores("tests in documentation", &documented, &packages))?);
     steps.extend(faults::share(servers)?);
-    let targets = || packages.iter().flat_map(|package| &package.targets);
-    steps.extend(packages.iter().flat_map(left_out).flat_map(needy_test));
-    steps.extend(targets().filter(|t| t.kind == Kind::Example).flat_map(example));
-    // The scripts build this themselves, for those who run them alone.
-    let built = ["build", "--quiet", "--package", "tenure-cli"];
-    steps.push(Step::cargo("build for the scripts", &built));
+    steps.extend(examples.iter().map(|name| example(name)));
     steps.extend(scripts()?.iter().map(|path| script(path)));
     steps.push(documentation(&packages).env("RUSTDOCFLAGS", "-D warnings"));
     Ok(steps)
+}
+
+fn targets(packages: &[Package], kind: Kind) -> impl Iterator<Item = &Target> {
+    packages.iter().flat_map(|package| &package.targets).filter(move |target| target.kind == kind)
 }
 
 fn documentation(packages: &[Package]) -> Step {
     with_all_stores("documentation", &["doc", "--workspace", "--no-deps"], packages)
 }
 
-/// All of the workspace.
-fn tests(packages: &[Package]) -> Step {
-    with_all_stores("tests", &["test", "--workspace", "--no-fail-fast"], packages)
-}
-
 pub(crate) fn with_all_stores(name: &str, args: &[&str], packages: &[Package]) -> Step {
-    let stores = all_stores(packages).collect::<Vec<_>>().join(",");
-    let features: &[&str] = if stores.is_empty() { &[] } else { &["--features", &stores] };
-    Step::cargo(name, &[args, features].concat())
+    Step::cargo(name, &words(packages, args))
 }
 
-/// The features that switch every store on, as cargo names them for a workspace.
-fn all_stores(packages: &[Package]) -> impl Iterator<Item = String> {
-    let packages = packages.iter().filter(|package| !package.stores.is_empty());
-    packages.map(|package| format!("{}/{ALL_STORES}", package.name))
+/// The words with the features that switch every store on, and what tests and examples need besides, as cargo names them for a
+/// workspace: it leaves out, without a word, a target whose features are off.
+fn words(packages: &[Package], args: &[&str]) -> Vec<String> {
+    let needs = needs(packages, &[Kind::Test, Kind::Example]);
+    let mut words: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+    if !needs.is_empty() {
+        words.extend(["--features".to_owned(), needs.into_iter().collect::<Vec<_>>().join(",")]);
+    }
+    words
 }
 
-/// The tests of a package that `tests` leaves out without a word, since their features are off.
-fn left_out(package: &Package) -> impl Iterator<Item = &Target> {
-    let tests = package.targets.iter().filter(|target| target.kind == Kind::Test);
-    tests.filter(|test| test.needs.iter().any(|need| !package.stores.contains(need)))
+/// Those features.
+fn needs(packages: &[Package], kinds: &[Kind]) -> BTreeSet<String> {
+    let stores = packages.iter().filter(|package| !package.stores.is_empty());
+    let stores = stores.map(|package| format!("{}/{ALL_STORES}", package.name));
+    let is_switched = |package: &Package, need: &String| package.stores.contains(need) || need == BUGS;
+    let others = packages.iter().flat_map(|package| {
+        let targets = package.targets.iter().filter(|target| kinds.contains(&target.kind));
+        let needs = targets.flat_map(|target| &target.needs).filter(move |need| !is_switched(package, need));
+        needs.map(|need| format!("{}/{need}", package.name))
+    });
+    stores.chain(others).collect()
 }
 
-/// `--all-targets` leaves out, without a word, a bench whose features are off.
+/// The tests of a package that are built for themselves, with bugs.
+struct Buggy<'a> {
+    package: &'a str,
+    tests: Vec<&'a str>,
+}
+
+impl Buggy<'_> {
+    fn of(package: &Package) -> Option<Buggy<'_>> {
+        let tests = package.targets.iter().filter(|target| target.kind == Kind::Test);
+        let tests = tests.filter(|test| test.needs.iter().any(|need| need == BUGS));
+        let tests: Vec<&str> = tests.map(|test| test.name.as_str()).collect();
+        if tests.is_empty() { None } else { Some(Buggy { package: &package.name, tests }) }
+    }
+
+    fn words(&self, verb: &str) -> Vec<String> {
+        let tests = self.tests.iter().flat_map(|test| ["--test", test]);
+        let words = [verb, "--package", self.package, "--features", BUGS];
+        words.into_iter().chain(tests).map(str::to_owned).collect()
+    }
+
+    fn lints(&self) -> Step {
+        let mut words = self.words("clippy");
+        words.extend(["--", "-D", "warnings"].map(str::to_owned));
+        Step::cargo(format!("lints of the tests of {} with {BUGS}", self.package), &words)
+    }
+}
+
+/// Of everything, benches too.
 fn lints(packages: &[Package]) -> Step {
-    let targets = packages.iter().flat_map(|package| &package.targets).filter(|t| t.kind == Kind::Bench);
-    let needs = targets.flat_map(|t| t.needs.iter().map(|need| format!("{}/{need}", t.package)));
-    let needs: BTreeSet<String> = all_stores(packages).chain(needs).collect();
+    let needs = needs(packages, &[Kind::Test, Kind::Example, Kind::Bench]);
     let mut args = vec!["clippy", "--workspace", "--all-targets"];
     let needs = needs.into_iter().collect::<Vec<_>>().join(",");
     if !needs.is_empty() {
@@ -102,31 +146,17 @@ fn alone(package: &Package) -> Vec<Step> {
     steps.extend(package.features.iter().filter(|feature| *feature != ALL_STORES).map(|feature| {
         lint(format!("{} with {feature}", package.name), &["--no-default-features", "--features", feature])
     }));
+    // A reader runs an example with the features that are on by default.
+    let mut examples = package.targets.iter().filter(|target| target.kind == Kind::Example);
+    if examples.any(|example| example.needs.is_empty()) {
+        steps.push(lint(format!("examples of {}", package.name), &["--examples"]));
+    }
     steps
 }
 
-fn needy_test(test: &Target) -> [Step; 2] {
-    let Target { package, name, needs, .. } = test;
-    let needs = needs.join(",");
-    let which = ["--package", package, "--test", name, "--features", &needs];
-    let lint = [&["clippy"], &which[..], &["--", "-D", "warnings"]].concat();
-    [
-        Step::cargo(format!("lints of {name} with {needs}"), &lint),
-        Step::cargo(format!("test {name} with {needs}"), &[&["test"], &which[..]].concat()),
-    ]
-}
-
-fn example(example: &Target) -> [Step; 2] {
-    let Target { package, name, needs, .. } = example;
-    let needs = needs.join(",");
-    let mut which = vec!["--quiet", "--package", package, "--example", name];
-    if !needs.is_empty() {
-        which.extend(["--features", &needs]);
-    }
-    [
-        Step::cargo(format!("build of example {name}"), &[&["build"], &which[..]].concat()),
-        Step::cargo(format!("example {name}"), &[&["run"], &which[..]].concat()).within(EXAMPLE_LIMIT),
-    ]
+/// It has been built with the tests.
+fn example(name: &str) -> Step {
+    Step::command(format!("example {name}"), Command::new(suite::example(name))).within(EXAMPLE_LIMIT)
 }
 
 /// The examples that are not a program of a crate but a script over the command line.
@@ -142,7 +172,9 @@ fn scripts() -> Result<Vec<PathBuf>, String> {
 
 fn script(path: &Path) -> Step {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    Step::command(format!("example {name}"), Command::new(path)).within(EXAMPLE_LIMIT)
+    let step = Step::command(format!("example {name}"), Command::new(path)).within(EXAMPLE_LIMIT);
+    // It would build this itself, for those who run it alone.
+    step.env("TENURE_PROGRAM", &suite::program("tenure").display().to_string())
 }
 
 /// What the later steps call. The toolchain's own parts are installed where they are missing.
@@ -219,8 +251,8 @@ fn conditions(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: the commands for a crate by itself, for a test that `--workspace` leaves out, and for an example; the
-    //! scripts; protocol bugs are noticed where they are, and only there; so are tests behind features.
+    //! Plan: the commands for a crate by itself, for the whole workspace, and for tests with bugs; examples and
+    //! scripts; what the suite names is there; protocol bugs are noticed where they are, and only there; so are tests behind features.
     use super::*;
 
     fn target(kind: Kind, needs: &[&str]) -> Target {
@@ -252,68 +284,73 @@ mod tests {
         );
     }
 
+    fn package(stores: &[&str], targets: Vec<Target>) -> Package {
+        let stores = stores.iter().map(ToString::to_string).collect();
+        Package { name: "p".into(), features: vec![], stores, is_published: true, targets }
+    }
+
     #[test]
-    fn benches_with_features_are_linted_with_the_workspace() {
-        let mut package = Package {
-            name: "p".into(),
-            features: vec![],
-            stores: vec![],
-            is_published: false,
-            targets: vec![],
-        };
+    fn examples_are_linted_with_the_features_that_are_on_by_default() {
+        let mut package = package(&[], vec![target(Kind::Example, &["x"])]);
+        assert_eq!(shown(alone(&package)), ["p alone: cargo clippy --package p -- -D warnings"]);
+        package.targets.push(target(Kind::Example, &[]));
+        let examples = "examples of p: cargo clippy --package p --examples -- -D warnings";
+        assert_eq!(shown(alone(&package))[1..], [examples]);
+    }
+
+    #[test]
+    fn targets_with_features_are_built_and_linted_with_the_workspace() {
         let all = "lints: cargo clippy --workspace --all-targets";
-        assert_eq!(lints(&[package.clone()]).to_string(), format!("{all} -- -D warnings"));
-        package.targets = vec![target(Kind::Bench, &["x"]), target(Kind::Bench, &["x"])];
-        assert_eq!(lints(&[package]).to_string(), format!("{all} --features p/x -- -D warnings"));
+        assert_eq!(lints(&[package(&[], vec![])]).to_string(), format!("{all} -- -D warnings"));
+        let needy = |kind| package(&[], vec![target(kind, &["x"]), target(kind, &["x", "y"])]);
+        let lints = |kind| lints(&[needy(kind)]).to_string();
+        for kind in [Kind::Bench, Kind::Test, Kind::Example] {
+            assert_eq!(lints(kind), format!("{all} --features p/x,p/y -- -D warnings"));
+        }
+        // Nobody runs benches with the tests.
+        assert_eq!(words(&[needy(Kind::Bench)], &["test"]), ["test"]);
+        assert_eq!(words(&[needy(Kind::Test)], &["test"]), ["test", "--features", "p/x,p/y"]);
+        assert_eq!(words(&[needy(Kind::Example)], &["test"]), ["test", "--features", "p/x,p/y"]);
     }
 
     #[test]
-    fn a_test_with_features_is_linted_and_run_with_them() {
+    fn tests_of_every_store_are_in_the_run_of_the_workspace_and_those_with_bugs_are_not() {
+        let targets = vec![
+            target(Kind::Test, &["x"]),
+            Target { name: "u".into(), ..target(Kind::Test, &["x", "bugs"]) },
+            Target { name: "v".into(), ..target(Kind::Test, &["bugs"]) },
+        ];
+        let package = package(&["x", "all-stores"], targets);
         assert_eq!(
-            shown(needy_test(&target(Kind::Test, &["bugs"]))),
-            [
-                "lints of t with bugs: cargo clippy --package p --test t --features bugs -- -D warnings",
-                "test t with bugs: cargo test --package p --test t --features bugs",
-            ]
+            words(std::slice::from_ref(&package), &["test", "--workspace"]),
+            ["test", "--workspace", "--features", "p/all-stores"]
         );
-    }
-
-    #[test]
-    fn tests_of_every_store_are_in_the_run_of_the_workspace_and_all_others_are_run_alone() {
-        let stores = vec!["x".into(), "all-stores".into()];
-        let targets =
-            vec![target(Kind::Test, &["x"]), target(Kind::Test, &["x", "bugs"]), target(Kind::Test, &[])];
-        let package = Package { name: "p".into(), features: vec![], stores, is_published: true, targets };
-        assert_eq!(left_out(&package).collect::<Vec<_>>(), [&package.targets[1]]);
-        let plain = "tests: cargo test --workspace --no-fail-fast";
+        let buggy = Buggy::of(&package).unwrap();
+        assert_eq!(buggy.words("test").join(" "), "test --package p --features bugs --test u --test v");
         assert_eq!(
-            tests(std::slice::from_ref(&package)).to_string(),
-            format!("{plain} --features p/all-stores")
+            buggy.lints().to_string(),
+            "lints of the tests of p with bugs: \
+             cargo clippy --package p --features bugs --test u --test v -- -D warnings"
         );
-        assert_eq!(
-            lints(&[package]).to_string(),
-            "lints: cargo clippy --workspace --all-targets --features p/all-stores -- -D warnings"
-        );
-        assert_eq!(tests(&[]).to_string(), plain);
+        assert!(Buggy::of(&Package { targets: vec![], ..package.clone() }).is_none());
     }
 
     #[test]
-    fn an_example_is_run_with_what_it_needs() {
-        let which = "--quiet --package p --example t";
-        let both = |features: &str| {
-            [
-                format!("build of example t: cargo build {which}{features}"),
-                format!("example t: cargo run {which}{features}"),
-            ]
-        };
-        assert_eq!(shown(example(&target(Kind::Example, &[]))), both(""));
-        assert_eq!(shown(example(&target(Kind::Example, &["x", "y"]))), both(" --features x,y"));
-    }
-
-    #[test]
-    fn scripts_are_examples_too() {
+    fn what_has_been_built_is_run() {
+        assert!(example("sweep").to_string().ends_with("example sweep: sweep"));
         let names: Vec<String> = scripts().unwrap().iter().map(|path| script(path).to_string()).collect();
-        assert_eq!(names, ["example word-counts: word-counts.sh"]);
+        assert_eq!(names.len(), 1);
+        assert!(names[0].starts_with("example word-counts: TENURE_PROGRAM='/"), "{names:?}");
+        assert!(names[0].ends_with("debug/tenure' word-counts.sh"), "{names:?}");
+    }
+
+    #[test]
+    fn what_the_suite_names_is_there() {
+        let packages = packages().unwrap();
+        for (package, name) in suite::named() {
+            let is_it = |target: &Target| target.package == package && target.name == name;
+            assert!(targets(&packages, Kind::Test).any(is_it), "{package}::{name}");
+        }
     }
 
     #[test]

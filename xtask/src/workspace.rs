@@ -103,12 +103,14 @@ fn target(package: &str, json: &JsonValue) -> Option<Option<Target>> {
     Some(Some(Target { package: package.into(), name: name.clone(), kind, needs, path: path.into() }))
 }
 
+/// What an object has, by name.
 #[allow(clippy::disallowed_types, reason = "the JSON reader's own type; what is read from it is sorted")]
-fn object(json: &JsonValue) -> Option<&std::collections::HashMap<String, JsonValue>> {
+pub(crate) fn object(json: &JsonValue) -> Option<&std::collections::HashMap<String, JsonValue>> {
     json.get()
 }
 
-fn strings(json: &JsonValue) -> Option<Vec<String>> {
+/// A list of texts, and of nothing else.
+pub(crate) fn strings(json: &JsonValue) -> Option<Vec<String>> {
     let list: &Vec<JsonValue> = json.get()?;
     list.iter().map(|item| item.get::<String>().cloned()).collect()
 }

@@ -1,0 +1,203 @@
+//! Programs that run side by side: most of a test's time is waiting, and what waits leaves its core to another.
+#![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A program to run.
+pub(crate) struct Job {
+    pub(crate) name: String,
+    pub(crate) command: Command,
+    /// Whether nothing else runs meanwhile: it asserts how long something takes.
+    pub(crate) is_alone: bool,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) name: String,
+    pub(crate) took: Duration,
+    /// The processor time of it and of its children, where the system tells.
+    pub(crate) processor: Option<Duration>,
+    /// All that it printed, in one piece.
+    pub(crate) output: String,
+    pub(crate) result: Result<(), String>,
+}
+
+/// How many run at once, how long each may, and where what they print is kept.
+pub(crate) struct Lanes {
+    pub(crate) count: usize,
+    pub(crate) limit: Duration,
+    pub(crate) folder: PathBuf,
+}
+
+struct Running {
+    name: String,
+    child: Child,
+    start: Instant,
+    log: PathBuf,
+}
+
+impl Lanes {
+    /// Runs them all, whatever becomes of one: in their order, but those last that run alone. Each is told of as it ends.
+    pub(crate) fn run(&self, jobs: Vec<Job>, mut tell: impl FnMut(&Done)) -> Vec<Done> {
+        let (alone, shared): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.is_alone);
+        let mut all = Vec::new();
+        for (jobs, count) in [(shared, self.count), (alone, 1)] {
+            let mut waiting = VecDeque::from(jobs);
+            let mut running: Vec<Running> = Vec::new();
+            while !(waiting.is_empty() && running.is_empty()) {
+                let mut done = Vec::new();
+                while running.len() < count
+                    && let Some(job) = waiting.pop_front()
+                {
+                    match self.start(job) {
+                        Ok(started) => running.push(started),
+                        Err(failed) => done.push(failed),
+                    }
+                }
+                running.retain_mut(|running| match self.end(running) {
+                    Some(ended) => {
+                        done.push(ended);
+                        false
+                    }
+                    None => true,
+                });
+                if done.is_empty() {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                done.iter().for_each(&mut tell);
+                all.append(&mut done);
+            }
+        }
+        all
+    }
+
+    fn start(&self, mut job: Job) -> Result<Running, Done> {
+        let log = self.folder.join(format!("{}.log", job.name.replace(['/', ':'], "-")));
+        let started = std::fs::create_dir_all(&self.folder).and_then(|()| {
+            let out = std::fs::File::create(&log)?;
+            let err = out.try_clone()?;
+            job.command.stdin(Stdio::null()).stdout(out).stderr(err).spawn()
+        });
+        match started {
+            Ok(child) => Ok(Running { name: job.name, child, start: Instant::now(), log }),
+            Err(error) => Err(Done {
+                name: job.name,
+                took: Duration::ZERO,
+                processor: None,
+                output: String::new(),
+                result: Err(format!("did not start: {error}")),
+            }),
+        }
+    }
+
+    /// Nothing while it runs.
+    fn end(&self, running: &mut Running) -> Option<Done> {
+        // Children are reaped one at a time, so what ours have used grows by what this one has used.
+        let before = of_children();
+        let took = running.start.elapsed();
+        let result = match running.child.try_wait() {
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(status)) => Err(status.to_string()),
+            Ok(None) if took < self.limit => return None,
+            Ok(None) => {
+                // That it has just ended by itself is no reason to say anything else.
+                let _ = running.child.kill().and_then(|()| running.child.wait());
+                Err(format!("not done after {} s", self.limit.as_secs()))
+            }
+            Err(error) => Err(format!("was lost: {error}")),
+        };
+        let processor = of_children().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let output = std::fs::read(&running.log).map_or_else(
+            |error| format!("{}: {error}\n", running.log.display()),
+            |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+        );
+        Some(Done { name: std::mem::take(&mut running.name), took, processor, output, result })
+    }
+}
+
+/// The processor time of all children that have ended, as Linux tells it, in hundredths of a second.
+fn of_children() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is a name in brackets, in which anything may be; after it come the third and the others.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(Duration::from_millis((user + system) * 10))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: as many run at once as there are lanes, and those that run alone after them, one by one; what each printed is in one
+    //! piece; one that fails, can't be started or hangs is told, and the others run all the same.
+    use super::*;
+
+    fn job(name: &str, script: &str) -> Job {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Job { name: name.into(), command, is_alone: false }
+    }
+
+    fn run(jobs: Vec<Job>, name: &str, limit: Duration) -> Vec<Done> {
+        let folder = std::env::temp_dir().join(format!("tenure-lanes-{name}-{}", std::process::id()));
+        let mut told = Vec::new();
+        let lanes = Lanes { count: 2, limit, folder: folder.clone() };
+        let done = lanes.run(jobs, |done| told.push(done.name.clone()));
+        std::fs::remove_dir_all(folder).unwrap();
+        assert_eq!(told, done.iter().map(|done| done.name.clone()).collect::<Vec<_>>());
+        done
+    }
+
+    #[test]
+    fn two_run_at_once_and_others_alone_after_them() {
+        let folder = std::env::temp_dir().join(format!("tenure-lanes-met-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let at = folder.display();
+        // Each of two ends only if the other one runs; the third finds that both are over.
+        let meets = |me: &str, other: &str| {
+            format!(
+                "touch {at}/{me}; until [ -e {at}/{other} ]; do sleep 0.01; done; echo {me} met {other}; touch {at}/{me}.over"
+            )
+        };
+        let mut last = job("last", &format!("[ -e {at}/a.over ] && [ -e {at}/b.over ]"));
+        last.is_alone = true;
+        let jobs = vec![last, job("a", &meets("a", "b")), job("b", &meets("b", "a"))];
+        let done = run(jobs, "alone", Duration::from_secs(60));
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(done.iter().all(|done| done.result.is_ok()), "{done:?}");
+        assert_eq!(done[2].name, "last");
+        let outputs: Vec<&str> = done[..2].iter().map(|done| done.output.as_str()).collect();
+        assert!(outputs.contains(&"a met b\n") && outputs.contains(&"b met a\n"), "{outputs:?}");
+    }
+
+    #[test]
+    fn what_fails_is_told_and_the_others_run() {
+        let missing =
+            Job { name: "missing".into(), command: Command::new("/no/such/program"), is_alone: false };
+        let jobs = vec![missing, job("bad", "echo why >&2; exit 3"), job("good", "")];
+        let done = run(jobs, "fails", Duration::from_secs(60));
+        let of = |name: &str| done.iter().find(|done| done.name == name).unwrap();
+        assert!(of("missing").result.as_ref().unwrap_err().starts_with("did not start: "));
+        assert_eq!(
+            (of("bad").result.clone(), of("bad").output.as_str()),
+            (Err("exit status: 3".into()), "why\n")
+        );
+        assert_eq!(of("good").result, Ok(()));
+        let done = run(vec![job("hangs", "exec sleep 600")], "hangs", Duration::from_millis(50));
+        assert_eq!(done[0].result, Err("not done after 0 s".into()));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn processor_time_is_told() {
+        let done = run(
+            vec![job("busy", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"), job("idle", "sleep 0.1")],
+            "processor",
+            Duration::from_secs(60),
+        );
+        let of = |name: &str| done.iter().find(|done| done.name == name).unwrap().processor.unwrap();
+        assert!(of("busy") > of("idle"), "{done:?}");
+    }
+}

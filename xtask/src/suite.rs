@@ -1,0 +1,318 @@
+//! The tests of the workspace: built by cargo, and run side by side as `cargo test` runs them one after another.
+
+use crate::lanes::{Done, Job, Lanes};
+use crate::step::{self, Step};
+use crate::workspace::{built, object, strings};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+use std::time::Duration;
+use tinyjson::JsonValue;
+
+/// Long enough for a clean build on a slow machine.
+const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// The simulator computes for four minutes on a free core; what takes three times as long hangs.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// How many of the slowest are shown.
+const SLOWEST: usize = 15;
+
+/// What asserts how soon something happens, while nothing else runs.
+const ALONE: [&str; 4] = ["tenure-cli::kill", "tenure-cli::run", "tenure-cli::stuck", "tenure-cli::watchdog"];
+
+/// What takes a minute or more begins first, so that nothing is left to run by itself at the end.
+const FIRST: [&str; 6] = [
+    "tenure-sim::promises",
+    "tenure-dynamodb::processes",
+    "tenure-dynamodb::episodes",
+    "tenure-dynamodb::kcl",
+    "tenure-dynamodb::conformance",
+    "tenure-dynamodb::interop",
+];
+
+/// A program of tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Program {
+    /// Its package, and what of it: `tenure-cli::watchdog`.
+    name: String,
+    path: PathBuf,
+    /// Its package's folder, in which it runs.
+    folder: PathBuf,
+}
+
+/// What has been built for tests.
+#[derive(Debug, Default)]
+pub(crate) struct Suite {
+    programs: RefCell<Vec<Program>>,
+}
+
+impl Suite {
+    /// A step that builds tests, which `cargo test` would run with these words, and everything else that it builds with them. Each of
+    /// `examples` must be among it.
+    pub(crate) fn build(
+        self: &Rc<Suite>,
+        name: impl Into<String>,
+        words: &[String],
+        examples: &[&str],
+    ) -> Step {
+        let suite = Rc::clone(self);
+        let told = ["--no-run", "--message-format", "json-render-diagnostics"].map(str::to_owned);
+        let mut command = step::cargo_command(&[words, &told].concat());
+        let examples: Vec<String> = examples.iter().map(|&example| example.to_owned()).collect();
+        let shown = step::shown(&command);
+        Step::check(name, move || {
+            println!("{shown}");
+            let told = folder().join("built.json");
+            let error = |error| format!("{}: {error}", told.display());
+            let file = std::fs::create_dir_all(folder()).and_then(|()| std::fs::File::create(&told));
+            command.stdout(file.map_err(error)?);
+            step::run_within(command, BUILD_LIMIT, &[])?;
+            let told = std::fs::read_to_string(&told).map_err(error)?;
+            let (programs, made) = artifacts(&told)?;
+            if programs.is_empty() {
+                return Err("cargo built no tests".into());
+            }
+            if let Some(example) = examples.iter().find(|example| !made.contains(example)) {
+                return Err(format!("cargo did not build the example {example}"));
+            }
+            suite.programs.borrow_mut().extend(programs);
+            Ok(())
+        })
+    }
+
+    /// A step that runs all that has been built, with these environment variables, and fails if one of them does.
+    pub(crate) fn run(self: &Rc<Suite>, name: &str, environment: Vec<(&'static str, String)>) -> Step {
+        let suite = Rc::clone(self);
+        Step::check(name, move || {
+            let jobs =
+                in_order(suite.programs.take()).iter().map(|program| job(program, &environment)).collect();
+            let lanes = Lanes { count: lanes(), limit: PROGRAM_LIMIT, folder: folder() };
+            println!("{} at once", lanes.count);
+            let done = lanes.run(jobs, |done| print!("{}", told(done)));
+            print!("\n{}", slowest(&done));
+            failures(&done)
+        })
+    }
+}
+
+/// Where the programs' output is kept.
+fn folder() -> PathBuf {
+    built().join("tests")
+}
+
+/// Half as many again as there are cores: a program runs as many tests at once as there are cores, and most of them wait.
+fn lanes() -> usize {
+    std::thread::available_parallelism().map_or(2, |cores| cores.get() + cores.get().div_ceil(2))
+}
+
+/// The test programs that cargo tells of, and the names of the examples.
+fn artifacts(told: &str) -> Result<(Vec<Program>, Vec<String>), String> {
+    let (mut programs, mut examples) = (Vec::new(), Vec::new());
+    for line in told.lines().filter(|line| line.starts_with(r#"{"reason":"compiler-artifact""#)) {
+        match artifact(line).ok_or_else(|| format!("cargo's word can't be understood: {line}"))? {
+            Artifact::Program(program) => programs.push(program),
+            Artifact::Example(name) => examples.push(name),
+            Artifact::Other => {}
+        }
+    }
+    Ok((programs, examples))
+}
+
+enum Artifact {
+    Program(Program),
+    Example(String),
+    Other,
+}
+
+fn artifact(line: &str) -> Option<Artifact> {
+    let json: JsonValue = line.parse().ok()?;
+    let json = object(&json)?;
+    let text = |name: &str| json.get(name)?.get::<String>();
+    let Some(path) = text("executable") else { return Some(Artifact::Other) };
+    let target = object(json.get("target")?)?;
+    let name: &String = target.get("name")?.get()?;
+    let kind = strings(target.get("kind")?)?.into_iter().next()?;
+    if !*object(json.get("profile")?)?.get("test")?.get::<bool>()? {
+        return Some(if kind == "example" { Artifact::Example(name.clone()) } else { Artifact::Other });
+    }
+    // It ends in `/NAME#VERSION`, or in `#NAME@VERSION` where the folder has another name.
+    let (place, rest) = text("package_id")?.rsplit_once('#')?;
+    let package = rest.split_once('@').map_or_else(|| place.rsplit('/').next(), |(name, _)| Some(name))?;
+    let name = match kind.as_str() {
+        "test" => format!("{package}::{name}"),
+        "lib" => package.to_owned(),
+        kind => format!("{package}::{kind}/{name}"),
+    };
+    let folder = Path::new(text("manifest_path")?).parent()?.to_owned();
+    Some(Artifact::Program(Program { name, path: path.into(), folder }))
+}
+
+/// Those that take long before the others.
+fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
+    let place =
+        |program: &Program| FIRST.iter().position(|first| *first == program.name).unwrap_or(FIRST.len());
+    programs.sort_by_key(place);
+    programs
+}
+
+fn job(program: &Program, environment: &[(&'static str, String)]) -> Job {
+    let mut command = Command::new(&program.path);
+    step::forget_package(&mut command);
+    command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    Job { name: program.name.clone(), command, is_alone: ALONE.contains(&program.name.as_str()) }
+}
+
+/// Why a program has failed, if it has. One that ends well without a word of its tests has not run them.
+fn result(done: &Done) -> Result<(), String> {
+    done.result.clone()?;
+    if done.output.contains("test result: ok.") { Ok(()) } else { Err("it told of no result".into()) }
+}
+
+fn told(done: &Done) -> String {
+    let result = result(done).err().map_or("passed".to_owned(), |error| format!("FAILED: {error}"));
+    format!("\n--> {}: {result} in {:.1} s\n{}", done.name, done.took.as_secs_f64(), done.output.trim_start())
+}
+
+/// A table of what took longest, and of what all of them took.
+fn slowest(done: &[Done]) -> String {
+    let line = |name: &str, took: Duration, processor: Option<Duration>| {
+        let processor = processor.map_or("?".to_owned(), |time| format!("{:.1}", time.as_secs_f64()));
+        format!("{:>8.1} s {processor:>8} s  {name}\n", took.as_secs_f64())
+    };
+    let mut sorted: Vec<&Done> = done.iter().collect();
+    sorted.sort_by_key(|done| std::cmp::Reverse(done.took));
+    let rows = sorted.iter().take(SLOWEST).map(|done| line(&done.name, done.took, done.processor));
+    let took = done.iter().map(|done| done.took).sum();
+    let processor = done.iter().map(|done| done.processor).sum();
+    format!(
+        "      took  processor  (with children, where these were waited for)\n{}{}",
+        rows.collect::<String>(),
+        line(&format!("all {} programs", done.len()), took, processor)
+    )
+}
+
+/// Names every program that failed, with its tests.
+fn failures(done: &[Done]) -> Result<(), String> {
+    let failed: Vec<String> = done
+        .iter()
+        .filter_map(|done| {
+            let error = result(done).err()?;
+            let tests: String = failed_tests(&done.output).map(|test| format!("\n    {test}")).collect();
+            Some(format!("{}: {error}{tests}", done.name))
+        })
+        .collect();
+    if failed.is_empty() { Ok(()) } else { Err(format!("{} failed\n{}", failed.len(), failed.join("\n"))) }
+}
+
+/// What the last list of failures has.
+fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
+    let list = output.rsplit_once("\nfailures:\n").map_or("", |(_, list)| list);
+    list.lines().take_while(|line| line.starts_with("    ")).map(str::trim)
+}
+
+/// The programs that are named here, by their packages and names.
+#[cfg(test)]
+pub(crate) fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALONE.iter().chain(&FIRST).filter_map(|name| name.split_once("::"))
+}
+
+/// The path of an example that has been built with the tests.
+pub(crate) fn example(name: &str) -> PathBuf {
+    built().join("debug/examples").join(name)
+}
+
+/// The path of a program that has been built with the tests.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let path: &Path = &built().join("debug").join(name);
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: test programs and examples are found in what cargo tells; what takes long begins first, and what is sensitive is
+    //! alone; the environment; what passes, and what only seems to; the failed tests' names; the table; a build that fails or lacks an
+    //! example.
+    use super::*;
+
+    const TOLD: &str = r##"{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["test"],"name":"run"},"profile":{"test":true},"executable":"/w/target/debug/deps/run-1"}
+{"reason":"build-script-executed","package_id":"x"}
+{"reason":"compiler-artifact","package_id":"path+file:///w/peers/less#tenure-less@0.1.0","manifest_path":"/w/peers/less/Cargo.toml","target":{"kind":["lib"],"name":"tenure_less"},"profile":{"test":true},"executable":"/w/target/debug/deps/tenure_less-2"}
+{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["bin"],"name":"tenure"},"profile":{"test":true},"executable":"/w/target/debug/deps/tenure-3"}
+{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure-cli#0.1.0","manifest_path":"/w/crates/tenure-cli/Cargo.toml","target":{"kind":["bin"],"name":"tenure"},"profile":{"test":false},"executable":"/w/target/debug/tenure"}
+{"reason":"compiler-artifact","package_id":"path+file:///w/crates/tenure#0.1.0","manifest_path":"/w/crates/tenure/Cargo.toml","target":{"kind":["example"],"name":"sweep"},"profile":{"test":false},"executable":"/w/target/debug/examples/sweep"}
+{"reason":"compiler-artifact","package_id":"registry+https://x#libc@0.2.1","manifest_path":"/l/Cargo.toml","target":{"kind":["lib"],"name":"libc"},"profile":{"test":false},"executable":null}
+"##;
+
+    fn done(name: &str, seconds: u64, output: &str, result: Result<(), String>) -> Done {
+        let (took, processor) = (Duration::from_secs(seconds), Some(Duration::from_millis(1500)));
+        Done { name: name.into(), took, processor, output: output.into(), result }
+    }
+
+    #[test]
+    fn programs_and_examples_are_found() {
+        let (programs, examples) = artifacts(TOLD).unwrap();
+        let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
+        assert_eq!(names, ["tenure-cli::run", "tenure-less", "tenure-cli::bin/tenure"]);
+        assert_eq!(programs[0].path, Path::new("/w/target/debug/deps/run-1"));
+        assert_eq!(programs[0].folder, Path::new("/w/crates/tenure-cli"));
+        assert_eq!(examples, ["sweep"]);
+        let damaged = TOLD.replace(r#""profile":{"test":true},"#, "");
+        assert!(artifacts(&damaged).unwrap_err().contains("can't be understood"));
+    }
+
+    #[test]
+    fn what_takes_long_begins_first_and_what_is_sensitive_is_alone() {
+        let program = |name: &str| Program { name: name.into(), path: "/p".into(), folder: "/f".into() };
+        let programs = in_order(["a", "tenure-cli::run", "tenure-sim::promises", "b"].map(program).into());
+        let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
+        assert_eq!(names, ["tenure-sim::promises", "a", "tenure-cli::run", "b"]);
+        let jobs: Vec<Job> = programs.iter().map(|program| job(program, &[("A", "b".to_owned())])).collect();
+        let alone: Vec<&str> = jobs.iter().filter(|job| job.is_alone).map(|job| job.name.as_str()).collect();
+        assert_eq!(alone, ["tenure-cli::run"]);
+        assert_eq!(jobs[0].command.get_current_dir(), Some(Path::new("/f")));
+        let has = |name: &str, value: &str| {
+            jobs[0].command.get_envs().any(|(n, v)| n == name && v.is_some_and(|v| v == value))
+        };
+        assert!(has("A", "b") && has("CARGO_MANIFEST_DIR", "/f"));
+    }
+
+    #[test]
+    fn every_failure_is_told_with_its_tests() {
+        let passes = "test a ... ok\n\ntest result: ok. 1 passed\n";
+        let list =
+            "failures:\n\n---- b stdout ----\nno\n\nfailures:\n    b\n    c::d\n\ntest result: FAILED.\n";
+        let all = [
+            done("good", 1, passes, Ok(())),
+            done("bad", 2, &format!("test b ... FAILED\n\n{list}"), Err("exit status: 101".into())),
+            done("mute", 3, "", Ok(())),
+        ];
+        assert_eq!(
+            failures(&all),
+            Err("2 failed\nbad: exit status: 101\n    b\n    c::d\nmute: it told of no result".into())
+        );
+        assert_eq!(failures(&all[..1]), Ok(()));
+        assert_eq!(told(&all[0]), format!("\n--> good: passed in 1.0 s\n{passes}"));
+        assert!(told(&all[2]).starts_with("\n--> mute: FAILED: it told of no result in 3.0 s\n"));
+        let table = slowest(&all);
+        let rows: Vec<&str> = table.lines().skip(1).map(str::trim).collect();
+        assert_eq!(rows[0], "3.0 s      1.5 s  mute");
+        assert_eq!(rows[3], "6.0 s      4.5 s  all 3 programs");
+    }
+
+    #[test]
+    fn a_build_that_fails_or_lacks_an_example_fails() {
+        let suite = Rc::new(Suite::default());
+        let build = |words: &[&str], examples: &[&str]| {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            let report = step::run(vec![suite.build("build", &words, examples)]);
+            (report.is_pass(), suite.programs.take().len())
+        };
+        assert_eq!(build(&["test", "--package", "no-such-package"], &[]), (false, 0));
+        let smallest = ["test", "--package", "xtask"];
+        assert_eq!(build(&smallest, &["nowhere"]), (false, 0));
+        assert_eq!(build(&smallest, &[]), (true, 1));
+    }
+}
