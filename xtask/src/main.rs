@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `audit`, `bench`, `faults`, `services`, `spec` and `mutants`.
+//! The project's own chores: `cargo xtask test`, `quick`, `audit`, `bench`, `faults`, `services`, `spec` and `mutants`.
 
 mod audit;
 mod bench;
@@ -20,6 +20,8 @@ usage: cargo xtask CHORE
 
   test           everything that must hold before a change goes in: format, lints, each crate by itself, all tests,
                  every example, documentation; stops at the first failure
+  quick          a share of it that takes less than a minute where little has changed: format, lints, the core's tests, some
+                 worlds of the simulator
   audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
                  (installs cargo-deny and cargo-machete where they are missing)
   bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
@@ -40,6 +42,7 @@ usage: cargo xtask CHORE
 #[derive(Debug, PartialEq, Eq)]
 enum Chore {
     Test,
+    Quick,
     Audit,
     Bench(Vec<String>),
     Faults(Vec<String>),
@@ -72,6 +75,7 @@ impl Chore {
                 ));
             }
             "test" => Chore::Test,
+            "quick" => Chore::Quick,
             "audit" => Chore::Audit,
             "help" | "-h" | "--help" => Chore::Help,
             other => return Err(format!("there is no chore {other:?}\n\n{HELP}")),
@@ -91,6 +95,7 @@ impl Chore {
                 return Ok(true);
             }
             Chore::Test => test::steps(servers.insert(services::Servers::new()?))?,
+            Chore::Quick => test::quick()?,
             Chore::Audit => audit::steps(),
             Chore::Bench(names) => bench::steps(&names, servers.insert(services::Servers::new()?))?,
             Chore::Faults(options) => faults::steps(&options, &*services::Servers::new()?)?,
@@ -140,6 +145,7 @@ mod tests {
     #[test]
     fn chores_are_understood() {
         assert_eq!(parse("test"), Ok(Chore::Test));
+        assert_eq!(parse("quick"), Ok(Chore::Quick));
         assert_eq!(parse("audit"), Ok(Chore::Audit));
         assert_eq!(parse("bench"), Ok(Chore::Bench(vec![])));
         assert_eq!(parse("bench pairs work"), Ok(Chore::Bench(vec!["pairs".into(), "work".into()])));

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// An example shows something to a person, who would not wait longer either.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
 
+/// What the simulator does in some seconds, each scenario in turn.
+const QUICK_HOURS: &str = "500";
+
 /// Where the scripts are, from the workspace's root.
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 
@@ -33,7 +36,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::check("no bugs shipped", no_bugs_shipped),
         Step::check("no hidden tests", no_hidden_tests),
-        Step::check("cited files", || cited::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))),
+        Step::check("cited files", cited_files),
         lints(&packages),
     ]);
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
@@ -57,6 +60,29 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     steps.extend(scripts()?.iter().map(|path| script(path)));
     steps.push(documentation(&packages).env("RUSTDOCFLAGS", "-D warnings"));
     Ok(steps)
+}
+
+/// What a person runs before each commit: a share of those steps, each as it is there, so that nothing is built twice. No server is asked.
+pub(crate) fn quick() -> Result<Vec<Step>, String> {
+    let packages = packages()?;
+    let suite = Rc::new(Suite::default());
+    let which = ["test", "--workspace", "--test", "every", "--test", "determinism", "--example", "sim"];
+    let mut simulator = Command::new(suite::example("sim"));
+    simulator.args(["--hours", QUICK_HOURS]);
+    Ok(vec![
+        Step::cargo("format", &["fmt", "--all", "--check"]),
+        Step::check("no hidden tests", no_hidden_tests),
+        Step::check("cited files", cited_files),
+        // Only what has changed is linted again.
+        lints(&packages),
+        suite.build("build of the tests of the core", &words(&packages, &which), &["sim"]),
+        suite.run("tests of the core", vec![]),
+        Step::command("simulator", simulator).within(EXAMPLE_LIMIT),
+    ])
+}
+
+fn cited_files() -> Result<(), String> {
+    cited::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
 }
 
 fn targets(packages: &[Package], kind: Kind) -> impl Iterator<Item = &Target> {
