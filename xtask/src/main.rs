@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test`, `quick`, `audit`, `bench`, `faults`, `services`, `spec` and `mutants`.
+//! The project's own chores: `cargo xtask test`, `quick`, `soak`, `audit`, `bench`, `faults`, `services`, `spec` and `mutants`.
 
 mod audit;
 mod bench;
@@ -7,6 +7,7 @@ mod faults;
 mod lanes;
 mod mutants;
 mod services;
+mod soak;
 mod spec;
 mod step;
 mod suite;
@@ -22,6 +23,8 @@ usage: cargo xtask CHORE
                  every example, documentation; stops at the first failure
   quick          a share of it that takes less than a minute where little has changed: format, lints, the core's tests, some
                  worlds of the simulator
+  soak N [--one-core]
+                 all tests N times, whatever fails; with --one-core, all of them on the same one
   audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
                  (installs cargo-deny and cargo-machete where they are missing)
   bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
@@ -43,6 +46,7 @@ usage: cargo xtask CHORE
 enum Chore {
     Test,
     Quick,
+    Soak(soak::Asked),
     Audit,
     Bench(Vec<String>),
     Faults(Vec<String>),
@@ -61,6 +65,9 @@ impl Chore {
         let chore = match chore {
             "bench" => return Ok(Chore::Bench(rest.to_vec())),
             "faults" => return Ok(Chore::Faults(rest.to_vec())),
+            "soak" => {
+                return Ok(Chore::Soak(soak::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?));
+            }
             "services" => {
                 return Ok(Chore::Services(
                     services::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?,
@@ -96,6 +103,7 @@ impl Chore {
             }
             Chore::Test => test::steps(servers.insert(services::Servers::new()?))?,
             Chore::Quick => test::quick()?,
+            Chore::Soak(asked) => soak::steps(asked, servers.insert(services::Servers::new()?))?,
             Chore::Audit => audit::steps(),
             Chore::Bench(names) => bench::steps(&names, servers.insert(services::Servers::new()?))?,
             Chore::Faults(options) => faults::steps(&options, &*services::Servers::new()?)?,
@@ -162,6 +170,7 @@ mod tests {
             ("", "name a chore"),
             ("tset", "no chore \"tset\""),
             ("test fast", "\"test\" takes no \"fast\""),
+            ("soak", "takes how often"),
             ("mutants fast", "nothing or --all"),
             ("services", "up, down, or run"),
         ] {

@@ -23,6 +23,8 @@ pub(crate) struct Step {
     limit: Duration,
     /// What a command may exit with besides 0.
     passes_with: &'static [i32],
+    /// Whether the next steps are run if this one fails.
+    goes_on: bool,
 }
 
 impl Step {
@@ -33,7 +35,13 @@ impl Step {
 
     /// Runs a program.
     pub(crate) fn command(name: impl Into<String>, command: Command) -> Step {
-        Step { name: name.into(), work: Work::Command(command), limit: LIMIT, passes_with: &[] }
+        Step {
+            name: name.into(),
+            work: Work::Command(command),
+            limit: LIMIT,
+            passes_with: &[],
+            goes_on: false,
+        }
     }
 
     /// Something that the chore finds out by itself.
@@ -41,7 +49,13 @@ impl Step {
         name: impl Into<String>,
         check: impl FnOnce() -> Result<(), String> + 'static,
     ) -> Step {
-        Step { name: name.into(), work: Work::Check(Box::new(check)), limit: LIMIT, passes_with: &[] }
+        Step {
+            name: name.into(),
+            work: Work::Check(Box::new(check)),
+            limit: LIMIT,
+            passes_with: &[],
+            goes_on: false,
+        }
     }
 
     /// With an environment variable. A check has none and stays as it is.
@@ -55,6 +69,11 @@ impl Step {
     /// Failed if it takes longer than this.
     pub(crate) fn within(self, limit: Duration) -> Step {
         Step { limit, ..self }
+    }
+
+    /// The next steps are run also if it fails.
+    pub(crate) fn and_go_on(self) -> Step {
+        Step { goes_on: true, ..self }
     }
 
     /// These exit codes of a command are no failure either.
@@ -136,58 +155,54 @@ pub(crate) fn run_within(mut command: Command, limit: Duration, passes_with: &[i
 /// What became of the steps.
 #[derive(Debug)]
 pub(crate) struct Report {
-    passed: Vec<(String, Duration)>,
-    failed: Option<(String, Duration)>,
+    /// Each that was run, and whether it passed.
+    run: Vec<(String, Duration, bool)>,
     not_run: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn is_pass(&self) -> bool {
-        self.failed.is_none() && self.not_run.is_empty()
+        self.run.iter().all(|(_, _, passed)| *passed) && self.not_run.is_empty()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = |f: &mut fmt::Formatter<'_>, what: &str, name: &str, took: Duration| {
-            writeln!(f, "{:>8.1} s  {what}  {name}", took.as_secs_f64())
-        };
         writeln!(f)?;
-        for (name, took) in &self.passed {
-            line(f, "passed ", name, *took)?;
-        }
-        if let Some((name, took)) = &self.failed {
-            line(f, "FAILED ", name, *took)?;
+        for (name, took, passed) in &self.run {
+            let what = if *passed { "passed " } else { "FAILED " };
+            writeln!(f, "{:>8.1} s  {what}  {name}", took.as_secs_f64())?;
         }
         for name in &self.not_run {
             writeln!(f, "{:>10}  not run  {name}", "")?;
         }
-        writeln!(f, "{} passed, {} failed", self.passed.len(), usize::from(self.failed.is_some()))
+        let passed = self.run.iter().filter(|(_, _, passed)| *passed).count();
+        let took: Duration = self.run.iter().map(|(_, took, _)| *took).sum();
+        let failed = self.run.len() - passed;
+        writeln!(f, "{passed} passed, {failed} failed in {:.1} minutes", took.as_secs_f64() / 60.0)
     }
 }
 
-/// Runs the steps in order until one fails.
+/// Runs the steps in order until one fails, unless that one goes on.
 pub(crate) fn run(steps: Vec<Step>) -> Report {
-    let mut report = Report { passed: Vec::new(), failed: None, not_run: Vec::new() };
+    let mut report = Report { run: Vec::new(), not_run: Vec::new() };
     let mut steps = steps.into_iter();
     for step in steps.by_ref() {
         println!("\n==> {step}");
         // What a step prints itself goes straight to the terminal, and must come after this. That the terminal is
         // gone is no reason to stop.
         let _ = std::io::stdout().flush();
-        let (name, start) = (step.name.clone(), Instant::now());
+        let (name, goes_on, start) = (step.name.clone(), step.goes_on, Instant::now());
         let result = step.run();
         let took = start.elapsed();
+        let passed = result.is_ok();
         match result {
-            Ok(()) => {
-                println!("<== {name}: passed in {:.1} s", took.as_secs_f64());
-                report.passed.push((name, took));
-            }
-            Err(error) => {
-                println!("<== {name}: FAILED after {:.1} s: {error}", took.as_secs_f64());
-                report.failed = Some((name, took));
-                break;
-            }
+            Ok(()) => println!("<== {name}: passed in {:.1} s", took.as_secs_f64()),
+            Err(error) => println!("<== {name}: FAILED after {:.1} s: {error}", took.as_secs_f64()),
+        }
+        report.run.push((name, took, passed));
+        if !(passed || goes_on) {
+            break;
         }
     }
     report.not_run = steps.map(|step| step.name).collect();
@@ -200,8 +215,16 @@ mod tests {
     //! a command that does not exist or one that hangs; what was not run is said; the last line is the count.
     use super::*;
 
-    fn names(list: &[(String, Duration)]) -> Vec<&str> {
-        list.iter().map(|(name, _)| name.as_str()).collect()
+    fn passes(report: &Report) -> Vec<(&str, bool)> {
+        report.run.iter().map(|(name, _, passed)| (name.as_str(), *passed)).collect()
+    }
+
+    fn count(report: &Report) -> String {
+        let text = report.to_string();
+        text.lines()
+            .last()
+            .and_then(|last| last.split_once(" in "))
+            .map_or(text.clone(), |(count, _)| count.into())
     }
 
     fn shell(name: &str, script: &str) -> Step {
@@ -214,8 +237,8 @@ mod tests {
     fn passes_are_counted() {
         let report = run(vec![shell("one", "exit 0"), Step::check("two", || Ok(()))]);
         assert!(report.is_pass());
-        assert_eq!(names(&report.passed), ["one", "two"]);
-        assert_eq!(report.to_string().lines().last(), Some("2 passed, 0 failed"));
+        assert_eq!(passes(&report), [("one", true), ("two", true)]);
+        assert_eq!(count(&report), "2 passed, 0 failed");
     }
 
     #[test]
@@ -237,12 +260,19 @@ mod tests {
                 Step::check("never", || -> Result<(), String> { unreachable!("runs after a failure") });
             let report = run(vec![shell("good", "exit 0"), failure(), never]);
             assert!(!report.is_pass());
-            assert_eq!(names(&report.passed), ["good"]);
-            assert_eq!(report.failed.as_ref().map(|(name, _)| name.as_str()), Some("bad"));
+            assert_eq!(passes(&report), [("good", true), ("bad", false)]);
             let text = report.to_string();
             assert!(text.contains("not run  never"), "{text}");
-            assert_eq!(text.lines().last(), Some("1 passed, 1 failed"));
+            assert_eq!(count(&report), "1 passed, 1 failed");
         }
+    }
+
+    #[test]
+    fn a_failure_that_goes_on_is_told_and_fails_the_run_all_the_same() {
+        let report = run(vec![shell("bad", "exit 3").and_go_on(), shell("good", "exit 0")]);
+        assert!(!report.is_pass());
+        assert_eq!(passes(&report), [("bad", false), ("good", true)]);
+        assert_eq!(count(&report), "1 passed, 1 failed");
     }
 
     #[test]

@@ -83,12 +83,17 @@ impl Suite {
     }
 
     /// A step that runs all that has been built, with these environment variables, and fails if one of them does.
-    pub(crate) fn run(self: &Rc<Suite>, name: &str, environment: Vec<(&'static str, String)>) -> Step {
+    pub(crate) fn run(
+        self: &Rc<Suite>,
+        name: impl Into<String>,
+        environment: Environment,
+        on: Cores,
+    ) -> Step {
         let suite = Rc::clone(self);
         Step::check(name, move || {
-            let jobs =
-                in_order(suite.programs.take()).iter().map(|program| job(program, &environment)).collect();
-            let lanes = Lanes { count: lanes(), limit: PROGRAM_LIMIT, folder: folder() };
+            let programs = in_order(suite.programs.borrow().clone());
+            let jobs = programs.iter().map(|program| job(program, &environment, on)).collect();
+            let lanes = Lanes { count: on.lanes(), limit: PROGRAM_LIMIT * on.times(), folder: folder() };
             println!("{} at once", lanes.count);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
             print!("\n{}", slowest(&done));
@@ -97,14 +102,47 @@ impl Suite {
     }
 }
 
+/// Environment variables.
+pub(crate) type Environment = Vec<(&'static str, String)>;
+
+/// What the programs run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cores {
+    All,
+    /// All of them on the same one.
+    One,
+}
+
+impl Cores {
+    /// Half as many again as there are cores: a program runs as many tests at once as there are cores, and most of them wait.
+    fn lanes(self) -> usize {
+        let cores = match self {
+            Cores::All => std::thread::available_parallelism().map_or(2, usize::from),
+            Cores::One => 1,
+        };
+        cores + cores.div_ceil(2)
+    }
+
+    /// How many times as long a program may take.
+    fn times(self) -> u32 {
+        if self == Cores::One { 3 } else { 1 }
+    }
+
+    fn command(self, program: &Path) -> Command {
+        match self {
+            Cores::All => Command::new(program),
+            Cores::One => {
+                let mut command = Command::new("taskset");
+                command.args(["--cpu-list", "0"]).arg(program);
+                command
+            }
+        }
+    }
+}
+
 /// Where the programs' output is kept.
 fn folder() -> PathBuf {
     built().join("tests")
-}
-
-/// Half as many again as there are cores: a program runs as many tests at once as there are cores, and most of them wait.
-fn lanes() -> usize {
-    std::thread::available_parallelism().map_or(2, |cores| cores.get() + cores.get().div_ceil(2))
 }
 
 /// The test programs that cargo tells of, and the names of the examples.
@@ -157,8 +195,8 @@ fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
     programs
 }
 
-fn job(program: &Program, environment: &[(&'static str, String)]) -> Job {
-    let mut command = Command::new(&program.path);
+fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> Job {
+    let mut command = on.command(&program.path);
     step::forget_package(&mut command);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
@@ -269,7 +307,8 @@ mod tests {
         let programs = in_order(["a", "tenure-cli::run", "tenure-sim::promises", "b"].map(program).into());
         let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
         assert_eq!(names, ["tenure-sim::promises", "a", "tenure-cli::run", "b"]);
-        let jobs: Vec<Job> = programs.iter().map(|program| job(program, &[("A", "b".to_owned())])).collect();
+        let jobs: Vec<Job> =
+            programs.iter().map(|program| job(program, &[("A", "b".to_owned())], Cores::All)).collect();
         let alone: Vec<&str> = jobs.iter().filter(|job| job.is_alone).map(|job| job.name.as_str()).collect();
         assert_eq!(alone, ["tenure-cli::run"]);
         assert_eq!(jobs[0].command.get_current_dir(), Some(Path::new("/f")));
@@ -277,6 +316,8 @@ mod tests {
             jobs[0].command.get_envs().any(|(n, v)| n == name && v.is_some_and(|v| v == value))
         };
         assert!(has("A", "b") && has("CARGO_MANIFEST_DIR", "/f"));
+        let on_one = job(&programs[0], &[], Cores::One).command;
+        assert_eq!(step::shown(&on_one), "CARGO_MANIFEST_DIR='/f' taskset --cpu-list 0 /p");
     }
 
     #[test]

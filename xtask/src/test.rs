@@ -4,7 +4,7 @@ use crate::cited;
 use crate::faults;
 use crate::services::{self, Servers};
 use crate::step::{Step, cargo};
-use crate::suite::{self, Suite};
+use crate::suite::{self, Cores, Suite};
 use crate::workspace::{ALL_STORES, Kind, Package, Target, packages};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,26 +40,47 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         lints(&packages),
     ]);
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
-    let buggy: Vec<Buggy> = packages.iter().filter_map(Buggy::of).collect();
-    steps.extend(buggy.iter().map(Buggy::lints));
+    steps.extend(packages.iter().filter_map(Buggy::of).map(|buggy| buggy.lints()));
     // What is run by and by is built at once.
     let suite = Rc::new(Suite::default());
-    let examples: Vec<&str> =
-        targets(&packages, Kind::Example).map(|example| example.name.as_str()).collect();
-    steps.push(suite.build("build of the tests", &words(&packages, &["test", "--workspace"]), &examples));
-    steps.extend(buggy.iter().map(|buggy| {
-        suite.build(format!("build of the tests of {} with {BUGS}", buggy.package), &buggy.words("test"), &[])
-    }));
+    steps.extend(builds(&suite, &packages));
     steps.extend(servers.start());
     // A run is long: it is to tell of every test that fails, not of the first only.
-    steps.push(suite.run("tests", servers.environment()?));
+    steps.push(suite.run("tests", servers.environment()?, Cores::All));
     let documented = ["test", "--workspace", "--doc", "--no-fail-fast"];
     steps.push(servers.known_to(with_all_stores("tests in documentation", &documented, &packages))?);
     steps.extend(faults::share(servers)?);
-    steps.extend(examples.iter().map(|name| example(name)));
+    steps.extend(examples(&packages).map(example));
     steps.extend(scripts()?.iter().map(|path| script(path)));
     steps.push(documentation(&packages).env("RUSTDOCFLAGS", "-D warnings"));
     Ok(steps)
+}
+
+/// The step of all tests as often as this, whatever it is that fails.
+pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
+    let packages = packages()?;
+    let suite = Rc::new(Suite::default());
+    let mut steps: Vec<Step> = services::fetch();
+    steps.extend(builds(&suite, &packages));
+    steps.extend(servers.start());
+    for n in 1..=times {
+        steps.push(suite.run(format!("tests, {n} of {times}"), servers.environment()?, on).and_go_on());
+    }
+    Ok(steps)
+}
+
+/// All tests, and what is run besides them.
+fn builds(suite: &Rc<Suite>, packages: &[Package]) -> Vec<Step> {
+    let made: Vec<&str> = examples(packages).collect();
+    let all = suite.build("build of the tests", &words(packages, &["test", "--workspace"]), &made);
+    let buggy = packages.iter().filter_map(Buggy::of).map(|buggy| {
+        suite.build(format!("build of the tests of {} with {BUGS}", buggy.package), &buggy.words("test"), &[])
+    });
+    std::iter::once(all).chain(buggy).collect()
+}
+
+fn examples(packages: &[Package]) -> impl Iterator<Item = &str> {
+    targets(packages, Kind::Example).map(|example| example.name.as_str())
 }
 
 /// What a person runs before each commit: a share of those steps, each as it is there, so that nothing is built twice. No server is asked.
@@ -76,7 +97,7 @@ pub(crate) fn quick() -> Result<Vec<Step>, String> {
         // Only what has changed is linted again.
         lints(&packages),
         suite.build("build of the tests of the core", &words(&packages, &which), &["sim"]),
-        suite.run("tests of the core", vec![]),
+        suite.run("tests of the core", vec![], Cores::All),
         Step::command("simulator", simulator).within(EXAMPLE_LIMIT),
     ])
 }
