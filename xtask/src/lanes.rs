@@ -1,6 +1,7 @@
 //! Programs that run side by side: most of a test's time is waiting, and what waits leaves its core to another.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
+use crate::step::of_children;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -117,15 +118,6 @@ impl Lanes {
         );
         Some(Done { name: std::mem::take(&mut running.name), took, processor, output, result })
     }
-}
-
-/// The processor time of all children that have ended, as Linux tells it, in hundredths of a second.
-fn of_children() -> Option<Duration> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is a name in brackets, in which anything may be; after it come the third and the others.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
-    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some(Duration::from_millis((user + system) * 10))
 }
 
 #[cfg(test)]

@@ -152,32 +152,51 @@ pub(crate) fn run_within(mut command: Command, limit: Duration, passes_with: &[i
     }
 }
 
+/// The processor time of all children that have ended, as Linux tells it, in hundredths of a second.
+pub(crate) fn of_children() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is a name in brackets, in which anything may be; after it come the third and the others.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(Duration::from_millis((user + system) * 10))
+}
+
+/// What became of one step.
+#[derive(Debug)]
+struct Outcome {
+    name: String,
+    took: Duration,
+    /// What its commands took of all cores, where the system tells.
+    processor: Option<Duration>,
+    passed: bool,
+}
+
 /// What became of the steps.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// Each that was run, and whether it passed.
-    run: Vec<(String, Duration, bool)>,
+    run: Vec<Outcome>,
     not_run: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn is_pass(&self) -> bool {
-        self.run.iter().all(|(_, _, passed)| *passed) && self.not_run.is_empty()
+        self.run.iter().all(|step| step.passed) && self.not_run.is_empty()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f)?;
-        for (name, took, passed) in &self.run {
+        writeln!(f, "\n      took  processor")?;
+        for Outcome { name, took, processor, passed } in &self.run {
             let what = if *passed { "passed " } else { "FAILED " };
-            writeln!(f, "{:>8.1} s  {what}  {name}", took.as_secs_f64())?;
+            let processor = processor.map_or("?".to_owned(), |time| format!("{:.1}", time.as_secs_f64()));
+            writeln!(f, "{:>8.1} s {processor:>8} s  {what}  {name}", took.as_secs_f64())?;
         }
         for name in &self.not_run {
-            writeln!(f, "{:>10}  not run  {name}", "")?;
+            writeln!(f, "{:>21}  not run  {name}", "")?;
         }
-        let passed = self.run.iter().filter(|(_, _, passed)| *passed).count();
-        let took: Duration = self.run.iter().map(|(_, took, _)| *took).sum();
+        let passed = self.run.iter().filter(|step| step.passed).count();
+        let took: Duration = self.run.iter().map(|step| step.took).sum();
         let failed = self.run.len() - passed;
         writeln!(f, "{passed} passed, {failed} failed in {:.1} minutes", took.as_secs_f64() / 60.0)
     }
@@ -192,15 +211,16 @@ pub(crate) fn run(steps: Vec<Step>) -> Report {
         // What a step prints itself goes straight to the terminal, and must come after this. That the terminal is
         // gone is no reason to stop.
         let _ = std::io::stdout().flush();
-        let (name, goes_on, start) = (step.name.clone(), step.goes_on, Instant::now());
+        let (name, goes_on, start, before) = (step.name.clone(), step.goes_on, Instant::now(), of_children());
         let result = step.run();
         let took = start.elapsed();
+        let processor = of_children().zip(before).map(|(after, before)| after.saturating_sub(before));
         let passed = result.is_ok();
         match result {
             Ok(()) => println!("<== {name}: passed in {:.1} s", took.as_secs_f64()),
             Err(error) => println!("<== {name}: FAILED after {:.1} s: {error}", took.as_secs_f64()),
         }
-        report.run.push((name, took, passed));
+        report.run.push(Outcome { name, took, processor, passed });
         if !(passed || goes_on) {
             break;
         }
@@ -216,7 +236,7 @@ mod tests {
     use super::*;
 
     fn passes(report: &Report) -> Vec<(&str, bool)> {
-        report.run.iter().map(|(name, _, passed)| (name.as_str(), *passed)).collect()
+        report.run.iter().map(|step| (step.name.as_str(), step.passed)).collect()
     }
 
     fn count(report: &Report) -> String {
