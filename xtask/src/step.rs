@@ -115,12 +115,13 @@ pub(crate) fn cargo_command(args: &[impl AsRef<std::ffi::OsStr>]) -> Command {
     command
 }
 
-/// `cargo run` tells us which package we are; our children are none, and cargo-machete takes it for its own.
+/// `cargo run` tells us which package we are; our children are none: cargo-machete would take it for its own, and `ring`, with all that
+/// stands on it, would be built again after each cargo that a person has called.
 pub(crate) fn forget_package(command: &mut Command) {
-    let ours = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_"));
-    ours.for_each(|(name, _)| {
+    let is_ours = |name: &str| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|ours| name.starts_with(ours));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(&name.to_string_lossy())) {
         command.env_remove(name);
-    });
+    }
 }
 
 /// The cargo that started us, so that a chore runs under one toolchain from end to end.
@@ -293,6 +294,15 @@ mod tests {
         assert!(!report.is_pass());
         assert_eq!(passes(&report), [("bad", false), ("good", true)]);
         assert_eq!(count(&report), "1 passed, 1 failed");
+    }
+
+    #[test]
+    fn cargo_is_not_told_which_package_we_are() {
+        // Cargo has told us, as it runs this.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let command = cargo_command(&["build"]);
+        let is_removed = |name: &str| command.get_envs().any(|(n, value)| n == name && value.is_none());
+        assert!(is_removed("CARGO_MANIFEST_DIR"));
     }
 
     #[test]
