@@ -84,6 +84,8 @@ fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     let mut server = command_as(USER, &programs.join("postgres"));
     server
         .args(["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c", "fsync=off"])
+        // Tests copy it while others write: what the copy needs must not be removed before it has begun to follow.
+        .args(["-c", "wal_keep_size=512MB"])
         .args(["-c", "ssl=on", "-c", &format!("ssl_key_file={}", certificate.key.display())])
         .args(["-c", &format!("ssl_cert_file={}", certificate.file.display()), "-p"])
         .arg(port.to_string())
