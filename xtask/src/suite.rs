@@ -22,14 +22,18 @@ const SLOWEST: usize = 15;
 /// What asserts how soon something happens, while nothing else runs.
 const ALONE: [&str; 4] = ["tenure-cli::kill", "tenure-cli::run", "tenure-cli::stuck", "tenure-cli::watchdog"];
 
-/// What takes a minute or more begins first, so that nothing is left to run by itself at the end.
-const FIRST: [&str; 6] = [
+/// What takes a minute or more begins first, so that nothing is left to run by itself at the end: what computes and what waits in
+/// turn.
+const FIRST: [&str; 9] = [
     "tenure-sim::promises",
+    "tenure-sim::bugs",
     "tenure-dynamodb::processes",
     "tenure-dynamodb::episodes",
+    "tenure-sim::sections",
     "tenure-dynamodb::kcl",
-    "tenure-dynamodb::conformance",
+    "tenure-sim::peers",
     "tenure-dynamodb::interop",
+    "tenure-dynamodb::conformance",
 ];
 
 /// A program of tests.
