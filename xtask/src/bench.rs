@@ -41,9 +41,15 @@ fn choose<'a>(targets: &'a [Target], names: &[String]) -> Result<Vec<&'a Target>
     Ok(benches.into_iter().filter(is_chosen).collect())
 }
 
-/// Dependencies are those that tests use, optimised already; our own crates are built once more, optimised. A release build with its
-/// optimisation at link time takes many times as long, and the figures are within the noise of each other.
-const OPTIMISED: [&str; 4] = ["--profile", "dev", "--config", "profile.dev.opt-level=2"];
+/// All is optimised, but not at link time: a release build takes many times as long, and the figures are within the noise of each other.
+const OPTIMISED: [&str; 6] = [
+    "--profile",
+    "dev",
+    "--config",
+    "profile.dev.opt-level=2",
+    "--config",
+    "profile.dev.package.tenure-core.opt-level=2",
+];
 
 fn step(bench: &Target) -> Step {
     let needs = bench.needs.join(",");
@@ -100,8 +106,7 @@ mod tests {
 
     #[test]
     fn a_bench_is_one_command() {
-        let command =
-            "cargo bench --quiet --profile dev --config profile.dev.opt-level=2 --package p --bench pairs";
+        let command = format!("cargo bench --quiet {} --package p --bench pairs", OPTIMISED.join(" "));
         assert_eq!(step(&targets()[0]).to_string(), format!("pairs: {command}"));
     }
 
