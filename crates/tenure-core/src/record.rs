@@ -58,6 +58,12 @@ impl Tenure {
         Tenure { id, beat: id, holder, ttl, since, ride: None, mail: Vec::new(), marks: Vec::new() }
     }
 
+    /// Whether a write of this nonce is its holder's own. Others' letters and marks leave the beat as it was.
+    #[must_use]
+    pub fn is_beat_of(&self, write: Nonce) -> bool {
+        self.beat == write
+    }
+
     /// Puts a letter into the mailbox; false if it is full. A request takes the place of a question then: whoever asked, asks
     /// again.
     pub fn post(&mut self, letter: Letter) -> bool {

@@ -8,7 +8,7 @@ mod common;
 
 use common::*;
 use std::time::Duration;
-use tenure_core::op::{Answer, Event, Machine, OpId, Outcome, Request, Step};
+use tenure_core::op::{Answer, Event, Hint, Machine, OpId, Outcome, Request, Step};
 use tenure_core::{Ask, Command, Holder, Letter, MAILBOX, Notice, Patience, Record, StoreError, Wall};
 
 /// When the tries are made.
@@ -120,6 +120,15 @@ fn a_question_replaces_a_mark_that_says_the_session_is_missing() {
     let marks = a.step(now(AT + 5), won(3, nonce(2), 3));
     let marked = Record { nonce: nonce(3), stamp: now(20_000).wall, ..claimed(0) };
     assert_eq!(marks.requests, vec![write(4, "k", unchanged(nonce(90)), marked)]);
+}
+
+#[test]
+fn l1_a_change_that_is_told_while_a_question_is_under_way_is_looked_at_after_it() {
+    let (mut a, _) = finds(Patience::Until(tick(AT + 9000)), claimed(0), Some(20_000));
+    let told = a.step(now(AT + 5), Event::Changed(Hint::Key(key("k"))));
+    assert!(told.requests.is_empty(), "one thing at a time");
+    let step = a.step(now(AT + 5), Event::Answer(OpId(3), Err(StoreError::unsupported("no access"))));
+    assert_eq!(step.requests, vec![read(4, "k")]);
 }
 
 #[test]

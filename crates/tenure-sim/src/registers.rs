@@ -329,7 +329,10 @@ impl Registers {
         let written = self.clock(t);
         let before = match record {
             Some(record) => {
-                self.entries.insert(key.clone(), Entry { record, written, dated: self.dated.take() })
+                // Time may be hidden from whoever leaves a letter: it dates nothing.
+                let is_others = record.tenure.as_ref().is_some_and(|tenure| !tenure.is_beat_of(record.nonce));
+                let dated = self.dated.take().filter(|_| !is_others);
+                self.entries.insert(key.clone(), Entry { record, written, dated })
             }
             None => self.entries.remove(&key),
         };

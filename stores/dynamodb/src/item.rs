@@ -12,7 +12,7 @@
 //! | 0 | B | 1 if there is a tenure, 0 if the record is vacant; and the fence |
 //! | 1 | B | the version, which names the write |
 //! | 2 | N | how many bytes `encoded` has, so that a condition notices a record that was cut short |
-//! | 3 | B | the latest, in ms since 1970, that the service's clock can have shown when the write was sent; NULL if unknown |
+//! | 3 | B | the latest, in ms since 1970, that the service's clock can have shown when the write was sent; NULL if unknown, and in what somebody else has written into a tenure, as a letter |
 //! | 4 | B | 0 if the tenure beats for itself; 1, a fence and a key if it rides on that session; absent when the record is vacant |
 //!
 //! Whatever is a number but the length is eight bytes, the highest first: DynamoDB compares bytes as it compares such numbers.

@@ -1,7 +1,7 @@
 //! Ages are told by the service's dates and by nothing else.
 //!
 //! Plan: a service whose clock runs ahead of this host makes records old, one whose clock is set back makes them young, and a
-//! date that lacks makes them ageless; whether ages are told at all is seen when the store is opened, and can be switched off.
+//! date that lacks makes them ageless; who writes a letter dates nothing; whether ages are told at all is seen when the store is opened, and can be switched off.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use support::stub::{Fate, Stub};
 use support::{client, key, make, store_by, unique, wins};
-use tenure_core::ErrorKind;
+use tenure_core::{Ask, ErrorKind, Letter, Record};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_store::{Expiry, Store};
@@ -71,6 +71,30 @@ async fn s1_a_write_from_behind_hidden_time_is_no_win_and_the_next_one_is_dated_
     assert!(old.age() > Some(Duration::from_secs(400)), "and looks like a dead one's: {old:?}");
     assert!(wins(&store, scribe.unchanged(&key("a"), renewed.version(), scribe.held(5))).await);
     assert!(age(&store).await < Some(Duration::from_secs(100)));
+}
+
+#[tokio::test]
+async fn s1_a_letter_dates_nothing_and_the_next_renewal_does() {
+    let later = Arc::new(AtomicI64::new(0));
+    let shown = Arc::clone(&later);
+    let stub = Stub::start(move |_, _| Fate::Redated(Some(shown.load(Ordering::SeqCst)))).await;
+    let (namespace, scribe) = (unique("letters"), Scribe::new());
+    let writer = store_by(client(&stub.endpoint), TABLE, &namespace).await;
+    // A host from which minutes are hidden by the time at which it writes.
+    let hidden = store_by(client(&stub.endpoint), TABLE, &namespace).await;
+    later.store(500, Ordering::SeqCst);
+    assert!(writer.read(&key("none")).await.unwrap().is_none(), "it knows the time");
+    let record = scribe.held(5);
+    assert!(wins(&writer, scribe.absent(&key("a"), record.clone())).await);
+    assert!(age(&writer).await < Some(Duration::from_secs(100)) && age(&writer).await.is_some());
+    let mut letter = Record { nonce: scribe.vacant(5).nonce, ..record.clone() };
+    let asks = Letter { key: key("a"), ask: Ask::Revoke };
+    assert!(letter.tenure.as_mut().is_some_and(|tenure| tenure.post(asks)));
+    assert!(wins(&hidden, scribe.unchanged(&key("a"), record.version(), letter.clone())).await);
+    let seen = writer.read(&key("a")).await.unwrap().unwrap();
+    assert_eq!((seen.age(), seen.record), (None, letter.clone()), "its holder has just written");
+    assert!(wins(&writer, scribe.unchanged(&key("a"), letter.version(), scribe.held(5))).await);
+    assert!(age(&writer).await.is_some());
 }
 
 #[tokio::test]

@@ -87,6 +87,9 @@ impl Bid {
             _ if tells => self.look(ctx),
             // It may be refused for good, and is not worth more than a few tries.
             _ => {
+                if let Some(version) = self.hinted.take().filter(|version| self.is_news(*version)) {
+                    return self.changed(ctx, version);
+                }
                 self.state = State::Waiting { until: ctx.jittered(self.goal.ttl.part(4)) };
                 None
             }
