@@ -185,6 +185,16 @@ const GENTLE: &[(Fault, f64)] = &[
     (Fault::PauseBeforeEffect, 0.1),
 ];
 
+/// The same with writes that are refused for good so often that some of them give a lease up that nobody else asks for.
+const DENYING: &[(Fault, f64)] = &[
+    (Fault::RequestLost, 0.03),
+    (Fault::AnswerLost, 0.04),
+    (Fault::Refused, 0.02),
+    (Fault::Denied, 0.06),
+    (Fault::HintLost, 0.1),
+    (Fault::PauseBeforeEffect, 0.1),
+];
+
 /// All scenarios, those of peers' published bugs included.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
@@ -260,7 +270,7 @@ fn own() -> Vec<Scenario> {
             keys: 24,
             users: Users { tasks: 16, riding: 90, hold: 20_000, trying: 60, ..HAND_MADE.users },
             faults: HANDS,
-            calls: GENTLE,
+            calls: DENYING,
             chaos: 20,
             calm: 12,
             ..HAND_MADE

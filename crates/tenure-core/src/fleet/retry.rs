@@ -233,7 +233,9 @@ impl Worker {
         let rested = self.retries.rests.iter().filter(|(_, at)| is_valid && due(at));
         for unit in rested.map(|(unit, _)| unit.clone()).collect::<Vec<_>>() {
             self.retries.rests.remove(&unit);
-            if let Some(lease) = self.own.get(&unit).map(|own| own.lease) {
+            // What is being given up meanwhile is nobody's work any more.
+            let stays = self.own.get(&unit).filter(|own| own.stage == Stage::Held);
+            if let Some(lease) = stays.map(|own| own.lease) {
                 self.begin_work(now, lease);
             }
         }

@@ -128,6 +128,22 @@ fn whoever_gets_it_goes_by_its_record_and_never_waits_for_long() {
 }
 
 #[test]
+fn s6_what_is_being_given_up_is_not_begun_when_its_rest_is_over() {
+    let begins = |stage| {
+        let mut worker = worker(1);
+        has(&mut worker, 0, stage, Some(0));
+        worker.own.get_mut(&unit(0)).unwrap().told = false;
+        worker.retries.rests.insert(unit(0), at(200).held);
+        worker.valid = at(9999).held;
+        worker.wake_retries(at(200));
+        assert_eq!(worker.retries_wake(at(200)), None);
+        told(&mut worker).iter().any(|told| matches!(told, FleetNotice::Assigned { .. }))
+    };
+    assert!(begins(Stage::Held));
+    assert!(!begins(Stage::Going));
+}
+
+#[test]
 fn what_rests_is_over_to_its_users_and_goes_without_a_drain() {
     let mut worker = worker(1);
     let lease = has(&mut worker, 0, Stage::Held, Some(0));
