@@ -87,20 +87,16 @@ fn examples(packages: &[Package]) -> impl Iterator<Item = &str> {
 pub(crate) fn quick() -> Result<Vec<Step>, String> {
     let packages = packages()?;
     let suite = Rc::new(Suite::default());
-    let which = ["test", "--workspace", "--test", "every", "--test", "determinism"];
-    let mut simulator = Command::new(suite::program("tenure"));
-    simulator.args(["sim", "--hours", QUICK_HOURS]);
+    let which = ["test", "--workspace", "--test", "every", "--test", "determinism", "--example", "sim"];
+    let mut simulator = Command::new(suite::example("sim"));
+    simulator.args(["--hours", QUICK_HOURS]);
     Ok(vec![
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::check("no hidden tests", no_hidden_tests),
         Step::check("cited files", cited_files),
         // Only what has changed is linted again.
         lints(&packages),
-        suite.build("build of the tests of the core", &words(&packages, &which), &[]),
-        Step::cargo(
-            "build of the simulator",
-            &words(&packages, &["build", "--workspace", "--bin", "tenure"]),
-        ),
+        suite.build("build of the tests of the core", &words(&packages, &which), &["sim"]),
         suite.run("tests of the core", vec![], Cores::All),
         Step::command("simulator", simulator).within(EXAMPLE_LIMIT),
     ])
