@@ -1,7 +1,7 @@
 //! Programs that run side by side: most of a test's time is waiting, and what waits leaves its core to another.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
-use crate::step::of_children;
+use crate::step::{of_children, of_children_since};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -111,7 +111,7 @@ impl Lanes {
             }
             Err(error) => Err(format!("was lost: {error}")),
         };
-        let processor = of_children().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let processor = of_children_since(before);
         let output = std::fs::read(&running.log).map_or_else(
             |error| format!("{}: {error}\n", running.log.display()),
             |bytes| String::from_utf8_lossy(&bytes).into_owned(),

@@ -141,13 +141,19 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is typed, as a program gets it.
+#[cfg(test)]
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     //! Plan: each chore is understood; what isn't one is named in the answer, with the help.
     use super::*;
 
     fn parse(line: &str) -> Result<Chore, String> {
-        Chore::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        Chore::parse(&crate::words(line))
     }
 
     #[test]

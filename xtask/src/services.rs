@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_is_understood() {
-        let asked = |line: &str| parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let asked = |line: &str| parse(&crate::words(line));
         assert_eq!(asked("up"), Ok(Asked::Up));
         assert_eq!(asked("down"), Ok(Asked::Down));
         assert_eq!(asked("run -- cargo test"), Ok(Asked::Run(vec!["cargo".into(), "test".into()])));

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn asked(line: &str) -> Result<Asked, String> {
-        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        parse(&crate::words(line))
     }
 
     #[test]

@@ -35,13 +35,7 @@ impl Step {
 
     /// Runs a program.
     pub(crate) fn command(name: impl Into<String>, command: Command) -> Step {
-        Step {
-            name: name.into(),
-            work: Work::Command(command),
-            limit: LIMIT,
-            passes_with: &[],
-            goes_on: false,
-        }
+        Step::of(name.into(), Work::Command(command))
     }
 
     /// Something that the chore finds out by itself.
@@ -49,13 +43,11 @@ impl Step {
         name: impl Into<String>,
         check: impl FnOnce() -> Result<(), String> + 'static,
     ) -> Step {
-        Step {
-            name: name.into(),
-            work: Work::Check(Box::new(check)),
-            limit: LIMIT,
-            passes_with: &[],
-            goes_on: false,
-        }
+        Step::of(name.into(), Work::Check(Box::new(check)))
+    }
+
+    fn of(name: String, work: Work) -> Step {
+        Step { name, work, limit: LIMIT, passes_with: &[], goes_on: false }
     }
 
     /// With an environment variable. A check has none and stays as it is.
@@ -162,6 +154,17 @@ pub(crate) fn of_children() -> Option<Duration> {
     Some(Duration::from_millis((user + system) * 10))
 }
 
+/// What they have taken since that was `before`.
+pub(crate) fn of_children_since(before: Option<Duration>) -> Option<Duration> {
+    of_children().zip(before).map(|(after, before)| after.saturating_sub(before))
+}
+
+/// The columns of a table for what something took, and what its commands took of all cores.
+pub(crate) fn columns(took: Duration, processor: Option<Duration>) -> String {
+    let processor = processor.map_or("?".to_owned(), |time| format!("{:.1}", time.as_secs_f64()));
+    format!("{:>8.1} s {processor:>8} s", took.as_secs_f64())
+}
+
 /// What became of one step.
 #[derive(Debug)]
 struct Outcome {
@@ -190,8 +193,7 @@ impl fmt::Display for Report {
         writeln!(f, "\n      took  processor")?;
         for Outcome { name, took, processor, passed } in &self.run {
             let what = if *passed { "passed " } else { "FAILED " };
-            let processor = processor.map_or("?".to_owned(), |time| format!("{:.1}", time.as_secs_f64()));
-            writeln!(f, "{:>8.1} s {processor:>8} s  {what}  {name}", took.as_secs_f64())?;
+            writeln!(f, "{}  {what}  {name}", columns(*took, *processor))?;
         }
         for name in &self.not_run {
             writeln!(f, "{:>21}  not run  {name}", "")?;
@@ -215,7 +217,7 @@ pub(crate) fn run(steps: Vec<Step>) -> Report {
         let (name, goes_on, start, before) = (step.name.clone(), step.goes_on, Instant::now(), of_children());
         let result = step.run();
         let took = start.elapsed();
-        let processor = of_children().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let processor = of_children_since(before);
         let passed = result.is_ok();
         match result {
             Ok(()) => println!("<== {name}: passed in {:.1} s", took.as_secs_f64()),

@@ -221,8 +221,7 @@ fn told(done: &Done) -> String {
 /// A table of what took longest, and of what all of them took.
 fn slowest(done: &[Done]) -> String {
     let line = |name: &str, took: Duration, processor: Option<Duration>| {
-        let processor = processor.map_or("?".to_owned(), |time| format!("{:.1}", time.as_secs_f64()));
-        format!("{:>8.1} s {processor:>8} s  {name}\n", took.as_secs_f64())
+        format!("{}  {name}\n", step::columns(took, processor))
     };
     let mut sorted: Vec<&Done> = done.iter().collect();
     sorted.sort_by_key(|done| std::cmp::Reverse(done.took));

@@ -18,7 +18,7 @@ use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::op::{Answer, OpId, Outcome};
 use crate::record::{Occupant, Ride, Stored};
-use crate::time::{Tick, Ttl, Wall};
+use crate::time::{Now, Tick, Ttl, Wall};
 use follow::Sight;
 use std::time::Duration;
 
@@ -285,6 +285,15 @@ impl Bid {
             }
             Cue::Changed(version) if self.is_news(version) => self.changed(ctx, version),
             Cue::Changed(_) | Cue::Time => None,
+        }
+    }
+
+    /// Whether it goes on while somebody else has the key.
+    fn is_patient(&self, now: Now) -> bool {
+        match self.goal.patience {
+            Patience::Try => false,
+            Patience::Until(end) => now.held < end,
+            Patience::Forever | Patience::Follow { .. } | Patience::Watch { .. } => true,
         }
     }
 

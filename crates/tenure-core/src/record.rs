@@ -23,6 +23,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// Whether somebody other than the tenure's holder wrote it: letters and marks leave the beat as it was.
+    #[must_use]
+    pub fn is_written_by_others(&self) -> bool {
+        self.tenure.as_ref().is_some_and(|tenure| tenure.beat != self.nonce)
+    }
+
     /// Names the write that made this record: what the native layout compares.
     #[must_use]
     pub fn version(&self) -> Version {
@@ -56,12 +62,6 @@ impl Tenure {
     #[must_use]
     pub fn new(id: Nonce, holder: HolderId, ttl: Ttl, since: Wall) -> Tenure {
         Tenure { id, beat: id, holder, ttl, since, ride: None, mail: Vec::new(), marks: Vec::new() }
-    }
-
-    /// Whether a write of this nonce is its holder's own. Others' letters and marks leave the beat as it was.
-    #[must_use]
-    pub fn is_beat_of(&self, write: Nonce) -> bool {
-        self.beat == write
     }
 
     /// Puts a letter into the mailbox; false if it is full. A request takes the place of a question then: whoever asked, asks

@@ -330,8 +330,7 @@ impl Registers {
         let before = match record {
             Some(record) => {
                 // Time may be hidden from whoever leaves a letter: it dates nothing.
-                let is_others = record.tenure.as_ref().is_some_and(|tenure| !tenure.is_beat_of(record.nonce));
-                let dated = self.dated.take().filter(|_| !is_others);
+                let dated = self.dated.take().filter(|_| !record.is_written_by_others());
                 self.entries.insert(key.clone(), Entry { record, written, dated })
             }
             None => self.entries.remove(&key),

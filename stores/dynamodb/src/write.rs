@@ -79,8 +79,7 @@ async fn attempt(
     let encoded = codec::encode(record)?;
     // Time may be hidden from whoever leaves a letter in another's tenure. Its date could make a live holder look dead, and nobody
     // would write that anew.
-    let is_others = record.tenure.as_ref().is_some_and(|tenure| !tenure.is_beat_of(record.nonce));
-    let dates = inner.dates.as_ref().filter(|_| !is_others);
+    let dates = inner.dates.as_ref().filter(|_| !record.is_written_by_others());
     let dated = dates.and_then(|dates| Some((dates, dates.date()?)));
     let written = dated.map(|(_, dated)| dated.written);
     let mut request = inner

@@ -41,26 +41,16 @@ impl UnknownSince {
 /// How it looks for `guard`, `lead` being the time that stopping takes.
 pub(crate) fn lease_health(guard: &Guard, lead: Lead, unknown_since: &UnknownSince) -> LeaseHealth {
     let left = guard.remaining();
-    judged(left, guard.is_revoked(), || guard.cancelled().is_cancelled(), lead, unknown_since)
-}
-
-/// How it looks for a unit of a fleet, which is surely ours for `left`.
-pub(crate) fn unit_health(
-    left: Duration,
-    revoked: bool,
-    gone: impl Fn() -> bool,
-    lead: Lead,
-    unknown_since: &UnknownSince,
-) -> LeaseHealth {
-    judged(left, revoked, gone, lead, unknown_since)
+    unit_health(left, guard.is_revoked(), || guard.cancelled().is_cancelled(), lead, unknown_since)
 }
 
 /// How it looks for what can't be withdrawn, and ends by its time only: ranges, and leases in another layout.
 pub(crate) fn health_by_time(left: Duration, lead: Lead) -> LeaseHealth {
-    judged(left, false, || true, lead, &UnknownSince::default())
+    unit_health(left, false, || true, lead, &UnknownSince::default())
 }
 
-fn judged(
+/// How it looks for a unit of a fleet, or anything else that is surely ours for `left`.
+pub(crate) fn unit_health(
     left: Duration,
     revoked: bool,
     gone: impl Fn() -> bool,

@@ -1,7 +1,7 @@
 //! What does the key's record show, and what follows?
 
 use super::knock::patience;
-use super::{Bid, BidEnd, Carry, Patience, State, Won};
+use super::{Bid, BidEnd, Carry, State, Won};
 use crate::bugs::Bug;
 use crate::ctx::{Ctx, Part};
 use crate::fence::Nonce;
@@ -172,15 +172,10 @@ impl Bid {
         until: Tick,
         session: Option<(&Ride, Stored)>,
     ) -> Option<BidEnd> {
-        let patient = match self.goal.patience {
-            Patience::Try => false,
-            Patience::Until(end) => ctx.now.held < end,
-            Patience::Forever | Patience::Follow { .. } | Patience::Watch { .. } => true,
-        };
         if let Some((ride, session)) = session.filter(|_| !self.only_looks()) {
             self.knock(ctx, tenure, ride, session);
         }
-        if !patient {
+        if !self.is_patient(ctx.now) {
             if ctx.rules.bugs.has(Bug::TryForgetsVigil) {
                 let key = tenure.ride.as_ref().map_or(&self.goal.key, |ride| &ride.session);
                 ctx.vigils.end(key);
@@ -189,7 +184,7 @@ impl Bid {
             return Some(BidEnd::Held(self.occupant.take()));
         }
         self.sighted();
-        if let Some(version) = self.hinted.take().filter(|version| self.is_news(*version)) {
+        if let Some(version) = self.told_meanwhile() {
             return self.changed(ctx, version);
         }
         let poll = ctx.jittered(self.poll(ctx, tenure.ttl));

@@ -87,7 +87,7 @@ impl Bid {
             _ if tells => self.look(ctx),
             // It may be refused for good, and is not worth more than a few tries.
             _ => {
-                if let Some(version) = self.hinted.take().filter(|version| self.is_news(*version)) {
+                if let Some(version) = self.told_meanwhile() {
                     return self.changed(ctx, version);
                 }
                 self.state = State::Waiting { until: ctx.jittered(self.goal.ttl.part(4)) };

@@ -65,9 +65,7 @@ impl Bid {
     /// session, and nothing of its own is under way.
     pub(crate) fn takes_from_here(&mut self, now: Now, ride: &Ride) -> Option<Metadata> {
         let is_over = matches!(self.goal.patience, Patience::Until(end) if now.held >= end);
-        let rests =
-            matches!(self.state, State::Waiting { .. } | State::Looking { .. } | State::Asking { .. });
-        let may = rests && !is_over && !self.is_stray() && self.goal.ride.as_ref() == Some(ride);
+        let may = self.rests() && !is_over && self.goal.ride.as_ref() == Some(ride);
         match &self.goal.carry {
             Carry::Replace(metadata) if may => {
                 self.awaits = true;
@@ -85,9 +83,18 @@ impl Bid {
 
     /// Whether it may be given what was written for it at `sent`: it has not begun anything else, nor was the key withdrawn since.
     pub(crate) fn may_be_given(&self, sent: Tick) -> bool {
-        let rests =
-            matches!(self.state, State::Waiting { .. } | State::Looking { .. } | State::Asking { .. });
-        rests && !self.is_stray() && self.withdrawn.is_none_or(|at| at < sent)
+        self.rests() && self.withdrawn.is_none_or(|at| at < sent)
+    }
+
+    /// Whether nothing of its own is under way, or may have landed, that could get it the key.
+    fn rests(&self) -> bool {
+        matches!(self.state, State::Waiting { .. } | State::Looking { .. } | State::Asking { .. })
+            && !self.is_stray()
+    }
+
+    /// What was told of the key while something was under way, if that is news.
+    pub(super) fn told_meanwhile(&mut self) -> Option<Option<Version>> {
+        self.hinted.take().filter(|version| self.is_news(*version))
     }
 
     /// Whether a change to this version tells anything: not if that is what was seen, or what it claimed the key for.
@@ -129,21 +136,13 @@ impl Bid {
     /// Whether the winner of a race is left alone for a while: nobody knows yet whether it will give the key up before long.
     pub(super) fn lets_the_winner_be(&mut self, ctx: &Ctx<'_>, winner: &Stored) -> bool {
         self.seen = Some((winner.version, true));
-        let patient = match self.goal.patience {
-            Patience::Until(end) => ctx.now.held < end,
-            Patience::Forever => true,
-            _ => false,
-        };
-        patient && self.goal.takes_turns()
+        self.is_patient(ctx.now) && self.goal.takes_turns()
     }
 
     pub(super) fn lost_race(&mut self, ctx: &mut Ctx<'_>, ttl: Ttl) -> Option<BidEnd> {
         let watches = !ctx.rules.bugs.has(Bug::WinnerUnwatched);
         let until = if watches { ctx.jittered(ttl.part(64)) } else { Tick::NEVER };
         self.state = State::Waiting { until };
-        match self.hinted.take() {
-            Some(version) if self.is_news(version) => self.changed(ctx, version),
-            _ => None,
-        }
+        self.told_meanwhile().and_then(|version| self.changed(ctx, version))
     }
 }
