@@ -5,7 +5,7 @@
 //!   the size of a record. less's have no fence, and a margin for clocks. Advisory locks write nothing: no fence, no ttl, and they end
 //!   with their session, of which each task has one.
 //! - The bare write and the store's, prepared and not.
-//! - A contended key: from a release until the next of 32 waiters has it, in round trips of the bare write.
+//! - A lock that 32 want: from one's release to the next one's having it, in round trips of a write that is refused.
 //! - A fleet at rest: requests of a worker in a third of its ttl.
 //!
 //! `cargo xtask bench postgres_pairs` starts PostgreSQL and prints the tables; `TENURE_BENCH_MS` says for how long each of a cell's
@@ -14,54 +14,39 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a bench may fail")]
 
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tenure::fleet::{Fleet, NewUnit};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tenure::{AnyStore, Leases};
-use tenure_bench::{cpu_time_of, percentile};
-use tenure_core::{Key, Version};
+use tenure_bench::handoffs::{Crowd, compare};
+use tenure_bench::pairs::{Contender, pair, table};
+use tenure_bench::rest::fleet_at_rest;
+use tenure_bench::{is_bench, span};
 use tenure_postgres::statements::{Call, Lines};
 use tenure_postgres::tokio_postgres::types::{ToSql, Type};
 use tenure_postgres::tokio_postgres::{Client, NoTls, Statement};
 use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
-use tenure_store::{MeteredStore, Outcome, Store, Write};
-use tenure_testkit::Scribe;
 
 /// About what a record's value has.
 const VALUE_BYTES: usize = 250;
-/// How many times each cell is measured.
-const ROUNDS: u32 = 6;
 const MOST: usize = 32;
-
-type Pair = Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
-
-/// What some tasks did together.
-#[derive(Default)]
-struct Tally {
-    pairs: u64,
-    latencies: Vec<Duration>,
-    client: Duration,
-}
 
 #[tokio::main]
 async fn main() {
-    let is_bench = std::env::args().any(|argument| argument == "--bench");
-    let millis =
-        std::env::var("TENURE_BENCH_MS").map_or(if is_bench { 1000 } else { 50 }, |ms| ms.parse().unwrap());
-    let span = Duration::from_millis(millis);
+    let span = span(Duration::from_secs(1)).unwrap();
     let url = std::env::var("TENURE_TEST_POSTGRES").expect("cargo xtask bench postgres_pairs starts it");
     let schema = format!("bench_{}", std::process::id());
     let config = PostgresConfig::from_url(&url).unwrap().schema(&schema);
     PostgresStore::migrate(&config).await.unwrap();
     prepare_tables(&config, &schema).await;
-    let trip = pairs(&config, &schema, &url, span).await;
-    handoff(&config, trip, if is_bench { 400 } else { 40 }).await;
-    fleet(&config, if is_bench { 1000 } else { 50 }).await;
+    pairs(&config, &schema, &url, span).await;
+    handoffs(&config, span).await;
+    fleet_at_rest(open(&config).await, if is_bench() { 1000 } else { 50 }).await.unwrap();
     Lines::open(&config).unwrap().run(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+}
+
+async fn open(config: &PostgresConfig) -> PostgresStore {
+    PostgresStore::open(config.clone()).await.unwrap()
 }
 
 async fn prepare_tables(config: &PostgresConfig, schema: &str) {
@@ -75,111 +60,38 @@ async fn prepare_tables(config: &PostgresConfig, schema: &str) {
     Lines::open(config).unwrap().run(&tables).await.unwrap();
 }
 
-/// Prints the table of pairs; tells how long one bare write takes.
-async fn pairs(config: &PostgresConfig, schema: &str, url: &str, span: Duration) -> Duration {
-    let never = || config.clone().prepare(Prepare::Never);
-    let open = |config: PostgresConfig| PostgresStore::open(config);
-    let leases = Leases::new(AnyStore::new(open(config.clone()).await.unwrap())).unwrap();
+async fn pairs(config: &PostgresConfig, schema: &str, url: &str, span: Duration) {
+    let unprepared = config.clone().prepare(Prepare::Never);
+    let leases = Leases::new(AnyStore::new(open(config).await)).unwrap();
     leases.begin_session();
-    let user = leases.clone();
-    let (store, plain) = (open(config.clone()).await.unwrap(), open(never()).await.unwrap());
-    let (bare, bare_plain) = (Bare::new(config, schema, "bare"), Bare::new(&never(), schema, "bare_plain"));
+    let (bare, plain) = (Bare::new(config, schema, "bare"), Bare::new(&unprepared, schema, "bare_plain"));
     let (less, advisory) = (Less::new(config, schema), Arc::new(Advisory::new(url).await));
-    let contenders: [(&str, Pair); 7] = [
-        ("the bare conditional write", boxed(move |task| bare.clone().pair(task))),
-        ("tenure, the store alone", boxed(move |task| pair(store.clone(), task))),
-        ("tenure, `Leases`", boxed(move |task| lease_pair(user.clone(), task))),
-        ("less's statements, without a fence", boxed(move |task| less.clone().pair(task))),
-        ("advisory locks, nothing written", boxed(move |task| Arc::clone(&advisory).pair(task))),
-        ("the bare write, unprepared", boxed(move |task| bare_plain.clone().pair(task))),
-        ("the store alone, unprepared", boxed(move |task| pair(plain.clone(), task))),
+    let mut contenders = [
+        ("the limit: a conditional write", Contender::Here(pair(move |task| bare.clone().pair(task)))),
+        ("tenure, the store alone", Contender::store(open(config).await)),
+        ("tenure, `Leases`", Contender::leases(leases.clone())),
+        ("less's statements, without a fence", Contender::Here(pair(move |task| less.clone().pair(task)))),
+        (
+            "advisory locks, nothing written",
+            Contender::Here(pair(move |task| Arc::clone(&advisory).pair(task))),
+        ),
+        ("the limit, unprepared", Contender::Here(pair(move |task| plain.clone().pair(task)))),
+        ("the store alone, unprepared", Contender::store(open(&unprepared).await)),
     ];
-    println!(
-        "{:?} a cell; latencies are of pairs, client is its processor time for a pair, in µs\n",
-        span * ROUNDS
-    );
-    println!("| tasks | | pairs/s | p50 | p99 | client | of the bare write |");
-    println!("|---|---|---|---|---|---|---|");
-    for (_, pair) in &contenders {
-        measure(pair, MOST, span).await;
-    }
-    let mut trip = Duration::ZERO;
-    for tasks in [1, MOST] {
-        let mut tallies: Vec<Tally> = contenders.iter().map(|_| Tally::default()).collect();
-        // By turns, so that what else the machine does falls on all.
-        for _ in 0..ROUNDS {
-            for ((_, pair), all) in contenders.iter().zip(&mut tallies) {
-                let before = cpu_time_of("self");
-                let round = measure(pair, tasks, span).await;
-                all.client += cpu_time_of("self").saturating_sub(before);
-                all.pairs += round.len() as u64;
-                all.latencies.extend(round);
-            }
-        }
-        let bare = tallies[0].pairs as f64;
-        for ((name, _), mut tally) in contenders.iter().zip(tallies) {
-            let [p50, p99] = [50, 99].map(|percent| percentile(&mut tally.latencies, percent));
-            if trip == Duration::ZERO {
-                trip = p50 / 2;
-            }
-            println!(
-                "| {tasks} | {name} | {:.0} | {} | {} | {:.0} | {:.2} |",
-                tally.pairs as f64 / (span * ROUNDS).as_secs_f64(),
-                p50.as_micros(),
-                p99.as_micros(),
-                tally.client.as_micros() as f64 / tally.pairs as f64,
-                tally.pairs as f64 / bare,
-            );
-        }
-    }
+    table(&mut contenders, span).await.unwrap();
     leases.stop().await;
-    trip
 }
 
-fn boxed<F: Future<Output = ()> + Send + 'static>(pair: impl Fn(usize) -> F + Send + Sync + 'static) -> Pair {
-    Arc::new(move |task| Box::pin(pair(task)))
-}
-
-/// Lets tasks make pairs at the same time, each on a key of its own.
-async fn measure(pair: &Pair, tasks: usize, span: Duration) -> Vec<Duration> {
-    let start = Instant::now();
-    let running: Vec<_> = (0..tasks)
-        .map(|task| {
-            let pair = Arc::clone(pair);
-            tokio::spawn(async move {
-                let mut latencies = Vec::new();
-                while start.elapsed() < span {
-                    let began = Instant::now();
-                    pair(task).await;
-                    latencies.push(began.elapsed());
-                }
-                latencies
-            })
-        })
-        .collect();
-    let mut all = Vec::new();
-    for task in running {
-        all.extend(task.await.unwrap());
+/// Of one key that all want, by tasks of one process and by processes, each of which has one connection besides that which listens.
+async fn handoffs(config: &PostgresConfig, span: Duration) {
+    let mut stores = Vec::new();
+    for _ in 0..MOST {
+        stores.push(open(&config.clone().connections(1)).await);
     }
-    all
-}
-
-async fn lease_pair(leases: Leases, task: usize) {
-    leases.acquire(format!("task/{task}")).await.unwrap().release().await;
-}
-
-async fn pair(store: PostgresStore, task: usize) {
-    let (scribe, key) = (Scribe::new(), Key::new(format!("store/{task}")).unwrap());
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-    let (version, fence) =
-        won(&store, scribe.if_vacant(&key, scribe.held(u64::try_from(wall).unwrap()))).await;
-    won(&store, scribe.unchanged(&key, version, scribe.vacant(fence))).await;
-}
-
-async fn won(store: &PostgresStore, write: Write) -> (Version, u64) {
-    match store.write(write).await.expect("the schema is there for this alone") {
-        Outcome::Won { version, fence } => (version, fence.0),
-        lost => panic!("each key has one user, but {lost:?}"),
+    let crowds = [Crowd::of_tasks(open(config).await, MOST).unwrap(), Crowd::of_processes(stores).unwrap()];
+    compare(&crowds, &open(config).await, None, span).await.unwrap();
+    for crowd in crowds {
+        crowd.stop().await;
     }
 }
 
@@ -266,90 +178,5 @@ impl Advisory {
         let ((client, take, release), key) = (&self.sessions[task], i64::try_from(task).unwrap());
         assert!(client.query_one(take, &[&key]).await.unwrap().get::<_, bool>(0));
         assert!(client.query_one(release, &[&key]).await.unwrap().get::<_, bool>(0));
-    }
-}
-
-/// From a release until the next of many waiters has the key. Each waiter is a holder of its own, as a process would be.
-async fn handoff(config: &PostgresConfig, trip: Duration, turns: usize) {
-    let (given_up, spans) = (Arc::new(Mutex::new(None::<Instant>)), Arc::new(Mutex::new(Vec::new())));
-    let is_over = Arc::new(AtomicBool::new(false));
-    let mut waiters = Vec::new();
-    for _ in 0..MOST {
-        let store = PostgresStore::open(config.clone().connections(1)).await.unwrap();
-        let leases = Leases::new(AnyStore::new(store)).unwrap();
-        leases.begin_session();
-        let (given_up, spans, is_over) = (Arc::clone(&given_up), Arc::clone(&spans), Arc::clone(&is_over));
-        waiters.push(tokio::spawn(async move {
-            while !is_over.load(Ordering::SeqCst) {
-                let guard = leases.acquire("contended").await.unwrap();
-                if let Some(since) = given_up.lock().unwrap().take() {
-                    spans.lock().unwrap().push(since.elapsed());
-                }
-                if spans.lock().unwrap().len() >= turns {
-                    is_over.store(true, Ordering::SeqCst);
-                }
-                // So that the others wait by then.
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                *given_up.lock().unwrap() = Some(Instant::now());
-                guard.release().await;
-            }
-            leases.stop().await;
-        }));
-    }
-    for waiter in waiters {
-        waiter.await.unwrap();
-    }
-    let mut spans = std::mem::take(&mut *spans.lock().unwrap());
-    let [p50, p90] = [50, 90].map(|percent| percentile(&mut spans, percent));
-    let trips = |span: Duration| span.as_secs_f64() / trip.as_secs_f64();
-    println!(
-        "\na contended key, {MOST} waiters, {} turns: p50 {p50:?} from the call of release to the next one's lease, {:.1} round trips of {trip:?}; p90 {:.1}",
-        spans.len(),
-        trips(p50),
-        trips(p90)
-    );
-}
-
-/// What a fleet asks of the store while nothing changes.
-async fn fleet(config: &PostgresConfig, units: usize) {
-    const WORKERS: usize = 5;
-    const TTL: Duration = Duration::from_secs(6);
-    const THIRDS: u32 = 6;
-    let metered = MeteredStore::new(PostgresStore::open(config.clone()).await.unwrap());
-    let fleet = || Fleet::new(AnyStore::new(metered.clone()), "bench").unwrap();
-    let watched = fleet();
-    watched.create_all((0..units).map(|n| NewUnit::named(format!("{n:04}")))).await.unwrap();
-    let mut workers = Vec::new();
-    for _ in 0..WORKERS {
-        let worker = fleet().join().ttl(TTL).start().unwrap();
-        let running = worker.clone();
-        tokio::spawn(async move { running.run(|unit| async move { unit.cancelled().await }).await });
-        workers.push(worker);
-    }
-    loop {
-        let mut counts = BTreeMap::<String, usize>::new();
-        for unit in watched.list().await.unwrap().units {
-            let holder = unit.holder.map_or_else(String::new, |by| by.holder.as_str().to_owned());
-            *counts.entry(holder).or_default() += 1;
-        }
-        if counts.len() == WORKERS && counts.values().all(|count| *count == units / WORKERS) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    tokio::time::sleep(TTL * 2).await;
-    let before = metered.counts();
-    tokio::time::sleep(TTL / 3 * THIRDS).await;
-    let after = metered.counts();
-    let each = |before: u64, after: u64| (after - before) as f64 / (THIRDS as usize * WORKERS) as f64;
-    println!(
-        "\na fleet of {units} units and {WORKERS} workers at rest, for each worker in a third of a ttl: {:.2} writes, {:.2} reads, {:.2} lists, {:.2} batches",
-        each(before.writes, after.writes),
-        each(before.reads, after.reads),
-        each(before.lists, after.lists),
-        each(before.batches, after.batches),
-    );
-    for worker in workers {
-        worker.leave().await;
     }
 }

@@ -1,5 +1,6 @@
 //! What the benches on DynamoDB share: the service that `cargo xtask bench` starts, clients of it, tables, and a count.
 
+use crate::Trouble;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
@@ -12,9 +13,6 @@ use tenure_dynamodb::aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
-
-/// What goes wrong in a bench is only shown.
-pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
 const REGION: &str = "eu-west-1";
 

@@ -1,5 +1,6 @@
 //! One lock that all want: how long it takes from one's release to the next one's having it.
 
+use crate::Trouble;
 use crate::pairs::{Peer, Tally};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,7 +67,7 @@ pub async fn compare(
     store: &impl Store,
     mut peer: Option<(&str, &mut Peer)>,
     span: Duration,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Result<(), Trouble> {
     let waiters = crowds.iter().map(|crowd| crowd.all.len()).max().unwrap_or(0);
     let (mut trips, mut theirs) = (Vec::new(), Vec::new());
     let mut ours: Vec<(Vec<Tally>, u64)> = crowds.iter().map(|_| Default::default()).collect();
@@ -104,7 +105,7 @@ pub async fn compare(
 }
 
 /// What a conditional write takes that is refused, on a store that is idle otherwise.
-async fn round_trips(store: &impl Store) -> Result<Tally, Box<dyn std::error::Error>> {
+async fn round_trips(store: &impl Store) -> Result<Tally, Trouble> {
     let (key, scribe) = (Key::new("round-trip")?, Scribe::new());
     store.write(scribe.if_vacant(&key, scribe.held(1))).await?;
     let mut each = Vec::new();
@@ -126,7 +127,7 @@ struct Lock {
 ///
 /// # Errors
 /// A lock could not be acquired.
-pub async fn handoffs(all: &[Leases], span: Duration) -> Result<Tally, Box<dyn std::error::Error>> {
+pub async fn handoffs(all: &[Leases], span: Duration) -> Result<Tally, Trouble> {
     let (lock, holder) = (Arc::new(Lock::default()), Arc::new(watch::channel(usize::MAX).0));
     let end = Instant::now() + span;
     let running: Vec<_> = all
@@ -140,7 +141,7 @@ pub async fn handoffs(all: &[Leases], span: Duration) -> Result<Tally, Box<dyn s
         .collect();
     let mut each = Vec::new();
     for task in running {
-        each.extend(task.await?.map_err(|error| error.to_string())?);
+        each.extend(task.await??);
     }
     Ok(Tally::of(each))
 }

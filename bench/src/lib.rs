@@ -5,13 +5,35 @@
 
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
-#[cfg(any(feature = "etcd", feature = "redis"))]
+#[cfg(feature = "servers")]
 pub mod handoffs;
-#[cfg(any(feature = "etcd", feature = "redis"))]
+#[cfg(feature = "servers")]
 pub mod pairs;
+pub mod rest;
 pub mod wire;
 
 use std::time::{Duration, Instant};
+
+/// What goes wrong in a bench is only shown.
+pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
+
+/// False where the program only has to run, as a test of the workspace.
+#[must_use]
+pub fn is_bench() -> bool {
+    std::env::args().any(|argument| argument == "--bench")
+}
+
+/// For how long each round of a cell runs: what `TENURE_BENCH_MS` says, or `usual`; a moment where the program only has to run.
+///
+/// # Errors
+/// The variable is no number.
+pub fn span(usual: Duration) -> Result<Duration, std::num::ParseIntError> {
+    match std::env::var("TENURE_BENCH_MS") {
+        Ok(millis) => Ok(Duration::from_millis(millis.parse()?)),
+        Err(_) if is_bench() => Ok(usual),
+        Err(_) => Ok(usual.min(Duration::from_millis(50))),
+    }
+}
 
 /// How long `work` takes, and what it returns.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {

@@ -5,8 +5,12 @@ use std::future::Future;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::pin::Pin;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tenure::Leases;
+use tenure_core::Version;
+use tenure_store::{Outcome, Store, Write};
+use tenure_testkit::Scribe;
 
 /// How many times each cell is measured.
 const ROUNDS: u32 = 6;
@@ -106,6 +110,18 @@ impl Peer {
 }
 
 impl Contender {
+    /// A lease on a key of the task's, and its end.
+    #[must_use]
+    pub fn leases(leases: Leases) -> Contender {
+        Contender::Here(pair(move |task| lease_pair(leases.clone(), task)))
+    }
+
+    /// The two writes of that, by the store alone.
+    #[must_use]
+    pub fn store(store: impl Store + Clone) -> Contender {
+        Contender::Here(pair(move |task| store_pair(store.clone(), task)))
+    }
+
     /// The id of the process that makes the pairs.
     fn process(&self) -> String {
         match self {
@@ -139,6 +155,28 @@ impl Contender {
             all.extend(task.await?);
         }
         Ok(Tally::of(all))
+    }
+}
+
+#[allow(clippy::expect_used, reason = "the task that fails tells the table")]
+async fn lease_pair(leases: Leases, task: usize) {
+    leases.acquire(format!("task/{task}")).await.expect("each key has one user").release().await;
+}
+
+#[allow(clippy::expect_used, reason = "the task that fails tells the table")]
+async fn store_pair(store: impl Store, task: usize) {
+    static SCRIBE: LazyLock<Scribe> = LazyLock::new(Scribe::new);
+    let key = SCRIBE.key(&format!("store/{task}"));
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let (version, fence) = won(&store, SCRIBE.if_vacant(&key, SCRIBE.held(wall))).await;
+    won(&store, SCRIBE.unchanged(&key, version, SCRIBE.vacant(fence))).await;
+}
+
+#[allow(clippy::expect_used, clippy::panic, reason = "the task that fails tells the table")]
+async fn won(store: &impl Store, write: Write) -> (Version, u64) {
+    match store.write(write).await.expect("a store for this alone") {
+        Outcome::Won { version, fence } => (version, fence.0),
+        lost => panic!("each key has one user, but {lost:?}"),
     }
 }
 
