@@ -1,4 +1,4 @@
-//! What holding costs: the price of `is_held()`, and a process with 10,000 and 1,000,000 leases that ride on its session.
+//! What holding costs: the price of `is_held()`, and a process with 10,000 and 1,000,000 leases that are attached to its session.
 #![allow(missing_docs, reason = "a program")]
 
 use std::hint::black_box;
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "leases", "acquires/s", "bytes/lease", "writes/interval", "records audited", "CPU at rest"
         );
         for count in [10_000, 1_000_000] {
-            riders(count).await?;
+            attached(count).await?;
         }
         Ok(())
     })
@@ -27,7 +27,7 @@ async fn is_held() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:>24} {:>10}", "call", "ns");
     let clock = tenure::clock::system();
     println!("{:>24} {:>10.1}", "the clock alone", best_nanos(|| clock.held() > Tick(0)));
-    for (name, ttl) in [("is_held(), riding", None), ("is_held(), own beat", Some(TTL))] {
+    for (name, ttl) in [("is_held(), attached", None), ("is_held(), own renewals", Some(TTL))] {
         let leases = Leases::new(tenure::memory())?;
         let lock = leases.lock("k");
         let guard = ttl.map_or(lock.clone(), |ttl| lock.ttl(ttl)).acquire().await?;
@@ -50,8 +50,8 @@ fn best_nanos(call: impl Fn() -> bool) -> f64 {
     (0..ROUNDS).map(round).fold(f64::INFINITY, f64::min)
 }
 
-/// A store that keeps no records of what rides, so that memory is the holder's own; it answers as an uncontended store would.
-async fn riders(count: u32) -> Result<(), Box<dyn std::error::Error>> {
+/// A store that keeps no records of what is attached, so that memory is the holder's own; it answers as an uncontended store would.
+async fn attached(count: u32) -> Result<(), Box<dyn std::error::Error>> {
     let store = MemoryStore::new("bench", tenure::clock::system());
     let counted = counting::CountingStore::new(store, count);
     let leases = Leases::builder(AnyStore::new(counted.clone())).session_ttl(TTL).start()?;
@@ -85,29 +85,29 @@ mod counting {
     };
     use tenure_core::Nonce;
 
-    /// What tells the records of riders apart: each one's tenure and fence, which audits look for, in memory that was there before.
-    struct Riders {
+    /// What tells the records of attached leases apart: each one's tenure and fence, which audits look for, in memory that was there before.
+    struct Records {
         like: Option<Record>,
         each: Vec<(Nonce, Fence)>,
     }
 
-    impl Riders {
+    impl Records {
         fn place(key: &Key) -> Option<usize> {
             key.as_str().strip_prefix('k')?.parse().ok()
         }
 
         fn claimed(&mut self, key: &Key, record: &Record) {
-            if let Some(each) = Riders::place(key).and_then(|place| self.each.get_mut(place)) {
+            if let Some(each) = Records::place(key).and_then(|place| self.each.get_mut(place)) {
                 *each = (record.nonce, record.fence);
             }
             self.like.get_or_insert_with(|| record.clone());
         }
 
         fn shown(&self, key: &Key) -> Option<Listed> {
-            let (nonce, fence) = *self.each.get(Riders::place(key)?)?;
+            let (nonce, fence) = *self.each.get(Records::place(key)?)?;
             let mut record = Record { nonce, fence, ..self.like.clone()? };
             let tenure = record.tenure.as_mut()?;
-            (tenure.id, tenure.beat) = (nonce, nonce);
+            (tenure.id, tenure.heartbeat) = (nonce, nonce);
             Some(Listed { key: key.clone(), stored: Ok(Stored::new(record)) })
         }
     }
@@ -117,21 +117,21 @@ mod counting {
         store: MemoryStore,
         writes: Arc<AtomicU64>,
         audited: Arc<AtomicU64>,
-        riders: Arc<Mutex<Riders>>,
+        attached: Arc<Mutex<Records>>,
     }
 
     impl CountingStore {
         pub(crate) fn new(store: MemoryStore, count: u32) -> Self {
             // Written to, so that it counts as resident before anything is measured.
-            let riders = Riders { like: None, each: vec![(Nonce(1), Fence(1)); count as usize] };
-            let riders = Arc::new(Mutex::new(riders));
-            CountingStore { store, writes: Arc::default(), audited: Arc::default(), riders }
+            let attached = Records { like: None, each: vec![(Nonce(1), Fence(1)); count as usize] };
+            let attached = Arc::new(Mutex::new(attached));
+            CountingStore { store, writes: Arc::default(), audited: Arc::default(), attached }
         }
         pub(crate) fn audited(&self) -> u64 {
             self.audited.load(Ordering::SeqCst)
         }
-        fn riders(&self) -> std::sync::MutexGuard<'_, Riders> {
-            self.riders.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        fn attached(&self) -> std::sync::MutexGuard<'_, Records> {
+            self.attached.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
         }
         pub(crate) fn writes(&self) -> u64 {
             self.writes.load(Ordering::SeqCst)
@@ -150,9 +150,9 @@ mod counting {
         }
         async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
             self.writes.fetch_add(1, Ordering::SeqCst);
-            let rides = write.record.tenure.as_ref().is_some_and(|tenure| tenure.ride.is_some());
-            if rides && write.expect == Expect::Vacant {
-                self.riders().claimed(&write.key, &write.record);
+            let is_attached = write.record.tenure.as_ref().is_some_and(|tenure| tenure.attachment.is_some());
+            if is_attached && write.expect == Expect::Vacant {
+                self.attached().claimed(&write.key, &write.record);
                 return Ok(Outcome::Won { version: write.record.version(), fence: write.record.fence });
             }
             self.store.write(write).await
@@ -161,7 +161,7 @@ mod counting {
             self.store.write_many(writes).await
         }
         async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-            let shown: Vec<Listed> = keys.iter().filter_map(|key| self.riders().shown(key)).collect();
+            let shown: Vec<Listed> = keys.iter().filter_map(|key| self.attached().shown(key)).collect();
             if shown.len() == keys.len() {
                 self.audited.fetch_add(keys.len() as u64, Ordering::SeqCst);
                 return Ok(shown);

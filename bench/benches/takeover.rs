@@ -18,10 +18,10 @@ const AT_ONCE: u32 = 10;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let args: Vec<String> = std::env::args().collect();
-    if let [_, role, key, rides] = args.as_slice()
+    if let [_, role, key, is_attached] = args.as_slice()
         && role == "hold"
     {
-        return runtime.block_on(hold(&std::env::var("TENURE_STORE")?, key, rides == "true"));
+        return runtime.block_on(hold(&std::env::var("TENURE_STORE")?, key, is_attached == "true"));
     }
     let kills: u32 = std::env::var("TENURE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(100);
     let dir = tempfile::tempdir()?;
@@ -30,12 +30,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let kind = url.split(':').next().unwrap_or_default();
     println!("takeover after kill -9 on {kind}, ttl {TTL:?}, {kills} kills each, in multiples of the ttl");
     println!("{:>28} {:>8} {:>8} {:>8} {:>8}", "", "min", "p50", "p99", "max");
-    for (name, rides, waits) in [
-        ("own beat, waiter watched", false, true),
-        ("riding, waiter watched", true, true),
-        ("riding, waiter comes fresh", true, false),
+    for (name, is_attached, waits) in [
+        ("own renewals, waiter watched", false, true),
+        ("attached, waiter watched", true, true),
+        ("attached, waiter comes fresh", true, false),
     ] {
-        let mut times = runtime.block_on(episodes(&url, kills, rides, waits))?;
+        let mut times = runtime.block_on(episodes(&url, kills, is_attached, waits))?;
         let share = |percent| percentile(&mut times.clone(), percent).as_secs_f64() / TTL.as_secs_f64();
         let (min, p50, p99, max) = (share(0), share(50), share(99), share(100));
         println!("{name:>28} {min:>8.3} {p50:>8.3} {p99:>8.3} {max:>8.3}");
@@ -44,10 +44,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn hold(url: &str, key: &str, rides: bool) -> Result<(), Box<dyn std::error::Error>> {
+async fn hold(url: &str, key: &str, is_attached: bool) -> Result<(), Box<dyn std::error::Error>> {
     let leases = Leases::builder(open(url).await?).session_ttl(TTL).start()?;
     let lock = leases.lock(key);
-    let guard = if rides { lock } else { lock.ttl(TTL) }.acquire().await?;
+    let guard = if is_attached { lock } else { lock.ttl(TTL) }.acquire().await?;
     println!("held");
     guard.lost().await;
     Ok(())
@@ -61,7 +61,7 @@ async fn open(url: &str) -> Result<AnyStore, Box<dyn std::error::Error>> {
 async fn episodes(
     url: &str,
     kills: u32,
-    rides: bool,
+    is_attached: bool,
     waits: bool,
 ) -> Result<Vec<Duration>, Box<dyn std::error::Error>> {
     let mut times = Vec::new();
@@ -69,9 +69,9 @@ async fn episodes(
     while next < kills {
         let batch = (next..kills.min(next + AT_ONCE)).map(|n| {
             let url = url.to_owned();
-            tokio::spawn(
-                async move { episode(&url, n, rides, waits).await.map_err(|error| error.to_string()) },
-            )
+            tokio::spawn(async move {
+                episode(&url, n, is_attached, waits).await.map_err(|error| error.to_string())
+            })
         });
         for episode in batch.collect::<Vec<_>>() {
             times.push(episode.await??);
@@ -85,12 +85,12 @@ async fn episodes(
 async fn episode(
     url: &str,
     n: u32,
-    rides: bool,
+    is_attached: bool,
     waits: bool,
 ) -> Result<Duration, Box<dyn std::error::Error>> {
     let key = format!("takeover/{n}");
     let mut child = Command::new(std::env::current_exe()?)
-        .args(["hold", &key, &rides.to_string()])
+        .args(["hold", &key, &is_attached.to_string()])
         // A URL may hold a password, and arguments are seen by all.
         .env("TENURE_STORE", url)
         .stdout(Stdio::piped())

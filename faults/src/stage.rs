@@ -115,7 +115,7 @@ impl<'a> Stage<'a> {
             key: format!("cell/{name}"),
             resource: resource.path.clone(),
             ttl,
-            own_beat: false,
+            own_heartbeat: false,
             overstays: false,
         };
         let key = settings.key.clone();
@@ -150,7 +150,7 @@ impl<'a> Stage<'a> {
     fn start_contender(&self, n: usize) -> Result<Contender, String> {
         let mut settings = self.settings.clone();
         // Both kinds of leases compete.
-        settings.own_beat = n == 1;
+        settings.own_heartbeat = n == 1;
         settings.overstays = n == 0 && self.overstays;
         if n == 0 && self.proxy.is_some() {
             let count = self.lane.servers.addresses().len();

@@ -14,7 +14,7 @@ use tinyjson::JsonValue;
 const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// The simulator computes for four minutes on a free core; what takes three times as long hangs.
-const PROGRAM_LIMIT: Duration = Duration::from_secs(15 * 60);
+const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// How many of the slowest are shown.
 const SLOWEST: usize = 15;

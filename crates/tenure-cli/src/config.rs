@@ -12,7 +12,7 @@ use tenure::{Key, Ttl, reserved};
 
 /// How long to wait for a key that another holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitPolicy {
     Try,
     Within(Duration),
     Forever,
@@ -22,7 +22,7 @@ pub(crate) enum Patience {
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) key: Key,
-    pub(crate) patience: Patience,
+    pub(crate) patience: WaitPolicy,
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
     pub(crate) command: Template,
@@ -31,9 +31,9 @@ pub(crate) struct Run {
 impl args::Run {
     pub(crate) fn validated(self) -> Result<Run, Failure> {
         let patience = match (self.try_only, self.wait) {
-            (true, _) => Patience::Try,
-            (false, Some(wait)) => Patience::Within(wait),
-            (false, None) => Patience::Forever,
+            (true, _) => WaitPolicy::Try,
+            (false, Some(wait)) => WaitPolicy::Within(wait),
+            (false, None) => WaitPolicy::Forever,
         };
         Ok(Run {
             // Whether it is one of tenure's own matters where tenure keeps its own.
@@ -58,7 +58,7 @@ impl args::Elect {
     pub(crate) fn validated(self) -> Result<Elect, Failure> {
         let term = Run {
             key: free_key(&self.key)?,
-            patience: Patience::Forever,
+            patience: WaitPolicy::Forever,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
             command: Template::new(self.command)?,

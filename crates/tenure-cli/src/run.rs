@@ -1,6 +1,6 @@
 //! `tenure run`: one command under one lease.
 
-use crate::config::{self, Patience};
+use crate::config::{self, WaitPolicy};
 use crate::exit::{self, Failure};
 use crate::stores::{Missing, Url};
 use crate::supervise::client::{Watchdogs, asked_now};
@@ -27,7 +27,7 @@ pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
     // Who only tries is told with the refusal.
-    let outage = Outage::new(plan.patience != Patience::Try);
+    let outage = Outage::new(plan.patience != WaitPolicy::Try);
     let store = outage.watch(store);
     let leases = Leases::builder(store).clock(clock).store_patience(std::time::Duration::MAX).start()?;
     let lead = Lead::new(plan.ttl, plan.grace);
@@ -65,9 +65,9 @@ async fn under_lease(
     let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl);
     let acquired = async {
         match plan.patience {
-            Patience::Try => lock.try_acquire().await,
-            Patience::Within(wait) => lock.acquire_within(wait).await,
-            Patience::Forever => lock.acquire().await,
+            WaitPolicy::Try => lock.try_acquire().await,
+            WaitPolicy::Within(wait) => lock.acquire_within(wait).await,
+            WaitPolicy::Forever => lock.acquire().await,
         }
     };
     let acquired = tokio::select! {

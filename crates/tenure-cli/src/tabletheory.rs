@@ -1,6 +1,6 @@
 //! `tenure run` on TableTheory's leases: the same watchdog and the same end in time, and no fence.
 
-use crate::config::{self, Patience};
+use crate::config::{self, WaitPolicy};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::run::{about, attend};
@@ -122,9 +122,9 @@ fn check_clock(gap: ClockGap, margin: Duration) -> Result<(), Failure> {
 /// The lease, as soon as it can be had, for as long as the plan has patience.
 async fn acquired(manager: &Manager, plan: &config::Run, signals: &mut Signals) -> Result<Lease, Failure> {
     let end = match plan.patience {
-        Patience::Try => Some(Duration::ZERO),
-        Patience::Within(wait) => Some(boottime().saturating_add(wait)),
-        Patience::Forever => None,
+        WaitPolicy::Try => Some(Duration::ZERO),
+        WaitPolicy::Within(wait) => Some(boottime().saturating_add(wait)),
+        WaitPolicy::Forever => None,
     };
     loop {
         let error = match attempt(manager, plan, signals).await? {

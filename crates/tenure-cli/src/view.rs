@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure::range::Ledger;
 use tenure::{
-    Fence, Freshness, Key, Listed, Metadata, Record, Ride, Store, StoreError, Stored, Ttl, Value, Wall,
+    Attachment, Fence, Freshness, Key, Listed, Metadata, Record, Store, StoreError, Stored, Ttl, Value, Wall,
 };
 
 /// What a record says about its key now.
@@ -47,7 +47,7 @@ pub(crate) struct View {
     pub(crate) stored: Result<Stored, String>,
 }
 
-/// Sessions, as they are needed to judge what rides on them: the fence and how much of the time is left, if there is a tenure. Each
+/// Sessions, as they are needed to judge what is attached to them: the fence and how much of the time is left, if there is a tenure. Each
 /// is read once.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(BTreeMap<Key, Option<(Fence, Duration)>>);
@@ -83,11 +83,13 @@ impl Sessions {
         now: Wall,
     ) -> Result<(), StoreError> {
         self.see(page, now);
-        let rides = page
+        let is_attached = page
             .iter()
-            .filter_map(|listed| listed.stored.as_ref().ok()?.record.tenure.as_ref()?.ride.as_ref());
-        let unknown: BTreeSet<&Key> =
-            rides.map(|ride| &ride.session).filter(|session| !self.0.contains_key(session)).collect();
+            .filter_map(|listed| listed.stored.as_ref().ok()?.record.tenure.as_ref()?.attachment.as_ref());
+        let unknown: BTreeSet<&Key> = is_attached
+            .map(|attachment| &attachment.session)
+            .filter(|session| !self.0.contains_key(session))
+            .collect();
         let unknown: Vec<Key> = unknown.into_iter().cloned().collect();
         if unknown.is_empty() {
             return Ok(());
@@ -132,9 +134,9 @@ impl View {
         let (state, left) = match (&stored.record.tenure, &leased) {
             (None, Some(leased)) if !leased.is_empty() => judged(leased.left().unwrap_or_default()),
             (None, _) => (State::Vacant, None),
-            (Some(tenure), _) => match &tenure.ride {
+            (Some(tenure), _) => match &tenure.attachment {
                 None => judged(left(&stored, tenure.ttl, now)),
-                Some(ride) => judged(left_of_ride(store, sessions, ride, now).await),
+                Some(attachment) => judged(left_of_attachment(store, sessions, attachment, now).await),
             },
         };
         View { key, state, left, leased, stored: Ok(stored) }
@@ -171,7 +173,7 @@ impl View {
             holder.or_else(|| leased.and_then(Leased::holders)).unwrap_or_else(dash),
             since.or_else(|| leased.and_then(Leased::since)).map_or_else(dash, date),
             self.left.map_or_else(dash, brief),
-            tenure.and_then(|tenure| tenure.ride.as_ref()).map_or_else(dash, |_| "yes".to_owned()),
+            tenure.and_then(|tenure| tenure.attachment.as_ref()).map_or_else(dash, |_| "yes".to_owned()),
         ]
     }
 
@@ -202,8 +204,10 @@ impl View {
             view.insert("since".into(), date(tenure.since).into());
             view.insert("ttl_ms".into(), tenure.ttl.millis().into());
             view.insert("left_ms".into(), json!(self.left.map(millis)));
-            let session =
-                tenure.ride.as_ref().map(|ride| json!({"key": ride.session.as_str(), "fence": ride.fence.0}));
+            let session = tenure
+                .attachment
+                .as_ref()
+                .map(|attachment| json!({"key": attachment.session.as_str(), "fence": attachment.fence.0}));
             view.insert("session".into(), json!(session));
             view.insert("mail".into(), tenure.mail.len().into());
         }
@@ -232,9 +236,14 @@ fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
     ttl.duration().saturating_sub(age)
 }
 
-async fn left_of_ride(store: &impl Store, sessions: &mut Sessions, ride: &Ride, now: Wall) -> Duration {
-    match sessions.get(store, &ride.session, now).await {
-        Some((fence, left)) if fence == ride.fence => left,
+async fn left_of_attachment(
+    store: &impl Store,
+    sessions: &mut Sessions,
+    attachment: &Attachment,
+    now: Wall,
+) -> Duration {
+    match sessions.get(store, &attachment.session, now).await {
+        Some((fence, left)) if fence == attachment.fence => left,
         _ => Duration::ZERO,
     }
 }

@@ -11,8 +11,8 @@ use nix::sys::signal::Signal;
 use std::process::Stdio;
 use tenure::sqlite::{SqliteConfig, SqliteStore};
 use tenure::{
-    Clock, Expect, Fence, HolderId, Key, Metadata, Nonce, Outcome, Record, Ride, Store, Tenure, Ttl, Wall,
-    Write,
+    Attachment, Clock, Expect, Fence, HolderId, Key, Metadata, Nonce, Outcome, Record, Store, Tenure, Ttl,
+    Wall, Write,
 };
 
 const STAYS: &str = "echo $$ > pid; sleep 1000 & wait";
@@ -41,7 +41,7 @@ fn ls_tells_what_is_held_and_by_whom() {
 }
 
 #[test]
-fn units_are_shown_with_the_session_that_they_ride_on() {
+fn units_are_shown_with_the_session_that_they_are_attached_to() {
     let bench = Bench::new();
     let mut work = bench.start(&["work", "--name", "j", "--ttl", "60s", "u", "--", "sh", "-c", STAYS]);
     bench.await_number("pid");
@@ -361,17 +361,17 @@ fn s2_gc_keeps_a_record_whose_fence_is_ahead_of_the_clock() {
 fn l1_gc_gives_up_what_the_dead_held_before_it_removes_their_sessions() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["run", "other", "--", "true"]).code, 0);
-    let tenure = |id, ride| Tenure {
-        ride,
+    let tenure = |id, attachment| Tenure {
+        attachment,
         ..Tenure::new(Nonce(id), HolderId::new("gone").unwrap(), Ttl::clamped(10), Wall(1))
     };
     let session = Key::new("session/gone").unwrap();
     plant(&bench, "session/gone", 7, Some(tenure(7, None)));
-    plant(&bench, "k", 8, Some(tenure(8, Some(Ride { session, fence: Fence(7) }))));
+    plant(&bench, "k", 8, Some(tenure(8, Some(Attachment { session, fence: Fence(7) }))));
     let gc = |prefix: &str| bench.run(&["gc", prefix, "--older-than", "0s", "--yes", "--json"]).json();
     wait_until("the session to be ended", || gc("session/")["sessions_ended"] == 1);
     gc("session/");
-    assert_eq!(bench.run(&["show", "session/gone"]).code, 0, "k rides on it");
+    assert_eq!(bench.run(&["show", "session/gone"]).code, 0, "k is attached to it");
     assert_eq!(gc("")["leases_vacated"], 1);
     assert_eq!(bench.state("k"), "vacant");
     wait_until("all to be gone", || {

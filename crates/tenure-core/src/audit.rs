@@ -1,6 +1,6 @@
-//! The audit: a slow look at the records of what rides on the session, a few after each of its renewals, in turn.
+//! The audit: a slow look at the records of what is attached to the session, a few after each of its renewals, in turn.
 //!
-//! A lease that beats for itself meets its own record a few times in each ttl. One that rides never does: whoever deletes its
+//! A lease that renews itself meets its own record a few times in each ttl. One that is attached never does: whoever deletes its
 //! record, or puts an older copy in its place, would go unnoticed for ever. The audit finds that in ⌈n / [`Rules::AUDIT`]⌉ + 1
 //! renewals for n leases, and costs less than the renewals do, whatever n is. What a recent state seems to show is looked
 //! at once more in the latest one before anything follows from it.
@@ -11,15 +11,15 @@ use crate::bugs::Bug;
 use crate::command::LeaseId;
 use crate::ctx::Part;
 use crate::error::StoreError;
-use crate::hold::Loss;
+use crate::failure_detector::Rules;
 use crate::holder::Holder;
 use crate::key::Key;
 use crate::lease::Lease;
 use crate::notice::Notice;
 use crate::op::{Answer, Freshness, Listed, OpId};
 use crate::record::Record;
+use crate::renewal::Loss;
 use crate::time::Now;
-use crate::vigil::Rules;
 use std::collections::BTreeSet;
 
 /// The most leases that are passed over for one turn: those that are being claimed or changed need no audit.
@@ -50,21 +50,21 @@ impl Default for Audit {
 }
 
 impl Holder {
-    /// The session was renewed: time to look at a few more of what rides on it.
+    /// The session was renewed: time to look at a few more of what is attached to it.
     pub(crate) fn audit(&mut self, now: Now) {
-        if self.audit.look.is_some() || self.desk.rules.bugs.has(Bug::RidersUnaudited) {
+        if self.audit.look.is_some() || self.desk.rules.bugs.has(Bug::AttachedUnaudited) {
             return;
         }
         let most = self.desk.rules.audit;
         let (leases, freshness) = if self.audit.doubtful.is_empty() {
-            (self.next_riders(most), Freshness::Recent)
+            (self.next_attached(most), Freshness::Recent)
         } else {
             // What is held no more must not take the places of the others.
-            let doubtful = self.audit.doubtful.iter().filter(|id| self.rider_key(**id).is_some());
+            let doubtful = self.audit.doubtful.iter().filter(|id| self.attached_key(**id).is_some());
             (doubtful.copied().take(most.max(Rules::AUDIT)).collect(), Freshness::Latest)
         };
         // A key may be held twice, by one lease that does not know yet that it is lost.
-        let keys: BTreeSet<Key> = leases.iter().filter_map(|id| self.rider_key(*id)).collect();
+        let keys: BTreeSet<Key> = leases.iter().filter_map(|id| self.attached_key(*id)).collect();
         if keys.is_empty() {
             self.audit.doubtful.clear();
             return;
@@ -80,22 +80,22 @@ impl Holder {
         self.audit(now);
     }
 
-    fn next_riders(&mut self, most: usize) -> Vec<LeaseId> {
+    fn next_attached(&mut self, most: usize) -> Vec<LeaseId> {
         if most == 0 {
             return Vec::new();
         }
         let (page, next) = self.leases.page(self.audit.next, PASSED.max(most));
-        let mut riders =
-            page.into_iter().filter(|(_, lease)| matches!(lease, Lease::Riding(_))).map(|(id, _)| id);
-        let turn: Vec<LeaseId> = riders.by_ref().take(most).collect();
+        let mut attached =
+            page.into_iter().filter(|(_, lease)| matches!(lease, Lease::Attached(_))).map(|(id, _)| id);
+        let turn: Vec<LeaseId> = attached.by_ref().take(most).collect();
         // The rest of the page has its turn next time; after the last one, all begins anew.
-        self.audit.next = riders.next().or(next).unwrap_or(LeaseId(0));
+        self.audit.next = attached.next().or(next).unwrap_or(LeaseId(0));
         turn
     }
 
-    fn rider_key(&self, id: LeaseId) -> Option<Key> {
+    fn attached_key(&self, id: LeaseId) -> Option<Key> {
         match self.leases.get(&id) {
-            Some(Lease::Riding(rider)) => Some(rider.key().clone()),
+            Some(Lease::Attached(attached)) => Some(attached.key().clone()),
             _ => None,
         }
     }
@@ -107,8 +107,8 @@ impl Holder {
         for id in look.leases {
             let was_doubted = look.freshness == Freshness::Latest && self.audit.doubtful.remove(&id);
             // What is being changed meets its record by itself.
-            let Some(Lease::Riding(rider)) = self.leases.get(&id) else { continue };
-            let found = records.iter().find(|listed| listed.key == *rider.key());
+            let Some(Lease::Attached(attached)) = self.leases.get(&id) else { continue };
+            let found = records.iter().find(|listed| listed.key == *attached.key());
             let record = match found {
                 None => None,
                 Some(Listed { stored: Ok(stored), .. }) => Some(&stored.record),
@@ -131,26 +131,27 @@ impl Holder {
 
     /// Whether `record` shows the tenure that is held here as this lease.
     fn shows(&self, id: LeaseId, record: Option<&Record>) -> bool {
-        let Some(Lease::Riding(rider)) = self.leases.get(&id) else { return false };
+        let Some(Lease::Attached(attached)) = self.leases.get(&id) else { return false };
         let Some(record) = record else { return false };
         let Some(tenure) = &record.tenure else { return false };
         if self.desk.rules.bugs.has(Bug::AuditByName) {
             return tenure.holder == self.desk.identity.holder;
         }
-        tenure.id == rider.id() && record.fence == rider.fence()
+        tenure.id == attached.id() && record.fence == attached.fence()
     }
 
     /// The record shows that a lease is over.
     fn deposed(&mut self, now: Now, id: LeaseId, record: Option<&Record>) {
-        let Some(Lease::Riding(rider)) = self.leases.remove(&id) else { return };
+        let Some(Lease::Attached(attached)) = self.leases.remove(&id) else { return };
         self.set_wake(Part::Lease(id.0), None);
-        self.desk.vigils.end(rider.key());
-        self.tell(Notice::Lost(id, Loss::shown_by(record, rider.fence())));
-        let session = self.session.ride(&self.desk.identity.session);
-        let ride = record.and_then(|record| record.tenure.as_ref()).and_then(|tenure| tenure.ride.as_ref());
-        if session.is_some() && ride == session.as_ref() {
+        self.desk.detector.end(attached.key());
+        self.tell(Notice::Lost(id, Loss::shown_by(record, attached.fence())));
+        let session = self.session.attachment(&self.desk.identity.session);
+        let attachment =
+            record.and_then(|record| record.tenure.as_ref()).and_then(|tenure| tenure.attachment.as_ref());
+        if session.is_some() && attachment == session.as_ref() {
             // An old claim of this very session was put back: nobody else could ever free the key.
-            self.tie_up(now, rider.key().clone());
+            self.settle_orphan(now, attached.key().clone());
         }
     }
 }

@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Bug {
     NoDriftMargin,
     ValidFromAnswer,
-    PatienceTooShort,
+    SilenceTooShort,
     ReleaseUnconditional,
     UnknownReleaseIsDone,
     LostIsStillMine,
@@ -25,16 +25,16 @@ pub enum Bug {
     HiddenTimeMissed,
     TakeWithoutCondition,
     SessionNotFenced,
-    AgeIgnoresRide,
-    RiderOutlivesSession,
-    RidersBeforeSession,
-    RenewEachRider,
+    AgeIgnoresAttachment,
+    AttachedOutlivesSession,
+    AttachedBeforeSession,
+    RenewEachAttached,
     QueueForgotten,
     OwnSessionForeign,
-    VigilNotRestarted,
+    SilenceNotRestarted,
     MailProlongs,
     MailLost,
-    TryForgetsVigil,
+    TryForgetsSilence,
     HintWhileLooking,
     WallDecides,
     OneWitness,
@@ -64,7 +64,7 @@ pub enum Bug {
     EntryBornAnew,
     EntryBornEarly,
     PlansFromStaleRoster,
-    DeadHeirTrusted,
+    DeadTransfereeTrusted,
     HandoverKeepsFence,
     DrainNotAwaited,
     DeadNeighbourIgnored,
@@ -74,7 +74,7 @@ pub enum Bug {
     HintedVersionIgnored,
     AwaitedForgotten,
     DeletedTaken,
-    NeighbourVigilForgotten,
+    NeighbourSilenceForgotten,
     LeaverTakes,
     RevisionOverwritten,
     FinishOverwritten,
@@ -94,7 +94,7 @@ pub enum Bug {
     MissingNotMarked,
     MarkIsOneWitness,
     HostNotMarked,
-    StrayToldEachAudit,
+    UncoveredToldEachAudit,
     AwaitedForEver,
     RefusalIsMiss,
     RefusedLookRepeated,
@@ -102,7 +102,7 @@ pub enum Bug {
     MarkWithoutWall,
     LateLapseUnheard,
     GrowthUnbounded,
-    RidersUnaudited,
+    AttachedUnaudited,
     AuditByName,
     WithdrawnClaimBelieved,
     WithdrawnUncapped,
@@ -110,12 +110,12 @@ pub enum Bug {
     DenialIsFinal,
     SeizedUntold,
     SeizedEarly,
-    StrayNotAsked,
+    OrphanNotAsked,
     AskedEachTime,
     WithdrawnDetached,
     RetryForgotten,
     DeclineTellsAll,
-    HeirUntold,
+    TransfereeUntold,
     ForeignTenureIgnored,
     TurnForgotten,
     TurnOfTheGone,
@@ -128,7 +128,7 @@ impl Bug {
     pub const ALL: &'static [Bug] = &[
         Bug::NoDriftMargin,
         Bug::ValidFromAnswer,
-        Bug::PatienceTooShort,
+        Bug::SilenceTooShort,
         Bug::ReleaseUnconditional,
         Bug::UnknownReleaseIsDone,
         Bug::LostIsStillMine,
@@ -142,16 +142,16 @@ impl Bug {
         Bug::HiddenTimeMissed,
         Bug::TakeWithoutCondition,
         Bug::SessionNotFenced,
-        Bug::AgeIgnoresRide,
-        Bug::RiderOutlivesSession,
-        Bug::RidersBeforeSession,
-        Bug::RenewEachRider,
+        Bug::AgeIgnoresAttachment,
+        Bug::AttachedOutlivesSession,
+        Bug::AttachedBeforeSession,
+        Bug::RenewEachAttached,
         Bug::QueueForgotten,
         Bug::OwnSessionForeign,
-        Bug::VigilNotRestarted,
+        Bug::SilenceNotRestarted,
         Bug::MailProlongs,
         Bug::MailLost,
-        Bug::TryForgetsVigil,
+        Bug::TryForgetsSilence,
         Bug::HintWhileLooking,
         Bug::WallDecides,
         Bug::OneWitness,
@@ -181,7 +181,7 @@ impl Bug {
         Bug::EntryBornAnew,
         Bug::EntryBornEarly,
         Bug::PlansFromStaleRoster,
-        Bug::DeadHeirTrusted,
+        Bug::DeadTransfereeTrusted,
         Bug::HandoverKeepsFence,
         Bug::DrainNotAwaited,
         Bug::DeadNeighbourIgnored,
@@ -191,7 +191,7 @@ impl Bug {
         Bug::HintedVersionIgnored,
         Bug::AwaitedForgotten,
         Bug::DeletedTaken,
-        Bug::NeighbourVigilForgotten,
+        Bug::NeighbourSilenceForgotten,
         Bug::LeaverTakes,
         Bug::RevisionOverwritten,
         Bug::FinishOverwritten,
@@ -211,7 +211,7 @@ impl Bug {
         Bug::MissingNotMarked,
         Bug::MarkIsOneWitness,
         Bug::HostNotMarked,
-        Bug::StrayToldEachAudit,
+        Bug::UncoveredToldEachAudit,
         Bug::AwaitedForEver,
         Bug::RefusalIsMiss,
         Bug::RefusedLookRepeated,
@@ -219,7 +219,7 @@ impl Bug {
         Bug::MarkWithoutWall,
         Bug::LateLapseUnheard,
         Bug::GrowthUnbounded,
-        Bug::RidersUnaudited,
+        Bug::AttachedUnaudited,
         Bug::AuditByName,
         Bug::WithdrawnClaimBelieved,
         Bug::WithdrawnUncapped,
@@ -227,12 +227,12 @@ impl Bug {
         Bug::DenialIsFinal,
         Bug::SeizedUntold,
         Bug::SeizedEarly,
-        Bug::StrayNotAsked,
+        Bug::OrphanNotAsked,
         Bug::AskedEachTime,
         Bug::WithdrawnDetached,
         Bug::RetryForgotten,
         Bug::DeclineTellsAll,
-        Bug::HeirUntold,
+        Bug::TransfereeUntold,
         Bug::ForeignTenureIgnored,
         Bug::TurnForgotten,
         Bug::TurnOfTheGone,
@@ -243,7 +243,7 @@ impl Bug {
     /// Those that only fleets can have.
     pub const OF_FLEETS: &'static [Bug] = &[
         Bug::PlansFromStaleRoster,
-        Bug::DeadHeirTrusted,
+        Bug::DeadTransfereeTrusted,
         Bug::HandoverKeepsFence,
         Bug::DrainNotAwaited,
         Bug::DeadNeighbourIgnored,
@@ -253,7 +253,7 @@ impl Bug {
         Bug::HintedVersionIgnored,
         Bug::AwaitedForgotten,
         Bug::DeletedTaken,
-        Bug::NeighbourVigilForgotten,
+        Bug::NeighbourSilenceForgotten,
         Bug::LeaverTakes,
         Bug::RevisionOverwritten,
         Bug::FinishOverwritten,
@@ -269,9 +269,9 @@ impl Bug {
         Bug::LateLapseUnheard,
         Bug::RetryForgotten,
         Bug::DeclineTellsAll,
-        Bug::HeirUntold,
+        Bug::TransfereeUntold,
         Bug::ForeignTenureIgnored,
-        Bug::StrayToldEachAudit,
+        Bug::UncoveredToldEachAudit,
         Bug::AwaitedForEver,
         Bug::RefusalIsMiss,
     ];
@@ -282,7 +282,7 @@ impl Bug {
         match self {
             Bug::NoDriftMargin => "a holder believes for the full ttl, with no margin for clocks that drift",
             Bug::ValidFromAnswer => "validity is counted from the answer, not from before the write was sent",
-            Bug::PatienceTooShort => "a waiter takes a key after eight tenths of a ttl of silence",
+            Bug::SilenceTooShort => "a waiter takes a key after eight tenths of a ttl of silence",
             Bug::ReleaseUnconditional => "a release vacates whatever tenure stands there",
             Bug::UnknownReleaseIsDone => "a release whose answer was lost is told as done",
             Bug::LostIsStillMine => "a renewal that was refused is sent again over whoever stands there",
@@ -300,18 +300,20 @@ impl Bug {
             }
             Bug::TakeWithoutCondition => "a key is claimed over a holder that was never judged",
             Bug::SessionNotFenced => "leases are taken from a session that was not fenced before",
-            Bug::AgeIgnoresRide => "a riding lease is judged by its own age, though its session beats for it",
-            Bug::RiderOutlivesSession => "the session is lost and what rode on it is not",
-            Bug::RidersBeforeSession => {
-                "when time is over, what rides on a session is looked after before the session itself"
+            Bug::AgeIgnoresAttachment => {
+                "an attached lease is judged by its own age, though its session beats for it"
             }
-            Bug::RenewEachRider => "every lease that rides is renewed too",
+            Bug::AttachedOutlivesSession => "the session is lost and what was attached to it is not",
+            Bug::AttachedBeforeSession => {
+                "when time is over, what is attached to a session is looked after before the session itself"
+            }
+            Bug::RenewEachAttached => "every lease that is attached is renewed too",
             Bug::QueueForgotten => "attempts that waited on a lost session are dropped without a word",
             Bug::OwnSessionForeign => "a process takes an old session of its own for another's",
-            Bug::VigilNotRestarted => "patience is not started anew when the holder beats",
-            Bug::MailProlongs => "mail to a dead holder counts as a beat of his",
+            Bug::SilenceNotRestarted => "patience is not started anew when the holder beats",
+            Bug::MailProlongs => "mail to a dead holder counts as a heartbeat of his",
             Bug::MailLost => "a holder empties its mailbox without looking",
-            Bug::TryForgetsVigil => {
+            Bug::TryForgetsSilence => {
                 "an attempt that only tries forgets what it saw, so it never sees a ttl of silence"
             }
             Bug::HintWhileLooking => "a hint that comes while the key is being read is dropped",
@@ -337,7 +339,7 @@ impl Bug {
             }
             Bug::ResignedStillLeads => "a leader that has resigned says that it leads until its deadline",
             Bug::LostStillLeads => "a deposed leader goes on as if nothing was",
-            Bug::CooldownIgnored => "a leader that has stepped down bids again at once",
+            Bug::CooldownIgnored => "a leader that has stepped down tries again at once",
             Bug::BodyOutlivesTerm => "the key is given up while what runs under it still runs",
             Bug::FenceChangesOnRenewal => "each renewal has a fence of its own",
             Bug::DeadNeverJudged => "a waiter goes on waiting for a holder that is dead",
@@ -349,7 +351,9 @@ impl Bug {
             Bug::EntryBornAnew => "each write of a section makes all of its leases young again",
             Bug::EntryBornEarly => "a new lease of a range counts from when the oldest of its section began",
             Bug::PlansFromStaleRoster => "a worker plans with the roster that it listed first",
-            Bug::DeadHeirTrusted => "a unit that rides on a dead worker's session counts as that worker's",
+            Bug::DeadTransfereeTrusted => {
+                "a unit that is attached to a dead worker's session counts as that worker's"
+            }
             Bug::HandoverKeepsFence => "a unit is handed over under the fence that it has",
             Bug::DrainNotAwaited => "a unit is handed over without waiting for its body to end",
             Bug::DeadNeighbourIgnored => "a worker sees that its neighbour is dead, and leaves it at that",
@@ -363,7 +367,7 @@ impl Bug {
                 "nobody waits for units that another still has, nor looks whether they came"
             }
             Bug::DeletedTaken => "units that were finished or deleted are taken like others",
-            Bug::NeighbourVigilForgotten => "each look at a neighbour starts counting its silence anew",
+            Bug::NeighbourSilenceForgotten => "each look at a neighbour starts counting its silence anew",
             Bug::LeaverTakes => "a worker that leaves still plans with itself",
             Bug::RevisionOverwritten => {
                 "a checkpoint overwrites what outsiders changed about the unit meanwhile"
@@ -375,13 +379,17 @@ impl Bug {
             Bug::BoardTrusted => "a board that can't be read is taken to be as it was",
             Bug::OnePageListed => "the first page of a listing is taken for all of it",
             Bug::MissingIsDead => "a session that is missing counts as dead at first sight",
-            Bug::MissingForgotten => "what rides on a session that is missing is left to the next audit",
+            Bug::MissingForgotten => {
+                "what is attached to a session that is missing is left to the next audit"
+            }
             Bug::NextInRingOnly => "all whom a worker watches stand side by side",
             Bug::GcForgetsFloor => "gc removes a record whose fence the clocks have not reached yet",
             Bug::GcTrustsItsClock => "gc goes by its own clock alone, which may be ahead",
             Bug::GcDropsRiddenSession => "gc removes sessions that claims still name",
             Bug::StampNotCorrected => "who only tries leaves a dead holder's stamp of the future as it is",
-            Bug::MissingNotMarked => "who only tries tells nobody that a rider's session is missing",
+            Bug::MissingNotMarked => {
+                "who only tries tells nobody that an attached lease's session is missing"
+            }
             Bug::RefusedLookRepeated => {
                 "a look for a claim that may have landed is repeated at once, though it was refused for good"
             }
@@ -391,7 +399,7 @@ impl Bug {
             Bug::RefusalIsMiss => {
                 "a claim that the store refuses is taken for one that somebody else has won, and all is listed for it at once"
             }
-            Bug::StrayToldEachAudit => "all are told at each audit of a unit that can't be had",
+            Bug::UncoveredToldEachAudit => "all are told at each audit of a unit that can't be had",
             Bug::HostNotMarked => {
                 "who only tries where no ages are told leaves nothing for those who come later"
             }
@@ -402,14 +410,16 @@ impl Bug {
             Bug::MarkIsOneWitness => "one clock tells how long ago a session was marked as missing",
             Bug::RetryForgotten => "a unit's failures are forgotten when another worker gets it",
             Bug::DeclineTellsAll => "each failure of a unit has all workers list everything",
-            Bug::HeirUntold => "nobody tells a worker of the unit that was passed on to it after a failure",
+            Bug::TransfereeUntold => {
+                "nobody tells a worker of the unit that was passed on to it after a failure"
+            }
             Bug::ForeignTenureIgnored => {
                 "a worker does not mind another tenure, or none, in its unit's record"
             }
             Bug::LateLapseUnheard => "a lapse of a unit that was just lost is never answered",
             Bug::GrowthUnbounded => "metadata that can't be written is renewed with all the same",
-            Bug::RidersUnaudited => "nobody looks whether the records of riding leases still show them",
-            Bug::AuditByName => "a riding lease counts as held while its record names the same holder",
+            Bug::AttachedUnaudited => "nobody looks whether the records of attached leases still show them",
+            Bug::AuditByName => "an attached lease counts as held while its record names the same holder",
             Bug::WithdrawnClaimBelieved => {
                 "a claim that was unanswered when its key was withdrawn is believed once it is answered"
             }
@@ -418,7 +428,7 @@ impl Bug {
             Bug::DenialIsFinal => "a release that the store refuses once is never tried again",
             Bug::SeizedUntold => "a lease is taken away by force, and its holder is not told",
             Bug::SeizedEarly => "a lease is taken away by force while its holder still believes",
-            Bug::StrayNotAsked => "who only tries asks nobody about a claim that has stood for long",
+            Bug::OrphanNotAsked => "who only tries asks nobody about a claim that has stood for long",
             Bug::AskedEachTime => {
                 "each try asks about a claim that has stood for long, though others just did"
             }

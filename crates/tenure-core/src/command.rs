@@ -1,10 +1,10 @@
 //! What users ask of a holder.
 
-use crate::bid::{Carry, Patience};
-use crate::edit::{Heir, Token};
+use crate::acquisition::{MetadataPolicy, WaitPolicy};
 use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::time::Ttl;
+use crate::update::{Token, Transferee};
 
 /// Names a lease between a process's machine and its users. Chosen by the user, never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,7 +12,7 @@ pub struct LeaseId(pub u64);
 
 /// How a lease is kept alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Beat {
+pub enum KeepAlive {
     /// By its own renewals, with this ttl.
     Own(Ttl),
     /// By its process's session.
@@ -25,11 +25,11 @@ pub struct Want {
     /// Which key.
     pub key: Key,
     /// How it is kept alive.
-    pub beat: Beat,
+    pub keep_alive: KeepAlive,
     /// What becomes of its metadata.
-    pub carry: Carry,
+    pub metadata_policy: MetadataPolicy,
     /// How long to wait.
-    pub patience: Patience,
+    pub wait_policy: WaitPolicy,
 }
 
 /// What users ask of a [`Holder`](crate::Holder).
@@ -44,7 +44,7 @@ pub enum Command {
     Finish(LeaseId, Metadata),
     /// Give a held lease to another process, in one write; with these names in the reserved field, if there are any. Answered by
     /// `Released`.
-    Pass(LeaseId, Box<Heir>, Metadata),
+    Pass(LeaseId, Box<Transferee>, Metadata),
     /// Stop believing, but leave the record to expire: what was done under the lease could not be ended for certain.
     /// Answered by `Released`.
     Lapse(LeaseId),
@@ -67,13 +67,13 @@ pub enum Command {
     Adopt(LeaseId, Box<Token>),
     /// Give up a tenure that is plain data. Answered by `Released`.
     Return(LeaseId, Box<Token>),
-    /// Look whether the record of a held lease that rides still shows it, for there is reason to doubt it. If not, its loss is told; else
+    /// Look whether the record of a held lease that is attached still shows it, for there is reason to doubt it. If not, its loss is told; else
     /// nothing is.
     Examine(LeaseId),
     /// Write other metadata into the session's record, now or when it begins. Answered by `Announced` once a session that is
     /// up shows it, or by `NotAnnounced` if it can't be written; of several, the last one counts, and one answer is for all. Not answered once all is stopped.
     Announce(Metadata),
-    /// Begin the session now rather than with the first lease that rides on it.
+    /// Begin the session now rather than with the first lease that is attached to it.
     Start,
     /// Give up everything. Answered by `Stopped`.
     Stop,

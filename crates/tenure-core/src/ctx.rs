@@ -1,25 +1,25 @@
 //! What a holder lends to its parts while one of them takes a step.
 
 use crate::bugs::Bug;
+use crate::failure_detector::{FailureDetector, Rules};
 use crate::fence::{Nonce, Nonces};
 use crate::key::{HolderId, Key};
 use crate::op::{Freshness, Op, OpId, Request, Write};
-use crate::record::{Ride, Stored};
+use crate::record::{Attachment, Stored};
 use crate::time::{Now, Tick, Ttl, Wall};
-use crate::vigil::{Rules, Vigils};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Which part of a holder an operation or a wake-up belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Part {
-    /// The session; it comes before all that rides on it.
+    /// The session; it comes before all that is attached to it.
     Session,
     /// A lease, by its id.
     Lease(u64),
-    /// A loose end: a key that may still show a claim which nobody here wants.
-    Loose(Key),
-    /// The audit of what rides on the session.
+    /// An orphaned claim: a key that may still show a claim which nobody here wants.
+    Orphan(Key),
+    /// The audit of what is attached to the session.
     Audit,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) holder: &'a HolderId,
     pub(crate) nonces: &'a mut Nonces,
-    pub(crate) vigils: &'a mut Vigils,
+    pub(crate) detector: &'a mut FailureDetector,
     pub(crate) requests: &'a mut Vec<Request>,
     pub(crate) ops: &'a mut BTreeMap<OpId, Part>,
     pub(crate) last_op: &'a mut u64,
@@ -60,7 +60,7 @@ pub(crate) struct Ctx<'a> {
     /// The key of this process's session, whether it is up or not.
     pub(crate) session_key: &'a Key,
     /// The fence of the session while it is up.
-    pub(crate) session: Option<Ride>,
+    pub(crate) session: Option<Attachment>,
     /// Whether a tenure is held, or being given up, by a lease of this process.
     pub(crate) is_ours: &'a dyn Fn(Nonce) -> bool,
 }
@@ -78,7 +78,7 @@ impl Ctx<'_> {
     }
 
     fn send(&mut self, op: Op, timeout: Duration, urgent: bool) -> OpId {
-        // All that rides on the session waits for it: it can't wait behind them.
+        // All that is attached to the session waits for it: it can't wait behind them.
         let urgent = urgent || self.part == Part::Session;
         *self.last_op += 1;
         let id = OpId(*self.last_op);

@@ -13,7 +13,7 @@ use crate::bugs::{Bug, Bugs};
 use crate::fence::Fence;
 use crate::key::Key;
 use crate::op::Listed;
-use crate::record::{Ride, Stored};
+use crate::record::{Attachment, Stored};
 use crate::time::Wall;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,12 +44,12 @@ impl Default for Survey {
 }
 
 impl Survey {
-    /// Takes in one more page. All pages are to be taken in, as a claim may ride on a session wherever its own key is.
+    /// Takes in one more page. All pages are to be taken in, as a claim may be attached to a session wherever its own key is.
     pub fn see(&mut self, page: &[Listed]) {
         for stored in page.iter().filter_map(|listed| listed.stored.as_ref().ok()) {
-            if let Some(ride) = ride_of(stored) {
-                if !self.named.contains(&ride.session) {
-                    self.named.insert(ride.session.clone());
+            if let Some(attachment) = attachment_of(stored) {
+                if !self.named.contains(&attachment.session) {
+                    self.named.insert(attachment.session.clone());
                 }
             } else if lives(stored) {
                 self.living = told_by(stored).map_or(self.living, |told| told.min(self.living));
@@ -74,9 +74,9 @@ impl Survey {
     }
 }
 
-/// Whether its holder beats for itself and has done so of late.
+/// Whether its holder renews itself and has done so of late.
 fn lives(stored: &Stored) -> bool {
-    let tenure = stored.record.tenure.as_ref().filter(|tenure| tenure.ride.is_none());
+    let tenure = stored.record.tenure.as_ref().filter(|tenure| tenure.attachment.is_none());
     tenure.zip(stored.age()).is_some_and(|(tenure, age)| age <= tenure.ttl.duration())
 }
 
@@ -121,16 +121,19 @@ impl Collector {
         self.ridden.contains_key(session) && !self.bugs.has(Bug::GcDropsRiddenSession)
     }
 
-    /// What `stored` rides on, if that has ended: then its holder does not believe any more, and it can be vacated.
+    /// What `stored` is attached to, if that has ended: then its holder does not believe any more, and it can be vacated.
     #[must_use]
-    pub fn ended_ride<'a>(&self, stored: &'a Stored) -> Option<&'a Ride> {
-        let ride = ride_of(stored)?;
-        self.ridden.get(&ride.session).filter(|fence| **fence != Some(ride.fence)).map(|_| ride)
+    pub fn ended_attachment<'a>(&self, stored: &'a Stored) -> Option<&'a Attachment> {
+        let attachment = attachment_of(stored)?;
+        self.ridden
+            .get(&attachment.session)
+            .filter(|fence| **fence != Some(attachment.fence))
+            .map(|_| attachment)
     }
 }
 
-fn ride_of(stored: &Stored) -> Option<&Ride> {
-    stored.record.tenure.as_ref()?.ride.as_ref()
+fn attachment_of(stored: &Stored) -> Option<&Attachment> {
+    stored.record.tenure.as_ref()?.attachment.as_ref()
 }
 
 /// What the clock of a record's last writer shows now.
@@ -142,8 +145,8 @@ fn told_by(stored: &Stored) -> Option<Wall> {
 #[cfg(test)]
 mod tests {
     //! Plan: a fence has to lie below each of the clocks by the retention, to the millisecond; without an age nothing goes;
-    //! the clocks of the dead and of riders don't count; a session is ridden by whatever tenure names it, and what rides on
-    //! an ended one is told apart from what rides on a live, a missing and an unreadable one.
+    //! the clocks of the dead and of attached leases don't count; a session is named by whatever tenure names it, and what is attached to
+    //! an ended one is told apart from what is attached to a live, a missing and an unreadable one.
     use super::*;
     use crate::error::StoreError;
     use crate::fence::Nonce;
@@ -162,10 +165,11 @@ mod tests {
         Stored::new(record).aged(age.map(Duration::from_millis))
     }
 
-    fn held(mut stored: Stored, ride: Option<(&str, u64)>) -> Stored {
-        let ride = ride.map(|(session, fence)| Ride { session: key(session), fence: Fence(fence) });
+    fn held(mut stored: Stored, attachment: Option<(&str, u64)>) -> Stored {
+        let attachment =
+            attachment.map(|(session, fence)| Attachment { session: key(session), fence: Fence(fence) });
         stored.record.tenure = Some(Tenure {
-            ride,
+            attachment,
             ..Tenure::new(
                 Nonce(1),
                 HolderId::new("a").unwrap(),
@@ -207,7 +211,10 @@ mod tests {
         assert!(all_ahead(&[]));
         assert!(!all_ahead(&[("a", held(lives(10_000), None))]));
         assert!(all_ahead(&[("a", held(lives(10_001), None))]), "it may be dead, and its clock was long ago");
-        assert!(all_ahead(&[("a", held(lives(0), Some(("s", 1))))]), "a rider's record has no beats");
+        assert!(
+            all_ahead(&[("a", held(lives(0), Some(("s", 1))))]),
+            "an attached lease's record has no beats"
+        );
         assert!(all_ahead(&[("a", lives(0))]), "nobody holds it");
     }
 
@@ -220,22 +227,22 @@ mod tests {
     }
 
     #[test]
-    fn l1_a_session_that_a_claim_names_is_ridden_and_what_rides_on_an_ended_one_is_known() {
+    fn l1_a_session_that_a_claim_names_is_named_and_what_is_attached_to_an_ended_one_is_known() {
         let on = |session, fence| held(stored(1, 0, None), Some((session, fence)));
         let live = |fence| held(stored(fence, 0, None), None);
         let all = [("live", live(7)), ("ended", stored(8, 0, None)), ("other", stored(1, 0, None))];
-        let riders =
+        let attached =
             [("a", on("live", 7)), ("b", on("ended", 7)), ("c", on("missing", 7)), ("d", on("bad", 7))];
         let mut listed: Vec<Listed> = all
             .iter()
-            .chain(&riders)
+            .chain(&attached)
             .map(|(name, stored)| Listed { key: key(name), stored: Ok(stored.clone()) })
             .collect();
         listed.push(Listed { key: key("bad"), stored: Err(StoreError::foreign("damaged")) });
         let collector = Collector::new(Wall(NOW), RETENTION, &listed, Bugs::default());
         let ridden = ["live", "ended", "other"].map(|name| collector.is_ridden(&key(name)));
         assert_eq!(ridden, [true, true, false]);
-        let ended = |stored: Stored| collector.ended_ride(&stored).is_some();
+        let ended = |stored: Stored| collector.ended_attachment(&stored).is_some();
         assert!(
             ended(on("ended", 7)) && ended(on("ended", 8)) && ended(on("live", 6)),
             "tenures that are over"

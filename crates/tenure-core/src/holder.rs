@@ -1,28 +1,28 @@
-//! One process instance: its session, the leases that ride on it, and those that beat for themselves.
+//! One process instance: its session, the leases that are attached to it, and those that renew themselves.
 //!
 //! This is the machine behind the library's `Leases`. It sorts events to its parts and turns what they end with into
-//! notices; the parts are in `bid` (getting), `hold` (keeping), `edit` (changing and giving up), `session` and `loose`.
+//! notices; the parts are in `acquisition` (getting), `renewal` (keeping), `update` (changing and giving up), `session` and `orphans`.
 
+use crate::acquisition::{Acquisition, AcquisitionEnd, Goal, Wakeup};
 use crate::audit::Audit;
-use crate::bid::{Bid, BidEnd, Cue, Goal};
 use crate::bugs::Bug;
-use crate::command::{Beat, Command, LeaseId, Want};
+use crate::command::{Command, KeepAlive, LeaseId, Want};
 use crate::ctx::{Ctx, Part};
-use crate::edit::{Edit, Fields, Token};
 use crate::error::StoreError;
+use crate::failure_detector::{FailureDetector, Rules};
 use crate::fence::{Fence, Nonce, Nonces};
-use crate::hold::Hold;
 use crate::key::{HolderId, Key};
 use crate::lease::Lease;
-use crate::loose::Loose;
 use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::op::{Answer, Event, Hint, Machine, OpId, Request, Step};
+use crate::orphans::Orphan;
+use crate::renewal::Renewal;
 use crate::session::Session;
 use crate::table::Table;
 use crate::time::{Now, Tick, Ttl};
 use crate::turns::Turns;
-use crate::vigil::{Rules, Vigils};
+use crate::update::{Fields, Token, Update};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who a holder is and what it goes by.
@@ -46,7 +46,7 @@ pub(crate) struct Desk {
     pub(crate) identity: Identity,
     pub(crate) rules: Rules,
     pub(crate) nonces: Nonces,
-    pub(crate) vigils: Vigils,
+    pub(crate) detector: FailureDetector,
     pub(crate) ops: BTreeMap<OpId, Part>,
     pub(crate) last_op: u64,
     pub(crate) requests: Vec<Request>,
@@ -59,16 +59,16 @@ pub struct Holder {
     pub(crate) desk: Desk,
     pub(crate) session: Session,
     pub(crate) leases: Table<Lease>,
-    pub(crate) loose: BTreeMap<Key, Loose>,
+    pub(crate) orphans: BTreeMap<Key, Orphan>,
     pub(crate) audit: Audit,
     /// Leases that wait for the session to be up.
     pub(crate) queued: BTreeSet<LeaseId>,
-    /// Leases that are being bid for.
-    pub(crate) bidding: BTreeSet<LeaseId>,
+    /// Leases that are being being got.
+    pub(crate) acquiring: BTreeSet<LeaseId>,
     /// Those of them that wait for somebody else's end.
     waiting: BTreeSet<LeaseId>,
     pub(crate) turns: Turns,
-    /// Leases that were left to expire while the session beats on: a stop must not vacate the session before that.
+    /// Leases that were left to expire while the session goes on renewing: a stop must not vacate the session before that.
     pub(crate) lapsing: u32,
     pub(crate) stopping: bool,
     timers: BTreeSet<(Tick, Part)>,
@@ -115,7 +115,7 @@ impl Holder {
             identity,
             rules,
             nonces,
-            vigils: Vigils::default(),
+            detector: FailureDetector::default(),
             ops: BTreeMap::new(),
             last_op: 0,
             requests: Vec::new(),
@@ -125,10 +125,10 @@ impl Holder {
             desk,
             session: Session::default(),
             leases: Table::default(),
-            loose: BTreeMap::new(),
+            orphans: BTreeMap::new(),
             audit: Audit::default(),
             queued: BTreeSet::new(),
-            bidding: BTreeSet::new(),
+            acquiring: BTreeSet::new(),
             waiting: BTreeSet::new(),
             turns: Turns::default(),
             lapsing: 0,
@@ -147,7 +147,7 @@ impl Holder {
     /// The fence of the session while it is up.
     #[must_use]
     pub fn session_fence(&self) -> Option<Fence> {
-        self.session.ride(&self.desk.identity.session).map(|ride| ride.fence)
+        self.session.attachment(&self.desk.identity.session).map(|attachment| attachment.fence)
     }
 
     /// Runs `f` for one part with everything that parts may use. The part itself must be taken out of `self` before.
@@ -159,13 +159,13 @@ impl Holder {
             rules: &desk.rules,
             holder: &desk.identity.holder,
             nonces: &mut desk.nonces,
-            vigils: &mut desk.vigils,
+            detector: &mut desk.detector,
             requests: &mut desk.requests,
             ops: &mut desk.ops,
             last_op: &mut desk.last_op,
             part,
             session_key: &desk.identity.session,
-            session: session.ride(&desk.identity.session),
+            session: session.attachment(&desk.identity.session),
             is_ours: &is_ours,
         };
         f(&mut ctx)
@@ -199,16 +199,16 @@ impl Holder {
         }
         let mut due: Vec<Part> =
             self.timers.iter().take_while(|(at, _)| *at <= now.held).map(|(_, part)| part.clone()).collect();
-        // The session first: if its time is over, so is that of all that rides on it, and nothing is written for it.
+        // The session first: if its time is over, so is that of all that is attached to it, and nothing is written for it.
         due.sort_unstable();
-        if self.desk.rules.bugs.has(Bug::RidersBeforeSession) {
+        if self.desk.rules.bugs.has(Bug::AttachedBeforeSession) {
             due.reverse();
         }
         for part in due {
             match part {
                 Part::Session => self.wake_session(now),
-                Part::Lease(id) => self.wake_lease(now, LeaseId(id), Cue::Time),
-                Part::Loose(key) => self.wake_loose(now, &key),
+                Part::Lease(id) => self.wake_lease(now, LeaseId(id), Wakeup::Time),
+                Part::Orphan(key) => self.wake_orphan(now, &key),
                 // It goes by the session's renewals.
                 Part::Audit => {}
             }
@@ -219,33 +219,33 @@ impl Holder {
         match self.desk.ops.remove(&op) {
             Some(Part::Session) => self.answer_session(now, op, result),
             Some(Part::Lease(id)) => self.answer_lease(now, LeaseId(id), op, result),
-            Some(Part::Loose(key)) => self.answer_loose(now, &key, op, result),
+            Some(Part::Orphan(key)) => self.answer_orphan(now, &key, op, result),
             Some(Part::Audit) => self.answer_audit(now, op, result),
             None => {}
         }
     }
 
     /// A hint from the store: whoever waits for this key looks at it again. If it names a version, silence is counted from now once
-    /// that is what a look shows, be it of the key or of the session that its claim rides on.
+    /// that is what a look shows, be it of the key or of the session that its claim is attached to.
     fn changed(&mut self, now: Now, hint: &Hint) {
         if let Hint::Written(key, version) = hint {
-            self.desk.vigils.heard(now, key, *version, &self.desk.rules);
+            self.desk.detector.heard(now, key, *version, &self.desk.rules);
         }
         self.turns.heard(hint.key());
-        let cue = match hint {
-            Hint::Written(_, version) => Cue::Changed(Some(*version)),
-            Hint::Any | Hint::Key(_) => Cue::Changed(None),
+        let why = match hint {
+            Hint::Written(_, version) => Wakeup::Changed(Some(*version)),
+            Hint::Any | Hint::Key(_) => Wakeup::Changed(None),
         };
         let key = hint.key();
         let waits = |id: &LeaseId| match (self.leases.get(id), key) {
             // Who comes first is told, and goes on for all of this process.
-            (Some(Lease::Bidding(bid)), _) if bid.is_behind() => false,
-            (Some(Lease::Bidding(bid)), Some(key)) => bid.key() == key,
+            (Some(Lease::Acquiring(acquisition)), _) if acquisition.is_behind() => false,
+            (Some(Lease::Acquiring(acquisition)), Some(key)) => acquisition.key() == key,
             (lease, _) => lease.is_some(),
         };
-        let waiting: Vec<LeaseId> = self.bidding.iter().copied().filter(waits).collect();
+        let waiting: Vec<LeaseId> = self.acquiring.iter().copied().filter(waits).collect();
         for id in waiting {
-            self.wake_lease(now, id, cue);
+            self.wake_lease(now, id, why);
         }
     }
 
@@ -261,7 +261,7 @@ impl Holder {
             Command::Release(id, None) => self.release(now, id, Fields::Keep),
             Command::Release(id, Some(metadata)) => self.release(now, id, Fields::Replace(metadata)),
             Command::Finish(id, metadata) => self.release(now, id, Fields::Merge(metadata)),
-            Command::Pass(id, heir, own) => self.pass(now, id, *heir, own),
+            Command::Pass(id, transferee, own) => self.pass(now, id, *transferee, own),
             Command::Lapse(id) => self.lapse(now, id),
             Command::Update(id, metadata) => self.update(now, id, Fields::Replace(metadata)),
             Command::Merge(id, metadata) => self.update(now, id, Fields::Merge(metadata)),
@@ -282,10 +282,10 @@ impl Holder {
         self.leases.get(&id).map(Lease::metadata).unwrap_or_default()
     }
 
-    /// The id and the fence of the tenure that a lease is held by, if it is held and rides.
+    /// The id and the fence of the tenure that a lease is held by, if it is held and attached.
     pub(crate) fn tenure_of(&self, id: LeaseId) -> Option<(Nonce, Fence)> {
         match self.leases.get(&id)? {
-            Lease::Riding(rider) => Some((rider.id(), rider.fence())),
+            Lease::Attached(attached) => Some((attached.id(), attached.fence())),
             _ => None,
         }
     }
@@ -308,16 +308,22 @@ impl Holder {
     }
 
     pub(crate) fn acquire(&mut self, now: Now, id: LeaseId, want: Want) {
-        let (ttl, rides) = match want.beat {
-            Beat::Own(ttl) => (ttl, false),
-            Beat::Session => (self.desk.identity.ttl, true),
+        let (ttl, is_attached) = match want.keep_alive {
+            KeepAlive::Own(ttl) => (ttl, false),
+            KeepAlive::Session => (self.desk.identity.ttl, true),
         };
-        let goal = Goal { key: want.key, ttl, ride: None, carry: want.carry, patience: want.patience };
-        if !rides {
-            self.bid(now, id, goal);
+        let goal = Goal {
+            key: want.key,
+            ttl,
+            attachment: None,
+            metadata_policy: want.metadata_policy,
+            wait_policy: want.wait_policy,
+        };
+        if !is_attached {
+            self.acquisition(now, id, goal);
         } else {
-            match self.session.ride(&self.desk.identity.session) {
-                Some(ride) => self.bid(now, id, Goal { ride: Some(ride), ..goal }),
+            match self.session.attachment(&self.desk.identity.session) {
+                Some(attachment) => self.acquisition(now, id, Goal { attachment: Some(attachment), ..goal }),
                 None => self.queue(now, id, goal),
             }
         }
@@ -330,60 +336,60 @@ impl Holder {
         self.want_session(now);
     }
 
-    pub(crate) fn bid(&mut self, now: Now, id: LeaseId, goal: Goal) {
+    pub(crate) fn acquisition(&mut self, now: Now, id: LeaseId, goal: Goal) {
         if goal.takes_turns() && self.waits_behind(id, &goal.key) {
-            let bid = Bid::behind(goal);
-            return self.after_bid(now, id, bid, None, false);
+            let acquisition = Acquisition::behind(goal);
+            return self.after_acquisition(now, id, acquisition, None, false);
         }
-        let (bid, end) = self.lend(now, Part::Lease(id.0), |ctx| Bid::start(goal, ctx));
-        self.after_bid(now, id, bid, end, false);
+        let (acquisition, end) = self.lend(now, Part::Lease(id.0), |ctx| Acquisition::start(goal, ctx));
+        self.after_acquisition(now, id, acquisition, end, false);
     }
 
-    /// Puts a bid back, or what it ended with in its place.
-    pub(crate) fn after_bid(
+    /// Puts an acquisition back, or what it ended with in its place.
+    pub(crate) fn after_acquisition(
         &mut self,
         now: Now,
         id: LeaseId,
-        mut bid: Bid,
-        end: Option<BidEnd>,
+        mut acquisition: Acquisition,
+        end: Option<AcquisitionEnd>,
         abandoned: bool,
     ) {
         let part = Part::Lease(id.0);
         let Some(end) = end else {
-            self.set_wake(part, bid.wake_at());
-            if let Some(seen) = bid.take_news() {
+            self.set_wake(part, acquisition.wake_at());
+            if let Some(seen) = acquisition.take_news() {
                 self.tell(Notice::Seen(id, seen.map(Box::new)));
             }
-            self.bidding.insert(id);
-            if bid.waits() {
+            self.acquiring.insert(id);
+            if acquisition.waits() {
                 self.waiting.insert(id);
             }
-            let key = bid.key().clone();
+            let key = acquisition.key().clone();
             if abandoned {
                 self.waiting.remove(&id);
-                self.leases.insert(id, Lease::Abandoned(Box::new(bid)));
+                self.leases.insert(id, Lease::Abandoned(Box::new(acquisition)));
                 self.leave_line(now, &key, id, None);
             } else {
-                self.leases.insert(id, Lease::Bidding(Box::new(bid)));
+                self.leases.insert(id, Lease::Acquiring(Box::new(acquisition)));
             }
             return;
         };
-        self.forget_bid(id);
+        self.forget_acquisition(id);
         self.set_wake(part.clone(), None);
-        if bid.is_stray() && bid.goal().ride.is_some() {
-            self.tie_up(now, bid.key().clone());
+        if acquisition.may_be_orphaned() && acquisition.goal().attachment.is_some() {
+            self.settle_orphan(now, acquisition.key().clone());
         }
         match end {
-            BidEnd::Won(won) => {
-                let (key, version) = (bid.key().clone(), won.version);
-                let goal = bid.goal();
+            AcquisitionEnd::Won(won) => {
+                let (key, version) = (acquisition.key().clone(), won.version);
+                let goal = acquisition.goal();
                 let (fence, metadata) = (won.fence, won.metadata.clone());
-                let lease = if goal.ride.is_some() {
-                    Lease::riding(goal.key.clone(), won)
+                let lease = if goal.attachment.is_some() {
+                    Lease::attached(goal.key.clone(), won)
                 } else {
                     let (key, ttl) = (goal.key.clone(), goal.ttl);
-                    let hold = self.lend(now, part.clone(), |ctx| Hold::new(key, ttl, won, ctx));
-                    Lease::Beating(Box::new(hold))
+                    let renewal = self.lend(now, part.clone(), |ctx| Renewal::new(key, ttl, won, ctx));
+                    Lease::Renewing(Box::new(renewal))
                 };
                 let until = lease.valid_until();
                 self.set_wake(part, lease.wake_at());
@@ -396,33 +402,34 @@ impl Holder {
                 return self.leave_line(now, &key, id, Some(version));
             }
             _ if abandoned => self.tell(Notice::Released(id, false)),
-            BidEnd::Held(by) => {
-                let by = by.or_else(|| self.known_occupant(bid.key()));
+            AcquisitionEnd::Held(by) => {
+                let by = by.or_else(|| self.known_occupant(acquisition.key()));
                 self.tell(Notice::Held(id, by));
             }
-            BidEnd::Absent => self.tell(Notice::Absent(id)),
-            BidEnd::Failed(error) => self.tell(Notice::Failed(id, error)),
-            BidEnd::Dropped => self.tell(Notice::Released(id, false)),
+            AcquisitionEnd::Absent => self.tell(Notice::Absent(id)),
+            AcquisitionEnd::Failed(error) => self.tell(Notice::Failed(id, error)),
+            AcquisitionEnd::Dropped => self.tell(Notice::Released(id, false)),
         }
-        self.leave_line(now, bid.key(), id, None);
+        self.leave_line(now, acquisition.key(), id, None);
     }
 
-    /// A lease is not bid for any more.
-    pub(crate) fn forget_bid(&mut self, id: LeaseId) {
-        self.bidding.remove(&id);
+    /// A lease is not being got any more.
+    pub(crate) fn forget_acquisition(&mut self, id: LeaseId) {
+        self.acquiring.remove(&id);
         self.waiting.remove(&id);
     }
 
-    pub(crate) fn start_edit(
+    pub(crate) fn start_update(
         &mut self,
         now: Now,
         part: Part,
         token: Token,
-        change: crate::edit::Change,
+        change: crate::update::Change,
         until: Tick,
-        rides: bool,
-    ) -> Edit {
-        let ride = if rides { self.session.ride(&self.desk.identity.session) } else { None };
-        self.lend(now, part, |ctx| Edit::start(token, ride, change, until, ctx))
+        is_attached: bool,
+    ) -> Update {
+        let attachment =
+            if is_attached { self.session.attachment(&self.desk.identity.session) } else { None };
+        self.lend(now, part, |ctx| Update::start(token, attachment, change, until, ctx))
     }
 }

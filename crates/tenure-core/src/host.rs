@@ -12,8 +12,8 @@
 //! - a wall clock that jumps: the host's line tells.
 
 use crate::bugs::Bug;
+use crate::failure_detector::Rules;
 use crate::time::{Now, Tick, Ttl, Wall};
-use crate::vigil::Rules;
 use std::time::Duration;
 
 /// The host of a process: what names its present boot, and what its time lines showed when the process's own began. They must be those

@@ -1,24 +1,24 @@
 //! One lease of a holder, from the wish to its end.
 
+mod attached;
 mod change;
 mod ending;
-mod rider;
 
-use crate::bid::{Bid, Cue, Goal, Patience, Won};
+use crate::acquisition::{Acquisition, Goal, WaitPolicy, Wakeup, Won};
 use crate::command::LeaseId;
 use crate::ctx::Part;
-use crate::edit::{Edit, Fields, Heir};
 use crate::error::StoreError;
 use crate::fence::Nonce;
-use crate::hold::{Held, Hold, Loss};
 use crate::holder::Holder;
 use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::op::{Answer, OpId};
 use crate::record::{Ask, Letter};
+use crate::renewal::{Held, Loss, Renewal};
 use crate::time::{Now, Tick};
-pub(crate) use rider::Rider;
+use crate::update::{Fields, Transferee, Update};
+pub(crate) use attached::AttachedLease;
 
 /// Why a lease's record is being changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,11 +39,11 @@ pub(crate) enum Purpose {
 
 /// A lease whose record is being changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Editing {
-    edit: Edit,
+pub(crate) struct Updating {
+    update: Update,
     purpose: Purpose,
     /// What it is held by meanwhile, if it is.
-    rider: Option<Rider>,
+    attached: Option<AttachedLease>,
     /// What is to become of it as soon as the change is through, if it is to be given up.
     then: Option<Then>,
 }
@@ -53,56 +53,56 @@ pub(crate) struct Editing {
 pub(crate) enum Then {
     Release(Fields),
     /// Another process is to have it at once.
-    Pass(Box<Heir>, Metadata),
+    Pass(Box<Transferee>, Metadata),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Lease {
     /// Waits for the session.
     Queued(Box<Goal>),
-    Bidding(Box<Bid>),
-    /// A bid that nobody wants any more.
-    Abandoned(Box<Bid>),
-    Riding(Rider),
-    Beating(Box<Hold>),
-    Editing(Box<Editing>),
+    Acquiring(Box<Acquisition>),
+    /// An acquisition that nobody wants any more.
+    Abandoned(Box<Acquisition>),
+    Attached(AttachedLease),
+    Renewing(Box<Renewal>),
+    Updating(Box<Updating>),
     /// Given up but left to expire: vacated only after a full ttl.
-    Lapsing(Rider),
+    Lapsing(AttachedLease),
 }
 
 impl Lease {
-    pub(crate) fn riding(key: Key, won: Won) -> Lease {
-        Lease::Riding(Rider::new(key, won))
+    pub(crate) fn attached(key: Key, won: Won) -> Lease {
+        Lease::Attached(AttachedLease::new(key, won))
     }
 
     pub(crate) fn valid_until(&self) -> Tick {
-        if let Lease::Beating(hold) = self { hold.valid_until() } else { Tick::NEVER }
+        if let Lease::Renewing(renewal) = self { renewal.valid_until() } else { Tick::NEVER }
     }
 
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match self {
-            Lease::Queued(goal) => match goal.patience {
-                Patience::Until(end) => Some(end),
+            Lease::Queued(goal) => match goal.wait_policy {
+                WaitPolicy::Until(end) => Some(end),
                 _ => None,
             },
-            Lease::Bidding(bid) | Lease::Abandoned(bid) => bid.wake_at(),
-            Lease::Riding(rider) | Lease::Lapsing(rider) => rider.cap(),
-            Lease::Beating(hold) => Some(hold.wake_at()),
-            Lease::Editing(editing) => editing.edit.wake_at().into_iter().chain(editing.cap()).min(),
+            Lease::Acquiring(acquisition) | Lease::Abandoned(acquisition) => acquisition.wake_at(),
+            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.cap(),
+            Lease::Renewing(renewal) => Some(renewal.wake_at()),
+            Lease::Updating(updating) => updating.update.wake_at().into_iter().chain(updating.cap()).min(),
         }
     }
 
     /// What its record carries, as far as is known here.
     pub(crate) fn metadata(&self) -> Metadata {
         match self {
-            Lease::Riding(rider) | Lease::Lapsing(rider) => rider.metadata(),
-            Lease::Beating(hold) => hold.metadata.clone(),
+            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.metadata(),
+            Lease::Renewing(renewal) => renewal.metadata.clone(),
             // What is being written may not come to stand there.
-            Lease::Editing(editing) => match &editing.rider {
-                Some(rider) => rider.metadata(),
-                None => editing.edit.token.metadata.clone(),
+            Lease::Updating(updating) => match &updating.attached {
+                Some(attached) => attached.metadata(),
+                None => updating.update.token.metadata.clone(),
             },
-            Lease::Queued(_) | Lease::Bidding(_) | Lease::Abandoned(_) => Metadata::new(),
+            Lease::Queued(_) | Lease::Acquiring(_) | Lease::Abandoned(_) => Metadata::new(),
         }
     }
 
@@ -110,10 +110,10 @@ impl Lease {
     pub(crate) fn may_own(&self, id: Nonce) -> bool {
         match self {
             Lease::Queued(_) => false,
-            Lease::Bidding(bid) | Lease::Abandoned(bid) => bid.may_win(id),
-            Lease::Riding(rider) | Lease::Lapsing(rider) => rider.id() == id,
-            Lease::Beating(hold) => hold.id == id,
-            Lease::Editing(editing) => editing.edit.token.id == id || editing.edit.may_begin(id),
+            Lease::Acquiring(acquisition) | Lease::Abandoned(acquisition) => acquisition.may_win(id),
+            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.id() == id,
+            Lease::Renewing(renewal) => renewal.id == id,
+            Lease::Updating(updating) => updating.update.token.id == id || updating.update.may_begin(id),
         }
     }
 
@@ -121,26 +121,30 @@ impl Lease {
     pub(crate) fn is_given_up(&self) -> bool {
         match self {
             Lease::Lapsing(_) => true,
-            Lease::Editing(editing) => editing.purpose == Purpose::Vacate,
+            Lease::Updating(updating) => updating.purpose == Purpose::Vacate,
             _ => false,
         }
     }
 
     /// Whether it stands or falls with the session.
-    pub(crate) fn rides(&self) -> bool {
+    pub(crate) fn is_attached(&self) -> bool {
         match self {
-            Lease::Queued(_) | Lease::Beating(_) => false,
-            Lease::Bidding(bid) | Lease::Abandoned(bid) => bid.goal().ride.is_some(),
-            Lease::Riding(_) | Lease::Lapsing(_) => true,
-            Lease::Editing(editing) => editing.rider.is_some() || editing.edit.ride.is_some(),
+            Lease::Queued(_) | Lease::Renewing(_) => false,
+            Lease::Acquiring(acquisition) | Lease::Abandoned(acquisition) => {
+                acquisition.goal().attachment.is_some()
+            }
+            Lease::Attached(_) | Lease::Lapsing(_) => true,
+            Lease::Updating(updating) => updating.attached.is_some() || updating.update.attachment.is_some(),
         }
     }
 
     /// Whether it is held for `key` on the session.
-    pub(crate) fn rides_for(&self, key: &Key) -> bool {
+    pub(crate) fn is_attached_for(&self, key: &Key) -> bool {
         match self {
-            Lease::Riding(rider) | Lease::Lapsing(rider) => rider.key == *key,
-            Lease::Editing(editing) => editing.rider.as_ref().is_some_and(|rider| rider.key == *key),
+            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.key == *key,
+            Lease::Updating(updating) => {
+                updating.attached.as_ref().is_some_and(|attached| attached.key == *key)
+            }
             _ => false,
         }
     }
@@ -158,7 +162,7 @@ impl Holder {
         self.queued.remove(&id);
     }
 
-    pub(crate) fn wake_lease(&mut self, now: Now, id: LeaseId, cue: Cue) {
+    pub(crate) fn wake_lease(&mut self, now: Now, id: LeaseId, why: Wakeup) {
         let part = Part::Lease(id.0);
         let Some(lease) = self.leases.remove(&id) else { return self.drop_lease(id) };
         match lease {
@@ -167,39 +171,39 @@ impl Holder {
                 let error = StoreError::unavailable("the session could not be begun in time");
                 self.tell(Notice::Failed(id, error));
             }
-            // It was a bid when it was to be woken, and the session that it rode on has just been lost.
+            // It was an acquisition when it was to be woken, and the session that it was attached to has just been lost.
             Lease::Queued(_) => self.put(id, lease),
-            Lease::Bidding(mut bid) => {
-                let end = self.lend(now, part, |ctx| bid.wake(ctx, cue));
-                self.after_bid(now, id, *bid, end, false);
+            Lease::Acquiring(mut acquisition) => {
+                let end = self.lend(now, part, |ctx| acquisition.wake(ctx, why));
+                self.after_acquisition(now, id, *acquisition, end, false);
             }
-            Lease::Abandoned(mut bid) => {
-                let end = self.lend(now, part, |ctx| bid.wake(ctx, cue));
-                self.after_bid(now, id, *bid, end, true);
+            Lease::Abandoned(mut acquisition) => {
+                let end = self.lend(now, part, |ctx| acquisition.wake(ctx, why));
+                self.after_acquisition(now, id, *acquisition, end, true);
             }
             // These two are woken when their time is over, and only then.
-            Lease::Riding(rider) => {
+            Lease::Attached(attached) => {
                 self.tell(Notice::Lost(id, Loss::Revoked));
-                self.lapse_revoked(now, id, rider);
+                self.lapse_revoked(now, id, attached);
             }
-            Lease::Lapsing(rider) => {
+            Lease::Lapsing(attached) => {
                 self.lapsing -= 1;
-                self.vacate(now, id, rider, Fields::Keep, Purpose::Vacate);
+                self.vacate(now, id, attached, Fields::Keep, Purpose::Vacate);
             }
-            Lease::Beating(mut hold) => {
+            Lease::Renewing(mut renewal) => {
                 let mut out = Vec::new();
-                self.lend(now, part, |ctx| hold.wake(ctx, &mut out));
-                self.after_hold(id, hold, out);
+                self.lend(now, part, |ctx| renewal.wake(ctx, &mut out));
+                self.after_renewal(id, renewal, out);
             }
-            Lease::Editing(mut editing) => {
-                let is_over = editing.cap().is_some_and(|cap| now.held >= cap);
-                if let Some(rider) = editing.rider.take_if(|_| is_over) {
+            Lease::Updating(mut updating) => {
+                let is_over = updating.cap().is_some_and(|cap| now.held >= cap);
+                if let Some(attached) = updating.attached.take_if(|_| is_over) {
                     // The change that is under way may or may not land; the claim is looked up again when it is vacated.
                     self.tell(Notice::Lost(id, Loss::Revoked));
-                    return self.lapse_revoked(now, id, rider);
+                    return self.lapse_revoked(now, id, attached);
                 }
-                self.lend(now, part, |ctx| editing.edit.wake(ctx));
-                self.put(id, Lease::Editing(editing));
+                self.lend(now, part, |ctx| updating.update.wake(ctx));
+                self.put(id, Lease::Updating(updating));
             }
         }
     }
@@ -213,24 +217,24 @@ impl Holder {
     ) {
         let part = Part::Lease(id.0);
         match self.leases.remove(&id) {
-            Some(Lease::Bidding(mut bid)) => {
-                let end = self.lend(now, part, |ctx| bid.answer(ctx, op, result));
-                self.after_bid(now, id, *bid, end, false);
+            Some(Lease::Acquiring(mut acquisition)) => {
+                let end = self.lend(now, part, |ctx| acquisition.answer(ctx, op, result));
+                self.after_acquisition(now, id, *acquisition, end, false);
             }
-            Some(Lease::Abandoned(mut bid)) => {
-                let end = self.lend(now, part, |ctx| bid.answer(ctx, op, result));
-                self.after_bid(now, id, *bid, end, true);
+            Some(Lease::Abandoned(mut acquisition)) => {
+                let end = self.lend(now, part, |ctx| acquisition.answer(ctx, op, result));
+                self.after_acquisition(now, id, *acquisition, end, true);
             }
-            Some(Lease::Beating(mut hold)) => {
+            Some(Lease::Renewing(mut renewal)) => {
                 let mut out = Vec::new();
-                self.lend(now, part, |ctx| hold.answer(ctx, op, result, &mut out));
-                self.after_hold(id, hold, out);
+                self.lend(now, part, |ctx| renewal.answer(ctx, op, result, &mut out));
+                self.after_renewal(id, renewal, out);
             }
-            Some(Lease::Editing(mut editing)) => {
-                let end = self.lend(now, part, |ctx| editing.edit.answer(ctx, op, result));
+            Some(Lease::Updating(mut updating)) => {
+                let end = self.lend(now, part, |ctx| updating.update.answer(ctx, op, result));
                 match end {
-                    Some(end) => self.after_edit(now, id, *editing, end),
-                    None => self.put(id, Lease::Editing(editing)),
+                    Some(end) => self.after_update(now, id, *updating, end),
+                    None => self.put(id, Lease::Updating(updating)),
                 }
             }
             Some(lease) => self.put(id, lease),
@@ -238,7 +242,7 @@ impl Holder {
         }
     }
 
-    fn after_hold(&mut self, id: LeaseId, hold: Box<Hold>, out: Vec<Held>) {
+    fn after_renewal(&mut self, id: LeaseId, renewal: Box<Renewal>, out: Vec<Held>) {
         for held in out {
             match held {
                 Held::Extended(until) => self.tell(Notice::Valid(id, until)),
@@ -250,13 +254,13 @@ impl Holder {
                 }
                 Held::Lost(loss) => {
                     self.drop_lease(id);
-                    self.desk.vigils.end(&hold.key);
+                    self.desk.detector.end(&renewal.key);
                     self.tell(Notice::Lost(id, loss));
                     return;
                 }
             }
         }
-        self.put(id, Lease::Beating(hold));
+        self.put(id, Lease::Renewing(renewal));
     }
 
     fn tell_mail(&mut self, id: LeaseId, letters: &[Letter]) {
@@ -266,16 +270,16 @@ impl Holder {
     }
 }
 
-impl Editing {
+impl Updating {
     /// When what it is held by ends, if it was withdrawn and is still believed in.
     fn cap(&self) -> Option<Tick> {
         let believed = self.purpose == Purpose::Update && self.then.is_none();
-        self.rider.as_ref().filter(|_| believed)?.cap()
+        self.attached.as_ref().filter(|_| believed)?.cap()
     }
 }
 
 impl Goal {
     fn patience_is_over(&self, now: Now) -> bool {
-        matches!(self.patience, Patience::Until(end) if now.held >= end)
+        matches!(self.wait_policy, WaitPolicy::Until(end) if now.held >= end)
     }
 }

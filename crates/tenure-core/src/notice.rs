@@ -1,31 +1,31 @@
 //! What a holder tells its users.
 
 use crate::command::LeaseId;
-use crate::edit::Token;
 use crate::error::StoreError;
 use crate::fence::Fence;
-use crate::hold::Loss;
 use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::record::{Ask, Occupant, Sighting};
+use crate::renewal::Loss;
 use crate::time::Tick;
+use crate::update::Token;
 
 /// What a [`Holder`](crate::Holder) tells its users.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Notice {
-    /// The lease is held. `until`: how long to believe, for one that beats for itself; one that rides is believed while
+    /// The lease is held. `until`: how long to believe, for one that renews itself; one that is attached is believed while
     /// the session is.
     Acquired {
         /// Which.
         lease: LeaseId,
         /// Its fence.
         fence: Fence,
-        /// The end of belief, or [`Tick::NEVER`] for a lease that rides.
+        /// The end of belief, or [`Tick::NEVER`] for a lease that is attached.
         until: Tick,
         /// The metadata that it carries.
         metadata: Metadata,
     },
-    /// Patience is over and another holds the key.
+    /// WaitPolicy is over and another holds the key.
     Held(LeaseId, Option<Occupant>),
     /// To who follows or watches a key: it has another holder now, or none.
     Seen(LeaseId, Option<Box<Sighting>>),
@@ -33,10 +33,10 @@ pub enum Notice {
     Absent(LeaseId),
     /// It could not be had.
     Failed(LeaseId, StoreError),
-    /// A lease that beats for itself is believed until then; not at all, for now, at tick 0. One that rides and is withdrawn is believed no
+    /// A lease that renews itself is believed until then; not at all, for now, at tick 0. One that is attached and is withdrawn is believed no
     /// longer than that, however long its session is.
     Valid(LeaseId, Tick),
-    /// The session, and all that rides on it, is believed until then; not at all, for now, at tick 0.
+    /// The session, and all that is attached to it, is believed until then; not at all, for now, at tick 0.
     SessionValid(Tick),
     /// Someone asks something of the lease's holder.
     Asked(LeaseId, Ask),
@@ -52,7 +52,7 @@ pub enum Notice {
     NotOurs(LeaseId, Option<Occupant>),
     /// Someone asks something of the whole process.
     SessionAsked(Ask),
-    /// Somebody says that this key was passed on to this process, to ride on its session.
+    /// Somebody says that this key was passed on to this process, to be attached to its session.
     Given(Key),
     /// The session's record shows the metadata that was to be announced.
     Announced,

@@ -23,10 +23,10 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether somebody other than the tenure's holder wrote it: letters and marks leave the beat as it was.
+    /// Whether somebody other than the tenure's holder wrote it: letters and marks leave the heartbeat as it was.
     #[must_use]
     pub fn is_written_by_others(&self) -> bool {
-        self.tenure.as_ref().is_some_and(|tenure| tenure.beat != self.nonce)
+        self.tenure.as_ref().is_some_and(|tenure| tenure.heartbeat != self.nonce)
     }
 
     /// Names the write that made this record: what the native layout compares.
@@ -42,15 +42,15 @@ pub struct Tenure {
     /// The nonce of the write that began this tenure, or that took it over as plain data. It *is* the tenure.
     pub id: Nonce,
     /// The nonce of the holder's own last write. Others' mail changes the record but not this, so mail prolongs nothing.
-    pub beat: Nonce,
+    pub heartbeat: Nonce,
     /// Who holds it.
     pub holder: HolderId,
-    /// How long the claim lasts after a beat.
+    /// How long the claim lasts after a heartbeat.
     pub ttl: Ttl,
     /// The holder's wall clock when the tenure began; for people.
     pub since: Wall,
-    /// The session that this claim lives and dies with. Without one, it beats for itself.
-    pub ride: Option<Ride>,
+    /// The session that this claim lives and dies with. Without one, it renews itself.
+    pub attachment: Option<Attachment>,
     /// Requests to the holder, which its next renewal shows it.
     pub mail: Vec<Letter>,
     /// What hosts of those who found it silent showed then; a renewal leaves none.
@@ -58,10 +58,19 @@ pub struct Tenure {
 }
 
 impl Tenure {
-    /// One that the write of this nonce begins. It beats for itself, and nobody has written to it yet.
+    /// One that the write of this nonce begins. It renews itself, and nobody has written to it yet.
     #[must_use]
     pub fn new(id: Nonce, holder: HolderId, ttl: Ttl, since: Wall) -> Tenure {
-        Tenure { id, beat: id, holder, ttl, since, ride: None, mail: Vec::new(), marks: Vec::new() }
+        Tenure {
+            id,
+            heartbeat: id,
+            holder,
+            ttl,
+            since,
+            attachment: None,
+            mail: Vec::new(),
+            marks: Vec::new(),
+        }
     }
 
     /// Puts a letter into the mailbox; false if it is full. A request takes the place of a question then: whoever asked, asks
@@ -79,7 +88,7 @@ impl Tenure {
 
 /// A claim is live exactly while its session's record shows the same fence and a tenure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ride {
+pub struct Attachment {
     /// The key of the session.
     pub session: Key,
     /// The session's fence when the claim was made.
@@ -89,7 +98,7 @@ pub struct Ride {
 /// A request to the holder of a live lease, left in the record that it renews.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Letter {
-    /// Which key it is about: for mail to a session, one of those that ride on it.
+    /// Which key it is about: for mail to a session, one of those that are attached to it.
     pub key: Key,
     /// What is asked.
     pub ask: Ask,

@@ -1,6 +1,6 @@
 //! Taking a lease away from its holder by force, and giving the key away only when that holder can't believe any more.
 //!
-//! The holder is told first, by a letter in the record that it renews: its own, or that of the session which it rides on. From
+//! The holder is told first, by a letter in the record that it renews: its own, or that of the session which it is attached to. From
 //! then on it believes no longer than until the deadline that it has. So once a full ttl has passed since the letter was
 //! written, by the clock of who takes it away, the key is vacated, whether the holder was told, is cut off, or is
 //! dead. A holder that gives the key up by itself ends the wait.
@@ -9,12 +9,12 @@
 
 use crate::bugs::Bug;
 use crate::error::{ErrorKind, StoreError};
+use crate::failure_detector::{FailureDetector, Rules, Verdict};
 use crate::fence::{Fence, Nonce, Nonces};
 use crate::key::{HolderId, Key};
 use crate::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
-use crate::record::{Ask, Letter, MAILBOX, Record, Ride, Stored, Tenure};
+use crate::record::{Ask, Attachment, Letter, MAILBOX, Record, Stored, Tenure};
 use crate::time::{Now, Tick, Ttl};
-use crate::vigil::{Rules, Verdict, Vigils};
 use std::time::Duration;
 
 /// What comes of taking a lease away.
@@ -44,10 +44,10 @@ pub enum Seized {
 enum State {
     /// Looking at the key, now or as soon as this time comes.
     Looking(Option<OpId>, Tick),
-    /// Looking at the session that the key's record rides on.
+    /// Looking at the session that the key's record is attached to.
     Asking(OpId, Box<Stored>),
     /// Writing the letter.
-    Telling(OpId, Option<Ride>),
+    Telling(OpId, Option<Attachment>),
     Vacating(OpId),
     Over,
 }
@@ -59,15 +59,15 @@ pub struct Seizure {
     at_once: bool,
     rules: Rules,
     nonces: Nonces,
-    vigils: Vigils,
+    detector: FailureDetector,
     state: State,
     last_op: u64,
     failures: u32,
     /// The tenure that is to end, once it was seen.
     meant: Option<(Fence, Ttl)>,
     began: Tick,
-    /// Where a letter is known to have been since when, by the waiter's clock: in the session of this ride, or in the key's own record.
-    told: Option<(Option<Ride>, Tick)>,
+    /// Where a letter is known to have been since when, by the waiter's clock: in the session of this attachment, or in the key's own record.
+    told: Option<(Option<Attachment>, Tick)>,
     announced: bool,
     out: Vec<Seized>,
     requests: Vec<Request>,
@@ -113,7 +113,7 @@ impl Seizure {
             at_once,
             rules,
             nonces: Nonces::new(instance),
-            vigils: Vigils::default(),
+            detector: FailureDetector::default(),
             state: State::Looking(None, Tick(0)),
             last_op: 0,
             failures: 0,
@@ -157,8 +157,8 @@ impl Seizure {
             (state, Err(error)) => self.failed(now, &state, error),
             (State::Looking(..), Ok(Answer::Read(current))) => self.assess(now, current),
             (State::Asking(_, seen), Ok(Answer::Read(session))) => self.judge_session(now, *seen, session),
-            (State::Telling(_, ride), Ok(Answer::Write(Outcome::Won { .. }))) => {
-                self.told = Some((ride, now.waited));
+            (State::Telling(_, attachment), Ok(Answer::Write(Outcome::Won { .. }))) => {
+                self.told = Some((attachment, now.waited));
                 self.look_at(now.held);
             }
             (State::Vacating(_), Ok(Answer::Write(Outcome::Won { fence, .. }))) => {
@@ -208,10 +208,10 @@ impl Seizure {
         if self.at_once {
             return self.vacate(now, seen);
         }
-        match tenure.ride.clone() {
+        match tenure.attachment.clone() {
             None => self.judge_own(now, seen, &tenure),
-            Some(ride) => match &self.told {
-                Some((told, since)) if told.as_ref() == Some(&ride) => {
+            Some(attachment) => match &self.told {
+                Some((told, since)) if told.as_ref() == Some(&attachment) => {
                     let waited = now.waited.since(*since);
                     if waited >= tenure.ttl.duration() || self.rules.bugs.has(Bug::SeizedEarly) {
                         return self.vacate(now, seen);
@@ -220,17 +220,17 @@ impl Seizure {
                     self.wait(now, &tenure, left);
                 }
                 _ => {
-                    let op = self.send(Op::Read(ride.session));
+                    let op = self.send(Op::Read(attachment.session));
                     self.state = State::Asking(op, Box::new(seen));
                 }
             },
         }
     }
 
-    /// `seen` beats for itself: it must fall silent.
+    /// `seen` renews itself: it must fall silent.
     fn judge_own(&mut self, now: Now, seen: Stored, tenure: &Tenure) {
-        match self.vigils.judge(now, &self.key, &seen, tenure, &self.rules) {
-            Verdict::Silent => self.vacate(now, seen),
+        match self.detector.judge(now, &self.key, &seen, tenure, &self.rules) {
+            Verdict::Suspected => self.vacate(now, seen),
             Verdict::Live { .. } if self.rules.bugs.has(Bug::SeizedEarly) => self.vacate(now, seen),
             Verdict::Live { until } if has_letter(tenure, &self.key) => {
                 self.wait(now, tenure, until.since(now.held));
@@ -242,33 +242,33 @@ impl Seizure {
         }
     }
 
-    /// `seen` rides on `session`.
+    /// `seen` is attached to `session`.
     fn judge_session(&mut self, now: Now, seen: Stored, session: Option<Stored>) {
         let Some(tenure) = seen.record.tenure.clone() else { return self.look_at(now.held) };
-        let Some(ride) = tenure.ride.clone() else { return self.look_at(now.held) };
+        let Some(attachment) = tenure.attachment.clone() else { return self.look_at(now.held) };
         let Some(session) = session else {
             // Deleted by hand: its process may believe until it next renews it.
-            return match self.vigils.judge_missing(now, &ride, tenure.ttl, &self.rules) {
-                Verdict::Silent => self.vacate(now, seen),
+            return match self.detector.judge_missing(now, &attachment, tenure.ttl, &self.rules) {
+                Verdict::Suspected => self.vacate(now, seen),
                 Verdict::Live { until } => self.wait(now, &tenure, until.since(now.held)),
             };
         };
-        let beating = match &session.record.tenure {
-            Some(beating) if session.record.fence == ride.fence => beating.clone(),
-            // It is over, and so is what rides on it.
+        let renewing = match &session.record.tenure {
+            Some(renewing) if session.record.fence == attachment.fence => renewing.clone(),
+            // It is over, and so is what is attached to it.
             _ => return self.vacate(now, seen),
         };
-        match self.vigils.judge(now, &ride.session, &session, &beating, &self.rules) {
-            Verdict::Silent => self.vacate(now, seen),
+        match self.detector.judge(now, &attachment.session, &session, &renewing, &self.rules) {
+            Verdict::Suspected => self.vacate(now, seen),
             Verdict::Live { .. }
-                if has_letter(&beating, &self.key) || self.rules.bugs.has(Bug::SeizedUntold) =>
+                if has_letter(&renewing, &self.key) || self.rules.bugs.has(Bug::SeizedUntold) =>
             {
-                self.told = Some((Some(ride), now.waited));
+                self.told = Some((Some(attachment), now.waited));
                 self.wait(now, &tenure, tenure.ttl.duration());
             }
             Verdict::Live { .. } => {
                 let within = tenure.ttl.duration();
-                self.tell(now, ride.session.clone(), session, Some(ride), within, tenure.holder);
+                self.tell(now, attachment.session.clone(), session, Some(attachment), within, tenure.holder);
             }
         }
     }
@@ -278,7 +278,7 @@ impl Seizure {
         now: Now,
         at: Key,
         mut stored: Stored,
-        ride: Option<Ride>,
+        attachment: Option<Attachment>,
         within: Duration,
         holder: HolderId,
     ) {
@@ -296,7 +296,7 @@ impl Seizure {
         stored.record.nonce = self.draw();
         let write = Write { key: at, expect: Expect::Unchanged(stored.version), record: stored.record };
         let op = self.send(Op::Write(Box::new(write)));
-        self.state = State::Telling(op, ride);
+        self.state = State::Telling(op, attachment);
         self.announce(&holder, within);
     }
 

@@ -1,31 +1,31 @@
-//! The session: a lease on the process's own name, that its other leases ride on.
+//! The session: a lease on the process's own name, that its other leases are attached to.
 //!
-//! It begins when the first riding lease wants it. When it is lost, everything that rides on it is lost with it; the
-//! next lease that wants one begins a new tenure of it, with a higher fence, so that nothing old rides on it by accident.
+//! It begins when the first attached lease wants it. When it is lost, everything that is attached to it is lost with it; the
+//! next lease that wants one begins a new tenure of it, with a higher fence, so that nothing old is attached to it by accident.
 
-use crate::bid::{Bid, BidEnd, Carry, Cue, Goal, Patience};
+use crate::acquisition::{Acquisition, AcquisitionEnd, Goal, MetadataPolicy, WaitPolicy, Wakeup};
 use crate::bugs::Bug;
 use crate::command::LeaseId;
 use crate::ctx::Part;
-use crate::edit::{Change, Edit, Token};
 use crate::error::{ErrorKind, StoreError};
-use crate::hold::{Held, Hold, Loss};
 use crate::holder::Holder;
 use crate::key::Key;
 use crate::lease::Lease;
 use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::op::{Answer, OpId};
-use crate::record::{Ask, Letter, Ride};
+use crate::record::{Ask, Attachment, Letter};
+use crate::renewal::{Held, Loss, Renewal};
 use crate::time::{Now, Tick};
+use crate::update::{Change, Token, Update};
 
 /// What the session is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     Down,
-    Bidding(Box<Bid>),
-    Up(Box<Hold>),
-    Leaving(Box<Edit>),
+    Acquiring(Box<Acquisition>),
+    Up(Box<Renewal>),
+    Leaving(Box<Update>),
     Gone,
 }
 
@@ -47,17 +47,17 @@ impl Default for Session {
 }
 
 impl Session {
-    /// What a new lease would ride on.
-    pub(crate) fn ride(&self, key: &Key) -> Option<Ride> {
+    /// What a new lease would be attached to.
+    pub(crate) fn attachment(&self, key: &Key) -> Option<Attachment> {
         match &self.state {
-            State::Up(hold) => Some(Ride { session: key.clone(), fence: hold.fence }),
+            State::Up(renewal) => Some(Attachment { session: key.clone(), fence: renewal.fence }),
             _ => None,
         }
     }
 
-    /// Until when the session, and what rides on it, is believed.
+    /// Until when the session, and what is attached to it, is believed.
     pub(crate) fn valid_until(&self) -> Tick {
-        if let State::Up(hold) = &self.state { hold.valid_until() } else { Tick(0) }
+        if let State::Up(renewal) = &self.state { renewal.valid_until() } else { Tick(0) }
     }
 }
 
@@ -71,12 +71,12 @@ impl Holder {
         let goal = Goal {
             key: identity.session.clone(),
             ttl: identity.ttl,
-            ride: None,
-            carry: Carry::Replace(identity.about.clone()),
-            patience: Patience::Try,
+            attachment: None,
+            metadata_policy: MetadataPolicy::Replace(identity.about.clone()),
+            wait_policy: WaitPolicy::Try,
         };
-        let (bid, end) = self.lend(now, Part::Session, |ctx| Bid::start(goal, ctx));
-        self.after_session_bid(now, bid, end);
+        let (acquisition, end) = self.lend(now, Part::Session, |ctx| Acquisition::start(goal, ctx));
+        self.after_session_acquisition(now, acquisition, end);
     }
 
     /// What the session's record says about this process, from now on.
@@ -92,18 +92,18 @@ impl Holder {
     /// Has the session's record say what was announced last, unless it does.
     fn write_about(&mut self, now: Now) {
         let state = std::mem::replace(&mut self.session.state, State::Down);
-        let State::Up(mut hold) = state else {
+        let State::Up(mut renewal) = state else {
             self.session.state = state;
             return;
         };
-        if hold.metadata != self.desk.identity.about || hold.is_updating() {
+        if renewal.metadata != self.desk.identity.about || renewal.is_updating() {
             let about = self.desk.identity.about.clone();
-            self.lend_to_session(now, &mut hold, |hold, ctx| hold.update(ctx, about));
-            self.set_wake(Part::Session, Some(hold.wake_at()));
+            self.lend_to_session(now, &mut renewal, |renewal, ctx| renewal.update(ctx, about));
+            self.set_wake(Part::Session, Some(renewal.wake_at()));
         } else {
             self.announced();
         }
-        self.session.state = State::Up(hold);
+        self.session.state = State::Up(renewal);
     }
 
     fn announced(&mut self) {
@@ -130,19 +130,19 @@ impl Holder {
                     self.want_session(now);
                 }
             }
-            State::Bidding(mut bid) => {
-                let end = self.lend(now, Part::Session, |ctx| bid.wake(ctx, Cue::Time));
-                self.after_session_bid(now, *bid, end);
+            State::Acquiring(mut acquisition) => {
+                let end = self.lend(now, Part::Session, |ctx| acquisition.wake(ctx, Wakeup::Time));
+                self.after_session_acquisition(now, *acquisition, end);
             }
-            State::Up(mut hold) => {
+            State::Up(mut renewal) => {
                 let mut out = Vec::new();
-                self.lend_to_session(now, &mut hold, |hold, ctx| hold.wake(ctx, &mut out));
-                self.after_beat(now, hold, out);
+                self.lend_to_session(now, &mut renewal, |renewal, ctx| renewal.wake(ctx, &mut out));
+                self.after_heartbeat(now, renewal, out);
             }
-            State::Leaving(mut edit) => {
-                self.lend(now, Part::Session, |ctx| edit.wake(ctx));
-                self.set_wake(Part::Session, edit.wake_at());
-                self.session.state = State::Leaving(edit);
+            State::Leaving(mut update) => {
+                self.lend(now, Part::Session, |ctx| update.wake(ctx));
+                self.set_wake(Part::Session, update.wake_at());
+                self.session.state = State::Leaving(update);
             }
             State::Gone => self.session.state = State::Gone,
         }
@@ -150,21 +150,23 @@ impl Holder {
 
     pub(crate) fn answer_session(&mut self, now: Now, op: OpId, result: Result<Answer, StoreError>) {
         match std::mem::replace(&mut self.session.state, State::Down) {
-            State::Bidding(mut bid) => {
-                let end = self.lend(now, Part::Session, |ctx| bid.answer(ctx, op, result));
-                self.after_session_bid(now, *bid, end);
+            State::Acquiring(mut acquisition) => {
+                let end = self.lend(now, Part::Session, |ctx| acquisition.answer(ctx, op, result));
+                self.after_session_acquisition(now, *acquisition, end);
             }
-            State::Up(mut hold) => {
+            State::Up(mut renewal) => {
                 let mut out = Vec::new();
-                self.lend_to_session(now, &mut hold, |hold, ctx| hold.answer(ctx, op, result, &mut out));
-                self.after_beat(now, hold, out);
+                self.lend_to_session(now, &mut renewal, |renewal, ctx| {
+                    renewal.answer(ctx, op, result, &mut out)
+                });
+                self.after_heartbeat(now, renewal, out);
             }
-            State::Leaving(mut edit) => {
-                match self.lend(now, Part::Session, |ctx| edit.answer(ctx, op, result)) {
+            State::Leaving(mut update) => {
+                match self.lend(now, Part::Session, |ctx| update.answer(ctx, op, result)) {
                     Some(_) => self.session_gone(),
                     None => {
-                        self.set_wake(Part::Session, edit.wake_at());
-                        self.session.state = State::Leaving(edit);
+                        self.set_wake(Part::Session, update.wake_at());
+                        self.session.state = State::Leaving(update);
                     }
                 }
             }
@@ -175,26 +177,26 @@ impl Holder {
     fn lend_to_session(
         &mut self,
         now: Now,
-        hold: &mut Hold,
-        f: impl FnOnce(&mut Hold, &mut crate::ctx::Ctx<'_>),
+        renewal: &mut Renewal,
+        f: impl FnOnce(&mut Renewal, &mut crate::ctx::Ctx<'_>),
     ) {
-        self.lend(now, Part::Session, |ctx| f(hold, ctx));
+        self.lend(now, Part::Session, |ctx| f(renewal, ctx));
     }
 
-    fn after_session_bid(&mut self, now: Now, bid: Bid, end: Option<BidEnd>) {
+    fn after_session_acquisition(&mut self, now: Now, acquisition: Acquisition, end: Option<AcquisitionEnd>) {
         let Some(end) = end else {
-            self.set_wake(Part::Session, bid.wake_at());
-            self.session.state = State::Bidding(Box::new(bid));
+            self.set_wake(Part::Session, acquisition.wake_at());
+            self.session.state = State::Acquiring(Box::new(acquisition));
             return;
         };
-        let (key, ttl) = (bid.key().clone(), bid.goal().ttl);
+        let (key, ttl) = (acquisition.key().clone(), acquisition.goal().ttl);
         match end {
-            BidEnd::Won(won) => {
-                let hold = self.lend(now, Part::Session, |ctx| Hold::new(key, ttl, won, ctx));
+            AcquisitionEnd::Won(won) => {
+                let renewal = self.lend(now, Part::Session, |ctx| Renewal::new(key, ttl, won, ctx));
                 self.session.failures = 0;
-                self.set_wake(Part::Session, Some(hold.wake_at()));
-                self.tell(Notice::SessionValid(hold.valid_until()));
-                self.session.state = State::Up(Box::new(hold));
+                self.set_wake(Part::Session, Some(renewal.wake_at()));
+                self.tell(Notice::SessionValid(renewal.valid_until()));
+                self.session.state = State::Up(Box::new(renewal));
                 // It was claimed with what was known then.
                 if self.session.announcing {
                     self.write_about(now);
@@ -203,25 +205,27 @@ impl Holder {
                     self.unqueue(now, id);
                 }
             }
-            BidEnd::Failed(error) if error.kind() == ErrorKind::Invalid && self.session.former.is_some() => {
+            AcquisitionEnd::Failed(error)
+                if error.kind() == ErrorKind::Invalid && self.session.former.is_some() =>
+            {
                 self.session.state = State::Down;
                 self.not_announced(error);
                 self.want_session(now);
             }
-            BidEnd::Failed(error) => self.session_failed(now, error),
-            BidEnd::Held(by) => {
+            AcquisitionEnd::Failed(error) => self.session_failed(now, error),
+            AcquisitionEnd::Held(by) => {
                 let by = by.map_or_else(String::new, |by| format!(" by {}", by.holder));
                 let text = format!("the session key {key} is held{by}; give each process its own holder id");
                 self.session_failed(now, StoreError::invalid(text));
             }
-            BidEnd::Absent | BidEnd::Dropped => self.session.state = State::Down,
+            AcquisitionEnd::Absent | AcquisitionEnd::Dropped => self.session.state = State::Down,
         }
     }
 
     fn unqueue(&mut self, now: Now, id: LeaseId) {
         if let Some(Lease::Queued(mut goal)) = self.leases.remove(&id) {
-            goal.ride = self.session.ride(&self.desk.identity.session);
-            self.bid(now, id, *goal);
+            goal.attachment = self.session.attachment(&self.desk.identity.session);
+            self.acquisition(now, id, *goal);
         }
     }
 
@@ -231,13 +235,13 @@ impl Holder {
         self.session.failures += 1;
         for id in std::mem::take(&mut self.queued) {
             let waits = match self.leases.get(&id) {
-                Some(Lease::Queued(goal)) => match goal.patience {
-                    Patience::Try => false,
+                Some(Lease::Queued(goal)) => match goal.wait_policy {
+                    WaitPolicy::Try => false,
                     // Whose time is over has been told so before this.
-                    Patience::Until(_)
-                    | Patience::Forever
-                    | Patience::Follow { .. }
-                    | Patience::Watch { .. } => true,
+                    WaitPolicy::Until(_)
+                    | WaitPolicy::Forever
+                    | WaitPolicy::Follow { .. }
+                    | WaitPolicy::Watch { .. } => true,
                 },
                 _ => continue,
             };
@@ -255,16 +259,16 @@ impl Holder {
         self.set_wake(Part::Session, (!self.queued.is_empty()).then_some(retry));
     }
 
-    fn after_beat(&mut self, now: Now, hold: Box<Hold>, out: Vec<Held>) {
-        self.set_wake(Part::Session, Some(hold.wake_at()));
-        let key = hold.key.clone();
-        self.session.state = State::Up(hold);
+    fn after_heartbeat(&mut self, now: Now, renewal: Box<Renewal>, out: Vec<Held>) {
+        self.set_wake(Part::Session, Some(renewal.wake_at()));
+        let key = renewal.key.clone();
+        self.session.state = State::Up(renewal);
         for held in out {
             match held {
                 Held::Extended(until) => {
                     self.tell(Notice::SessionValid(until));
-                    if self.desk.rules.bugs.has(Bug::RenewEachRider) {
-                        self.renew_each_rider(now);
+                    if self.desk.rules.bugs.has(Bug::RenewEachAttached) {
+                        self.renew_each_attached(now);
                     }
                     self.audit(now);
                 }
@@ -274,7 +278,7 @@ impl Holder {
                 Held::Refused(error) => self.not_announced(error),
                 Held::Lost(loss) => {
                     self.session.state = State::Down;
-                    self.desk.vigils.end(&key);
+                    self.desk.detector.end(&key);
                     self.set_wake(Part::Session, None);
                     self.session_lost(now, &loss);
                     return;
@@ -283,16 +287,16 @@ impl Holder {
         }
     }
 
-    /// Everything that rode on the session ends; what was still bidding begins again on the next one.
+    /// Everything that was attached to the session ends; what was still being acquired begins again on the next one.
     fn session_lost(&mut self, now: Now, loss: &Loss) {
-        if !self.desk.rules.bugs.has(Bug::RiderOutlivesSession) {
+        if !self.desk.rules.bugs.has(Bug::AttachedOutlivesSession) {
             self.tell(Notice::SessionValid(Tick(0)));
         }
-        self.loose.clear();
-        let riding: Vec<LeaseId> =
-            self.leases.iter().filter(|(_, lease)| lease.rides()).map(|(id, _)| id).collect();
-        self.leave_lines(now, &riding);
-        for id in riding {
+        self.orphans.clear();
+        let attached: Vec<LeaseId> =
+            self.leases.iter().filter(|(_, lease)| lease.is_attached()).map(|(id, _)| id).collect();
+        self.leave_lines(now, &attached);
+        for id in attached {
             let Some(lease) = self.leases.remove(&id) else { continue };
             self.set_wake(Part::Lease(id.0), None);
             self.end_with_session(now, id, lease, loss);
@@ -306,48 +310,48 @@ impl Holder {
                 continue;
             }
             // One that was lost unawares, or is being given up, may still be there beside the one that the letter is about.
-            let riding = self.leases.iter().filter(|(_, lease)| lease.rides_for(&letter.key));
-            let riding: Vec<LeaseId> = riding.map(|(id, _)| id).collect();
-            for id in &riding {
+            let attached = self.leases.iter().filter(|(_, lease)| lease.is_attached_for(&letter.key));
+            let attached: Vec<LeaseId> = attached.map(|(id, _)| id).collect();
+            for id in &attached {
                 self.heed_letter(*id, letter.ask);
             }
             if letter.ask == Ask::Revoke {
-                self.withdraw_bids(now, &letter.key);
+                self.withdraw_acquisitions(now, &letter.key);
             }
-            if !riding.is_empty() {
+            if !attached.is_empty() {
                 continue;
             }
             match letter.ask {
                 Ask::Confirm if letter.key == self.desk.identity.session => {}
                 ask if letter.key == self.desk.identity.session => self.tell(Notice::SessionAsked(ask)),
-                _ => self.tie_up(now, letter.key),
+                _ => self.settle_orphan(now, letter.key),
             }
         }
     }
 
     fn heed_letter(&mut self, id: LeaseId, ask: Ask) {
         if ask == Ask::Revoke {
-            self.revoke_rider(id);
+            self.revoke_attached(id);
         }
         // Of one that is left to expire, its user has heard the last.
         if ask != Ask::Confirm && !matches!(self.leases.get(&id), Some(Lease::Lapsing(_))) {
             self.tell(Notice::Asked(id, ask));
         }
         if ask != Ask::Confirm
-            && let Some(Lease::Riding(rider)) = self.leases.get(&id)
+            && let Some(Lease::Attached(attached)) = self.leases.get(&id)
         {
-            self.turns.asked(rider.key());
+            self.turns.asked(attached.key());
         }
     }
 
     /// What was claimed for `key` and not answered yet may stand in the store already, and be what is withdrawn.
-    fn withdraw_bids(&mut self, now: Now, key: &Key) {
-        for id in self.bidding.iter().copied().collect::<Vec<_>>() {
-            if let Some(Lease::Bidding(bid)) = self.leases.get_mut(&id)
-                && bid.key() == key
-                && bid.goal().ride.is_some()
+    fn withdraw_acquisitions(&mut self, now: Now, key: &Key) {
+        for id in self.acquiring.iter().copied().collect::<Vec<_>>() {
+            if let Some(Lease::Acquiring(acquisition)) = self.leases.get_mut(&id)
+                && acquisition.key() == key
+                && acquisition.goal().attachment.is_some()
             {
-                bid.withdraw(now.held);
+                acquisition.withdraw(now.held);
             }
         }
     }
@@ -355,28 +359,28 @@ impl Holder {
     /// The last act of a stop.
     pub(crate) fn leave_session(&mut self, now: Now) {
         match std::mem::replace(&mut self.session.state, State::Gone) {
-            State::Down | State::Bidding(_) => self.session_gone(),
-            State::Up(hold) if self.lapsing > 0 && !self.desk.rules.bugs.has(Bug::StopVacatesSession) => {
-                // Something that rides on it could not be ended for certain: let it all expire together.
-                drop(hold);
+            State::Down | State::Acquiring(_) => self.session_gone(),
+            State::Up(renewal) if self.lapsing > 0 && !self.desk.rules.bugs.has(Bug::StopVacatesSession) => {
+                // Something that is attached to it could not be ended for certain: let it all expire together.
+                drop(renewal);
                 self.session_gone();
             }
-            State::Up(hold) => {
-                let until = now.held.after(hold.ttl.duration());
+            State::Up(renewal) => {
+                let until = now.held.after(renewal.ttl.duration());
                 self.tell(Notice::SessionValid(Tick(0)));
                 let token = Token {
-                    key: hold.key,
-                    fence: hold.fence,
-                    id: hold.id,
-                    version: hold.version,
+                    key: renewal.key,
+                    fence: renewal.fence,
+                    id: renewal.id,
+                    version: renewal.version,
                     holder: self.desk.identity.holder.clone(),
-                    ttl: hold.ttl,
-                    since: hold.since,
-                    metadata: hold.metadata,
+                    ttl: renewal.ttl,
+                    since: renewal.since,
+                    metadata: renewal.metadata,
                 };
-                let edit = self.start_edit(now, Part::Session, token, Change::Vacate, until, false);
-                self.set_wake(Part::Session, edit.wake_at());
-                self.session.state = State::Leaving(Box::new(edit));
+                let update = self.start_update(now, Part::Session, token, Change::Vacate, until, false);
+                self.set_wake(Part::Session, update.wake_at());
+                self.session.state = State::Leaving(Box::new(update));
             }
             state => self.session.state = state,
         }
@@ -384,7 +388,7 @@ impl Holder {
 
     fn session_gone(&mut self) {
         self.session.state = State::Gone;
-        self.loose.clear();
+        self.orphans.clear();
         self.rest();
         self.tell(Notice::SessionValid(Tick(0)));
         self.tell(Notice::Stopped);

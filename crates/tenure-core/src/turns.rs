@@ -1,22 +1,22 @@
 //! Turns: which lease of this process is next to have a key that several of them wait for.
 //!
-//! Of all bids of a process that wait for one key, the first asks the store; the others wait for their turn, and cost nothing. Whoever
+//! Of all acquisitions of a process that wait for one key, the first asks the store; the others wait for their turn, and cost nothing. Whoever
 //! gives the key up writes the tenure of the next one over its own: one write takes the place of a release, a push and a race.
 //!
 //! Other processes that wait have their turn, too. A process hands a key on for a sixteenth of a ttl at the most, then vacates it, and
 //! stands aside for a moment: for longer where nobody pushes, since others look only now and then.
 
-use crate::bid::{Bid, BidEnd, Won};
+use crate::acquisition::{Acquisition, AcquisitionEnd, Won};
 use crate::bugs::Bug;
 use crate::command::LeaseId;
 use crate::ctx::{Ctx, Part};
-use crate::edit::{Change, Fields, Next};
 use crate::fence::Version;
 use crate::holder::Holder;
 use crate::key::Key;
-use crate::lease::{Lease, Purpose, Rider};
+use crate::lease::{AttachedLease, Lease, Purpose};
 use crate::record::Occupant;
 use crate::time::{Now, Tick};
+use crate::update::{Change, Fields, Next};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who waits for which key, in the order in which they came.
@@ -104,16 +104,16 @@ impl Holder {
         if self.desk.rules.bugs.has(Bug::TurnForgotten) {
             return;
         }
-        self.with_waiting(now, next, |bid, ctx| bid.come_first(ctx, ours));
+        self.with_waiting(now, next, |acquisition, ctx| acquisition.come_first(ctx, ours));
     }
 
-    /// Nobody of these waits any more, as what they were to ride on is lost.
+    /// Nobody of these waits any more, as what they were to be attached to is lost.
     pub(crate) fn leave_lines(&mut self, now: Now, ids: &[LeaseId]) {
         self.turns.streaks.clear();
         let mut left = Vec::new();
         for id in ids {
-            if let Some(Lease::Bidding(bid)) = self.leases.get(id) {
-                left.push((bid.key().clone(), *id));
+            if let Some(Lease::Acquiring(acquisition)) = self.leases.get(id) {
+                left.push((acquisition.key().clone(), *id));
             }
         }
         let mut first = BTreeMap::new();
@@ -124,7 +124,7 @@ impl Holder {
         }
         for (key, next) in first {
             if self.turns.first(&key) == Some(next) && !ids.contains(&next) {
-                self.with_waiting(now, next, |bid, ctx| bid.come_first(ctx, None));
+                self.with_waiting(now, next, |acquisition, ctx| acquisition.come_first(ctx, None));
             }
         }
     }
@@ -133,25 +133,25 @@ impl Holder {
     /// that by the store.
     pub(crate) fn wake_first(&mut self, now: Now, key: &Key, vacated: Option<Version>) {
         let Some(first) = self.turns.first(key) else { return };
-        self.with_waiting(now, first, |bid, ctx| match vacated {
-            Some(version) => bid.freed(ctx, version),
-            None => bid.not_given(ctx),
+        self.with_waiting(now, first, |acquisition, ctx| match vacated {
+            Some(version) => acquisition.freed(ctx, version),
+            None => acquisition.not_given(ctx),
         });
     }
 
     /// Who holds `key`, as far as others know who wait for it here.
     pub(crate) fn known_occupant(&self, key: &Key) -> Option<Occupant> {
         let first = self.turns.first(key).and_then(|first| self.leases.get(&first));
-        if let Some(Lease::Bidding(bid)) = first
-            && let Some(occupant) = bid.occupant()
+        if let Some(Lease::Acquiring(acquisition)) = first
+            && let Some(occupant) = acquisition.occupant()
         {
             return Some(occupant.clone());
         }
         self.leases.values().find_map(|lease| match lease {
-            Lease::Riding(rider) if rider.key() == key => Some(Occupant {
+            Lease::Attached(attached) if attached.key() == key => Some(Occupant {
                 holder: self.desk.identity.holder.clone(),
-                fence: rider.fence(),
-                since: rider.since(),
+                fence: attached.fence(),
+                since: attached.since(),
             }),
             _ => None,
         })
@@ -161,36 +161,43 @@ impl Holder {
         &mut self,
         now: Now,
         id: LeaseId,
-        f: impl FnOnce(&mut Bid, &mut Ctx<'_>) -> Option<BidEnd>,
+        f: impl FnOnce(&mut Acquisition, &mut Ctx<'_>) -> Option<AcquisitionEnd>,
     ) {
         match self.leases.remove(&id) {
-            Some(Lease::Bidding(mut bid)) => {
-                let end = self.lend(now, Part::Lease(id.0), |ctx| f(&mut bid, ctx));
-                self.after_bid(now, id, *bid, end, false);
+            Some(Lease::Acquiring(mut acquisition)) => {
+                let end = self.lend(now, Part::Lease(id.0), |ctx| f(&mut acquisition, ctx));
+                self.after_acquisition(now, id, *acquisition, end, false);
             }
             Some(lease) => self.put(id, lease),
             None => {}
         }
     }
 
-    /// Gives up what `rider` holds: to the next one of this process if it may have it, else to whoever comes.
-    pub(crate) fn give_up(&mut self, now: Now, id: LeaseId, rider: Rider, fields: Fields, purpose: Purpose) {
-        let key = rider.key().clone();
-        let is_plain = fields == Fields::Keep && rider.cap().is_none();
+    /// Gives up what `attached` holds: to the next one of this process if it may have it, else to whoever comes.
+    pub(crate) fn give_up(
+        &mut self,
+        now: Now,
+        id: LeaseId,
+        attached: AttachedLease,
+        fields: Fields,
+        purpose: Purpose,
+    ) {
+        let key = attached.key().clone();
+        let is_plain = fields == Fields::Keep && attached.cap().is_none();
         if let Some(next) = self.next(now, &key).filter(|_| is_plain) {
-            let token = self.token_of_rider(&rider);
+            let token = self.token_of_attached(&attached);
             return self.part_with(now, id, token, Change::Next(Box::new(next)), purpose, fields);
         }
         self.turns.streaks.remove(&key);
-        self.vacate(now, id, rider, fields, purpose);
+        self.vacate(now, id, attached, fields, purpose);
     }
 
     /// Who of this process has the key next, if that is nobody else's turn.
     fn next(&mut self, now: Now, key: &Key) -> Option<Next> {
-        let ride = self.session.ride(&self.desk.identity.session)?;
+        let attachment = self.session.attachment(&self.desk.identity.session)?;
         let (ttl, bugs) = (self.desk.identity.ttl, self.desk.rules.bugs);
         let first = self.turns.first(key)?;
-        let Some(Lease::Bidding(bid)) = self.leases.get_mut(&first) else { return None };
+        let Some(Lease::Acquiring(acquisition)) = self.leases.get_mut(&first) else { return None };
         if self.stopping {
             return None;
         }
@@ -199,25 +206,25 @@ impl Holder {
         let is_long = now.held.since(since) > ttl.part(16) && !bugs.has(Bug::TurnsUnending);
         if streak.asked || is_long {
             let aside = ttl.part(if streak.pushed { 512 } else { 64 });
-            bid.leave_alone(now.held.after(aside));
+            acquisition.leave_alone(now.held.after(aside));
             return None;
         }
-        let metadata = bid.takes_from_here(now, &ride)?;
-        Some(Next { lease: first, ride, ttl, metadata })
+        let metadata = acquisition.takes_from_here(now, &attachment)?;
+        Some(Next { lease: first, attachment, ttl, metadata })
     }
 
     /// The record shows the next one's tenure. If nobody wants it any more, it is given up in turn.
     pub(crate) fn handed_on(&mut self, now: Now, id: LeaseId, key: Key, next: LeaseId, won: Won) {
-        self.desk.vigils.end(&key);
+        self.desk.detector.end(&key);
         let is_gone = match self.leases.get(&next) {
-            Some(Lease::Bidding(bid)) => !bid.may_be_given(won.sent),
+            Some(Lease::Acquiring(acquisition)) => !acquisition.may_be_given(won.sent),
             _ => true,
         };
         if is_gone && !self.desk.rules.bugs.has(Bug::TurnOfTheGone) {
-            return self.give_up(now, id, Rider::new(key, won), Fields::Keep, Purpose::Vacate);
+            return self.give_up(now, id, AttachedLease::new(key, won), Fields::Keep, Purpose::Vacate);
         }
-        if let Some(Lease::Bidding(bid)) = self.leases.remove(&next) {
-            self.after_bid(now, next, *bid, Some(BidEnd::Won(won)), false);
+        if let Some(Lease::Acquiring(acquisition)) = self.leases.remove(&next) {
+            self.after_acquisition(now, next, *acquisition, Some(AcquisitionEnd::Won(won)), false);
         }
     }
 }

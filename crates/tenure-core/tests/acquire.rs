@@ -5,18 +5,18 @@ mod common;
 
 use common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine};
-use tenure_core::{Nonce, Notice, Occupant, Patience, StoreError, Tick};
+use tenure_core::{Nonce, Notice, Occupant, StoreError, Tick, WaitPolicy};
 
 const OTHER: Nonce = Nonce(77);
 
-fn by_another(beat: u128) -> tenure_core::Record {
-    held("b", OTHER, Nonce(beat), 7, 0, 0)
+fn by_another(heartbeat: u128) -> tenure_core::Record {
+    held("b", OTHER, Nonce(heartbeat), 7, 0, 0)
 }
 
 #[test]
 fn uncontended_it_is_one_write_and_belief_counts_from_before_it() {
     let mut a = holder();
-    let first = a.step(now(0), acquire("k", own(), Patience::Try));
+    let first = a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     assert_eq!(first, step(vec![write(1, "k", Expect::Vacant, claim(1, WALL, 0))], vec![], None));
     let second = a.step(now(400), won(1, nonce(1), WALL));
     assert_eq!(second, step(vec![], vec![acquired(LEASE, WALL, until(0))], renewal(0)));
@@ -25,7 +25,7 @@ fn uncontended_it_is_one_write_and_belief_counts_from_before_it() {
 #[test]
 fn right_after_a_release_it_is_one_write_too_and_the_store_raises_the_fence() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Try));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     let won = a.step(now(5), won(1, nonce(1), WALL + 900));
     assert_eq!(won, step(vec![], vec![acquired(LEASE, WALL + 900, until(0))], renewal(0)));
 }
@@ -33,7 +33,7 @@ fn right_after_a_release_it_is_one_write_too_and_the_store_raises_the_fence() {
 #[test]
 fn who_only_tries_is_told_who_holds_it() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Try));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     let occupant = Occupant::of(&by_another(77));
     assert_eq!(
         a.step(now(5), lost(1, Some(by_another(77)))),
@@ -45,20 +45,20 @@ fn who_only_tries_is_told_who_holds_it() {
 fn who_only_tries_takes_over_from_the_dead_in_the_end() {
     let mut a = holder();
     for (op, ms) in [(1, 0), (2, 4_000), (3, 9_990)] {
-        a.step(now(ms), acquire("k", own(), Patience::Try));
+        a.step(now(ms), acquire("k", own(), WaitPolicy::Try));
         let told = a.step(now(ms + 5), lost(op, Some(by_another(77))));
         assert!(matches!(told.notices[..], [Notice::Held(..)]), "{told:?}");
     }
-    a.step(now(10_000), acquire("k", own(), Patience::Try));
+    a.step(now(10_000), acquire("k", own(), WaitPolicy::Try));
     let takes = a.step(now(10_005), lost(4, Some(by_another(77))));
     let fence = WALL + 10_005;
     assert_eq!(takes, step(vec![write(5, "k", unchanged(OTHER), claim(5, fence, 10_005))], vec![], None));
 }
 
 #[test]
-fn a_waiter_counts_a_full_ttl_from_the_first_sight_of_the_last_beat() {
+fn a_waiter_counts_a_full_ttl_from_the_first_sight_of_the_last_heartbeat() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
     let waits = a.step(now(5), lost(1, Some(by_another(77))));
     assert!(waits.requests.is_empty() && waits.notices.is_empty());
     let poll = waits.wake_at.unwrap();
@@ -82,7 +82,7 @@ fn a_waiter_counts_a_full_ttl_from_the_first_sight_of_the_last_beat() {
 #[test]
 fn a_hint_while_the_key_is_being_read_is_not_lost() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
     a.step(now(5), lost(1, Some(by_another(77))));
     a.step(now(3_000), Event::Wake);
     for hint in [Hint::Key(key("k")), Hint::Any] {
@@ -94,7 +94,7 @@ fn a_hint_while_the_key_is_being_read_is_not_lost() {
 #[test]
 fn a_claim_whose_answer_was_lost_is_looked_for_and_counts_from_when_it_was_sent() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Try));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     let told = a.step(now(2_500), unknown(1));
     assert!(told.requests.is_empty() && told.notices.is_empty(), "neither won nor lost: {told:?}");
     assert!(told.wake_at.is_some_and(|at| at <= tick(2_500).after(TTL / 64)));
@@ -106,7 +106,7 @@ fn a_claim_whose_answer_was_lost_is_looked_for_and_counts_from_when_it_was_sent(
 #[test]
 fn a_claim_that_did_not_land_is_sent_anew() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Try));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     a.step(now(2_500), unknown(1));
     a.step(now(2_700), Event::Wake);
     let again = a.step(now(2_705), seen(2, None));
@@ -119,7 +119,7 @@ fn a_claim_that_did_not_land_is_sent_anew() {
 #[test]
 fn an_answer_that_outlasts_the_lease_is_not_believed_but_claimed_over() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
     let late = a.step(now(9_000), won(1, nonce(1), 7));
     let record = claim(2, WALL + 9_000, 9_000);
     assert_eq!(late, step(vec![write(2, "k", unchanged(nonce(1)), record)], vec![], None));
@@ -128,7 +128,7 @@ fn an_answer_that_outlasts_the_lease_is_not_believed_but_claimed_over() {
 #[test]
 fn patience_ends_when_it_was_to_end() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Until(tick(1_000))));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Until(tick(1_000))));
     assert_eq!(a.step(now(5), lost(1, Some(by_another(77)))).wake_at, Some(tick(1_000)));
     let over = a.step(now(1_000), Event::Wake);
     assert_eq!(over, step(vec![], vec![Notice::Held(LEASE, Occupant::of(&by_another(77)))], None));
@@ -137,7 +137,7 @@ fn patience_ends_when_it_was_to_end() {
 #[test]
 fn an_error_that_cannot_pass_is_told_at_once() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
     let error = StoreError::foreign("not ours");
     let told = a.step(now(5), Event::Answer(tenure_core::op::OpId(1), Err(error.clone())));
     assert_eq!(told, step(vec![], vec![Notice::Failed(LEASE, error)], None));

@@ -1,7 +1,7 @@
-//! The audit of what rides on a session. Plan: after each renewal so many records are looked at, in turn; what a recent state seems
+//! The audit of what is attached to a session. Plan: after each renewal so many records are looked at, in turn; what a recent state seems
 //! to show is looked at in the latest one; each way to lose a record is told with its reason; what is as it should be, can't be read, or
 //! couldn't be asked is left alone; a withdrawn lease's end is told; a release that the store refuses is tried again. On a small table: each
-//! of ninety has its turn, also as leases come and go and beside many that are no riders; what is looked at may be ours no more, or
+//! of ninety has its turn, also as leases come and go and beside many that are no attached leases; what is looked at may be ours no more, or
 //! be changed, by the time of the answer; a reading from before the last own write tells nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
@@ -12,16 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Freshness, Listed, Machine, Op, OpId, Outcome, Request};
 use tenure_core::{
-    Ask, Beat, Carry, Command, Fence, Holder, Key, LeaseId, Letter, Loss, Metadata, Nonce, Notice, Occupant,
-    Patience, Record, Rules, StoreError, Value, Version, Want,
+    Ask, Command, Fence, Holder, KeepAlive, Key, LeaseId, Letter, Loss, Metadata, MetadataPolicy, Nonce,
+    Notice, Occupant, Record, Rules, StoreError, Value, Version, WaitPolicy, Want,
 };
 
 /// A holder that has begun its session (fence 3) and acquired k0, k1, … on it, as leases 0, 1, … with fences 7, 8, …
-fn riders(n: u64, audit: usize) -> Holder {
+fn attached(n: u64, audit: usize) -> Holder {
     let mut a = holder_by(Rules { poll: TTL, audit, ..Rules::default() });
     for id in 0..n {
-        let (key, carry) = (key(&format!("k{id}")), Carry::Replace(Metadata::new()));
-        let want = Want { key, beat: Beat::Session, carry, patience: Patience::Try };
+        let (key, metadata_policy) = (key(&format!("k{id}")), MetadataPolicy::Replace(Metadata::new()));
+        let want =
+            Want { key, keep_alive: KeepAlive::Session, metadata_policy, wait_policy: WaitPolicy::Try };
         a.step(now(0), Event::Command(Command::Acquire(LeaseId(id), want)));
     }
     a.step(now(5), won(1, nonce(1), 3));
@@ -52,12 +53,12 @@ fn shown(op: u64, records: Vec<(&str, Record)>) -> Event<Command> {
 
 fn own(id: u64) -> Record {
     let claimed = nonce(2 + u128::from(id));
-    riding(held("a", claimed, claimed, 7 + id, 0, 0), "session/a", 3)
+    attached_to(held("a", claimed, claimed, 7 + id, 0, 0), "session/a", 3)
 }
 
 #[test]
 fn c1_so_many_are_looked_at_after_each_renewal_whatever_their_number() {
-    let mut a = riders(5, 2);
+    let mut a = attached(5, 2);
     for (nth, keys) in
         [["k0", "k1"].as_slice(), &["k2", "k3"], &["k4"], &["k0", "k1"]].into_iter().enumerate()
     {
@@ -67,7 +68,7 @@ fn c1_so_many_are_looked_at_after_each_renewal_whatever_their_number() {
         let step = a.step(now(nth as u64 * 3_334 + 3_350), shown(op + 1, records));
         assert_eq!((step.requests, step.notices), (vec![], vec![]));
     }
-    assert_eq!(renewed(&mut riders(3, 0), 1, 5), [], "unless that is switched off");
+    assert_eq!(renewed(&mut attached(3, 0), 1, 5), [], "unless that is switched off");
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn s10_a_record_that_shows_another_tenure_or_none_is_a_loss_with_its_reason() {
         ),
     ];
     for (record, loss) in cases {
-        let mut a = riders(1, 8);
+        let mut a = attached(1, 8);
         let records = || record.clone().map(|record| ("k0", record)).into_iter().collect::<Vec<_>>();
         assert_eq!(renewed(&mut a, 1, 3), [looks(4, &["k0"], Freshness::Recent)]);
         let doubted = a.step(now(3_345), shown(4, records()));
@@ -101,7 +102,7 @@ fn s10_a_record_that_shows_another_tenure_or_none_is_a_loss_with_its_reason() {
 
 #[test]
 fn what_is_as_it_should_be_in_the_latest_state_is_kept_and_trouble_is_no_look() {
-    let mut a = riders(1, 8);
+    let mut a = attached(1, 8);
     renewed(&mut a, 1, 3);
     a.step(now(3_345), shown(4, vec![]));
     let failed = a.step(now(3_350), Event::Answer(OpId(5), Err(StoreError::unavailable("away"))));
@@ -118,7 +119,7 @@ fn what_is_as_it_should_be_in_the_latest_state_is_kept_and_trouble_is_no_look() 
 
 #[test]
 fn s10_the_end_of_a_withdrawn_lease_is_told_as_its_session_goes_on() {
-    let mut a = riders(2, 0);
+    let mut a = attached(2, 0);
     a.step(now(3_334), Event::Wake);
     let mut record = held("a", nonce(1), nonce(1), 3, 0, 0);
     record.nonce = Nonce(90);
@@ -132,7 +133,7 @@ fn s10_the_end_of_a_withdrawn_lease_is_told_as_its_session_goes_on() {
 
 #[test]
 fn a_release_that_the_store_refuses_for_a_moment_is_not_forgotten() {
-    let mut a = riders(1, 0);
+    let mut a = attached(1, 0);
     let given_up = a.step(now(20), Event::Command(Command::Release(LeaseId(0), None)));
     assert_eq!(given_up.requests.len(), 1);
     let denied = StoreError::unsupported("the signature has expired");
@@ -167,8 +168,9 @@ impl Bench {
     }
 
     fn acquire(&mut self, id: u64) {
-        let (key, carry) = (key(&name(id)), Carry::Replace(Metadata::new()));
-        let want = Want { key, beat: Beat::Session, carry, patience: Patience::Try };
+        let (key, metadata_policy) = (key(&name(id)), MetadataPolicy::Replace(Metadata::new()));
+        let want =
+            Want { key, keep_alive: KeepAlive::Session, metadata_policy, wait_policy: WaitPolicy::Try };
         assert_eq!(self.act(Event::Command(Command::Acquire(LeaseId(id), want))), []);
     }
 
@@ -255,16 +257,16 @@ fn names(ids: impl IntoIterator<Item = u64>) -> Vec<String> {
 #[test]
 fn s10_neither_the_tenure_s_id_nor_its_fence_alone_shows_that_it_is_held() {
     let fence = |fence| Record { fence: Fence(fence), ..own(0) };
-    let id = |holder| riding(held(holder, nonce(98), nonce(98), 7, 0, 0), "session/a", 3);
-    let elsewhere = |holder| riding(held(holder, nonce(98), nonce(98), 7, 0, 0), "session/b", 3);
+    let id = |holder| attached_to(held(holder, nonce(98), nonce(98), 7, 0, 0), "session/a", 3);
+    let elsewhere = |holder| attached_to(held(holder, nonce(98), nonce(98), 7, 0, 0), "session/b", 3);
     let taken = |record: &Record| Loss::Taken(Occupant::of(record));
-    for (record, loss, is_tied) in [
+    for (record, loss, is_settled) in [
         (fence(8), taken(&fence(8)), true),
         (fence(6), Loss::Deleted, true),
         (id("a"), taken(&id("a")), true),
         (elsewhere("b"), taken(&elsewhere("b")), false),
     ] {
-        let mut a = riders(1, 8);
+        let mut a = attached(1, 8);
         renewed(&mut a, 1, 3);
         let doubted = a.step(now(3_345), shown(4, vec![("k0", record.clone())]));
         assert_eq!(
@@ -274,9 +276,9 @@ fn s10_neither_the_tenure_s_id_nor_its_fence_alone_shows_that_it_is_held() {
         );
         let told = a.step(now(3_350), shown(5, vec![("k0", record.clone())]));
         assert_eq!((told.requests, told.notices), (vec![], vec![Notice::Lost(LeaseId(0), loss)]));
-        // A claim that rides on this session is freed by nobody else.
+        // A claim that is attached to this session is freed by nobody else.
         let freed = a.step(now(3_351), Event::Wake).requests;
-        assert_eq!(freed, if is_tied { vec![read(6, "k0")] } else { vec![] }, "{record:?}");
+        assert_eq!(freed, if is_settled { vec![read(6, "k0")] } else { vec![] }, "{record:?}");
     }
 }
 
@@ -292,7 +294,7 @@ fn c1_each_of_ninety_has_its_turn_in_twelve_renewals_and_then_all_begins_anew() 
 }
 
 #[test]
-fn c1_no_rider_is_passed_over_as_leases_come_and_go_between_renewals() {
+fn c1_no_attached_lease_is_passed_over_as_leases_come_and_go_between_renewals() {
     let mut bench = Bench::new(6, 2);
     assert_eq!(bench.turn(), names([0, 1]));
     // Those that were looked at go, and so does the one that was next.
@@ -314,7 +316,7 @@ fn c1_no_rider_is_passed_over_as_leases_come_and_go_between_renewals() {
 }
 
 #[test]
-fn c1_many_claims_under_way_don_t_keep_riders_from_their_turn() {
+fn c1_many_claims_under_way_don_t_keep_attached_leases_from_their_turn() {
     let mut bench = Bench::new(0, 2);
     bench.busy = (0..200).filter(|id| id % 70 != 69).map(|id| key(&name(id))).collect();
     (0..200).for_each(|id| bench.acquire(id));
@@ -340,8 +342,13 @@ fn s10_what_is_ours_no_more_by_the_time_of_the_answer_is_left_alone() {
         assert_eq!(bench.told(), [Notice::Released(LeaseId(0), true)]);
         // The key may be ours again, by another lease, when an older state of it comes.
         let mut shown = bench.records.clone();
-        let carry = Carry::Replace(Metadata::new());
-        let want = Want { key: key("k00"), beat: Beat::Session, carry, patience: Patience::Try };
+        let metadata_policy = MetadataPolicy::Replace(Metadata::new());
+        let want = Want {
+            key: key("k00"),
+            keep_alive: KeepAlive::Session,
+            metadata_policy,
+            wait_policy: WaitPolicy::Try,
+        };
         bench.act(Event::Command(Command::Acquire(LeaseId(7), want)));
         assert!(matches!(bench.told()[..], [Notice::Acquired { lease: LeaseId(7), .. }]));
         assert_eq!(bench.show(&looks[0], &shown), []);

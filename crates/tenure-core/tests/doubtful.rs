@@ -9,8 +9,8 @@ mod common;
 use common::*;
 use tenure_core::op::{Event, Machine, Op, Step, Write};
 use tenure_core::{
-    Ask, Beat, Command, Fence, HolderId, Letter, Loss, Metadata, Nonce, Notice, Now, Patience, Record, Tick,
-    Token, Version, Wall,
+    Ask, Command, Fence, HolderId, KeepAlive, Letter, Loss, Metadata, Nonce, Notice, Now, Record, Tick,
+    Token, Version, WaitPolicy, Wall,
 };
 
 fn command(command: Command) -> Event<Command> {
@@ -120,10 +120,10 @@ fn s4_a_lost_renewal_from_before_hidden_time_is_found_in_vain() {
 
 #[test]
 fn s4_a_claim_that_was_sent_before_hidden_time_is_made_anew_with_a_higher_fence() {
-    for beat in [own(), Beat::Session] {
+    for keep_alive in [own(), KeepAlive::Session] {
         let mut a = holder();
-        let name = if beat == own() { "k" } else { "session/a" };
-        a.step(now(0), acquire("k", beat, Patience::Forever));
+        let name = if keep_alive == own() { "k" } else { "session/a" };
+        a.step(now(0), acquire("k", keep_alive, WaitPolicy::Forever));
         let again = a.step(gap(500, 2_000), won(1, nonce(1), WALL + 9_000_000));
         assert_eq!(again.notices, vec![], "{name}");
         let [request] = &again.requests[..] else { panic!("{again:?}") };
@@ -143,7 +143,7 @@ fn s4_a_claim_that_was_sent_before_hidden_time_is_made_anew_with_a_higher_fence(
 #[test]
 fn what_was_won_too_late_and_is_not_wanted_any_more_is_given_up() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
     a.step(now(100), command(Command::Release(LEASE, None)));
     let (_, write) = written(&a.step(now(9_000), won(1, nonce(1), 7)));
     assert_eq!((write.expect, write.record.tenure), (unchanged(nonce(1)), None));
@@ -191,18 +191,18 @@ fn s4_an_update_is_told_by_the_renewal_that_carries_it_and_by_no_other() {
     assert_eq!(told, vec![Notice::Valid(LEASE, until(3_350)), Notice::Updated(LEASE)]);
 }
 
-/// The rider's record as it stands after its claim, or with other fields.
-fn rider(n: u128, fence: u64, metadata: Metadata) -> Record {
-    let mut record = riding(held("a", nonce(2), nonce(n), fence, 5, 5), "session/a", 3);
+/// The attached lease's record as it stands after its claim, or with other fields.
+fn attached(n: u128, fence: u64, metadata: Metadata) -> Record {
+    let mut record = attached_to(held("a", nonce(2), nonce(n), fence, 5, 5), "session/a", 3);
     record.metadata = metadata;
     record
 }
 
 #[test]
-fn a_change_of_a_riders_record_keeps_its_tenure_and_its_ride() {
+fn a_change_of_an_attached_leases_record_keeps_its_tenure_and_its_attachment() {
     let mut a = holding_on_session();
     let (_, write) = written(&a.step(now(20), command(Command::Update(LEASE, fields("x")))));
-    let expected = Record { stamp: Wall(WALL + 20), ..rider(3, 7, fields("x")) };
+    let expected = Record { stamp: Wall(WALL + 20), ..attached(3, 7, fields("x")) };
     assert_eq!((write.expect, write.record), (unchanged(nonce(2)), expected));
 }
 
@@ -213,7 +213,7 @@ fn s4_what_others_wrote_after_a_change_that_landed_unknown_is_carried_on() {
     let failed = a.step(now(30), unknown(3));
     let at = later(&failed, 30);
     assert_eq!(written(&a.step(now(at), Event::Wake)).0, 4);
-    let mut theirs = rider(3, 7, [fields("x"), fields("theirs")].into_iter().flatten().collect());
+    let mut theirs = attached(3, 7, [fields("x"), fields("theirs")].into_iter().flatten().collect());
     theirs.nonce = Nonce(99);
     assert_eq!(a.step(now(at + 1), lost(4, Some(theirs))).notices, vec![Notice::Updated(LEASE)]);
     let (_, next) = written(&a.step(now(at + 2), command(Command::Merge(LEASE, fields("y")))));
@@ -225,7 +225,7 @@ fn s4_what_others_wrote_after_a_change_that_landed_unknown_is_carried_on() {
 fn s2_a_claim_that_a_network_repeated_is_not_the_tenure_that_is_changed() {
     let mut a = holding_on_session();
     a.step(now(20), command(Command::Update(LEASE, fields("x"))));
-    let told = a.step(now(30), lost(3, Some(rider(2, 9, Metadata::new()))));
+    let told = a.step(now(30), lost(3, Some(attached(2, 9, Metadata::new()))));
     assert!(matches!(told.notices[..], [Notice::Lost(LEASE, Loss::Taken(_))]), "{told:?}");
     assert_eq!(told.requests, vec![]);
 }
@@ -255,7 +255,7 @@ fn an_adopted_lease_is_renewed_under_the_id_that_it_was_adopted_by() {
     assert_eq!(a.step(now(5), won(1, nonce(1), 7)).notices, vec![acquired(LEASE, 7, until(0))]);
     let (_, renewal) = written(&a.step(now(3_334), Event::Wake));
     let tenure = renewal.record.tenure.unwrap();
-    assert_eq!((renewal.expect, tenure.id, tenure.beat), (unchanged(nonce(1)), nonce(1), nonce(2)));
+    assert_eq!((renewal.expect, tenure.id, tenure.heartbeat), (unchanged(nonce(1)), nonce(1), nonce(2)));
 }
 
 #[test]
@@ -291,8 +291,8 @@ fn a_detachment_that_was_given_up_is_looked_after() {
 }
 
 /// The session's record as it was begun, with letters.
-fn session_with(version: u128, beat: u128, mail: &[(&str, Ask)]) -> Record {
-    letters(held("a", nonce(1), nonce(beat), 3, 0, 0), version, mail)
+fn session_with(version: u128, heartbeat: u128, mail: &[(&str, Ask)]) -> Record {
+    letters(held("a", nonce(1), nonce(heartbeat), 3, 0, 0), version, mail)
 }
 
 #[test]
@@ -310,12 +310,16 @@ fn s5_a_second_letter_does_not_put_a_withdrawal_off() {
 }
 
 #[test]
-fn a_revocation_on_the_session_ends_the_rider_that_it_names_and_not_the_session() {
+fn a_revocation_on_the_session_ends_the_attached_lease_that_it_names_and_not_the_session() {
     let mut a = holding_on_session();
     a.step(now(3_334), Event::Wake);
     let other = a.step(now(3_340), lost(3, Some(session_with(90, 1, &[("other", Ask::Revoke)]))));
     assert_eq!(other.notices, vec![]);
     a.step(now(3_350), won(4, nonce(4), 3));
-    assert_eq!(a.step(now(8_182), Event::Wake).notices, vec![], "it goes on, and so does what rides on it");
+    assert_eq!(
+        a.step(now(8_182), Event::Wake).notices,
+        vec![],
+        "it goes on, and so does what is attached to it"
+    );
     assert_eq!(a.leases(), 1);
 }

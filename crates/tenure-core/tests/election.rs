@@ -1,14 +1,14 @@
 //! The machine of elections by itself, step by step. Plan: the whole output of the main path: start, win, resign,
-//! stand back, bid again; belief ends with the lease and with the session; falling back for errors by time, and its
+//! stand back, try again; belief ends with the lease and with the session; falling back for errors by time, and its
 //! wake-up; bodies hold a resignation up, and one that can't be joined leaves the key to expire; a loss while bodies
-//! run; a stop from every state; a failed bid is made again; observing; late, early and foreign cues do no harm.
+//! run; a stop from every state; a failed attempt is made again; observing; late, early and foreign inputs do no harm.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::time::Duration;
-use tenure_core::election::{Cause, Change, Cue, Election, Standing, Terms, Turn};
+use tenure_core::election::{Cause, Change, Election, Input, Output, Standing, Terms};
 use tenure_core::{
-    Ask, Beat, Bugs, Carry, Command, Fence, Key, LeaseId, Loss, Metadata, Notice, Now, Patience, StoreError,
-    Tick, Ttl, Wall, Want,
+    Ask, Bugs, Command, Fence, KeepAlive, Key, LeaseId, Loss, Metadata, MetadataPolicy, Notice, Now,
+    StoreError, Tick, Ttl, WaitPolicy, Wall, Want,
 };
 
 const BELIEF: Duration = Duration::from_nanos(8_181_818_181);
@@ -32,25 +32,25 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(rides: bool) -> Desk {
-        Desk::by(rides, None)
+    fn new(is_attached: bool) -> Desk {
+        Desk::by(is_attached, None)
     }
 
-    fn by(rides: bool, errors: Option<u32>) -> Desk {
+    fn by(is_attached: bool, errors: Option<u32>) -> Desk {
         let terms = Terms::of(Key::new("k").unwrap(), Ttl::new(Duration::from_secs(10)).unwrap());
-        Desk { election: Election::new(Terms { rides, errors, ..terms }, Bugs::NONE), leases: 0 }
+        Desk { election: Election::new(Terms { is_attached, errors, ..terms }, Bugs::NONE), leases: 0 }
     }
 
-    fn step(&mut self, ms: u64, cue: Cue<'_>) -> Turn {
+    fn step(&mut self, ms: u64, input: Input<'_>) -> Output {
         let leases = &mut self.leases;
-        self.election.step(now(ms), cue, &mut || {
+        self.election.step(now(ms), input, &mut || {
             *leases += 1;
             LeaseId(*leases)
         })
     }
 
-    fn told(&mut self, ms: u64, notice: Notice) -> Turn {
-        self.step(ms, Cue::Told(&notice))
+    fn told(&mut self, ms: u64, notice: Notice) -> Output {
+        self.step(ms, Input::Told(&notice))
     }
 
     /// One that leads by lease 1, whose claim was sent at 0 ms, with fence 7.
@@ -60,7 +60,7 @@ impl Desk {
 
     fn leading_by(errors: Option<u32>) -> Desk {
         let mut desk = Desk::by(false, errors);
-        desk.step(0, Cue::Start);
+        desk.step(0, Input::Start);
         desk.told(5, acquired(1, until(0)));
         desk
     }
@@ -74,24 +74,31 @@ fn acquired(lease: u64, until: Tick) -> Notice {
     Notice::Acquired { lease: LeaseId(lease), fence: Fence(7), until, metadata: Metadata::new() }
 }
 
-fn bid(lease: u64, rides: bool) -> Command {
+fn acquisition(lease: u64, is_attached: bool) -> Command {
     let (every, after) = (Duration::from_secs(2), Duration::ZERO);
-    let beat = if rides { Beat::Session } else { Beat::Own(Ttl::new(Duration::from_secs(10)).unwrap()) };
-    let (key, carry) = (Key::new("k").unwrap(), Carry::Replace(Metadata::new()));
-    Command::Acquire(LeaseId(lease), Want { key, beat, carry, patience: Patience::Follow { every, after } })
+    let keep_alive = if is_attached {
+        KeepAlive::Session
+    } else {
+        KeepAlive::Own(Ttl::new(Duration::from_secs(10)).unwrap())
+    };
+    let (key, metadata_policy) = (Key::new("k").unwrap(), MetadataPolicy::Replace(Metadata::new()));
+    Command::Acquire(
+        LeaseId(lease),
+        Want { key, keep_alive, metadata_policy, wait_policy: WaitPolicy::Follow { every, after } },
+    )
 }
 
 fn watch(lease: u64) -> Command {
-    let Command::Acquire(id, want) = bid(lease, false) else { unreachable!("a bid acquires") };
-    Command::Acquire(id, Want { patience: Patience::Watch { every: Duration::from_secs(2) }, ..want })
+    let Command::Acquire(id, want) = acquisition(lease, false) else { unreachable!("an attempt acquires") };
+    Command::Acquire(id, Want { wait_policy: WaitPolicy::Watch { every: Duration::from_secs(2) }, ..want })
 }
 
 fn release(lease: u64) -> Command {
     Command::Release(LeaseId(lease), None)
 }
 
-fn turn(changes: Vec<Change>, commands: Vec<Command>, wake_at: Option<Tick>) -> Turn {
-    Turn { changes, commands, wake_at }
+fn turn(changes: Vec<Change>, commands: Vec<Command>, wake_at: Option<Tick>) -> Output {
+    Output { changes, commands, wake_at }
 }
 
 fn ended(cause: Cause) -> Vec<Change> {
@@ -99,22 +106,22 @@ fn ended(cause: Cause) -> Vec<Change> {
 }
 
 #[test]
-fn the_way_of_a_leader_from_its_bid_to_the_next() {
+fn the_way_of_a_leader_from_its_attempt_to_the_next() {
     let mut desk = Desk::new(false);
-    assert_eq!(desk.step(0, Cue::Start), turn(vec![], vec![bid(1, false)], None));
+    assert_eq!(desk.step(0, Input::Start), turn(vec![], vec![acquisition(1, false)], None));
     let elected = Change::Elected { lease: LeaseId(1), fence: Fence(7) };
     assert_eq!(desk.told(5, acquired(1, until(0))), turn(vec![elected], vec![], None));
     assert_eq!(desk.told(2000, Notice::Valid(LeaseId(1), until(1990))).wake_at, None);
     let term = desk.election.leadership(now(2000)).unwrap();
     assert_eq!((term.fence, term.valid_for), (Fence(7), until(1990).since(tick(2000))));
-    assert_eq!(desk.step(3000, Cue::Resign), turn(ended(Cause::Resigned), vec![release(1)], None));
+    assert_eq!(desk.step(3000, Input::Resign), turn(ended(Cause::Resigned), vec![release(1)], None));
     assert!(!desk.leads(3000));
     let cooling = desk.told(3010, Notice::Released(LeaseId(1), true));
     assert_eq!(cooling, turn(vec![], vec![watch(2)], Some(tick(7010))));
     assert_eq!(desk.election.standing(), Standing::StandingBack);
-    assert_eq!(desk.step(7009, Cue::Wake), turn(vec![], vec![], Some(tick(7010))));
-    assert_eq!(desk.step(7010, Cue::Wake), turn(vec![], vec![release(2), bid(3, false)], None));
-    assert_eq!(desk.told(7011, Notice::Released(LeaseId(2), false)), Turn::default());
+    assert_eq!(desk.step(7009, Input::Wake), turn(vec![], vec![], Some(tick(7010))));
+    assert_eq!(desk.step(7010, Input::Wake), turn(vec![], vec![release(2), acquisition(3, false)], None));
+    assert_eq!(desk.told(7011, Notice::Released(LeaseId(2), false)), Output::default());
 }
 
 #[test]
@@ -122,80 +129,80 @@ fn belief_ends_at_the_deadline_whatever_is_told() {
     let desk = Desk::leading();
     let last = until(0).0 / 1_000_000;
     assert!(desk.leads(last) && !desk.leads(last + 1));
-    let mut rider = Desk::new(true);
-    assert_eq!(rider.step(0, Cue::Start).commands, [bid(1, true)]);
-    rider.told(5, acquired(1, Tick::NEVER));
-    assert!(!rider.leads(5), "nothing is known of the session yet");
-    rider.told(6, Notice::SessionValid(until(0)));
-    assert!(rider.leads(last) && !rider.leads(last + 1));
-    rider.told(7, Notice::SessionValid(Tick(0)));
-    assert!(!rider.leads(8), "suspended");
-    rider.told(9, Notice::SessionValid(until(8)));
-    assert!(rider.leads(last + 5));
+    let mut attached = Desk::new(true);
+    assert_eq!(attached.step(0, Input::Start).commands, [acquisition(1, true)]);
+    attached.told(5, acquired(1, Tick::NEVER));
+    assert!(!attached.leads(5), "nothing is known of the session yet");
+    attached.told(6, Notice::SessionValid(until(0)));
+    assert!(attached.leads(last) && !attached.leads(last + 1));
+    attached.told(7, Notice::SessionValid(Tick(0)));
+    assert!(!attached.leads(8), "suspended");
+    attached.told(9, Notice::SessionValid(until(8)));
+    assert!(attached.leads(last + 5));
 }
 
 #[test]
 fn it_falls_back_when_so_many_renewals_have_failed_and_not_before() {
     let mut desk = Desk::leading_by(Some(3));
-    assert_eq!(desk.step(5999, Cue::Wake), turn(vec![], vec![], Some(tick(6000))));
-    assert_eq!(desk.step(6000, Cue::Wake), turn(ended(Cause::Failing), vec![release(1)], None));
+    assert_eq!(desk.step(5999, Input::Wake), turn(vec![], vec![], Some(tick(6000))));
+    assert_eq!(desk.step(6000, Input::Wake), turn(ended(Cause::Failing), vec![release(1)], None));
 }
 
 #[test]
 fn nothing_is_given_up_needlessly_that_one_more_renewal_would_keep() {
     let mut idle = Desk::leading();
     let last = until(0).0 / 1_000_000;
-    assert_eq!(idle.step(last, Cue::Wake), Turn::default(), "it leads until the deadline");
+    assert_eq!(idle.step(last, Input::Wake), Output::default(), "it leads until the deadline");
     assert!(idle.leads(last) && !idle.leads(last + 1));
     // Bodies get an eighth of the ttl to end, and no more.
     let mut busy = Desk::leading();
     let from = Tick(until(0).0 - 1_250_000_000);
-    assert_eq!(busy.step(10, Cue::BodyBegan).wake_at, Some(from));
-    assert_eq!(busy.step(from.0 / 1_000_000, Cue::Wake).changes, []);
-    let down = busy.step(from.0 / 1_000_000 + 1, Cue::Wake);
+    assert_eq!(busy.step(10, Input::BodyBegan).wake_at, Some(from));
+    assert_eq!(busy.step(from.0 / 1_000_000, Input::Wake).changes, []);
+    let down = busy.step(from.0 / 1_000_000 + 1, Input::Wake);
     assert_eq!(down.changes, [Change::StepDown(Cause::Failing)]);
 }
 
 #[test]
 fn bodies_hold_up_what_gives_the_key_up() {
     let mut desk = Desk::leading();
-    desk.step(10, Cue::BodyBegan);
-    desk.step(11, Cue::BodyBegan);
+    desk.step(10, Input::BodyBegan);
+    desk.step(11, Input::BodyBegan);
     let asked = desk.told(20, Notice::Asked(LeaseId(1), Ask::HandOver));
     assert_eq!(asked, turn(vec![Change::StepDown(Cause::Asked)], vec![], None));
     assert!(desk.leads(25), "it leads while its bodies end");
-    assert_eq!(desk.step(30, Cue::BodyEnded { joined: true }), Turn::default());
+    assert_eq!(desk.step(30, Input::BodyEnded { joined: true }), Output::default());
     let over = vec![Change::Ended(Cause::Asked), Change::Leader(None)];
-    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }), turn(over, vec![release(1)], None));
+    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }), turn(over, vec![release(1)], None));
     // One that can't be joined: the key is left to expire, at once.
     let mut desk = Desk::leading();
-    desk.step(10, Cue::BodyBegan);
-    let stuck = desk.step(20, Cue::BodyEnded { joined: false });
+    desk.step(10, Input::BodyBegan);
+    let stuck = desk.step(20, Input::BodyEnded { joined: false });
     assert_eq!(stuck, turn(ended(Cause::Stuck), vec![Command::Lapse(LeaseId(1))], None));
 }
 
 #[test]
-fn a_loss_while_bodies_run_waits_for_them_before_it_bids_again() {
+fn a_loss_while_bodies_run_waits_for_them_before_it_tries_again() {
     let mut desk = Desk::leading();
-    desk.step(10, Cue::BodyBegan);
+    desk.step(10, Input::BodyBegan);
     let lost = desk.told(8182, Notice::Lost(LeaseId(1), Loss::Expired));
     assert_eq!(lost.changes, ended(Cause::Lost(Loss::Expired)));
     assert!(lost.commands.is_empty() && !desk.leads(8182));
-    assert_eq!(desk.step(8200, Cue::BodyEnded { joined: false }).commands, [bid(2, false)]);
+    assert_eq!(desk.step(8200, Input::BodyEnded { joined: false }).commands, [acquisition(2, false)]);
     // What could not be joined belonged to the term that was lost: the next one is given up as usual.
     desk.told(8210, acquired(2, until(8205)));
-    assert_eq!(desk.step(8300, Cue::Resign).commands, [release(2)]);
+    assert_eq!(desk.step(8300, Input::Resign).commands, [release(2)]);
 }
 
 #[test]
 fn a_stop_ends_it_from_wherever_it_is() {
     let stopped = |desk: &mut Desk, ms| {
-        let turn = desk.step(ms, Cue::Stop);
+        let turn = desk.step(ms, Input::Stop);
         (turn.commands, turn.changes.last() == Some(&Change::Stopped))
     };
     assert_eq!(stopped(&mut Desk::new(false), 0), (vec![], true));
     let mut following = Desk::new(false);
-    following.step(0, Cue::Start);
+    following.step(0, Input::Start);
     assert_eq!(stopped(&mut following, 1), (vec![release(1)], true));
     let mut leading = Desk::leading();
     assert_eq!(stopped(&mut leading, 10), (vec![release(1)], false));
@@ -203,27 +210,27 @@ fn a_stop_ends_it_from_wherever_it_is() {
     let mut holder_stopped = Desk::leading();
     let over = vec![Change::Ended(Cause::Stopping), Change::Leader(None), Change::Stopped];
     assert_eq!(holder_stopped.told(10, Notice::Stopped).changes, over);
-    assert_eq!(holder_stopped.step(20, Cue::Start), Turn::default(), "for good");
+    assert_eq!(holder_stopped.step(20, Input::Start), Output::default(), "for good");
 }
 
 #[test]
-fn a_failed_bid_is_made_again_and_an_observer_never_bids() {
+fn a_failed_attempt_is_made_again_and_an_observer_makes_none() {
     let mut desk = Desk::new(false);
-    desk.step(0, Cue::Start);
+    desk.step(0, Input::Start);
     let error = StoreError::foreign("not ours");
     let failed = desk.told(10, Notice::Failed(LeaseId(1), error.clone()));
     assert_eq!(failed, turn(vec![Change::Failing(error)], vec![], Some(tick(2010))));
-    assert_eq!(desk.step(2010, Cue::Wake).commands, [bid(2, false)]);
+    assert_eq!(desk.step(2010, Input::Wake).commands, [acquisition(2, false)]);
     let mut observer = Desk::new(false);
-    assert_eq!(observer.step(0, Cue::Observe).commands, [watch(1)]);
+    assert_eq!(observer.step(0, Input::Observe).commands, [watch(1)]);
     assert_eq!(observer.told(5, Notice::Seen(LeaseId(1), None)).changes, [Change::Leader(None)]);
-    assert_eq!(observer.step(6, Cue::Resign), Turn::default());
+    assert_eq!(observer.step(6, Input::Resign), Output::default());
 }
 
 #[test]
 fn what_is_not_for_it_does_nothing() {
     let mut desk = Desk::leading();
-    let quiet = Turn::default();
+    let quiet = Output::default();
     for notice in [
         acquired(9, until(0)),
         Notice::Valid(LeaseId(9), until(3000)),
@@ -235,13 +242,13 @@ fn what_is_not_for_it_does_nothing() {
     ] {
         assert_eq!(desk.told(100, notice.clone()), quiet, "{notice:?}");
     }
-    assert_eq!(desk.step(100, Cue::Start), quiet);
+    assert_eq!(desk.step(100, Input::Start), quiet);
 }
 
 /// One that leads, with a body that runs, and was asked to hand over.
 fn retiring() -> Desk {
     let mut desk = Desk::leading();
-    desk.step(10, Cue::BodyBegan);
+    desk.step(10, Input::BodyBegan);
     desk.told(20, Notice::Asked(LeaseId(1), Ask::HandOver));
     desk
 }
@@ -249,7 +256,7 @@ fn retiring() -> Desk {
 /// One that has resigned and stands back until 7,010 ms, watching by lease 2.
 fn standing_back() -> Desk {
     let mut desk = Desk::leading();
-    desk.step(3000, Cue::Resign);
+    desk.step(3000, Input::Resign);
     desk.told(3010, Notice::Released(LeaseId(1), true));
     desk
 }
@@ -258,30 +265,30 @@ fn standing_back() -> Desk {
 fn it_says_where_it_stands() {
     let mut desk = Desk::new(false);
     assert_eq!(desk.election.standing(), Standing::Following);
-    desk.step(0, Cue::Start);
+    desk.step(0, Input::Start);
     assert_eq!(desk.election.standing(), Standing::Following);
     assert_eq!(Desk::leading().election.standing(), Standing::Leading);
     assert_eq!(retiring().election.standing(), Standing::SteppingDown);
     let mut leaving = Desk::leading();
-    leaving.step(10, Cue::Resign);
+    leaving.step(10, Input::Resign);
     assert_eq!(leaving.election.standing(), Standing::SteppingDown);
     let mut waning = retiring();
     waning.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
     assert_eq!(waning.election.standing(), Standing::Following);
     assert_eq!(standing_back().election.standing(), Standing::StandingBack);
     let mut observer = Desk::new(false);
-    observer.step(0, Cue::Observe);
+    observer.step(0, Input::Observe);
     assert_eq!(observer.election.standing(), Standing::Observing);
-    observer.step(1, Cue::Stop);
+    observer.step(1, Input::Stop);
     assert_eq!(observer.election.standing(), Standing::Stopped);
     assert_eq!(observer.election.terms().key, Key::new("k").unwrap());
 }
 
 #[test]
-fn whoever_stands_back_bids_when_told_to_start_and_goes_on_when_told_to_observe() {
+fn whoever_stands_back_tries_when_told_to_start_and_goes_on_when_told_to_observe() {
     let mut desk = standing_back();
-    assert_eq!(desk.step(4000, Cue::Observe), turn(vec![], vec![], Some(tick(7010))));
-    assert_eq!(desk.step(4001, Cue::Start), turn(vec![], vec![release(2), bid(3, false)], None));
+    assert_eq!(desk.step(4000, Input::Observe), turn(vec![], vec![], Some(tick(7010))));
+    assert_eq!(desk.step(4001, Input::Start), turn(vec![], vec![release(2), acquisition(3, false)], None));
     // What is told of the watch is told to the users, and of its end nothing.
     let mut desk = standing_back();
     let seen = desk.told(4000, Notice::Seen(LeaseId(2), None));
@@ -290,31 +297,31 @@ fn whoever_stands_back_bids_when_told_to_start_and_goes_on_when_told_to_observe(
 
 #[test]
 fn a_stop_gives_up_what_it_looks_by_and_waits_for_bodies() {
-    let ends = |mut desk: Desk, ms| desk.step(ms, Cue::Stop);
+    let ends = |mut desk: Desk, ms| desk.step(ms, Input::Stop);
     let gone = |lease| turn(vec![Change::Stopped], vec![release(lease)], None);
     assert_eq!(ends(standing_back(), 4000), gone(2));
     let mut observer = Desk::new(false);
-    observer.step(0, Cue::Observe);
+    observer.step(0, Input::Observe);
     assert_eq!(ends(observer, 1), gone(1));
     let mut pausing = Desk::new(false);
-    pausing.step(0, Cue::Start);
+    pausing.step(0, Input::Start);
     pausing.told(10, Notice::Absent(LeaseId(1)));
     assert_eq!(ends(pausing, 11), turn(vec![Change::Stopped], vec![], None));
     // A body still runs, under a leadership that is being given up.
     let mut desk = retiring();
-    assert_eq!(desk.step(30, Cue::Stop), Turn::default());
-    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }).commands, [release(1)]);
+    assert_eq!(desk.step(30, Input::Stop), Output::default());
+    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }).commands, [release(1)]);
     assert_eq!(desk.told(50, Notice::Released(LeaseId(1), true)).changes, [Change::Stopped]);
     // And under one that was lost.
     let mut desk = retiring();
     desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
-    assert_eq!(desk.step(31, Cue::Stop), Turn::default());
-    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }).changes, [Change::Stopped]);
+    assert_eq!(desk.step(31, Input::Stop), Output::default());
+    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }).changes, [Change::Stopped]);
     // It leads with a body.
     let mut desk = Desk::leading();
-    desk.step(10, Cue::BodyBegan);
-    assert_eq!(desk.step(20, Cue::Stop).changes, [Change::StepDown(Cause::Stopping)]);
-    assert_eq!(desk.step(30, Cue::BodyEnded { joined: true }).commands, [release(1)]);
+    desk.step(10, Input::BodyBegan);
+    assert_eq!(desk.step(20, Input::Stop).changes, [Change::StepDown(Cause::Stopping)]);
+    assert_eq!(desk.step(30, Input::BodyEnded { joined: true }).commands, [release(1)]);
 }
 
 #[test]
@@ -324,10 +331,10 @@ fn a_holder_that_has_stopped_ends_it_wherever_it_is() {
     assert_eq!(ends(retiring()), over);
     assert_eq!(ends(standing_back()), [Change::Stopped]);
     let mut leaving = Desk::leading();
-    leaving.step(10, Cue::Resign);
+    leaving.step(10, Input::Resign);
     assert_eq!(ends(leaving), [Change::Stopped], "its end has been told");
     let mut stopped = Desk::new(false);
-    stopped.step(0, Cue::Stop);
+    stopped.step(0, Input::Stop);
     assert_eq!(ends(stopped), [], "told once");
 }
 
@@ -337,20 +344,20 @@ fn a_leadership_that_is_lost_while_it_is_given_up_is_over() {
     let lost = desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
     let over = vec![Change::Ended(Cause::Lost(Loss::Revoked)), Change::Leader(None)];
     assert_eq!(lost, turn(over, vec![], None), "that it is to end was told before");
-    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }).commands, [bid(2, false)]);
+    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }).commands, [acquisition(2, false)]);
     let mut desk = Desk::leading();
     let lost = desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
-    assert_eq!(lost, turn(ended(Cause::Lost(Loss::Revoked)), vec![bid(2, false)], None));
+    assert_eq!(lost, turn(ended(Cause::Lost(Loss::Revoked)), vec![acquisition(2, false)], None));
 }
 
 #[test]
 fn all_bodies_of_a_leadership_that_was_lost_are_waited_for() {
     let mut desk = Desk::leading();
-    desk.step(10, Cue::BodyBegan);
-    desk.step(11, Cue::BodyBegan);
+    desk.step(10, Input::BodyBegan);
+    desk.step(11, Input::BodyBegan);
     desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
-    assert_eq!(desk.step(40, Cue::BodyEnded { joined: true }), Turn::default());
-    assert_eq!(desk.step(50, Cue::BodyEnded { joined: true }).commands, [bid(2, false)]);
+    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }), Output::default());
+    assert_eq!(desk.step(50, Input::BodyEnded { joined: true }).commands, [acquisition(2, false)]);
 }
 
 #[test]
@@ -362,7 +369,7 @@ fn while_it_is_given_up_it_is_kept_and_believed_as_before() {
     desk.told(2001, Notice::Valid(LeaseId(1), Tick(0)));
     assert!(!desk.leads(2002), "suspended");
     let mut leaving = Desk::leading();
-    leaving.step(10, Cue::Resign);
+    leaving.step(10, Input::Resign);
     assert!(!leaving.leads(11));
 }
 
@@ -370,52 +377,52 @@ fn while_it_is_given_up_it_is_kept_and_believed_as_before() {
 fn belief_that_is_suspended_does_not_change_when_it_falls_back() {
     let mut desk = Desk::leading_by(Some(3));
     assert_eq!(desk.told(2000, Notice::Valid(LeaseId(1), Tick(0))).wake_at, Some(tick(6000)));
-    let mut rider = Desk::by(true, Some(3));
-    rider.step(0, Cue::Start);
-    assert_eq!(rider.told(5, acquired(1, Tick::NEVER)).wake_at, None, "nothing is known yet");
-    assert_eq!(rider.told(6, Notice::SessionValid(until(0))).wake_at, Some(tick(6000)));
-    assert_eq!(rider.told(7, Notice::SessionValid(Tick(0))).wake_at, Some(tick(6000)));
-    assert_eq!(rider.told(9, Notice::SessionValid(until(8))).wake_at, Some(tick(6008)));
+    let mut attached = Desk::by(true, Some(3));
+    attached.step(0, Input::Start);
+    assert_eq!(attached.told(5, acquired(1, Tick::NEVER)).wake_at, None, "nothing is known yet");
+    assert_eq!(attached.told(6, Notice::SessionValid(until(0))).wake_at, Some(tick(6000)));
+    assert_eq!(attached.told(7, Notice::SessionValid(Tick(0))).wake_at, Some(tick(6000)));
+    assert_eq!(attached.told(9, Notice::SessionValid(until(8))).wake_at, Some(tick(6008)));
 }
 
 #[test]
 fn a_body_that_outlives_its_term_says_nothing_of_the_next() {
     // It began under a leadership that has been given up since.
     let mut desk = Desk::leading();
-    desk.step(10, Cue::Resign);
+    desk.step(10, Input::Resign);
     desk.told(20, Notice::Released(LeaseId(1), true));
-    desk.step(30, Cue::BodyEnded { joined: false });
-    desk.step(4020, Cue::Wake);
+    desk.step(30, Input::BodyEnded { joined: false });
+    desk.step(4020, Input::Wake);
     desk.told(4030, acquired(3, until(4025)));
     assert_eq!(desk.election.standing(), Standing::Leading);
-    assert_eq!(desk.step(4100, Cue::Resign).commands, [release(3)]);
+    assert_eq!(desk.step(4100, Input::Resign).commands, [release(3)]);
 }
 
 #[test]
 fn whoever_finds_no_key_to_follow_looks_again_later() {
     for notice in [Notice::Held(LeaseId(1), None), Notice::Absent(LeaseId(1))] {
         let mut desk = Desk::new(false);
-        desk.step(0, Cue::Start);
+        desk.step(0, Input::Start);
         assert_eq!(desk.told(10, notice), turn(vec![], vec![], Some(tick(2010))));
-        assert_eq!(desk.step(2009, Cue::Wake).commands, []);
-        assert_eq!(desk.step(2010, Cue::Wake).commands, [bid(2, false)]);
+        assert_eq!(desk.step(2009, Input::Wake).commands, []);
+        assert_eq!(desk.step(2010, Input::Wake).commands, [acquisition(2, false)]);
     }
     let mut desk = Desk::new(false);
-    desk.step(0, Cue::Start);
+    desk.step(0, Input::Start);
     for notice in [Notice::Held(LeaseId(9), None), Notice::Seen(LeaseId(9), None)] {
-        assert_eq!(desk.told(10, notice), Turn::default(), "of another lease");
+        assert_eq!(desk.told(10, notice), Output::default(), "of another lease");
     }
 }
 
 #[test]
 fn a_body_that_could_not_be_joined_lets_its_own_leadership_lapse_and_no_later_one() {
     let mut desk = Desk::leading();
-    desk.step(10, Cue::BodyBegan);
-    assert_eq!(desk.step(20, Cue::BodyEnded { joined: false }).commands, [Command::Lapse(LeaseId(1))]);
+    desk.step(10, Input::BodyBegan);
+    assert_eq!(desk.step(20, Input::BodyEnded { joined: false }).commands, [Command::Lapse(LeaseId(1))]);
     desk.told(30, Notice::Released(LeaseId(1), false));
-    desk.step(4030, Cue::Wake);
+    desk.step(4030, Input::Wake);
     desk.told(4040, acquired(3, until(4035)));
-    assert_eq!(desk.step(4100, Cue::Resign).commands, [release(3)]);
+    assert_eq!(desk.step(4100, Input::Resign).commands, [release(3)]);
 }
 
 #[test]
@@ -433,7 +440,7 @@ fn nobody_steps_down_for_what_another_lease_was_asked_or_came_to() {
         assert!(desk.leads(11), "{notice:?}");
     }
     // While it is given up, only its own release says that it is done.
-    desk.step(20, Cue::Resign);
-    assert_eq!(desk.told(30, Notice::Released(LeaseId(9), true)), Turn::default());
+    desk.step(20, Input::Resign);
+    assert_eq!(desk.told(30, Notice::Released(LeaseId(9), true)), Output::default());
     assert_eq!(desk.told(40, Notice::Released(LeaseId(1), true)).commands, [watch(2)]);
 }

@@ -5,14 +5,14 @@
 
 #[path = "acquire.rs"]
 mod acquire;
+#[path = "acquire_again.rs"]
+mod acquire_again;
+#[path = "acquisition.rs"]
+mod acquisition;
 #[path = "audit.rs"]
 mod audit;
-#[path = "bid.rs"]
-mod bid;
-#[path = "bid_again.rs"]
-mod bid_again;
-#[path = "change.rs"]
-mod change;
+#[path = "challenge.rs"]
+mod challenge;
 #[path = "doubtful.rs"]
 mod doubtful;
 #[path = "election.rs"]
@@ -31,20 +31,18 @@ mod fleet_trouble;
 mod follow;
 #[path = "give_up.rs"]
 mod give_up;
-#[path = "hold.rs"]
-mod hold;
-#[path = "knock.rs"]
-mod knock;
-#[path = "loose.rs"]
-mod loose;
 #[path = "marks.rs"]
 mod marks;
+#[path = "orphans.rs"]
+mod orphans;
 #[path = "plan.rs"]
 mod plan;
 #[path = "range_keys.rs"]
 mod range_keys;
 #[path = "range_vectors.rs"]
 mod range_vectors;
+#[path = "renewal.rs"]
+mod renewal;
 #[path = "section.rs"]
 mod section;
 #[path = "section_records.rs"]
@@ -59,5 +57,7 @@ mod session;
 mod session_trouble;
 #[path = "turns.rs"]
 mod turns;
+#[path = "updates.rs"]
+mod updates;
 #[path = "withdrawn.rs"]
 mod withdrawn;

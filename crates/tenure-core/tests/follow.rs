@@ -7,19 +7,19 @@ mod common;
 use common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Expect, Hint, Machine};
-use tenure_core::{Metadata, Nonce, Notice, Patience, Record, Sighting};
+use tenure_core::{Metadata, Nonce, Notice, Record, Sighting, WaitPolicy};
 
-fn follow(every_ms: u64, after_ms: u64) -> Patience {
-    Patience::Follow { every: Duration::from_millis(every_ms), after: Duration::from_millis(after_ms) }
+fn follow(every_ms: u64, after_ms: u64) -> WaitPolicy {
+    WaitPolicy::Follow { every: Duration::from_millis(every_ms), after: Duration::from_millis(after_ms) }
 }
 
-fn by_another(beat: u128) -> Record {
-    held("b", Nonce(50), Nonce(beat), 8, 0, 0)
+fn by_another(heartbeat: u128) -> Record {
+    held("b", Nonce(50), Nonce(heartbeat), 8, 0, 0)
 }
 
 #[test]
 fn whoever_stands_aside_looks_first_and_others_claim() {
-    let begins = |patience| holder().step(now(0), acquire("k", own(), patience)).requests;
+    let begins = |wait_policy| holder().step(now(0), acquire("k", own(), wait_policy)).requests;
     assert_eq!(begins(follow(10_000, 1)), vec![read(1, "k")]);
     assert_eq!(begins(follow(10_000, 0)), vec![write(1, "k", Expect::Vacant, claim(1, WALL, 0))]);
 }
@@ -47,7 +47,11 @@ fn who_comes_and_goes_is_told_and_the_time_to_stand_aside_begins_anew() {
     let told = a.step(now(305), seen(2, Some(by_another(50)))).notices;
     assert_eq!(told, vec![Notice::Seen(LEASE, Sighting::of(&by_another(50)).map(Box::new))]);
     a.step(now(600), Event::Changed(Hint::Any));
-    assert_eq!(a.step(now(605), seen(3, Some(by_another(51)))).notices, vec![], "it beats, and is the same");
+    assert_eq!(
+        a.step(now(605), seen(3, Some(by_another(51)))).notices,
+        vec![],
+        "it is renewed, and is the same"
+    );
     a.step(now(900), Event::Changed(Hint::Any));
     let free = a.step(now(905), seen(4, None));
     assert_eq!(free, step(vec![], vec![Notice::Seen(LEASE, None)], Some(tick(1_605))));
@@ -55,10 +59,10 @@ fn who_comes_and_goes_is_told_and_the_time_to_stand_aside_begins_anew() {
 
 #[test]
 fn everybody_looks_as_often_as_asked_or_at_each_quarter_of_the_ttl() {
-    let pause = |patience| {
+    let pause = |wait_policy| {
         let mut a = holder();
-        let op = a.step(now(0), acquire("k", own(), patience)).requests[0].id.0;
-        let event = if matches!(patience, Patience::Watch { .. }) {
+        let op = a.step(now(0), acquire("k", own(), wait_policy)).requests[0].id.0;
+        let event = if matches!(wait_policy, WaitPolicy::Watch { .. }) {
             seen(op, Some(by_another(50)))
         } else {
             lost(op, Some(by_another(50)))
@@ -68,9 +72,9 @@ fn everybody_looks_as_often_as_asked_or_at_each_quarter_of_the_ttl() {
     let is_about = |pause: Duration, longest: Duration| (longest * 3 / 4..=longest).contains(&pause);
     let often = Duration::from_millis(400);
     assert!(is_about(pause(follow(400, 0)), often));
-    assert!(is_about(pause(Patience::Watch { every: often }), often));
-    for patience in [follow(60_000, 0), Patience::Watch { every: TTL * 6 }, Patience::Forever] {
-        assert!(is_about(pause(patience), TTL / 4), "{patience:?}");
+    assert!(is_about(pause(WaitPolicy::Watch { every: often }), often));
+    for wait_policy in [follow(60_000, 0), WaitPolicy::Watch { every: TTL * 6 }, WaitPolicy::Forever] {
+        assert!(is_about(pause(wait_policy), TTL / 4), "{wait_policy:?}");
     }
 }
 

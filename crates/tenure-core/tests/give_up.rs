@@ -9,8 +9,8 @@ use common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Machine, Op, OpId};
 use tenure_core::{
-    Ask, Command, Fence, Heir, HolderId, LeaseId, Letter, Metadata, Nonce, Notice, Occupant, Record, Ride,
-    StoreError, Tick, Token, Ttl, Version, Wall,
+    Ask, Attachment, Command, Fence, HolderId, LeaseId, Letter, Metadata, Nonce, Notice, Occupant, Record,
+    StoreError, Tick, Token, Transferee, Ttl, Version, Wall,
 };
 
 fn release() -> Event<Command> {
@@ -101,7 +101,7 @@ fn detached() -> (tenure_core::Holder, Token) {
     let Op::Write(write) = &sends.requests[0].op else { panic!("{sends:?}") };
     assert_eq!((sends.requests.len(), write.expect), (1, unchanged(nonce(1))));
     assert_eq!(
-        write.record.tenure.as_ref().map(|t| (t.id, t.ttl, t.ride.is_none())),
+        write.record.tenure.as_ref().map(|t| (t.id, t.ttl, t.attachment.is_none())),
         Some((nonce(1), ttl, true))
     );
     let mut told = a.step(now(1_005), won(2, nonce(2), 7)).notices;
@@ -196,20 +196,20 @@ fn a_release_while_a_lease_becomes_plain_data_gives_it_up() {
 #[test]
 fn a_pass_waits_for_a_change_that_is_under_way() {
     let fields = Metadata::from([("point".to_owned(), 7.into())]);
-    let heir = || Heir {
+    let transferee = || Transferee {
         holder: HolderId::new("b").unwrap(),
-        ride: Ride { session: key("session/b"), fence: Fence(9) },
+        attachment: Attachment { session: key("session/b"), fence: Fence(9) },
         ttl: ttl(),
     };
     let passed = |metadata: Metadata, ms: u64| {
         let record = held("b", nonce(4), nonce(4), WALL + ms, ms, ms);
-        Record { metadata, ..riding(record, "session/b", 9) }
+        Record { metadata, ..attached_to(record, "session/b", 9) }
     };
     let under_way = || {
         let mut a = holding_on_session();
         a.step(now(1_000), Event::Command(Command::Update(LEASE, fields.clone())));
         let waits =
-            a.step(now(1_001), Event::Command(Command::Pass(LEASE, Box::new(heir()), Metadata::new())));
+            a.step(now(1_001), Event::Command(Command::Pass(LEASE, Box::new(transferee()), Metadata::new())));
         assert_eq!((waits.requests, waits.notices), (vec![], vec![]));
         // Whoever gives it up after that changes nothing about it.
         let waits = a.step(now(1_002), release());

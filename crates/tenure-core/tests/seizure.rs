@@ -48,13 +48,13 @@ fn letter() -> Vec<Letter> {
     vec![Letter { key: key("k"), ask: Ask::Revoke }]
 }
 
-fn rider() -> Record {
-    riding(held("b", nonce(90), nonce(90), 7, 0, 0), "session/b", 3)
+fn attached() -> Record {
+    attached_to(held("b", nonce(90), nonce(90), 7, 0, 0), "session/b", 3)
 }
 
-/// Its session, by the beat of that number.
-fn session(beat: u128) -> Record {
-    held("b", nonce(91), nonce(beat), 3, 0, 0)
+/// Its session, by the heartbeat of that number.
+fn session(heartbeat: u128) -> Record {
+    held("b", nonce(91), nonce(heartbeat), 3, 0, 0)
 }
 
 fn with_letter(record: Record) -> Record {
@@ -67,7 +67,7 @@ fn asked(behind: Option<Record>) -> (Seizure, Step<Seized>) {
     let mut seizure = seizure(false);
     let looks = seizure.step(now(0), Event::Wake);
     assert!(reads(&looks, "k"));
-    let asks = seizure.step(now(0), shows(&looks, Some(rider())));
+    let asks = seizure.step(now(0), shows(&looks, Some(attached())));
     assert!(reads(&asks, "session/b"));
     let step = seizure.step(now(0), shows(&asks, behind));
     (seizure, step)
@@ -95,15 +95,15 @@ fn until_other(
 }
 
 #[test]
-fn s10_a_riders_session_is_told_first_and_the_key_vacated_a_full_ttl_later() {
+fn s10_an_attached_leases_session_is_told_first_and_the_key_vacated_a_full_ttl_later() {
     let (mut seizure, tells) = asked(Some(session(92)));
     let write = write_of(&tells);
     assert_eq!((&write.key, write.expect), (&key("session/b"), unchanged(nonce(92))));
     let tenure = write.record.tenure.clone().unwrap();
-    assert_eq!((tenure.mail, tenure.beat), (letter(), nonce(92)), "nothing is prolonged by it");
+    assert_eq!((tenure.mail, tenure.heartbeat), (letter(), nonce(92)), "nothing is prolonged by it");
     assert!(matches!(tells.notices[..], [Seized::Told { within, .. }] if within == TTL));
     let looks = seizure.step(now(1_000), wins(&tells, 3));
-    let (ms, vacating) = until_other(1_000, &mut seizure, looks, &rider());
+    let (ms, vacating) = until_other(1_000, &mut seizure, looks, &attached());
     assert!(vacates(&vacating) && (11_000..11_100).contains(&ms), "at {ms}");
     assert_eq!(write_of(&vacating).expect, unchanged(nonce(90)));
     let done = seizure.step(now(ms + 5), wins(&vacating, 7));
@@ -114,10 +114,10 @@ fn s10_a_riders_session_is_told_first_and_the_key_vacated_a_full_ttl_later() {
 fn s10_time_that_a_waiter_does_not_count_does_not_count() {
     let (mut seizure, tells) = asked(Some(session(92)));
     let looks = seizure.step(now(0), wins(&tells, 3));
-    seizure.step(now(0), shows(&looks, Some(rider())));
+    seizure.step(now(0), shows(&looks, Some(attached())));
     let suspended = tenure_core::Now { waited: tick(9_000), ..now(30_000) };
     let looks = seizure.step(suspended, Event::Wake);
-    let waits = seizure.step(suspended, shows(&looks, Some(rider())));
+    let waits = seizure.step(suspended, shows(&looks, Some(attached())));
     assert!(waits.requests.is_empty() && waits.wake_at.is_some(), "{waits:?}");
 }
 
@@ -125,7 +125,7 @@ fn s10_time_that_a_waiter_does_not_count_does_not_count() {
 fn s10_whoever_goes_on_for_another_waits_anew_and_writes_no_second_letter() {
     let (mut seizure, waits) = asked(Some(with_letter(session(92))));
     assert_eq!(waits.requests, vec![]);
-    let (ms, vacating) = until_other(0, &mut seizure, waits, &rider());
+    let (ms, vacating) = until_other(0, &mut seizure, waits, &attached());
     assert!(vacates(&vacating) && (10_000..10_100).contains(&ms), "at {ms}");
 }
 
@@ -147,19 +147,19 @@ fn what_is_given_up_or_had_by_another_or_by_nobody_is_left_alone() {
 }
 
 #[test]
-fn what_rides_on_a_session_that_is_over_is_vacated_at_once_and_on_a_missing_one_after_a_ttl() {
+fn what_is_attached_to_a_session_that_is_over_is_vacated_at_once_and_on_a_missing_one_after_a_ttl() {
     for over in [vacant(nonce(99), 3, 0), held("b", nonce(97), nonce(97), 4, 0, 0)] {
         assert!(vacates(&asked(Some(over)).1));
     }
     let (mut seizure, waits) = asked(None);
     assert_eq!(waits.requests, vec![]);
     let again = seizure.step(now(10_000), Event::Wake);
-    let asks = seizure.step(now(10_000), shows(&again, Some(rider())));
+    let asks = seizure.step(now(10_000), shows(&again, Some(attached())));
     assert!(vacates(&seizure.step(now(10_000), shows(&asks, None))));
 }
 
 #[test]
-fn what_beats_for_itself_has_the_letter_in_its_own_record_and_must_fall_silent() {
+fn what_renews_itself_has_the_letter_in_its_own_record_and_must_fall_silent() {
     let own = held("b", nonce(90), nonce(90), 7, 0, 0);
     let mut seizure = seizure(false);
     let looks = seizure.step(now(0), Event::Wake);
@@ -175,9 +175,9 @@ fn what_beats_for_itself_has_the_letter_in_its_own_record_and_must_fall_silent()
 fn who_does_not_wait_vacates_at_once_and_looks_again_at_what_changed() {
     let mut seizure = seizure(true);
     let looks = seizure.step(now(0), Event::Wake);
-    let vacating = seizure.step(now(0), shows(&looks, Some(rider())));
+    let vacating = seizure.step(now(0), shows(&looks, Some(attached())));
     assert!(vacates(&vacating) && write_of(&vacating).expect == unchanged(nonce(90)));
-    let changed = Record { nonce: nonce(93), ..rider() };
+    let changed = Record { nonce: nonce(93), ..attached() };
     let again = seizure.step(now(5), answer(Answer::Write(Outcome::Lost(Some(stored(changed)))), &vacating));
     assert!(vacates(&again) && write_of(&again).expect == unchanged(nonce(93)));
 }
@@ -189,7 +189,7 @@ fn a_letter_whose_fate_is_unknown_is_looked_for_and_a_refusal_for_good_is_told()
     let pause = seizure.step(now(100), cut);
     assert!(pause.requests.is_empty() && pause.notices.is_empty());
     let looks = seizure.step(now(2_000), Event::Wake);
-    let asks = seizure.step(now(2_000), shows(&looks, Some(rider())));
+    let asks = seizure.step(now(2_000), shows(&looks, Some(attached())));
     assert!(reads(&asks, "session/b"), "whether the letter is there");
     let denied = Event::Answer(OpId(asks.requests[0].id.0), Err(StoreError::unsupported("no access")));
     assert!(matches!(seizure.step(now(2_005), denied).notices[..], [Seized::Failed(_)]));

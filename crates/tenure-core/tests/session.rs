@@ -1,4 +1,4 @@
-//! The session and what rides on it. Plan: begun with the first lease that wants it; one renewal for all; lost with all; the
+//! The session and what is attached to it. Plan: begun with the first lease that wants it; one renewal for all; lost with all; the
 //! next tenure at once over the process's own old one, by the session's own attempt only; a dead session is fenced before its leases are taken; letters to a
 //! session; a question about a claim that nobody has; what is announced, whatever the session is doing.
 
@@ -7,8 +7,8 @@ mod common;
 use common::*;
 use tenure_core::op::{Event, Expect, Machine, OpId};
 use tenure_core::{
-    Ask, Beat, Carry, Command, Fence, LeaseId, Letter, Loss, Metadata, Nonce, Notice, Patience, StoreError,
-    Tick, Want,
+    Ask, Command, Fence, KeepAlive, LeaseId, Letter, Loss, Metadata, MetadataPolicy, Nonce, Notice,
+    StoreError, Tick, WaitPolicy, Want,
 };
 
 fn session(n: u128, fence: u64, ms: u64) -> tenure_core::Record {
@@ -16,21 +16,21 @@ fn session(n: u128, fence: u64, ms: u64) -> tenure_core::Record {
 }
 
 #[test]
-fn the_first_lease_that_wants_it_begins_it_and_rides() {
+fn the_first_lease_that_wants_it_begins_it_and_is_attached() {
     let mut a = holder();
-    let begins = a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    let begins = a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     assert_eq!(begins, step(vec![write(1, "session/a", Expect::Vacant, claim(1, WALL, 0))], vec![], None));
     let up = a.step(now(5), won(1, nonce(1), 3));
-    let rides = riding(claim(2, WALL + 5, 5), "session/a", 3);
+    let is_attached = attached_to(claim(2, WALL + 5, 5), "session/a", 3);
     let told = vec![Notice::SessionValid(until(0))];
-    assert_eq!(up, step(vec![write(2, "k", Expect::Vacant, rides)], told, renewal(0)));
+    assert_eq!(up, step(vec![write(2, "k", Expect::Vacant, is_attached)], told, renewal(0)));
     assert_eq!(a.session_fence(), Some(Fence(3)));
     let held = a.step(now(10), won(2, nonce(2), 7));
     assert_eq!(held, step(vec![], vec![acquired(LEASE, 7, Tick::NEVER)], renewal(0)));
 }
 
 #[test]
-fn c1_one_renewal_keeps_all_that_rides() {
+fn c1_one_renewal_keeps_all_that_is_attached() {
     let mut a = holding_on_session();
     let sends = a.step(now(3_334), Event::Wake);
     assert_eq!(sends.requests, vec![renew(3, "session/a", nonce(1), session(3, 3, 3_334))]);
@@ -51,7 +51,7 @@ fn s5_with_the_session_all_that_rode_on_it_is_lost_before_anything_is_written() 
 fn its_own_old_session_is_taken_over_at_once() {
     let mut a = holding_on_session();
     a.step(now(8_182), Event::Wake);
-    let begins = a.step(now(8_200), acquire("k", Beat::Session, Patience::Forever));
+    let begins = a.step(now(8_200), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     assert_eq!(begins.requests, vec![write(3, "session/a", Expect::Vacant, claim(3, WALL + 8_200, 8_200))]);
     let takes = a.step(now(8_205), lost(3, Some(session(1, 3, 0))));
     let record = claim(4, WALL + 8_205, 8_205);
@@ -63,30 +63,33 @@ fn s1_an_attempt_to_lock_ones_own_session_does_not_depose_it() {
     let mut a = holding_on_session();
     let want = Want {
         key: key("session/a"),
-        beat: own(),
-        carry: Carry::Replace(Metadata::new()),
-        patience: Patience::Try,
+        keep_alive: own(),
+        metadata_policy: MetadataPolicy::Replace(Metadata::new()),
+        wait_policy: WaitPolicy::Try,
     };
     a.step(now(20), Event::Command(Command::Acquire(LeaseId(2), want)));
     let told = a.step(now(25), lost(3, Some(session(1, 3, 0))));
-    assert_eq!(told.requests, vec![], "the session is up, and others ride on it");
+    assert_eq!(told.requests, vec![], "the session is up, and others are attached to it");
     assert!(matches!(told.notices[..], [Notice::Held(LeaseId(2), Some(_))]), "{told:?}");
 }
 
-/// `k` is looked at again, and shows a claim that rides on `session/b`; then that is read, and answered by `session`.
+/// `k` is looked at again, and shows a claim that is attached to `session/b`; then that is read, and answered by `session`.
 fn look_again(
     a: &mut tenure_core::Holder,
     ms: u64,
     op: u64,
     session: Option<tenure_core::Record>,
 ) -> tenure_core::op::Step<Notice> {
-    let rides = riding(held("b", Nonce(50), Nonce(50), 8, 0, 0), "session/b", 3);
+    let is_attached = attached_to(held("b", Nonce(50), Nonce(50), 8, 0, 0), "session/b", 3);
     if op == 1 {
-        a.step(now(ms), acquire("k", own(), Patience::Forever));
-        a.step(now(ms + 5), lost(1, Some(rides)));
+        a.step(now(ms), acquire("k", own(), WaitPolicy::Forever));
+        a.step(now(ms + 5), lost(1, Some(is_attached)));
     } else {
         assert_eq!(a.step(now(ms), Event::Wake).requests, vec![read(op, "k")]);
-        assert_eq!(a.step(now(ms + 5), seen(op, Some(rides))).requests, vec![read(op + 1, "session/b")]);
+        assert_eq!(
+            a.step(now(ms + 5), seen(op, Some(is_attached))).requests,
+            vec![read(op + 1, "session/b")]
+        );
     }
     a.step(now(ms + 10), seen(op + 1, session))
 }
@@ -106,14 +109,14 @@ fn a_session_that_is_missing_a_second_time_has_a_full_ttl_once_more() {
 #[test]
 fn a_dead_session_is_fenced_before_what_rode_on_it_is_taken() {
     let mut a = holder();
-    let rider = riding(held("b", Nonce(70), Nonce(70), 7, 0, 0), "session/b", 5);
+    let attached = attached_to(held("b", Nonce(70), Nonce(70), 7, 0, 0), "session/b", 5);
     let dead = held("b", Nonce(60), Nonce(61), 5, 0, 0);
-    a.step(now(0), acquire("k", own(), Patience::Forever));
-    let asks = a.step(now(5), lost(1, Some(rider.clone())));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
+    let asks = a.step(now(5), lost(1, Some(attached.clone())));
     assert_eq!(asks, step(vec![read(2, "session/b")], vec![], None));
     assert!(a.step(now(10), seen(2, Some(dead.clone()))).requests.is_empty(), "it may live");
     a.step(now(10_005), Event::Wake);
-    a.step(now(10_006), seen(3, Some(rider.clone())));
+    a.step(now(10_006), seen(3, Some(attached.clone())));
     let fences = a.step(now(10_010), seen(4, Some(dead.clone())));
     let record = tenure_core::Record { metadata: dead.metadata, ..vacant(nonce(2), WALL + 10_010, 10_010) };
     assert_eq!(fences, step(vec![write(5, "session/b", unchanged(Nonce(61)), record)], vec![], None));
@@ -123,12 +126,12 @@ fn a_dead_session_is_fenced_before_what_rode_on_it_is_taken() {
 }
 
 #[test]
-fn what_rides_on_a_fenced_or_vacant_session_is_free() {
-    let rider = riding(held("b", Nonce(70), Nonce(70), 7, 0, 0), "session/b", 5);
+fn what_is_attached_to_a_fenced_or_vacant_session_is_free() {
+    let attached = attached_to(held("b", Nonce(70), Nonce(70), 7, 0, 0), "session/b", 5);
     for session in [held("b", Nonce(60), Nonce(61), 6, 0, 0), vacant(Nonce(62), 5, 0)] {
         let mut a = holder();
-        a.step(now(0), acquire("k", own(), Patience::Try));
-        a.step(now(5), lost(1, Some(rider.clone())));
+        a.step(now(0), acquire("k", own(), WaitPolicy::Try));
+        a.step(now(5), lost(1, Some(attached.clone())));
         let takes = a.step(now(10), seen(2, Some(session)));
         let record = claim(2, WALL + 10, 10);
         assert_eq!(takes, step(vec![write(3, "k", unchanged(Nonce(70)), record)], vec![], None));
@@ -156,14 +159,14 @@ fn asked_about_a_claim_that_it_does_not_have_it_vacates_it() {
     let mut record = session(1, 3, 0);
     record.nonce = Nonce(90);
     if let Some(tenure) = &mut record.tenure {
-        tenure.mail = vec![Letter { key: key("stray"), ask: Ask::Confirm }];
+        tenure.mail = vec![Letter { key: key("orphan"), ask: Ask::Confirm }];
     }
     a.step(now(3_340), lost(3, Some(record)));
     let looks = a.step(now(3_341), Event::Wake);
-    assert_eq!(looks.requests, vec![read(5, "stray")]);
-    let stray = riding(held("a", nonce(99), nonce(99), 4, 0, 0), "session/a", 3);
-    let vacates = a.step(now(3_345), seen(5, Some(stray)));
-    assert_eq!(vacates.requests, vec![write(6, "stray", unchanged(nonce(99)), vacant(nonce(5), 4, 3_345))]);
+    assert_eq!(looks.requests, vec![read(5, "orphan")]);
+    let orphan = attached_to(held("a", nonce(99), nonce(99), 4, 0, 0), "session/a", 3);
+    let vacates = a.step(now(3_345), seen(5, Some(orphan)));
+    assert_eq!(vacates.requests, vec![write(6, "orphan", unchanged(nonce(99)), vacant(nonce(5), 4, 3_345))]);
     assert!(vacates.notices.is_empty());
 }
 
@@ -175,7 +178,7 @@ fn announce(text: &str) -> (Metadata, Event<Command>) {
 #[test]
 fn what_is_announced_while_the_session_is_being_begun_is_shown_once_it_is_up_and_nothing_is_dropped() {
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     let (fields, command) = announce("x");
     assert_eq!(a.step(now(2), command), step(vec![], vec![], None));
     let up = a.step(now(5), won(1, nonce(1), 3));
@@ -194,7 +197,7 @@ fn what_was_announced_before_the_session_or_is_shown_already_is_told_without_ano
     let mut a = holder();
     let (_, command) = announce("x");
     assert_eq!(a.step(now(0), command.clone()), step(vec![], vec![], None));
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     let up = a.step(now(5), won(1, nonce(1), 3));
     assert_eq!(up.notices, vec![Notice::SessionValid(until(0)), Notice::Announced]);
     assert_eq!(up.requests.len(), 1, "the claim of k");

@@ -7,7 +7,9 @@ mod common;
 use common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Expect, Machine, OpId};
-use tenure_core::{Ask, Beat, Command, Holder, Letter, Loss, Metadata, Nonce, Notice, Patience, StoreError};
+use tenure_core::{
+    Ask, Command, Holder, KeepAlive, Letter, Loss, Metadata, Nonce, Notice, StoreError, WaitPolicy,
+};
 
 fn unavailable(op: u64) -> Event<Command> {
     Event::Answer(OpId(op), Err(StoreError::unavailable("away")))
@@ -16,7 +18,7 @@ fn unavailable(op: u64) -> Event<Command> {
 #[test]
 fn who_waits_for_the_session_is_kept_and_the_store_is_asked_ever_less_often() {
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     let mut ms = 5;
     for (op, part) in (1..).zip([64, 32, 16, 8, 4, 4, 4]) {
         let failed = a.step(now(ms), unavailable(op));
@@ -31,13 +33,13 @@ fn who_waits_for_the_session_is_kept_and_the_store_is_asked_ever_less_often() {
     }
     let up = a.step(now(ms), won(8, nonce(8), 3));
     assert_eq!(up.notices.len(), 1);
-    assert_eq!(up.requests.len(), 1, "the lease that waited is bid for: {up:?}");
+    assert_eq!(up.requests.len(), 1, "the lease that waited is tried for: {up:?}");
 }
 
 #[test]
 fn who_only_tries_is_told_that_the_session_could_not_be_begun() {
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Try));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Try));
     let told = a.step(now(5), unavailable(1));
     assert_eq!(told, step(vec![], vec![Notice::Failed(LEASE, StoreError::unavailable("away"))], None));
     assert_eq!(a.leases(), 0);
@@ -46,7 +48,7 @@ fn who_only_tries_is_told_that_the_session_could_not_be_begun() {
 #[test]
 fn an_error_that_cannot_pass_is_told_to_who_waits() {
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     let error = StoreError::foreign("not ours");
     let told = a.step(now(5), Event::Answer(OpId(1), Err(error.clone())));
     assert_eq!(told, step(vec![], vec![Notice::Failed(LEASE, error)], None));
@@ -56,7 +58,7 @@ fn an_error_that_cannot_pass_is_told_to_who_waits() {
 fn patience_for_a_session_ends_when_it_was_to_end() {
     let mut a = holder();
     let end = tick(1_000);
-    let waits = a.step(now(0), acquire("k", Beat::Session, Patience::Until(end)));
+    let waits = a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Until(end)));
     assert_eq!(waits.wake_at, Some(end));
     assert_eq!(a.step(now(900), unavailable(1)).notices, vec![]);
     let over = a.step(now(1_000), Event::Wake);
@@ -131,7 +133,7 @@ fn a_lease_on_the_session_that_is_withdrawn_ends_in_time_and_is_vacated_later() 
     assert_eq!(renewed.wake_at, Some(until(0)));
     let over = a.step(now(8_182), Event::Wake);
     assert_eq!(over.notices, vec![Notice::Lost(LEASE, Loss::Revoked)]);
-    // Whoever acted under it may not have ended: one that beat for itself would have expired only then.
+    // Whoever acted under it may not have ended: one that renews itself would have expired only then.
     let vacated = tick(8_182).after(TTL - Duration::from_nanos(BELIEF));
     assert_eq!((over.requests, over.wake_at), (vec![], Some(vacated)));
     let vacates = a.step(now(10_001), Event::Wake);

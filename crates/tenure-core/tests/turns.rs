@@ -9,15 +9,15 @@ mod common;
 use common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine, Request, Step};
 use tenure_core::{
-    Ask, Beat, Carry, Command, Fence, Holder, HolderId, LeaseId, Letter, Metadata, Nonce, Notice, Occupant,
-    Patience, Record, Version, Wall, Want,
+    Ask, Command, Fence, Holder, HolderId, KeepAlive, LeaseId, Letter, Metadata, MetadataPolicy, Nonce,
+    Notice, Occupant, Record, Version, WaitPolicy, Wall, Want,
 };
 
-fn want(lease: u64, patience: Patience) -> Event<Command> {
-    let carry = Carry::Replace(Metadata::new());
+fn want(lease: u64, wait_policy: WaitPolicy) -> Event<Command> {
+    let metadata_policy = MetadataPolicy::Replace(Metadata::new());
     Event::Command(Command::Acquire(
         LeaseId(lease),
-        Want { key: key("k"), beat: Beat::Session, carry, patience },
+        Want { key: key("k"), keep_alive: KeepAlive::Session, metadata_policy, wait_policy },
     ))
 }
 
@@ -26,11 +26,11 @@ fn release(lease: u64) -> Event<Command> {
 }
 
 fn mine(n: u128, fence: u64, ms: u64) -> Record {
-    riding(claim(n, fence, ms), "session/a", 3)
+    attached_to(claim(n, fence, ms), "session/a", 3)
 }
 
 fn theirs(n: u128, fence: u64) -> Record {
-    riding(held("b", Nonce(n), Nonce(n), fence, 0, 0), "session/b", 3)
+    attached_to(held("b", Nonce(n), Nonce(n), fence, 0, 0), "session/b", 3)
 }
 
 fn told(lease: u64, fence: u64) -> Notice {
@@ -44,11 +44,11 @@ fn written(version: u128) -> Event<Command> {
 /// Lease 1 has `k` since 10 ms under the fence 100, as operation 2 with the second nonce; so many others wait.
 fn queue(others: u64) -> Holder {
     let mut a = holder();
-    a.step(now(0), want(1, Patience::Forever));
+    a.step(now(0), want(1, WaitPolicy::Forever));
     a.step(now(5), won(1, nonce(1), 3));
     assert_eq!(a.step(now(10), won(2, nonce(2), 100)).notices, vec![told(1, 100)]);
     for other in 2..2 + others {
-        a.step(now(11), want(other, Patience::Forever));
+        a.step(now(11), want(other, WaitPolicy::Forever));
     }
     a
 }
@@ -65,7 +65,7 @@ fn queue_that_knows(others: u64) -> Holder {
 fn c1_who_waits_behind_others_of_its_process_asks_nothing() {
     let mut a = queue(1);
     for other in 3..30 {
-        assert_eq!(a.step(now(11), want(other, Patience::Forever)).requests, vec![], "lease {other}");
+        assert_eq!(a.step(now(11), want(other, WaitPolicy::Forever)).requests, vec![], "lease {other}");
     }
     assert_eq!(a.step(now(12), lost(3, Some(mine(2, 100, 10)))).requests, vec![]);
     let hinted = a.step(now(13), Event::Changed(Hint::Any));
@@ -122,10 +122,10 @@ fn what_is_handed_on_to_one_that_has_gone_away_goes_to_the_next_or_is_given_up()
 #[test]
 fn who_waits_first_and_goes_away_has_the_next_one_ask() {
     let mut a = holder();
-    a.step(now(0), want(1, Patience::Until(tick(4_000))));
+    a.step(now(0), want(1, WaitPolicy::Until(tick(4_000))));
     a.step(now(5), won(1, nonce(1), 3));
     for other in [2, 3] {
-        assert_eq!(a.step(now(6), want(other, Patience::Forever)).requests, vec![]);
+        assert_eq!(a.step(now(6), want(other, WaitPolicy::Forever)).requests, vec![]);
     }
     a.step(now(10), lost(2, Some(theirs(50, 90))));
     a.step(now(15), seen(3, Some(held("b", Nonce(40), Nonce(40), 3, 0, 0))));
@@ -140,7 +140,7 @@ fn who_waits_first_and_goes_away_has_the_next_one_ask() {
 #[test]
 fn who_loses_patience_behind_others_is_told_who_has_the_key() {
     let mut a = queue_that_knows(1);
-    a.step(now(20), want(7, Patience::Until(tick(1_000))));
+    a.step(now(20), want(7, WaitPolicy::Until(tick(1_000))));
     let by = Occupant { holder: HolderId::new("a").unwrap(), fence: Fence(100), since: Wall(WALL + 10) };
     assert_eq!(a.step(now(1_000), Event::Wake).notices, vec![Notice::Held(LeaseId(7), Some(by))]);
 }
@@ -220,7 +220,7 @@ fn what_is_vacated_here_is_claimed_here_without_being_told() {
 /// Lease 1 waits for `k`, which `b` holds on its session by the write 50.
 fn waiting() -> Holder {
     let mut a = holder();
-    a.step(now(0), want(1, Patience::Forever));
+    a.step(now(0), want(1, WaitPolicy::Forever));
     a.step(now(5), won(1, nonce(1), 3));
     a.step(now(10), lost(2, Some(theirs(50, 90))));
     let waits = a.step(now(15), seen(3, Some(held("b", Nonce(40), Nonce(40), 3, 0, 0))));

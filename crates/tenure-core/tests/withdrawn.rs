@@ -8,8 +8,8 @@ mod common;
 use common::*;
 use tenure_core::op::{Event, Machine, Op, OpId, Step};
 use tenure_core::{
-    Ask, Beat, Command, Fence, Holder, HolderId, Letter, Loss, Metadata, Nonce, Notice, Patience, Record,
-    StoreError, Token, Version, Wall,
+    Ask, Command, Fence, Holder, HolderId, KeepAlive, Letter, Loss, Metadata, Nonce, Notice, Record,
+    StoreError, Token, Version, WaitPolicy, Wall,
 };
 
 fn command(command: Command) -> Event<Command> {
@@ -74,7 +74,7 @@ fn a_lease_that_was_withdrawn_does_not_become_plain_data() {
 }
 
 #[test]
-fn a_riding_lease_that_was_withdrawn_does_not_become_plain_data_and_is_given_up_for_certain() {
+fn an_attached_lease_that_was_withdrawn_does_not_become_plain_data_and_is_given_up_for_certain() {
     let mut a = holding_on_session();
     a.step(now(3_334), Event::Wake);
     told_by_session(&mut a, 3);
@@ -150,9 +150,9 @@ fn every_end_is_told_once_and_every_release_answered() {
     a.step(now(1_000), command(Command::Lapse(LEASE)));
     let told = a.step(now(1_001), command(Command::Release(LEASE, None)));
     assert_eq!((told.notices, told.requests), (vec![Notice::Released(LEASE, false)], vec![]));
-    // A claim that may have landed, and the store lets nobody look: it is looked for as a loose end.
+    // A claim that may have landed, and the store lets nobody look: it is looked for as an orphaned claim.
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     a.step(now(5), won(1, nonce(1), 3));
     a.step(now(10), command(Command::Release(LEASE, None)));
     let lost = a.step(now(100), unknown(2));

@@ -4,7 +4,7 @@ use crate::clock::{MILLI, True};
 use crate::fault::Fault;
 use crate::invariants::s4::Claim;
 use crate::invariants::{self, Rule};
-use crate::node::{Beat, Input, Stage, View};
+use crate::node::{Heartbeat, Input, Stage, View};
 use crate::registers::{Ages, Landed};
 use crate::trace::{Story, describe};
 use crate::world::{What, World};
@@ -32,7 +32,7 @@ pub(crate) struct Envelope {
     /// It was sent for a token that came from elsewhere.
     token: bool,
     /// The same by the node's clock.
-    patience: Tick,
+    wait_policy: Tick,
     /// What the store's clock shows at the most, in milliseconds, as its client took it to be when it sent this.
     dated: Option<u64>,
 }
@@ -116,14 +116,14 @@ fn claim_of(op: &Op) -> Option<Nonce> {
     write.record.tenure.as_ref().map(|tenure| tenure.id).filter(|id| *id == write.record.nonce)
 }
 
-/// Whether it is a claim that rides on a session.
-fn rides(op: &Op) -> bool {
+/// Whether it is a claim that is attached to a session.
+fn is_attached(op: &Op) -> bool {
     let Op::Write(write) = op else { return false };
     write
         .record
         .tenure
         .as_ref()
-        .is_some_and(|tenure| tenure.id == write.record.nonce && tenure.ride.is_some())
+        .is_some_and(|tenure| tenure.id == write.record.nonce && tenure.attachment.is_some())
 }
 
 impl World {
@@ -181,7 +181,7 @@ impl World {
             stray: false,
             stumbles: false,
             token,
-            patience: now.held.after(timeout),
+            wait_policy: now.held.after(timeout),
             dated: node.service.at_most(node.clock.held(self.t)),
         };
         if urgent && self.befalls(Fault::Hidden) {
@@ -214,7 +214,7 @@ impl World {
             } else if self.befalls(Fault::Zombie) {
                 arrives += self.dice.below(self.per_mille(8000));
             }
-            if rides(&envelope.op) && self.befalls(Fault::LateClaim) {
+            if is_attached(&envelope.op) && self.befalls(Fault::LateClaim) {
                 arrives += self.per_mille(130_000) + self.dice.below(self.per_mille(10_000));
             }
             if self.befalls(Fault::Duplicated) {
@@ -251,7 +251,7 @@ impl World {
     ) {
         let Envelope { node, life, id, .. } = *envelope;
         let dates = date.map(|date| (envelope.sent.held, envelope.dated, date));
-        let due = date.is_none().then_some(envelope.patience);
+        let due = date.is_none().then_some(envelope.wait_policy);
         let key = key_of(&envelope.op).cloned();
         self.post(t, Parcel::Reply(Box::new(Reply { node, life, id, key, claim, result, due, dates })));
     }
@@ -377,7 +377,7 @@ impl World {
         self.checks.check(self.t, Rule::C1, found);
         let Some(tenure) = &write.record.tenure else { return };
         if tenure.id == write.record.nonce
-            && tenure.ride.is_none()
+            && tenure.attachment.is_none()
             && !node.uses_token(&write.key, write.record.fence)
             && let Some(key) = self.keys.iter().position(|key| *key == write.key)
         {
@@ -385,8 +385,8 @@ impl World {
             if claims.len() >= 16 {
                 claims.remove(0);
             }
-            let patience = tenure.ttl.duration();
-            claims.push(Claim { id: tenure.id, key, sent: now.held, patience, settled: false });
+            let wait_policy = tenure.ttl.duration();
+            claims.push(Claim { id: tenure.id, key, sent: now.held, wait_policy, settled: false });
         }
     }
 
@@ -429,9 +429,14 @@ impl World {
         }
         let node = &mut self.nodes[index];
         if let Some(tenure) = after.tenure.as_ref().filter(|_| node.life == life) {
-            let beats = tenure.ride.is_none();
-            if beats {
-                node.note_beat(Beat { key: key.clone(), fence: after.fence, sent, ttl: tenure.ttl });
+            let is_own = tenure.attachment.is_none();
+            if is_own {
+                node.note_heartbeat(Heartbeat {
+                    key: key.clone(),
+                    fence: after.fence,
+                    sent,
+                    ttl: tenure.ttl,
+                });
             }
         }
         self.check_mail(index, life, key, before, &after);
@@ -516,7 +521,7 @@ impl World {
         }
     }
 
-    /// Tells those who wait that a key, or what its holder rides on, has changed, and into which version.
+    /// Tells those who wait that a key, or what its holder is attached to, has changed, and into which version.
     pub(crate) fn hint(&mut self, key: &Key, ours: Option<usize>) {
         if !self.spec.push {
             return;

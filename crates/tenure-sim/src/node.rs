@@ -15,7 +15,7 @@ pub(crate) struct View {
     pub(crate) id: LeaseId,
     /// Which of the world's keys.
     pub(crate) key: usize,
-    pub(crate) rides: bool,
+    pub(crate) is_attached: bool,
     pub(crate) task: usize,
     pub(crate) stage: Stage,
     /// When its last command was given.
@@ -45,7 +45,7 @@ pub(crate) enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Belief {
     pub(crate) fence: Fence,
-    /// The end of belief, for one that beats for itself; zero while suspended.
+    /// The end of belief, for one that renews itself; zero while suspended.
     pub(crate) until: Tick,
     /// The last end of belief that was told.
     pub(crate) deadline: Tick,
@@ -99,7 +99,7 @@ pub(crate) enum Input {
 
 /// A write of a lease of this process's own that took effect: what belief may be built on.
 #[derive(Debug, Clone)]
-pub(crate) struct Beat {
+pub(crate) struct Heartbeat {
     pub(crate) key: Key,
     pub(crate) fence: Fence,
     /// The clocks before it was sent.
@@ -148,7 +148,7 @@ pub(crate) struct Node {
     pub(crate) requests_pass: bool,
     pub(crate) answers_pass: bool,
     pub(crate) link_turn: u32,
-    pub(crate) beats: Vec<Beat>,
+    pub(crate) heartbeats: Vec<Heartbeat>,
     pub(crate) closed: Vec<Closed>,
     /// Tokens that were used here: what is written for them is not written for what was lost.
     pub(crate) tokens: Vec<(Key, Fence)>,
@@ -158,7 +158,7 @@ pub(crate) struct Node {
     pub(crate) asked: Vec<(usize, Ask, True)>,
     /// Claims that it was told to have won, with their fences: a claim that lands once more has another, and nobody hears of that.
     pub(crate) won: Vec<(Nonce, Fence)>,
-    /// Riding leases that were given up though the store would not have it, and when.
+    /// Attached leases that were given up though the store would not have it, and when.
     pub(crate) denied: Vec<(usize, Fence, True)>,
     pub(crate) stopping: bool,
     /// Its candidates, one for each key, where there are elections.
@@ -183,7 +183,7 @@ impl Node {
     /// Whether the user of `view` would be told, right now, that it is held.
     pub(crate) fn believes(&self, view: &View, t: True) -> bool {
         let Stage::Held(belief) = view.stage else { return false };
-        let until = if view.rides { self.session_until.min(belief.until) } else { belief.until };
+        let until = if view.is_attached { self.session_until.min(belief.until) } else { belief.until };
         self.clock.held(t) < until
     }
 
@@ -201,19 +201,19 @@ impl Node {
         self.holder.is_some() && !self.paused
     }
 
-    pub(crate) fn note_beat(&mut self, beat: Beat) {
+    pub(crate) fn note_heartbeat(&mut self, heartbeat: Heartbeat) {
         // Only the last few of each tenure can found a belief.
-        let same = |known: &Beat| known.key == beat.key && known.fence == beat.fence;
-        if self.beats.iter().filter(|known| same(known)).count() >= 4
-            && let Some(oldest) = self.beats.iter().position(same)
+        let same = |known: &Heartbeat| known.key == heartbeat.key && known.fence == heartbeat.fence;
+        if self.heartbeats.iter().filter(|known| same(known)).count() >= 4
+            && let Some(oldest) = self.heartbeats.iter().position(same)
         {
-            self.beats.remove(oldest);
+            self.heartbeats.remove(oldest);
         }
-        // Those that beat no more go first.
-        if self.beats.len() >= 48 {
-            self.beats.remove(0);
+        // Those that renew no more go first.
+        if self.heartbeats.len() >= 48 {
+            self.heartbeats.remove(0);
         }
-        self.beats.push(beat);
+        self.heartbeats.push(heartbeat);
     }
 
     pub(crate) fn uses_token(&self, key: &Key, fence: Fence) -> bool {

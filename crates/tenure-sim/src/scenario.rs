@@ -17,8 +17,8 @@ pub struct Users {
     pub think: u64,
     /// The mean time that a lease is held.
     pub hold: u64,
-    /// The share of leases that ride on the session.
-    pub riding: u64,
+    /// The share of leases that are attached to the session.
+    pub attached: u64,
     /// The share of attempts that only try.
     pub trying: u64,
     /// The share of leases that become tokens and go elsewhere.
@@ -95,7 +95,7 @@ const USERS: Users = Users {
     tasks: 2,
     think: 6000,
     hold: 4000,
-    riding: 50,
+    attached: 50,
     trying: 25,
     tokens: 8,
     mail: 12_000,
@@ -110,7 +110,7 @@ const USERS: Users = Users {
 /// The world of the published figure: three nodes, one key, the usual faults.
 const USUAL: Scenario = Scenario {
     name: "usual",
-    about: "three nodes, one key, leases that beat for themselves, the usual faults",
+    about: "three nodes, one key, leases that renew themselves, the usual faults",
     source: "holders that stop, die and suspend; clocks; messages lost, late and doubled; partitions; stores that restart and fail",
     nodes: 3,
     keys: 1,
@@ -120,7 +120,7 @@ const USUAL: Scenario = Scenario {
     clones: false,
     ahead: false,
     store: None,
-    users: Users { tasks: 1, think: 10_000, hold: 5000, riding: 0, use_every: 4000, ..USERS },
+    users: Users { tasks: 1, think: 10_000, hold: 5000, attached: 0, use_every: 4000, ..USERS },
     faults: &[
         (Fault::Pause, 4.0),
         (Fault::Crash, 3.0),
@@ -159,7 +159,7 @@ const USUAL: Scenario = Scenario {
 /// Leases' records are changed by hand. Clocks are sane, and nothing is under way for long: a claim that lands after the record
 /// was deleted would have a fence from before that.
 const HAND_MADE: Scenario = Scenario {
-    users: Users { tasks: 4, riding: 80, think: 2000, hold: 6000, gc: 0, ..USERS },
+    users: Users { tasks: 4, attached: 80, think: 2000, hold: 6000, gc: 0, ..USERS },
     wall_off_ms: 0,
     deaths: false,
     ..USUAL
@@ -247,10 +247,10 @@ fn own() -> Vec<Scenario> {
             ..USUAL
         },
         Scenario {
-            name: "riding",
-            about: "all leases ride on sessions, which die, are fenced and begin again",
+            name: "attached",
+            about: "all leases are attached to sessions, which die, are fenced and begin again",
             keys: 3,
-            users: Users { tasks: 4, riding: 100, think: 2000, hold: 3000, ..USERS },
+            users: Users { tasks: 4, attached: 100, think: 2000, hold: 3000, ..USERS },
             ..USUAL
         },
         Scenario {
@@ -268,7 +268,7 @@ fn own() -> Vec<Scenario> {
             source: "promise S10",
             nodes: 2,
             keys: 24,
-            users: Users { tasks: 16, riding: 90, hold: 20_000, trying: 60, ..HAND_MADE.users },
+            users: Users { tasks: 16, attached: 90, hold: 20_000, trying: 60, ..HAND_MADE.users },
             faults: HANDS,
             calls: DENYING,
             chaos: 20,
@@ -295,7 +295,7 @@ fn own() -> Vec<Scenario> {
             name: "same-id",
             about: "processes begin under the holder id of another, or of their own predecessors",
             source: "SECURITY.md: a holder id is used once",
-            users: Users { tasks: 3, riding: 60, think: 2000, hold: 3000, ..USERS },
+            users: Users { tasks: 3, attached: 60, think: 2000, hold: 3000, ..USERS },
             faults: &[(Fault::SameId, 20.0), (Fault::Crash, 4.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
             ..USUAL
         },
@@ -311,7 +311,7 @@ fn own() -> Vec<Scenario> {
             source: "the promises L1, L3, L4 and C1",
             faults: &[],
             calls: &[],
-            users: Users { tasks: 3, riding: 60, mail: 3000, think: 3000, hold: 3000, ..USERS },
+            users: Users { tasks: 3, attached: 60, mail: 3000, think: 3000, hold: 3000, ..USERS },
             wall_off_ms: 40,
             chaos: 2,
             calm: 60,
@@ -436,7 +436,7 @@ fn own() -> Vec<Scenario> {
             store: Some(StoreSpec { ages: Ages::Dated, push: false, lags: false }),
             wall_off_ms: 40,
             faults: &[(Fault::Frozen, 30.0), (Fault::Crash, 12.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
-            users: Users { gc: 0, trying: 60, riding: 40, think: 1500, hold: 8000, ..USERS },
+            users: Users { gc: 0, trying: 60, attached: 40, think: 1500, hold: 8000, ..USERS },
             nodes: 4,
             ..USUAL
         },

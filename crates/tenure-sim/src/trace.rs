@@ -126,8 +126,8 @@ pub(crate) fn describe(op: &Op) -> String {
     };
     let _infallible =
         write!(text, "{what} {} fence {} nonce …{:x}", write.key, record.fence, record.nonce.0 as u64);
-    if let Some(ride) = record.tenure.as_ref().and_then(|tenure| tenure.ride.as_ref()) {
-        let _infallible = write!(text, " riding {} {}", ride.session, ride.fence);
+    if let Some(attachment) = record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref()) {
+        let _infallible = write!(text, " attached to {} {}", attachment.session, attachment.fence);
     }
     let _infallible = match write.expect {
         Expect::Absent => write!(text, " if absent"),

@@ -14,7 +14,9 @@ use crate::fault::Fault;
 use crate::invariants::s6::Lapse;
 use crate::node::{Belief, Closed, Doing, Stage, View};
 use crate::world::{What, World};
-use tenure_core::{Beat, Carry, Command, LeaseId, Metadata, Patience, Tick, Token, Ttl, Value, Want};
+use tenure_core::{
+    Command, KeepAlive, LeaseId, Metadata, MetadataPolicy, Tick, Token, Ttl, Value, WaitPolicy, Want,
+};
 
 /// The most bytes of names and texts in a record's metadata.
 pub(crate) const LIMIT: usize = 300;
@@ -55,36 +57,36 @@ impl World {
 
     fn want(&mut self, index: usize, task: usize) {
         let users = self.scenario.users;
-        // Whoever lives on finds its own strays when it wants their keys again: so in the calm it wants but one.
+        // Whoever lives on finds its own orphaned claims when it wants their keys again: so in the calm it wants but one.
         let all = index >= users.residents || self.healed.is_none();
         let key = if all { self.dice.index(self.keys.len()) } else { 0 };
-        let rides = self.dice.below(100) < users.riding;
+        let is_attached = self.dice.below(100) < users.attached;
         let held = self.nodes[index].clock.held(self.t);
-        let patience = match self.dice.below(100) {
-            n if n < users.trying => Patience::Try,
+        let wait_policy = match self.dice.below(100) {
+            n if n < users.trying => WaitPolicy::Try,
             n if n < users.trying + 25 => {
                 let span = self.dice.below(self.per_mille(4000));
-                Patience::Until(Tick(held.0 + span))
+                WaitPolicy::Until(Tick(held.0 + span))
             }
-            _ => Patience::Forever,
+            _ => WaitPolicy::Forever,
         };
-        let carry = match self.dice.below(20) {
-            0 => Carry::Keep(None),
-            1 => Carry::Keep(self.store.stored_at(&self.keys[key], self.t).map(Box::new)),
-            2 => Carry::Replace(Metadata::from([("at".to_owned(), Value::Bool(true))])),
-            _ => Carry::Replace(Metadata::new()),
+        let metadata_policy = match self.dice.below(20) {
+            0 => MetadataPolicy::Keep(None),
+            1 => MetadataPolicy::Keep(self.store.stored_at(&self.keys[key], self.t).map(Box::new)),
+            2 => MetadataPolicy::Replace(Metadata::from([("at".to_owned(), Value::Bool(true))])),
+            _ => MetadataPolicy::Replace(Metadata::new()),
         };
         let (id, ttl) = (self.new_lease(), self.ttl);
-        let keeps = matches!(carry, Carry::Keep(_));
+        let keeps = matches!(metadata_policy, MetadataPolicy::Keep(_));
         let view = View {
             id,
             key,
-            rides,
+            is_attached,
             task,
             stage: Stage::Wanted,
             asked_at: self.t,
-            waits: patience == Patience::Forever && !keeps,
-            tries: patience == Patience::Try,
+            waits: wait_policy == WaitPolicy::Forever && !keeps,
+            tries: wait_policy == WaitPolicy::Try,
             updating: false,
             update: 0,
             withdrawn: None,
@@ -96,10 +98,10 @@ impl World {
             let span = self.dice.span(self.per_mille(1500));
             self.appoint(index, task, self.t + span);
         }
-        let beat = if rides { Beat::Session } else { Beat::Own(ttl) };
-        let want = Want { key: self.keys[key].clone(), beat, carry, patience };
+        let keep_alive = if is_attached { KeepAlive::Session } else { KeepAlive::Own(ttl) };
+        let want = Want { key: self.keys[key].clone(), keep_alive, metadata_policy, wait_policy };
         self.command(index, Command::Acquire(id, want));
-        if rides && self.dice.chance(0.1) && self.nodes[index].acts() {
+        if is_attached && self.dice.chance(0.1) && self.nodes[index].acts() {
             // As likely as not while the session is being begun.
             self.nodes[index].announced = Some(self.t);
             let fields = Metadata::from([("told".to_owned(), Value::from((self.t % 10) as i64))]);
@@ -111,9 +113,9 @@ impl World {
     fn hold(&mut self, index: usize, task: usize, lease: LeaseId, ends: True) {
         let Some(view) = self.nodes[index].view(lease) else { return };
         let Stage::Held(belief) = view.stage else { return };
-        let (updating, rides, key) = (view.updating, view.rides, view.key);
+        let (updating, is_attached, key) = (view.updating, view.is_attached, view.key);
         if self.t >= ends && !updating {
-            return self.end_lease(index, task, lease, key, rides, belief);
+            return self.end_lease(index, task, lease, key, is_attached, belief);
         }
         if !updating && self.dice.chance(0.08) {
             let n = self.t as i64;
@@ -232,7 +234,7 @@ impl World {
         task: usize,
         lease: LeaseId,
         key: usize,
-        rides: bool,
+        is_attached: bool,
         belief: Belief,
     ) {
         let dice = self.dice.below(100);
@@ -249,10 +251,10 @@ impl World {
             let now = node.clock.held(self.t);
             let until = now.after(self.ttl.duration());
             let (key, fence) = (self.keys[key].clone(), belief.fence);
-            let vacate_from = if rides { until } else { Tick::NEVER };
+            let vacate_from = if is_attached { until } else { Tick::NEVER };
             let closed = Closed { key: key.clone(), fence, since: now, vacate_from };
             let session = node.holder.as_ref().and_then(|holder| holder.session_fence());
-            let session = session.filter(|_| rides);
+            let session = session.filter(|_| is_attached);
             self.lapses[index].push(Lapse { key, fence, until, session });
             if self.lapses[index].len() > 16 {
                 self.lapses[index].remove(0);
@@ -280,7 +282,7 @@ impl World {
         let view = View {
             id,
             key,
-            rides: false,
+            is_attached: false,
             task: GUEST,
             stage: Stage::Token,
             asked_at: self.t,

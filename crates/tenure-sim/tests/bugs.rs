@@ -25,7 +25,7 @@ const PEERS: &[(&str, Bug)] = &[
     ("kcl-1729", Bug::MailLost),
     ("a8m-3", Bug::FenceChangesOnRenewal),
     ("a8m-fresh-row", Bug::TakeWithoutCondition),
-    ("lock-client-44", Bug::TryForgetsVigil),
+    ("lock-client-44", Bug::TryForgetsSilence),
     ("dynamolock-446", Bug::LossNotTold),
     ("shedlock-1986", Bug::ReleaseUnconditional),
     ("less", Bug::LostIsStillMine),

@@ -18,10 +18,10 @@ fn check(name: &str, scope: Scope) {
 }
 
 #[test]
-fn two_processes_that_beat_for_themselves() {
+fn two_processes_that_renew_themselves() {
     check(
         "two own",
-        Scope { riding: &[false, false], units: 9, losses: 1, deaths: 1, releases: 1, delays: 2, ..SCOPE },
+        Scope { attached: &[false, false], units: 9, losses: 1, deaths: 1, releases: 1, delays: 2, ..SCOPE },
     );
 }
 
@@ -29,7 +29,7 @@ fn two_processes_that_beat_for_themselves() {
 fn a_session_and_a_contender() {
     check(
         "session",
-        Scope { riding: &[true, false], units: 9, losses: 1, deaths: 1, releases: 0, delays: 2, ..SCOPE },
+        Scope { attached: &[true, false], units: 9, losses: 1, deaths: 1, releases: 0, delays: 2, ..SCOPE },
     );
 }
 
@@ -38,7 +38,7 @@ fn three_processes() {
     check(
         "three own",
         Scope {
-            riding: &[false, false, false],
+            attached: &[false, false, false],
             units: 7,
             losses: 0,
             deaths: 1,

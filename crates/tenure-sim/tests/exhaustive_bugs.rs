@@ -8,9 +8,9 @@ use tenure_core::{Bug, Bugs};
 
 #[test]
 fn the_checker_finds_a_bug_that_is_there() {
-    for bug in [Bug::TakeWithoutCondition, Bug::FenceNotRaised, Bug::VigilNotRestarted] {
+    for bug in [Bug::TakeWithoutCondition, Bug::FenceNotRaised, Bug::SilenceNotRestarted] {
         let scope = Scope {
-            riding: &[false, false],
+            attached: &[false, false],
             units: 9,
             losses: 0,
             deaths: 1,

@@ -8,7 +8,7 @@ const FOUND: &[(&str, u64, &str)] = &[
     ("calm", 134_631, "S1: two copies of one token were both adopted"),
     ("calm", 249, "L1: a hint that came while the key was being read was lost"),
     ("usual", 7, "S4: an attempt gave up on a claim that it had never looked for"),
-    ("riding", 23, "S3: a rider's record was written in the step that lost its session"),
+    ("attached", 23, "S3: an attached lease's record was written in the step that lost its session"),
     ("calm", 638, "Answered: a lapse of a withdrawn lease was never answered"),
     ("storm", 72, "S2: a repeated claim, and a release that then lowered the fence"),
     ("storm", 500_010_781, "S2: a repeated claim, and a takeover of the first with the fence of the second"),

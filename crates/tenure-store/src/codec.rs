@@ -12,7 +12,7 @@ use minicbor::encode::Write as CborWrite;
 use minicbor::{Decoder, Encoder};
 use tenure_core::section::{self, Ledger};
 use tenure_core::{
-    Ask, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Nonce, Record, Ride, StoreError,
+    Ask, Attachment, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Nonce, Record, StoreError,
     Tenure, Tick, Ttl, Wall,
 };
 
@@ -130,20 +130,20 @@ fn encode_record<W: CborWrite>(e: &mut Encoder<W>, record: &Record, metadata: &[
 
 fn encode_tenure<W: CborWrite>(e: &mut Encoder<W>, tenure: &Tenure, nonce: Nonce) -> Encoded<W> {
     let fields = 4
-        + u64::from(tenure.beat != nonce)
-        + u64::from(tenure.ride.is_some())
+        + u64::from(tenure.heartbeat != nonce)
+        + u64::from(tenure.attachment.is_some())
         + u64::from(!tenure.mail.is_empty())
         + u64::from(!tenure.marks.is_empty());
     e.map(fields)?;
     e.u8(0)?.bytes(&tenure.id.0.to_be_bytes())?;
-    if tenure.beat != nonce {
-        e.u8(1)?.bytes(&tenure.beat.0.to_be_bytes())?;
+    if tenure.heartbeat != nonce {
+        e.u8(1)?.bytes(&tenure.heartbeat.0.to_be_bytes())?;
     }
     e.u8(2)?.str(tenure.holder.as_str())?;
     e.u8(3)?.u64(tenure.ttl.millis())?;
     e.u8(4)?.u64(tenure.since.0)?;
-    if let Some(ride) = &tenure.ride {
-        e.u8(5)?.array(2)?.str(ride.session.as_str())?.u64(ride.fence.0)?;
+    if let Some(attachment) = &tenure.attachment {
+        e.u8(5)?.array(2)?.str(attachment.session.as_str())?.u64(attachment.fence.0)?;
     }
     if !tenure.mail.is_empty() {
         e.u8(6)?.array(tenure.mail.len() as u64)?;
@@ -210,25 +210,27 @@ fn decode_record(d: &mut Decoder<'_>) -> Result<Record, DecodeError> {
         fence: fence.ok_or(DecodeError::message("no fence"))?,
         nonce,
         stamp: stamp.ok_or(DecodeError::message("no stamp"))?,
-        tenure: tenure
-            .map(|tenure: (Tenure, Option<Nonce>)| Tenure { beat: tenure.1.unwrap_or(nonce), ..tenure.0 }),
+        tenure: tenure.map(|tenure: (Tenure, Option<Nonce>)| Tenure {
+            heartbeat: tenure.1.unwrap_or(nonce),
+            ..tenure.0
+        }),
         metadata,
     })
 }
 
 fn decode_tenure(d: &mut Decoder<'_>) -> Result<(Tenure, Option<Nonce>), DecodeError> {
-    let (mut id, mut beat, mut holder, mut ttl, mut since, mut ride, mut mail, mut marks) =
+    let (mut id, mut heartbeat, mut holder, mut ttl, mut since, mut attachment, mut mail, mut marks) =
         (None, None, None, None, None, None, Vec::new(), Vec::new());
     fields(d, |d, field| {
         match field {
             0 => id = Some(decode_nonce(d)?),
-            1 => beat = Some(decode_nonce(d)?),
+            1 => heartbeat = Some(decode_nonce(d)?),
             2 => holder = Some(HolderId::new(d.str()?).map_err(|_| DecodeError::message("bad holder"))?),
             3 => ttl = Some(Ttl::clamped(d.u64()?)),
             4 => since = Some(Wall(d.u64()?)),
             5 => {
                 pair(d)?;
-                ride = Some(Ride { session: decode_key(d)?, fence: decode_fence(d)? });
+                attachment = Some(Attachment { session: decode_key(d)?, fence: decode_fence(d)? });
             }
             6 => mail = decode_mail(d)?,
             7 => marks = decode_marks(d)?,
@@ -239,15 +241,15 @@ fn decode_tenure(d: &mut Decoder<'_>) -> Result<(Tenure, Option<Nonce>), DecodeE
     let id = id.ok_or(DecodeError::message("no tenure id"))?;
     let tenure = Tenure {
         id,
-        beat: id,
+        heartbeat: id,
         holder: holder.ok_or(DecodeError::message("no holder"))?,
         ttl: ttl.ok_or(DecodeError::message("no ttl"))?,
         since: since.unwrap_or_default(),
-        ride,
+        attachment,
         mail,
         marks,
     };
-    Ok((tenure, beat))
+    Ok((tenure, heartbeat))
 }
 
 fn decode_mail(d: &mut Decoder<'_>) -> Result<Vec<Letter>, DecodeError> {

@@ -28,6 +28,6 @@ pub use prefixed::PrefixedStore;
 pub use store::{Changes, Store, StoreExt};
 pub use tenure_core::op::{Expect, Freshness, Hint, Listed, Outcome, Write};
 pub use tenure_core::{
-    ErrorKind, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Record, Ride, StoreError, Stored, Tenure,
-    Times, Ttl, Version, Wall,
+    Attachment, ErrorKind, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Record, StoreError, Stored,
+    Tenure, Times, Ttl, Version, Wall,
 };

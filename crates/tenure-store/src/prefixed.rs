@@ -9,7 +9,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 /// The part of a store whose keys begin with a prefix, which its users don't see.
 ///
-/// Keys inside *records* (the session that a claim rides on, the subject of mail) are not touched: they are read by the same
+/// Keys inside *records* (the session that a claim is attached to, the subject of mail) are not touched: they are read by the same
 /// prefixed users, who add the prefix again.
 #[derive(Debug, Clone)]
 pub struct PrefixedStore<S> {

@@ -31,7 +31,7 @@ pub struct Held {
     stop: CancellationToken,
     leases: Leases,
     cell: Arc<Cell>,
-    rides: bool,
+    is_attached: bool,
 }
 
 impl Held {
@@ -43,7 +43,7 @@ impl Held {
             stop,
             leases: guard.leases().clone(),
             cell: Arc::clone(guard.cell()),
-            rides: guard.rides(),
+            is_attached: guard.is_attached(),
         }
     }
 
@@ -70,7 +70,7 @@ impl Held {
     pub fn remaining(&self) -> Duration {
         let inner = &self.leases.inner;
         let own = self.cell.belief.until();
-        let until = if self.rides { own.min(inner.session.until()) } else { own };
+        let until = if self.is_attached { own.min(inner.session.until()) } else { own };
         until.since(inner.clock.held())
     }
 

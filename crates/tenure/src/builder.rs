@@ -44,7 +44,7 @@ impl LeasesBuilder {
         }
     }
 
-    /// The session's ttl, which is also that of all leases that ride on it; 10 s by default. A dead process's leases can
+    /// The session's ttl, which is also that of all leases that are attached to it; 10 s by default. A dead process's leases can
     /// be taken over after this time; the process renews once in a third of it.
     #[must_use]
     pub fn session_ttl(mut self, ttl: Duration) -> Self {
@@ -98,7 +98,7 @@ impl LeasesBuilder {
         self
     }
 
-    /// How often the session, and each lease that beats for itself, is renewed: at most, and by default, once in a
+    /// How often the session, and each lease that renews itself, is renewed: at most, and by default, once in a
     /// third of the ttl. Somewhat more often at random, if this is set, so that not all processes renew at once.
     #[must_use]
     pub fn renew_every(mut self, rate: Duration) -> Self {
@@ -107,7 +107,7 @@ impl LeasesBuilder {
     }
 
     /// How long [`Lock::acquire`](crate::Lock::acquire) waits while the store can't be asked: as long as no call about the key, or
-    /// about the session that the lease is to ride on, is answered. A minute by default, or six ttls if that is longer.
+    /// about the session that the lease is to be attached to, is answered. A minute by default, or six ttls if that is longer.
     /// [`Duration::MAX`] is for ever.
     #[must_use]
     pub fn store_patience(mut self, longest: Duration) -> Self {
@@ -129,7 +129,7 @@ impl LeasesBuilder {
         self
     }
 
-    /// Starts the background task. Nothing is written yet: the session begins with the first lease that rides on it.
+    /// Starts the background task. Nothing is written yet: the session begins with the first lease that is attached to it.
     ///
     /// # Errors
     /// When a setting is out of range for this store. There is no I/O.

@@ -21,7 +21,7 @@ pub struct Guard {
     key: Key,
     fence: Fence,
     ttl: Ttl,
-    rides: bool,
+    is_attached: bool,
     /// None when there is none, as mostly: there may be a million guards.
     metadata: Option<Box<Metadata>>,
     cell: Arc<Cell>,
@@ -37,11 +37,12 @@ impl Guard {
         key: Key,
         fence: Fence,
         ttl: Ttl,
-        rides: bool,
+        is_attached: bool,
         metadata: Metadata,
         cell: Arc<Cell>,
     ) -> Guard {
-        let mut guard = Guard { leases, id, key, fence, ttl, rides, metadata: None, cell, spent: false };
+        let mut guard =
+            Guard { leases, id, key, fence, ttl, is_attached, metadata: None, cell, spent: false };
         guard.set_metadata(metadata);
         guard
     }
@@ -57,10 +58,10 @@ impl Guard {
         key: Key,
         fence: Fence,
         ttl: Ttl,
-        rides: bool,
+        is_attached: bool,
         cell: Arc<Cell>,
     ) -> Guard {
-        Guard { leases, id, key, fence, ttl, rides, metadata: None, cell, spent: true }
+        Guard { leases, id, key, fence, ttl, is_attached, metadata: None, cell, spent: true }
     }
 
     /// The key.
@@ -99,13 +100,13 @@ impl Guard {
 
     fn until(&self) -> Tick {
         let own = self.cell.belief.until();
-        if self.rides { own.min(self.leases.inner.session.until()) } else { own }
+        if self.is_attached { own.min(self.leases.inner.session.until()) } else { own }
     }
 
     /// When it is over if nothing happens, also while belief is suspended.
     fn deadline(&self) -> Tick {
         let own = self.cell.belief.deadline();
-        if self.rides { own.min(self.leases.inner.session.deadline()) } else { own }
+        if self.is_attached { own.min(self.leases.inner.session.deadline()) } else { own }
     }
 
     /// Waits until the lease is lost, and says why: no later than its deadline, whatever the store does.
@@ -248,8 +249,8 @@ impl Guard {
         &self.cell
     }
 
-    pub(crate) fn rides(&self) -> bool {
-        self.rides
+    pub(crate) fn is_attached(&self) -> bool {
+        self.is_attached
     }
 
     /// Not believed for now, but not over either.

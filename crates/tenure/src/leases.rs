@@ -110,9 +110,9 @@ impl Leases {
     pub async fn acquire_within(
         &self,
         key: impl AsRef<str>,
-        patience: Duration,
+        wait_policy: Duration,
     ) -> Result<Guard, AcquireError> {
-        self.lock(key).acquire_within(patience).await
+        self.lock(key).acquire_within(wait_policy).await
     }
 
     /// The store underneath.
@@ -139,7 +139,7 @@ impl Leases {
         &self.inner.session_key
     }
 
-    /// How long the session, and what rides on it, is valid if nothing is renewed from now on; zero without a session.
+    /// How long the session, and what is attached to it, is valid if nothing is renewed from now on; zero without a session.
     #[must_use]
     pub fn session_remaining(&self) -> Duration {
         self.inner.session.until().since(self.inner.clock.held())
@@ -152,7 +152,7 @@ impl Leases {
         self.inner.troubles.worst(None)
     }
 
-    /// Begins the session now, so that the first lease that rides on it takes one round trip only.
+    /// Begins the session now, so that the first lease that is attached to it takes one round trip only.
     pub fn begin_session(&self) {
         self.inner.send(Command::Start);
     }
@@ -207,7 +207,7 @@ impl Inner {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now until then, or until it is released, `lease` outlasts a stop. It must beat for itself.
+    /// From now until then, or until it is released, `lease` outlasts a stop. It must renews itself.
     pub(crate) fn keep_until(&self, lease: LeaseId, at: Tick) {
         self.kept().insert(lease, at);
     }
@@ -278,6 +278,6 @@ impl Inner {
 }
 
 /// The end of time as a tick, or that of `patience` from now.
-pub(crate) fn end_of(clock: &dyn Clock, patience: Duration) -> Tick {
-    clock.held().after(patience)
+pub(crate) fn end_of(clock: &dyn Clock, wait_policy: Duration) -> Tick {
+    clock.held().after(wait_policy)
 }

@@ -37,7 +37,7 @@
 //! [metrics](fleet#metrics-and-traces) of their own.
 //!
 //! # Cost
-//! A lease rides on its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
+//! A lease is attached to its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
 //! third of a ttl, however many leases a process has. Acquiring, renewing and releasing take one round trip each.
 
 mod belief;
@@ -68,8 +68,9 @@ pub use leases::Leases;
 pub use lock::Lock;
 pub use seize::Forced;
 pub use tenure_core::{
-    Ask, Clock, Drift, ErrorKind, Fence, HolderId, Host, InvalidInput, Key, Loss, Metadata, Nonce, Number,
-    Occupant, Record, Ride, StoreError, Stored, Tenure, Tick, Times, Ttl, Value, Version, Wall, reserved,
+    Ask, Attachment, Clock, Drift, ErrorKind, Fence, HolderId, Host, InvalidInput, Key, Loss, Metadata,
+    Nonce, Number, Occupant, Record, StoreError, Stored, Tenure, Tick, Times, Ttl, Value, Version, Wall,
+    reserved,
 };
 #[cfg(feature = "dynamodb")]
 pub use tenure_dynamodb as dynamodb;

@@ -7,8 +7,8 @@ use crate::leases::{Leases, end_of};
 use crate::users::Reply;
 use std::time::Duration;
 use tenure_core::{
-    Beat, Carry, Command, InvalidInput, Key, LeaseId, Metadata, Patience, StoreError, Stored, Ttl, Want,
-    reserved,
+    Command, InvalidInput, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy, StoreError, Stored, Ttl,
+    WaitPolicy, Want, reserved,
 };
 
 /// How long one waits, at least, while the store can't be asked, unless told otherwise: as long as a server may take to start.
@@ -21,17 +21,17 @@ pub struct Lock {
     leases: Leases,
     key: String,
     ttl: Option<Duration>,
-    carry: Carry,
+    metadata_policy: MetadataPolicy,
     grace: Option<Duration>,
 }
 
 impl Lock {
     pub(crate) fn new(leases: Leases, key: &str) -> Lock {
-        let carry = Carry::Replace(Metadata::new());
-        Lock { leases, key: key.to_owned(), ttl: None, carry, grace: None }
+        let metadata_policy = MetadataPolicy::Replace(Metadata::new());
+        Lock { leases, key: key.to_owned(), ttl: None, metadata_policy, grace: None }
     }
 
-    /// Lets the lease beat for itself with this ttl. Without, it rides on the process's session, which costs nothing to
+    /// Gives the lease a ttl and renewals of its own. Without, it is attached to the process's session, which costs nothing to
     /// hold.
     ///
     /// A process that holds a single lease does with one record where a session would make two.
@@ -42,14 +42,14 @@ impl Lock {
 
     /// Writes this metadata with the claim. Whatever a former holder left there is replaced.
     pub fn metadata(mut self, metadata: Metadata) -> Self {
-        self.carry = Carry::Replace(metadata);
+        self.metadata_policy = MetadataPolicy::Replace(metadata);
         self
     }
 
-    /// Keeps the metadata that the record carries; the record must exist. Only so can a unit of a job (`work/…`) be locked. What was `seen` of it last saves a round trip if
-    /// it is still so.
-    pub fn carry(mut self, seen: Option<Stored>) -> Self {
-        self.carry = Carry::Keep(seen.map(Box::new));
+    /// Keeps the metadata that the record carries; the record must exist. Only so can a unit of a job (`work/…`) be
+    /// locked. What was `seen` of it last saves a round trip if it is still so.
+    pub fn keep_metadata(mut self, seen: Option<Stored>) -> Self {
+        self.metadata_policy = MetadataPolicy::Keep(seen.map(Box::new));
         self
     }
 
@@ -72,7 +72,7 @@ impl Lock {
     /// # Cancel safety
     /// When the future is dropped, a claim that is under way is followed up and given back in the background.
     pub async fn try_acquire(self) -> Result<Guard, AcquireError> {
-        self.get(Patience::Try).await
+        self.get(WaitPolicy::Try).await
     }
 
     /// Takes the lease, waiting for as long as another has it.
@@ -90,12 +90,12 @@ impl Lock {
         let leases = self.leases.clone();
         let (inner, key) = (&leases.inner, self.key.clone());
         let ttl = self.ttl.unwrap_or(inner.session_ttl.duration());
-        let patience = inner.store_patience.unwrap_or(LEAST_STORE_PATIENCE.max(ttl.saturating_mul(6)));
+        let wait_policy = inner.store_patience.unwrap_or(LEAST_STORE_PATIENCE.max(ttl.saturating_mul(6)));
         let session = if self.ttl.is_some() { &key } else { inner.session_key.as_str() };
         tokio::select! {
             biased;
-            acquired = self.get(Patience::Forever) => acquired,
-            error = inner.troubles.outlast([&key, session], patience) => Err(error.into()),
+            acquired = self.get(WaitPolicy::Forever) => acquired,
+            error = inner.troubles.outlast([&key, session], wait_policy) => Err(error.into()),
         }
     }
 
@@ -106,14 +106,17 @@ impl Lock {
     ///
     /// # Cancel safety
     /// As [`Lock::try_acquire`].
-    pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
+    pub async fn acquire_within(self, wait_policy: Duration) -> Result<Guard, AcquireError> {
         /// Time for an answer that is on its way.
         const LAST_CALL: Duration = Duration::from_millis(100);
-        let end = end_of(&*self.leases.inner.clock, patience);
-        match tokio::time::timeout(patience.saturating_add(LAST_CALL), self.get(Patience::Until(end))).await {
+        let end = end_of(&*self.leases.inner.clock, wait_policy);
+        match tokio::time::timeout(wait_policy.saturating_add(LAST_CALL), self.get(WaitPolicy::Until(end)))
+            .await
+        {
             Ok(result) => result,
             Err(_) => {
-                Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
+                Err(StoreError::unavailable(format!("the store has not answered within {wait_policy:?}"))
+                    .into())
             }
         }
     }
@@ -185,30 +188,31 @@ impl Lock {
         Ok(())
     }
 
-    async fn get(self, patience: Patience) -> Result<Guard, AcquireError> {
+    async fn get(self, wait_policy: WaitPolicy) -> Result<Guard, AcquireError> {
         let inner = &self.leases.inner;
         let key = Key::new(&self.key)?;
-        // Who carries the record of a job's unit on does it no harm.
-        let carries_on = matches!(self.carry, Carry::Keep(_)) && key.as_str().starts_with(reserved::WORK);
-        if !carries_on {
+        // Who keeps the metadata of a job's unit does it no harm.
+        let keeps_metadata = matches!(self.metadata_policy, MetadataPolicy::Keep(_))
+            && key.as_str().starts_with(reserved::WORK);
+        if !keeps_metadata {
             inner.check_free(&key)?;
         }
-        let (beat, rides) = match self.ttl {
-            Some(ttl) => (Beat::Own(self.own_ttl(ttl)?), false),
-            None => (Beat::Session, true),
+        let (keep_alive, is_attached) = match self.ttl {
+            Some(ttl) => (KeepAlive::Own(self.own_ttl(ttl)?), false),
+            None => (KeepAlive::Session, true),
         };
-        if let Carry::Replace(metadata) = &self.carry {
+        if let MetadataPolicy::Replace(metadata) = &self.metadata_policy {
             tenure_store::codec::check_metadata(metadata)?;
         }
         let id = inner.next_id();
-        let ttl = if let Beat::Own(ttl) = beat { ttl } else { inner.session_ttl };
-        let want = Want { key: key.clone(), beat, carry: self.carry, patience };
+        let ttl = if let KeepAlive::Own(ttl) = keep_alive { ttl } else { inner.session_ttl };
+        let want = Want { key: key.clone(), keep_alive, metadata_policy: self.metadata_policy, wait_policy };
         let pending = Pending { leases: &self.leases, id, done: false };
         let reply = inner.ask(id, Command::Acquire(id, want)).await;
         pending.done();
         match reply {
             Ok(Reply::Acquired { fence, metadata, cell }) => {
-                Ok(Guard::new(self.leases.clone(), id, key, fence, ttl, rides, metadata, cell))
+                Ok(Guard::new(self.leases.clone(), id, key, fence, ttl, is_attached, metadata, cell))
             }
             Ok(Reply::Refused(error)) => Err(error),
             Ok(_) | Err(_) => Err(AcquireError::Stopped),

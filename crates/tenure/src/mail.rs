@@ -39,7 +39,7 @@ pub(crate) async fn leave(
         let Some(record) = with_letter(&stored, &letter, nonce())? else { return Ok(()) };
         let write = Write { key: mailbox.clone(), expect: Expect::Unchanged(stored.version), record };
         if let Outcome::Won { .. } = store.write(write).await?
-            && (mailbox == *key || rides_on(store, key, &mailbox).await?)
+            && (mailbox == *key || is_attached_to(store, key, &mailbox).await?)
         {
             return Ok(());
         }
@@ -47,23 +47,23 @@ pub(crate) async fn leave(
     Err(StoreError::unavailable(format!("the record of {key} changes too fast; try again")).into())
 }
 
-/// Whether what holds `key` still rides on this session, or nobody does: if it became plain data meanwhile, nobody looks for its mail there.
-async fn rides_on(store: &AnyStore, key: &Key, session: &Key) -> Result<bool, LeaseError> {
+/// Whether what holds `key` still is attached to this session, or nobody does: if it became plain data meanwhile, nobody looks for its mail there.
+async fn is_attached_to(store: &AnyStore, key: &Key, session: &Key) -> Result<bool, LeaseError> {
     let stored = store.read(key).await?;
     let tenure = stored.and_then(|stored| stored.record.tenure);
-    Ok(tenure.is_none_or(|tenure| tenure.ride.is_some_and(|ride| ride.session == *session)))
+    Ok(tenure.is_none_or(|tenure| tenure.attachment.is_some_and(|attachment| attachment.session == *session)))
 }
 
 /// The record that the holder of `key` renews, and where it is.
 async fn mailbox(store: &AnyStore, key: &Key) -> Result<(Key, Stored), LeaseError> {
     let stored = store.read(key).await?.ok_or(LeaseError::NotHeld)?;
     let tenure = stored.record.tenure.as_ref().ok_or(LeaseError::NotHeld)?;
-    let Some(ride) = &tenure.ride else { return Ok((key.clone(), stored)) };
-    let session = store.read(&ride.session).await?.ok_or(LeaseError::NotHeld)?;
-    if session.record.fence != ride.fence || session.record.tenure.is_none() {
+    let Some(attachment) = &tenure.attachment else { return Ok((key.clone(), stored)) };
+    let session = store.read(&attachment.session).await?.ok_or(LeaseError::NotHeld)?;
+    if session.record.fence != attachment.fence || session.record.tenure.is_none() {
         return Err(LeaseError::NotHeld);
     }
-    Ok((ride.session.clone(), session))
+    Ok((attachment.session.clone(), session))
 }
 
 /// The record with one letter more; none if it is there already.

@@ -43,7 +43,7 @@ impl Leases {
     }
 
     /// Takes the lease on `key` from its holder at once. **Unsafe while that lives**: it is not told, and goes on until its next
-    /// renewal. A lease that rides on a session goes on until its holder next looks at this record: ⌈n / 8⌉ + 1 thirds of a ttl for
+    /// renewal. A lease that is attached to a session goes on until its holder next looks at this record: ⌈n / 8⌉ + 1 thirds of a ttl for
     /// n leases. Until then two may hold the key, and only fences tell them apart.
     ///
     /// # Errors

@@ -56,12 +56,12 @@ async fn s1_keys_of_tenures_own_records_are_refused() {
     assert!(bare.try_acquire("process").await.is_ok(), "without a prefix, only its own key is a session's");
     // A unit's record can be carried on, which harms nothing; the others can't.
     assert!(matches!(
-        process.leases.lock("work/j/u").carry(None).try_acquire().await,
+        process.leases.lock("work/j/u").keep_metadata(None).try_acquire().await,
         Err(AcquireError::Absent)
     ));
     process.store.take();
     for key in ["section/x", "fleet/f/unit/u", "session/other"] {
-        refused(process.leases.lock(key).carry(None)).await;
+        refused(process.leases.lock(key).keep_metadata(None)).await;
     }
     // Nor can a token be made up for one.
     let token = process.leases.try_acquire("k").await.unwrap().into_token().await.unwrap();
@@ -115,7 +115,10 @@ async fn settings_are_checked_at_the_start() {
 async fn a_record_that_must_exist_is_not_made_up() {
     let world = World::new();
     let process = world.process();
-    assert!(matches!(process.leases.lock("k").carry(None).try_acquire().await, Err(AcquireError::Absent)));
+    assert!(matches!(
+        process.leases.lock("k").keep_metadata(None).try_acquire().await,
+        Err(AcquireError::Absent)
+    ));
 }
 
 #[tokio::test(start_paused = true)]

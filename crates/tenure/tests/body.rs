@@ -78,11 +78,11 @@ async fn s6_a_body_that_does_not_listen_is_aborted_before_the_lease_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn s6_a_withdrawn_body_is_stopped_and_the_key_is_free_within_one_ttl() {
-    for rides in [true, false] {
+    for is_attached in [true, false] {
         let world = World::new();
         let (a, b) = (world.process(), world.process());
         let lock = a.leases.lock("k");
-        let lock = if rides { lock } else { lock.ttl(TTL) };
+        let lock = if is_attached { lock } else { lock.ttl(TTL) };
         let running = tokio::spawn(lock.with_lease(|held| async move {
             held.cancelled().cancelled().await;
             held.is_held()

@@ -37,7 +37,7 @@ async fn c1_acquiring_right_after_anothers_release_takes_one_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_ten_thousand_riding_leases_renew_with_one_write_an_interval() {
+async fn c1_ten_thousand_attached_leases_renew_with_one_write_an_interval() {
     let world = World::new();
     let process = world.process();
     let mut guards = Vec::new();
@@ -47,8 +47,11 @@ async fn c1_ten_thousand_riding_leases_renew_with_one_write_an_interval() {
     assert_eq!(process.store.take().round_trips(), 10_001, "one each, and one for the session");
     tokio::time::sleep(TTL * 10).await;
     let counts = process.store.take();
-    assert!((29..=31).contains(&counts.writes), "{counts:?}: three renewals a ttl, whatever rides on them");
-    // The audit reads a few of the riding leases' records after each renewal, however many there are.
+    assert!(
+        (29..=31).contains(&counts.writes),
+        "{counts:?}: three renewals a ttl, whatever is attached to them"
+    );
+    // The audit reads a few of the attached leases' records after each renewal, however many there are.
     assert_eq!(counts.round_trips(), counts.writes + counts.reads);
     assert!(counts.reads <= counts.writes + 1, "{counts:?}");
     assert!(guards.iter().all(|guard| guard.is_held()));
@@ -69,7 +72,7 @@ async fn c1_updates_and_final_metadata_take_one_write_each() {
     // Who carries on finds it, with one write where the last version is known.
     let seen = tenure::Store::read(&process.store, &"k".parse().unwrap()).await.unwrap();
     process.store.take();
-    let guard = process.leases.lock("k").carry(seen).try_acquire().await.unwrap();
+    let guard = process.leases.lock("k").keep_metadata(seen).try_acquire().await.unwrap();
     assert_eq!((process.store.take().round_trips(), guard.metadata()), (1, &done));
 }
 

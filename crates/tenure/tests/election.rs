@@ -336,7 +336,7 @@ async fn c1_a_resignation_costs_two_round_trips_until_the_next_one_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c1_a_thousand_candidates_ride_one_session() {
+async fn c1_a_thousand_candidates_are_attached_to_one_session() {
     let world = World::new();
     let process = world.process();
     let on = |n: usize| Candidate::on(&process.leases).key(format!("k{n}"));
@@ -358,7 +358,7 @@ async fn c1_a_thousand_candidates_ride_one_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn riders_are_succeeded_like_others() {
+async fn attached_leases_are_succeeded_like_others() {
     let world = World::new();
     let (a, b) = (world.process(), world.process());
     let on = |leases: &tenure::Leases| Candidate::on(leases).start().unwrap();
@@ -378,7 +378,7 @@ async fn riders_are_succeeded_like_others() {
     second.stop().await;
     let (_, after) = timed(first.elected()).await;
     assert!(after <= TTL, "{after:?}");
-    // A stop of the leases ends what rides on them.
+    // A stop of the leases ends what is attached to them.
     a.leases.stop().await;
     settle().await;
     assert!(!first.is_leader());

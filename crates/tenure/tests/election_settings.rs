@@ -15,7 +15,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
     let secs = Duration::from_secs;
     let on_store = || Candidate::new(AnyStore::new(line.clone())).clock(world.clock.clone());
     let process = world.process();
-    let riding = || Candidate::on(&process.leases);
+    let attached = || Candidate::on(&process.leases);
     let large = Metadata::from([("x".to_owned(), tenure::Value::Text("x".repeat(5000)))]);
     let cases = [
         (on_store().key(""), "a key can't be empty"),
@@ -29,10 +29,10 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
         (on_store().preference(9), "beyond the last, 8"),
         (on_store().labels(large), "limit of 4096"),
         (on_store().grace(secs(5)), "one failed renewal would end every body"),
-        (riding().ttl(secs(5)), "LeasesBuilder::session_ttl"),
-        (riding().hold_every(secs(1)), "LeasesBuilder::renew_every"),
-        (riding().id("me"), "LeasesBuilder::holder"),
-        (riding().errors(3), "3 errors in a row, one every 3.333333333s"),
+        (attached().ttl(secs(5)), "LeasesBuilder::session_ttl"),
+        (attached().hold_every(secs(1)), "LeasesBuilder::renew_every"),
+        (attached().id("me"), "LeasesBuilder::holder"),
+        (attached().errors(3), "3 errors in a row, one every 3.333333333s"),
     ];
     for (builder, text) in cases {
         let refused = builder.clone().start().unwrap_err().to_string();
@@ -41,7 +41,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
     }
     // What only looks may look at any key.
     for reserved in ["section/x", "session/a", "fleet/f/board", "work/j/u"] {
-        for builder in [on_store(), riding()] {
+        for builder in [on_store(), attached()] {
             let refused = builder.key(reserved).start().unwrap_err().to_string();
             assert!(refused.contains("choose a name that doesn't begin with"), "{refused}");
         }
@@ -57,7 +57,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
     for ok in [
         on_store().hold_every(secs(2)).errors(4),
         on_store().ttl(Duration::from_millis(50)),
-        riding().errors(2),
+        attached().errors(2),
     ] {
         ok.start().unwrap().elected().await.unwrap();
     }

@@ -107,20 +107,20 @@ async fn s4_an_unknown_renewal_extends_nothing_until_it_is_resolved() {
 #[tokio::test(start_paused = true)]
 async fn s5_after_a_suspend_loss_is_told_soon_after_waking() {
     let ttl = TTL * 6;
-    for rides in [true, false] {
+    for is_attached in [true, false] {
         let world = World::new();
         let (_, line) = world.line();
         let leases = world.builder(&line).session_ttl(ttl).start().unwrap();
         let lock = leases.lock("k");
-        let guard = if rides { lock } else { lock.ttl(ttl) }.try_acquire().await.unwrap();
+        let guard = if is_attached { lock } else { lock.ttl(ttl) }.try_acquire().await.unwrap();
         let cancelled = guard.cancelled();
         let lost = tokio::spawn(async move { guard.lost().await });
         tokio::time::sleep(ttl / 60).await;
         world.clock.suspend(ttl);
         let (_, after) = timed(cancelled.cancelled()).await;
-        assert!(after <= ttl / 20, "{after:?}, riding: {rides}");
+        assert!(after <= ttl / 20, "{after:?}, attached: {is_attached}");
         let (loss, after) = timed(lost).await;
-        assert!(after <= ttl / 20 && loss.unwrap() == Loss::Expired, "{after:?}, riding: {rides}");
+        assert!(after <= ttl / 20 && loss.unwrap() == Loss::Expired, "{after:?}, attached: {is_attached}");
     }
 }
 
@@ -168,9 +168,9 @@ async fn s5_each_loss_has_its_reason() {
     process.leases.request("revoked", Ask::Revoke).await.unwrap();
     assert_eq!(revoked.lost().await, Loss::Revoked);
 
-    let riding = process.leases.try_acquire("riding").await.unwrap();
+    let attached = process.leases.try_acquire("attached").await.unwrap();
     process.leases.stop().await;
-    assert_eq!(riding.lost().await, Loss::Released);
+    assert_eq!(attached.lost().await, Loss::Released);
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,11 +193,11 @@ async fn l1_a_released_key_goes_to_its_waiter_by_one_push() {
 
 #[tokio::test(start_paused = true)]
 async fn l1_a_dead_holders_key_is_taken_within_115_percent_of_the_ttl() {
-    for rides in [true, false] {
+    for is_attached in [true, false] {
         let world = World::new();
         let (a, b) = (world.process(), world.process());
         let lock = a.leases.lock("k");
-        let held = if rides { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
+        let held = if is_attached { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
         tokio::time::sleep(TTL / 2).await;
         a.faults.always(Fault::Hang);
         let (taken, after) = timed(b.leases.acquire("k")).await;

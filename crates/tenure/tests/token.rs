@@ -11,11 +11,11 @@ use tenure_store::Fault;
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_passes_through_plain_data_to_another_process_with_its_fence() {
-    for rides in [true, false] {
+    for is_attached in [true, false] {
         let world = World::new();
         let (a, b, c) = (world.process(), world.process(), world.process());
         let lock = a.leases.lock("k").metadata(Metadata::from([("n".to_owned(), 1.into())]));
-        let guard = if rides { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
+        let guard = if is_attached { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
         let fence = guard.fence();
         let json = serde_json::to_string(&guard.into_token().await.unwrap()).unwrap();
         // The process that made it may go: the lease stands.
@@ -30,7 +30,7 @@ async fn a_lease_passes_through_plain_data_to_another_process_with_its_fence() {
         let guard = b.leases.adopt(&token).await.unwrap();
         assert_eq!((guard.fence(), guard.metadata().len(), guard.is_held()), (fence, 1, true));
         tokio::time::sleep(TTL * 5).await;
-        assert!(guard.is_held(), "it beats for itself now");
+        assert!(guard.is_held(), "it renews itself now");
         let token = guard.into_token().await.unwrap();
         assert!(c.leases.give_back(&token).await.unwrap());
         let next = c.leases.try_acquire("k").await.unwrap();
@@ -81,11 +81,11 @@ async fn a_token_of_another_store_or_a_damaged_one_is_refused_before_any_io() {
 
 #[tokio::test(start_paused = true)]
 async fn mail_is_shown_at_the_next_renewal() {
-    for rides in [true, false] {
+    for is_attached in [true, false] {
         let world = World::new();
         let (a, b) = (world.process(), world.process());
         let lock = a.leases.lock("k");
-        let guard = if rides { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
+        let guard = if is_attached { lock } else { lock.ttl(TTL) }.try_acquire().await.unwrap();
         b.leases.request("k", Ask::HandOver).await.unwrap();
         b.leases.request("k", Ask::HandOver).await.unwrap();
         let (ask, after) = timed(guard.asked()).await;
@@ -98,7 +98,7 @@ async fn mail_is_shown_at_the_next_renewal() {
     }
 }
 
-/// The letter went to the session, which the lease did not ride on any more when it came there.
+/// The letter went to the session, which the lease was not attached to any more when it came there.
 #[tokio::test(start_paused = true)]
 async fn a_revocation_that_meets_a_lease_on_its_way_into_plain_data_follows_it() {
     let world = World::new();

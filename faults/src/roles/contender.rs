@@ -17,8 +17,8 @@ pub(crate) struct Settings {
     pub(crate) key: String,
     pub(crate) resource: PathBuf,
     pub(crate) ttl: Duration,
-    /// Its lease beats for itself; otherwise it rides on a session.
-    pub(crate) own_beat: bool,
+    /// Its lease renews itself; otherwise it is attached to a session.
+    pub(crate) own_heartbeat: bool,
     /// On purpose: it goes on for four ttls after its lease is over.
     pub(crate) overstays: bool,
 }
@@ -30,19 +30,19 @@ impl Settings {
             self.key.clone(),
             self.resource.display().to_string(),
             self.ttl.as_millis().to_string(),
-            self.own_beat.to_string(),
+            self.own_heartbeat.to_string(),
             self.overstays.to_string(),
         ]
     }
 
     pub(super) fn parse(words: &[&str]) -> Option<Settings> {
-        let [url, key, resource, ttl, own_beat, overstays] = words else { return None };
+        let [url, key, resource, ttl, own_heartbeat, overstays] = words else { return None };
         Some(Settings {
             url: (*url).to_owned(),
             key: (*key).to_owned(),
             resource: PathBuf::from(resource),
             ttl: Duration::from_millis(ttl.parse().ok()?),
-            own_beat: *own_beat == "true",
+            own_heartbeat: *own_heartbeat == "true",
             overstays: *overstays == "true",
         })
     }
@@ -136,7 +136,7 @@ pub(super) async fn run(settings: Settings) -> Result<(), String> {
             continue;
         }
         let lock = leases.lock(&settings.key);
-        let lock = if settings.own_beat { lock.ttl(settings.ttl) } else { lock };
+        let lock = if settings.own_heartbeat { lock.ttl(settings.ttl) } else { lock };
         let acquired = tokio::select! {
             acquired = lock.acquire() => acquired,
             _ = told.wait_for(|order| *order == Order::Rest) => continue,
@@ -234,7 +234,7 @@ mod tests {
             key: "k".into(),
             resource: "/tmp/r".into(),
             ttl: Duration::from_secs(1),
-            own_beat: true,
+            own_heartbeat: true,
             overstays: false,
         };
         let words = settings.words();

@@ -4,7 +4,7 @@ use crate::item;
 use crate::read;
 use crate::store::Inner;
 use aws_sdk_dynamodb::types::{ConditionCheck, TransactWriteItem};
-use tenure_core::{Fence, Key, Ride, StoreError};
+use tenure_core::{Attachment, Fence, Key, StoreError};
 
 pub(crate) async fn checks(
     inner: &Inner,
@@ -12,11 +12,12 @@ pub(crate) async fn checks(
     fence: Fence,
 ) -> Result<Vec<TransactWriteItem>, StoreError> {
     let standing = read::one(inner, key).await?;
-    let ride = standing.and_then(|standing| standing.record.tenure).and_then(|tenure| tenure.ride);
-    let lease = check(inner, key, fence, ride.as_ref())?;
-    match ride {
+    let attachment =
+        standing.and_then(|standing| standing.record.tenure).and_then(|tenure| tenure.attachment);
+    let lease = check(inner, key, fence, attachment.as_ref())?;
+    match attachment {
         None => Ok(vec![lease]),
-        Some(ride) => Ok(vec![lease, beats(inner, &ride)?]),
+        Some(attachment) => Ok(vec![lease, beats(inner, &attachment)?]),
     }
 }
 
@@ -25,22 +26,22 @@ fn check(
     inner: &Inner,
     key: &Key,
     fence: Fence,
-    ride: Option<&Ride>,
+    attachment: Option<&Attachment>,
 ) -> Result<TransactWriteItem, StoreError> {
-    // It must ride on the session that the other condition is about, or on none.
+    // It must be attached to the session that the other condition is about, or to none.
     let check = ConditionCheck::builder()
         .condition_expression(item::HELD_SO)
         .expression_attribute_values(":held", item::held(fence))
-        .expression_attribute_values(":ride", item::ride(ride));
+        .expression_attribute_values(":attachment", item::attachment(attachment));
     in_transaction(inner, key, check)
 }
 
-/// The session of a claim that rides.
-fn beats(inner: &Inner, ride: &Ride) -> Result<TransactWriteItem, StoreError> {
+/// The session of a claim that is attached.
+fn beats(inner: &Inner, attachment: &Attachment) -> Result<TransactWriteItem, StoreError> {
     let check = ConditionCheck::builder()
         .condition_expression(item::HELD)
-        .expression_attribute_values(":held", item::held(ride.fence));
-    in_transaction(inner, &ride.session, check)
+        .expression_attribute_values(":held", item::held(attachment.fence));
+    in_transaction(inner, &attachment.session, check)
 }
 
 fn in_transaction(

@@ -13,7 +13,7 @@
 //! | 1 | B | the version, which names the write |
 //! | 2 | N | how many bytes `encoded` has, so that a condition notices a record that was cut short |
 //! | 3 | B | the latest, in ms since 1970, that the service's clock can have shown when the write was sent; NULL if unknown, and in what somebody else has written into a tenure, as a letter |
-//! | 4 | B | 0 if the tenure beats for itself; 1, a fence and a key if it rides on that session; absent when the record is vacant |
+//! | 4 | B | 0 if the tenure renews itself; 1, a fence and a key if it is attached to that session; absent when the record is vacant |
 //!
 //! Whatever is a number but the length is eight bytes, the highest first: DynamoDB compares bytes as it compares such numbers.
 //! So "vacant, and with a lower fence" is one comparison.
@@ -27,7 +27,7 @@
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use tenure_core::{Fence, Key, Record, Ride, StoreError, Stored, Times, Version};
+use tenure_core::{Attachment, Fence, Key, Record, StoreError, Stored, Times, Version};
 use tenure_store::codec;
 
 /// An item as the SDK has it.
@@ -54,8 +54,8 @@ pub(crate) const VACANT: &str = "attribute_not_exists(namespace) OR \
                                  (terms[0] < :below AND terms = seal AND size(encoded) = terms[2])";
 /// That the item is the one with the version `:version`, and as long as it was written.
 pub(crate) const UNCHANGED: &str = "terms[1] = :version AND size(encoded) = terms[2]";
-/// That there is the tenure `:held`, of [`held`], and it rides as `:ride` says, of [`ride`].
-pub(crate) const HELD_SO: &str = "terms[0] = :held AND terms[4] = :ride";
+/// That there is the tenure `:held`, of [`held`], and it is attached as `:attachment` says, of [`attachment`].
+pub(crate) const HELD_SO: &str = "terms[0] = :held AND terms[4] = :attachment";
 /// That there is the tenure `:held`, of [`held`].
 pub(crate) const HELD: &str = "terms[0] = :held";
 
@@ -85,9 +85,9 @@ pub(crate) fn vacant(fence: Fence) -> AttributeValue {
     bytes([&[0], &fence.0.to_be_bytes()[..]].concat())
 }
 
-/// What a tenure rides on, if on anything.
-pub(crate) fn ride(ride: Option<&Ride>) -> AttributeValue {
-    let Some(Ride { session, fence }) = ride else { return bytes([0]) };
+/// What a tenure is attached to, if to anything.
+pub(crate) fn attachment(attachment: Option<&Attachment>) -> AttributeValue {
+    let Some(Attachment { session, fence }) = attachment else { return bytes([0]) };
     bytes([&[1], &fence.0.to_be_bytes()[..], session.as_str().as_bytes()].concat())
 }
 
@@ -96,7 +96,7 @@ fn terms(record: &Record, length: usize, written: AttributeValue) -> AttributeVa
     let state = if record.tenure.is_some() { held } else { vacant };
     let mut terms = Vec::with_capacity(5);
     terms.extend([state(record.fence), version(record.version()), number(length), written]);
-    terms.extend(record.tenure.as_ref().map(|tenure| ride(tenure.ride.as_ref())));
+    terms.extend(record.tenure.as_ref().map(|tenure| attachment(tenure.attachment.as_ref())));
     AttributeValue::L(terms)
 }
 
@@ -179,9 +179,10 @@ mod tests {
             .into()
     }
 
-    fn riding(scribe: &Scribe) -> Record {
+    fn attached_to(scribe: &Scribe) -> Record {
         let mut record = scribe.held(7);
-        record.tenure.as_mut().unwrap().ride = Some(Ride { session: scribe.key("s"), fence: Fence(70) });
+        record.tenure.as_mut().unwrap().attachment =
+            Some(Attachment { session: scribe.key("s"), fence: Fence(70) });
         record
     }
 
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn what_is_written_is_what_is_read() {
         let scribe = Scribe::new();
-        for record in [scribe.vacant(5), scribe.held(6), riding(&scribe)] {
+        for record in [scribe.vacant(5), scribe.held(6), attached_to(&scribe)] {
             for written in [Some(17), None] {
                 let read = stored(&scribe.key("a"), &item(&record, written), None).unwrap();
                 assert_eq!((read.version, read.age(), read.record), (record.version(), None, record.clone()));
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_contradicts_the_record_is_foreign() {
-        let record = riding(&Scribe::new());
+        let record = attached_to(&Scribe::new());
         let whole = item(&record, Some(17));
         let others = || {
             [
@@ -248,7 +249,7 @@ mod tests {
         let mut more = item(&Scribe::new().vacant(5), None);
         for name in [TERMS, SEAL] {
             let mut terms = more[name].as_l().unwrap().clone();
-            terms.push(ride(None));
+            terms.push(attachment(None));
             more.insert(name.to_owned(), AttributeValue::L(terms));
         }
         assert_foreign(&more, "a tenure that the record doesn't have");

@@ -110,8 +110,8 @@ impl DynamoStore {
     }
 
     /// Conditions for the caller's own `TransactWriteItems` in the same region: with them, the transaction is refused unless
-    /// the record of `key` shows a tenure with the fence `fence`. If that tenure rides a session, the session's record must show
-    /// a tenure, too, and the fence that it rode on. So the transaction can't land after the loss of the lease, however late it
+    /// the record of `key` shows a tenure with the fence `fence`. If that tenure is attached to a session, the session's record must show
+    /// a tenure, too, and the fence that it was attached to. So the transaction can't land after the loss of the lease, however late it
     /// is, and whatever the clocks did.
     ///
     /// There are one or two of them. The session is looked up by one read, which takes nothing away from the conditions: if
@@ -119,7 +119,7 @@ impl DynamoStore {
     /// role needs `dynamodb:ConditionCheckItem`.
     ///
     /// `key` is the key as it is in this namespace. A lease that was acquired through a `PrefixedStore` has its prefix there
-    /// before the key. If it rides on a session, the conditions never hold, because the session's key in the record lacks the
+    /// before the key. If it is attached to a session, the conditions never hold, because the session's key in the record lacks the
     /// prefix: give such a lease a ttl of its own.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The guard: a transaction of the caller's own goes through while the tenure stands, and not after.
 //!
-//! Plan: a lease that beats for itself, through renewal, release and takeover; one that rides, through the end of its session
+//! Plan: a lease that renews itself, through renewal, release and takeover; one that is attached, through the end of its session
 //! and onto another; one below a prefix, which must not be taken for another.
 
 #![allow(
@@ -12,7 +12,7 @@
 mod support;
 
 use support::{client, endpoint, key, store, unique, wins};
-use tenure_core::{Fence, Key, Record, Ride};
+use tenure_core::{Attachment, Fence, Key, Record};
 use tenure_dynamodb::DynamoStore;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
@@ -59,7 +59,7 @@ async fn a_guarded_write_does_not_land_after_the_loss() {
     assert!(writes(kept.clone(), "a").await, "while it is held");
 
     let mut renewed = Record { nonce: scribe.nonce(), ..first.clone() };
-    renewed.tenure.as_mut().unwrap().beat = renewed.nonce;
+    renewed.tenure.as_mut().unwrap().heartbeat = renewed.nonce;
     assert!(wins(&store, scribe.unchanged(&name, first.version(), renewed.clone())).await);
     assert!(writes(kept.clone(), "a").await, "after a renewal");
     assert!(!holds(&store, &name, 6).await, "another fence");
@@ -73,12 +73,13 @@ async fn a_guarded_write_does_not_land_after_the_loss() {
 }
 
 #[tokio::test]
-async fn a_riding_lease_ends_with_its_session() {
-    let (store, scribe) = (store(TABLE, &unique("riding")).await, Scribe::new());
+async fn an_attached_lease_ends_with_its_session() {
+    let (store, scribe) = (store(TABLE, &unique("attached")).await, Scribe::new());
     let (session, name) = (key("session"), key("a"));
-    let mut riding = scribe.held(5);
-    riding.tenure.as_mut().unwrap().ride = Some(Ride { session: session.clone(), fence: Fence(70) });
-    assert!(wins(&store, scribe.absent(&name, riding.clone())).await);
+    let mut attached = scribe.held(5);
+    attached.tenure.as_mut().unwrap().attachment =
+        Some(Attachment { session: session.clone(), fence: Fence(70) });
+    assert!(wins(&store, scribe.absent(&name, attached.clone())).await);
     let kept = store.guard(&name, Fence(5)).await.unwrap();
     assert_eq!(kept.len(), 2);
     assert!(!writes(kept.clone(), "a").await, "a session that isn't there");
@@ -96,30 +97,30 @@ async fn a_riding_lease_ends_with_its_session() {
     assert!(!writes(kept.clone(), "a").await, "a session that was left");
 
     // The claim goes on without a session: what was looked up before says no, not yes.
-    let mut alone = Record { nonce: scribe.nonce(), ..riding.clone() };
-    alone.tenure.as_mut().unwrap().ride = None;
-    assert!(wins(&store, scribe.unchanged(&name, riding.version(), alone.clone())).await);
+    let mut alone = Record { nonce: scribe.nonce(), ..attached.clone() };
+    alone.tenure.as_mut().unwrap().attachment = None;
+    assert!(wins(&store, scribe.unchanged(&name, attached.version(), alone.clone())).await);
     assert!(!writes(kept, "a").await);
     let kept = store.guard(&name, Fence(5)).await.unwrap();
     assert!(writes(kept.clone(), "a").await);
-    let mut again = Record { nonce: scribe.nonce(), ..riding };
-    again.tenure.as_mut().unwrap().beat = again.nonce;
+    let mut again = Record { nonce: scribe.nonce(), ..attached };
+    again.tenure.as_mut().unwrap().heartbeat = again.nonce;
     assert!(wins(&store, scribe.unchanged(&name, alone.version(), again)).await);
-    assert!(!writes(kept, "a").await, "it rides again, on a session that is left");
+    assert!(!writes(kept, "a").await, "it is attached again, to a session that is left");
 }
 
 #[tokio::test]
-async fn below_a_prefix_a_guard_takes_the_whole_key_and_fails_closed_for_riders() {
+async fn below_a_prefix_a_guard_takes_the_whole_key_and_fails_closed_for_attached_leases() {
     let (store, scribe) = (store(TABLE, &unique("prefix")).await, Scribe::new());
     let below = PrefixedStore::new(store.clone(), "team/").unwrap();
-    let (own, rider, session) = (key("own"), key("rider"), key("session"));
+    let (own, attached_key, session) = (key("own"), key("attached"), key("session"));
     assert!(wins(&below, scribe.absent(&own, scribe.held(5))).await);
     assert!(wins(&below, scribe.absent(&session, scribe.held(70))).await);
-    let mut riding = scribe.held(5);
-    riding.tenure.as_mut().unwrap().ride = Some(Ride { session, fence: Fence(70) });
-    assert!(wins(&below, scribe.absent(&rider, riding)).await);
+    let mut attached = scribe.held(5);
+    attached.tenure.as_mut().unwrap().attachment = Some(Attachment { session, fence: Fence(70) });
+    assert!(wins(&below, scribe.absent(&attached_key, attached)).await);
 
     assert!(!holds(&store, &own, 5).await, "without its prefix");
     assert!(holds(&store, &key("team/own"), 5).await);
-    assert!(!holds(&store, &key("team/rider"), 5).await);
+    assert!(!holds(&store, &key("team/attached"), 5).await);
 }

@@ -36,14 +36,15 @@ impl EtcdGuard {
         let standing = store.read(key).await?.filter(|standing| standing.record.fence == fence);
         let Some(tenure) = standing.and_then(|standing| standing.record.tenure) else { return Ok(None) };
         let mut conditions = vec![Condition::held(prefix, key, fence)];
-        if let Some(ride) = &tenure.ride {
-            let session = store.read(&ride.session).await?;
-            let lives = session
-                .is_some_and(|session| session.record.fence == ride.fence && session.record.tenure.is_some());
+        if let Some(attachment) = &tenure.attachment {
+            let session = store.read(&attachment.session).await?;
+            let lives = session.is_some_and(|session| {
+                session.record.fence == attachment.fence && session.record.tenure.is_some()
+            });
             if !lives {
                 return Ok(None);
             }
-            conditions.push(Condition::held(prefix, &ride.session, ride.fence));
+            conditions.push(Condition::held(prefix, &attachment.session, attachment.fence));
         }
         Ok(Some(EtcdGuard { conditions }))
     }

@@ -61,13 +61,13 @@ impl EtcdStore {
     }
 
     /// A condition for transactions of the caller's own in the same cluster: true only while the record of `key` shows a tenure with
-    /// the fence `fence`. If that tenure rides a session, the session's record must show a tenure, too, and the fence that it rode on.
+    /// the fence `fence`. If that tenure is attached to a session, the session's record must show a tenure, too, and the fence that it was attached to.
     /// None if it does not stand now. It is good for as long as the lease: renewals leave it as it is.
     ///
     /// A write with this condition can't land after the loss of the lease, however late it is, and whatever the clocks did.
     ///
     /// `key` is the key as it is in this store. A lease that was acquired through a `PrefixedStore` has its prefix there before the
-    /// key. If it rides on a session, it has no condition, because the session's key in the record lacks the prefix: give such a lease
+    /// key. If it is attached to a session, it has no condition, because the session's key in the record lacks the prefix: give such a lease
     /// a ttl of its own.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A lease as a condition of the caller's own writes.
 //!
-//! Plan: a lease that beats for itself, through renewal, release and takeover; one that rides, through the end of its session; names
+//! Plan: a lease that renews itself, through renewal, release and takeover; one that is attached, through the end of its session; names
 //! that are tenure's own are refused; the conditions, as another client is given them, say the same.
 
 #![allow(
@@ -13,7 +13,7 @@
 mod support;
 
 use support::{by_hand, config, unique, url};
-use tenure_core::{ErrorKind, Fence, Key, Record, Ride, Version};
+use tenure_core::{Attachment, ErrorKind, Fence, Key, Record, Version};
 use tenure_etcd::EtcdStore;
 use tenure_store::{Outcome, Store, Write};
 use tenure_testkit::Scribe;
@@ -51,18 +51,19 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
 }
 
 #[tokio::test]
-async fn a_riding_lease_is_guarded_by_its_session_too() {
+async fn an_attached_lease_is_guarded_by_its_session_too() {
     let prefix = unique("guard");
     let (store, scribe) = (EtcdStore::open(config(&prefix)).await.unwrap(), Scribe::new());
     let (session, key) = (Key::new("session/a").unwrap(), Key::new("k").unwrap());
-    let beat = won(&store, scribe.absent(&session, scribe.held(3))).await;
+    let heartbeat = won(&store, scribe.absent(&session, scribe.held(3))).await;
     let mut record = scribe.held(5);
-    record.tenure.as_mut().unwrap().ride = Some(Ride { session: session.clone(), fence: Fence(3) });
+    record.tenure.as_mut().unwrap().attachment =
+        Some(Attachment { session: session.clone(), fence: Fence(3) });
     won(&store, scribe.absent(&key, record)).await;
     let guard = store.guard(&key, Fence(5)).await.unwrap().expect("it stands");
     let name = format!("{prefix}-application");
     assert!(store.put_guarded(&guard, name.as_bytes(), b"1").await.unwrap());
-    won(&store, scribe.unchanged(&session, beat, scribe.held(4))).await;
+    won(&store, scribe.unchanged(&session, heartbeat, scribe.held(4))).await;
     assert!(!store.put_guarded(&guard, name.as_bytes(), b"2").await.unwrap(), "the session was fenced");
     assert_eq!(store.guard(&key, Fence(5)).await.unwrap(), None);
 }

@@ -43,8 +43,8 @@ impl SqlGuard {
     /// Makes the lease a condition of the transaction that `transaction` is in: true if it stands, and from then on nobody else
     /// gets the key before the transaction has ended. False if it is lost: roll back then.
     ///
-    /// For as long as the transaction is open, the record can't be written. A lease that rides on a session is renewed all the
-    /// same; one that beats for itself is not: keep the transaction shorter than a third of its ttl.
+    /// For as long as the transaction is open, the record can't be written. A lease that is attached to a session is renewed all the
+    /// same; one that renews itself is not: keep the transaction shorter than a third of its ttl.
     ///
     /// # Errors
     /// As [`Store::read`](tenure_store::Store::read).

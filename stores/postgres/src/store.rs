@@ -102,14 +102,14 @@ impl PostgresStore {
     }
 
     /// A condition for the caller's own transactions in the same database: true only while the record of `key` shows a tenure with
-    /// the fence `fence`. If that tenure rides a session, the session's record must show a tenure, too, and the fence that it rode on.
+    /// the fence `fence`. If that tenure is attached to a session, the session's record must show a tenure, too, and the fence that it was attached to.
     ///
     /// A write with this condition can't land after the loss of the lease, however late it is, and whatever the clocks did. The
     /// condition locks the record until the transaction's end, and whoever takes the key over has to write it. The role needs
     /// `SELECT` and `UPDATE` on the table for that.
     ///
     /// `key` is the key as it is in this schema. A lease that was acquired through a `PrefixedStore` has its prefix there before the
-    /// key. If it rides on a session, the condition is never true, because the session's key in the record lacks the prefix: give
+    /// key. If it is attached to a session, the condition is never true, because the session's key in the record lacks the prefix: give
     /// such a lease a ttl of its own.
     #[must_use]
     pub fn guard(&self, key: &Key, fence: Fence) -> SqlGuard {

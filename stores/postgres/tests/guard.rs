@@ -1,6 +1,6 @@
 //! The guard: true while the tenure stands, false from the moment when it doesn't, in the caller's own transaction.
 //!
-//! Plan: a lease that beats for itself, through release and takeover; one that rides, through the end of its session; both ways of
+//! Plan: a lease that renews itself, through release and takeover; one that is attached, through the end of its session; both ways of
 //! writing the predicate; keys that try to break out of it; a transaction that is open when others want the key: they wait.
 
 #![allow(
@@ -14,7 +14,7 @@ mod support;
 
 use std::time::Duration;
 use support::{admin, config, unique};
-use tenure_core::{Fence, Key, Record, Ride, Version};
+use tenure_core::{Attachment, Fence, Key, Record, Version};
 use tenure_postgres::tokio_postgres::Client;
 use tenure_postgres::{PostgresStore, SqlGuard};
 use tenure_store::{Outcome, Store, Write};
@@ -72,17 +72,18 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
 }
 
 #[tokio::test]
-async fn a_riding_lease_is_guarded_by_its_session_too() {
+async fn an_attached_lease_is_guarded_by_its_session_too() {
     let (store, application) = application(&unique("guard")).await;
     let scribe = Scribe::new();
     let (session, name) = (Key::new("session/a").unwrap(), Key::new("k").unwrap());
-    let beat = won(&store, scribe.absent(&session, scribe.held(3))).await;
+    let heartbeat = won(&store, scribe.absent(&session, scribe.held(3))).await;
     let mut record = scribe.held(5);
-    record.tenure.as_mut().unwrap().ride = Some(Ride { session: session.clone(), fence: Fence(3) });
+    record.tenure.as_mut().unwrap().attachment =
+        Some(Attachment { session: session.clone(), fence: Fence(3) });
     won(&store, scribe.absent(&name, record)).await;
     let guard = store.guard(&name, Fence(5));
     assert_eq!(changed(&application, &guard).await, 1);
-    won(&store, scribe.unchanged(&session, beat, scribe.held(4))).await;
+    won(&store, scribe.unchanged(&session, heartbeat, scribe.held(4))).await;
     assert_eq!(changed(&application, &guard).await, 0, "the session was fenced");
 }
 

@@ -39,7 +39,7 @@ struct State {
     /// Who has the namespace, by what a server of the cluster said last.
     owner: Option<Address>,
     /// To whom calls go for what has left the owner already, while a slot is on its way.
-    heir: Option<Arc<Line>>,
+    transferee: Option<Arc<Line>>,
 }
 
 /// Writes that too few replicas have confirmed, by number.
@@ -84,7 +84,7 @@ impl Lines {
                 ErrorKind::Server(ServerErrorKind::Moved) => self.follow(&line, &error),
                 ErrorKind::Server(ServerErrorKind::Ask) => {
                     is_whole = true;
-                    asked = Some(self.heir(&redirection(&line, &error)).await?);
+                    asked = Some(self.transferee(&redirection(&line, &error)).await?);
                 }
                 ErrorKind::Server(ServerErrorKind::TryAgain) => tokio::time::sleep(AGAIN).await,
                 kind => {
@@ -195,13 +195,13 @@ impl Lines {
         }
     }
 
-    async fn heir(&self, address: &Address) -> Result<Arc<Line>, StoreError> {
-        let known = self.lock().heir.clone();
+    async fn transferee(&self, address: &Address) -> Result<Arc<Line>, StoreError> {
+        let known = self.lock().transferee.clone();
         if let Some(line) = known.filter(|line| line.is_alive() && line.address == *address) {
             return Ok(line);
         }
         let line = Arc::new(self.connector.line(address).await?);
-        self.lock().heir = Some(Arc::clone(&line));
+        self.lock().transferee = Some(Arc::clone(&line));
         Ok(line)
     }
 
@@ -209,7 +209,7 @@ impl Lines {
     fn follow(&self, line: &Line, error: &RedisError) {
         let mut state = self.lock();
         state.owner = Some(redirection(line, error));
-        state.heir = None;
+        state.transferee = None;
         line.give_up();
     }
 

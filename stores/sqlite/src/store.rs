@@ -99,14 +99,14 @@ impl SqliteStore {
     }
 
     /// A condition for the caller's own transactions in the same file: true only while the record of `key` shows a tenure
-    /// with the fence `fence`. If that tenure rides a session, the session's record must show a tenure, too, and the fence that
-    /// it rode on. A fence is that of one tenure alone, so key and fence say which is meant.
+    /// with the fence `fence`. If that tenure is attached to a session, the session's record must show a tenure, too, and the fence that
+    /// it was attached to. A fence is that of one tenure alone, so key and fence say which is meant.
     ///
     /// A write with this condition can't land after the loss of the lease, however late it is, and whatever the clocks
     /// did. See the crate's documentation for an example.
     ///
     /// `key` is the key as it is in this file. A lease that was acquired through a `PrefixedStore` has its prefix there
-    /// before the key. If it rides on a session, the condition is never true, because the session's key in the record lacks
+    /// before the key. If it is attached to a session, the condition is never true, because the session's key in the record lacks
     /// the prefix: give such a lease a ttl of its own.
     #[must_use]
     pub fn guard(&self, key: &Key, fence: Fence) -> SqlGuard {

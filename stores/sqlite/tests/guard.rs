@@ -1,6 +1,6 @@
 //! The guard: true while the tenure stands, false from the moment when it doesn't, in the caller's own transaction.
 //!
-//! Plan: a lease that beats for itself, through release and takeover; one that rides, through the end of its session; one
+//! Plan: a lease that renews itself, through release and takeover; one that is attached, through the end of its session; one
 //! below a prefix, which must not be taken for another; both ways of writing the predicate; keys that try to break out of it.
 
 #![allow(
@@ -14,7 +14,7 @@ mod support;
 use rusqlite::{Connection, params};
 use std::path::Path;
 use support::{key, open, wins};
-use tenure_core::{Fence, Key, Record, Ride};
+use tenure_core::{Attachment, Fence, Key, Record};
 use tenure_sqlite::{SqlGuard, SqliteStore};
 use tenure_store::PrefixedStore;
 use tenure_testkit::Scribe;
@@ -59,7 +59,7 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
 
     // A renewal changes the version, and nothing about the tenure.
     let mut renewed = Record { nonce: scribe.nonce(), ..first.clone() };
-    renewed.tenure.as_mut().unwrap().beat = renewed.nonce;
+    renewed.tenure.as_mut().unwrap().heartbeat = renewed.nonce;
     assert!(wins(&store, scribe.unchanged(&name, first.version(), renewed.clone())).await);
     assert_eq!(changed(&application, &guarded), 1, "after a renewal");
     assert_eq!(changed(&application, &store.guard(&name, Fence(6))), 0, "another fence");
@@ -75,16 +75,17 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
 }
 
 #[tokio::test]
-async fn a_riding_lease_ends_with_its_session() {
+async fn an_attached_lease_ends_with_its_session() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
     let (store, scribe) = (open(&path), Scribe::new());
     let application = application(&path);
     let (session, name) = (key("session"), key("a"));
-    let mut riding = scribe.held(5);
-    riding.tenure.as_mut().unwrap().ride = Some(Ride { session: session.clone(), fence: Fence(70) });
-    let guarded = guard(&store, &name, &riding);
-    assert!(wins(&store, scribe.absent(&name, riding)).await);
+    let mut attached = scribe.held(5);
+    attached.tenure.as_mut().unwrap().attachment =
+        Some(Attachment { session: session.clone(), fence: Fence(70) });
+    let guarded = guard(&store, &name, &attached);
+    assert!(wins(&store, scribe.absent(&name, attached)).await);
     assert_eq!(changed(&application, &guarded), 0, "a session that isn't there");
 
     let beating = scribe.held(70);
@@ -101,20 +102,20 @@ async fn a_riding_lease_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn below_a_prefix_a_guard_takes_the_whole_key_and_fails_closed_for_riders() {
+async fn below_a_prefix_a_guard_takes_the_whole_key_and_fails_closed_for_attached_leases() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
     let (store, scribe) = (open(&path), Scribe::new());
     let below = PrefixedStore::new(store.clone(), "team/").unwrap();
     let application = application(&path);
-    let (own, rider, session) = (key("own"), key("rider"), key("session"));
+    let (own, attached_key, session) = (key("own"), key("attached"), key("session"));
     assert!(wins(&below, scribe.absent(&own, scribe.held(5))).await);
     assert!(wins(&below, scribe.absent(&session, scribe.held(70))).await);
-    let mut riding = scribe.held(5);
-    riding.tenure.as_mut().unwrap().ride = Some(Ride { session, fence: Fence(70) });
-    assert!(wins(&below, scribe.absent(&rider, riding)).await);
+    let mut attached = scribe.held(5);
+    attached.tenure.as_mut().unwrap().attachment = Some(Attachment { session, fence: Fence(70) });
+    assert!(wins(&below, scribe.absent(&attached_key, attached)).await);
 
     assert_eq!(changed(&application, &store.guard(&own, Fence(5))), 0, "without its prefix");
     assert_eq!(changed(&application, &store.guard(&key("team/own"), Fence(5))), 1);
-    assert_eq!(changed(&application, &store.guard(&key("team/rider"), Fence(5))), 0);
+    assert_eq!(changed(&application, &store.guard(&key("team/attached"), Fence(5))), 0);
 }

@@ -200,17 +200,17 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use tenure::fleet::{About, FleetName, UnitSpec};
-    use tenure::{Key, Listed, Metadata, Record, Ride, Stored, Tenure, Ttl};
+    use tenure::{Attachment, Key, Listed, Metadata, Record, Stored, Tenure, Ttl};
     use tenure_core::Nonces;
 
     /// Workers with the fence of their session and their age in ms; units with their fence, and whose they are.
     fn snapshot(workers: &[(&str, u64)], units: &[(&str, u64, Option<&str>)]) -> Snapshot {
         let mut nonces = Nonces::new(7);
         let mut record =
-            |key: String, fence: u64, holder: Option<&str>, ride: Option<Ride>, age, metadata| {
+            |key: String, fence: u64, holder: Option<&str>, attachment: Option<Attachment>, age, metadata| {
                 let nonce = nonces.draw();
                 let tenure = holder.map(|holder| Tenure {
-                    ride,
+                    attachment,
                     ..Tenure::new(
                         nonce,
                         HolderId::new(holder).unwrap(),
@@ -224,12 +224,12 @@ mod tests {
             };
         let mut listing = Vec::new();
         for (unit, fence, owner) in units {
-            let ride = owner.map(|owner| Ride {
+            let attachment = owner.map(|owner| Attachment {
                 session: Key::new(format!("fleet/f/worker/{owner}")).unwrap(),
                 fence: Fence(1),
             });
             let metadata = UnitSpec::default().compose(Metadata::new()).unwrap();
-            listing.push(record(format!("fleet/f/unit/{unit}"), *fence, *owner, ride, 0, metadata));
+            listing.push(record(format!("fleet/f/unit/{unit}"), *fence, *owner, attachment, 0, metadata));
         }
         for (worker, age) in workers {
             let metadata = About::default().compose(Metadata::new());

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure::fleet::{About, Balance, FleetName, Status, Uncovered, UnitSpec};
-use tenure::{Fence, HolderId, Key, Listed, Metadata, Ride, Stored, Wall};
+use tenure::{Attachment, Fence, HolderId, Key, Listed, Metadata, Stored, Wall};
 use tenure_core::fleet::plan::{Load, Room, plan};
 
 /// What the keys of all fleets begin with.
@@ -209,9 +209,9 @@ impl Snapshot {
         let since = tenure.as_ref().map(|tenure| tenure.since);
         let owner = match tenure {
             None => Owner::Nobody,
-            Some(tenure) => match &tenure.ride {
+            Some(tenure) => match &tenure.attachment {
                 None => Owner::Outsider(tenure.holder),
-                Some(ride) => match self.worker_of(sessions, ride) {
+                Some(attachment) => match self.worker_of(sessions, attachment) {
                     Some(at) => Owner::Worker(at),
                     None => Owner::Dead(tenure.holder),
                 },
@@ -225,9 +225,9 @@ impl Snapshot {
         self.units.push(Unit { name, spec, fields, fence, owner, since, target: None });
     }
 
-    fn worker_of(&self, sessions: &BTreeMap<Key, usize>, ride: &Ride) -> Option<usize> {
-        let at = sessions.get(&ride.session).copied()?;
-        self.workers.get(at).filter(|worker| worker.session_fence == ride.fence).map(|_| at)
+    fn worker_of(&self, sessions: &BTreeMap<Key, usize>, attachment: &Attachment) -> Option<usize> {
+        let at = sessions.get(&attachment.session).copied()?;
+        self.workers.get(at).filter(|worker| worker.session_fence == attachment.fence).map(|_| at)
     }
 
     /// Plans as the workers do, which all make the same plan of the same records.
@@ -397,7 +397,7 @@ pub(crate) fn why(why: Uncovered) -> &'static str {
         Uncovered::NoRoom => "all workers are full",
         Uncovered::Declined => "all who could take it have declined it",
         Uncovered::Damaged => "its worker's session can't be read; mend or delete that record",
-        Uncovered::Foreign => "it rides on a session that is not a worker's",
+        Uncovered::Foreign => "it is attached to a session that is not a worker's",
     }
 }
 

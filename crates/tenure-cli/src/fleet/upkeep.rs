@@ -68,9 +68,9 @@ impl Upkeep {
     fn is_held(&self, stored: &Stored) -> bool {
         match &stored.record.tenure {
             None => false,
-            Some(tenure) => match &tenure.ride {
+            Some(tenure) => match &tenure.attachment {
                 None => true,
-                Some(ride) => self.sessions.get(&ride.session) == Some(&ride.fence),
+                Some(attachment) => self.sessions.get(&attachment.session) == Some(&attachment.fence),
             },
         }
     }
@@ -80,14 +80,14 @@ impl Upkeep {
 mod tests {
     use super::*;
     use tenure::fleet::UnitSpec;
-    use tenure::{HolderId, Metadata, Record, Ride, Tenure, Ttl, Wall};
+    use tenure::{Attachment, HolderId, Metadata, Record, Tenure, Ttl, Wall};
     use tenure_core::Nonces;
 
     fn stored(status: Status, on: Option<(&str, u64)>) -> Stored {
         let metadata = UnitSpec { status, ..UnitSpec::default() }.compose(Metadata::new()).unwrap();
         let nonce = Nonces::new(1).draw();
         let tenure = on.map(|(session, fence)| Tenure {
-            ride: Some(Ride { session: Key::new(session).unwrap(), fence: Fence(fence) }),
+            attachment: Some(Attachment { session: Key::new(session).unwrap(), fence: Fence(fence) }),
             ..Tenure::new(nonce, HolderId::new("w").unwrap(), Ttl::clamped(1000), Wall(0))
         });
         let record = Record { fence: Fence(7), nonce, stamp: Wall(0), tenure, metadata };

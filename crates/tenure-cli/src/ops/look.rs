@@ -138,8 +138,8 @@ fn page(view: &View) -> String {
                 if let Some(left) = view.left {
                     lines.push(("left", format!("about {}", brief(left))));
                 }
-                if let Some(ride) = &tenure.ride {
-                    lines.push(("session", format!("{} (fence {})", ride.session, ride.fence)));
+                if let Some(attachment) = &tenure.attachment {
+                    lines.push(("session", format!("{} (fence {})", attachment.session, attachment.fence)));
                 }
                 for letter in &tenure.mail {
                     lines.push(("mail", format!("{:?} {}", letter.ask, letter.key)));

@@ -114,7 +114,7 @@ fn keeps_fence(leases: &Leases, key: &Key, seen: &Image, now: Wall) -> Result<Op
         _ if key.as_str().starts_with(PREFIX) => Ledger::default().into_metadata(),
         _ => Metadata::new(),
     };
-    // One more than it: a process that rode on a session with that fence must not find it again.
+    // One more than it: a process that was attached to a session with that fence must not find it again.
     let fence = fence.next(Fence::floor(now)).unwrap_or(fence);
     Ok(Some(Record { fence, nonce: nonces(leases).draw(), stamp: now, tenure: None, metadata }))
 }

@@ -135,7 +135,7 @@ async fn write_over(
 async fn take_over(leases: &Leases, units: Vec<(Key, Stored)>) -> Result<Vec<(Key, Stored)>, Failure> {
     let mut rest = Vec::new();
     for (key, seen) in units {
-        let lock = leases.lock(key.as_str()).carry(None);
+        let lock = leases.lock(key.as_str()).keep_metadata(None);
         match lock.try_acquire().await {
             Ok(guard) => {
                 let now = guard.metadata().clone();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     async fn claimed(leases: &Leases) -> Guard {
-        leases.lock("work/j/u").carry(None).try_acquire().await.unwrap()
+        leases.lock("work/j/u").keep_metadata(None).try_acquire().await.unwrap()
     }
 
     async fn status(leases: &Leases) -> String {

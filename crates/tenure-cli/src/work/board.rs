@@ -2,7 +2,7 @@
 
 use super::unit::{Status, Unit};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use tenure::{Fence, Key, Listed, Ride, Stored};
+use tenure::{Attachment, Fence, Key, Listed, Stored};
 
 /// Where a unit stands, as far as is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(crate) struct Board {
     pub(crate) candidates: VecDeque<Candidate>,
     /// One unit for each session that holds others: who holds one of a dead session's units can have them all.
     probes: BTreeMap<Key, Candidate>,
-    /// Sessions that a probe has found to be dead, by their fence: what rides on them is free.
+    /// Sessions that a probe has found to be dead, by their fence: what is attached to them is free.
     dead: BTreeMap<Key, Fence>,
     /// Units seen on the store that were not known before.
     news: Vec<(Key, Local)>,
@@ -197,9 +197,9 @@ impl Board {
         self.probes.pop_first().map(|(_, candidate)| candidate)
     }
 
-    /// A unit that rode on `ride` was had, so the session is dead.
-    pub(crate) fn bury(&mut self, ride: Ride) {
-        self.dead.insert(ride.session, ride.fence);
+    /// A unit that was attached to `attachment` was had, so the session is dead.
+    pub(crate) fn bury(&mut self, attachment: Attachment) {
+        self.dead.insert(attachment.session, attachment.fence);
     }
 
     /// Takes in a page of records: what is free becomes a candidate. `spread` makes processes begin at different places.
@@ -255,14 +255,16 @@ impl Board {
             self.next_due = Some(self.next_due.map_or(due, |other| other.min(due)));
             return;
         }
-        let ride = seen.record.tenure.as_ref().and_then(|tenure| tenure.ride.as_ref());
-        if ride.is_some_and(|ride| self.dead.get(&ride.session) >= Some(&ride.fence)) {
+        let attachment = seen.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
+        if attachment.is_some_and(|attachment| self.dead.get(&attachment.session) >= Some(&attachment.fence))
+        {
             self.candidates.push_back(Candidate { key, probe: true, seen: Box::new(seen) });
             return;
         }
         let holder = seen.record.tenure.as_ref();
-        let holder = holder
-            .map(|tenure| tenure.ride.as_ref().map_or_else(|| key.clone(), |ride| ride.session.clone()));
+        let holder = holder.map(|tenure| {
+            tenure.attachment.as_ref().map_or_else(|| key.clone(), |attachment| attachment.session.clone())
+        });
         let candidate = Candidate { key, probe: holder.is_some(), seen: Box::new(seen) };
         match holder {
             None => self.candidates.push_back(candidate),
@@ -301,7 +303,7 @@ mod tests {
 
     fn listed(name: &str, metadata: Metadata, session: Option<&str>) -> Listed {
         let tenure = session.map(|session| Tenure {
-            ride: Some(Ride { session: Key::new(session).unwrap(), fence: Fence(1) }),
+            attachment: Some(Attachment { session: Key::new(session).unwrap(), fence: Fence(1) }),
             ..Tenure::new(Default::default(), HolderId::new("h").unwrap(), Ttl::MIN, Wall(0))
         });
         let record =
@@ -346,7 +348,7 @@ mod tests {
         let probed: Vec<Candidate> = std::iter::from_fn(|| board.next_probe()).collect();
         assert_eq!(names(&probed), ["b", "d"]);
         board.candidates.clear();
-        board.bury(Ride { session: Key::new("session/1").unwrap(), fence: Fence(1) });
+        board.bury(Attachment { session: Key::new("session/1").unwrap(), fence: Fence(1) });
         board.take_in(page(), &terms(5000), 0);
         assert_eq!(names(&board.candidates), ["a", "b", "c"], "what a dead session held is free");
     }

@@ -25,16 +25,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Guard, Key, LeaseError, Leases, Listed, Metadata, Ride, StoreError};
+use tenure::{AcquireError, Attachment, Guard, Key, LeaseError, Leases, Listed, Metadata, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// What comes back to the scheduler.
 enum Event {
-    /// `from`: the holder that it was taken from, if it was a probe, by the session that it rode on.
+    /// `from`: the holder that it was taken from, if it was a probe, by the session that it was attached to.
     Claimed {
         key: Key,
-        from: Option<Option<Ride>>,
+        from: Option<Option<Attachment>>,
         took: Duration,
         trust: Trust,
         result: Result<Guard, AcquireError>,
@@ -355,11 +355,11 @@ impl Scheduler {
         let Candidate { key, seen, probe } = candidate;
         self.claiming += 1;
         self.board.set(&key, Local::Ours);
-        let from = seen.record.tenure.as_ref().filter(|_| probe).map(|tenure| tenure.ride.clone());
+        let from = seen.record.tenure.as_ref().filter(|_| probe).map(|tenure| tenure.attachment.clone());
         let (leases, sender, most) = (self.leases.clone(), self.sender.clone(), self.plan.takeovers);
         tokio::spawn(async move {
             let began = boottime();
-            let result = leases.lock(key.as_str()).carry(Some(*seen)).try_acquire().await;
+            let result = leases.lock(key.as_str()).keep_metadata(Some(*seen)).try_acquire().await;
             let took = boottime().saturating_sub(began);
             let mut trust = Trust::Good;
             let result = match result {

@@ -1,12 +1,12 @@
 //! The machine of one candidate, from its start to its stop.
 
-use super::{Cause, Change, Cue, Standing, Term, Terms, Turn};
+use super::{Cause, Change, Input, Output, Standing, Term, Terms};
 use crate::bugs::{Bug, Bugs};
 use crate::command::{Command, LeaseId};
 use crate::fence::Fence;
-use crate::hold::Loss;
 use crate::notice::Notice;
 use crate::record::Ask;
+use crate::renewal::Loss;
 use crate::time::{Now, Tick};
 
 /// A leadership: the lease that it is, and until when that is believed.
@@ -14,7 +14,7 @@ use crate::time::{Now, Tick};
 struct Lead {
     lease: LeaseId,
     fence: Fence,
-    /// Of one that beats for itself: not at all, for now, at tick 0.
+    /// Of one that renews itself: not at all, for now, at tick 0.
     until: Tick,
     /// The last end of belief that was told.
     deadline: Tick,
@@ -101,29 +101,29 @@ impl Election {
             State::Leaving(lead, _) if self.bugs.has(Bug::ResignedStillLeads) => lead,
             _ => return None,
         };
-        let mut until = if self.terms.rides { lead.until.min(self.session_until) } else { lead.until };
+        let mut until = if self.terms.is_attached { lead.until.min(self.session_until) } else { lead.until };
         if self.bugs.has(Bug::StaleLeadership) && until > Tick(0) {
             until = Tick::NEVER;
         }
         if self.bugs.has(Bug::ErrorsOutlastDeadline) && until > Tick(0) {
-            until = until.after(self.terms.patience(true));
+            until = until.after(self.terms.wait_policy(true));
         }
         let valid_for = until.since(now.held);
         (!valid_for.is_zero()).then_some(Term { fence: lead.fence, valid_for })
     }
 
     /// Takes one cue. `next_lease` names a lease that was never used before.
-    pub fn step(&mut self, now: Now, cue: Cue<'_>, next_lease: &mut dyn FnMut() -> LeaseId) -> Turn {
-        let mut stage = Stage { now, turn: Turn::default(), next_lease };
-        match cue {
-            Cue::Start => self.start(&mut stage, false),
-            Cue::Observe => self.start(&mut stage, true),
-            Cue::Resign => self.retire(&mut stage, Cause::Resigned),
-            Cue::Stop => self.stop(&mut stage),
-            Cue::BodyBegan => self.bodies += 1,
-            Cue::BodyEnded { joined } => self.body_ended(&mut stage, joined),
-            Cue::Told(notice) => self.told(&mut stage, notice),
-            Cue::Wake => {}
+    pub fn step(&mut self, now: Now, input: Input<'_>, next_lease: &mut dyn FnMut() -> LeaseId) -> Output {
+        let mut stage = Stage { now, turn: Output::default(), next_lease };
+        match input {
+            Input::Start => self.start(&mut stage, false),
+            Input::Observe => self.start(&mut stage, true),
+            Input::Resign => self.retire(&mut stage, Cause::Resigned),
+            Input::Stop => self.stop(&mut stage),
+            Input::BodyBegan => self.bodies += 1,
+            Input::BodyEnded { joined } => self.body_ended(&mut stage, joined),
+            Input::Told(notice) => self.told(&mut stage, notice),
+            Input::Wake => {}
         }
         self.mind_time(&mut stage);
         let mut turn = stage.turn;
@@ -146,7 +146,7 @@ impl Election {
         }
     }
 
-    /// The next bid, or what takes its place.
+    /// The next attempt, or what takes its place.
     fn go_on(&mut self, stage: &mut Stage<'_>) {
         if self.stopping {
             return self.stopped(stage);
@@ -160,7 +160,7 @@ impl Election {
             stage.turn.commands.push(self.terms.watch(lease));
             State::Cooling(lease, self.cool_until)
         } else {
-            stage.turn.commands.push(self.terms.bid(lease));
+            stage.turn.commands.push(self.terms.acquisition(lease));
             State::Following(lease)
         };
     }
@@ -332,12 +332,12 @@ impl Election {
             // The lease's own end is told.
             return Tick::NEVER;
         }
-        let deadline = if self.terms.rides { self.session_deadline } else { lead.deadline };
+        let deadline = if self.terms.is_attached { self.session_deadline } else { lead.deadline };
         if deadline == Tick(0) {
             // Nothing was heard of the session yet, nor is anything believed.
             return Tick::NEVER;
         }
-        let reserve = self.terms.belief().saturating_sub(self.terms.patience(self.bodies > 0));
+        let reserve = self.terms.belief().saturating_sub(self.terms.wait_policy(self.bodies > 0));
         Tick(deadline.0.saturating_sub(u64::try_from(reserve.as_nanos()).unwrap_or(u64::MAX)))
     }
 
@@ -353,7 +353,7 @@ impl Election {
 /// One step's means.
 struct Stage<'a> {
     now: Now,
-    turn: Turn,
+    turn: Output,
     next_lease: &'a mut dyn FnMut() -> LeaseId,
 }
 

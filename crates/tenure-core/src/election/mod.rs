@@ -1,12 +1,12 @@
-//! Elections: policy over leases. Who wants to lead a key bids for it, holds it, and stands back for a while after it has
+//! Elections: policy over leases. Who wants to lead a key tries to get it, holds it, and stands back for a while after it has
 //! stepped down; all that makes a leader the only one is the lease's.
 //!
 //! [`Election`] is a passive machine like the others. It does no operations of its own: it gives commands to its process's
-//! [`crate::Holder`], is told that holder's notices, and says when to wake it. So a thousand elections ride on one session,
+//! [`crate::Holder`], is told that holder's notices, and says when to wake it. So a thousand elections are attached to one session,
 //! and the simulator steps the very same code as the library.
 //!
 //! Its belief is that of the lease: counted from before the write that won was sent, over at the deadline whatever
-//! happens, and given up *before* the write that frees the key is sent ([`Turn`] says so by its order).
+//! happens, and given up *before* the write that frees the key is sent ([`Output`] says so by its order).
 
 mod machine;
 mod terms;
@@ -17,15 +17,15 @@ pub use terms::Terms;
 use crate::command::{Command, LeaseId};
 use crate::error::StoreError;
 use crate::fence::Fence;
-use crate::hold::Loss;
 use crate::notice::Notice;
 use crate::record::Sighting;
+use crate::renewal::Loss;
 use crate::time::Tick;
 use std::time::Duration;
 
 /// What happens to an [`Election`].
 #[derive(Debug, Clone, Copy)]
-pub enum Cue<'a> {
+pub enum Input<'a> {
     /// Begin: follow the key, and lead it when that is possible. Also ends a stand-back early.
     Start,
     /// Begin, but only look at who leads.
@@ -51,12 +51,12 @@ pub enum Cue<'a> {
 /// What follows from a cue. The changes are made known first, then the commands are given: what ends a belief goes ahead
 /// of what frees the key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct Output {
     /// For the users.
     pub changes: Vec<Change>,
     /// For the holder.
     pub commands: Vec<Command>,
-    /// When, by [`crate::Now::held`], to come back with [`Cue::Wake`] if nothing else happens before.
+    /// When, by [`crate::Now::held`], to come back with [`Input::Wake`] if nothing else happens before.
     pub wake_at: Option<Tick>,
 }
 

@@ -1,7 +1,7 @@
 //! What a candidate goes by, and which of that fits together.
 
-use crate::bid::{Carry, Patience};
-use crate::command::{Beat, Command, LeaseId, Want};
+use crate::acquisition::{MetadataPolicy, WaitPolicy};
+use crate::command::{Command, KeepAlive, LeaseId, Want};
 use crate::error::InvalidInput;
 use crate::key::Key;
 use crate::metadata::Metadata;
@@ -13,10 +13,10 @@ use std::time::Duration;
 pub struct Terms {
     /// What is led.
     pub key: Key,
-    /// How long a leader that died is still taken for alive. Of a candidate that rides: the session's ttl.
+    /// How long a leader that died is still taken for alive. Of a candidate that is attached: the session's ttl.
     pub ttl: Ttl,
-    /// Whether leadership rides on the process's session.
-    pub rides: bool,
+    /// Whether leadership is attached to the process's session.
+    pub is_attached: bool,
     /// How often to look at who leads, at least; a store that pushes changes tells sooner.
     pub follow: Duration,
     /// How often a leader renews.
@@ -48,7 +48,7 @@ impl Terms {
         Terms {
             key,
             ttl,
-            rides: false,
+            is_attached: false,
             follow: ttl.part(5),
             hold: ttl.part(5),
             errors: None,
@@ -118,7 +118,7 @@ impl Terms {
 
     /// How long a leader goes on without a successful renewal, while `bodies` run under it or not.
     #[must_use]
-    pub fn patience(&self, bodies: bool) -> Duration {
+    pub fn wait_policy(&self, bodies: bool) -> Duration {
         match self.errors {
             Some(errors) => self.hold.saturating_mul(errors),
             None if bodies => self.belief().saturating_sub(self.reserve),
@@ -132,19 +132,22 @@ impl Terms {
         self.follow / 4 * self.rank
     }
 
-    /// The command that bids for the key.
-    pub(crate) fn bid(&self, lease: LeaseId) -> Command {
-        let beat = if self.rides { Beat::Session } else { Beat::Own(self.ttl) };
-        let patience = Patience::Follow { every: self.follow, after: self.deference() };
-        let (key, carry) = (self.key.clone(), Carry::Replace(self.labels.clone()));
-        Command::Acquire(lease, Want { key, beat, carry, patience })
+    /// The command that tries to get the key.
+    pub(crate) fn acquisition(&self, lease: LeaseId) -> Command {
+        let keep_alive = if self.is_attached { KeepAlive::Session } else { KeepAlive::Own(self.ttl) };
+        let wait_policy = WaitPolicy::Follow { every: self.follow, after: self.deference() };
+        let (key, metadata_policy) = (self.key.clone(), MetadataPolicy::Replace(self.labels.clone()));
+        Command::Acquire(lease, Want { key, keep_alive, metadata_policy, wait_policy })
     }
 
     /// The command that only looks.
     pub(crate) fn watch(&self, lease: LeaseId) -> Command {
-        let (key, carry) = (self.key.clone(), Carry::Replace(Metadata::new()));
-        let patience = Patience::Watch { every: self.follow };
-        Command::Acquire(lease, Want { key, beat: Beat::Own(self.ttl), carry, patience })
+        let (key, metadata_policy) = (self.key.clone(), MetadataPolicy::Replace(Metadata::new()));
+        let wait_policy = WaitPolicy::Watch { every: self.follow };
+        Command::Acquire(
+            lease,
+            Want { key, keep_alive: KeepAlive::Own(self.ttl), metadata_policy, wait_policy },
+        )
     }
 }
 

@@ -9,17 +9,17 @@ use super::plan::Uncovered;
 use super::talk::{FleetNotice, Reason, RequestId, Summary};
 use super::unit::{Status, UnitSpec};
 use super::worker::Worker;
-use crate::bid::{Carry, Patience};
+use crate::acquisition::{MetadataPolicy, WaitPolicy};
 use crate::bugs::Bug;
-use crate::command::{Beat, Command, LeaseId, Want};
-use crate::edit::Heir;
+use crate::command::{Command, KeepAlive, LeaseId, Want};
 use crate::error::StoreError;
 use crate::fence::Fence;
-use crate::hold::Loss;
 use crate::key::{HolderId, Key};
 use crate::metadata::Metadata;
-use crate::record::{Ride, Stored};
+use crate::record::{Attachment, Stored};
+use crate::renewal::Loss;
 use crate::time::{Now, Tick};
+use crate::update::Transferee;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 type Target = Result<Key, Uncovered>;
@@ -96,7 +96,7 @@ impl Worker {
         self.tell(FleetNotice::Planned(Box::new(summary)));
         self.claims.plan(free);
         self.wake_claims(now);
-        let each_audit = !astray.is_empty() && self.has_bug(Bug::StrayToldEachAudit);
+        let each_audit = !astray.is_empty() && self.has_bug(Bug::UncoveredToldEachAudit);
         if is_audit && (self.doubts.are_news(astray) || each_audit) {
             // Whoever was to tell the others has not.
             self.want_bump(now.held.after(self.interval() / 2));
@@ -114,7 +114,7 @@ impl Worker {
         }
         let doubtful = |(key, own): (&Key, &Own)| {
             let shown = units.get(key).and_then(|unit| unit.held);
-            let held = self.holder.tenure_of(own.lease).filter(|_| own.stage != Stage::Bidding);
+            let held = self.holder.tenure_of(own.lease).filter(|_| own.stage != Stage::Acquiring);
             (held.is_some() && held != shown && !damaged.contains(key)).then_some(own.lease)
         };
         for lease in self.own.iter().filter_map(doubtful).collect::<Vec<_>>() {
@@ -142,8 +142,8 @@ impl Worker {
             if matches!(own.goes, Some(Reason::Asked | Reason::Revoked)) {
                 continue;
             }
-            own.heir = targets.get(key).and_then(|target| target.as_ref().ok()).cloned();
-            own.goes = match (targets.get(key), &own.heir) {
+            own.transferee = targets.get(key).and_then(|target| target.as_ref().ok()).cloned();
+            own.goes = match (targets.get(key), &own.transferee) {
                 _ if closed != Status::Open => Some(Reason::Closed(closed)),
                 (_, Some(session)) if *session == self.me => None,
                 _ if self.leaving => Some(Reason::Leaving),
@@ -195,11 +195,11 @@ impl Worker {
         let lease = self.new_lease();
         let own = Own {
             lease,
-            stage: Stage::Bidding,
+            stage: Stage::Acquiring,
             fence: Fence(0),
             spec: UnitSpec::default(),
             asked: Asked::default(),
-            heir: Some(self.me.clone()),
+            transferee: Some(self.me.clone()),
             chosen: false,
             given: false,
             letter: false,
@@ -210,16 +210,21 @@ impl Worker {
         self.own.insert(key.clone(), own);
         self.units.insert(lease, key.clone());
         self.claims.begun(lease);
-        let (beat, carry) = (Beat::Session, Carry::Keep(seen));
-        self.order(now, Command::Acquire(lease, Want { key, beat, carry, patience: Patience::Try }));
+        let (keep_alive, metadata_policy) = (KeepAlive::Session, MetadataPolicy::Keep(seen));
+        self.order(
+            now,
+            Command::Acquire(lease, Want { key, keep_alive, metadata_policy, wait_policy: WaitPolicy::Try }),
+        );
     }
 
     pub(super) fn saw_awaited(&mut self, now: Now, key: Key, stored: Stored) {
-        let waits = match stored.record.tenure.as_ref().map(|tenure| &tenure.ride) {
+        let waits = match stored.record.tenure.as_ref().map(|tenure| &tenure.attachment) {
             None => false,
             Some(None) => true,
-            Some(Some(_)) if self.has_bug(Bug::DeadHeirTrusted) => true,
-            Some(Some(ride)) => self.peers.get(&ride.session).is_some_and(|peer| peer.fence == ride.fence),
+            Some(Some(_)) if self.has_bug(Bug::DeadTransfereeTrusted) => true,
+            Some(Some(attachment)) => {
+                self.peers.get(&attachment.session).is_some_and(|peer| peer.fence == attachment.fence)
+            }
         };
         match UnitSpec::parse(stored.record.metadata.clone()) {
             Ok((spec, _)) if spec.status != Status::Open => drop(self.awaited.remove(&key)),
@@ -239,10 +244,10 @@ impl Worker {
         own.spec = spec;
         own.stage = Stage::Held;
         let (given, by_letter, goes) = (own.given, own.letter, own.goes.is_some());
-        let stays = own.spec.status == Status::Open && own.heir.is_some() && !self.leaving;
+        let stays = own.spec.status == Status::Open && own.transferee.is_some() && !self.leaving;
         // Whoever passes it on may not know how much this worker has by now.
         let is_full = by_letter && self.held() as u64 > self.options.about.units;
-        let stays = stays && !is_full && (given || self.heir(lease).is_none());
+        let stays = stays && !is_full && (given || self.transferee(lease).is_none());
         if stays || self.has_bug(Bug::DeletedTaken) {
             if goes && self.drain_at.is_none() {
                 self.drain_at = Some(now.held.after(self.part(16)));
@@ -262,7 +267,7 @@ impl Worker {
 
     pub(super) fn failed(&mut self, now: Now, lease: LeaseId, error: StoreError) {
         let Some((_, own)) = self.own_of(lease) else { return };
-        if own.stage == Stage::Bidding {
+        if own.stage == Stage::Acquiring {
             let lasts = !error.is_passing() && !self.has_bug(Bug::RefusalIsMiss);
             self.tell(FleetNotice::Trouble(error));
             if lasts {
@@ -302,7 +307,7 @@ impl Worker {
     pub(super) fn released(&mut self, now: Now, lease: LeaseId, ours: bool) {
         let Some((key, own)) = self.own_of(lease) else { return };
         let (told, is_done) = (own.told, own.spec.status == Status::Done);
-        let (heir, chosen, asker) = (own.heir.take(), own.chosen, own.asked.end);
+        let (transferee, chosen, asker) = (own.transferee.take(), own.chosen, own.asked.end);
         let told_by_letter = self.retries.passed(&key).filter(|_| ours);
         self.forget(lease);
         if told {
@@ -316,10 +321,10 @@ impl Worker {
         if is_done {
             // Many units may be finished at about the same time: the others need to hear of it once.
             self.want_bump(now.held.after(self.interval()));
-        } else if heir.is_none_or(|heir| heir == self.me) {
+        } else if transferee.is_none_or(|transferee| transferee == self.me) {
             self.want_bump(now.held.after(self.interval() / 2));
         } else if chosen {
-            // No plan tells its heir to expect it.
+            // No plan tells its transferee to expect it.
             self.want_bump(now.held);
         } else if !self.has_bug(Bug::AwaitedForgotten) {
             // All look once more whether what was passed on has arrived: at once when that was the last for now.
@@ -332,7 +337,7 @@ impl Worker {
     pub(super) fn asked(&mut self, now: Now, lease: LeaseId, reason: Reason) {
         let Some((_, own)) = self.own_of(lease) else { return };
         if own.stage == Stage::Held {
-            own.heir = None;
+            own.transferee = None;
             own.goes = Some(reason.clone());
             self.drain(now, lease, reason);
         }
@@ -361,13 +366,13 @@ impl Worker {
             return self.tell(FleetNotice::Released(lease, None, false));
         };
         match own.stage {
-            Stage::Draining if own.heir.as_ref() == Some(&me) && !leaving => {
+            Stage::Draining if own.transferee.as_ref() == Some(&me) && !leaving => {
                 // The plan has changed its mind.
                 own.stage = Stage::Held;
                 self.begin_work(now, lease);
             }
             Stage::Held | Stage::Draining => self.give_away(now, lease),
-            Stage::Bidding | Stage::Going => {}
+            Stage::Acquiring | Stage::Going => {}
         }
     }
 
@@ -378,19 +383,19 @@ impl Worker {
 
     /// The same, with these names in the reserved field of its record.
     pub(super) fn pass_on(&mut self, now: Now, lease: LeaseId, own: Metadata) {
-        let heir = self.heir(lease);
+        let transferee = self.transferee(lease);
         self.going(lease);
-        match heir {
-            Some(heir) => self.order(now, Command::Pass(lease, Box::new(heir), own)),
+        match transferee {
+            Some(transferee) => self.order(now, Command::Pass(lease, Box::new(transferee), own)),
             None => self.order(now, Command::Release(lease, None)),
         }
     }
 
     /// Who else is to have it.
-    fn heir(&self, lease: LeaseId) -> Option<Heir> {
+    fn transferee(&self, lease: LeaseId) -> Option<Transferee> {
         let own = self.own.get(self.units.get(&lease)?)?;
-        let session = own.heir.as_ref().filter(|session| **session != self.me)?;
-        self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| heir_of(session, peer))
+        let session = own.transferee.as_ref().filter(|session| **session != self.me)?;
+        self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| transferee_of(session, peer))
     }
 
     pub(super) fn hand_to(&mut self, now: Now, lease: LeaseId, request: RequestId, to: &HolderId) {
@@ -398,7 +403,7 @@ impl Worker {
         let session = session.map(|(session, _)| session.clone());
         match (self.ending(lease, request), session) {
             (Some((_, own)), session @ Some(_)) => {
-                own.heir = session;
+                own.transferee = session;
                 own.chosen = true;
                 own.asked.end = Some(request);
                 self.give_away(now, lease);
@@ -432,9 +437,9 @@ impl Worker {
     }
 }
 
-fn heir_of(session: &Key, peer: &Peer) -> Heir {
-    let ride = Ride { session: session.clone(), fence: peer.fence };
-    Heir { holder: peer.holder.clone(), ride, ttl: peer.ttl }
+fn transferee_of(session: &Key, peer: &Peer) -> Transferee {
+    let attachment = Attachment { session: session.clone(), fence: peer.fence };
+    Transferee { holder: peer.holder.clone(), attachment, ttl: peer.ttl }
 }
 
 #[cfg(test)]

@@ -9,14 +9,14 @@ use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use super::unit::UnitSpec;
 use super::worker::Worker;
 use crate::command::LeaseId;
+use crate::failure_detector::Rules;
 use crate::fence::{Fence, Nonce, Version};
 use crate::holder::Identity;
 use crate::key::{HolderId, Key};
 use crate::metadata::Metadata;
 use crate::op::{Answer, Event, Machine, Op, Outcome, Request};
-use crate::record::{Record, Ride, Stored, Tenure};
+use crate::record::{Attachment, Record, Stored, Tenure};
 use crate::time::{Now, Tick, Ttl, Wall};
-use crate::vigil::Rules;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub(super) fn worker(others: usize) -> Worker {
 }
 
 /// Has a unit, which is planned for the worker with this number.
-pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, heir: Option<usize>) -> LeaseId {
+pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, transferee: Option<usize>) -> LeaseId {
     let lease = worker.new_lease();
     let own = Own {
         lease,
@@ -86,11 +86,13 @@ pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, heir: Option<usiz
         fence: Fence(3),
         spec: UnitSpec::default(),
         asked: Asked::default(),
-        heir: heir.map(session),
+        transferee: transferee.map(session),
         chosen: false,
         given: false,
         letter: false,
-        goes: heir.filter(|heir| *heir != 0).map(|heir| Reason::Moved(holder(heir))),
+        goes: transferee
+            .filter(|transferee| *transferee != 0)
+            .map(|transferee| Reason::Moved(holder(transferee))),
         told: true,
         since: Tick(0),
     };
@@ -103,9 +105,10 @@ pub(super) fn told(worker: &mut Worker) -> Vec<FleetNotice> {
     worker.step(at(0), Event::Wake).notices
 }
 
-/// A unit's record that rides on a session.
-pub(super) fn record(ride: Option<Option<Ride>>, spec: &UnitSpec) -> Stored {
-    let tenure = ride.map(|ride| Tenure { ride, ..Tenure::new(Nonce(1), holder(1), ttl(), Wall(0)) });
+/// A unit's record that is attached to a session.
+pub(super) fn record(attachment: Option<Option<Attachment>>, spec: &UnitSpec) -> Stored {
+    let tenure = attachment
+        .map(|attachment| Tenure { attachment, ..Tenure::new(Nonce(1), holder(1), ttl(), Wall(0)) });
     let metadata = spec.compose(Metadata::new()).unwrap();
     let record = Record { fence: Fence(3), nonce: Nonce(2), stamp: Wall(0), tenure, metadata };
     Stored::new(record).versioned(Version(1))
@@ -121,13 +124,13 @@ pub(super) fn asked(worker: &mut Worker) -> Vec<Request> {
 }
 
 /// A worker's session, as it is after a renewal with this nonce.
-pub(super) fn session_record(n: usize, fence: u64, beat: u128) -> Stored {
+pub(super) fn session_record(n: usize, fence: u64, heartbeat: u128) -> Stored {
     let mut stored = record(Some(None), &UnitSpec::default());
     stored.record.fence = Fence(fence);
     stored.record.metadata = About::default().compose(Metadata::new());
     let tenure = stored.record.tenure.as_mut().unwrap();
-    (tenure.holder, tenure.beat) = (holder(n), Nonce(beat));
-    stored.versioned(Version(beat))
+    (tenure.holder, tenure.heartbeat) = (holder(n), Nonce(heartbeat));
+    stored.versioned(Version(heartbeat))
 }
 
 /// A board of this generation.

@@ -6,9 +6,9 @@ use super::unit::{Status, UnitSpec};
 use super::worker::Worker;
 use crate::command::{Command, LeaseId};
 use crate::error::StoreError;
-use crate::hold::Loss;
 use crate::key::Key;
 use crate::metadata::{Metadata, RESERVED};
+use crate::renewal::Loss;
 use crate::time::Now;
 
 /// What was asked about a unit and is not answered yet.

@@ -77,13 +77,13 @@ mod tests {
     //! names from there; whoever is not on the roster any more still counts from its place; no round is longer than an hour.
     //! An audit is told on the board, but not too often, and only if that helps anybody.
     use super::*;
+    use crate::failure_detector::Rules;
     use crate::fence::{Fence, Nonce, Version};
     use crate::fleet::listing::Peer;
     use crate::fleet::{About, FleetName, Options};
     use crate::holder::Identity;
     use crate::key::HolderId;
     use crate::time::{Ttl, Wall};
-    use crate::vigil::Rules;
     use std::collections::BTreeMap;
 
     const TTL: u64 = 10;

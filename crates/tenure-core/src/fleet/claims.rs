@@ -57,7 +57,7 @@ impl Worker {
             let moved = target.as_ref().and_then(|session| self.peers.get(session));
             let goes = moved.map(|peer| Reason::Moved(peer.holder.clone()));
             if let Some(own) = self.own.get_mut(&key) {
-                (own.given, own.goes, own.heir) = (goes.is_some(), goes, target);
+                (own.given, own.goes, own.transferee) = (goes.is_some(), goes, target);
             }
         }
     }

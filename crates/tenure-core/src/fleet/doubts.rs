@@ -147,10 +147,10 @@ impl Worker {
         now: Now,
         dead: Vec<(Key, Stored)>,
         live: &BTreeSet<Key>,
-        heir_of: &BTreeSet<Key>,
+        transferee_of: &BTreeSet<Key>,
     ) {
         let is_first = is_first(&self.me, live);
-        let is_mine = |(key, _): &(Key, Stored)| is_first(key) || heir_of.contains(key);
+        let is_mine = |(key, _): &(Key, Stored)| is_first(key) || transferee_of.contains(key);
         let (mine, others) = dead.into_iter().partition::<Vec<_>, _>(is_mine);
         self.doubts.dead = others;
         self.doubts.end_at = now.held.after(self.interval() / 2);

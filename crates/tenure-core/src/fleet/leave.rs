@@ -11,7 +11,7 @@ impl Worker {
     pub(super) fn wake_leaving(&mut self, now: Now) {
         if self.leaving && self.session_fence().is_none() {
             // All that it held is lost. What waits for a session is not wanted any more.
-            let waits = |own: &&Own| own.stage == Stage::Bidding;
+            let waits = |own: &&Own| own.stage == Stage::Acquiring;
             for lease in self.own.values().filter(waits).map(|own| own.lease).collect::<Vec<_>>() {
                 self.going(lease);
                 self.order(now, Command::Release(lease, None));

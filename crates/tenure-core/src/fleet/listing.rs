@@ -10,12 +10,12 @@ use super::unit::{Status, UnitSpec};
 use super::worker::{Errand, Worker};
 use crate::bugs::{Bug, Bugs};
 use crate::error::StoreError;
+use crate::failure_detector::Verdict;
 use crate::fence::{Fence, Nonce};
 use crate::key::{HolderId, Key};
 use crate::op::{Answer, Listed, Op};
 use crate::record::Stored;
 use crate::time::{Now, Tick, Ttl};
-use crate::vigil::Verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -201,11 +201,11 @@ impl Worker {
             return;
         };
         let rules = self.holder.desk.rules.clone();
-        let verdict = self.holder.desk.vigils.judge(now, &key, &stored, tenure, &rules);
+        let verdict = self.holder.desk.detector.judge(now, &key, &stored, tenure, &rules);
         if key == self.me {
             return;
         }
-        if verdict == Verdict::Silent {
+        if verdict == Verdict::Suspected {
             // Whoever watched it may have died, or failed to fence it.
             listing.ended.insert(key.clone());
             return listing.dead.push((key, stored));
@@ -306,12 +306,12 @@ impl Worker {
         }
         let takes = |(key, unit): (&Key, &Unit)| match &unit.owner {
             Owner::Nobody(stored) if targets.get(key) == Some(&Ok(self.me.clone())) => {
-                Some(stored.record.tenure.as_ref()?.ride.as_ref()?.session.clone())
+                Some(stored.record.tenure.as_ref()?.attachment.as_ref()?.session.clone())
             }
             _ => None,
         };
-        let heir_of: BTreeSet<Key> = listing.units.iter().filter_map(takes).collect();
-        self.bury(now, dead, &live, &heir_of);
+        let transferee_of: BTreeSet<Key> = listing.units.iter().filter_map(takes).collect();
+        self.bury(now, dead, &live, &transferee_of);
         self.follow_plan(now, listing.units, targets, summary, (is_audit, was_turn));
     }
 }
@@ -342,16 +342,18 @@ impl Listing {
         let held = stored.record.tenure.as_ref().map(|tenure| (tenure.id, stored.record.fence));
         let owner = match &stored.record.tenure {
             None => Owner::Nobody(Box::new(stored)),
-            Some(tenure) => match &tenure.ride {
+            Some(tenure) => match &tenure.attachment {
                 None => Owner::Outsider,
-                Some(ride) if !ride.session.as_str().starts_with(&self.roster) => Owner::Outsider,
-                Some(ride) if self.odd.contains_key(&ride.session) => {
-                    self.odd.get(&ride.session).map_or(Owner::Outsider, |why| Owner::Behind(*why))
+                Some(attachment) if !attachment.session.as_str().starts_with(&self.roster) => Owner::Outsider,
+                Some(attachment) if self.odd.contains_key(&attachment.session) => {
+                    self.odd.get(&attachment.session).map_or(Owner::Outsider, |why| Owner::Behind(*why))
                 }
-                Some(ride) if bugs.has(Bug::DeadHeirTrusted) => Owner::Worker(ride.session.clone()),
-                Some(ride) => match self.peers.get(&ride.session) {
-                    Some(peer) if peer.fence == ride.fence => Owner::Worker(ride.session.clone()),
-                    None if !self.ended.contains(&ride.session) => Owner::Missing(Box::new(stored)),
+                Some(attachment) if bugs.has(Bug::DeadTransfereeTrusted) => {
+                    Owner::Worker(attachment.session.clone())
+                }
+                Some(attachment) => match self.peers.get(&attachment.session) {
+                    Some(peer) if peer.fence == attachment.fence => Owner::Worker(attachment.session.clone()),
+                    None if !self.ended.contains(&attachment.session) => Owner::Missing(Box::new(stored)),
                     // Dead, or ourselves: that is told apart once all is listed.
                     _ => Owner::Nobody(Box::new(stored)),
                 },
@@ -360,15 +362,15 @@ impl Listing {
         self.units.insert(key, Unit { spec, owner, held });
     }
 
-    /// What rides on this worker's own session is its own.
+    /// What is attached to this worker's own session is its own.
     fn find_own(&mut self) {
         let peers = &self.peers;
         for unit in self.units.values_mut() {
             let Owner::Nobody(stored) = &unit.owner else { continue };
-            let ride = stored.record.tenure.as_ref().and_then(|tenure| tenure.ride.as_ref());
-            let Some(ride) = ride else { continue };
-            if peers.get(&ride.session).is_some_and(|peer| peer.fence == ride.fence) {
-                unit.owner = Owner::Worker(ride.session.clone());
+            let attachment = stored.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
+            let Some(attachment) = attachment else { continue };
+            if peers.get(&attachment.session).is_some_and(|peer| peer.fence == attachment.fence) {
+                unit.owner = Owner::Worker(attachment.session.clone());
             }
         }
     }

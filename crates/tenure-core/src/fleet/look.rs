@@ -13,12 +13,12 @@ use super::talk::FleetNotice;
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::error::StoreError;
+use crate::failure_detector::Verdict;
 use crate::fence::Fence;
 use crate::key::Key;
 use crate::op::{Answer, Expect, Freshness, Hint, Listed, Op, Outcome, Write};
 use crate::record::{Record, Stored};
 use crate::time::{Now, Tick};
-use crate::vigil::Verdict;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -275,14 +275,14 @@ impl Worker {
         if let Some(peer) = peers.get_mut(key) {
             peer.attested = rules.first_sight && is_attested(now, &stored, tenure.ttl);
         }
-        let verdict = holder.desk.vigils.judge(now, key, &stored, &tenure, &rules);
-        if rules.bugs.has(Bug::NeighbourVigilForgotten) {
-            holder.desk.vigils.end(key);
+        let verdict = holder.desk.detector.judge(now, key, &stored, &tenure, &rules);
+        if rules.bugs.has(Bug::NeighbourSilenceForgotten) {
+            holder.desk.detector.end(key);
         }
         match verdict {
             // What is seen may be old, and then it has renewed since.
-            Verdict::Silent if !self.look.latest => self.look_now(now),
-            Verdict::Silent => self.fence_neighbour(now, key.clone(), stored),
+            Verdict::Suspected if !self.look.latest => self.look_now(now),
+            Verdict::Suspected => self.fence_neighbour(now, key.clone(), stored),
             Verdict::Live { until } => {
                 self.look.next = self.look.next.min(until);
                 let left = until.since(now.held);
@@ -334,7 +334,7 @@ impl Worker {
         if let Err(error) = result {
             self.tell(FleetNotice::Trouble(error));
         } else {
-            self.holder.desk.vigils.end(key);
+            self.holder.desk.detector.end(key);
         }
         // Won or lost or unknown, the roster shows what it came to.
         if !self.has_bug(Bug::DeathNotTold) {

@@ -1,5 +1,5 @@
 //! Units behind sessions that are missing altogether: deleted by a hand, or collected long after their end. Each tenure of such a
-//! session is asked after once, whatever rides on it, and all is listed again once it has been missing for a ttl.
+//! session is asked after once, whatever is attached to it, and all is listed again once it has been missing for a ttl.
 //!
 //! Nobody can tell the others that its time is over, as a fenced record would: its process may have begun the session anew
 //! meanwhile, and that may have been deleted too. So each worker waits for itself.
@@ -10,59 +10,61 @@ use super::unit::Status;
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
 use crate::error::StoreError;
+use crate::failure_detector::Verdict;
 use crate::key::Key;
 use crate::op::{Answer, Op};
-use crate::record::Ride;
+use crate::record::Attachment;
 use crate::time::{Now, Tick, Ttl};
-use crate::vigil::Verdict;
 use std::collections::BTreeMap;
 
 impl Worker {
     /// What was listed as missing may have begun after the roster was listed, so that proves nothing yet: a read does.
     pub(super) fn settle_missing(&mut self, now: Now, units: &mut BTreeMap<Key, Unit>) {
         let desk = &self.holder.desk;
-        let mut verdicts: BTreeMap<(Ride, Ttl), Option<Verdict>> = BTreeMap::new();
+        let mut verdicts: BTreeMap<(Attachment, Ttl), Option<Verdict>> = BTreeMap::new();
         for unit in units.values_mut().filter(|unit| unit.spec.status == Status::Open) {
             let Owner::Missing(stored) = &unit.owner else { continue };
             let Some(tenure) = &stored.record.tenure else { continue };
-            let Some(ride) = &tenure.ride else { continue };
-            let known = || desk.vigils.known_missing(now, ride, tenure.ttl, &desk.rules);
-            if *verdicts.entry((ride.clone(), tenure.ttl)).or_insert_with(known) == Some(Verdict::Silent) {
+            let Some(attachment) = &tenure.attachment else { continue };
+            let known = || desk.detector.known_missing(now, attachment, tenure.ttl, &desk.rules);
+            if *verdicts.entry((attachment.clone(), tenure.ttl)).or_insert_with(known)
+                == Some(Verdict::Suspected)
+            {
                 unit.owner = Owner::LongMissing(stored.clone());
             }
         }
-        for ((ride, ttl), verdict) in verdicts {
+        for ((attachment, ttl), verdict) in verdicts {
             match verdict {
-                Some(Verdict::Silent) => {}
+                Some(Verdict::Suspected) => {}
                 Some(Verdict::Live { until }) => self.list_again(until),
-                None => self.ask_after(&ride, ttl),
+                None => self.ask_after(&attachment, ttl),
             }
         }
     }
 
-    fn ask_after(&mut self, ride: &Ride, ttl: Ttl) {
-        let is_asked = |errand: &Errand| matches!(errand, Errand::Missing(other, _) if other == ride);
+    fn ask_after(&mut self, attachment: &Attachment, ttl: Ttl) {
+        let is_asked = |errand: &Errand| matches!(errand, Errand::Missing(other, _) if other == attachment);
         if !self.errands.values().any(is_asked) && !self.has_bug(Bug::MissingForgotten) {
-            self.send(Errand::Missing(ride.clone(), ttl), Op::Read(ride.session.clone()));
+            self.send(Errand::Missing(attachment.clone(), ttl), Op::Read(attachment.session.clone()));
         }
     }
 
     pub(super) fn asked_after(
         &mut self,
         now: Now,
-        ride: &Ride,
+        attachment: &Attachment,
         ttl: Ttl,
         result: Result<Answer, StoreError>,
     ) {
         let desk = &mut self.holder.desk;
         match result {
-            Ok(Answer::Read(None)) => match desk.vigils.judge_missing(now, ride, ttl, &desk.rules) {
-                Verdict::Silent => self.list_again(now.held),
+            Ok(Answer::Read(None)) => match desk.detector.judge_missing(now, attachment, ttl, &desk.rules) {
+                Verdict::Suspected => self.list_again(now.held),
                 Verdict::Live { until } => self.list_again(until),
             },
             Ok(_) => {
                 // It began, or ended, while all was listed.
-                desk.vigils.session_is_there(ride);
+                desk.detector.session_is_there(attachment);
                 self.list_again(now.held.after(self.interval()));
             }
             Err(error) => {
@@ -80,22 +82,22 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: each tenure of a missing session is asked after once, if something that is open rides on it; what rides on it can be
+    //! Plan: each tenure of a missing session is asked after once, if something that is open is attached to it; what is attached to it can be
     //! had after a ttl, unless the session is there again; and all is listed again when that is known.
     use super::*;
     use crate::fence::Fence;
     use crate::fleet::UnitSpec;
     use crate::fleet::alone::*;
 
-    fn ride(n: usize) -> Ride {
-        Ride { session: session(n), fence: Fence(7) }
+    fn attachment(n: usize) -> Attachment {
+        Attachment { session: session(n), fence: Fence(7) }
     }
 
     /// Two that are open behind one missing session, and one that is done behind another.
     fn units() -> BTreeMap<Key, Unit> {
         let behind = |n: usize, status| {
             let spec = UnitSpec { status, ..UnitSpec::default() };
-            let stored = record(Some(Some(ride(n))), &spec);
+            let stored = record(Some(Some(attachment(n))), &spec);
             Unit { spec, owner: Owner::Missing(Box::new(stored)), held: None }
         };
         let units = [behind(1, Status::Open), behind(1, Status::Open), behind(2, Status::Done)];
@@ -111,22 +113,22 @@ mod tests {
     }
 
     #[test]
-    fn what_rides_on_a_missing_session_can_be_had_after_a_ttl() {
+    fn what_is_attached_to_a_missing_session_can_be_had_after_a_ttl() {
         let mut worker = worker(0);
         assert_eq!(settles(&mut worker, 100), (1, 0));
         assert_eq!(settles(&mut worker, 101), (0, 0), "it was asked after already");
         worker.errands.clear();
-        worker.asked_after(at(102), &ride(1), ttl(), Ok(Answer::Read(None)));
+        worker.asked_after(at(102), &attachment(1), ttl(), Ok(Answer::Read(None)));
         assert_eq!(worker.doubts.list_at.take(), Some(at(150).held));
         assert_eq!(settles(&mut worker, 149), (0, 0));
         assert_eq!(worker.doubts.list_at.take(), Some(at(150).held));
         assert_eq!(settles(&mut worker, 150), (0, 2));
-        worker.asked_after(at(151), &ride(1), ttl(), Ok(Answer::Read(None)));
+        worker.asked_after(at(151), &attachment(1), ttl(), Ok(Answer::Read(None)));
         assert_eq!(worker.doubts.list_at.take(), Some(at(151).held));
-        worker.asked_after(at(152), &ride(1), ttl(), Ok(Answer::Read(Some(session_record(1, 7, 1)))));
+        worker.asked_after(at(152), &attachment(1), ttl(), Ok(Answer::Read(Some(session_record(1, 7, 1)))));
         assert_eq!(worker.doubts.list_at.take(), Some(at(168).held));
         assert_eq!(settles(&mut worker, 160), (1, 0), "its time begins anew");
-        worker.asked_after(at(170), &ride(1), ttl(), Err(StoreError::unavailable("away")));
+        worker.asked_after(at(170), &attachment(1), ttl(), Err(StoreError::unavailable("away")));
         worker.list_again(at(999).held);
         assert_eq!(worker.doubts.list_at, Some(at(173).held));
         assert_eq!(told(&mut worker), [FleetNotice::Trouble(StoreError::unavailable("away"))]);

@@ -11,7 +11,7 @@ use crate::time::Tick;
 /// What a unit is to this worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Stage {
-    Bidding,
+    Acquiring,
     Held,
     /// The user was asked to end what is done for it.
     Draining,
@@ -28,7 +28,7 @@ pub(super) struct Own {
     /// The changes that are under way or wait for that, and who waits for its end.
     pub(super) asked: Asked,
     /// The session of the worker that it is planned for.
-    pub(super) heir: Option<Key>,
+    pub(super) transferee: Option<Key>,
     /// Users have chosen that worker: nobody there expects it.
     pub(super) chosen: bool,
     /// It was passed on to this worker, though the plan would have it elsewhere.

@@ -64,10 +64,10 @@ pub enum Uncovered {
     NoRoom,
     /// All who could take it have declined it, and are asked again after a while.
     Declined,
-    /// It rides on a session whose record can't be read: that has to be mended or deleted, and the fleet told; or else it is found
+    /// It is attached to a session whose record can't be read: that has to be mended or deleted, and the fleet told; or else it is found
     /// at the next audit, after ten ttls or more.
     Damaged,
-    /// It rides on a live session that is not a worker's: that has to end, or its record to be mended.
+    /// It is attached to a live session that is not a worker's: that has to end, or its record to be mended.
     Foreign,
 }
 

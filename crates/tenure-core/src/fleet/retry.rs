@@ -111,14 +111,17 @@ impl Worker {
             self.retries.notes.insert(key, (retry, false));
             return self.write_note(now, lease);
         }
-        let heir = next.into_iter().next();
-        let letter = heir.as_ref().and_then(|heir| self.peers.get(heir)).is_some_and(|peer| peer.letters);
+        let transferee = next.into_iter().next();
+        let letter = transferee
+            .as_ref()
+            .and_then(|transferee| self.peers.get(transferee))
+            .is_some_and(|peer| peer.letters);
         let letter = letter && !self.has_bug(Bug::DeclineTellsAll);
         if let Some((_, own)) = self.own_of(lease) {
-            (own.heir, own.chosen) = (heir.clone(), true);
+            (own.transferee, own.chosen) = (transferee.clone(), true);
         }
-        if let Some(heir) = heir.filter(|_| letter) {
-            self.retries.passed.insert(key, heir);
+        if let Some(transferee) = transferee.filter(|_| letter) {
+            self.retries.passed.insert(key, transferee);
         }
         self.pass_on(now, lease, UnitSpec::retry_field(retry));
     }
@@ -294,7 +297,7 @@ impl Worker {
 
     /// Tells the worker with this session that a unit was passed on to it.
     pub(super) fn write_letter(&mut self, now: Now, unit: Key, session: Key) {
-        if self.has_bug(Bug::HeirUntold) {
+        if self.has_bug(Bug::TransfereeUntold) {
             return;
         }
         let fence = self.peers.get(&session).map(|peer| peer.fence);

@@ -7,9 +7,9 @@ use super::unit::{Status, UnitSpec};
 use crate::command::LeaseId;
 use crate::error::StoreError;
 use crate::fence::Fence;
-use crate::hold::Loss;
 use crate::key::{HolderId, Key};
 use crate::metadata::Metadata;
+use crate::renewal::Loss;
 use crate::time::Tick;
 use std::time::Duration;
 

@@ -15,15 +15,15 @@ use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::bugs::Bug;
 use crate::command::{Command, LeaseId};
 use crate::error::InvalidInput;
+use crate::failure_detector::Rules;
 use crate::fence::{Fence, Nonces};
 use crate::holder::{Holder, Identity};
 use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::notice::Notice;
 use crate::op::{Event, Machine, Op, OpId, Request, Step, Write};
-use crate::record::{Ask, Ride, Stored};
+use crate::record::{Ask, Attachment, Stored};
 use crate::time::{Now, Tick, Ttl};
-use crate::vigil::Rules;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ pub(super) enum Errand {
     Mark(Box<Write>),
     /// Raising the fence of a dead worker's session.
     Fence(Key),
-    /// Whether a session is really missing that something rides on, and that something's ttl.
-    Missing(Ride, Ttl),
+    /// Whether a session is really missing that something is attached to, and that something's ttl.
+    Missing(Attachment, Ttl),
     /// Telling another worker of a unit that was passed on to it.
     Letter(Key),
 }
@@ -127,7 +127,7 @@ impl Machine for Worker {
                         Errand::Alarm => self.alarmed(now, result),
                         Errand::Mark(write) => self.marked(now, *write, result),
                         Errand::Fence(key) => self.fenced(now, &key, result),
-                        Errand::Missing(ride, ttl) => self.asked_after(now, &ride, ttl, result),
+                        Errand::Missing(attachment, ttl) => self.asked_after(now, &attachment, ttl, result),
                         Errand::Letter(unit) => self.lettered(now, unit, result),
                     }
                 }

@@ -3,13 +3,13 @@
 use super::since::Since;
 use super::wire;
 use crate::error::StoreError;
+use crate::failure_detector::Rules;
 use crate::fence::{Fence, Nonce};
 use crate::key::{HolderId, Key};
 use crate::metadata::{Metadata, Value};
 use crate::range::RangeSet;
 use crate::record::{Record, Stored, Times};
 use crate::time::{Ttl, Wall};
-use crate::vigil::Rules;
 use std::time::Duration;
 
 /// What keys of sections begin with; the section's name follows.

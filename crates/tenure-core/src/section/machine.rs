@@ -8,11 +8,11 @@ use super::{SectionCommand, SectionNotice};
 use crate::LeaseId;
 use crate::bugs::Bug;
 use crate::error::StoreError;
+use crate::failure_detector::Rules;
 use crate::fence::{Fence, Nonce, Nonces, Version};
 use crate::key::{HolderId, Key};
 use crate::op::{Event, Machine, Op, OpId, Request, Step};
 use crate::time::{Now, Tick, Ttl};
-use crate::vigil::Rules;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

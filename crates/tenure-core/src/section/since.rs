@@ -9,8 +9,8 @@
 
 use super::ledger::{Entry, Ledger};
 use crate::bugs::Bug;
+use crate::failure_detector::Rules;
 use crate::record::Times;
-use crate::vigil::Rules;
 use std::time::Duration;
 
 /// Since when an entry stands.

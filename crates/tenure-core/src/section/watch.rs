@@ -1,15 +1,15 @@
 //! Whose time is over? An entry is never renewed, so it is enough to know that it has stood for its whole duration.
 //!
-//! As for leases (see `vigil`), there are two answers. *Observed*: this process has itself had the very entry in view for its
+//! As for leases (see `failure_detector`), there are two answers. *Observed*: this process has itself had the very entry in view for its
 //! full duration, counted from after the answer that first showed it. *First sight*: two witnesses agree that more than its
 //! duration has passed: the store's clock (see `since`), and the wall clocks (ours against the holder's stamp). Otherwise a dead
 //! process's entry would stay for ever where only processes that live shorter than its duration come and go.
 
 use super::ledger::{Entry, Ledger};
 use crate::bugs::Bug;
+use crate::failure_detector::Rules;
 use crate::fence::Nonce;
 use crate::time::{Now, Tick};
-use crate::vigil::Rules;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -57,18 +57,18 @@ impl Watch {
     /// Whether `entry`, which the record shows, is over.
     pub(super) fn is_over(&self, now: Now, look: &Look, entry: &Entry, rules: &Rules) -> bool {
         let duration = entry.duration.duration();
-        let patience = if rules.bugs.has(Bug::EntryCollectedEarly) {
+        let wait_policy = if rules.bugs.has(Bug::EntryCollectedEarly) {
             duration.checked_div(2).unwrap_or(duration)
         } else {
             duration
         };
         let since = self.since.get(&entry.id).copied().unwrap_or(now.waited);
         let watched = if rules.bugs.has(Bug::WaiterCountsSuspend) { now.held } else { now.waited };
-        if watched.since(since) >= patience {
+        if watched.since(since) >= wait_policy {
             return true;
         }
-        let by_wall = now.wall.since(entry.stamp) > patience;
-        let by_store = look.stood(now, entry).is_some_and(|stood| stood > patience);
+        let by_wall = now.wall.since(entry.stamp) > wait_policy;
+        let by_store = look.stood(now, entry).is_some_and(|stood| stood > wait_policy);
         if rules.bugs.has(Bug::WallDecides) {
             return by_wall;
         }

@@ -10,8 +10,9 @@
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
 use tenure_core::{
-    Beat, Carry, Command, Fence, Holder, HolderId, Identity, Key, LeaseId, Metadata, Nonce, Notice, Now,
-    Patience, Record, Ride, Rules, StoreError, Stored, Tenure, Tick, Ttl, Version, Wall, Want,
+    Attachment, Command, Fence, Holder, HolderId, Identity, KeepAlive, Key, LeaseId, Metadata,
+    MetadataPolicy, Nonce, Notice, Now, Record, Rules, StoreError, Stored, Tenure, Tick, Ttl, Version,
+    WaitPolicy, Wall, Want,
 };
 
 pub const TTL: Duration = Duration::from_secs(10);
@@ -72,13 +73,18 @@ pub fn holder_by(rules: Rules) -> Holder {
     Holder::new(identity, rules)
 }
 
-pub fn acquire(name: &str, beat: Beat, patience: Patience) -> Event<Command> {
-    let want = Want { key: key(name), beat, carry: Carry::Replace(Metadata::new()), patience };
+pub fn acquire(name: &str, keep_alive: KeepAlive, wait_policy: WaitPolicy) -> Event<Command> {
+    let want = Want {
+        key: key(name),
+        keep_alive,
+        metadata_policy: MetadataPolicy::Replace(Metadata::new()),
+        wait_policy,
+    };
     Event::Command(Command::Acquire(LEASE, want))
 }
 
-pub fn own() -> Beat {
-    Beat::Own(ttl())
+pub fn own() -> KeepAlive {
+    KeepAlive::Own(ttl())
 }
 
 pub fn won(op: u64, version: Nonce, fence: u64) -> Event<Command> {
@@ -103,23 +109,23 @@ pub fn stored(record: Record) -> Stored {
     Stored::new(record).versioned(version)
 }
 
-/// A record that `holder` holds since `since_ms`, by the write `beat`.
-pub fn held(holder: &str, id: Nonce, beat: Nonce, fence: u64, since_ms: u64, stamp_ms: u64) -> Record {
+/// A record that `holder` holds since `since_ms`, by the write `heartbeat`.
+pub fn held(holder: &str, id: Nonce, heartbeat: Nonce, fence: u64, since_ms: u64, stamp_ms: u64) -> Record {
     let tenure =
-        Tenure { beat, ..Tenure::new(id, HolderId::new(holder).unwrap(), ttl(), Wall(WALL + since_ms)) };
+        Tenure { heartbeat, ..Tenure::new(id, HolderId::new(holder).unwrap(), ttl(), Wall(WALL + since_ms)) };
     Record {
         fence: Fence(fence),
-        nonce: beat,
+        nonce: heartbeat,
         stamp: Wall(WALL + stamp_ms),
         tenure: Some(tenure),
         metadata: Metadata::new(),
     }
 }
 
-/// The same, riding on a session.
-pub fn riding(record: Record, session: &str, fence: u64) -> Record {
-    let ride = Some(Ride { session: key(session), fence: Fence(fence) });
-    let tenure = record.tenure.map(|tenure| Tenure { ride, ..tenure });
+/// The same, attached to a session.
+pub fn attached_to(record: Record, session: &str, fence: u64) -> Record {
+    let attachment = Some(Attachment { session: key(session), fence: Fence(fence) });
+    let tenure = record.tenure.map(|tenure| Tenure { attachment, ..tenure });
     Record { tenure, ..record }
 }
 
@@ -133,7 +139,7 @@ pub fn claim(n: u128, fence: u64, ms: u64) -> Record {
     held("a", nonce(n), nonce(n), fence, ms, ms)
 }
 
-/// Of `a`. What is asked for its own session goes ahead of the queue, as all that rides on it waits for that.
+/// Of `a`. What is asked for its own session goes ahead of the queue, as all that is attached to it waits for that.
 pub fn write(op: u64, name: &str, expect: Expect, record: Record) -> Request {
     let write = Write { key: key(name), expect, record };
     let (timeout, urgent) = (Duration::from_millis(2500), name == "session/a");
@@ -172,7 +178,7 @@ pub fn later(step: &Step<Notice>, ms: u64) -> u64 {
 /// A holder that has acquired `k` for itself at 0 ms with fence 7, by its first operation and nonce.
 pub fn holding() -> Holder {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Try));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     a.step(now(5), won(1, nonce(1), 7));
     a
 }
@@ -180,7 +186,7 @@ pub fn holding() -> Holder {
 /// A holder that has begun its session (fence 3, sent at 0 ms) and acquired `k` on it (fence 7).
 pub fn holding_on_session() -> Holder {
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     a.step(now(5), won(1, nonce(1), 3));
     a.step(now(10), won(2, nonce(2), 7));
     a

@@ -356,7 +356,7 @@ impl Yard {
             self.ask(index, request.id, request.op);
         }
         if let Some(at) = step.wake_at {
-            // Loose ends are looked at in a step of their own, at once.
+            // Orphaned claims are looked at in a step of their own, at once.
             assert!(at >= self.t, "a wake-up for the past makes no progress");
             let at = at.max(self.t.after(Duration::from_micros(1)));
             if at < self.posts[index].wakes_at {

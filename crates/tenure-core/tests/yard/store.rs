@@ -13,8 +13,8 @@ impl Yard {
         let mut record = record.clone();
         if let Some(tenure) = &mut record.tenure {
             tenure.holder = HolderId::new(&tenure.holder).unwrap();
-            if let Some(ride) = &mut tenure.ride {
-                ride.session = off_the_wire(&ride.session);
+            if let Some(attachment) = &mut tenure.attachment {
+                attachment.session = off_the_wire(&attachment.session);
             }
         }
         Some(Stored::new(record).aged(age))

@@ -45,11 +45,11 @@ impl Yard {
         tenure.id = id.unwrap_or(tenure.id);
     }
 
-    /// On whose session a unit's record rides.
+    /// To whose session a unit's record is attached.
     pub fn owner(&self, unit: &str) -> Option<usize> {
         let record = &self.records[&self.name.unit(unit).unwrap()].0;
-        let ride = record.tenure.as_ref()?.ride.as_ref()?;
-        (0..self.posts.len()).find(|index| self.session(*index) == ride.session)
+        let attachment = record.tenure.as_ref()?.attachment.as_ref()?;
+        (0..self.posts.len()).find(|index| self.session(*index) == attachment.session)
     }
 
     /// How long ago that was by the wall clock.

@@ -190,7 +190,7 @@ impl World {
         let post = &mut self.posts[envelope.post];
         let is_own = post.life == envelope.life && *key == post.session;
         if is_own && after.tenure.is_some() {
-            post.note_beat(envelope.sent);
+            post.note_heartbeat(envelope.sent);
         }
         // It is counted again where it is, and the others are told if that makes them uneven.
         let failed =

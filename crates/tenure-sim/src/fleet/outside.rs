@@ -168,22 +168,22 @@ impl World {
         self.write_letter(&key, ask, all);
     }
 
-    /// Leaves a letter in the session that a unit rides on. Under which fence it is held, if that was possible.
+    /// Leaves a letter in the session that a unit is attached to. Under which fence it is held, if that was possible.
     pub(super) fn write_letter(&mut self, key: &Key, ask: Ask, all: bool) -> Option<Fence> {
         let record = self.store.get(key)?;
-        let (ride, fence) = (record.tenure.as_ref()?.ride.clone()?, record.fence);
-        let mut stored = self.store.stored_at(&ride.session, self.t)?;
-        if stored.record.fence != ride.fence {
+        let (attachment, fence) = (record.tenure.as_ref()?.attachment.clone()?, record.fence);
+        let mut stored = self.store.stored_at(&attachment.session, self.t)?;
+        if stored.record.fence != attachment.fence {
             return None;
         }
         let tenure = stored.record.tenure.as_mut()?;
         if tenure.mail.len() >= MAILBOX {
             return None;
         }
-        tenure.mail.push(Letter { key: if all { ride.session.clone() } else { key.clone() }, ask });
+        tenure.mail.push(Letter { key: if all { attachment.session.clone() } else { key.clone() }, ask });
         stored.record.nonce = self.admin.draw();
         let expect = Expect::Unchanged(stored.version);
-        self.write(Write { key: ride.session, expect, record: stored.record }).then_some(fence)
+        self.write(Write { key: attachment.session, expect, record: stored.record }).then_some(fence)
     }
 
     /// `gc` of closed units and dead sessions, by somebody whose clock is right.

@@ -93,7 +93,7 @@ pub(crate) struct Post {
     /// The last end of belief that was told.
     pub(crate) deadline: Tick,
     /// When session writes that took effect were sent, the newest last.
-    pub(crate) beats: VecDeque<Tick>,
+    pub(crate) heartbeats: VecDeque<Tick>,
     pub(crate) wake_at: Option<Tick>,
     pub(crate) scheduled: True,
     pub(crate) requests_pass: bool,
@@ -132,10 +132,10 @@ impl Post {
             .map(|(lease, work)| (*lease, work))
     }
 
-    pub(crate) fn note_beat(&mut self, sent: Tick) {
-        if self.beats.len() >= 8 {
-            self.beats.pop_front();
+    pub(crate) fn note_heartbeat(&mut self, sent: Tick) {
+        if self.heartbeats.len() >= 8 {
+            self.heartbeats.pop_front();
         }
-        self.beats.push_back(sent);
+        self.heartbeats.push_back(sent);
     }
 }

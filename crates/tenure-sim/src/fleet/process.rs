@@ -36,7 +36,7 @@ impl World {
             lapses: Vec::new(),
             valid: Tick(0),
             deadline: Tick(0),
-            beats: Default::default(),
+            heartbeats: Default::default(),
             wake_at: None,
             scheduled: True::MAX,
             requests_pass: true,
@@ -112,7 +112,7 @@ impl World {
         post.inbox.clear();
         post.held_back = None;
         (post.valid, post.deadline) = (Tick(0), Tick(0));
-        post.beats.clear();
+        post.heartbeats.clear();
         post.paused = false;
         post.pause_turn += 1;
         post.clock.set_pace(self.t, Pace::Running);

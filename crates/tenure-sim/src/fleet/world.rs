@@ -326,9 +326,12 @@ fn standing(key: &Key, record: &Record) -> String {
     match &record.tenure {
         None => format!("{key} {fence}: vacant {:?}", record.metadata),
         Some(tenure) => {
-            let ride = tenure.ride.as_ref().map(|ride| format!(", riding {} {}", ride.session, ride.fence));
-            let ride = ride.unwrap_or_default();
-            format!("{key} {fence}: of {}{ride} {:?}", tenure.holder, record.metadata)
+            let attachment = tenure
+                .attachment
+                .as_ref()
+                .map(|attachment| format!(", attached to {} {}", attachment.session, attachment.fence));
+            let attachment = attachment.unwrap_or_default();
+            format!("{key} {fence}: of {}{attachment} {:?}", tenure.holder, record.metadata)
         }
     }
 }

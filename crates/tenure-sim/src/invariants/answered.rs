@@ -65,8 +65,8 @@ pub(crate) fn announced_in_time(node: &Node, healed: True, t: True, ttl: True) -
 /// three times, the gap doubling.
 const DENIED: u64 = 400;
 
-/// A riding lease that was given up is nobody's, soon after the store has stopped refusing that, whether or not anyone asks for the key:
-/// nothing but its process ever would free it. `stands`: whether the key's record still shows this tenure, riding on this node's session.
+/// An attached lease that was given up is nobody's, soon after the store has stopped refusing that, whether or not anyone asks for the key:
+/// nothing but its process ever would free it. `stands`: whether the key's record still shows this tenure, attached to this node's session.
 pub(crate) fn freed_at_last(
     node: &Node,
     stands: impl Fn(usize, Fence) -> bool,

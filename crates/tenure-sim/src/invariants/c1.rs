@@ -1,6 +1,6 @@
 //! C1, cost: holding costs O(processes), not O(leases): one renewal write a process per ttl/3, whatever it holds.
 //!
-//! Source: the promise C1. Leases that ride are written when they are taken, changed and given up, and at no other time. Where
+//! Source: the promise C1. Leases that are attached are written when they are taken, changed and given up, and at no other time. Where
 //! processes only try, the session is asked about what stands for long ever more seldom, however many tries there are.
 
 use crate::clock::True;
@@ -17,10 +17,12 @@ pub(crate) fn sent(node: &Node, keys: &[Key], write: &Write) -> Result<(), Strin
     }
     let idle = |view: &&crate::node::View| {
         let held = matches!(view.stage, Stage::Held(belief) if belief.fence == record.fence);
-        view.rides && held && !view.updating && keys[view.key] == write.key
+        view.is_attached && held && !view.updating && keys[view.key] == write.key
     };
     match node.views.iter().find(idle) {
-        Some(view) => Err(format!("node {} renews k{}, which rides on its session", node.index, view.key)),
+        Some(view) => {
+            Err(format!("node {} renews k{}, which is attached to its session", node.index, view.key))
+        }
         None => Ok(()),
     }
 }

@@ -8,7 +8,7 @@
 use crate::clock::True;
 use crate::invariants::s10::Acts;
 use crate::node::{Node, Stage, View};
-use tenure_core::election::{Cause, Cue, Terms};
+use tenure_core::election::{Cause, Input, Terms};
 use tenure_core::{Ask, Notice, Tick};
 
 /// What a candidate was told when it stepped down.
@@ -25,24 +25,24 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     /// `held`: the lease that it leads by.
-    pub(crate) fn of(cue: &Cue<'_>, held: Option<&View>, session: Option<Tick>) -> Prompt {
+    pub(crate) fn of(input: &Input<'_>, held: Option<&View>, session: Option<Tick>) -> Prompt {
         let about = |lease| held.is_some_and(|view| view.id == lease);
         let deadline = held.and_then(|view| match view.stage {
-            Stage::Held(belief) if !view.rides => Some(belief.deadline),
+            Stage::Held(belief) if !view.is_attached => Some(belief.deadline),
             _ => session,
         });
-        let deadline = match cue {
+        let deadline = match input {
             _ if held.is_some() => deadline,
-            Cue::Told(Notice::Acquired { until, .. }) if *until != Tick::NEVER => Some(*until),
-            Cue::Told(Notice::Acquired { .. }) => session,
+            Input::Told(Notice::Acquired { until, .. }) if *until != Tick::NEVER => Some(*until),
+            Input::Told(Notice::Acquired { .. }) => session,
             _ => deadline,
         };
         Prompt {
-            resign: matches!(cue, Cue::Resign),
-            stop: matches!(cue, Cue::Stop | Cue::Told(Notice::Stopped)),
-            stuck: matches!(cue, Cue::BodyEnded { joined: false }),
-            asked: matches!(cue, Cue::Told(Notice::Asked(lease, ask)) if about(*lease) && *ask != Ask::Confirm),
-            lost: matches!(cue, Cue::Told(Notice::Lost(lease, _)) if about(*lease)),
+            resign: matches!(input, Input::Resign),
+            stop: matches!(input, Input::Stop | Input::Told(Notice::Stopped)),
+            stuck: matches!(input, Input::BodyEnded { joined: false }),
+            asked: matches!(input, Input::Told(Notice::Asked(lease, ask)) if about(*lease) && *ask != Ask::Confirm),
+            lost: matches!(input, Input::Told(Notice::Lost(lease, _)) if about(*lease)),
             deadline,
         }
     }
@@ -66,7 +66,7 @@ pub(crate) fn has_cause(
         // So long after the renewal that its belief comes from was sent.
         Cause::Failing => prompt
             .deadline
-            .is_some_and(|deadline| now.after(terms.belief()) >= deadline.after(terms.patience(true))),
+            .is_some_and(|deadline| now.after(terms.belief()) >= deadline.after(terms.wait_policy(true))),
         _ => false,
     };
     if is_so {
@@ -113,10 +113,10 @@ pub(crate) fn bodies_are_over(node: usize, key: usize, bodies: u32) -> Result<()
     Err(format!("node {node} gives k{key} up while {bodies} bodies run under it"))
 }
 
-/// A candidate bids, or looks.
-pub(crate) fn may_bid(node: usize, key: usize, was_stopped: bool) -> Result<(), String> {
+/// A candidate tries to lead, or looks.
+pub(crate) fn may_try(node: usize, key: usize, was_stopped: bool) -> Result<(), String> {
     if was_stopped {
-        Err(format!("node {node} bids for k{key} after its candidate was stopped"))
+        Err(format!("node {node} tries to lead k{key} after its candidate was stopped"))
     } else {
         Ok(())
     }
@@ -139,12 +139,15 @@ pub(crate) fn has_stopped(
     }
 }
 
-/// A candidate bids.
-pub(crate) fn stood_back(node: usize, key: usize, now: Tick, bids_from: Tick) -> Result<(), String> {
-    if now >= bids_from {
+/// A candidate tries to lead.
+pub(crate) fn stood_back(node: usize, key: usize, now: Tick, tries_from: Tick) -> Result<(), String> {
+    if now >= tries_from {
         return Ok(());
     }
-    Err(format!("node {node} bids for k{key} at {}, and was to stand back until {}", now.0, bids_from.0))
+    Err(format!(
+        "node {node} tries to lead k{key} at {}, and was to stand back until {}",
+        now.0, tries_from.0
+    ))
 }
 
 /// At the end of a long calm in which nobody resigns.

@@ -20,7 +20,7 @@ pub(crate) fn told(
         let Some(key) = keys.iter().position(|key| *key == letter.key) else { continue };
         let held_then = |view: &&crate::node::View| {
             // The letter is for the tenure that this record keeps alive, not for one that its holder lost unawares.
-            let of_it = |fence| if letter.key == *at { fence == before.fence } else { view.rides };
+            let of_it = |fence| if letter.key == *at { fence == before.fence } else { view.is_attached };
             view.key == key
                 && matches!(view.stage, Stage::Held(belief) if belief.since < written && of_it(belief.fence))
         };

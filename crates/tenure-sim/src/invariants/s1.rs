@@ -16,7 +16,7 @@ pub(crate) fn one_holder(nodes: &[Node], acts: &Acts, key: usize, t: True, ttl: 
     for node in nodes {
         for view in node.views.iter().filter(|view| view.key == key && node.believes(view, t)) {
             let Stage::Held(belief) = view.stage else { continue };
-            let until = if view.rides { node.session_until } else { belief.until };
+            let until = if view.is_attached { node.session_until } else { belief.until };
             if until <= node.dim.after(Drift::default().belief(ttl)) && node.dim > Tick(0) {
                 continue;
             }
@@ -25,8 +25,8 @@ pub(crate) fn one_holder(nodes: &[Node], acts: &Acts, key: usize, t: True, ttl: 
             }
             let who = || {
                 let since = belief.since as f64 / SECOND as f64;
-                let rides = if view.rides { ", riding on its session," } else { "" };
-                format!("{}{rides} with fence {} since {since:.3} s", node.who, belief.fence)
+                let is_attached = if view.is_attached { ", attached to its session," } else { "" };
+                format!("{}{is_attached} with fence {} since {since:.3} s", node.who, belief.fence)
             };
             match &first {
                 Some(other) => return Err(format!("k{key} is held by {other}, and by {}", who())),

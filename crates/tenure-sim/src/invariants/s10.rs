@@ -1,6 +1,6 @@
 //! S10, what others do to a lease's record reaches its holder. An act through tenure, a forced release, reaches it within one
 //! ttl: from then on it does not believe any more, and before that nobody else does (which S1 says). What is done behind
-//! tenure's back, a record deleted by hand or put back to an older state, is found by the audit: of n leases that ride on
+//! tenure's back, a record deleted by hand or put back to an older state, is found by the audit: of n leases that are attached to
 //! one session after ⌈n / 8⌉ of its renewals. Until then two may believe, and only fences protect: so S1 is excused
 //! for that tenure, for so long, and for no other.
 //!
@@ -75,19 +75,20 @@ impl Acts {
             let believer = nodes.iter().find_map(|node| {
                 // Whoever takes up plain data finds the letter then, and believes no longer than it lasts.
                 let meant = |view: &View, belief: Belief| {
-                    belief.fence == act.fence && (view.rides || act.due.is_none() || belief.since <= act.at)
+                    belief.fence == act.fence
+                        && (view.is_attached || act.due.is_none() || belief.since <= act.at)
                 };
                 let held = |view: &&View| matches!(view.stage, Stage::Held(belief) if meant(view, belief));
                 let view = node.views.iter().filter(|view| view.key == act.key).find(held)?;
                 if !node.believes(view, t) {
                     return None;
                 }
-                Some((node, view.rides))
+                Some((node, view.is_attached))
             });
-            let Some((node, rides)) = believer else { return Ok(()) };
+            let Some((node, is_attached)) = believer else { return Ok(()) };
             let late = match (act.due, healed) {
                 (Some(due), _) => t >= due,
-                (None, Some(healed)) => t > act.at.max(healed) + audited(node, rides, ttl),
+                (None, Some(healed)) => t > act.at.max(healed) + audited(node, is_attached, ttl),
                 (None, None) => false,
             };
             if !late {
@@ -109,10 +110,10 @@ impl Acts {
     }
 }
 
-/// How long a process may take to find out about one of its leases: the turns of all that ride, each a third of a ttl by the slowest
+/// How long a process may take to find out about one of its leases: the turns of all that are attached, each a third of a ttl by the slowest
 /// clock; one more for the turn that was under way and one for a renewal that fails at the start; and the round trips.
-fn audited(node: &Node, rides: bool, ttl: True) -> True {
-    let riding = if rides { node.views.iter().filter(|view| view.rides).count() } else { 0 };
-    let turns = riding.div_ceil(Rules::AUDIT) as u64 + 2;
+fn audited(node: &Node, is_attached: bool, ttl: True) -> True {
+    let attached = if is_attached { node.views.iter().filter(|view| view.is_attached).count() } else { 0 };
+    let turns = attached.div_ceil(Rules::AUDIT) as u64 + 2;
     turns * ttl / 3 * 10 / 9 + ttl / 4
 }

@@ -47,11 +47,11 @@ pub(crate) fn sent(node: &Node, now: Tick, write: &Write) -> Result<(), String> 
     for closed in
         node.closed.iter().filter(|c| c.fence == record.fence && c.key == write.key && now > c.since)
     {
-        // Letters and marks leave the beat as it is: whoever writes them renews nothing.
+        // Letters and marks leave the heartbeat as it is: whoever writes them renews nothing.
         let renews = record
             .tenure
             .as_ref()
-            .is_some_and(|tenure| tenure.id != record.nonce && tenure.beat == record.nonce);
+            .is_some_and(|tenure| tenure.id != record.nonce && tenure.heartbeat == record.nonce);
         if renews {
             return Err(format!("node {} renews {} {} after its loss", node.index, write.key, closed.fence));
         }

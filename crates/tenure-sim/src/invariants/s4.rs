@@ -6,7 +6,7 @@
 //! hidden, and others may have counted it. And what a user was told as written was written, so that it survives a crash.
 
 use crate::clock::True;
-use crate::node::{Beat, Node, Stage};
+use crate::node::{Heartbeat, Node, Stage};
 use std::time::Duration;
 use tenure_core::{Drift, Fence, Key, Nonce, Now, Tick};
 
@@ -15,33 +15,34 @@ const GAP: Duration = Duration::from_secs(1);
 
 /// A user is told, in a step that began at `now`, to believe in `key` until `until`.
 pub(crate) fn founded(node: &Node, key: &Key, fence: Fence, until: Tick, now: Now) -> Result<(), String> {
-    let beats = || node.beats.iter().filter(|beat| beat.key == *key && beat.fence == fence);
-    if beats().next().is_none() {
+    let heartbeats =
+        || node.heartbeats.iter().filter(|heartbeat| heartbeat.key == *key && heartbeat.fence == fence);
+    if heartbeats().next().is_none() {
         return Err(format!("node {} believes in {key} {fence}, of which no write took effect", node.index));
     }
-    founded_on(node, &format!("{key} {fence}"), beats(), until, now)
+    founded_on(node, &format!("{key} {fence}"), heartbeats(), until, now)
 }
 
 /// Users are told, in a step that began at `now`, to believe in the session until `until`.
 pub(crate) fn session_founded(node: &Node, until: Tick, now: Now) -> Result<(), String> {
-    let beats = node.beats.iter().filter(|beat| beat.key == node.session);
-    founded_on(node, "its session", beats, until, now)
+    let heartbeats = node.heartbeats.iter().filter(|heartbeat| heartbeat.key == node.session);
+    founded_on(node, "its session", heartbeats, until, now)
 }
 
 /// There is a write that took effect and allows that belief; and by that step's own clocks no time was hidden since it was sent.
 fn founded_on<'a>(
     node: &Node,
     what: &str,
-    beats: impl Iterator<Item = &'a Beat>,
+    heartbeats: impl Iterator<Item = &'a Heartbeat>,
     until: Tick,
     now: Now,
 ) -> Result<(), String> {
-    let end = |beat: &Beat| beat.sent.held.after(Drift::default().belief(beat.ttl));
+    let end = |heartbeat: &Heartbeat| heartbeat.sent.held.after(Drift::default().belief(heartbeat.ttl));
     let (mut last, mut gap) = (None, false);
-    for beat in beats {
-        last = last.max(Some(end(beat)));
-        if until <= end(beat) {
-            if now.wall.since(beat.sent.wall) <= now.held.since(beat.sent.held) + GAP {
+    for heartbeat in heartbeats {
+        last = last.max(Some(end(heartbeat)));
+        if until <= end(heartbeat) {
+            if now.wall.since(heartbeat.sent.wall) <= now.held.since(heartbeat.sent.held) + GAP {
                 return Ok(());
             }
             gap = true;
@@ -66,9 +67,9 @@ pub(crate) fn gap_noticed(node: &Node, t: True) -> Result<(), String> {
     let Some(gap) = node.gap else { return Ok(()) };
     let view = node.views.iter().filter(|view| node.believes(view, t)).find(|view| {
         let Stage::Held(belief) = view.stage else { return false };
-        let until = if view.rides { node.session_until } else { belief.until };
-        let end = |beat: &Beat| beat.sent.held.after(Drift::default().belief(beat.ttl));
-        node.beats.iter().any(|beat| beat.sent.held < gap && end(beat) == until)
+        let until = if view.is_attached { node.session_until } else { belief.until };
+        let end = |heartbeat: &Heartbeat| heartbeat.sent.held.after(Drift::default().belief(heartbeat.ttl));
+        node.heartbeats.iter().any(|heartbeat| heartbeat.sent.held < gap && end(heartbeat) == until)
     });
     match view {
         None => Ok(()),
@@ -98,7 +99,7 @@ pub(crate) fn updated(
 
 /// A user was told that it did not get what it wanted. Then every claim of that attempt was looked for, or is old.
 pub(crate) fn resolved(node: usize, claims: &[Claim], key: usize, now: Tick) -> Result<(), String> {
-    match claims.iter().find(|c| c.key == key && !c.settled && now.since(c.sent) < c.patience) {
+    match claims.iter().find(|c| c.key == key && !c.settled && now.since(c.sent) < c.wait_policy) {
         Some(claim) => Err(format!(
             "node {node} told its user that it did not get k{key}, but never looked for its claim of {:?} ago",
             now.since(claim.sent)
@@ -107,13 +108,13 @@ pub(crate) fn resolved(node: usize, claims: &[Claim], key: usize, now: Tick) -> 
     }
 }
 
-/// A claim that a process has sent, for a lease that beats for itself.
+/// A claim that a process has sent, for a lease that renews itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) id: Nonce,
     pub(crate) key: usize,
     pub(crate) sent: Tick,
-    pub(crate) patience: Duration,
+    pub(crate) wait_policy: Duration,
     /// Its answer is known, or the record was looked at since.
     pub(crate) settled: bool,
 }

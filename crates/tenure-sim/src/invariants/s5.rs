@@ -32,7 +32,7 @@ pub(crate) fn ranges_told_in_time(
 pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {
     for view in &node.views {
         let Stage::Held(belief) = view.stage else { continue };
-        let session = if view.rides { node.session_deadline.unwrap_or(Tick(0)) } else { Tick::NEVER };
+        let session = if view.is_attached { node.session_deadline.unwrap_or(Tick(0)) } else { Tick::NEVER };
         let deadline = session.min(belief.deadline);
         let deadline = view.withdrawn.filter(|end| *end > Tick(0)).map_or(deadline, |end| end.min(deadline));
         if now >= deadline {

@@ -1,5 +1,5 @@
 //! S6, the body ends before the lease, on the machine's level: what a user could not end is left to expire, so nothing
-//! vacates it, nor the session that it rides on, before a full ttl has passed.
+//! vacates it, nor the session that it is attached to, before a full ttl has passed.
 //!
 //! Source: the promise S6; client-go issue 728 (released while the body runs).
 
@@ -13,7 +13,7 @@ pub(crate) struct Lapse {
     pub(crate) key: Key,
     pub(crate) fence: Fence,
     pub(crate) until: Tick,
-    /// The fence of the session that it rode on.
+    /// The fence of the session that it was attached to.
     pub(crate) session: Option<Fence>,
 }
 

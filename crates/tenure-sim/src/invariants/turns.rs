@@ -5,11 +5,11 @@
 
 use crate::clock::True;
 use std::collections::BTreeMap;
-use tenure_core::{Record, Ride};
+use tenure_core::{Attachment, Record};
 
 /// For each key, since when which session hands it on.
 #[derive(Debug, Default)]
-pub(crate) struct Streaks(BTreeMap<usize, (Ride, True)>);
+pub(crate) struct Streaks(BTreeMap<usize, (Attachment, True)>);
 
 impl Streaks {
     /// A record of `key` was replaced. `bound` is how long a session may go on.
@@ -22,20 +22,20 @@ impl Streaks {
         bound: True,
     ) -> Result<(), String> {
         let held = before.and_then(|record| record.tenure.as_ref()).zip(after.tenure.as_ref());
-        let Some((old, new)) = held.filter(|(old, new)| old.ride == new.ride) else {
+        let Some((old, new)) = held.filter(|(old, new)| old.attachment == new.attachment) else {
             self.0.remove(&key);
             return Ok(());
         };
-        let Some(ride) = new.ride.as_ref().filter(|_| old.id != new.id) else { return Ok(()) };
+        let Some(attachment) = new.attachment.as_ref().filter(|_| old.id != new.id) else { return Ok(()) };
         match self.0.get(&key) {
-            Some((before, since)) if before == ride && t - since > bound => Err(format!(
+            Some((before, since)) if before == attachment && t - since > bound => Err(format!(
                 "{} has handed k{key} on among its own leases for {} ms",
-                ride.session,
+                attachment.session,
                 (t - since) / 1_000_000
             )),
-            Some((before, _)) if before == ride => Ok(()),
+            Some((before, _)) if before == attachment => Ok(()),
             _ => {
-                self.0.insert(key, (ride.clone(), t));
+                self.0.insert(key, (attachment.clone(), t));
                 Ok(())
             }
         }

@@ -66,7 +66,7 @@ pub(crate) fn not_beaten(key: &Key, before: Option<&Record>, after: &Record) -> 
     let old = before.and_then(|record| record.tenure.as_ref());
     let (Some(old), Some(new)) = (old, &after.tenure) else { return Ok(()) };
     let is_withdrawn = old.mail.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == *key);
-    if is_withdrawn && old.id == new.id && old.beat != new.beat {
+    if is_withdrawn && old.id == new.id && old.heartbeat != new.heartbeat {
         return Err(format!("{} prolonged its tenure of {key}, which was withdrawn", new.holder));
     }
     Ok(())

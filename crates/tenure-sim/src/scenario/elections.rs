@@ -45,7 +45,7 @@ pub(super) fn all() -> Vec<Scenario> {
             name: "election-hands",
             about: "somebody deletes the records that leaders hold, puts back older ones, and deposes leaders by force",
             source: "promise S10",
-            users: Users { riding: 60, ..CANDIDATES },
+            users: Users { attached: 60, ..CANDIDATES },
             keys: 2,
             faults: HANDS,
             calls: GENTLE,

@@ -48,7 +48,7 @@ pub(super) fn all() -> Vec<Scenario> {
             // Keys are wanted so seldom that their records are collected, and claims take so long that they meet.
             faults: &[(Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 6.0), (Fault::Rate, 4.0)],
             calls: &[(Fault::Slow, 0.4), (Fault::RequestLost, 0.03), (Fault::AnswerLost, 0.04)],
-            users: Users { think: 22_000, hold: 300, gc: 1500, riding: 20, ..USERS },
+            users: Users { think: 22_000, hold: 300, gc: 1500, attached: 20, ..USERS },
             ..USUAL
         },
         Scenario {
@@ -105,7 +105,7 @@ pub(super) fn all() -> Vec<Scenario> {
             source: "etcd-io/etcd issue 11456",
             nodes: 2,
             faults: &[(Fault::Pause, 40.0), (Fault::Suspend, 20.0), (Fault::Cut, 20.0)],
-            users: Users { riding: 100, hold: 20_000, think: 500, ..USERS },
+            users: Users { attached: 100, hold: 20_000, think: 500, ..USERS },
             ..USUAL
         },
         Scenario {
@@ -113,7 +113,7 @@ pub(super) fn all() -> Vec<Scenario> {
             about: "a lease is released while what it guards still runs",
             source: "kubernetes/client-go issue 728",
             faults: &[(Fault::Crash, 30.0), (Fault::Pause, 10.0)],
-            users: Users { riding: 100, tasks: 4, hold: 1000, think: 1000, ..USERS },
+            users: Users { attached: 100, tasks: 4, hold: 1000, think: 1000, ..USERS },
             ..USUAL
         },
     ]

@@ -12,7 +12,7 @@ const CRON: Users = Users {
     tasks: 1,
     trying: 100,
     fleeting: true,
-    riding: 60,
+    attached: 60,
     think: 2500,
     hold: 3000,
     mail: 0,
@@ -52,7 +52,7 @@ pub(super) fn all() -> Vec<Scenario> {
             source: "the promise L1; tenure run --try",
             nodes: 5,
             store: AGES,
-            users: Users { gc: 0, riding: 80, think: 800, ..CRON },
+            users: Users { gc: 0, attached: 80, think: 800, ..CRON },
             faults: &[
                 (Fault::WallDecade, 10.0),
                 (Fault::WallJump, 10.0),
@@ -71,7 +71,7 @@ pub(super) fn all() -> Vec<Scenario> {
             source: "the promise L1; tenure run --try on etcd",
             nodes: 4,
             store: AGELESS,
-            users: Users { gc: 0, riding: 50, think: 800, ..CRON },
+            users: Users { gc: 0, attached: 50, think: 800, ..CRON },
             faults: &[
                 (Fault::WallDecade, 6.0),
                 (Fault::WallJump, 15.0),
@@ -95,7 +95,7 @@ pub(super) fn all() -> Vec<Scenario> {
             store: AGELESS,
             clones: true,
             wall_off_ms: 40,
-            users: Users { gc: 0, riding: 50, think: 800, ..CRON },
+            users: Users { gc: 0, attached: 50, think: 800, ..CRON },
             faults: &[
                 (Fault::Crash, 10.0),
                 (Fault::Reboot, 6.0),
@@ -110,13 +110,13 @@ pub(super) fn all() -> Vec<Scenario> {
             ..USUAL
         },
         Scenario {
-            name: "strays",
+            name: "orphans",
             about: "claims land when their process has long stopped looking for them, and all others try once and end",
             source: "the promise L1; tenure run --try beside a process that lives on",
             nodes: 4,
             keys: 3,
             wall_off_ms: 40,
-            users: Users { residents: 1, tasks: 2, riding: 80, think: 1200, hold: 1200, gc: 0, ..CRON },
+            users: Users { residents: 1, tasks: 2, attached: 80, think: 1200, hold: 1200, gc: 0, ..CRON },
             faults: &[(Fault::Pause, 6.0)],
             calls: &[(Fault::LateClaim, 0.5), (Fault::AnswerLost, 0.04)],
             deaths: false,

@@ -50,8 +50,8 @@ impl World {
             let ledger = Ledger::of(&write.record).unwrap_or_default();
             self.check_lapses(index, &ledger);
         }
-        let patience = timeout.as_nanos() as True;
-        self.at(t + patience, What::Timeout(index, life, id));
+        let wait_policy = timeout.as_nanos() as True;
+        self.at(t + wait_policy, What::Timeout(index, life, id));
         if self.befalls(Fault::RequestLost) {
             return;
         }

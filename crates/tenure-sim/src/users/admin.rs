@@ -14,14 +14,15 @@ impl World {
         let ask = if self.dice.chance(0.6) { Ask::HandOver } else { Ask::Revoke };
         let Some(stored) = self.store.stored_at(&key, self.t) else { return };
         let Some(tenure) = &stored.record.tenure else { return };
-        let to = match &tenure.ride {
+        let to = match &tenure.attachment {
             None => key.clone(),
-            Some(ride) => {
-                let alive = self.store.get(&ride.session).filter(|record| record.fence == ride.fence);
+            Some(attachment) => {
+                let alive =
+                    self.store.get(&attachment.session).filter(|record| record.fence == attachment.fence);
                 if alive.is_none() {
                     return;
                 }
-                ride.session.clone()
+                attachment.session.clone()
             }
         };
         let Some(mut stored) = self.store.stored_at(&to, self.t) else { return };

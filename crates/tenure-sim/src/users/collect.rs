@@ -27,10 +27,10 @@ impl World {
         for Listed { key, stored } in all.iter().filter(|listed| all_of_it || is_session(&listed.key)) {
             let Ok(stored) = stored else { continue };
             match &stored.record.tenure {
-                Some(_) if collector.ended_ride(stored).is_some() && collector.is_old(stored) => {
+                Some(_) if collector.ended_attachment(stored).is_some() && collector.is_old(stored) => {
                     self.vacate(key, stored, stored.record.fence, wall);
                 }
-                Some(tenure) if is_session(key) && tenure.ride.is_none() => {
+                Some(tenure) if is_session(key) && tenure.attachment.is_none() => {
                     let next = stored.record.fence.next(Fence::floor(wall));
                     if let (true, Ok(fence)) = (collector.is_old(stored), next) {
                         self.vacate(key, stored, fence, wall);
@@ -43,7 +43,7 @@ impl World {
                 {
                     self.trace.tell(self.t, || Story::Store(format!("gc removes {key}")));
                     self.store.remove(self.t, key);
-                    let found = self.none_rides_on(key);
+                    let found = self.none_is_attached_to(key);
                     self.checks.check(self.t, Rule::L1, found);
                 }
                 None => {}
@@ -77,13 +77,15 @@ impl World {
     }
 
     /// Whoever finds a claim on a session that is missing can't tell since when.
-    fn none_rides_on(&self, session: &Key) -> Result<(), String> {
-        let rides = |record: &Record| {
+    fn none_is_attached_to(&self, session: &Key) -> Result<(), String> {
+        let is_attached = |record: &Record| {
             let tenure = record.tenure.as_ref();
-            tenure.and_then(|tenure| tenure.ride.as_ref()).is_some_and(|ride| ride.session == *session)
+            tenure
+                .and_then(|tenure| tenure.attachment.as_ref())
+                .is_some_and(|attachment| attachment.session == *session)
         };
-        match self.store.keys().find(|(_, record)| rides(record)) {
-            Some((key, _)) => Err(format!("gc removes {session}, and {key} rides on it")),
+        match self.store.keys().find(|(_, record)| is_attached(record)) {
+            Some((key, _)) => Err(format!("gc removes {session}, and {key} is attached to it")),
             None => Ok(()),
         }
     }

@@ -8,8 +8,8 @@ use crate::invariants::s6::Lapse;
 use crate::invariants::{self, Rule};
 use crate::node::{Closed, Input, Stage, View};
 use crate::world::{What, World};
-use tenure_core::election::{Cause, Change, Cue, Election, Standing, Terms, Turn};
-use tenure_core::{Beat, Bugs, Command, LeaseId, Notice, Patience, Tick, Want};
+use tenure_core::election::{self, Cause, Change, Election, Output, Standing, Terms};
+use tenure_core::{Bugs, Command, KeepAlive, LeaseId, Notice, Tick, WaitPolicy, Want};
 
 /// The task of leases that are a candidate's: it has no turns of its own.
 const SEAT: usize = usize::MAX - 1;
@@ -23,10 +23,10 @@ pub(crate) struct Seat {
     /// Bodies that run under the present leadership.
     pub(crate) bodies: u32,
     /// It stands back until then.
-    bids_from: Tick,
+    tries_from: Tick,
     /// Only the newest of its wake-ups counts.
     wake_turn: u32,
-    /// It was stopped, while its process lives on: it bids no more, and has stopped once its bodies have ended.
+    /// It was stopped, while its process lives on: it tries no more, and has stopped once its bodies have ended.
     stopping: Option<True>,
     has_stopped: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Seat {
 impl Seat {
     fn new(terms: Terms, bugs: Bugs) -> Seat {
         let election = Election::new(terms, bugs);
-        Seat { election, bodies: 0, bids_from: Tick(0), wake_turn: 0, stopping: None, has_stopped: false }
+        Seat { election, bodies: 0, tries_from: Tick(0), wake_turn: 0, stopping: None, has_stopped: false }
     }
 }
 
@@ -45,13 +45,13 @@ impl World {
             return;
         }
         for key in 0..self.keys.len() {
-            let rides = self.dice.below(100) < self.scenario.users.riding;
+            let is_attached = self.dice.below(100) < self.scenario.users.attached;
             let terms =
-                Terms { rides, rank: index as u32 % 2, ..Terms::of(self.keys[key].clone(), self.ttl) };
+                Terms { is_attached, rank: index as u32 % 2, ..Terms::of(self.keys[key].clone(), self.ttl) };
             self.nodes[index].seats.push(Seat::new(terms, self.setup.bugs));
         }
         for key in 0..self.keys.len() {
-            self.cue(index, key, Cue::Start);
+            self.input(index, key, election::Input::Start);
             self.next_turn(index, key, self.scenario.users.use_every);
         }
     }
@@ -83,15 +83,15 @@ impl World {
             (Standing::Leading, Some(term)) => match self.dice.below(100) {
                 0..=24 if bodies < 2 => {
                     self.nodes[index].seats[key].bodies += 1;
-                    self.cue(index, key, Cue::BodyBegan);
+                    self.input(index, key, election::Input::BodyBegan);
                 }
                 25..=44 if bodies > 0 => self.end_body(index, key, true),
                 _ if self.coin(0.02) => {
                     self.nodes[index].seats[key].stopping = Some(self.t);
-                    self.cue(index, key, Cue::Stop);
+                    self.input(index, key, election::Input::Stop);
                 }
                 _ if users.hold > 0 && self.coin(users.use_every as f64 / users.hold as f64) => {
-                    self.cue(index, key, Cue::Resign);
+                    self.input(index, key, election::Input::Resign);
                 }
                 _ => self.act_as_leader(index, key, term.fence),
             },
@@ -123,8 +123,8 @@ impl World {
             self.nodes[index].seats[key] = Seat { wake_turn: turn, ..next };
             // It hears first how the session is, which may have begun long ago.
             let session = Notice::SessionValid(self.nodes[index].session_until);
-            self.cue(index, key, Cue::Told(&session));
-            self.cue(index, key, Cue::Start);
+            self.input(index, key, election::Input::Told(&session));
+            self.input(index, key, election::Input::Start);
         }
     }
 
@@ -134,7 +134,7 @@ impl World {
 
     fn end_body(&mut self, index: usize, key: usize, joined: bool) {
         self.nodes[index].seats[key].bodies -= 1;
-        self.cue(index, key, Cue::BodyEnded { joined });
+        self.input(index, key, election::Input::BodyEnded { joined });
     }
 
     /// It says that it leads, and so it writes to the resource, which may take long.
@@ -156,7 +156,7 @@ impl World {
     /// The machine asked to be woken.
     pub(crate) fn wake_candidate(&mut self, index: usize, key: usize, turn: u32) {
         if self.nodes[index].seats.get(key).is_some_and(|seat| seat.wake_turn == turn) {
-            self.cue(index, key, Cue::Wake);
+            self.input(index, key, election::Input::Wake);
         }
     }
 
@@ -166,29 +166,29 @@ impl World {
             while self.nodes[index].seats[key].bodies > 0 {
                 self.end_body(index, key, true);
             }
-            self.cue(index, key, Cue::Stop);
+            self.input(index, key, election::Input::Stop);
         }
     }
 
     /// The holder has told something.
     pub(crate) fn tell_candidates(&mut self, index: usize, notice: &Notice) {
         for key in 0..self.nodes[index].seats.len() {
-            self.cue(index, key, Cue::Told(notice));
+            self.input(index, key, election::Input::Told(notice));
         }
     }
 
-    fn cue(&mut self, index: usize, key: usize, cue: Cue<'_>) {
+    fn input(&mut self, index: usize, key: usize, input: election::Input<'_>) {
         let next = &mut self.next_lease;
         let node = &mut self.nodes[index];
         let (now, life) = (node.clock.read(self.t), node.life);
         let Some(seat) = node.seats.get_mut(key) else { return };
         let held = node.views.iter().find(|view| view.key == key && view.task == SEAT && view.is_held());
-        let prompt = Prompt::of(&cue, held, node.session_deadline);
+        let prompt = Prompt::of(&input, held, node.session_deadline);
         let mut next_lease = || {
             *next += 1;
             LeaseId(*next)
         };
-        let Turn { changes, commands, wake_at } = seat.election.step(now, cue, &mut next_lease);
+        let Output { changes, commands, wake_at } = seat.election.step(now, input, &mut next_lease);
         self.tally.steps += 1;
         seat.wake_turn += 1;
         if let Some(at) = wake_at {
@@ -226,7 +226,7 @@ impl World {
             Change::Ended(cause) => {
                 let seat = &mut self.nodes[index].seats[key];
                 if *cause != Cause::Stopping {
-                    seat.bids_from = held.after(seat.election.terms().cooldown);
+                    seat.tries_from = held.after(seat.election.terms().cooldown);
                 }
                 let found = invariants::leads::bodies_are_over(index, key, seat.bodies);
                 self.checks.check(self.t, Rule::S6, found);
@@ -244,7 +244,7 @@ impl World {
 
     fn commanded(&mut self, index: usize, key: usize, held: Tick, command: &Command) {
         match command {
-            Command::Acquire(id, want) => self.bids(index, key, held, *id, want),
+            Command::Acquire(id, want) => self.tries(index, key, held, *id, want),
             Command::Release(lease, _) => {
                 let t = self.t;
                 self.checks.takeovers.waiter_left(*lease);
@@ -258,12 +258,12 @@ impl World {
         }
     }
 
-    fn bids(&mut self, index: usize, key: usize, held: Tick, id: LeaseId, want: &Want) {
-        let follows = matches!(want.patience, Patience::Follow { .. });
+    fn tries(&mut self, index: usize, key: usize, held: Tick, id: LeaseId, want: &Want) {
+        let follows = matches!(want.wait_policy, WaitPolicy::Follow { .. });
         let view = View {
             id,
             key,
-            rides: want.beat == Beat::Session,
+            is_attached: want.keep_alive == KeepAlive::Session,
             task: SEAT,
             stage: Stage::Wanted,
             asked_at: self.t,
@@ -274,10 +274,10 @@ impl World {
             withdrawn: None,
         };
         let seat = &self.nodes[index].seats[key];
-        let found = invariants::leads::may_bid(index, key, seat.stopping.is_some());
+        let found = invariants::leads::may_try(index, key, seat.stopping.is_some());
         self.checks.check(self.t, Rule::Cooldown, found);
         if follows {
-            let found = invariants::leads::stood_back(index, key, held, seat.bids_from);
+            let found = invariants::leads::stood_back(index, key, held, seat.tries_from);
             self.checks.check(self.t, Rule::Cooldown, found);
         }
         self.nodes[index].views.push(view);
@@ -289,17 +289,17 @@ impl World {
         let now = node.clock.held(self.t);
         let session = node.holder.as_ref().and_then(|holder| holder.session_fence());
         let Some(view) = node.view(lease) else { return };
-        let (Stage::Ending(Some(belief)), rides) = (view.stage, view.rides) else { return };
+        let (Stage::Ending(Some(belief)), is_attached) = (view.stage, view.is_attached) else { return };
         view.stage = Stage::Ending(None);
         let (key, fence) = (self.keys[view.key].clone(), belief.fence);
         let until = now.after(self.ttl.duration());
-        let vacate_from = if rides { until } else { Tick::NEVER };
+        let vacate_from = if is_attached { until } else { Tick::NEVER };
         node.close(Closed { key: key.clone(), fence, since: now, vacate_from });
         let lapses = &mut self.lapses[index];
         if lapses.len() >= 16 {
             lapses.remove(0);
         }
-        lapses.push(Lapse { key, fence, until, session: session.filter(|_| rides) });
+        lapses.push(Lapse { key, fence, until, session: session.filter(|_| is_attached) });
     }
 
     /// What candidates say must be so.

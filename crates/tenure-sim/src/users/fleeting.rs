@@ -45,7 +45,7 @@ impl World {
         self.checks.check(t, Rule::L1, found);
     }
 
-    /// Somebody deletes the record of a process's session by hand: whatever rides on it is left behind.
+    /// Somebody deletes the record of a process's session by hand: whatever is attached to it is left behind.
     pub(crate) fn delete_session(&mut self, index: usize) {
         let sessions: Vec<_> = self
             .store

@@ -178,7 +178,7 @@ impl World {
     fn note_behind(&mut self, index: usize, key: &Key) {
         if let Some(record) = self.store.get(key) {
             self.checks.acts.behind(index, record.fence, self.t);
-            if record.tenure.as_ref().is_some_and(|tenure| tenure.ride.is_none()) {
+            if record.tenure.as_ref().is_some_and(|tenure| tenure.attachment.is_none()) {
                 self.checks.acts.untold(index, record.fence);
             }
         }

@@ -59,7 +59,7 @@ impl World {
     fn acquired(&mut self, index: usize, now: Now, lease: LeaseId, fence: Fence, until: Tick) {
         let t = self.t;
         let Some(view) = self.nodes[index].view(lease) else { return };
-        let (key, rides, task) = (view.key, view.rides, view.task);
+        let (key, is_attached, task) = (view.key, view.is_attached, view.task);
         if !matches!(view.stage, Stage::Wanted | Stage::Token) {
             return;
         }
@@ -68,7 +68,7 @@ impl World {
         let ends = t + self.dice.span(self.per_mille(self.scenario.users.hold));
         self.set_doing(index, task, Doing::Holding { lease, ends });
         self.next_use(index, task, ends);
-        if !rides {
+        if !is_attached {
             let found = invariants::s4::founded(&self.nodes[index], &self.keys[key], fence, until, now);
             self.checks.check(t, Rule::S4, found);
         }
@@ -79,14 +79,14 @@ impl World {
     fn valid(&mut self, index: usize, now: Now, lease: LeaseId, until: Tick) {
         let t = self.t;
         let Some(view) = self.nodes[index].view(lease) else { return };
-        let (key, rides) = (view.key, view.rides);
+        let (key, is_attached) = (view.key, view.is_attached);
         let Stage::Held(belief) = &mut view.stage else { return };
         belief.until = until;
         if until == Tick(0) {
             return;
         }
         belief.deadline = until;
-        if rides {
+        if is_attached {
             // It was withdrawn, and lasts no longer than the session as that was then.
             return;
         }
@@ -111,8 +111,9 @@ impl World {
         let found = invariants::s4::session_founded(node, until, now);
         self.checks.check(t, Rule::S4, found);
         for key in 0..self.keys.len() {
-            let rides = |view: &View| view.key == key && view.rides && matches!(view.stage, Stage::Held(_));
-            if self.nodes[index].views.iter().any(rides) {
+            let is_attached =
+                |view: &View| view.key == key && view.is_attached && matches!(view.stage, Stage::Held(_));
+            if self.nodes[index].views.iter().any(is_attached) {
                 let found = invariants::s1::one_holder(&self.nodes, &self.checks.acts, key, t, self.ttl);
                 self.checks.check(t, Rule::S1, found);
             }
@@ -138,10 +139,10 @@ impl World {
             // What was asked before it was given up; that it is given up will be told too.
             Stage::Ending(_) => view.updating = false,
             _ => {
-                let (key, rides) = (view.key, view.rides || view.stage != Stage::Wanted);
+                let (key, is_attached) = (view.key, view.is_attached || view.stage != Stage::Wanted);
                 let alone = self.nodes[index].views.iter().filter(|view| view.key == key).count() == 1;
                 // Where that can't be looked at, the error says so.
-                if alone && !rides && !self.store.is_unreadable(&self.keys[key]) {
+                if alone && !is_attached && !self.store.is_unreadable(&self.keys[key]) {
                     let found = invariants::s4::resolved(index, &self.claims[index], key, now.held);
                     self.checks.check(self.t, Rule::S4, found);
                 }
@@ -166,7 +167,7 @@ impl World {
     /// A lease is given up, but not by a write.
     fn note_denied(&mut self, index: usize, lease: LeaseId) {
         let t = self.t;
-        if let Some(View { key, rides: true, stage: Stage::Ending(Some(belief)), .. }) =
+        if let Some(View { key, is_attached: true, stage: Stage::Ending(Some(belief)), .. }) =
             self.nodes[index].view(lease)
         {
             let denied = (*key, belief.fence, t);
@@ -186,7 +187,7 @@ impl World {
 
     fn lost(&mut self, index: usize, now: Now, lease: LeaseId, loss: &Loss) {
         let Some(view) = self.nodes[index].view(lease) else { return };
-        let (key, rides) = (view.key, view.rides);
+        let (key, is_attached) = (view.key, view.is_attached);
         let ending = matches!(view.stage, Stage::Ending(_));
         let belief = match view.stage {
             Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief),
@@ -194,7 +195,7 @@ impl World {
         };
         if let Some(belief) = belief {
             let node = &self.nodes[index];
-            let session = if rides { node.session_deadline.unwrap_or(Tick(0)) } else { Tick::NEVER };
+            let session = if is_attached { node.session_deadline.unwrap_or(Tick(0)) } else { Tick::NEVER };
             let deadline = session.min(belief.deadline);
             if now.held.0 > deadline.0 + self.ttl_ns() / 10 {
                 self.tally.deed(Deed::LossOverdue);
@@ -238,10 +239,11 @@ impl World {
         }
         node.asked.push((key, ask, t));
         // Of a session that is suspended nothing is believed now.
-        let (rides, own) = (node.session_deadline.map(|_| node.session_until), view_deadline(node, lease));
+        let (is_attached, own) =
+            (node.session_deadline.map(|_| node.session_until), view_deadline(node, lease));
         if ask == Ask::Revoke
             && let Some(view) = node.view(lease)
-            && let Some(end) = if view.rides { rides } else { own }
+            && let Some(end) = if view.is_attached { is_attached } else { own }
         {
             view.withdrawn = Some(view.withdrawn.map_or(end, |before| before.min(end)));
         }
@@ -287,7 +289,7 @@ impl World {
     }
 }
 
-/// The last end of belief that was told of a lease that beats for itself.
+/// The last end of belief that was told of a lease that renews itself.
 fn view_deadline(node: &Node, lease: LeaseId) -> Option<Tick> {
     match node.views.iter().find(|view| view.id == lease)?.stage {
         Stage::Held(belief) | Stage::Ending(Some(belief)) => Some(belief.deadline),

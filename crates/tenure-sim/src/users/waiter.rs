@@ -24,13 +24,13 @@ impl World {
         if self.scenario.stumbles { self.per_mille(1000) } else { 0 }
     }
 
-    /// Someone on another node than `but` who waits for `key` as long as it takes, with a bid that is under way.
+    /// Someone on another node than `but` who waits for `key` as long as it takes, with an attempt that is under way.
     pub(crate) fn eager_waiter(&self, key: usize, but: Option<usize>) -> Option<(usize, LeaseId)> {
         let healed = self.healed?;
         let eager = |node: &Node, view: &View| {
             // Whoever has to begin a session first waits for that, not for the key.
-            let up =
-                !view.rides || node.holder.as_ref().is_some_and(|holder| holder.session_fence().is_some());
+            let up = !view.is_attached
+                || node.holder.as_ref().is_some_and(|holder| holder.session_fence().is_some());
             let asked = view.asked_at.max(healed) + self.per_mille(700) < self.t;
             view.key == key && view.waits && view.stage == Stage::Wanted && asked && up
         };

@@ -80,7 +80,7 @@ impl World {
         {
             if t > healed + ttl * 3 / 2 && self.scenario.rate <= 100_000 && !self.may_fail_over {
                 // Whatever was excused before: once nothing goes wrong, whoever was deposed has found out. (Except after a
-                // failover, which may have lost the claim of a lease that rides on a session that was not lost.)
+                // failover, which may have lost the claim of a lease that is attached to a session that was not lost.)
                 let found = invariants::s1::one_holder(&self.nodes, &self.checks.acts, key, t, self.ttl);
                 self.checks.must(t, Rule::S1, found);
             }
@@ -116,9 +116,11 @@ impl World {
             let stands = |key: usize, fence| {
                 let record = self.store.get(&self.keys[key]).filter(|record| record.fence == fence);
                 let record = record.filter(|_| !self.store.is_forbidden(&self.keys[key]));
-                let ride = record.and_then(|record| record.tenure.as_ref()?.ride.as_ref());
+                let attachment = record.and_then(|record| record.tenure.as_ref()?.attachment.as_ref());
                 let session = node.holder.as_ref().and_then(tenure_core::Holder::session_fence);
-                ride.is_some_and(|ride| ride.session == node.session && Some(ride.fence) == session)
+                attachment.is_some_and(|attachment| {
+                    attachment.session == node.session && Some(attachment.fence) == session
+                })
             };
             let found = invariants::answered::freed_at_last(node, stands, healed, t, ttl);
             self.checks.check(t, Rule::Answered, found);
@@ -134,12 +136,12 @@ impl World {
     fn look_for_leftovers(&mut self, key: usize) {
         let standing = self.store.get(&self.keys[key]).and_then(|record| {
             let tenure = record.tenure.as_ref()?;
-            Some((tenure.id, tenure.ride.as_ref()?.clone(), record.fence))
+            Some((tenure.id, tenure.attachment.as_ref()?.clone(), record.fence))
         });
-        let is_left = standing.is_some_and(|(id, ride, fence)| {
-            self.nodes.iter().filter(|node| node.acts() && node.session == ride.session).any(|node| {
+        let is_left = standing.is_some_and(|(id, attachment, fence)| {
+            self.nodes.iter().filter(|node| node.acts() && node.session == attachment.session).any(|node| {
                 let lives =
-                    node.holder.as_ref().and_then(|holder| holder.session_fence()) == Some(ride.fence);
+                    node.holder.as_ref().and_then(|holder| holder.session_fence()) == Some(attachment.fence);
                 let now = node.clock.held(self.t);
                 let lapses = self.lapses[node.index]
                     .iter()

@@ -41,7 +41,7 @@ impl World {
             requests_pass: true,
             answers_pass: true,
             link_turn: 0,
-            beats: Vec::new(),
+            heartbeats: Vec::new(),
             closed: Vec::new(),
             tokens: Vec::new(),
             announced: None,
@@ -110,7 +110,7 @@ impl World {
         node.held_back = None;
         node.session_until = Tick(0);
         node.session_deadline = None;
-        node.beats.clear();
+        node.heartbeats.clear();
         node.closed.clear();
         node.gap = None;
         node.tokens.clear();

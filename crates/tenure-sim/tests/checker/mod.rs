@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
 use tenure_core::{
-    Beat, Bugs, Carry, Command, Fence, Holder, HolderId, Identity, Key, LeaseId, Metadata, Notice, Now,
-    Patience, Record, Rules, StoreError, Stored, Tick, Ttl, Wall, Want,
+    Bugs, Command, Fence, Holder, HolderId, Identity, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy,
+    Notice, Now, Record, Rules, StoreError, Stored, Tick, Ttl, WaitPolicy, Wall, Want,
 };
 
 const TTL_MS: u64 = 30;
@@ -20,8 +20,8 @@ const LEASE: LeaseId = LeaseId(1);
 /// How much may happen.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope {
-    /// For each process, whether its lease rides on its session.
-    pub(crate) riding: &'static [bool],
+    /// For each process, whether its lease is attached to its session.
+    pub(crate) attached: &'static [bool],
     pub(crate) units: u64,
     pub(crate) losses: u8,
     pub(crate) deaths: u8,
@@ -87,12 +87,12 @@ impl State {
         !self.messages.is_empty() || self.processes.iter().any(due)
     }
 
-    fn believes(&self, process: &Process, rides: bool) -> bool {
+    fn believes(&self, process: &Process, is_attached: bool) -> bool {
         let Some((_, until)) = process.held else { return false };
-        now(self.unit).held < if rides { process.session_until } else { until }
+        now(self.unit).held < if is_attached { process.session_until } else { until }
     }
 
-    fn act(&mut self, index: usize, riding: bool, event: Event<Command>) {
+    fn act(&mut self, index: usize, attached: bool, event: Event<Command>) {
         let now = now(self.unit);
         let Some(holder) = &mut self.processes[index].holder else { return };
         let Step { requests, notices, wake_at } = holder.step(now, event);
@@ -107,7 +107,7 @@ impl State {
                 _ => {}
             }
         }
-        let deadline = process.held.map(|(_, until)| if riding { process.session_until } else { until });
+        let deadline = process.held.map(|(_, until)| if attached { process.session_until } else { until });
         if deadline.is_some_and(|deadline| now.held >= deadline || wake_at.is_none_or(|at| at > deadline)) {
             self.broken = Some("S5");
         }
@@ -166,7 +166,7 @@ impl Model for Scope {
             delays: self.delays,
             broken: None,
         };
-        for (index, riding) in self.riding.iter().enumerate() {
+        for (index, attached) in self.attached.iter().enumerate() {
             let identity = Identity {
                 holder: HolderId::new(format!("p{index}")).unwrap(),
                 session: Key::new(format!("s{index}")).unwrap(),
@@ -183,10 +183,15 @@ impl Model for Scope {
                 session_until: Tick(0),
                 released: false,
             });
-            let beat = if *riding { Beat::Session } else { Beat::Own(ttl) };
-            let carry = Carry::Replace(Metadata::new());
-            let want = Want { key: Key::new("k").unwrap(), beat, carry, patience: Patience::Forever };
-            state.act(index, *riding, Event::Command(Command::Acquire(LEASE, want)));
+            let keep_alive = if *attached { KeepAlive::Session } else { KeepAlive::Own(ttl) };
+            let metadata_policy = MetadataPolicy::Replace(Metadata::new());
+            let want = Want {
+                key: Key::new("k").unwrap(),
+                keep_alive,
+                metadata_policy,
+                wait_policy: WaitPolicy::Forever,
+            };
+            state.act(index, *attached, Event::Command(Command::Acquire(LEASE, want)));
         }
         vec![state]
     }
@@ -233,7 +238,7 @@ impl Model for Scope {
                     }
                 }
                 Message::Answer(index, id, result) => {
-                    state.act(index, self.riding[index], Event::Answer(id, result));
+                    state.act(index, self.attached[index], Event::Answer(id, result));
                 }
             },
             Action::Lose(at) => {
@@ -245,13 +250,13 @@ impl Model for Scope {
                 state.messages.push(Message::Answer(index, id, error));
                 state.messages.sort();
             }
-            Action::Wake(index) => state.act(index, self.riding[index], Event::Wake),
+            Action::Wake(index) => state.act(index, self.attached[index], Event::Wake),
             Action::Release(index) => {
                 state.releases -= 1;
                 state.processes[index].released = true;
                 // Belief ends with the command.
                 state.processes[index].held = None;
-                state.act(index, self.riding[index], Event::Command(Command::Release(LEASE, None)));
+                state.act(index, self.attached[index], Event::Command(Command::Release(LEASE, None)));
             }
             Action::Die(index) => {
                 state.deaths -= 1;
@@ -270,18 +275,20 @@ impl Model for Scope {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("S1: one holder", |scope: &Scope, state: &State| {
-                let pairs = state.processes.iter().zip(scope.riding);
-                pairs.filter(|(process, rides)| state.believes(process, **rides)).count() <= 1
+                let pairs = state.processes.iter().zip(scope.attached);
+                pairs.filter(|(process, is_attached)| state.believes(process, **is_attached)).count() <= 1
             }),
             Property::always("S2 and S5", |_, state: &State| state.broken.is_none()),
             Property::sometimes("someone takes over", |scope: &Scope, state: &State| {
-                let pairs = state.processes.iter().zip(scope.riding).enumerate();
+                let pairs = state.processes.iter().zip(scope.attached).enumerate();
                 let gone = state.processes.iter().any(|process| process.holder.is_none());
-                gone && pairs.into_iter().any(|(_, (process, rides))| state.believes(process, *rides))
+                gone && pairs
+                    .into_iter()
+                    .any(|(_, (process, is_attached))| state.believes(process, *is_attached))
             }),
         ]
     }
 }
 
 pub(crate) const SCOPE: Scope =
-    Scope { riding: &[], units: 0, losses: 0, deaths: 0, releases: 0, delays: 0, bugs: Bugs::NONE };
+    Scope { attached: &[], units: 0, losses: 0, deaths: 0, releases: 0, delays: 0, bugs: Bugs::NONE };

@@ -27,8 +27,8 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 fn tenure() -> impl Strategy<Value = Tenure> {
-    let ride = prop::option::of((".{1,20}", 0..=Fence::MAX.0)).prop_map(|ride| {
-        ride.map(|(key, fence)| Ride { session: Key::new(key).unwrap(), fence: Fence(fence) })
+    let attachment = prop::option::of((".{1,20}", 0..=Fence::MAX.0)).prop_map(|attachment| {
+        attachment.map(|(key, fence)| Attachment { session: Key::new(key).unwrap(), fence: Fence(fence) })
     });
     let ask = prop_oneof![Just(Ask::HandOver), Just(Ask::Revoke), Just(Ask::Confirm)];
     let letter = (".{1,20}", ask).prop_map(|(key, ask)| Letter { key: Key::new(key).unwrap(), ask });
@@ -41,18 +41,17 @@ fn tenure() -> impl Strategy<Value = Tenure> {
         wall: Wall(wall),
     });
     let marks = prop::collection::vec(mark, 0..=MARKS);
-    (any::<u128>(), any::<u128>(), ".{1,20}", 10u64..=86_400_000, any::<u64>(), ride, mail, marks).prop_map(
-        |(id, beat, holder, ttl, since, ride, mail, marks)| Tenure {
+    (any::<u128>(), any::<u128>(), ".{1,20}", 10u64..=86_400_000, any::<u64>(), attachment, mail, marks)
+        .prop_map(|(id, heartbeat, holder, ttl, since, attachment, mail, marks)| Tenure {
             id: Nonce(id),
-            beat: Nonce(beat),
+            heartbeat: Nonce(heartbeat),
             holder: HolderId::new(holder).unwrap(),
             ttl: Ttl::clamped(ttl),
             since: Wall(since),
-            ride,
+            attachment,
             mail,
             marks,
-        },
-    )
+        })
 }
 
 fn record() -> impl Strategy<Value = Record> {
@@ -69,11 +68,11 @@ fn record() -> impl Strategy<Value = Record> {
 }
 
 fn sample() -> Record {
-    let ride = Ride { session: Key::new("s/a").unwrap(), fence: Fence(41) };
+    let attachment = Attachment { session: Key::new("s/a").unwrap(), fence: Fence(41) };
     let letter = Letter { key: Key::new("k").unwrap(), ask: Ask::Revoke };
     let tenure = Tenure {
-        beat: Nonce(2),
-        ride: Some(ride),
+        heartbeat: Nonce(2),
+        attachment: Some(attachment),
         mail: vec![letter],
         ..Tenure::new(Nonce(1), HolderId::new("a").unwrap(), Ttl::clamped(10_000), Wall(1000))
     };

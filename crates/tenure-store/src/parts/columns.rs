@@ -11,7 +11,7 @@ pub struct Columns<I, K> {
     pub fence: i64,
     /// The tenure's id.
     pub tenure: Option<I>,
-    /// The key of the session that the tenure rides on.
+    /// The key of the session that the tenure is attached to.
     pub ride_key: Option<K>,
     /// The fence of that session.
     pub ride_fence: Option<i64>,
@@ -27,13 +27,13 @@ where
     pub fn of(record: &Record, version: u128) -> Self {
         let id = |id: u128| I::from(id.to_be_bytes());
         let tenure = record.tenure.as_ref();
-        let ride = tenure.and_then(|tenure| tenure.ride.as_ref());
+        let attachment = tenure.and_then(|tenure| tenure.attachment.as_ref());
         Columns {
             version: id(version),
             fence: fence_column(record.fence),
             tenure: tenure.map(|tenure| id(tenure.id.0)),
-            ride_key: ride.map(|ride| K::from(ride.session.as_str())),
-            ride_fence: ride.map(|ride| fence_column(ride.fence)),
+            ride_key: attachment.map(|attachment| K::from(attachment.session.as_str())),
+            ride_fence: attachment.map(|attachment| fence_column(attachment.fence)),
         }
     }
 

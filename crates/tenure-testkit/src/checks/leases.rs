@@ -71,21 +71,21 @@ async fn attempt<T: Tenant>(tenant: &T, key: &str) -> (Option<T::Lease>, Option<
     }
 }
 
-/// `heir` tries to get `key` all the while, and has to get it once whoever holds it is silent for long enough, but not as
+/// `transferee` tries to get `key` all the while, and has to get it once whoever holds it is silent for long enough, but not as
 /// long as `believed` says that someone else believes.
 async fn taken_over<R: LeaseSubject>(
     subject: &R,
-    heir: &R::Tenant,
+    transferee: &R::Tenant,
     key: &str,
     believed: impl Fn() -> bool,
 ) -> LeaseOf<R> {
     let pause = part(subject, 20);
     let mut waited = Duration::ZERO;
     loop {
-        match attempt(heir, key).await {
+        match attempt(transferee, key).await {
             (Some(lease), _) => {
                 assert!(!believed(), "after {waited:?} there are two who believe that they hold {key:?}");
-                assert!(heir.is_held(&lease), "{key:?} was taken over and is not held");
+                assert!(transferee.is_held(&lease), "{key:?} was taken over and is not held");
                 return lease;
             }
             (None, refusal) => assert_eq!(refusal, Some(Refusal::Held), "{key:?} can't be had yet"),

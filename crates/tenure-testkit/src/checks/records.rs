@@ -4,7 +4,7 @@ use super::{read, won, write};
 use crate::{Scribe, Subject};
 use tenure_core::section;
 use tenure_core::{
-    Ask, ErrorKind, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Number, Record, Ride,
+    Ask, Attachment, ErrorKind, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Number, Record,
     Tenure, Tick, Ttl, Value, Wall,
 };
 use tenure_store::{Store, StoreExt};
@@ -46,7 +46,7 @@ pub async fn every_kind_of_metadata_comes_back_intact<S: Subject>(subject: &S) {
     }
 }
 
-/// A tenure with every field at an extreme, riding a session, with all the mail that a record carries.
+/// A tenure with every field at an extreme, attached to a session, with all the mail that a record carries.
 pub async fn every_part_of_a_tenure_comes_back_intact<S: Subject>(subject: &S) {
     let (store, scribe) = (subject.store().await, Scribe::new());
     let longest = |c: &str, bytes: usize| c.repeat(bytes / c.len());
@@ -56,11 +56,14 @@ pub async fn every_part_of_a_tenure_comes_back_intact<S: Subject>(subject: &S) {
     let mark = Mark { boot: u64::MAX, held: Tick(u64::MAX), waited: Tick(u64::MAX), wall: Wall(u64::MAX) };
     let tenure = Tenure {
         id: scribe.nonce(),
-        beat: scribe.nonce(),
+        heartbeat: scribe.nonce(),
         holder: HolderId::new(longest("\u{10ffff}", HolderId::MAX_BYTES)).unwrap(),
         ttl: Ttl::MAX,
         since: Wall(u64::MAX),
-        ride: Some(Ride { session: scribe.key(&longest("é", Key::MAX_BYTES)), fence: Fence::MAX }),
+        attachment: Some(Attachment {
+            session: scribe.key(&longest("é", Key::MAX_BYTES)),
+            fence: Fence::MAX,
+        }),
         mail: mail.collect(),
         marks: vec![mark; MARKS],
     };

@@ -32,15 +32,15 @@ pub struct CandidateBuilder {
 /// What a candidate keeps its leadership on.
 #[derive(Clone)]
 enum Base {
-    /// A store: it has leases of its own, and beats for itself.
+    /// A store: it has leases of its own, and renews itself.
     Store(AnyStore),
-    /// Leases, on whose session it rides.
+    /// Leases, to whose session it is attached.
     Leases(Leases),
 }
 
 /// The key that is led unless another is named.
 const KEY: &str = "default";
-/// The ttl of a candidate that beats for itself.
+/// The ttl of a candidate that renews itself.
 const TTL: Duration = Duration::from_secs(10);
 
 impl CandidateBuilder {
@@ -182,7 +182,7 @@ impl CandidateBuilder {
                 self.refuse_what_the_session_decides()?;
                 let ttl = leases.inner.session_ttl;
                 let (hold, drift) = (leases.inner.renew_every, leases.inner.drift);
-                Terms { rides: true, hold, drift, ..Terms::of(key, ttl) }
+                Terms { is_attached: true, hold, drift, ..Terms::of(key, ttl) }
             }
         };
         terms.follow = self.follow.unwrap_or(terms.follow);
@@ -225,7 +225,7 @@ impl CandidateBuilder {
         match set.iter().find(|(_, is_set, _)| *is_set) {
             None => Ok(()),
             Some((what, _, setting)) => Err(InvalidInput::new(format!(
-                "{what} of its own for a candidate that rides on a session: set LeasesBuilder::{setting} of its leases, \
+                "{what} of its own for a candidate that is attached to a session: set LeasesBuilder::{setting} of its leases, \
                  or make the candidate by Candidate::new"
             ))),
         }

@@ -30,7 +30,7 @@ impl Candidate {
         CandidateBuilder::on_store(store)
     }
 
-    /// A candidate that rides on the session of `leases`, with settings: any number of these cost no more to hold than one.
+    /// A candidate that is attached to the session of `leases`, with settings: any number of these cost no more to hold than one.
     pub fn on(leases: &Leases) -> CandidateBuilder {
         CandidateBuilder::on_leases(leases.clone())
     }
@@ -88,7 +88,7 @@ impl Candidate {
         self.status().leader
     }
 
-    /// What goes wrong with the store, if calls about the key, or about the session that the leadership rides on, fail now.
+    /// What goes wrong with the store, if calls about the key, or about the session that the leadership is attached to, fail now.
     /// Without trouble, "following, and nobody leads" means just that; with it, that nothing is known.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {

@@ -35,7 +35,7 @@ pub struct Locker {
 }
 
 impl Locker {
-    /// A locker whose locks ride on the session of `leases`.
+    /// A locker whose locks are attached to the session of `leases`.
     #[must_use]
     pub fn new(leases: Leases) -> Locker {
         Locker { leases, prefix: "job/".to_owned(), at_least: Duration::ZERO }
@@ -51,7 +51,7 @@ impl Locker {
     /// Keeps each lock for at least this long from when it was taken, also when the job ends sooner, or the process is stopped, so
     /// that a rolling restart at a tick does not run its job twice; not at all by default.
     ///
-    /// Such a lock beats for itself: while a job runs, its lock costs a write in each third of this time, or of the session's ttl
+    /// Such a lock renews itself: while a job runs, its lock costs a write in each third of this time, or of the session's ttl
     /// if that is longer. Should the process die or be stopped meanwhile, the lock ends when that time has passed since the last.
     #[must_use]
     pub fn at_least_for(mut self, minimum: Duration) -> Self {
@@ -70,7 +70,7 @@ impl Locker {
         let taken_at = self.leases.clock().held();
         let mut lock = self.leases.lock(format!("{}{}", self.prefix, job.as_ref()));
         if !self.at_least.is_zero() {
-            // What rides on the session would be free as soon as that ends.
+            // What is attached to the session would be free as soon as that ends.
             let ttl = self.at_least.max(self.leases.inner.session_ttl.duration());
             lock = lock.ttl(ttl.min(Ttl::MAX.duration()));
         }

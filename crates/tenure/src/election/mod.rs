@@ -18,8 +18,8 @@
 //! deadline, though every call to the store hangs. Work that must not outlive the leadership goes into
 //! [`Candidate::run_while_leader`].
 //!
-//! Each candidate made by [`Candidate::new`] beats for itself, with one record. Those made by [`Candidate::on`] ride
-//! on the session of a [`crate::Leases`], which renews any number of them with one write.
+//! Each candidate made by [`Candidate::new`] renews itself, with one record. Those made by [`Candidate::on`] are attached
+//! to the session of a [`crate::Leases`], which renews any number of them with one write.
 //!
 //! # What is logged
 //! Events of `tracing`, with the target `tenure::election` and fields `key`, `id` and, where there is one, `fence`:

@@ -10,7 +10,7 @@ use crate::leases::Leases;
 use crate::users::News;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use tenure_core::election::{Cause, Change, Cue, Election, Standing, Term, Turn};
+use tenure_core::election::{Cause, Change, Election, Input, Output, Standing, Term};
 use tenure_core::{Command, Fence, Key, LeaseId, Tick};
 use tenure_store::Store;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -76,7 +76,7 @@ pub(super) fn start(plan: Plan, observes: bool) -> (Arc<Shared>, mpsc::Unbounded
         resigning: Vec::new(),
         wake_at: None,
     };
-    tokio::spawn(runner.run(if observes { Cue::Observe } else { Cue::Start }));
+    tokio::spawn(runner.run(if observes { Input::Observe } else { Input::Start }));
     (shared, wishes)
 }
 
@@ -98,20 +98,20 @@ struct Runner {
 }
 
 impl Runner {
-    async fn run(mut self, first: Cue<'static>) {
+    async fn run(mut self, first: Input<'static>) {
         if self.leases.store().capabilities().watch {
             self.leases.inner.listen.send_if_modified(|on| !std::mem::replace(on, true));
         }
         let (key, id) = (self.shared.key.clone(), self.leases.holder().clone());
         tracing::debug!(name: "election.started", target: "tenure::election", %key, %id);
-        self.cue(first);
+        self.input(first);
         while self.machine.standing() != Standing::Stopped {
             let clock = Arc::clone(&self.leases.inner.clock);
             tokio::select! {
                 biased;
                 Some(news) = self.told.recv() => self.hear(news),
                 wish = self.wished.recv() => self.grant(wish.unwrap_or(Wish::Stop)),
-                () = sleep_until(&*clock, self.wake_at) => self.cue(Cue::Wake),
+                () = sleep_until(&*clock, self.wake_at) => self.input(Input::Wake),
             }
         }
         self.leases.inner.stop_listening(self.listening);
@@ -126,7 +126,7 @@ impl Runner {
         if news.cell.is_some() {
             self.cell = news.cell;
         }
-        self.cue(Cue::Told(&news.notice));
+        self.input(Input::Told(&news.notice));
     }
 
     fn grant(&mut self, wish: Wish) {
@@ -135,28 +135,28 @@ impl Runner {
                 let leads = matches!(self.machine.standing(), Standing::Leading | Standing::SteppingDown);
                 if leads {
                     self.resigning.push(done);
-                    self.cue(Cue::Resign);
+                    self.input(Input::Resign);
                 }
             }
-            Wish::Stop => self.cue(Cue::Stop),
+            Wish::Stop => self.input(Input::Stop),
             Wish::Body(reply) => {
                 let tenancy = self.shared.tenancy().filter(|_| self.machine.standing() == Standing::Leading);
                 let permit =
                     tenancy.zip(self.wishes.upgrade()).map(|(tenancy, wishes)| Permit::new(tenancy, wishes));
                 if permit.is_some() {
-                    self.cue(Cue::BodyBegan);
+                    self.input(Input::BodyBegan);
                 }
                 // If nobody waits for it any more, the permit's drop says that the body has ended.
                 let _ = reply.send(permit);
             }
-            Wish::BodyEnded { joined } => self.cue(Cue::BodyEnded { joined }),
+            Wish::BodyEnded { joined } => self.input(Input::BodyEnded { joined }),
         }
     }
 
-    fn cue(&mut self, cue: Cue<'_>) {
+    fn input(&mut self, input: Input<'_>) {
         let inner = Arc::clone(&self.leases.inner);
-        let Turn { changes, commands, wake_at } =
-            self.machine.step(inner.clock.now(), cue, &mut || inner.next_id());
+        let Output { changes, commands, wake_at } =
+            self.machine.step(inner.clock.now(), input, &mut || inner.next_id());
         self.wake_at = wake_at;
         for change in changes {
             self.change(change);
@@ -214,7 +214,7 @@ impl Runner {
         let terms = self.machine.terms();
         let cell = self.cell.take().unwrap_or_default();
         let (leases, key) = (self.leases.clone(), terms.key.clone());
-        let guard = Guard::borrowed(leases, lease, key, fence, terms.ttl, terms.rides, cell);
+        let guard = Guard::borrowed(leases, lease, key, fence, terms.ttl, terms.is_attached, cell);
         let leader = Leader {
             id: self.leases.holder().clone(),
             fence,

@@ -261,7 +261,7 @@ impl Fleet {
             spec.retry = spec.retry.filter(|_| spec.retry != before.0.retry);
             let metadata = spec.compose(fields)?;
             tenure_store::codec::check_metadata(&metadata)?;
-            // The tenure stays as it is, and so does its beat: this prolongs nothing.
+            // The tenure stays as it is, and so does its heartbeat: this prolongs nothing.
             let record = Record { nonce: self.nonce(), metadata, ..stored.record };
             let expect = Expect::Unchanged(stored.version);
             let written = Stored::new(record.clone());

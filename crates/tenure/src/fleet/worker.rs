@@ -240,7 +240,7 @@ impl Worker {
         held
     }
 
-    /// Whether its session, which all its units ride on, is believed in at this instant.
+    /// Whether its session, which all its units are attached to, is believed in at this instant.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.remaining().is_zero()

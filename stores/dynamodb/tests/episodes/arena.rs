@@ -141,7 +141,7 @@ impl Arena {
 async fn contend(contender: usize, leases: Leases, shared: Arc<Shared>) {
     for turn in 0_u32.. {
         let lock = leases.lock(KEY);
-        // One with a beat of its own, the others on their sessions.
+        // One with a heartbeat of its own, the others on their sessions.
         let lock = if contender == 0 { lock.ttl(TTL) } else { lock };
         let guard = match lock.acquire_within(TTL * 2).await {
             Ok(guard) => guard,

@@ -27,7 +27,7 @@ enum Misses {
     Both,
 }
 
-/// As seen from within, a process that takes longer than this from one beat to the next was stopped.
+/// As seen from within, a process that takes longer than this from one heartbeat to the next was stopped.
 const STOPPED: Duration = Duration::from_millis(250);
 
 impl Wrong {
@@ -47,14 +47,14 @@ impl Wrong {
         let clock = Arc::new(Wrong { real: RealClock::new(), rate, wall, misses, lived: Arc::default() });
         if misses != Misses::Nothing {
             let lived = Arc::clone(&clock.lived);
-            std::thread::spawn(move || beat(&lived));
+            std::thread::spawn(move || heartbeat(&lived));
         }
         clock
     }
 }
 
 /// Counts the time for which this process runs.
-fn beat(lived: &AtomicU64) {
+fn heartbeat(lived: &AtomicU64) {
     let clock = RealClock::new();
     let mut last = clock.held();
     loop {

@@ -65,7 +65,7 @@ pub(crate) async fn contended() -> bool {
 async fn contend(id: &str, leases: &Leases, ttl: Duration) {
     for turn in 0_u32.. {
         let lock = leases.lock(KEY);
-        // Now with a beat of its own, now on the session.
+        // Now with a heartbeat of its own, now on the session.
         let lock = if turn % 2 == 0 { lock.ttl(ttl) } else { lock };
         let Ok(guard) = lock.acquire_within(ttl * 4).await else { continue };
         let from = monotonic();

@@ -85,6 +85,6 @@ pub(crate) fn role() -> Option<(String, PathBuf)> {
 /// A record whose nonce no other process uses.
 pub(crate) fn sign(record: Record) -> Record {
     let nonce = Nonce((u128::from(std::process::id()) << 64) | (record.nonce.0 & u128::from(u64::MAX)));
-    let tenure = record.tenure.map(|tenure| tenure_core::Tenure { id: nonce, beat: nonce, ..tenure });
+    let tenure = record.tenure.map(|tenure| tenure_core::Tenure { id: nonce, heartbeat: nonce, ..tenure });
     Record { nonce, tenure, ..record }
 }

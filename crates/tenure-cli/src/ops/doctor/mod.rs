@@ -32,7 +32,7 @@ const LIMITS: [&str; 4] = [
     UNBOUND,
     OPEN,
     "`tenure release` waits until the old holder can't be at work any more; with `--now`, or where a record is deleted or an older copy \
-     restored by hand, two may be at work: until the old one's next renewal, or, if its lease rides on a session with n others, for \
+     restored by hand, two may be at work: until the old one's next renewal, or, if its lease is attached to a session with n others, for \
      n/8 + 1 thirds of a ttl.",
 ];
 

@@ -29,7 +29,7 @@ impl Collection {
         let (mut survey, mut fleets) = (Survey::default(), Upkeep::default());
         let (mut unfinished, mut dying, mut sessions) = (BTreeSet::new(), BTreeSet::new(), 0);
         let mut pages = Pages::default();
-        // Whether a job is finished, and whether anything rides on a session, can't be told from a part.
+        // Whether a job is finished, and whether anything is attached to a session, can't be told from a part.
         while let Some(page) = pages.next(&self.store, "").await? {
             survey.see(&page);
             fleets.see(&page);
@@ -47,28 +47,28 @@ impl Collection {
             }
         }
         let named: Vec<Key> = survey.named().cloned().collect();
-        let mut riding_on = Vec::with_capacity(named.len());
+        let mut attached_to = Vec::with_capacity(named.len());
         for some in named.chunks(PAGE) {
             let read = self.store.read_many(some, Freshness::Latest).await?;
             // Only whose they are matters.
-            riding_on.extend(read.into_iter().map(|mut listed| {
+            attached_to.extend(read.into_iter().map(|mut listed| {
                 listed.stored.iter_mut().for_each(|stored| stored.record.metadata.clear());
                 listed
             }));
         }
-        let collector = survey.collector(self.wall, self.older_than, &riding_on, Bugs::NONE);
+        let collector = survey.collector(self.wall, self.older_than, &attached_to, Bugs::NONE);
         Ok(Surveyed { collector, fleets, unfinished, dying, sessions })
     }
 
     fn is_dead(&self, key: &Key, stored: &Stored) -> bool {
-        let Some(tenure) = stored.record.tenure.as_ref().filter(|tenure| tenure.ride.is_none()) else {
+        let Some(tenure) = stored.record.tenure.as_ref().filter(|tenure| tenure.attachment.is_none()) else {
             return false;
         };
         let long = self.older_than.max(tenure.ttl.duration() * 2);
         is_session(key) && key.as_str().starts_with(&self.prefix) && is_older(self.wall, stored, long)
     }
 
-    /// Ends sessions with a higher fence, as a contender does it: the old process can never renew, and what rode on it is free.
+    /// Ends sessions with a higher fence, as a contender does it: the old process can never renew, and what was attached to it is free.
     async fn bury(&mut self, dead: &[(Key, Stored)]) -> Result<usize, StoreError> {
         let mut ends = Vec::new();
         for (key, seen) in dead {

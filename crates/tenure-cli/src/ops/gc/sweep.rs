@@ -57,7 +57,7 @@ impl Collection {
             return;
         }
         let is_dying = session_of(&stored).is_some_and(|session| dying.contains(session));
-        let is_orphan = is_dying || collector.ended_ride(&stored).is_some();
+        let is_orphan = is_dying || collector.ended_attachment(&stored).is_some();
         match fleets.judge(&key, &stored) {
             Verdict::Remove if !collector.may_forget(&stored) => tally.ahead += 1,
             // Whoever finds a claim on a session that is gone can't tell since when.
@@ -87,10 +87,10 @@ impl Collection {
         }
     }
 
-    /// Vacates what rode on ended sessions, each on condition that the record is still as it was seen.
-    async fn vacate(&mut self, riders: Vec<(Key, Stored)>) -> Result<usize, StoreError> {
-        let mut writes = Vec::with_capacity(riders.len());
-        for (key, seen) in riders {
+    /// Vacates what was attached to ended sessions, each on condition that the record is still as it was seen.
+    async fn vacate(&mut self, attached: Vec<(Key, Stored)>) -> Result<usize, StoreError> {
+        let mut writes = Vec::with_capacity(attached.len());
+        for (key, seen) in attached {
             let (expect, record) = (Expect::Unchanged(seen.version), self.vacant(&seen, seen.record.fence));
             writes.push(Write { key, expect, record });
         }
@@ -123,5 +123,5 @@ impl Collection {
 }
 
 fn session_of(stored: &Stored) -> Option<&Key> {
-    Some(&stored.record.tenure.as_ref()?.ride.as_ref()?.session)
+    Some(&stored.record.tenure.as_ref()?.attachment.as_ref()?.session)
 }

@@ -8,20 +8,20 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::{
-    AnyStore, Clock, Expect, Fence, HolderId, Key, Metadata, Outcome, Record, Ride, Store, StoreExt, Tenure,
-    Ttl, Wall, Write,
+    AnyStore, Attachment, Clock, Expect, Fence, HolderId, Key, Metadata, Outcome, Record, Store, StoreExt,
+    Tenure, Ttl, Wall, Write,
 };
 use tenure_core::Nonces;
 use tenure_store::{Counts, MeteredStore};
 
 const OLD: usize = 2_500;
-const RIDERS: usize = 300;
+const ATTACHED: usize = 300;
 const SESSIONS: usize = 3;
 
 fn record(nonces: &mut Nonces, session: Option<usize>) -> Record {
     let nonce = nonces.draw();
     let tenure = session.map(|n| Tenure {
-        ride: Some(Ride { session: session_key(n), fence: Fence(3) }),
+        attachment: Some(Attachment { session: session_key(n), fence: Fence(3) }),
         ..Tenure::new(nonce, HolderId::new("dead").unwrap(), Ttl::clamped(1_000), Wall(0))
     });
     // Its writer's clock is far beyond its fence, however soon after this it is looked at.
@@ -36,9 +36,9 @@ async fn filled(store: &impl Store) {
     let mut nonces = Nonces::new(1);
     let named = |text: String| Key::new(text).unwrap();
     let old = (0..OLD).map(|n| (named(format!("old/{n:05}")), None));
-    let riders = (0..RIDERS).map(|n| (named(format!("rider/{n:05}")), Some(n % SESSIONS)));
+    let attached = (0..ATTACHED).map(|n| (named(format!("attached/{n:05}")), Some(n % SESSIONS)));
     let sessions = (0..SESSIONS).map(|n| (session_key(n), None));
-    let all = old.chain(riders).chain(sessions);
+    let all = old.chain(attached).chain(sessions);
     let writes = all.map(|(key, session)| {
         let record = record(&mut nonces, session);
         Write { key, expect: Expect::Absent, record }
@@ -64,14 +64,14 @@ fn a_store_of_many_pages_is_listed_twice_and_cleared_in_batches() {
             sweeps: false,
             acts: false,
         };
-        let pages = (OLD + RIDERS + SESSIONS).div_ceil(PAGE) as u64;
+        let pages = (OLD + ATTACHED + SESSIONS).div_ceil(PAGE) as u64;
         let (mut before, names) = (metered.counts(), Cell::new(0));
         let mut name = |_: &Key| -> Result<(), Failure> {
             names.set(names.get() + 1);
             Ok(())
         };
         let looked = collection.run(false, &mut name).await.unwrap();
-        let expected = Tally { removable: OLD, vacated: RIDERS, ..Tally::default() };
+        let expected = Tally { removable: OLD, vacated: ATTACHED, ..Tally::default() };
         assert_eq!(looked, expected);
         let spent = |before: Counts| {
             let now = metered.counts();
@@ -86,7 +86,7 @@ fn a_store_of_many_pages_is_listed_twice_and_cleared_in_batches() {
         before = metered.counts();
         let done = collection.run(true, &mut name).await.unwrap();
         assert_eq!(done, Tally { removed: OLD, ..expected });
-        // Riders are on one page or two.
+        // Attached leases are on one page or two.
         let (lists, reads, batches, removes) = spent(before);
         assert_eq!((lists, reads, removes), (2 * pages, 1, OLD as u64));
         assert!((1..=2).contains(&batches), "{batches}");
@@ -94,6 +94,6 @@ fn a_store_of_many_pages_is_listed_twice_and_cleared_in_batches() {
         assert_eq!(metered.counts().writes, 0, "none alone");
         // What the dead had is free now, and their sessions are not named any more.
         let again = collection.run(true, &mut name).await.unwrap();
-        assert_eq!((again.removed, again.vacated), (SESSIONS + RIDERS, 0), "{again:?}");
+        assert_eq!((again.removed, again.vacated), (SESSIONS + ATTACHED, 0), "{again:?}");
     });
 }

@@ -11,13 +11,13 @@ use crate::work::unit::{JobName, Ran, Status, Unit};
 use std::process::ExitStatus;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError, Ride, StoreError};
+use tenure::{AcquireError, Attachment, ErrorKind, Guard, Key, LeaseError, StoreError};
 
 impl Scheduler {
     pub(super) fn on_claimed(
         &mut self,
         key: Key,
-        from: Option<Option<Ride>>,
+        from: Option<Option<Attachment>>,
         trust: Trust,
         result: Result<Guard, AcquireError>,
     ) {
@@ -50,7 +50,7 @@ impl Scheduler {
     }
 
     /// The record as it was when it was claimed is certain, unlike the board.
-    pub(super) fn on_won(&mut self, key: Key, guard: Guard, from: Option<Option<Ride>>, trust: Trust) {
+    pub(super) fn on_won(&mut self, key: Key, guard: Guard, from: Option<Option<Attachment>>, trust: Trust) {
         let now_is = match Unit::of(guard.metadata()) {
             _ if self.stop.is_some() => Local::Open,
             Some(unit) if unit.status == Status::Pending => Local::Ours,
@@ -66,11 +66,11 @@ impl Scheduler {
             return;
         }
         self.won_in_round += 1;
-        if let Some(ride) = from {
+        if let Some(attachment) = from {
             self.tally.taken_over += 1;
-            if let Some(ride) = ride {
+            if let Some(attachment) = attachment {
                 // What else its holder had is free as well: look again at once.
-                self.board.bury(ride);
+                self.board.bury(attachment);
                 self.next_round = boottime();
             }
         }

@@ -155,21 +155,21 @@ fn a_drain_waits_for_the_newest_plan_or_for_one_that_was_made_since() {
 
 #[test]
 fn what_was_awaited_is_claimed_once_nobody_who_lives_has_it() {
-    let ride = |n, fence| Some(Some(Ride { session: session(n), fence: Fence(fence) }));
+    let attachment = |n, fence| Some(Some(Attachment { session: session(n), fence: Fence(fence) }));
     let done = UnitSpec { status: Status::Done, ..UnitSpec::default() };
-    for (ride, spec, claims, waits) in [
+    for (attachment, spec, claims, waits) in [
         (None, UnitSpec::default(), true, false),
         (Some(None), UnitSpec::default(), false, true),
-        (ride(1, 7), UnitSpec::default(), false, true),
-        (ride(1, 6), UnitSpec::default(), true, false),
-        (ride(5, 7), UnitSpec::default(), true, false),
+        (attachment(1, 7), UnitSpec::default(), false, true),
+        (attachment(1, 6), UnitSpec::default(), true, false),
+        (attachment(5, 7), UnitSpec::default(), true, false),
         (None, done.clone(), false, false),
-        (ride(1, 7), done, false, false),
+        (attachment(1, 7), done, false, false),
     ] {
         let mut worker = worker(2);
         worker.awaited.insert(unit(0));
-        let says = format!("{ride:?} {spec:?}");
-        worker.saw_awaited(at(100), unit(0), record(ride, &spec));
+        let says = format!("{attachment:?} {spec:?}");
+        worker.saw_awaited(at(100), unit(0), record(attachment, &spec));
         let found = (worker.own.contains_key(&unit(0)), worker.awaited.contains(&unit(0)));
         assert_eq!(found, (claims, waits), "{says}");
     }
@@ -180,7 +180,7 @@ fn what_was_awaited_is_claimed_once_nobody_who_lives_has_it() {
 fn what_was_got_is_assigned_or_goes_on_to_whom_it_is_planned_for() {
     let open = UnitSpec::default;
     let done = || UnitSpec { status: Status::Done, ..open() };
-    for (heir, given, leaving, spec, stays) in [
+    for (transferee, given, leaving, spec, stays) in [
         (Some(0), false, false, open(), true),
         (Some(0), false, false, done(), false),
         (None, false, false, open(), false),
@@ -191,7 +191,7 @@ fn what_was_got_is_assigned_or_goes_on_to_whom_it_is_planned_for() {
     ] {
         for drains in [None, Some(at(90).held)] {
             let mut worker = worker(1);
-            let lease = has(&mut worker, 0, Stage::Bidding, heir);
+            let lease = has(&mut worker, 0, Stage::Acquiring, transferee);
             let own = worker.own.get_mut(&unit(0)).unwrap();
             (own.told, own.given) = (false, given);
             worker.leaving = leaving;
@@ -199,7 +199,7 @@ fn what_was_got_is_assigned_or_goes_on_to_whom_it_is_planned_for() {
             let metadata = spec.compose(Metadata::new()).unwrap();
             worker.acquired(at(100), lease, Fence(4), metadata);
             let assigned = told(&mut worker).iter().any(|told| matches!(told, FleetNotice::Assigned { .. }));
-            let says = format!("{heir:?} {given} {leaving} {spec:?}");
+            let says = format!("{transferee:?} {given} {leaving} {spec:?}");
             assert_eq!(assigned, stays, "{says}");
             let goes = (stays && given).then_some(at(103).held);
             assert_eq!(worker.drain_at, drains.or(goes), "{says}");
@@ -210,10 +210,10 @@ fn what_was_got_is_assigned_or_goes_on_to_whom_it_is_planned_for() {
 #[test]
 fn a_claim_that_comes_to_nothing_is_over() {
     let mut worker = worker(1);
-    let lease = has(&mut worker, 0, Stage::Bidding, Some(0));
+    let lease = has(&mut worker, 0, Stage::Acquiring, Some(0));
     worker.vanished(lease);
     assert!(worker.own.is_empty() && worker.awaited.is_empty(), "its record is gone");
-    let lease = has(&mut worker, 0, Stage::Bidding, Some(0));
+    let lease = has(&mut worker, 0, Stage::Acquiring, Some(0));
     worker.failed(at(100), lease, StoreError::foreign("damaged"));
     assert!(worker.own.is_empty() && worker.awaited.is_empty(), "looks would not show it");
     assert_eq!(worker.doubts.list_at, Some(at(103).held), "it is tried again");
@@ -222,7 +222,7 @@ fn a_claim_that_comes_to_nothing_is_over() {
 
 #[test]
 fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
-    for (done, heir, chosen, going, secs) in [
+    for (done, transferee, chosen, going, secs) in [
         (true, Some(0), false, false, 116),
         (false, None, false, false, 108),
         (false, Some(0), false, false, 108),
@@ -231,7 +231,7 @@ fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
         (false, Some(1), false, true, 116),
     ] {
         let mut worker = worker(1);
-        let lease = has(&mut worker, 0, Stage::Going, heir);
+        let lease = has(&mut worker, 0, Stage::Going, transferee);
         has(&mut worker, 1, Stage::Held, Some(0));
         if going {
             has(&mut worker, 2, Stage::Draining, Some(1));
@@ -243,7 +243,7 @@ fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
             own.spec.status = Status::Done;
         }
         worker.released(at(100), lease, true);
-        assert_eq!(worker.bump, Bump::At(at(secs).held), "{done} {heir:?} {chosen} {going}");
+        assert_eq!(worker.bump, Bump::At(at(secs).held), "{done} {transferee:?} {chosen} {going}");
         assert_eq!(told(&mut worker), [FleetNotice::Released(lease, Some(RequestId(5)), true)]);
         assert!(!worker.own.contains_key(&unit(0)));
     }
@@ -255,22 +255,24 @@ fn what_somebody_asks_for_is_drained_for_nobody() {
     let lease = has(&mut worker, 0, Stage::Held, Some(1));
     worker.asked(at(100), lease, Reason::Revoked);
     assert_eq!(told(&mut worker), [FleetNotice::Draining(lease, Reason::Revoked, at(105).held)]);
-    assert_eq!((&worker.own[&unit(0)].heir, worker.own[&unit(0)].stage), (&None, Stage::Draining));
+    assert_eq!((&worker.own[&unit(0)].transferee, worker.own[&unit(0)].stage), (&None, Stage::Draining));
     worker.asked(at(101), lease, Reason::Asked);
     assert_eq!(told(&mut worker), [], "it is drained already");
 }
 
 #[test]
 fn what_was_drained_stays_if_the_plan_has_changed_its_mind() {
-    for (heir, leaving, stays) in [(Some(0), false, true), (Some(0), true, false), (Some(1), false, false)] {
+    for (transferee, leaving, stays) in
+        [(Some(0), false, true), (Some(0), true, false), (Some(1), false, false)]
+    {
         let mut worker = worker(1);
-        let lease = has(&mut worker, 0, Stage::Draining, heir);
+        let lease = has(&mut worker, 0, Stage::Draining, transferee);
         worker.leaving = leaving;
         worker.drained(at(100), lease);
         let told = told(&mut worker);
         let assigned =
             |told: &FleetNotice| matches!(told, FleetNotice::Assigned { lease: on, .. } if *on == lease);
-        assert_eq!(told.iter().any(assigned), stays, "{heir:?} {leaving}: {told:?}");
+        assert_eq!(told.iter().any(assigned), stays, "{transferee:?} {leaving}: {told:?}");
         assert_eq!(worker.own.get(&unit(0)).is_some_and(|own| own.stage == Stage::Held), stays);
     }
 }
@@ -293,9 +295,12 @@ fn a_unit_is_handed_to_whom_a_user_names_if_that_one_stays() {
 fn nothing_is_passed_to_who_leaves() {
     let mut worker = worker(2);
     worker.peers.get_mut(&session(1)).unwrap().about.leaving = true;
-    for (heir, passed) in [(1, false), (2, true)] {
-        let lease = has(&mut worker, heir, Stage::Held, Some(heir));
-        assert_eq!(worker.heir(lease).map(|heir| heir.holder), passed.then(|| holder(heir)));
+    for (transferee, passed) in [(1, false), (2, true)] {
+        let lease = has(&mut worker, transferee, Stage::Held, Some(transferee));
+        assert_eq!(
+            worker.transferee(lease).map(|transferee| transferee.holder),
+            passed.then(|| holder(transferee))
+        );
     }
 }
 
@@ -305,7 +310,8 @@ fn what_somebody_asked_for_goes_whatever_is_planned_meanwhile() {
         let mut worker = worker(1);
         let lease = has(&mut worker, 0, Stage::Held, Some(0));
         worker.asked(at(100), lease, reason.clone());
-        let own = |worker: &Worker| (worker.own[&unit(0)].heir.clone(), worker.own[&unit(0)].goes.clone());
+        let own =
+            |worker: &Worker| (worker.own[&unit(0)].transferee.clone(), worker.own[&unit(0)].goes.clone());
         assert_eq!(own(&worker), (None, Some(reason.clone())));
         follow(&mut worker, 101, vec![(0, Owner::Worker(session(0)), Ok(0))], (false, false));
         assert_eq!(own(&worker), (None, Some(reason)), "the plan would have it stay");

@@ -7,7 +7,7 @@ use crate::fleet::alone::*;
 use crate::fleet::look::Bump;
 use crate::fleet::ring::in_ring;
 use crate::metadata::Metadata;
-use crate::record::{Record, Ride};
+use crate::record::{Attachment, Record};
 use crate::time::Wall;
 use std::time::Duration;
 
@@ -42,17 +42,17 @@ fn lists(worker: &mut Worker, secs: u64, workers: &[(Key, Stored)], units: &[(Ke
 }
 
 /// A unit that is pinned to the worker 0.
-fn pinned(n: usize, ride: Option<Option<Ride>>) -> (Key, Stored) {
+fn pinned(n: usize, attachment: Option<Option<Attachment>>) -> (Key, Stored) {
     let spec = UnitSpec { pin: Some(holder(0)), ..UnitSpec::default() };
-    (unit(n), record(ride, &spec))
+    (unit(n), record(attachment, &spec))
 }
 
-fn ride(session: Key, fence: u64) -> Option<Option<Ride>> {
-    Some(Some(Ride { session, fence: Fence(fence) }))
+fn attachment(session: Key, fence: u64) -> Option<Option<Attachment>> {
+    Some(Some(Attachment { session, fence: Fence(fence) }))
 }
 
-fn lives(n: usize, beat: u128) -> (Key, Stored) {
-    (session(n), session_record(n, 7, beat))
+fn lives(n: usize, heartbeat: u128) -> (Key, Stored) {
+    (session(n), session_record(n, 7, heartbeat))
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn l3_what_is_listed_alone_puts_off_no_audit() {
 #[test]
 fn c1_a_refusal_is_remembered_until_somebody_else_has_the_unit() {
     // When it lists again after another refusal, in seconds.
-    let again = |ride: Option<Option<Ride>>| {
+    let again = |attachment: Option<Option<Attachment>>| {
         let mut worker = rested();
         worker.list_at = at(0).held;
         let refused = |worker: &mut Worker, secs, units: &[(Key, Stored)]| {
@@ -145,17 +145,17 @@ fn c1_a_refusal_is_remembered_until_somebody_else_has_the_unit() {
             worker.doubts.list_at.unwrap().since(at(secs).held).as_secs()
         };
         assert_eq!(refused(&mut worker, 2, &[pinned(0, None)]), 3);
-        refused(&mut worker, 9, &[pinned(0, ride)])
+        refused(&mut worker, 9, &[pinned(0, attachment)])
     };
     assert_eq!(again(None), 7);
-    assert_eq!(again(ride(session(0), 5)), 7, "its own record");
-    assert_eq!(again(ride(session(1), 7)), 3);
+    assert_eq!(again(attachment(session(0), 5)), 7, "its own record");
+    assert_eq!(again(attachment(session(1), 7)), 3);
 }
 
 #[test]
 fn what_comes_to_be_awaited_is_looked_for_often_from_then_on() {
     let mut worker = rested();
-    let has = |n| pinned(n, ride(session(1), 7));
+    let has = |n| pinned(n, attachment(session(1), 7));
     let mut from = |secs, units: &[(Key, Stored)]| {
         worker.list_at = at(0).held;
         lists(&mut worker, secs, &[lives(1, 1)], units);
@@ -168,7 +168,7 @@ fn what_comes_to_be_awaited_is_looked_for_often_from_then_on() {
 }
 
 #[test]
-fn what_a_unit_rides_on_says_who_has_it() {
+fn what_a_unit_is_attached_to_says_who_has_it() {
     let mut worker = rested();
     // The worker 2 has stopped, and 3 began anew.
     let stopped = Stored { record: Record { tenure: None, ..board(7, 1).record }, ..board(7, 1) };
@@ -176,11 +176,11 @@ fn what_a_unit_rides_on_says_who_has_it() {
     let elsewhere = Key::new("session/x").unwrap();
     let units = [
         pinned(0, None),
-        pinned(1, ride(session(1), 7)),
-        pinned(2, ride(session(2), 6)),
-        pinned(3, ride(session(3), 6)),
-        pinned(4, ride(session(4), 6)),
-        pinned(5, ride(elsewhere, 6)),
+        pinned(1, attachment(session(1), 7)),
+        pinned(2, attachment(session(2), 6)),
+        pinned(3, attachment(session(3), 6)),
+        pinned(4, attachment(session(4), 6)),
+        pinned(5, attachment(elsewhere, 6)),
         pinned(6, Some(None)),
     ];
     // Before its session would have to be renewed.
@@ -205,8 +205,8 @@ fn a_plan_says_how_many_each_has_and_what_is_uncovered() {
     };
     let spec = |status| UnitSpec { status, ..UnitSpec::default() };
     let mut units: Vec<_> = (0..7).map(|n| (unit(n), record(None, &spec(Status::Open)))).collect();
-    units.push((unit(7), record(ride(session(9), 7), &spec(Status::Open))));
-    units.push((unit(8), record(ride(session(9), 7), &spec(Status::Done))));
+    units.push((unit(7), record(attachment(session(9), 7), &spec(Status::Open))));
+    units.push((unit(8), record(attachment(session(9), 7), &spec(Status::Done))));
     let summary = lists(&mut worker, 100, &[lives(1, 1), lives(2, 1), odd(9)], &units);
     assert_eq!((summary.units, summary.planned), (7, 3));
     assert_eq!(summary.uncovered, [(unit(7), Uncovered::Foreign)]);
@@ -239,8 +239,9 @@ fn whoever_takes_what_a_dead_one_had_ends_its_session_at_once() {
     for (pin, ends) in [(0, true), (if gone == 1 { 2 } else { 1 }, false)] {
         let mut worker = rested();
         let spec = UnitSpec { pin: Some(holder(pin)), ..UnitSpec::default() };
-        let units = [(unit(0), record(ride(session(gone), 7), &spec))];
-        let workers = |beat| (1..10).map(|n| lives(n, if n == gone { 1 } else { beat })).collect::<Vec<_>>();
+        let units = [(unit(0), record(attachment(session(gone), 7), &spec))];
+        let workers =
+            |heartbeat| (1..10).map(|n| lives(n, if n == gone { 1 } else { heartbeat })).collect::<Vec<_>>();
         lists(&mut worker, 100, &workers(1), &units);
         assert!(!worker.is_fencing(&session(gone)));
         let summary = lists(&mut worker, 150, &workers(2), &units);

@@ -6,7 +6,7 @@ use crate::fleet::UnitSpec;
 use crate::fleet::alone::*;
 use crate::fleet::ring::in_ring;
 use crate::op::Request;
-use crate::record::Ride;
+use crate::record::Attachment;
 use std::collections::BTreeSet;
 
 /// This board with the alarm set.
@@ -210,7 +210,7 @@ fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
 fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
     let vacated = |stored: Stored| Stored { record: Record { tenure: None, ..stored.record }, ..stored };
     let board_at = |version| (worker(0).board_key, board(7, version));
-    let neighbour = |fence, beat| (session(1), session_record(1, fence, beat));
+    let neighbour = |fence, heartbeat| (session(1), session_record(1, fence, heartbeat));
     for (found, is_news) in [
         (vec![board_at(1), neighbour(7, 1)], false),
         (vec![board_at(1), neighbour(7, 2)], false),
@@ -251,12 +251,12 @@ fn a_board_is_alarming_from_when_on_it_first_showed_the_alarm_until_it_shows_non
     }
 }
 
-/// What the worker 1 is to the other after these looks at its session, each with its beat, so many seconds after 100.
+/// What the worker 1 is to the other after these looks at its session, each with its heartbeat, so many seconds after 100.
 fn watches(worker: &mut Worker, looks: &[(u64, u128)]) {
-    for (secs, beat) in looks {
+    for (secs, heartbeat) in looks {
         worker.look.latest = true;
         let now = at(100 + secs);
-        worker.saw_neighbour(now, &session(1), Some(Ok(session_record(1, 7, *beat))));
+        worker.saw_neighbour(now, &session(1), Some(Ok(session_record(1, 7, *heartbeat))));
     }
 }
 
@@ -411,11 +411,11 @@ fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
     let mut worker = rested(1);
     worker.awaited = [unit(0), unit(1)].into();
     looks_at(&mut worker);
-    let ride = |fence| Some(Some(Ride { session: session(1), fence: Fence(fence) }));
+    let attachment = |fence| Some(Some(Attachment { session: session(1), fence: Fence(fence) }));
     let spec = UnitSpec::default();
     let board = (worker.board_key.clone(), board(7, 1));
     let neighbour = (session(1), session_record(1, 7, 1));
-    let units = [(unit(0), record(ride(7), &spec)), (unit(1), record(ride(6), &spec))];
+    let units = [(unit(0), record(attachment(7), &spec)), (unit(1), record(attachment(6), &spec))];
     worker.looked(at(101), listed([board, neighbour].into_iter().chain(units).collect()));
     assert_eq!(worker.awaited, [unit(0)].into());
     assert!(worker.own.contains_key(&unit(1)));

@@ -112,7 +112,7 @@ fn whoever_gets_it_goes_by_its_record_and_never_waits_for_long() {
         [(100, 40, 40), (90, 40, 30), (60, 40, 0), (100, 48 * 99, 48 * 32), (9_000, 40, 40)]
     {
         let mut worker = worker(1);
-        let lease = has(&mut worker, 0, Stage::Bidding, Some(0));
+        let lease = has(&mut worker, 0, Stage::Acquiring, Some(0));
         worker.own.get_mut(&unit(0)).unwrap().told = false;
         let retry = Retry { failures: 7, since: Wall(since * 1000), rest: Duration::from_secs(secs) };
         let spec = UnitSpec { retry: Some(retry), ..UnitSpec::default() };

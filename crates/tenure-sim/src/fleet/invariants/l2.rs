@@ -64,14 +64,16 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result
             let spec = spec.map(|(spec, _)| spec).unwrap_or_default();
             // One that fails is with whoever has it, though it may be left alone for now.
             let (stays, settled) = (spec.fails(), spec.retry.is_some());
-            let ride = world.store.get(key).and_then(|record| record.tenure.as_ref()?.ride.as_ref());
-            let session = ride.and_then(|ride| world.store.get(&ride.session));
-            let is_live = session.is_some_and(|session| Some(session.fence) == ride.map(|ride| ride.fence));
+            let attachment =
+                world.store.get(key).and_then(|record| record.tenure.as_ref()?.attachment.as_ref());
+            let session = attachment.and_then(|attachment| world.store.get(&attachment.session));
+            let is_live = session
+                .is_some_and(|session| Some(session.fence) == attachment.map(|attachment| attachment.fence));
             // What nobody can write is with whom its record names, whoever works on it.
             let stays_so = stays || world.store.is_sealed(key);
-            let has = |index: &usize| match ride {
+            let has = |index: &usize| match attachment {
                 None if world.store.is_sealed(key) => false,
-                Some(ride) if stays_so => is_live && ride.session == world.posts[*index].session,
+                Some(attachment) if stays_so => is_live && attachment.session == world.posts[*index].session,
                 _ => world.posts[*index].works_on(key).is_some(),
             };
             let owner = live.iter().position(has);

@@ -103,7 +103,7 @@ pub(crate) fn assigned_while_believed(post: &Post, now: Tick) -> Result<(), Stri
 
 /// Users were told to believe until `until`.
 pub(crate) fn founded(post: &Post, until: Tick, ttl: Ttl) -> Result<(), String> {
-    let last = post.beats.iter().max().map(|sent| sent.after(Drift::default().belief(ttl)));
+    let last = post.heartbeats.iter().max().map(|sent| sent.after(Drift::default().belief(ttl)));
     match last {
         Some(allowed) if until <= allowed => Ok(()),
         allowed => Err(format!(

@@ -1,25 +1,25 @@
 //! Watching over others' claims: when is a holder that says nothing dead?
 //!
-//! Two answers, and both need a full ttl. *Observed silence*: this process has itself seen the same beat for a ttl,
+//! Two answers, and both need a full ttl. *Observed silence*: this process has itself seen the same heartbeat for a ttl,
 //! counted from after the read that first showed it. *First sight*: for the process that never watched, two witnesses
-//! agree that more than a ttl has passed since the beat: the store's clock (the attested age) and the wall clocks (ours
+//! agree that more than a ttl has passed since the heartbeat: the store's clock (the attested age) and the wall clocks (ours
 //! against the stamp that the holder wrote). One clock's jump is never enough.
 //!
 //! Processes that live too short to watch, and that the two witnesses don't help, leave a *mark* for those who come later.
 //! Where a dead holder's wall clock was ahead, its stamp says nothing: it is replaced by that of whoever finds it so. Where the
-//! session of a rider is missing, a letter in the rider's own record says so. Neither changes the beat; both begin the
+//! session of an attached lease is missing, a letter in the attached lease's own record says so. Neither changes the heartbeat; both begin the
 //! record's age and its stamp anew, so from then on the same two witnesses tell how long ago the mark was made. Where the store tells
 //! no ages, a mark says what the host's own time line showed: see [`crate::host`].
 
-mod room;
+mod bounded;
 
 use crate::bugs::{Bug, Bugs};
 use crate::fence::{Fence, Nonce, Version};
 use crate::host::Host;
 use crate::key::Key;
-use crate::record::{Ask, Ride, Stored, Tenure};
+use crate::record::{Ask, Attachment, Stored, Tenure};
 use crate::time::{Drift, Now, Tick, Ttl};
-use room::Room;
+use bounded::Bounded;
 use std::time::Duration;
 
 /// What a process's machines go by.
@@ -33,10 +33,10 @@ pub struct Rules {
     pub host: Option<Host>,
     /// The longest time between two looks at a key that is waited for.
     pub poll: Duration,
-    /// How often a lease that beats for itself, a session for one, is renewed: a third of its ttl if this is not said,
+    /// How often a lease that renews itself, a session for one, is renewed: a third of its ttl if this is not said,
     /// or longer. Somewhat more often at random, so that not all renew at once.
     pub renew: Option<Duration>,
-    /// How many of the leases that ride on a session are looked at after each of its renewals, in turn: whether their records still
+    /// How many of the leases that are attached to a session are looked at after each of its renewals, in turn: whether their records still
     /// show them, or somebody has deleted or replaced one behind the protocol's back. 0: none.
     pub audit: usize,
     /// Bugs on purpose.
@@ -66,34 +66,34 @@ impl Default for Rules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Its holder has been silent for a full ttl: it may be taken.
-    Silent,
+    Suspected,
     /// It counts as live, until about this tick on the holder's time line if nothing is heard.
     Live { until: Tick },
 }
 
-/// Since when a beat has been the latest.
+/// Since when a heartbeat has been the latest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Vigil {
+struct Watched {
     fence: Fence,
-    beat: Nonce,
+    heartbeat: Nonce,
     since: Tick,
     /// The last version that the store told of, and when.
     heard: Option<(Version, Tick)>,
 }
 
-/// All vigils of a process. They outlive single attempts, so that a process which only ever *tries* still takes a dead
+/// All silences of a process. They outlive single attempts, so that a process which only ever *tries* still takes a dead
 /// holder's key in the end.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Vigils {
-    kept: Room<Key, Vigil>,
-    /// Sessions that are missing altogether though something rides on them: since when each tenure of them is. One for all its
-    /// riders, however many those are.
-    missing: Room<(Key, Fence), Tick>,
-    /// Riding claims that stand in our way: which, and since when, or since when their session was last asked about them.
-    doubts: Room<Key, (Nonce, Tick)>,
+pub(crate) struct FailureDetector {
+    kept: Bounded<Key, Watched>,
+    /// Sessions that are missing altogether though something is attached to them: since when each tenure of them is. One for all its
+    /// attached leases, however many those are.
+    missing: Bounded<(Key, Fence), Tick>,
+    /// Attached claims that stand in our way: which, and since when, or since when their session was last asked about them.
+    doubts: Bounded<Key, (Nonce, Tick)>,
 }
 
-impl Vigils {
+impl FailureDetector {
     /// Judges the claim that `key`'s record shows. `now` was read after the answer arrived.
     pub(crate) fn judge(
         &mut self,
@@ -105,23 +105,23 @@ impl Vigils {
     ) -> Verdict {
         let ttl = tenure.ttl.duration();
         let record = &stored.record;
-        let beat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.beat };
-        let since = self.since(now, key, tenure, stored, beat, rules.bugs);
-        let (watched, patience) = (watched(now, rules.bugs), patience(tenure.ttl, rules.bugs));
+        let heartbeat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.heartbeat };
+        let since = self.since(now, key, tenure, stored, heartbeat, rules.bugs);
+        let (watched, wait_policy) = (watched(now, rules.bugs), wait_policy(tenure.ttl, rules.bugs));
         if rules.bugs.has(Bug::DeadNeverJudged) {
             return Verdict::Live { until: now.held.after(ttl) };
         }
-        if watched.since(since) >= patience {
-            return Verdict::Silent;
+        if watched.since(since) >= wait_policy {
+            return Verdict::Suspected;
         }
-        let mut until = now.held.after(patience.saturating_sub(watched.since(since)));
+        let mut until = now.held.after(wait_policy.saturating_sub(watched.since(since)));
         let by_wall = now.wall.since(record.stamp);
         let by_store = stored.age().filter(|_| rules.first_sight);
         let by_store = if rules.bugs.has(Bug::WallDecides) { Some(by_wall) } else { by_store };
         if let Some(age) = by_store {
             let agreed = if rules.bugs.has(Bug::OneWitness) { age } else { age.min(by_wall) };
             if agreed > ttl {
-                return Verdict::Silent;
+                return Verdict::Suspected;
             }
             // Just past it: the witnesses must say *more* than a ttl, and stamps are whole milliseconds. A store's clock may be far
             // coarser, and stand still just before: then one who looks again at once would do nothing else for a second.
@@ -129,65 +129,65 @@ impl Vigils {
             until = until.min(now.held.after(left));
         }
         if let Some(since) = since_marked(now, tenure, rules) {
-            if since > patience {
-                return Verdict::Silent;
+            if since > wait_policy {
+                return Verdict::Suspected;
             }
-            until = until.min(now.held.after(patience - since + Duration::from_millis(2)));
+            until = until.min(now.held.after(wait_policy - since + Duration::from_millis(2)));
         }
         Verdict::Live { until }
     }
 
-    /// Since when this beat has been seen; starts over when the beat is a new one.
+    /// Since when this heartbeat has been seen; starts over when the heartbeat is a new one.
     fn since(
         &mut self,
         now: Now,
         key: &Key,
         tenure: &Tenure,
         stored: &Stored,
-        beat: Nonce,
+        heartbeat: Nonce,
         bugs: Bugs,
     ) -> Tick {
         let now_waited = watched(now, bugs);
         let fence = stored.record.fence;
-        let fresh = || Vigil { fence, beat, since: now_waited, heard: None };
+        let fresh = || Watched { fence, heartbeat, since: now_waited, heard: None };
         // Without room for it, this look is the first one again.
-        let Some(vigil) = self.kept.look(now_waited, key, tenure.ttl.duration(), fresh) else {
+        let Some(detector) = self.kept.look(now_waited, key, tenure.ttl.duration(), fresh) else {
             return now_waited;
         };
-        let same = vigil.fence == fence && vigil.beat == beat;
-        if !same && !bugs.has(Bug::VigilNotRestarted) {
+        let same = detector.fence == fence && detector.heartbeat == heartbeat;
+        if !same && !bugs.has(Bug::SilenceNotRestarted) {
             // It was written before the store told of it, and nothing was written since.
-            let heard = vigil.heard.filter(|(version, _)| *version == stored.version);
+            let heard = detector.heard.filter(|(version, _)| *version == stored.version);
             let since = heard.map_or(now_waited, |(_, at)| at);
             // What the store told of may be newer than what this read shows.
-            *vigil = Vigil { since, heard: vigil.heard, ..fresh() };
+            *detector = Watched { since, heard: detector.heard, ..fresh() };
         }
-        vigil.since
+        detector.since
     }
 
     /// The store tells that `key`, which is being watched, was written in this version.
     pub(crate) fn heard(&mut self, now: Now, key: &Key, version: Version, rules: &Rules) {
-        if let Some(vigil) = self.kept.get_mut(key)
+        if let Some(detector) = self.kept.get_mut(key)
             && !rules.bugs.has(Bug::HintedVersionIgnored)
         {
-            vigil.heard = Some((version, watched(now, rules.bugs)));
+            detector.heard = Some((version, watched(now, rules.bugs)));
         }
     }
 
-    /// Whether to ask the session behind `key`'s riding claim about it: true each time that `patience` has passed, as the
+    /// Whether to ask the session behind `key`'s attached claim about it: true each time that `patience` has passed, as the
     /// question itself may be lost.
-    pub(crate) fn doubts(&mut self, now: Now, key: &Key, claim: Nonce, patience: Duration) -> bool {
-        let Some(doubt) = self.doubts.look(now.held, key, patience, || (claim, now.held)) else {
+    pub(crate) fn doubts(&mut self, now: Now, key: &Key, claim: Nonce, wait_policy: Duration) -> bool {
+        let Some(doubt) = self.doubts.look(now.held, key, wait_policy, || (claim, now.held)) else {
             return false;
         };
-        let due = doubt.0 == claim && now.held.since(doubt.1) >= patience;
+        let due = doubt.0 == claim && now.held.since(doubt.1) >= wait_policy;
         if due || doubt.0 != claim {
             *doubt = (claim, now.held);
         }
         due
     }
 
-    /// Whether who won't be here for long is to ask the session behind `key`'s riding claim about it: once that has stood for
+    /// Whether who won't be here for long is to ask the session behind `key`'s attached claim about it: once that has stood for
     /// `patience`, and as long again as when its record was last written, up to 32 times as long. One clock is enough for a
     /// question, and the store's is the best, for a claim may land long after it was stamped.
     pub(crate) fn asks(
@@ -196,70 +196,82 @@ impl Vigils {
         key: &Key,
         stored: &Stored,
         tenure: &Tenure,
-        patience: Duration,
+        wait_policy: Duration,
     ) -> bool {
         let stamp = stored.record.stamp;
-        let longer = stamp.since(tenure.since).clamp(patience, patience * 32);
+        let longer = stamp.since(tenure.since).clamp(wait_policy, wait_policy * 32);
         let is_old = stored.age().unwrap_or_else(|| now.wall.since(stamp)) >= longer;
         let mut is_new = false;
         let begin = || {
             is_new = true;
             (tenure.id, now.held)
         };
-        let Some(doubt) = self.doubts.look(now.held, key, patience, begin) else { return is_old };
+        let Some(doubt) = self.doubts.look(now.held, key, wait_policy, begin) else { return is_old };
         if doubt.0 != tenure.id {
             *doubt = (tenure.id, now.held);
             is_new = true;
         }
         // Since it was first seen here, or last asked about.
         let watched = now.held.since(doubt.1);
-        let asks = watched >= longer || is_old && (is_new || watched >= patience);
+        let asks = watched >= longer || is_old && (is_new || watched >= wait_policy);
         if asks {
             *doubt = (tenure.id, now.held);
         }
         asks
     }
 
-    /// Judges a session that is missing by the mark that somebody has left in the record of what rides on it: it was missing
+    /// Judges a session that is missing by the mark that somebody has left in the record of what is attached to it: it was missing
     /// when that was written, so it can't have been renewed since.
     pub(crate) fn judge_marked(&self, now: Now, seen: &Stored, key: &Key, rules: &Rules) -> Option<Verdict> {
         let tenure = seen.record.tenure.as_ref()?;
-        if since_marked(now, tenure, rules).is_some_and(|since| since > patience(tenure.ttl, rules.bugs)) {
-            return Some(Verdict::Silent);
+        if since_marked(now, tenure, rules).is_some_and(|since| since > wait_policy(tenure.ttl, rules.bugs)) {
+            return Some(Verdict::Suspected);
         }
         let tenure = Some(tenure).filter(|tenure| is_marked(tenure, key))?;
         let age = seen.age().filter(|_| rules.first_sight)?;
         let by_wall = now.wall.since(seen.record.stamp);
         let agreed = if rules.bugs.has(Bug::MarkIsOneWitness) { age.max(by_wall) } else { age.min(by_wall) };
-        (agreed > patience(tenure.ttl, rules.bugs)).then_some(Verdict::Silent)
+        (agreed > wait_policy(tenure.ttl, rules.bugs)).then_some(Verdict::Suspected)
     }
 
-    /// Ends the vigil over `key`: it was taken or given up.
+    /// Forgets the silence of `key`: it was taken or given up.
     pub(crate) fn end(&mut self, key: &Key) {
         self.kept.forget(key);
         self.doubts.forget(key);
     }
 
-    /// Judges the tenure of a session that `ride` names, whose record a read has just shown to be missing: deleted by `gc` long
-    /// after its end, or by a hand while its process still believes. From then on it can't be renewed, and whatever rides
-    /// on it may be taken after a full ttl; the age of a rider's own record says nothing about it.
-    pub(crate) fn judge_missing(&mut self, now: Now, ride: &Ride, ttl: Ttl, rules: &Rules) -> Verdict {
+    /// Judges the tenure of a session that `attachment` names, whose record a read has just shown to be missing: deleted by `gc` long
+    /// after its end, or by a hand while its process still believes. From then on it can't be renewed, and whatever is attached
+    /// to it may be taken after a full ttl; the age of an attached lease's own record says nothing about it.
+    pub(crate) fn judge_missing(
+        &mut self,
+        now: Now,
+        attachment: &Attachment,
+        ttl: Ttl,
+        rules: &Rules,
+    ) -> Verdict {
         let watched = watched(now, rules.bugs);
-        let tenure = (ride.session.clone(), ride.fence);
+        let tenure = (attachment.session.clone(), attachment.fence);
         let since =
             self.missing.look(watched, &tenure, ttl.duration(), || watched).map_or(watched, |since| *since);
         verdict_on_missing(now, since, ttl, rules)
     }
 
     /// What is thought of such a session by what was read before; none if no read has shown that it is missing.
-    pub(crate) fn known_missing(&self, now: Now, ride: &Ride, ttl: Ttl, rules: &Rules) -> Option<Verdict> {
-        let since = self.missing.get(&(ride.session.clone(), ride.fence))?;
+    pub(crate) fn known_missing(
+        &self,
+        now: Now,
+        attachment: &Attachment,
+        ttl: Ttl,
+        rules: &Rules,
+    ) -> Option<Verdict> {
+        let since = self.missing.get(&(attachment.session.clone(), attachment.fence))?;
         Some(verdict_on_missing(now, *since, ttl, rules))
     }
 
-    /// The tenure of a session that `ride` names is there: should it ever be missing, its time begins anew.
-    pub(crate) fn session_is_there(&mut self, ride: &Ride) {
-        self.missing.forget(&(ride.session.clone(), ride.fence));
+    /// The tenure of a session that `attachment` names is there: should it ever be missing, its time begins anew.
+    pub(crate) fn session_is_there(&mut self, attachment: &Attachment) {
+        self.missing.forget(&(attachment.session.clone(), attachment.fence));
     }
 }
 
@@ -283,7 +295,7 @@ pub(crate) fn since_marked(now: Now, tenure: &Tenure, rules: &Rules) -> Option<D
     host.since_marked(now, &tenure.marks, tenure.ttl, rules)
 }
 
-/// Whether somebody has left a mark in this rider's record that its session is missing.
+/// Whether somebody has left a mark in this attached lease's record that its session is missing.
 pub(crate) fn is_marked(tenure: &Tenure, key: &Key) -> bool {
     tenure.mail.iter().any(|letter| letter.ask == Ask::Confirm && letter.key == *key)
 }
@@ -294,20 +306,20 @@ fn watched(now: Now, bugs: Bugs) -> Tick {
 }
 
 /// How long a silence has to be.
-fn patience(ttl: Ttl, bugs: Bugs) -> Duration {
-    if bugs.has(Bug::PatienceTooShort) { ttl.duration() * 4 / 5 } else { ttl.duration() }
+fn wait_policy(ttl: Ttl, bugs: Bugs) -> Duration {
+    if bugs.has(Bug::SilenceTooShort) { ttl.duration() * 4 / 5 } else { ttl.duration() }
 }
 
 fn verdict_on_missing(now: Now, since: Tick, ttl: Ttl, rules: &Rules) -> Verdict {
     let silent = watched(now, rules.bugs).since(since);
-    let patience = patience(ttl, rules.bugs);
+    let wait_policy = wait_policy(ttl, rules.bugs);
     if rules.bugs.has(Bug::DeadNeverJudged) {
         return Verdict::Live { until: now.held.after(ttl.duration()) };
     }
-    if silent >= patience || rules.bugs.has(Bug::MissingIsDead) {
-        return Verdict::Silent;
+    if silent >= wait_policy || rules.bugs.has(Bug::MissingIsDead) {
+        return Verdict::Suspected;
     }
-    Verdict::Live { until: now.held.after(patience - silent) }
+    Verdict::Live { until: now.held.after(wait_policy - silent) }
 }
 
 #[cfg(test)]
@@ -327,69 +339,70 @@ mod tests {
         }
     }
 
-    fn stored(beat: u128, stamp: u64, age: Option<u64>) -> Stored {
+    fn stored(heartbeat: u128, stamp: u64, age: Option<u64>) -> Stored {
         let tenure = Tenure {
-            beat: Nonce(beat),
+            heartbeat: Nonce(heartbeat),
             ..Tenure::new(Nonce(1), HolderId::new("other").unwrap(), Ttl::new(TTL).unwrap(), Wall(0))
         };
         let record = Record {
             fence: Fence(7),
-            nonce: Nonce(beat),
+            nonce: Nonce(heartbeat),
             stamp: Wall(stamp),
             tenure: Some(tenure),
             metadata: Default::default(),
         };
-        Stored::new(record).versioned(Version(beat)).aged(age.map(Duration::from_secs))
+        Stored::new(record).versioned(Version(heartbeat)).aged(age.map(Duration::from_secs))
     }
 
-    fn judge(vigils: &mut Vigils, now: Now, stored: &Stored, rules: &Rules) -> Verdict {
+    fn judge(detector: &mut FailureDetector, now: Now, stored: &Stored, rules: &Rules) -> Verdict {
         let tenure = stored.record.tenure.clone().unwrap();
-        vigils.judge(now, &Key::new("k").unwrap(), stored, &tenure, rules)
+        detector.judge(now, &Key::new("k").unwrap(), stored, &tenure, rules)
     }
 
     #[test]
-    fn silence_is_counted_from_the_first_sight_of_this_beat() {
-        let (mut vigils, rules) = (Vigils::default(), Rules::default());
+    fn silence_is_counted_from_the_first_sight_of_this_heartbeat() {
+        let (mut detector, rules) = (FailureDetector::default(), Rules::default());
         assert_eq!(
-            judge(&mut vigils, at(0), &stored(1, 0, None), &rules),
+            judge(&mut detector, at(0), &stored(1, 0, None), &rules),
             Verdict::Live { until: at(10).held }
         );
         assert_eq!(
-            judge(&mut vigils, at(9), &stored(1, 0, None), &rules),
+            judge(&mut detector, at(9), &stored(1, 0, None), &rules),
             Verdict::Live { until: at(10).held }
         );
         assert_eq!(
-            judge(&mut vigils, at(9), &stored(2, 0, None), &rules),
+            judge(&mut detector, at(9), &stored(2, 0, None), &rules),
             Verdict::Live { until: at(19).held }
         );
         assert_eq!(
-            judge(&mut vigils, at(18), &stored(2, 0, None), &rules),
+            judge(&mut detector, at(18), &stored(2, 0, None), &rules),
             Verdict::Live { until: at(19).held }
         );
-        assert_eq!(judge(&mut vigils, at(19), &stored(2, 0, None), &rules), Verdict::Silent);
+        assert_eq!(judge(&mut detector, at(19), &stored(2, 0, None), &rules), Verdict::Suspected);
     }
 
     #[test]
     fn silence_is_counted_from_when_the_store_told_of_that_version() {
-        let (mut vigils, rules, key) = (Vigils::default(), Rules::default(), Key::new("k").unwrap());
-        vigils.heard(at(0), &key, Version(1), &rules);
+        let (mut detector, rules, key) =
+            (FailureDetector::default(), Rules::default(), Key::new("k").unwrap());
+        detector.heard(at(0), &key, Version(1), &rules);
         let live = |secs| Verdict::Live { until: at(secs).held };
-        assert_eq!(judge(&mut vigils, at(2), &stored(1, 0, None), &rules), live(12), "nobody watched");
-        vigils.heard(at(5), &key, Version(2), &rules);
-        assert_eq!(judge(&mut vigils, at(8), &stored(2, 0, None), &rules), live(15));
-        vigils.heard(at(11), &key, Version(4), &rules);
-        assert_eq!(judge(&mut vigils, at(14), &stored(3, 0, None), &rules), live(24), "an older one");
-        assert_eq!(judge(&mut vigils, at(16), &stored(4, 0, None), &rules), live(21), "the one it told of");
-        assert_eq!(judge(&mut vigils, at(21), &stored(4, 0, None), &rules), Verdict::Silent);
+        assert_eq!(judge(&mut detector, at(2), &stored(1, 0, None), &rules), live(12), "nobody watched");
+        detector.heard(at(5), &key, Version(2), &rules);
+        assert_eq!(judge(&mut detector, at(8), &stored(2, 0, None), &rules), live(15));
+        detector.heard(at(11), &key, Version(4), &rules);
+        assert_eq!(judge(&mut detector, at(14), &stored(3, 0, None), &rules), live(24), "an older one");
+        assert_eq!(judge(&mut detector, at(16), &stored(4, 0, None), &rules), live(21), "the one it told of");
+        assert_eq!(judge(&mut detector, at(21), &stored(4, 0, None), &rules), Verdict::Suspected);
     }
 
     #[test]
     fn a_waiters_suspend_is_not_silence() {
-        let (mut vigils, rules) = (Vigils::default(), Rules::default());
-        judge(&mut vigils, at(0), &stored(1, 0, None), &rules);
+        let (mut detector, rules) = (FailureDetector::default(), Rules::default());
+        judge(&mut detector, at(0), &stored(1, 0, None), &rules);
         let woken = Now { held: at(3600).held, ..at(1) };
         assert_eq!(
-            judge(&mut vigils, woken, &stored(1, 0, None), &rules),
+            judge(&mut detector, woken, &stored(1, 0, None), &rules),
             Verdict::Live { until: at(3609).held }
         );
     }
@@ -397,9 +410,10 @@ mod tests {
     #[test]
     fn first_sight_needs_two_witnesses() {
         let rules = Rules::default();
-        let sees = |age, stamp| judge(&mut Vigils::default(), at(100), &stored(1, stamp, age), &rules);
+        let sees =
+            |age, stamp| judge(&mut FailureDetector::default(), at(100), &stored(1, stamp, age), &rules);
         let stamp = |secs_ago: u64| at(100 - secs_ago).wall.0;
-        assert_eq!(sees(Some(11), stamp(11)), Verdict::Silent);
+        assert_eq!(sees(Some(11), stamp(11)), Verdict::Suspected);
         assert!(
             matches!(sees(Some(10), stamp(11)), Verdict::Live { .. }),
             "the store says not more than a ttl"
@@ -408,21 +422,25 @@ mod tests {
         assert!(matches!(sees(None, stamp(90)), Verdict::Live { .. }), "no age, no first sight");
         assert!(matches!(sees(Some(3600), at(999).wall.0), Verdict::Live { .. }), "stamped in the future");
         let off = Rules { first_sight: false, ..Rules::default() };
-        let verdict = judge(&mut Vigils::default(), at(100), &stored(1, stamp(90), Some(90)), &off);
+        let verdict = judge(&mut FailureDetector::default(), at(100), &stored(1, stamp(90), Some(90)), &off);
         assert_eq!(verdict, Verdict::Live { until: at(110).held }, "switched off");
     }
 
     #[test]
     fn the_two_witnesses_predict_when_they_will_agree() {
-        let verdict =
-            judge(&mut Vigils::default(), at(100), &stored(1, at(96).wall.0, Some(7)), &Rules::default());
+        let verdict = judge(
+            &mut FailureDetector::default(),
+            at(100),
+            &stored(1, at(96).wall.0, Some(7)),
+            &Rules::default(),
+        );
         assert_eq!(verdict, Verdict::Live { until: at(106).held.after(Duration::from_millis(2)) });
     }
 
     #[test]
     fn c1_a_store_s_clock_that_stands_still_just_before_the_end_is_not_asked_all_the_time() {
         let seen = stored(1, at(88).wall.0, Some(10));
-        let verdict = judge(&mut Vigils::default(), at(100), &seen, &Rules::default());
+        let verdict = judge(&mut FailureDetector::default(), at(100), &seen, &Rules::default());
         assert_eq!(verdict, Verdict::Live { until: at(100).held.after(Duration::from_secs(10) / 64) });
     }
 
@@ -435,61 +453,71 @@ mod tests {
 
     #[test]
     fn l1_more_dead_holders_than_fit_are_all_judged_in_time() {
-        let (mut vigils, rules, keys) = (Vigils::default(), Rules::default(), keys());
+        let (mut detector, rules, keys) = (FailureDetector::default(), Rules::default(), keys());
         let seen = stored(1, 0, None);
         let tenure = seen.record.tenure.clone().unwrap();
         let mut verdicts = Vec::new();
         for secs in 0..=10 {
             verdicts = keys
                 .iter()
-                .map(|key| vigils.judge(at(secs), key, &seen, &tenure, &rules))
+                .map(|key| detector.judge(at(secs), key, &seen, &tenure, &rules))
                 .collect::<Vec<_>>();
         }
-        let silent = verdicts.iter().filter(|verdict| **verdict == Verdict::Silent).count();
+        let silent = verdicts.iter().filter(|verdict| **verdict == Verdict::Suspected).count();
         assert_eq!(silent, MANY);
     }
 
     #[test]
     fn l3_more_doubtful_claims_than_fit_are_all_asked_about() {
-        let (mut vigils, keys, mut asked) = (Vigils::default(), keys(), 0);
+        let (mut detector, keys, mut asked) = (FailureDetector::default(), keys(), 0);
         for secs in 0..=20 {
-            let ask = |key: &&Key| vigils.doubts(at(secs), key, Nonce(1), TTL * 2);
+            let ask = |key: &&Key| detector.doubts(at(secs), key, Nonce(1), TTL * 2);
             asked += keys.iter().filter(ask).count();
         }
         assert_eq!(asked, MANY);
     }
 
     #[test]
-    fn a_missing_sessions_tenures_are_judged_each_for_itself_and_once_for_all_riders() {
-        let (mut vigils, rules, ttl) = (Vigils::default(), Rules::default(), Ttl::new(TTL).unwrap());
-        let ride = |fence| Ride { session: Key::new("session/a").unwrap(), fence: Fence(fence) };
-        assert_eq!(vigils.known_missing(at(0), &ride(7), ttl, &rules), None, "nothing was read yet");
+    fn a_missing_sessions_tenures_are_judged_each_for_itself_and_once_for_all_attached_leases() {
+        let (mut detector, rules, ttl) =
+            (FailureDetector::default(), Rules::default(), Ttl::new(TTL).unwrap());
+        let attachment = |fence| Attachment { session: Key::new("session/a").unwrap(), fence: Fence(fence) };
+        assert_eq!(detector.known_missing(at(0), &attachment(7), ttl, &rules), None, "nothing was read yet");
         let live = |secs| Verdict::Live { until: at(secs).held };
-        assert_eq!(vigils.judge_missing(at(0), &ride(7), ttl, &rules), live(10));
-        assert_eq!(vigils.judge_missing(at(6), &ride(9), ttl, &rules), live(16), "a later tenure of it");
-        assert_eq!(vigils.known_missing(at(9), &ride(7), ttl, &rules), Some(live(10)));
-        assert_eq!(vigils.judge_missing(at(10), &ride(7), ttl, &rules), Verdict::Silent);
-        assert_eq!(vigils.judge_missing(at(10), &ride(9), ttl, &rules), live(16));
-        vigils.session_is_there(&ride(9));
-        assert_eq!(vigils.judge_missing(at(20), &ride(9), ttl, &rules), live(30), "it was there meanwhile");
-        assert_eq!(vigils.known_missing(at(20), &ride(7), ttl, &rules), Some(Verdict::Silent));
+        assert_eq!(detector.judge_missing(at(0), &attachment(7), ttl, &rules), live(10));
+        assert_eq!(
+            detector.judge_missing(at(6), &attachment(9), ttl, &rules),
+            live(16),
+            "a later tenure of it"
+        );
+        assert_eq!(detector.known_missing(at(9), &attachment(7), ttl, &rules), Some(live(10)));
+        assert_eq!(detector.judge_missing(at(10), &attachment(7), ttl, &rules), Verdict::Suspected);
+        assert_eq!(detector.judge_missing(at(10), &attachment(9), ttl, &rules), live(16));
+        detector.session_is_there(&attachment(9));
+        assert_eq!(
+            detector.judge_missing(at(20), &attachment(9), ttl, &rules),
+            live(30),
+            "it was there meanwhile"
+        );
+        assert_eq!(detector.known_missing(at(20), &attachment(7), ttl, &rules), Some(Verdict::Suspected));
     }
 
     #[test]
     fn a_missing_sessions_silence_is_what_a_waiter_counts() {
-        let (mut vigils, rules, ttl) = (Vigils::default(), Rules::default(), Ttl::new(TTL).unwrap());
-        let ride = Ride { session: Key::new("session/a").unwrap(), fence: Fence(7) };
-        vigils.judge_missing(at(0), &ride, ttl, &rules);
+        let (mut detector, rules, ttl) =
+            (FailureDetector::default(), Rules::default(), Ttl::new(TTL).unwrap());
+        let attachment = Attachment { session: Key::new("session/a").unwrap(), fence: Fence(7) };
+        detector.judge_missing(at(0), &attachment, ttl, &rules);
         let woken = Now { held: at(3600).held, ..at(1) };
         let live = Verdict::Live { until: at(3609).held };
-        assert_eq!(vigils.judge_missing(woken, &ride, ttl, &rules), live, "it was suspended");
-        assert_eq!(vigils.known_missing(woken, &ride, ttl, &rules), Some(live));
+        assert_eq!(detector.judge_missing(woken, &attachment, ttl, &rules), live, "it was suspended");
+        assert_eq!(detector.known_missing(woken, &attachment, ttl, &rules), Some(live));
     }
 
     #[test]
     fn each_claim_is_asked_about_by_its_own_time() {
-        let (mut vigils, key) = (Vigils::default(), Key::new("k").unwrap());
-        let mut asks = |secs, claim| vigils.doubts(at(secs), &key, Nonce(claim), TTL * 2);
+        let (mut detector, key) = (FailureDetector::default(), Key::new("k").unwrap());
+        let mut asks = |secs, claim| detector.doubts(at(secs), &key, Nonce(claim), TTL * 2);
         assert!(!asks(0, 1) && !asks(15, 2), "another claim");
         assert!(!asks(34, 2) && asks(35, 2) && !asks(36, 2));
         assert!(!asks(54, 2) && asks(55, 2), "and again");
@@ -497,24 +525,25 @@ mod tests {
 
     #[test]
     fn what_is_taken_or_given_up_is_watched_no_more() {
-        let (mut vigils, rules, key) = (Vigils::default(), Rules::default(), Key::new("k").unwrap());
-        judge(&mut vigils, at(0), &stored(1, 0, None), &rules);
-        vigils.doubts(at(0), &key, Nonce(1), TTL);
-        vigils.end(&key);
-        assert_eq!((vigils.kept.len(), vigils.doubts.len()), (0, 0));
+        let (mut detector, rules, key) =
+            (FailureDetector::default(), Rules::default(), Key::new("k").unwrap());
+        judge(&mut detector, at(0), &stored(1, 0, None), &rules);
+        detector.doubts(at(0), &key, Nonce(1), TTL);
+        detector.end(&key);
+        assert_eq!((detector.kept.len(), detector.doubts.len()), (0, 0));
     }
 
     #[test]
-    fn vigils_over_keys_that_nobody_comes_back_to_are_forgotten() {
-        let (mut vigils, rules) = (Vigils::default(), Rules::default());
+    fn silences_of_keys_that_nobody_comes_back_to_are_forgotten() {
+        let (mut detector, rules) = (FailureDetector::default(), Rules::default());
         let seen = stored(1, 0, None);
         let tenure = seen.record.tenure.clone().unwrap();
         for n in 0..20_000 {
             let key = Key::new(format!("k{n}")).unwrap();
-            vigils.judge(at(n / 10), &key, &seen, &tenure, &rules);
-            vigils.doubts(at(n / 10), &key, Nonce(1), TTL);
+            detector.judge(at(n / 10), &key, &seen, &tenure, &rules);
+            detector.doubts(at(n / 10), &key, Nonce(1), TTL);
         }
-        assert!(vigils.kept.len() <= 8_200 && vigils.doubts.len() <= 8_200, "{}", vigils.kept.len());
-        assert!(!vigils.kept.contains_key(&Key::new("k0").unwrap()));
+        assert!(detector.kept.len() <= 8_200 && detector.doubts.len() <= 8_200, "{}", detector.kept.len());
+        assert!(!detector.kept.contains_key(&Key::new("k0").unwrap()));
     }
 }

@@ -1,13 +1,13 @@
 //! Bids that follow a key: they tell who holds it whenever that changes, look as often as they are told to, stand aside for
 //! those who come first, or only look.
 
-use super::{Bid, Patience, State};
+use super::{Acquisition, State, WaitPolicy};
 use crate::ctx::Ctx;
 use crate::record::{Record, Sighting};
 use crate::time::{Tick, Ttl};
 use std::time::Duration;
 
-/// What a bid that follows remembers of what it saw.
+/// What an acquisition that follows remembers of what it saw.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Sight {
     /// Who holds the key, as was told last; the outer none before anything was told.
@@ -20,7 +20,7 @@ pub(super) struct Sight {
     free_since: Option<Tick>,
 }
 
-impl Bid {
+impl Acquisition {
     /// What is to be told of who holds the key.
     pub(crate) fn take_news(&mut self) -> Option<Option<Sighting>> {
         self.sight.as_mut()?.news.take()
@@ -28,9 +28,9 @@ impl Bid {
 
     /// Whether to look before claiming: whoever stands aside, or never claims, must not begin with a claim.
     pub(super) fn looks_first(&self) -> bool {
-        match self.goal.patience {
-            Patience::Watch { .. } => true,
-            Patience::Follow { after, .. } => !after.is_zero(),
+        match self.goal.wait_policy {
+            WaitPolicy::Watch { .. } => true,
+            WaitPolicy::Follow { after, .. } => !after.is_zero(),
             _ => false,
         }
     }
@@ -59,14 +59,14 @@ impl Bid {
         let Some(sight) = self.sight.as_mut().filter(|_| !self.abandoned) else { return false };
         sight.tell(None);
         let free_since = *sight.free_since.get_or_insert(ctx.now.held);
-        let until = match self.goal.patience {
+        let until = match self.goal.wait_policy {
             // Whoever comes next mostly comes at once, and stores need not tell of that: so look soon, then less and less
             // often.
-            Patience::Watch { every } => {
+            WaitPolicy::Watch { every } => {
                 let soon = (every / 64).max(Duration::from_millis(1));
                 ctx.jittered(ctx.now.held.since(free_since).max(soon).min(every))
             }
-            Patience::Follow { after, .. } => free_since.after(after),
+            WaitPolicy::Follow { after, .. } => free_since.after(after),
             _ => return false,
         };
         if ctx.now.held >= until {
@@ -81,8 +81,8 @@ impl Bid {
 
     /// The longest time between two looks at a key that someone holds.
     pub(super) fn poll(&self, ctx: &Ctx<'_>, ttl: Ttl) -> Duration {
-        let every = match self.goal.patience {
-            Patience::Follow { every, .. } | Patience::Watch { every } => every,
+        let every = match self.goal.wait_policy {
+            WaitPolicy::Follow { every, .. } | WaitPolicy::Watch { every } => every,
             _ => ctx.rules.poll,
         };
         ttl.part(4).min(every)
@@ -90,13 +90,13 @@ impl Bid {
 
     /// Whether it never claims, nor writes anything else.
     pub(super) fn only_looks(&self) -> bool {
-        matches!(self.goal.patience, Patience::Watch { .. })
+        matches!(self.goal.wait_policy, WaitPolicy::Watch { .. })
     }
 }
 
 impl Sight {
-    pub(super) fn of(patience: Patience) -> Option<Box<Sight>> {
-        let follows = matches!(patience, Patience::Follow { .. } | Patience::Watch { .. });
+    pub(super) fn of(wait_policy: WaitPolicy) -> Option<Box<Sight>> {
+        let follows = matches!(wait_policy, WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. });
         follows.then(Box::default)
     }
 

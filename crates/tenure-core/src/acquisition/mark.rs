@@ -1,24 +1,24 @@
 //! Marks: what a process that won't be there any more when silence is certain leaves for those who come later. One write for
-//! each time that a holder is found silent, and none while it beats.
+//! each time that a holder is found silent, and none while it renews.
 
-use super::{Bid, BidEnd, Patience, State};
+use super::{Acquisition, AcquisitionEnd, State, WaitPolicy};
 use crate::bugs::Bug;
 use crate::ctx::Ctx;
+use crate::failure_detector::{is_doubtful, is_marked, is_misled, since_marked};
 use crate::fence::Nonce;
 use crate::host;
 use crate::key::Key;
 use crate::op::{Expect, Write};
 use crate::record::{Ask, Letter, Stored, Tenure};
 use crate::time::{Tick, Ttl, Wall};
-use crate::vigil::{is_doubtful, is_marked, is_misled, since_marked};
 
-impl Bid {
+impl Acquisition {
     /// Whether its own observation comes to nothing: it has given up by then.
     pub(super) fn is_short(&self, ctx: &Ctx<'_>, until: Tick) -> bool {
-        match self.goal.patience {
-            Patience::Try => true,
-            Patience::Until(end) => ctx.now.held < end && end < until,
-            Patience::Forever | Patience::Follow { .. } | Patience::Watch { .. } => false,
+        match self.goal.wait_policy {
+            WaitPolicy::Try => true,
+            WaitPolicy::Until(end) => ctx.now.held < end && end < until,
+            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => false,
         }
     }
 
@@ -29,19 +29,19 @@ impl Bid {
             && !ctx.rules.bugs.has(Bug::StampNotCorrected)
     }
 
-    /// Whether to say in a rider's record that its session is missing: where the store tells how long ago that was said.
+    /// Whether to say in an attached lease's record that its session is missing: where the store tells how long ago that was said.
     pub(super) fn marks_missing(&self, ctx: &Ctx<'_>, seen: &Stored, tenure: &Tenure, until: Tick) -> bool {
         let is_said = is_marked(tenure, &self.goal.key) && !is_misled(ctx.now, seen, tenure.ttl, ctx.rules);
         let helps = ctx.rules.first_sight && seen.times.is_some();
         self.is_short(ctx, until) && helps && !is_said && !ctx.rules.bugs.has(Bug::MissingNotMarked)
     }
 
-    pub(super) fn mark_missing(&mut self, ctx: &mut Ctx<'_>, mut seen: Stored) -> Option<BidEnd> {
+    pub(super) fn mark_missing(&mut self, ctx: &mut Ctx<'_>, mut seen: Stored) -> Option<AcquisitionEnd> {
         let key = self.goal.key.clone();
         if let Some(tenure) = &mut seen.record.tenure
             && !is_marked(tenure, &key)
         {
-            // Nobody else writes to a rider there, so there is room.
+            // Nobody else writes to an attached lease there, so there is room.
             tenure.post(Letter { key: key.clone(), ask: Ask::Confirm });
         }
         self.mark(ctx, key, seen, ctx.now.wall)
@@ -59,7 +59,12 @@ impl Bid {
 
     /// Writes the record once more as it stands, with a mark of this host. What the clocks showed was read after the answer that shows the
     /// record, and the write is conditional on that still standing: so the claim was not renewed since.
-    pub(super) fn mark_host(&mut self, ctx: &mut Ctx<'_>, key: Key, mut seen: Stored) -> Option<BidEnd> {
+    pub(super) fn mark_host(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        key: Key,
+        mut seen: Stored,
+    ) -> Option<AcquisitionEnd> {
         let nonce = ctx.nonces.draw();
         if let Some(tenure) = &mut seen.record.tenure {
             leave_mark(ctx, tenure, nonce);
@@ -71,7 +76,13 @@ impl Bid {
     }
 
     /// Writes the record once more as it stands, with another stamp. The beat stays: nothing is prolonged by it.
-    pub(super) fn mark(&mut self, ctx: &mut Ctx<'_>, key: Key, seen: Stored, stamp: Wall) -> Option<BidEnd> {
+    pub(super) fn mark(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        key: Key,
+        seen: Stored,
+        stamp: Wall,
+    ) -> Option<AcquisitionEnd> {
         let mut record = seen.record;
         (record.nonce, record.stamp) = (ctx.nonces.draw(), stamp);
         let write = Write { key, expect: Expect::Unchanged(seen.version), record };
@@ -81,9 +92,9 @@ impl Bid {
 
     /// `tells`: not if the store had other things to say, or what was written tells nothing before a ttl is over. Whoever finds nothing
     /// written does it in turn.
-    pub(super) fn has_marked(&mut self, ctx: &mut Ctx<'_>, tells: bool) -> Option<BidEnd> {
-        match self.goal.patience {
-            Patience::Try => Some(BidEnd::Held(self.occupant.take())),
+    pub(super) fn has_marked(&mut self, ctx: &mut Ctx<'_>, tells: bool) -> Option<AcquisitionEnd> {
+        match self.goal.wait_policy {
+            WaitPolicy::Try => Some(AcquisitionEnd::Held(self.occupant.take())),
             _ if tells => self.look(ctx),
             // It may be refused for good, and is not worth more than a few tries.
             _ => {

@@ -1,9 +1,9 @@
-//! Holding a lease that beats for itself: a session, or a key of its own.
+//! Holding a lease that renews itself: a session, or a key of its own.
 //!
 //! Belief is counted from before each renewal was sent. A renewal whose answer was lost extends nothing until the record's
-//! own beat shows that it took effect. At the deadline belief ends by itself, without any I/O.
+//! own heartbeat shows that it took effect. At the deadline belief ends by itself, without any I/O.
 
-use crate::bid::Won;
+use crate::acquisition::Won;
 use crate::bugs::Bug;
 use crate::ctx::{Attempt, Ctx};
 use crate::error::{ErrorKind, StoreError};
@@ -23,7 +23,7 @@ pub enum Loss {
     Expired,
     /// Its validity ran out while the store could not be reached, or would not answer.
     Unreachable(StoreError),
-    /// Another holder has it now, or has fenced the session that it rode on.
+    /// Another holder has it now, or has fenced the session that it was attached to.
     Taken(Option<Occupant>),
     /// The record was deleted, or put back to an older state, behind the protocol's back.
     Deleted,
@@ -72,7 +72,7 @@ struct Flight {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Hold {
+pub(crate) struct Renewal {
     pub(crate) key: Key,
     pub(crate) id: Nonce,
     pub(crate) fence: Fence,
@@ -98,10 +98,10 @@ pub(crate) struct Hold {
     mark: (Wall, Tick),
 }
 
-impl Hold {
-    pub(crate) fn new(key: Key, ttl: Ttl, won: Won, ctx: &Ctx<'_>) -> Hold {
+impl Renewal {
+    pub(crate) fn new(key: Key, ttl: Ttl, won: Won, ctx: &Ctx<'_>) -> Renewal {
         let deadline = won.sent.after(belief(ctx, ttl));
-        Hold {
+        Renewal {
             key,
             id: won.id,
             fence: won.fence,
@@ -204,7 +204,8 @@ impl Hold {
             self.fence = Fence(self.fence.0.wrapping_add(1));
         }
         let nonce = ctx.nonces.draw();
-        let tenure = Tenure { beat: nonce, ..Tenure::new(self.id, ctx.holder.clone(), self.ttl, self.since) };
+        let tenure =
+            Tenure { heartbeat: nonce, ..Tenure::new(self.id, ctx.holder.clone(), self.ttl, self.since) };
         let record = Record {
             fence: self.fence,
             nonce,
@@ -292,7 +293,7 @@ impl Hold {
             return out.push(Held::Lost(Loss::shown_by(Some(&current.record), self.fence)));
         };
         self.version = current.version;
-        let landed = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.beat).copied();
+        let landed = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.heartbeat).copied();
         let landed = landed.filter(|attempt| !attempt.is_misdated(ctx.now, &current, ctx.rules));
         self.unresolved.clear();
         self.failures = 0;

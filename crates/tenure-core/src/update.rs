@@ -1,7 +1,7 @@
 //! Changing a record on the strength of a tenure that is ours: giving it up, or writing other metadata.
 //!
 //! Every write is conditional on the record still showing this very tenure (S3), and is repeated until its outcome is
-//! known. Losing to someone else ends the edit and changes nothing.
+//! known. Losing to someone else ends the update and changes nothing.
 
 use crate::bugs::{Bug, Bugs};
 use crate::command::LeaseId;
@@ -11,7 +11,7 @@ use crate::fence::{Fence, Nonce, Version};
 use crate::key::{HolderId, Key};
 use crate::metadata::{Metadata, RESERVED, STATUS, Value};
 use crate::op::{Answer, Expect, OpId, Outcome, Write};
-use crate::record::{Ask, Letter, Occupant, Record, Ride, Stored, Tenure};
+use crate::record::{Ask, Attachment, Letter, Occupant, Record, Stored, Tenure};
 use crate::time::{Tick, Ttl, Wall};
 
 /// A tenure as plain data: enough to refresh it, to release it, or to go on holding it, from any process.
@@ -108,11 +108,11 @@ fn with_own(mut standing: Metadata, own: &Metadata) -> Metadata {
 
 /// Who is to have a key next.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Heir {
+pub struct Transferee {
     /// Who.
     pub holder: HolderId,
-    /// The session that its lease is to ride on. If that has ended meanwhile, the key is free for anyone.
-    pub ride: Ride,
+    /// The session that its lease is to be attached to. If that has ended meanwhile, the key is free for anyone.
+    pub attachment: Attachment,
     /// The session's ttl, by which those judge the claim who find the session deleted.
     pub ttl: Ttl,
 }
@@ -121,8 +121,8 @@ pub struct Heir {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Next {
     pub(crate) lease: LeaseId,
-    /// What its tenure rides on.
-    pub(crate) ride: Ride,
+    /// What its tenure is attached to.
+    pub(crate) attachment: Attachment,
     pub(crate) ttl: Ttl,
     /// What it wants to stand in the record.
     pub(crate) metadata: Metadata,
@@ -132,10 +132,10 @@ pub(crate) struct Next {
 pub(crate) enum Change {
     /// Leave a vacant record that keeps the fence.
     Vacate,
-    /// Write the tenure again: a beat, with the metadata and the ride that the edit names.
+    /// Write the tenure again: a heartbeat, with the metadata and the attachment that the update names.
     Amend,
     /// Write a new tenure of another process, with a higher fence: so there is no instant without a holder.
-    Pass(Box<Heir>),
+    Pass(Box<Transferee>),
     /// Write a new tenure for another lease of this process, with a higher fence.
     Next(Box<Next>),
     /// As `Amend`, under a new tenure id: so whoever else has a copy of the token has nothing any more.
@@ -143,7 +143,7 @@ pub(crate) enum Change {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum EditEnd {
+pub(crate) enum UpdateEnd {
     /// The record shows the change. `sent`: before the write that made it.
     Done {
         sent: Tick,
@@ -158,9 +158,9 @@ pub(crate) enum EditEnd {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Edit {
+pub(crate) struct Update {
     pub(crate) token: Token,
-    pub(crate) ride: Option<Ride>,
+    pub(crate) attachment: Option<Attachment>,
     /// Letters that were found in the record. They stay there, unless it is adopted by whom they are told to.
     pub(crate) mail: Vec<Letter>,
     /// What becomes of the metadata that stand in the record, should they be others than we knew.
@@ -175,17 +175,17 @@ pub(crate) struct Edit {
     until: Tick,
 }
 
-impl Edit {
+impl Update {
     pub(crate) fn start(
         token: Token,
-        ride: Option<Ride>,
+        attachment: Option<Attachment>,
         change: Change,
         until: Tick,
         ctx: &mut Ctx<'_>,
-    ) -> Edit {
-        let mut edit = Edit {
+    ) -> Update {
+        let mut update = Update {
             token,
-            ride,
+            attachment,
             mail: Vec::new(),
             fields: Fields::Keep,
             change,
@@ -195,8 +195,8 @@ impl Edit {
             failures: 0,
             until,
         };
-        edit.send(ctx);
-        edit
+        update.send(ctx);
+        update
     }
 
     pub(crate) fn wake_at(&self) -> Option<Tick> {
@@ -216,19 +216,21 @@ impl Edit {
             Some(next) if hands_on && !ctx.rules.bugs.has(Bug::HandoverKeepsFence) => next,
             _ => token.fence,
         };
-        let new = |holder: &HolderId, ride: &Ride, ttl: Ttl| Tenure {
-            ride: Some(ride.clone()),
+        let new = |holder: &HolderId, attachment: &Attachment, ttl: Ttl| Tenure {
+            attachment: Some(attachment.clone()),
             ..Tenure::new(nonce, holder.clone(), ttl, ctx.now.wall)
         };
         let tenure = match &self.change {
             Change::Vacate => None,
-            Change::Pass(heir) => next.map(|_| new(&heir.holder, &heir.ride, heir.ttl)),
-            Change::Next(next) => Some(new(ctx.holder, &next.ride, next.ttl)),
+            Change::Pass(transferee) => {
+                next.map(|_| new(&transferee.holder, &transferee.attachment, transferee.ttl))
+            }
+            Change::Next(next) => Some(new(ctx.holder, &next.attachment, next.ttl)),
             Change::Amend | Change::Adopt => {
                 let id = if self.renames(ctx) { nonce } else { token.id };
                 Some(Tenure {
-                    beat: nonce,
-                    ride: self.ride.clone(),
+                    heartbeat: nonce,
+                    attachment: self.attachment.clone(),
                     mail: if self.change == Change::Adopt { Vec::new() } else { self.mail.clone() },
                     ..Tenure::new(id, token.holder.clone(), token.ttl, token.since)
                 })
@@ -255,7 +257,7 @@ impl Edit {
         ctx: &mut Ctx<'_>,
         id: OpId,
         result: Result<Answer, StoreError>,
-    ) -> Option<EditEnd> {
+    ) -> Option<UpdateEnd> {
         let (_, attempt) = self.in_flight.take_if(|(op, _)| *op == id)?;
         match result {
             Ok(Answer::Write(Outcome::Won { version, fence })) => {
@@ -270,19 +272,19 @@ impl Edit {
                 self.failures += 1;
                 self.retry_at = ctx.retry_at(self.token.ttl, self.failures);
                 if ctx.rules.bugs.has(Bug::UnknownReleaseIsDone) && matches!(self.change, Change::Vacate) {
-                    return Some(EditEnd::Done { sent: attempt.sent, wall: attempt.wall });
+                    return Some(UpdateEnd::Done { sent: attempt.sent, wall: attempt.wall });
                 }
                 let over = !error.is_passing() || self.until.since(self.retry_at).is_zero();
-                over.then_some(EditEnd::GaveUp(error))
+                over.then_some(UpdateEnd::GaveUp(error))
             }
         }
     }
 
-    fn refused(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>) -> Option<EditEnd> {
-        let Some(current) = current else { return Some(EditEnd::NotOurs(None)) };
-        // Mail changes the record's nonce, but not its beat.
+    fn refused(&mut self, ctx: &mut Ctx<'_>, current: Option<Stored>) -> Option<UpdateEnd> {
+        let Some(current) = current else { return Some(UpdateEnd::NotOurs(None)) };
+        // Mail changes the record's nonce, but not its heartbeat.
         let last_own = match (&self.change, &current.record.tenure) {
-            (Change::Amend | Change::Adopt, Some(tenure)) => tenure.beat,
+            (Change::Amend | Change::Adopt, Some(tenure)) => tenure.heartbeat,
             (Change::Next(_), Some(tenure)) => tenure.id,
             _ => current.record.nonce,
         };
@@ -292,10 +294,11 @@ impl Edit {
             self.token.metadata = current.record.metadata;
             self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
             let done = self.done(ctx, current.version, current.record.fence, attempt);
-            let is_believed = self.ride.is_none() && matches!(self.change, Change::Amend | Change::Adopt);
+            let is_believed =
+                self.attachment.is_none() && matches!(self.change, Change::Amend | Change::Adopt);
             if is_misdated && is_believed {
                 if self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
-                    return Some(EditEnd::Withdrawn);
+                    return Some(UpdateEnd::Withdrawn);
                 }
                 // A beat once more: others may take a record for a dead one's that is dated too early.
                 self.change = Change::Amend;
@@ -309,14 +312,14 @@ impl Edit {
         // A repeated claim can land once more, with the same nonce and a higher fence: that is not this tenure.
         let ours = current.tenure(self.token.id).is_some() && current.record.fence == self.token.fence;
         if !ours && !unconditional {
-            return Some(EditEnd::NotOurs(Occupant::of(&current.record)));
+            return Some(UpdateEnd::NotOurs(Occupant::of(&current.record)));
         }
         // Still ours, but something else was written: mail, or another process with the same token.
         self.token.version = current.version;
         self.mail = current.record.tenure.map(|tenure| tenure.mail).unwrap_or_default();
-        let is_plain = self.ride.is_none() && self.change == Change::Amend;
+        let is_plain = self.attachment.is_none() && self.change == Change::Amend;
         if is_plain && self.is_withdrawn() && !ctx.rules.bugs.has(Bug::WithdrawnDetached) {
-            return Some(EditEnd::Withdrawn);
+            return Some(UpdateEnd::Withdrawn);
         }
         if self.mail.iter().any(|letter| letter.ask != Ask::Confirm) && matches!(self.change, Change::Next(_))
         {
@@ -347,7 +350,7 @@ impl Edit {
         matches!(self.change, Change::Next(_)) && sent.into_iter().any(|attempt| attempt.nonce == id)
     }
 
-    fn done(&mut self, ctx: &Ctx<'_>, version: Version, fence: Fence, attempt: Attempt) -> EditEnd {
+    fn done(&mut self, ctx: &Ctx<'_>, version: Version, fence: Fence, attempt: Attempt) -> UpdateEnd {
         self.token.version = version;
         if let Change::Next(next) = &self.change {
             (self.token.id, self.token.fence, self.token.since) = (attempt.nonce, fence, attempt.wall);
@@ -356,6 +359,6 @@ impl Edit {
         if self.renames(ctx) {
             self.token.id = attempt.nonce;
         }
-        EditEnd::Done { sent: attempt.sent, wall: attempt.wall }
+        UpdateEnd::Done { sent: attempt.sent, wall: attempt.wall }
     }
 }

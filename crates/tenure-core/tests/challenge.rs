@@ -9,14 +9,14 @@ mod common;
 use common::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Hint, Machine, OpId, Outcome, Request, Step};
-use tenure_core::{Ask, Command, Holder, Letter, MAILBOX, Notice, Patience, Record, StoreError, Wall};
+use tenure_core::{Ask, Command, Holder, Letter, MAILBOX, Notice, Record, StoreError, WaitPolicy, Wall};
 
 /// When the tries are made.
 const AT: u64 = 500_000;
 
-/// What `b` claimed at 0 ms, riding on its session; written so at `stamp`.
+/// What `b` claimed at 0 ms, attached to its session; written so at `stamp`.
 fn claimed(stamp: u64) -> Record {
-    riding(held("b", nonce(90), nonce(90), 7, 0, stamp), "session/b", 3)
+    attached_to(held("b", nonce(90), nonce(90), 7, 0, stamp), "session/b", 3)
 }
 
 /// `b`'s session, which was renewed a second ago.
@@ -30,13 +30,13 @@ fn asking() -> Letter {
 
 /// A fresh process finds that claim there, written so long ago, and the session behind it.
 fn finds_both(
-    patience: Patience,
+    wait_policy: WaitPolicy,
     claim: Record,
     age: Option<u64>,
     session: Record,
 ) -> (Holder, Step<Notice>) {
     let mut a = holder();
-    a.step(now(AT), acquire("k", own(), patience));
+    a.step(now(AT), acquire("k", own(), wait_policy));
     let age = age.map(Duration::from_millis);
     let stands = stored(claim).aged(age);
     let lost = Answer::Write(Outcome::Lost(Some(stands)));
@@ -46,8 +46,8 @@ fn finds_both(
     (a, step)
 }
 
-fn finds(patience: Patience, claim: Record, age: Option<u64>) -> (Holder, Step<Notice>) {
-    finds_both(patience, claim, age, session())
+fn finds(wait_policy: WaitPolicy, claim: Record, age: Option<u64>) -> (Holder, Step<Notice>) {
+    finds_both(wait_policy, claim, age, session())
 }
 
 /// The letter, by operation 3.
@@ -57,8 +57,8 @@ fn question() -> Request {
     write(3, "session/b", unchanged(nonce(92)), asked)
 }
 
-fn asks(patience: Patience, claim: Record, age: Option<u64>) -> bool {
-    let (_, step) = finds(patience, claim, age);
+fn asks(wait_policy: WaitPolicy, claim: Record, age: Option<u64>) -> bool {
+    let (_, step) = finds(wait_policy, claim, age);
     let asks = step.requests == vec![question()];
     assert!(asks || step.requests.is_empty(), "{step:?}");
     asks
@@ -66,7 +66,7 @@ fn asks(patience: Patience, claim: Record, age: Option<u64>) -> bool {
 
 #[test]
 fn l3_a_try_asks_about_a_claim_that_has_stood_for_long_and_says_so_in_its_record() {
-    let (mut a, step) = finds(Patience::Try, claimed(0), Some(20_000));
+    let (mut a, step) = finds(WaitPolicy::Try, claimed(0), Some(20_000));
     assert_eq!((step.requests, step.notices), (vec![question()], vec![]));
     let marks = a.step(now(AT + 5), won(3, nonce(2), 3));
     let marked = Record { nonce: nonce(3), stamp: now(20_000).wall, ..claimed(0) };
@@ -78,14 +78,14 @@ fn l3_a_try_asks_about_a_claim_that_has_stood_for_long_and_says_so_in_its_record
 
 #[test]
 fn c1_a_claim_is_asked_about_when_it_is_old_and_then_ever_more_seldom() {
-    let tries = |stamp, age| asks(Patience::Try, claimed(stamp), Some(age));
+    let tries = |stamp, age| asks(WaitPolicy::Try, claimed(stamp), Some(age));
     assert!(tries(0, 20_000) && !tries(0, 19_999));
     assert!(tries(70_000, 70_000) && !tries(70_000, 69_999), "asked about at 70 s");
     assert!(tries(10_000_000, 640_000) && !tries(10_000_000, 639_999), "or by a clock that is ahead");
     let asked = |mail| {
         let mut session = session();
         session.tenure.as_mut().unwrap().mail = mail;
-        !finds_both(Patience::Try, claimed(0), Some(20_000), session).1.requests.is_empty()
+        !finds_both(WaitPolicy::Try, claimed(0), Some(20_000), session).1.requests.is_empty()
     };
     let other = |n| Letter { key: key(&format!("k{n}")), ask: Ask::Confirm };
     assert!(asked(vec![other(1)]));
@@ -101,21 +101,21 @@ fn l3_without_ages_the_wall_clock_tells_what_is_old() {
             record.tenure.map(|tenure| tenure_core::Tenure { since: Wall(WALL + AT - ago), ..tenure });
         Record { tenure, ..record }
     };
-    assert!(asks(Patience::Try, claim(20_000), None) && !asks(Patience::Try, claim(19_999), None));
+    assert!(asks(WaitPolicy::Try, claim(20_000), None) && !asks(WaitPolicy::Try, claim(19_999), None));
 }
 
 #[test]
 fn who_waits_for_long_goes_by_what_it_watches_and_who_waits_for_short_does_not() {
-    let until = |ms| asks(Patience::Until(tick(AT + ms)), claimed(0), Some(20_000));
+    let until = |ms| asks(WaitPolicy::Until(tick(AT + ms)), claimed(0), Some(20_000));
     assert!(until(19_999) && !until(20_000));
-    assert!(!asks(Patience::Forever, claimed(0), Some(20_000)));
+    assert!(!asks(WaitPolicy::Forever, claimed(0), Some(20_000)));
 }
 
 #[test]
 fn a_question_replaces_a_mark_that_says_the_session_is_missing() {
     let mut claim = claimed(0);
     claim.tenure.as_mut().unwrap().mail = vec![asking()];
-    let (mut a, step) = finds(Patience::Try, claim, Some(20_000));
+    let (mut a, step) = finds(WaitPolicy::Try, claim, Some(20_000));
     assert_eq!(step.requests, vec![question()]);
     let marks = a.step(now(AT + 5), won(3, nonce(2), 3));
     let marked = Record { nonce: nonce(3), stamp: now(20_000).wall, ..claimed(0) };
@@ -124,7 +124,7 @@ fn a_question_replaces_a_mark_that_says_the_session_is_missing() {
 
 #[test]
 fn l1_a_change_that_is_told_while_a_question_is_under_way_is_looked_at_after_it() {
-    let (mut a, _) = finds(Patience::Until(tick(AT + 9000)), claimed(0), Some(20_000));
+    let (mut a, _) = finds(WaitPolicy::Until(tick(AT + 9000)), claimed(0), Some(20_000));
     let told = a.step(now(AT + 5), Event::Changed(Hint::Key(key("k"))));
     assert!(told.requests.is_empty(), "one thing at a time");
     let step = a.step(now(AT + 5), Event::Answer(OpId(3), Err(StoreError::unsupported("no access"))));
@@ -134,9 +134,9 @@ fn l1_a_change_that_is_told_while_a_question_is_under_way_is_looked_at_after_it(
 #[test]
 fn c1_a_store_that_refuses_questions_is_not_asked_over_and_over() {
     let refused = |op| Event::Answer(OpId(op), Err(StoreError::unsupported("no access")));
-    let (mut a, _) = finds(Patience::Try, claimed(0), Some(20_000));
+    let (mut a, _) = finds(WaitPolicy::Try, claimed(0), Some(20_000));
     assert!(matches!(a.step(now(AT + 5), refused(3)).notices[..], [Notice::Held(..)]));
-    let (mut a, _) = finds(Patience::Until(tick(AT + 9000)), claimed(0), Some(20_000));
+    let (mut a, _) = finds(WaitPolicy::Until(tick(AT + 9000)), claimed(0), Some(20_000));
     let step = a.step(now(AT + 5), refused(3));
     assert!(step.requests.is_empty() && step.notices.is_empty());
     let at = later(&step, AT + 5);

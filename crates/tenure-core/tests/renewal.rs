@@ -9,7 +9,7 @@ use common::*;
 use std::time::Duration;
 use tenure_core::op::{Event, Machine, OpId};
 use tenure_core::{
-    Ask, Command, Letter, Loss, Metadata, Nonce, Notice, Now, Occupant, Patience, Rules, StoreError, Tick,
+    Ask, Command, Letter, Loss, Metadata, Nonce, Notice, Now, Occupant, Rules, StoreError, Tick, WaitPolicy,
     Wall,
 };
 
@@ -167,7 +167,7 @@ fn renewals_that_fail_are_repeated_ever_less_often() {
 fn where_a_rate_is_asked_for_renewals_that_fail_are_repeated_at_a_quarter_of_that() {
     let every = Duration::from_secs(1);
     let mut a = holder_by(Rules { renew: Some(every), ..Rules::default() });
-    a.step(now(0), acquire("k", own(), Patience::Try));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     let due = a.step(now(5), won(1, nonce(1), 7)).wake_at.unwrap();
     assert!((tick(750)..=tick(1_000)).contains(&due), "{due:?}");
     let pauses = pauses(a, 1_001, 5);

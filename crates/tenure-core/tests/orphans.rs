@@ -1,4 +1,4 @@
-//! Loose ends: claims of this process that may stand though nobody here wants them. Plan: what is another's, or wanted, or
+//! Orphaned claims: claims of this process that may stand though nobody here wants them. Plan: what is another's, or wanted, or
 //! not on the session, is left alone; a look that fails is no look; one that is under way is not sent again; looks become
 //! rare and end.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
@@ -21,11 +21,11 @@ fn asked_about(a: &mut Holder, ms: u64, op: u64, about: &str) -> Step<Notice> {
     a.step(now(ms + 6), lost(op, Some(record)))
 }
 
-/// Asked about `stray`, `a` reads it by operation 5.
+/// Asked about `orphan`, `a` reads it by operation 5.
 fn looking() -> Holder {
     let mut a = holding_on_session();
-    asked_about(&mut a, 3_334, 3, "stray");
-    assert_eq!(a.step(now(3_341), Event::Wake).requests, vec![read(5, "stray")]);
+    asked_about(&mut a, 3_334, 3, "orphan");
+    assert_eq!(a.step(now(3_341), Event::Wake).requests, vec![read(5, "orphan")]);
     a
 }
 
@@ -34,23 +34,23 @@ fn pause(step: &Step<Notice>, ms: u64) -> Duration {
 }
 
 #[test]
-fn s3_what_is_anothers_or_does_not_ride_on_the_session_or_is_wanted_is_left_alone() {
-    let stray = |holder: &str, id: u128| held(holder, nonce(id), nonce(id), 4, 0, 0);
+fn s3_what_is_anothers_or_is_not_attached_to_the_session_or_is_wanted_is_left_alone() {
+    let orphan = |holder: &str, id: u128| held(holder, nonce(id), nonce(id), 4, 0, 0);
     let records: [Option<Record>; 5] = [
         None,
         Some(vacant(nonce(99), 4, 0)),
-        Some(riding(stray("b", 99), "session/b", 3)),
-        Some(stray("a", 99)),
+        Some(attached_to(orphan("b", 99), "session/b", 3)),
+        Some(orphan("a", 99)),
         // The tenure that `a` holds under another key: whatever that is, it is one that it has.
-        Some(riding(stray("a", 2), "session/a", 3)),
+        Some(attached_to(orphan("a", 2), "session/a", 3)),
     ];
     for record in records {
         let step = looking().step(now(3_345), seen(5, record.clone()));
         assert_eq!((step.requests, step.notices), (vec![], vec![]), "{record:?}");
     }
-    let earlier = riding(stray("a", 99), "session/a", 2);
+    let earlier = attached_to(orphan("a", 99), "session/a", 2);
     assert_eq!(looking().step(now(3_345), seen(5, Some(earlier))).requests, vec![], "of an earlier session");
-    let taken = riding(stray("a", 99), "session/a", 3);
+    let taken = attached_to(orphan("a", 99), "session/a", 3);
     assert_eq!(looking().step(now(3_345), seen(5, Some(taken))).requests.len(), 1);
 }
 
@@ -65,14 +65,14 @@ fn a_look_that_fails_is_no_look() {
     assert_eq!(a.step(now(6_700), Event::Wake).requests.len(), 1, "the renewal");
     a.step(now(6_705), won(6, nonce(6), 3));
     let looks = a.step(now(8_346), Event::Wake);
-    assert_eq!(looks.requests, vec![read(7, "stray")]);
+    assert_eq!(looks.requests, vec![read(7, "orphan")]);
 }
 
 #[test]
 fn a_look_that_is_under_way_is_not_sent_again() {
     let mut a = looking();
     a.step(now(3_346), won(4, nonce(4), 3));
-    let asked = asked_about(&mut a, 6_700, 6, "stray");
+    let asked = asked_about(&mut a, 6_700, 6, "orphan");
     assert!(asked.wake_at > Some(tick(6_706)), "{asked:?}");
     let idle = a.step(now(6_707), Event::Wake);
     assert_eq!(idle.requests, vec![]);

@@ -8,8 +8,8 @@ mod common;
 use common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine, Op, OpId, Step};
 use tenure_core::{
-    Beat, Carry, Command, Fence, Heir, Holder, HolderId, LeaseId, Loss, Metadata, Nonce, Notice, Patience,
-    Record, Ride, StoreError, Tick, Token, Ttl, Version, Wall, Want,
+    Attachment, Command, Fence, Holder, HolderId, KeepAlive, LeaseId, Loss, Metadata, MetadataPolicy, Nonce,
+    Notice, Record, StoreError, Tick, Token, Transferee, Ttl, Version, WaitPolicy, Wall, Want,
 };
 
 const SECOND: LeaseId = LeaseId(2);
@@ -139,13 +139,13 @@ fn a_release_is_tried_for_a_ttl_and_no_longer() {
 }
 
 #[test]
-fn a_lease_that_becomes_plain_data_rides_no_more_and_lasts_as_asked() {
+fn a_lease_that_becomes_plain_data_is_attached_no_more_and_lasts_as_asked() {
     let mut a = holding_on_session();
     let ttl = Ttl::new(TTL * 2).unwrap();
     let sends = a.step(now(1_000), command(Command::Detach(LEASE, ttl)));
     let writes = writes(&sends);
     let tenure = writes[0].1.tenure.clone().unwrap();
-    assert_eq!((tenure.ride, tenure.ttl, tenure.id), (None, ttl, nonce(2)));
+    assert_eq!((tenure.attachment, tenure.ttl, tenure.id), (None, ttl, nonce(2)));
 }
 
 fn token() -> Token {
@@ -196,22 +196,22 @@ fn an_adoption_whose_answer_outlasts_the_lease_is_not_believed_but_repeated() {
     assert_eq!(told.notices, vec![acquired(LEASE, 7, until(8_182))]);
 }
 
-fn heir() -> Box<Heir> {
-    let ride = Ride { session: key("session/b"), fence: Fence(9) };
-    Box::new(Heir { holder: HolderId::new("b").unwrap(), ride, ttl: ttl() })
+fn transferee() -> Box<Transferee> {
+    let attachment = Attachment { session: key("session/b"), fence: Fence(9) };
+    Box::new(Transferee { holder: HolderId::new("b").unwrap(), attachment, ttl: ttl() })
 }
 
 #[test]
 fn a_lease_that_is_given_up_already_is_not_passed_on_and_its_end_is_told_once() {
     let mut a = holding_on_session();
     a.step(now(1_000), release());
-    let pass = a.step(now(1_001), command(Command::Pass(LEASE, heir(), Metadata::new())));
+    let pass = a.step(now(1_001), command(Command::Pass(LEASE, transferee(), Metadata::new())));
     assert_eq!((pass.requests, pass.notices), (vec![], vec![]));
     assert_eq!(a.step(now(1_005), won(3, nonce(3), 7)).notices, vec![Notice::Released(LEASE, true)]);
     // What has become plain data by then is nobody's to pass on either.
     let mut a = holding_on_session();
     a.step(now(1_000), command(Command::Detach(LEASE, ttl())));
-    a.step(now(1_001), command(Command::Pass(LEASE, heir(), Metadata::new())));
+    a.step(now(1_001), command(Command::Pass(LEASE, transferee(), Metadata::new())));
     let vacates = a.step(now(1_005), won(3, nonce(3), 7));
     assert_eq!(writes(&vacates), vec![("k".to_owned(), vacant(nonce(4), 7, 1_005))]);
 }
@@ -221,8 +221,12 @@ fn whoever_stops_gets_no_new_lease() {
     let mut a = holding();
     assert_eq!(a.leases(), 1);
     a.step(now(1_000), command(Command::Stop));
-    let want =
-        Want { key: key("x"), beat: own(), carry: Carry::Replace(Metadata::new()), patience: Patience::Try };
+    let want = Want {
+        key: key("x"),
+        keep_alive: own(),
+        metadata_policy: MetadataPolicy::Replace(Metadata::new()),
+        wait_policy: WaitPolicy::Try,
+    };
     let told = a.step(now(1_001), command(Command::Acquire(SECOND, want)));
     assert!(matches!(told.notices[..], [Notice::Failed(SECOND, _)]), "{told:?}");
     assert_eq!(told.requests, vec![]);
@@ -232,7 +236,7 @@ fn whoever_stops_gets_no_new_lease() {
 fn s6_a_claim_under_way_that_is_let_go_of_is_still_undone() {
     for first in [lapse(), release()] {
         let mut a = holder();
-        a.step(now(0), acquire("k", own(), Patience::Forever));
+        a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
         let mut told = a.step(now(1), first).notices;
         told.extend(a.step(now(2), lapse()).notices);
         let undone = a.step(now(5), won(1, nonce(1), 7));
@@ -281,7 +285,7 @@ fn a_release_under_way_goes_on_when_the_lease_is_let_go_of() {
     a.step(now(1_000), release());
     assert_eq!(a.step(now(1_001), lapse()).notices, vec![]);
     assert_eq!(a.step(now(1_005), won(3, nonce(3), 7)).notices, vec![Notice::Released(LEASE, true)]);
-    // One that beats for itself expires.
+    // One that renews itself expires.
     let mut a = holding();
     a.step(now(1_000), release());
     assert_eq!(a.step(now(1_001), lapse()).notices, vec![Notice::Released(LEASE, false)]);
@@ -344,18 +348,23 @@ fn s5_what_is_changed_or_given_up_is_lost_with_the_session() {
 }
 
 #[test]
-fn what_beats_for_itself_outlives_the_session() {
-    let also = |patience| {
+fn what_renews_itself_outlives_the_session() {
+    let also = |wait_policy| {
         let mut a = holding_on_session();
-        let want = Want { key: key("own"), beat: own(), carry: Carry::Replace(Metadata::new()), patience };
+        let want = Want {
+            key: key("own"),
+            keep_alive: own(),
+            metadata_policy: MetadataPolicy::Replace(Metadata::new()),
+            wait_policy,
+        };
         a.step(now(3_000), command(Command::Acquire(SECOND, want)));
         a
     };
-    // One that is bid for, one that is held, one that is given up.
-    let (mut a, told) = at_the_sessions_end(also(Patience::Forever));
+    // One that is being got, one that is held, one that is given up.
+    let (mut a, told) = at_the_sessions_end(also(WaitPolicy::Forever));
     assert!(matches!(told[..], [Notice::Lost(LEASE, _)]), "{told:?}");
     assert_eq!(a.step(now(8_190), won(3, nonce(3), 7)).notices, vec![acquired(SECOND, 7, until(3_000))]);
-    let mut a = also(Patience::Forever);
+    let mut a = also(WaitPolicy::Forever);
     a.step(now(3_005), won(3, nonce(3), 7));
     a.step(now(6_000), command(Command::Release(SECOND, None)));
     let (mut a, told) = at_the_sessions_end(a);
@@ -366,7 +375,7 @@ fn what_beats_for_itself_outlives_the_session() {
 /// A session, and a lease on it that waits for `k`, which another holds; it is looked at again by 4 s at the latest.
 fn waiting_on_session() -> Holder {
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     a.step(now(5), won(1, nonce(1), 3));
     let other = held("b", Nonce(50), Nonce(50), 8, 0, 0);
     assert_eq!(a.step(now(10), lost(2, Some(other))).notices, vec![]);
@@ -376,7 +385,7 @@ fn waiting_on_session() -> Holder {
 #[test]
 fn who_waits_for_a_key_waits_on_when_the_session_is_lost_at_that_moment() {
     let mut a = waiting_on_session();
-    // Both the session and the bid are due.
+    // Both the session and the acquisition are due.
     let over = a.step(now(9_000), Event::Wake);
     assert_eq!(over.notices, vec![Notice::SessionValid(Tick(0))]);
     assert_eq!(writes(&over)[0].0, "session/a", "the next session begins: {over:?}");
@@ -384,21 +393,21 @@ fn who_waits_for_a_key_waits_on_when_the_session_is_lost_at_that_moment() {
     assert_eq!(a.step(now(9_001), Event::Changed(Hint::Any)).notices, vec![]);
     let op = over.requests[0].id.0;
     let up = a.step(now(9_005), won(op, nonce(3), 5));
-    let rides = writes(&up);
-    let ride = rides[0].1.tenure.as_ref().and_then(|tenure| tenure.ride.clone());
-    assert_eq!(ride, Some(Ride { session: key("session/a"), fence: Fence(5) }), "{up:?}");
+    let is_attached = writes(&up);
+    let attachment = is_attached[0].1.tenure.as_ref().and_then(|tenure| tenure.attachment.clone());
+    assert_eq!(attachment, Some(Attachment { session: key("session/a"), fence: Fence(5) }), "{up:?}");
 }
 
-/// A claim on this session under an id that nobody here has, at a key that is bid for while `a` also has other leases.
+/// A claim on this session under an id that nobody here has, at a key that is being got while `a` also has other leases.
 #[test]
 fn a_claim_that_nobody_wants_is_taken_whatever_else_is_held() {
     let own_lease = || {
         let mut a = holding_on_session();
         let want = Want {
             key: key("own"),
-            beat: own(),
-            carry: Carry::Replace(Metadata::new()),
-            patience: Patience::Try,
+            keep_alive: own(),
+            metadata_policy: MetadataPolicy::Replace(Metadata::new()),
+            wait_policy: WaitPolicy::Try,
         };
         a.step(now(20), command(Command::Acquire(SECOND, want)));
         a.step(now(25), won(3, nonce(3), 7));
@@ -412,13 +421,13 @@ fn a_claim_that_nobody_wants_is_taken_whatever_else_is_held() {
     for mut a in [own_lease(), changing()] {
         let want = Want {
             key: key("x"),
-            beat: Beat::Session,
-            carry: Carry::Replace(Metadata::new()),
-            patience: Patience::Forever,
+            keep_alive: KeepAlive::Session,
+            metadata_policy: MetadataPolicy::Replace(Metadata::new()),
+            wait_policy: WaitPolicy::Forever,
         };
         let sends = a.step(now(30), command(Command::Acquire(LeaseId(3), want)));
-        let stray = riding(held("a", nonce(99), nonce(99), 7, 5, 5), "session/a", 3);
-        let takes = a.step(now(35), lost(sends.requests[0].id.0, Some(stray)));
+        let orphan = attached_to(held("a", nonce(99), nonce(99), 7, 5, 5), "session/a", 3);
+        let takes = a.step(now(35), lost(sends.requests[0].id.0, Some(orphan)));
         let Op::Write(write) = &takes.requests[0].op else { panic!("{takes:?}") };
         assert_eq!((write.key.as_str(), write.expect), ("x", unchanged(nonce(99))));
     }
@@ -430,14 +439,14 @@ fn a_key_that_is_being_changed_is_not_taken_from_this_process() {
     a.step(now(20), update());
     let want = Want {
         key: key("k"),
-        beat: Beat::Session,
-        carry: Carry::Replace(Metadata::new()),
-        patience: Patience::Try,
+        keep_alive: KeepAlive::Session,
+        metadata_policy: MetadataPolicy::Replace(Metadata::new()),
+        wait_policy: WaitPolicy::Try,
     };
     let sends = a.step(now(30), command(Command::Acquire(SECOND, want)));
     let Op::Write(write) = &sends.requests[0].op else { panic!("{sends:?}") };
     assert_eq!(write.expect, Expect::Vacant);
-    let ours = riding(held("a", nonce(2), nonce(2), 7, 5, 5), "session/a", 3);
+    let ours = attached_to(held("a", nonce(2), nonce(2), 7, 5, 5), "session/a", 3);
     let told = a.step(now(35), lost(sends.requests[0].id.0, Some(ours)));
     assert_eq!(told.requests, vec![], "{told:?}");
     assert!(matches!(told.notices[..], [Notice::Held(SECOND, Some(_))]), "{told:?}");

@@ -10,8 +10,8 @@ use common::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Hint, Machine, Op, OpId, Outcome, Step};
 use tenure_core::{
-    Ask, Beat, Carry, Command, Holder, LeaseId, Letter, Metadata, Nonce, Notice, Occupant, Patience, Record,
-    StoreError, Want,
+    Ask, Command, Holder, KeepAlive, LeaseId, Letter, Metadata, MetadataPolicy, Nonce, Notice, Occupant,
+    Record, StoreError, WaitPolicy, Want,
 };
 
 fn failed(op: u64) -> Event<Command> {
@@ -31,10 +31,10 @@ fn by_another() -> Record {
 }
 
 fn on_another_session() -> Record {
-    riding(by_another(), "session/b", 3)
+    attached_to(by_another(), "session/b", 3)
 }
 
-/// The session begins anew once it was lost with an operation of a lease under way; the lease is bid for on the next one. What
+/// The session begins anew once it was lost with an operation of a lease under way; the lease is being got on the next one. What
 /// is asked after that is returned.
 fn on_the_next_session(mut a: Holder) -> (Holder, u64) {
     let over = a.step(now(20_000), Event::Wake);
@@ -48,7 +48,7 @@ fn on_the_next_session(mut a: Holder) -> (Holder, u64) {
 /// A claim, by operation 2, was under way when the session was lost.
 fn with_an_old_claim() -> (Holder, u64) {
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     a.step(now(5), won(1, nonce(1), 3));
     on_the_next_session(a)
 }
@@ -56,7 +56,7 @@ fn with_an_old_claim() -> (Holder, u64) {
 /// A look, by operation 3, was under way when the session was lost.
 fn with_an_old_look() -> (Holder, u64) {
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     a.step(now(5), won(1, nonce(1), 3));
     a.step(now(10), lost(2, Some(by_another())));
     assert_eq!(a.step(now(3_000), Event::Wake).requests, vec![read(3, "k")]);
@@ -139,9 +139,9 @@ fn an_old_looks_answer_says_nothing_of_a_session() {
     is_ignored(&a, &[seen(3, None), seen(3, Some(vacant(Nonce(70), 9, 0))), failed(3)]);
 }
 
-fn waiting(patience: Patience) -> Holder {
+fn waiting(wait_policy: WaitPolicy) -> Holder {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), patience));
+    a.step(now(0), acquire("k", own(), wait_policy));
     assert_eq!(a.step(now(5), lost(1, Some(by_another()))).notices, vec![]);
     a
 }
@@ -156,7 +156,7 @@ fn pause_after_failure(a: &mut Holder, ms: u64) -> Duration {
 
 #[test]
 fn looks_that_fail_are_repeated_ever_less_often_and_one_that_succeeds_begins_anew() {
-    let mut a = waiting(Patience::Forever);
+    let mut a = waiting(WaitPolicy::Forever);
     let is_about = |pause: Duration, part: u32| (TTL / part * 3 / 4..=TTL / part).contains(&pause);
     for (ms, part) in [(100, 64), (200, 32), (300, 16), (400, 8), (500, 4), (600, 4)] {
         let pause = pause_after_failure(&mut a, ms);
@@ -171,11 +171,11 @@ fn looks_that_fail_are_repeated_ever_less_often_and_one_that_succeeds_begins_ane
 #[test]
 fn patience_that_ends_in_trouble_is_told_so_and_after_it_who_holds_the_key() {
     let end = tick(1_000);
-    let mut a = waiting(Patience::Until(end));
+    let mut a = waiting(WaitPolicy::Until(end));
     pause_after_failure(&mut a, 900);
     let told = a.step(now(1_000), Event::Wake).notices;
     assert_eq!(told, vec![Notice::Failed(LEASE, StoreError::unavailable("away"))]);
-    let mut a = waiting(Patience::Until(end));
+    let mut a = waiting(WaitPolicy::Until(end));
     pause_after_failure(&mut a, 800);
     let looks = a.step(now(900), Event::Changed(Hint::Any));
     a.step(now(905), seen(looks.requests[0].id.0, Some(by_another())));
@@ -190,7 +190,7 @@ fn release() -> Event<Command> {
 #[test]
 fn a_claim_that_was_given_up_and_did_not_reach_the_store_is_over() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
     a.step(now(1), release());
     assert_eq!(a.step(now(5), failed(1)), step(vec![], vec![Notice::Released(LEASE, false)], None));
 }
@@ -198,7 +198,7 @@ fn a_claim_that_was_given_up_and_did_not_reach_the_store_is_over() {
 #[test]
 fn s4_a_claim_that_was_given_up_is_looked_for_until_nobody_could_believe_in_it() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
     a.step(now(1), release());
     let mut told: Step<Notice> = a.step(now(2_500), unknown(1));
     let mut ms = 2_500;
@@ -218,17 +218,17 @@ fn s4_a_claim_that_was_given_up_is_looked_for_until_nobody_could_believe_in_it()
 fn what_may_have_landed_is_not_taken_from_this_process_and_what_nobody_wants_is() {
     for (standing, is_taken) in [(nonce(2), false), (nonce(99), true)] {
         let mut a = holder();
-        a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+        a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
         a.step(now(5), won(1, nonce(1), 3));
         a.step(now(2_500), unknown(2));
         let want = Want {
             key: key("k"),
-            beat: Beat::Session,
-            carry: Carry::Replace(Metadata::new()),
-            patience: Patience::Try,
+            keep_alive: KeepAlive::Session,
+            metadata_policy: MetadataPolicy::Replace(Metadata::new()),
+            wait_policy: WaitPolicy::Try,
         };
         let sends = a.step(now(2_501), Event::Command(Command::Acquire(LeaseId(2), want)));
-        let standing = riding(held("a", standing, standing, 7, 5, 5), "session/a", 3);
+        let standing = attached_to(held("a", standing, standing, 7, 5, 5), "session/a", 3);
         let step = a.step(now(2_505), lost(sends.requests[0].id.0, Some(standing)));
         assert_eq!(!step.requests.is_empty(), is_taken, "{step:?}");
     }
@@ -236,10 +236,10 @@ fn what_may_have_landed_is_not_taken_from_this_process_and_what_nobody_wants_is(
 
 /// What is written to `session/b` while `k` is waited for behind it, by when; each look shows a session that beats and has
 /// these letters.
-fn questions(patience: Patience, end_ms: u64, mail: &[Letter]) -> Vec<(u64, Vec<Letter>)> {
+fn questions(wait_policy: WaitPolicy, end_ms: u64, mail: &[Letter]) -> Vec<(u64, Vec<Letter>)> {
     let mut a = holder();
     let mut questions = Vec::new();
-    let mut step = a.step(now(0), acquire("k", own(), patience));
+    let mut step = a.step(now(0), acquire("k", own(), wait_policy));
     let mut ms = 1;
     while ms < end_ms {
         let Some(request) = step.requests.first() else {
@@ -279,7 +279,7 @@ fn questions(patience: Patience, end_ms: u64, mail: &[Letter]) -> Vec<(u64, Vec<
 
 #[test]
 fn l1_who_waits_behind_a_live_session_asks_it_once_in_two_ttls_whether_it_knows_of_the_claim() {
-    let asked = questions(Patience::Forever, 45_000, &[]);
+    let asked = questions(WaitPolicy::Forever, 45_000, &[]);
     let letter = Letter { key: key("k"), ask: Ask::Confirm };
     assert_eq!(
         asked.iter().map(|(_, mail)| mail.clone()).collect::<Vec<_>>(),
@@ -289,20 +289,24 @@ fn l1_who_waits_behind_a_live_session_asks_it_once_in_two_ttls_whether_it_knows_
     assert!((20_000..=23_000).contains(&times[0]) && times[1] - times[0] >= 20_000, "{times:?}");
     // Beside letters about other keys; but not where there is no room, and not twice.
     let other = Letter { key: key("x"), ask: Ask::Revoke };
-    let asked = questions(Patience::Forever, 25_000, std::slice::from_ref(&other));
+    let asked = questions(WaitPolicy::Forever, 25_000, std::slice::from_ref(&other));
     assert_eq!(
         asked.iter().map(|(_, mail)| mail.clone()).collect::<Vec<_>>(),
         [[other.clone(), letter.clone()]]
     );
-    assert_eq!(questions(Patience::Forever, 25_000, &vec![other; tenure_core::MAILBOX]), []);
-    assert_eq!(questions(Patience::Forever, 25_000, &[letter]), []);
-    assert_eq!(questions(Patience::Watch { every: TTL }, 45_000, &[]), [], "who only watches writes nothing");
+    assert_eq!(questions(WaitPolicy::Forever, 25_000, &vec![other; tenure_core::MAILBOX]), []);
+    assert_eq!(questions(WaitPolicy::Forever, 25_000, &[letter]), []);
+    assert_eq!(
+        questions(WaitPolicy::Watch { every: TTL }, 45_000, &[]),
+        [],
+        "who only watches writes nothing"
+    );
 }
 
 #[test]
 fn patience_that_ends_as_the_answer_comes_is_over() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Until(tick(500))));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Until(tick(500))));
     let told = a.step(now(500), lost(1, Some(by_another()))).notices;
     assert_eq!(told, vec![Notice::Held(LEASE, Occupant::of(&by_another()))]);
 }

@@ -1,12 +1,12 @@
 //! Getting a key: asking for it, waiting for it, taking it over from the dead.
 //!
-//! A bid has at most one operation under way. Whatever the answer, it *assesses* what the key's record now shows and
-//! does the next thing: claim it, look at the session that it rides on, fence that session, or wait.
+//! An acquisition has at most one operation under way. Whatever the answer, it *assesses* what the key's record now shows and
+//! does the next thing: claim it, look at the session that it is attached to, fence that session, or wait.
 
 mod assess;
+mod challenge;
 mod claim;
 mod follow;
-mod knock;
 mod mark;
 mod race;
 
@@ -17,14 +17,14 @@ use crate::fence::{Fence, Nonce, Version};
 use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::op::{Answer, OpId, Outcome};
-use crate::record::{Occupant, Ride, Stored};
+use crate::record::{Attachment, Occupant, Stored};
 use crate::time::{Now, Tick, Ttl, Wall};
 use follow::Sight;
 use std::time::Duration;
 
 /// How long to wait for a key that someone holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Patience {
+pub enum WaitPolicy {
     /// Not at all: be told who holds it.
     Try,
     /// Until this tick of the holder's time line ([`crate::time::Now::held`]).
@@ -47,16 +47,16 @@ pub enum Patience {
 
 /// What becomes of the metadata that the key's record carries when it is claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Carry {
+pub enum MetadataPolicy {
     /// The record is written anew with this metadata, whatever was there.
     Replace(Metadata),
     /// The record must exist and keeps its metadata. What was last seen of it saves a read, if it is still so.
     Keep(Option<Box<Stored>>),
 }
 
-/// Why a bid is woken.
+/// Why an acquisition is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cue {
+pub(crate) enum Wakeup {
     /// Time has passed.
     Time,
     /// The key is said to have changed: to this version, if that is told.
@@ -68,12 +68,12 @@ pub(crate) enum Cue {
 pub(crate) struct Goal {
     pub(crate) key: Key,
     pub(crate) ttl: Ttl,
-    pub(crate) ride: Option<Ride>,
-    pub(crate) carry: Carry,
-    pub(crate) patience: Patience,
+    pub(crate) attachment: Option<Attachment>,
+    pub(crate) metadata_policy: MetadataPolicy,
+    pub(crate) wait_policy: WaitPolicy,
 }
 
-/// A tenure that a bid won.
+/// A tenure that an acquisition won.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Won {
     pub(crate) id: Nonce,
@@ -89,11 +89,11 @@ pub(crate) struct Won {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum BidEnd {
+pub(crate) enum AcquisitionEnd {
     Won(Won),
-    /// Patience is over and someone holds it.
+    /// WaitPolicy is over and someone holds it.
     Held(Option<Occupant>),
-    /// [`Carry::Keep`] found no record.
+    /// [`MetadataPolicy::Keep`] found no record.
     Absent,
     Failed(StoreError),
     /// Abandoned, and nothing of it stands in the store as far as is known.
@@ -112,22 +112,22 @@ enum State {
     Looking {
         op: OpId,
     },
-    /// Reading the session that `seen` rides on.
+    /// Reading the session that `seen` is attached to.
     Asking {
         op: OpId,
         seen: Box<Stored>,
     },
-    /// Raising the fence of the dead session that `seen` rides on, so that it can never renew.
+    /// Raising the fence of the dead session that `seen` is attached to, so that it can never renew.
     Fencing {
         op: OpId,
         seen: Box<Stored>,
     },
-    /// Asking the session that `seen` rides on whether it knows of that.
-    Knocking {
+    /// Asking the session that `seen` is attached to whether it knows of that.
+    Challenging {
         op: OpId,
         seen: Box<Stored>,
     },
-    /// Leaving a mark for those who come later: see `vigil` and `knock`.
+    /// Leaving a mark for those who come later: see `failure_detector` and `challenge`.
     Marking {
         op: OpId,
         /// What is written may tell something at once.
@@ -141,7 +141,7 @@ enum State {
 
 /// One attempt to get one key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Bid {
+pub(crate) struct Acquisition {
     goal: Goal,
     state: State,
     /// Claims that were sent and may have landed, or may yet.
@@ -152,7 +152,7 @@ pub(crate) struct Bid {
     abandoned: bool,
     /// The key is said to have changed while an operation was under way, which may have seen it before that.
     hinted: Option<Option<Version>>,
-    /// The version of the record that was seen last, and whether it rode on another's session.
+    /// The version of the record that was seen last, and whether it was attached to another's session.
     seen: Option<(Version, bool)>,
     /// Others of this process wait for the key and came before: they ask, and this one waits for its turn.
     behind: bool,
@@ -166,31 +166,31 @@ pub(crate) struct Bid {
     withdrawn: Option<Tick>,
     /// Until then, and beyond the user's patience, it is worth finding out what became of unresolved claims.
     resolve_by: Tick,
-    /// Of a bid that follows.
+    /// Of an acquisition that follows.
     sight: Option<Box<Sight>>,
 }
 
-impl Bid {
+impl Acquisition {
     /// Sends the first operation: a claim, in the uncontended case the only one.
-    pub(crate) fn start(goal: Goal, ctx: &mut Ctx<'_>) -> (Bid, Option<BidEnd>) {
-        let mut bid = Bid::resting(goal, ctx.now.held);
-        if bid.looks_first() {
-            let end = bid.look(ctx);
-            return (bid, end);
+    pub(crate) fn start(goal: Goal, ctx: &mut Ctx<'_>) -> (Acquisition, Option<AcquisitionEnd>) {
+        let mut acquisition = Acquisition::resting(goal, ctx.now.held);
+        if acquisition.looks_first() {
+            let end = acquisition.look(ctx);
+            return (acquisition, end);
         }
-        let end = match &mut bid.goal.carry {
-            Carry::Replace(_) => bid.claim_vacant(ctx),
-            Carry::Keep(seen) => match seen.take() {
-                Some(seen) => bid.assess(ctx, Some(*seen)),
-                None => bid.look(ctx),
+        let end = match &mut acquisition.goal.metadata_policy {
+            MetadataPolicy::Replace(_) => acquisition.claim_vacant(ctx),
+            MetadataPolicy::Keep(seen) => match seen.take() {
+                Some(seen) => acquisition.assess(ctx, Some(*seen)),
+                None => acquisition.look(ctx),
             },
         };
-        (bid, end)
+        (acquisition, end)
     }
 
-    fn resting(goal: Goal, until: Tick) -> Bid {
-        let sight = Sight::of(goal.patience);
-        Bid {
+    fn resting(goal: Goal, until: Tick) -> Acquisition {
+        let sight = Sight::of(goal.wait_policy);
+        Acquisition {
             goal,
             state: State::Waiting { until },
             unresolved: Vec::new(),
@@ -221,14 +221,14 @@ impl Bid {
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match self.state {
-            State::Waiting { .. } if self.behind && !self.abandoned => match self.goal.patience {
-                Patience::Until(end) => Some(end),
+            State::Waiting { .. } if self.behind && !self.abandoned => match self.goal.wait_policy {
+                WaitPolicy::Until(end) => Some(end),
                 _ => None,
             },
             // What may stand in the store has to be found out first, however long that takes.
-            State::Waiting { until } if self.abandoned || self.is_stray() => Some(until),
-            State::Waiting { until } => Some(match self.goal.patience {
-                Patience::Until(end) => until.min(end),
+            State::Waiting { until } if self.abandoned || self.may_be_orphaned() => Some(until),
+            State::Waiting { until } => Some(match self.goal.wait_policy {
+                WaitPolicy::Until(end) => until.min(end),
                 _ => until,
             }),
             _ => None,
@@ -236,10 +236,10 @@ impl Bid {
     }
 
     /// Nobody wants it any more. It goes on only to find out whether something must be undone.
-    pub(crate) fn abandon(&mut self) -> Option<BidEnd> {
+    pub(crate) fn abandon(&mut self) -> Option<AcquisitionEnd> {
         self.abandoned = true;
         let claiming = matches!(self.state, State::Claiming { .. });
-        if claiming || self.is_stray() { None } else { Some(BidEnd::Dropped) }
+        if claiming || self.may_be_orphaned() { None } else { Some(AcquisitionEnd::Dropped) }
     }
 
     /// The key is withdrawn from this process, and so are claims of which it doesn't know yet whether they have won. Nobody believes
@@ -248,21 +248,21 @@ impl Bid {
         self.withdrawn = Some(now);
     }
 
-    /// Whether a claim was sent of which nothing is known: it may still land, long after this bid.
-    pub(crate) fn is_stray(&self) -> bool {
+    /// Whether a claim was sent of which nothing is known: it may still land, long after this acquisition.
+    pub(crate) fn may_be_orphaned(&self) -> bool {
         !self.unresolved.is_empty()
     }
 
-    /// Whether the tenure is one that this bid may be about to win.
+    /// Whether the tenure is one that this acquisition may be about to win.
     pub(crate) fn may_win(&self, id: Nonce) -> bool {
         let claiming = matches!(&self.state, State::Claiming { attempt, .. } if attempt.nonce == id);
         claiming || self.unresolved.iter().any(|attempt| attempt.nonce == id)
     }
 
     /// Time has passed, or the key is said to have changed.
-    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, cue: Cue) -> Option<BidEnd> {
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, why: Wakeup) -> Option<AcquisitionEnd> {
         let State::Waiting { until } = self.state else {
-            if let Cue::Changed(version) = cue
+            if let Wakeup::Changed(version) = why
                 && !ctx.rules.bugs.has(Bug::HintWhileLooking)
             {
                 // One that names no version may stand for any number of changes.
@@ -270,46 +270,46 @@ impl Bid {
             }
             return None;
         };
-        if self.patience_is_over(ctx) && !self.is_stray() && !self.abandoned {
+        if self.patience_is_over(ctx) && !self.may_be_orphaned() && !self.abandoned {
             return Some(self.give_up());
         }
         if self.behind && !self.abandoned {
             return None;
         }
-        match cue {
+        match why {
             _ if ctx.now.held >= until => self.look(ctx),
-            Cue::Changed(_) if self.awaits => None,
-            Cue::Changed(_) if ctx.now.held < self.leaves_until => {
+            Wakeup::Changed(_) if self.awaits => None,
+            Wakeup::Changed(_) if ctx.now.held < self.leaves_until => {
                 self.state = State::Waiting { until: until.min(self.leaves_until) };
                 None
             }
-            Cue::Changed(version) if self.is_news(version) => self.changed(ctx, version),
-            Cue::Changed(_) | Cue::Time => None,
+            Wakeup::Changed(version) if self.is_news(version) => self.changed(ctx, version),
+            Wakeup::Changed(_) | Wakeup::Time => None,
         }
     }
 
     /// Whether it goes on while somebody else has the key.
     fn is_patient(&self, now: Now) -> bool {
-        match self.goal.patience {
-            Patience::Try => false,
-            Patience::Until(end) => now.held < end,
-            Patience::Forever | Patience::Follow { .. } | Patience::Watch { .. } => true,
+        match self.goal.wait_policy {
+            WaitPolicy::Try => false,
+            WaitPolicy::Until(end) => now.held < end,
+            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => true,
         }
     }
 
     fn patience_is_over(&self, ctx: &Ctx<'_>) -> bool {
-        let end = match self.goal.patience {
-            Patience::Try => Tick(0),
-            Patience::Until(end) => end,
-            Patience::Forever | Patience::Follow { .. } | Patience::Watch { .. } => Tick::NEVER,
+        let end = match self.goal.wait_policy {
+            WaitPolicy::Try => Tick(0),
+            WaitPolicy::Until(end) => end,
+            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => Tick::NEVER,
         };
-        ctx.now.held >= if self.is_stray() { end.max(self.resolve_by) } else { end }
+        ctx.now.held >= if self.may_be_orphaned() { end.max(self.resolve_by) } else { end }
     }
 
-    fn give_up(&mut self) -> BidEnd {
+    fn give_up(&mut self) -> AcquisitionEnd {
         match self.last_error.take() {
-            Some(error) => BidEnd::Failed(error),
-            None => BidEnd::Held(self.occupant.take()),
+            Some(error) => AcquisitionEnd::Failed(error),
+            None => AcquisitionEnd::Held(self.occupant.take()),
         }
     }
 
@@ -319,7 +319,7 @@ impl Bid {
         ctx: &mut Ctx<'_>,
         id: OpId,
         result: Result<Answer, StoreError>,
-    ) -> Option<BidEnd> {
+    ) -> Option<AcquisitionEnd> {
         let wait = State::Waiting { until: ctx.now.held };
         match (std::mem::replace(&mut self.state, wait), result) {
             (
@@ -356,10 +356,10 @@ impl Bid {
             (State::Fencing { op, seen }, Ok(Answer::Write(Outcome::Lost(session)))) if op == id => {
                 self.judge_session(ctx, *seen, session)
             }
-            (State::Knocking { op, seen }, Ok(Answer::Write(Outcome::Won { .. }))) if op == id => {
+            (State::Challenging { op, seen }, Ok(Answer::Write(Outcome::Won { .. }))) if op == id => {
                 self.has_asked(ctx, *seen)
             }
-            (State::Knocking { op, .. }, result) if op == id => self.has_marked(ctx, result.is_ok()),
+            (State::Challenging { op, .. }, result) if op == id => self.has_marked(ctx, result.is_ok()),
             (State::Marking { op, tells }, result) if op == id => {
                 self.has_marked(ctx, result.is_ok() && tells)
             }
@@ -381,18 +381,18 @@ impl Bid {
     }
 
     /// The store is in trouble: look again a little later, or tell the user if that can't help.
-    fn pause(&mut self, ctx: &mut Ctx<'_>, error: StoreError) -> Option<BidEnd> {
+    fn pause(&mut self, ctx: &mut Ctx<'_>, error: StoreError) -> Option<AcquisitionEnd> {
         self.failures += 1;
         if self.abandoned {
             let expired =
                 self.unresolved.iter().all(|a| ctx.now.held >= a.sent.after(self.goal.ttl.duration()));
-            // Who may not look has an answer all the same: what rides is looked after as a loose end from then on.
-            if self.goal.ride.is_none() && expired || !self.is_stray() || !error.is_passing() {
-                return Some(BidEnd::Dropped);
+            // Who may not look has an answer all the same: what is attached is looked after as an orphaned claim from then on.
+            if self.goal.attachment.is_none() && expired || !self.may_be_orphaned() || !error.is_passing() {
+                return Some(AcquisitionEnd::Dropped);
             }
         } else {
             if self.patience_is_over(ctx) || !error.is_passing() {
-                return Some(BidEnd::Failed(error));
+                return Some(AcquisitionEnd::Failed(error));
             }
         }
         self.last_error = Some(error);
@@ -400,7 +400,7 @@ impl Bid {
         None
     }
 
-    fn look(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {
+    fn look(&mut self, ctx: &mut Ctx<'_>) -> Option<AcquisitionEnd> {
         (self.hinted, self.raced) = (None, None);
         self.state = State::Looking { op: ctx.read(&self.goal.key, self.goal.ttl) };
         None

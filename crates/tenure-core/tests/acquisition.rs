@@ -8,7 +8,7 @@ mod common;
 use common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine, Op};
 use tenure_core::{
-    Beat, Carry, Command, LeaseId, Metadata, Nonce, Notice, Patience, Sighting, Version, Want,
+    Command, KeepAlive, LeaseId, Metadata, MetadataPolicy, Nonce, Notice, Sighting, Version, WaitPolicy, Want,
 };
 
 fn release() -> Event<Command> {
@@ -17,7 +17,7 @@ fn release() -> Event<Command> {
 
 fn waiting() -> tenure_core::Holder {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
     let other = held("b", Nonce(50), Nonce(50), 8, 0, 0);
     assert_eq!(a.step(now(5), lost(1, Some(other))).notices, vec![]);
     a
@@ -42,7 +42,7 @@ fn early_wake_ups_end_nothing_and_hints_are_looked_into() {
 #[test]
 fn a_claim_under_way_is_awaited_and_undone() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
     assert_eq!(a.step(now(1), release()), step(vec![], vec![], None), "it may yet be won");
     let undone = a.step(now(5), won(1, nonce(1), 7));
     assert_eq!(undone.requests, vec![write(2, "k", unchanged(nonce(1)), vacant(nonce(2), 7, 5))]);
@@ -53,11 +53,11 @@ fn a_claim_under_way_is_awaited_and_undone() {
 #[test]
 fn one_that_is_given_up_while_it_asks_for_a_session_is_told_so_and_not_who_holds_the_key() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Try));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Try));
     a.step(now(2_500), unknown(1));
     a.step(now(2_700), Event::Wake);
-    let rides = riding(held("b", Nonce(50), Nonce(50), 8, 0, 0), "session/b", 3);
-    assert_eq!(a.step(now(2_705), seen(2, Some(rides))).requests, vec![read(3, "session/b")]);
+    let is_attached = attached_to(held("b", Nonce(50), Nonce(50), 8, 0, 0), "session/b", 3);
+    assert_eq!(a.step(now(2_705), seen(2, Some(is_attached))).requests, vec![read(3, "session/b")]);
     assert_eq!(a.step(now(2_706), release()).notices, vec![], "its claim may yet land");
     let session = held("b", Nonce(40), Nonce(41), 3, 0, 2_700);
     assert_eq!(a.step(now(2_710), seen(3, Some(session))).notices, vec![Notice::Released(LEASE, false)]);
@@ -66,7 +66,7 @@ fn one_that_is_given_up_while_it_asks_for_a_session_is_told_so_and_not_who_holds
 #[test]
 fn s4_a_claim_that_may_stand_is_looked_for_beyond_the_users_patience() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Until(tick(2_601))));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Until(tick(2_601))));
     let told = a.step(now(2_600), unknown(1));
     assert_eq!(told.notices, vec![]);
     assert!(told.wake_at > Some(tick(2_601)), "{told:?}");
@@ -76,21 +76,21 @@ fn s4_a_claim_that_may_stand_is_looked_for_beyond_the_users_patience() {
     assert_eq!(found.notices, vec![acquired(LEASE, 7, until(0))]);
 }
 
-/// The session is up, a claim of `k` that rides on it is under way, and a second attempt shows what stands there.
+/// The session is up, a claim of `k` that is attached to it is under way, and a second attempt shows what stands there.
 fn second_attempt(standing: Nonce) -> tenure_core::op::Step<Notice> {
     let mut a = holder();
-    a.step(now(0), acquire("k", Beat::Session, Patience::Forever));
+    a.step(now(0), acquire("k", KeepAlive::Session, WaitPolicy::Forever));
     a.step(now(5), won(1, nonce(1), 3));
     let want = Want {
         key: key("k"),
-        beat: Beat::Session,
-        carry: Carry::Replace(Metadata::new()),
-        patience: Patience::Try,
+        keep_alive: KeepAlive::Session,
+        metadata_policy: MetadataPolicy::Replace(Metadata::new()),
+        wait_policy: WaitPolicy::Try,
     };
     let second = a.step(now(6), Event::Command(Command::Acquire(LeaseId(2), want)));
-    let rides = riding(claim(3, WALL + 6, 6), "session/a", 3);
-    assert_eq!(second.requests, vec![write(3, "k", Expect::Vacant, rides)]);
-    a.step(now(10), lost(3, Some(riding(held("a", standing, standing, 7, 5, 5), "session/a", 3))))
+    let is_attached = attached_to(claim(3, WALL + 6, 6), "session/a", 3);
+    assert_eq!(second.requests, vec![write(3, "k", Expect::Vacant, is_attached)]);
+    a.step(now(10), lost(3, Some(attached_to(held("a", standing, standing, 7, 5, 5), "session/a", 3))))
 }
 
 #[test]
@@ -101,15 +101,15 @@ fn a_claim_of_this_process_that_is_under_way_is_not_taken_from_it() {
 #[test]
 fn a_claim_of_this_process_that_nobody_wants_is_taken_at_once() {
     let takes = second_attempt(nonce(99));
-    let rides = riding(claim(4, WALL + 10, 10), "session/a", 3);
-    assert_eq!(takes.requests, vec![write(4, "k", unchanged(nonce(99)), rides)]);
+    let is_attached = attached_to(claim(4, WALL + 10, 10), "session/a", 3);
+    assert_eq!(takes.requests, vec![write(4, "k", unchanged(nonce(99)), is_attached)]);
 }
 
 #[test]
 fn whoever_follows_is_told_who_holds_it_and_what_they_say() {
     let mut a = holder();
-    let patience = Patience::Follow { every: TTL, after: std::time::Duration::ZERO };
-    a.step(now(0), acquire("k", own(), patience));
+    let wait_policy = WaitPolicy::Follow { every: TTL, after: std::time::Duration::ZERO };
+    a.step(now(0), acquire("k", own(), wait_policy));
     let fields = Metadata::from([("at".to_owned(), "x".into())]);
     let other = held("b", Nonce(50), Nonce(50), 8, 0, 0);
     let other = tenure_core::Record { metadata: fields, ..other };
@@ -118,7 +118,7 @@ fn whoever_follows_is_told_who_holds_it_and_what_they_say() {
     assert_eq!(Sighting::of(&other).map(|seen| seen.metadata), Some(other.metadata));
 }
 
-/// The milliseconds at which a bid that only watches looks at a key that stays free from `free_ms`, up to `end_ms`.
+/// The milliseconds at which an acquisition that only watches looks at a key that stays free from `free_ms`, up to `end_ms`.
 fn looks_while_free(a: &mut tenure_core::Holder, op: &mut u64, free_ms: u64, end_ms: u64) -> Vec<u64> {
     let (mut looks, mut step) = (Vec::new(), a.step(now(free_ms), seen(*op, None)));
     loop {
@@ -138,7 +138,7 @@ fn looks_while_free(a: &mut tenure_core::Holder, op: &mut u64, free_ms: u64, end
 fn whoever_only_watches_looks_again_soon_after_the_key_became_free() {
     let every = std::time::Duration::from_secs(2);
     let (mut a, mut op) = (holder(), 1);
-    a.step(now(0), acquire("k", own(), Patience::Watch { every }));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Watch { every }));
     let looks = looks_while_free(&mut a, &mut op, 5, 12_000);
     assert!(looks[0] <= 5 + 35, "a leader that comes at once is seen: {looks:?}");
     for pair in looks.windows(2) {
@@ -155,14 +155,14 @@ fn whoever_only_watches_looks_again_soon_after_the_key_became_free() {
     assert!(looks_while_free(&mut a, &mut op, 13_000, 14_000)[0] <= 13_035);
 }
 
-/// The session that a claim rides on may have been renewed for the last time well before it is looked at next.
+/// The session that a claim is attached to may have been renewed for the last time well before it is looked at next.
 #[test]
 fn l1_silence_is_counted_from_when_the_store_told_of_the_sessions_renewal() {
     let mut a = holder();
-    a.step(now(0), acquire("k", own(), Patience::Forever));
-    let rides = || Some(riding(held("b", Nonce(50), Nonce(50), 8, 0, 0), "session/b", 3));
-    let session = |beat, ms| Some(held("b", Nonce(40), Nonce(beat), 3, 0, ms));
-    a.step(now(5), lost(1, rides()));
+    a.step(now(0), acquire("k", own(), WaitPolicy::Forever));
+    let is_attached = || Some(attached_to(held("b", Nonce(50), Nonce(50), 8, 0, 0), "session/b", 3));
+    let session = |heartbeat, ms| Some(held("b", Nonce(40), Nonce(heartbeat), 3, 0, ms));
+    a.step(now(5), lost(1, is_attached()));
     a.step(now(10), seen(2, session(41, 0)));
     let renewed = Hint::Written(key("session/b"), Version(42));
     assert_eq!(a.step(now(500), Event::Changed(renewed)).requests, vec![], "nobody waits for that key");
@@ -170,7 +170,7 @@ fn l1_silence_is_counted_from_when_the_store_told_of_the_sessions_renewal() {
     let mut looks_at = |ms| {
         op += 2;
         a.step(now(ms), Event::Wake);
-        assert_eq!(a.step(now(ms), seen(op - 1, rides())).requests, vec![read(op, "session/b")]);
+        assert_eq!(a.step(now(ms), seen(op - 1, is_attached())).requests, vec![read(op, "session/b")]);
         a.step(now(ms), seen(op, session(42, 500))).requests
     };
     assert_eq!(looks_at(4_000), vec![]);

@@ -1,29 +1,29 @@
-//! What a bid does when it is told that its key has changed, and what it has to do with others of its own process.
+//! What an acquisition does when it is told that its key has changed, and what it has to do with others of its own process.
 //!
-//! A claim that rides is written when it begins and when it ends, and hardly ever between. So a change of such a record to a
+//! A claim that is attached is written when it begins and when it ends, and hardly ever between. So a change of such a record to a
 //! version that was not seen yet is mostly its end. Then the key is claimed at once: a refusal shows as much as a look would have. Of many who do so one wins,
 //! and the others know without a look whom they wait for. They watch the winner only if it still has the key a little later.
 
-use super::{Bid, BidEnd, Carry, Cue, Goal, Patience, State};
+use super::{Acquisition, AcquisitionEnd, Goal, MetadataPolicy, State, WaitPolicy, Wakeup};
 use crate::bugs::Bug;
 use crate::ctx::Ctx;
 use crate::fence::Version;
 use crate::metadata::Metadata;
-use crate::record::{Occupant, Ride, Stored};
+use crate::record::{Attachment, Occupant, Stored};
 use crate::time::{Now, Tick, Ttl};
 
 impl Goal {
     /// Whether it waits its turn among those of this process that want the same. Who follows a key wants to know of each change.
     pub(crate) fn takes_turns(&self) -> bool {
-        let waits = matches!(self.patience, Patience::Until(_) | Patience::Forever);
-        waits && matches!(self.carry, Carry::Replace(_))
+        let waits = matches!(self.wait_policy, WaitPolicy::Until(_) | WaitPolicy::Forever);
+        waits && matches!(self.metadata_policy, MetadataPolicy::Replace(_))
     }
 }
 
-impl Bid {
+impl Acquisition {
     /// One that waits for its turn behind others of its process.
-    pub(crate) fn behind(goal: Goal) -> Bid {
-        Bid { behind: true, ..Bid::resting(goal, Tick::NEVER) }
+    pub(crate) fn behind(goal: Goal) -> Acquisition {
+        Acquisition { behind: true, ..Acquisition::resting(goal, Tick::NEVER) }
     }
 
     /// Whether others of its process come before it.
@@ -32,7 +32,7 @@ impl Bid {
     }
 
     /// It is the first one of its process from now on. The store was not asked for it: it looks, unless this process has the key.
-    pub(crate) fn come_first(&mut self, ctx: &mut Ctx<'_>, ours: Option<Version>) -> Option<BidEnd> {
+    pub(crate) fn come_first(&mut self, ctx: &mut Ctx<'_>, ours: Option<Version>) -> Option<AcquisitionEnd> {
         if !std::mem::take(&mut self.behind) || self.abandoned {
             return None;
         }
@@ -45,7 +45,7 @@ impl Bid {
     /// Whether it waits for somebody else's end, as far as is known.
     pub(crate) fn waits(&self) -> bool {
         let asked = !matches!(self.state, State::Claiming { .. }) || self.seen.is_some();
-        (self.behind || asked) && self.goal.patience != Patience::Try
+        (self.behind || asked) && self.goal.wait_policy != WaitPolicy::Try
     }
 
     /// Who was seen to hold the key last.
@@ -61,13 +61,13 @@ impl Bid {
         }
     }
 
-    /// The metadata that it wants, if it can take the key over from another lease of this process: it rides on the same
+    /// The metadata that it wants, if it can take the key over from another lease of this process: it is attached to the same
     /// session, and nothing of its own is under way.
-    pub(crate) fn takes_from_here(&mut self, now: Now, ride: &Ride) -> Option<Metadata> {
-        let is_over = matches!(self.goal.patience, Patience::Until(end) if now.held >= end);
-        let may = self.rests() && !is_over && self.goal.ride.as_ref() == Some(ride);
-        match &self.goal.carry {
-            Carry::Replace(metadata) if may => {
+    pub(crate) fn takes_from_here(&mut self, now: Now, attachment: &Attachment) -> Option<Metadata> {
+        let is_over = matches!(self.goal.wait_policy, WaitPolicy::Until(end) if now.held >= end);
+        let may = self.rests() && !is_over && self.goal.attachment.as_ref() == Some(attachment);
+        match &self.goal.metadata_policy {
+            MetadataPolicy::Replace(metadata) if may => {
                 self.awaits = true;
                 Some(metadata.clone())
             }
@@ -76,9 +76,9 @@ impl Bid {
     }
 
     /// What was handed on did not come to it.
-    pub(crate) fn not_given(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {
+    pub(crate) fn not_given(&mut self, ctx: &mut Ctx<'_>) -> Option<AcquisitionEnd> {
         self.awaits = false;
-        self.wake(ctx, Cue::Changed(None))
+        self.wake(ctx, Wakeup::Changed(None))
     }
 
     /// Whether it may be given what was written for it at `sent`: it has not begun anything else, nor was the key withdrawn since.
@@ -89,7 +89,7 @@ impl Bid {
     /// Whether nothing of its own is under way, or may have landed, that could get it the key.
     fn rests(&self) -> bool {
         matches!(self.state, State::Waiting { .. } | State::Looking { .. } | State::Asking { .. })
-            && !self.is_stray()
+            && !self.may_be_orphaned()
     }
 
     /// What was told of the key while something was under way, if that is news.
@@ -105,29 +105,29 @@ impl Bid {
     }
 
     /// The key has changed.
-    pub(super) fn changed(&mut self, ctx: &mut Ctx<'_>, version: Option<Version>) -> Option<BidEnd> {
-        let rode = self.seen.is_some_and(|(_, rode)| rode);
+    pub(super) fn changed(&mut self, ctx: &mut Ctx<'_>, version: Option<Version>) -> Option<AcquisitionEnd> {
+        let was_attached = self.seen.is_some_and(|(_, was_attached)| was_attached);
         match version {
-            Some(version) if rode && self.may_race() => self.race(ctx, version),
+            Some(version) if was_attached && self.may_race() => self.race(ctx, version),
             _ => self.look(ctx),
         }
     }
 
     /// This process has just vacated the key, in this version.
-    pub(crate) fn freed(&mut self, ctx: &mut Ctx<'_>, version: Version) -> Option<BidEnd> {
+    pub(crate) fn freed(&mut self, ctx: &mut Ctx<'_>, version: Version) -> Option<AcquisitionEnd> {
         self.awaits = false;
         let rests = matches!(self.state, State::Waiting { .. }) && ctx.now.held >= self.leaves_until;
         if rests && self.may_race() && !self.patience_is_over(ctx) {
             return self.race(ctx, version);
         }
-        self.wake(ctx, Cue::Changed(Some(version)))
+        self.wake(ctx, Wakeup::Changed(Some(version)))
     }
 
     fn may_race(&self) -> bool {
-        self.goal.takes_turns() && !self.abandoned && !self.behind && !self.is_stray()
+        self.goal.takes_turns() && !self.abandoned && !self.behind && !self.may_be_orphaned()
     }
 
-    fn race(&mut self, ctx: &mut Ctx<'_>, version: Version) -> Option<BidEnd> {
+    fn race(&mut self, ctx: &mut Ctx<'_>, version: Version) -> Option<AcquisitionEnd> {
         self.hinted = None;
         self.raced = Some(version);
         self.claim_vacant(ctx)
@@ -139,7 +139,7 @@ impl Bid {
         self.is_patient(ctx.now) && self.goal.takes_turns()
     }
 
-    pub(super) fn lost_race(&mut self, ctx: &mut Ctx<'_>, ttl: Ttl) -> Option<BidEnd> {
+    pub(super) fn lost_race(&mut self, ctx: &mut Ctx<'_>, ttl: Ttl) -> Option<AcquisitionEnd> {
         let watches = !ctx.rules.bugs.has(Bug::WinnerUnwatched);
         let until = if watches { ctx.jittered(ttl.part(64)) } else { Tick::NEVER };
         self.state = State::Waiting { until };

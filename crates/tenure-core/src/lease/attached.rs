@@ -1,13 +1,13 @@
-//! A held lease that rides on the session, in as few bytes as will do: there may be a million of these.
+//! A held lease that is attached to the session, in as few bytes as will do: there may be a million of these.
 
-use crate::bid::Won;
+use crate::acquisition::Won;
 use crate::fence::{Fence, Nonce, Version};
 use crate::key::Key;
 use crate::metadata::Metadata;
 use crate::time::{Tick, Wall};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Rider {
+pub(crate) struct AttachedLease {
     pub(super) key: Key,
     /// In halves: a whole u128 would have each lease aligned to 16 bytes.
     id: [u64; 2],
@@ -24,12 +24,12 @@ struct Rare {
     cap: Option<Tick>,
 }
 
-impl Rider {
-    pub(crate) fn new(key: Key, won: Won) -> Rider {
+impl AttachedLease {
+    pub(crate) fn new(key: Key, won: Won) -> AttachedLease {
         let id = [(won.id.0 >> 64) as u64, won.id.0 as u64];
-        let mut rider = Rider { key, id, fence: won.fence, since: won.since, rare: None };
-        rider.change(won.version, won.metadata);
-        rider
+        let mut attached = AttachedLease { key, id, fence: won.fence, since: won.since, rare: None };
+        attached.change(won.version, won.metadata);
+        attached
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -98,29 +98,29 @@ mod tests {
     }
 
     #[test]
-    fn a_rider_says_what_it_was_told_at_last() {
+    fn an_attached_lease_says_what_it_was_told_at_last() {
         let fields: Metadata = [("a".to_owned(), crate::metadata::Value::Null)].into();
         for (version, metadata) in
             [(None, Metadata::new()), (Some(1), Metadata::new()), (None, fields.clone()), (Some(1), fields)]
         {
             let won = won(version, metadata.clone());
-            let mut rider = Rider::new(Key::new("k").unwrap(), won.clone());
-            let said = (rider.id(), rider.version(), rider.metadata(), rider.cap());
+            let mut attached = AttachedLease::new(Key::new("k").unwrap(), won.clone());
+            let said = (attached.id(), attached.version(), attached.metadata(), attached.cap());
             assert_eq!(said, (won.id, won.version, metadata.clone(), None));
-            rider.set_cap(Tick(4));
+            attached.set_cap(Tick(4));
             assert_eq!(
-                (rider.version(), rider.metadata(), rider.cap()),
+                (attached.version(), attached.metadata(), attached.cap()),
                 (won.version, metadata, Some(Tick(4)))
             );
-            rider.change(Version(2), Metadata::new());
-            let said = (rider.id(), rider.version(), rider.metadata(), rider.cap());
+            attached.change(Version(2), Metadata::new());
+            let said = (attached.id(), attached.version(), attached.metadata(), attached.cap());
             assert_eq!(said, (won.id, Version(2), Metadata::new(), Some(Tick(4))));
         }
     }
 
     #[test]
-    fn a_plain_rider_is_small() {
-        assert!(Rider::new(Key::new("k").unwrap(), won(None, Metadata::new())).rare.is_none());
+    fn a_plain_attached_lease_is_small() {
+        assert!(AttachedLease::new(Key::new("k").unwrap(), won(None, Metadata::new())).rare.is_none());
         assert_eq!(size_of::<Option<Lease>>(), 64);
     }
 }

@@ -1,6 +1,6 @@
-//! The writes of a bid: the claim of the key, and before it, where need be, the end of a dead session.
+//! The writes of an acquisition: the claim of the key, and before it, where need be, the end of a dead session.
 
-use super::{Bid, BidEnd, Carry, State, Won};
+use super::{Acquisition, AcquisitionEnd, MetadataPolicy, State, Won};
 use crate::bugs::Bug;
 use crate::ctx::{Attempt, Ctx};
 use crate::error::{ErrorKind, StoreError};
@@ -10,14 +10,14 @@ use crate::metadata::Metadata;
 use crate::op::{Expect, Write};
 use crate::record::{Record, Stored, Tenure};
 
-impl Bid {
+impl Acquisition {
     pub(super) fn claim_failed(
         &mut self,
         ctx: &mut Ctx<'_>,
         attempt: Attempt,
         metadata: Metadata,
         error: StoreError,
-    ) -> Option<BidEnd> {
+    ) -> Option<AcquisitionEnd> {
         if error.kind() == ErrorKind::Unknown {
             if ctx.rules.bugs.has(Bug::UnknownIsSuccess) {
                 let fence = Fence::floor(ctx.now.wall);
@@ -40,7 +40,7 @@ impl Bid {
         key: Key,
         session: Stored,
         seen: Stored,
-    ) -> Option<BidEnd> {
+    ) -> Option<AcquisitionEnd> {
         if self.stands_aside(ctx) {
             return None;
         }
@@ -55,13 +55,13 @@ impl Bid {
         None
     }
 
-    pub(super) fn claim_vacant(&mut self, ctx: &mut Ctx<'_>) -> Option<BidEnd> {
+    pub(super) fn claim_vacant(&mut self, ctx: &mut Ctx<'_>) -> Option<AcquisitionEnd> {
         if self.stands_aside(ctx) {
             return None;
         }
-        let metadata = match &self.goal.carry {
-            Carry::Replace(metadata) => metadata.clone(),
-            Carry::Keep(_) => Metadata::new(),
+        let metadata = match &self.goal.metadata_policy {
+            MetadataPolicy::Replace(metadata) => metadata.clone(),
+            MetadataPolicy::Keep(_) => Metadata::new(),
         };
         let forgets = ctx.rules.bugs.has(Bug::FenceForgetsClock);
         let floor = if forgets { Fence(1) } else { Fence::floor(ctx.now.wall) };
@@ -69,9 +69,9 @@ impl Bid {
     }
 
     /// Claims the key over the record that was seen, vacant or of a dead holder, with a higher fence.
-    pub(super) fn take(&mut self, ctx: &mut Ctx<'_>, seen: Stored) -> Option<BidEnd> {
+    pub(super) fn take(&mut self, ctx: &mut Ctx<'_>, seen: Stored) -> Option<AcquisitionEnd> {
         if self.abandoned {
-            return Some(BidEnd::Dropped);
+            return Some(AcquisitionEnd::Dropped);
         }
         if self.stands_aside(ctx) {
             return None;
@@ -84,9 +84,9 @@ impl Bid {
             Ok(fence) => fence,
             Err(error) => return self.pause(ctx, error),
         };
-        let metadata = match &self.goal.carry {
-            Carry::Replace(metadata) => metadata.clone(),
-            Carry::Keep(_) => seen.record.metadata,
+        let metadata = match &self.goal.metadata_policy {
+            MetadataPolicy::Replace(metadata) => metadata.clone(),
+            MetadataPolicy::Keep(_) => seen.record.metadata,
         };
         self.claim(ctx, Expect::Unchanged(seen.version), fence, metadata)
     }
@@ -97,10 +97,10 @@ impl Bid {
         expect: Expect,
         fence: Fence,
         metadata: Metadata,
-    ) -> Option<BidEnd> {
+    ) -> Option<AcquisitionEnd> {
         let nonce = ctx.nonces.draw();
         let tenure = Tenure {
-            ride: self.goal.ride.clone(),
+            attachment: self.goal.attachment.clone(),
             ..Tenure::new(nonce, ctx.holder.clone(), self.goal.ttl, ctx.now.wall)
         };
         let record =
@@ -111,8 +111,8 @@ impl Bid {
         None
     }
 
-    pub(super) fn won(&mut self, ctx: &mut Ctx<'_>, won: Won) -> Option<BidEnd> {
-        ctx.vigils.end(&self.goal.key);
+    pub(super) fn won(&mut self, ctx: &mut Ctx<'_>, won: Won) -> Option<AcquisitionEnd> {
+        ctx.detector.end(&self.goal.key);
         let valid_until = won.sent.after(ctx.rules.drift.belief(self.goal.ttl));
         // One that was sent before a time that was hidden is too late, too: others may have counted that.
         let is_old = ctx.now.held >= valid_until || ctx.has_gap(won.sent, won.wall);
@@ -125,21 +125,21 @@ impl Bid {
         if is_old && !ctx.rules.bugs.has(Bug::StaleWinBelieved) {
             return self.won_in_vain(ctx, won);
         }
-        Some(BidEnd::Won(won))
+        Some(AcquisitionEnd::Won(won))
     }
 
     /// A claim that took effect, and can't be believed in. Nobody ever did, so the key can be claimed anew at once. One that
-    /// rides on a session is believed by that one's record.
-    pub(super) fn won_in_vain(&mut self, ctx: &mut Ctx<'_>, won: Won) -> Option<BidEnd> {
-        ctx.vigils.end(&self.goal.key);
-        if self.goal.ride.is_some() || self.abandoned {
-            return Some(BidEnd::Won(won));
+    /// is attached to a session is believed by that one's record.
+    pub(super) fn won_in_vain(&mut self, ctx: &mut Ctx<'_>, won: Won) -> Option<AcquisitionEnd> {
+        ctx.detector.end(&self.goal.key);
+        if self.goal.attachment.is_some() || self.abandoned {
+            return Some(AcquisitionEnd::Won(won));
         }
         self.unresolved.clear();
         self.claim_over(ctx, &won)
     }
 
-    fn claim_over(&mut self, ctx: &mut Ctx<'_>, won: &Won) -> Option<BidEnd> {
+    fn claim_over(&mut self, ctx: &mut Ctx<'_>, won: &Won) -> Option<AcquisitionEnd> {
         let fence = match won.fence.next(Fence::floor(ctx.now.wall)) {
             Ok(fence) => fence,
             Err(error) => return self.pause(ctx, error),

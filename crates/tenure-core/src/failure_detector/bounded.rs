@@ -12,7 +12,7 @@ const FEW: usize = 4096;
 const MOST: usize = 1 << 18;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Room<K, T> {
+pub(super) struct Bounded<K, T> {
     entries: BTreeMap<K, Entry<T>>,
     /// With so many entries it is time to forget some.
     full_at: usize,
@@ -26,13 +26,13 @@ struct Entry<T> {
     forget_at: Tick,
 }
 
-impl<K, T> Default for Room<K, T> {
+impl<K, T> Default for Bounded<K, T> {
     fn default() -> Self {
-        Room { entries: BTreeMap::new(), full_at: FEW, not_before: Tick(0) }
+        Bounded { entries: BTreeMap::new(), full_at: FEW, not_before: Tick(0) }
     }
 }
 
-impl<K: Ord + Clone, T> Room<K, T> {
+impl<K: Ord + Clone, T> Bounded<K, T> {
     /// What is remembered of `key`, `fresh` if nothing was; none if there is no room. It stays for as long as it is looked at
     /// again and again: at least once in three times `span`.
     pub(super) fn look(
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_looked_at_stays_and_the_rest_is_forgotten() {
-        let mut room = Room::default();
+        let mut room = Bounded::default();
         for secs in (0..1000).step_by(25) {
             assert_eq!(room.look(at(secs), &key(0), SPAN, || secs), Some(&mut 0), "after {secs} s");
             for n in 0..400 {
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn few_stay_whatever_their_age_and_of_more_each_for_three_spans_at_least_and_less_than_four() {
         let span = SPAN.as_secs();
-        let mut room = Room::default();
+        let mut room = Bounded::default();
         room.look(at(0), &key(0), SPAN, || ());
         for n in 1..FEW {
             room.look(at(span), &key(n), SPAN, || ());
@@ -131,13 +131,13 @@ mod tests {
         room.look(at(span), &key(0), SPAN, || ());
         assert!(room.look(at(span * 4), &key(FEW), SPAN, || ()).is_some());
         assert!(room.contains_key(&key(0)), "it was looked at three spans ago");
-        let mut room = Room::default();
+        let mut room = Bounded::default();
         for n in 0..FEW {
             room.look(at(0), &key(n), SPAN, || ());
         }
         assert!(room.look(at(span * 4), &key(FEW), SPAN, || ()).is_some());
         assert_eq!(room.len(), 1, "all others were looked at four spans ago");
-        let mut few = Room::default();
+        let mut few = Bounded::default();
         few.look(at(0), &key(0), SPAN, || ());
         few.look(at(span * 1000), &key(1), SPAN, || ());
         assert!(few.contains_key(&key(0)));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn when_all_is_full_those_that_are_there_stay() {
-        let mut room = Room::default();
+        let mut room = Bounded::default();
         for n in 0..MOST {
             assert!(room.look(at(0), &key(n), SPAN, || ()).is_some());
         }

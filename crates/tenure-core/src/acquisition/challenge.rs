@@ -6,21 +6,27 @@
 //! is due when as much time has passed again as had before, or 64 ttls. So one of many tries asks, and ever more seldom.
 
 use super::mark::leave_mark;
-use super::{Bid, BidEnd, State};
+use super::{Acquisition, AcquisitionEnd, State};
 use crate::bugs::Bug;
 use crate::ctx::Ctx;
 use crate::op::{Expect, Write};
-use crate::record::{Ask, Letter, MAILBOX, Ride, Stored, Tenure};
+use crate::record::{Ask, Attachment, Letter, MAILBOX, Stored, Tenure};
 use crate::time::{Tick, Wall};
 use std::time::Duration;
 
-impl Bid {
+impl Acquisition {
     /// Who waits asks now and then. Nobody waits for the answer.
-    pub(super) fn knock(&mut self, ctx: &mut Ctx<'_>, tenure: &Tenure, ride: &Ride, session: Stored) {
-        if !ctx.vigils.doubts(ctx.now, &self.goal.key, tenure.id, patience(tenure)) {
+    pub(super) fn challenge(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        tenure: &Tenure,
+        attachment: &Attachment,
+        session: Stored,
+    ) {
+        if !ctx.detector.doubts(ctx.now, &self.goal.key, tenure.id, wait_policy(tenure)) {
             return;
         }
-        let Some(letter) = self.letter(ctx, ride, &session) else { return };
+        let Some(letter) = self.letter(ctx, attachment, &session) else { return };
         let _unawaited = ctx.write(letter, self.goal.ttl);
     }
 
@@ -33,27 +39,27 @@ impl Bid {
         session: &Stored,
         until: Tick,
     ) -> Option<Write> {
-        if ctx.rules.bugs.has(Bug::StrayNotAsked) {
+        if ctx.rules.bugs.has(Bug::OrphanNotAsked) {
             return None;
         }
-        let mut letter = self.letter(ctx, tenure.ride.as_ref()?, session)?;
+        let mut letter = self.letter(ctx, tenure.attachment.as_ref()?, session)?;
         if self.marks_host(ctx, session, until, false)
-            && let Some(beating) = &mut letter.record.tenure
+            && let Some(renewing) = &mut letter.record.tenure
         {
             // One write for both: each makes a renewal lose that is under way.
-            leave_mark(ctx, beating, letter.record.nonce);
+            leave_mark(ctx, renewing, letter.record.nonce);
         }
-        ctx.vigils.asks(ctx.now, &self.goal.key, seen, tenure, patience(tenure)).then_some(letter)
+        ctx.detector.asks(ctx.now, &self.goal.key, seen, tenure, wait_policy(tenure)).then_some(letter)
     }
 
     /// Sends the question, and waits for that: its process may end as soon as it is told who holds the key.
-    pub(super) fn ask(&mut self, ctx: &mut Ctx<'_>, question: Write, seen: Stored) -> Option<BidEnd> {
-        self.state = State::Knocking { op: ctx.write(question, self.goal.ttl), seen: Box::new(seen) };
+    pub(super) fn ask(&mut self, ctx: &mut Ctx<'_>, question: Write, seen: Stored) -> Option<AcquisitionEnd> {
+        self.state = State::Challenging { op: ctx.write(question, self.goal.ttl), seen: Box::new(seen) };
         None
     }
 
     /// The question is in the session's record: the claim's own record is to say so.
-    pub(super) fn has_asked(&mut self, ctx: &mut Ctx<'_>, mut seen: Stored) -> Option<BidEnd> {
+    pub(super) fn has_asked(&mut self, ctx: &mut Ctx<'_>, mut seen: Stored) -> Option<AcquisitionEnd> {
         if ctx.rules.bugs.has(Bug::AskedEachTime) {
             return self.has_marked(ctx, true);
         }
@@ -70,19 +76,19 @@ impl Bid {
     }
 
     /// The letter to `session`, unless it is there already or there is no room.
-    fn letter(&self, ctx: &mut Ctx<'_>, ride: &Ride, session: &Stored) -> Option<Write> {
+    fn letter(&self, ctx: &mut Ctx<'_>, attachment: &Attachment, session: &Stored) -> Option<Write> {
         let mut record = session.record.clone();
-        let beating = record.tenure.as_mut()?;
-        if beating.mail.len() >= MAILBOX || beating.mail.iter().any(|letter| letter.key == self.goal.key) {
+        let renewing = record.tenure.as_mut()?;
+        if renewing.mail.len() >= MAILBOX || renewing.mail.iter().any(|letter| letter.key == self.goal.key) {
             return None;
         }
-        beating.mail.push(Letter { key: self.goal.key.clone(), ask: Ask::Confirm });
+        renewing.mail.push(Letter { key: self.goal.key.clone(), ask: Ask::Confirm });
         record.nonce = ctx.nonces.draw();
-        Some(Write { key: ride.session.clone(), expect: Expect::Unchanged(session.version), record })
+        Some(Write { key: attachment.session.clone(), expect: Expect::Unchanged(session.version), record })
     }
 }
 
 /// How long a claim stands before anybody asks about it.
-pub(super) fn patience(tenure: &Tenure) -> Duration {
+pub(super) fn wait_policy(tenure: &Tenure) -> Duration {
     tenure.ttl.duration() * 2
 }
