@@ -5,9 +5,10 @@
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a bench may fail")]
 
-#[path = "../../crates/tenure-core/tests/yard/mod.rs"]
-mod yard;
+#[path = "../../crates/tenure-core/tests/harness/mod.rs"]
+mod harness;
 
+use harness::{Harness, Store, TTL};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -18,7 +19,6 @@ use tenure::sqlite::{SqliteConfig, SqliteStore};
 use tenure_bench::{percentile, stopwatch, timed};
 use tenure_core::fleet::FleetCommand;
 use tenure_core::fleet::plan::{Load, Room, plan};
-use yard::{Store, TTL, Yard};
 
 const INTERVAL: Duration = TTL.checked_div(3).unwrap();
 /// A store that tells ages and pushes, as SQLite does; and the least that any store does.
@@ -44,25 +44,25 @@ fn main() {
     runtime.block_on(real());
 }
 
-fn fleet(store: Store, workers: usize, units: usize) -> Yard {
-    let mut yard = Yard::new(store);
-    yard.create(units);
+fn fleet(store: Store, workers: usize, units: usize) -> Harness {
+    let mut harness = Harness::new(store);
+    harness.create(units);
     for _ in 0..workers {
-        yard.join(About::default());
+        harness.join(About::default());
     }
-    yard.run(INTERVAL * 6);
-    yard.longest_idle = Duration::ZERO;
-    yard
+    harness.run(INTERVAL * 6);
+    harness.longest_idle = Duration::ZERO;
+    harness
 }
 
 fn steady() {
     println!("\n{:>28} {:>10} {:>10} {:>10}", "a worker's calls in a third", "writes", "reads", "lists");
     for units in [100, 1_000, 10_000, 100_000] {
-        let mut yard = fleet(STORES[1].1, 10, units);
-        yard.run(INTERVAL * 4);
-        let before = yard.calls;
-        yard.run(INTERVAL * 20);
-        let calls = yard.calls.since(before);
+        let mut harness = fleet(STORES[1].1, 10, units);
+        harness.run(INTERVAL * 4);
+        let before = harness.calls;
+        harness.run(INTERVAL * 20);
+        let calls = harness.calls.since(before);
         let each = |calls: u64| calls as f64 / 200.0;
         println!(
             "{:>22} units {:>10.2} {:>10.2} {:>10.2}",
@@ -75,17 +75,17 @@ fn steady() {
 }
 
 fn joins(name: &str, store: Store) {
-    let mut yard = fleet(store, 10, 10_000);
-    let moves = yard.moves;
-    let joiner = yard.join(About::default());
+    let mut harness = fleet(store, 10, 10_000);
+    let moves = harness.moves;
+    let joiner = harness.join(About::default());
     let share = 10_000 / 11;
-    let took = yard.run_until(TTL * 4, |yard| yard.held(joiner) >= share - 1);
-    yard.run(INTERVAL * 6);
+    let took = harness.run_until(TTL * 4, |harness| harness.held(joiner) >= share - 1);
+    harness.run(INTERVAL * 6);
     println!(
         "\n{name}: the 11th of 11 workers has its {share} of 10,000 units after {:.2} thirds of a ttl; {} moves",
         took.map_or(f64::NAN, |took| (took + Duration::from_millis(137)).as_secs_f64()
             / INTERVAL.as_secs_f64()),
-        yard.moves - moves
+        harness.moves - moves
     );
 }
 
@@ -93,10 +93,11 @@ fn crashes(name: &str, store: Store) {
     for dead in [1, 4] {
         let mut worst = Duration::ZERO;
         for phase in 0..10 {
-            let mut yard = fleet(store, 10, 1_000);
-            yard.run(INTERVAL * phase / 10);
-            (0..dead).for_each(|worker| yard.kill(worker * 2));
-            worst = worst.max(yard.run_until(TTL * 3, |yard| yard.idle() == 0).unwrap_or(Duration::MAX));
+            let mut harness = fleet(store, 10, 1_000);
+            harness.run(INTERVAL * phase / 10);
+            (0..dead).for_each(|worker| harness.kill(worker * 2));
+            worst =
+                worst.max(harness.run_until(TTL * 3, |harness| harness.idle() == 0).unwrap_or(Duration::MAX));
         }
         println!(
             "{name}: {dead} of 10 workers crash: all 1,000 units held again after {:.3} ttl at worst of 10",
@@ -106,16 +107,16 @@ fn crashes(name: &str, store: Store) {
 }
 
 fn restarts(name: &str, store: Store) {
-    let mut yard = fleet(store, 10, 1_000);
+    let mut harness = fleet(store, 10, 1_000);
     for worker in 0..10 {
-        yard.order(worker, FleetCommand::Leave);
-        assert!(yard.run_until(TTL * 3, |yard| !yard.is_up(worker)).is_some());
-        yard.join(About::default());
-        yard.run(INTERVAL * 2);
+        harness.order(worker, FleetCommand::Leave);
+        assert!(harness.run_until(TTL * 3, |harness| !harness.is_up(worker)).is_some());
+        harness.join(About::default());
+        harness.run(INTERVAL * 2);
     }
     println!(
         "{name}: all 10 workers restart one after the other: no unit idle for longer than {:?}",
-        yard.longest_idle
+        harness.longest_idle
     );
 }
 

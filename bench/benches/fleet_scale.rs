@@ -6,14 +6,14 @@
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench may fail")]
 
-#[path = "../../crates/tenure-core/tests/yard/mod.rs"]
-mod yard;
+#[path = "../../crates/tenure-core/tests/harness/mod.rs"]
+mod harness;
 
+use harness::{Harness, Store, TTL, Turns};
 use peak_alloc::PeakAlloc;
 use std::time::Duration;
 use tenure_bench::{cpu_time, stopwatch};
 use tenure_core::fleet::About;
-use yard::{Store, TTL, Turns, Yard};
 
 const INTERVAL: Duration = TTL.checked_div(3).unwrap();
 const INTERVALS: u32 = 20;
@@ -40,26 +40,26 @@ fn main() {
 fn scale(workers: usize, units: usize) {
     let (real, cpu) = (stopwatch(), cpu_time());
     MEMORY.reset_peak_usage();
-    let mut yard = Yard::new(Store { age: true, push: false });
-    yard.turns = Some(Turns::default());
+    let mut harness = Harness::new(Store { age: true, push: false });
+    harness.turns = Some(Turns::default());
     // All come within one interval, spread over it.
     for _ in 0..workers {
-        yard.add(About::default(), TTL);
-        yard.run(INTERVAL / workers as u32);
+        harness.add(About::default(), TTL);
+        harness.run(INTERVAL / workers as u32);
     }
-    yard.run(INTERVAL * 6);
-    yard.create(units);
-    yard.run_until(TTL * 100, |yard| yard.idle() == 0).expect("all units are held");
+    harness.run(INTERVAL * 6);
+    harness.create(units);
+    harness.run_until(TTL * 100, |harness| harness.idle() == 0).expect("all units are held");
     // Whoever has to list a last time does.
-    yard.run(INTERVAL * 6);
+    harness.run(INTERVAL * 6);
     let peak = MEMORY.peak_usage();
-    let counts = yard.counts();
+    let counts = harness.counts();
     let share = units / workers;
     assert!(counts.first().zip(counts.last()) == Some((&share, &share)), "shares are even: {counts:?}");
-    let calls = yard.calls;
-    yard.run(INTERVAL * INTERVALS);
-    let calls = yard.calls.since(calls);
-    let machines = yard.take_machines();
+    let calls = harness.calls;
+    harness.run(INTERVAL * INTERVALS);
+    let calls = harness.calls.since(calls);
+    let machines = harness.take_machines();
     let before = MEMORY.current_usage();
     drop(machines);
     let memory = (before - MEMORY.current_usage()) / workers;

@@ -4,7 +4,7 @@ use crate::config;
 use crate::exit::{self, Failure};
 use crate::stores::{Missing, Url};
 use crate::supervise::client::{Watchdogs, asked_now};
-use crate::supervise::command::{Given, Over, Overseen, Why};
+use crate::supervise::command::{Given, Over, Supervised, Why};
 use crate::supervise::health::health_by_time;
 use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
@@ -72,8 +72,8 @@ async fn attend(
         watchdogs.dismiss();
         return Err(Failure::new(exit::HELD, format!("{key}: all of {} is held by others", plan.range)));
     }
-    let overseen = match start(section, &guard, plan, watchdogs) {
-        Ok(overseen) => overseen,
+    let supervised = match start(section, &guard, plan, watchdogs) {
+        Ok(supervised) => supervised,
         Err(failure) => {
             watchdogs.dismiss();
             guard.release().await;
@@ -82,7 +82,7 @@ async fn attend(
     };
     let lead = watchdogs.lead();
     let standing = || (guard.remaining(), health_by_time(guard.remaining(), lead));
-    match overseen.see(standing, plan.duration, plan.grace, watchdogs, signals).await {
+    match supervised.see(standing, plan.duration, plan.grace, watchdogs, signals).await {
         Over::Ended(status, why) => {
             watchdogs.dismiss();
             // Its outcome changes nothing any more: the command is over, and ranges that have expired are given up as well. A store
@@ -118,7 +118,7 @@ fn start(
     guard: &RangeGuard,
     plan: &config::Range,
     watchdogs: &Arc<Watchdogs>,
-) -> Result<Overseen, Failure> {
+) -> Result<Supervised, Failure> {
     let asked_at = asked_now();
     let left = guard.remaining();
     watchdogs.prolong(asked_at, left);
@@ -137,9 +137,9 @@ fn start(
     } else {
         command.env_remove("TENURE_RANGES");
     }
-    let overseen = Overseen::start(command, Given::Lines(lines), watchdogs, plan.grace)?;
+    let supervised = Supervised::start(command, Given::Lines(lines), watchdogs, plan.grace)?;
     if !guard.is_held() {
-        overseen.kill();
+        supervised.kill();
     }
-    Ok(overseen)
+    Ok(supervised)
 }

@@ -4,7 +4,7 @@ use crate::config::{self, WaitPolicy};
 use crate::exit::{self, Failure};
 use crate::stores::{Missing, Url};
 use crate::supervise::client::{Watchdogs, asked_now};
-use crate::supervise::command::{Given, Over, Overseen, Why};
+use crate::supervise::command::{Given, Over, Supervised, Why};
 use crate::supervise::health::UnknownSince;
 use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
@@ -154,8 +154,8 @@ pub(crate) async fn attend(
     watchdogs: &Arc<Watchdogs>,
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
-    let overseen = match start(&tenancy, plan, watchdogs) {
-        Ok(overseen) => overseen,
+    let supervised = match start(&tenancy, plan, watchdogs) {
+        Ok(supervised) => supervised,
         Err(failure) => {
             watchdogs.dismiss();
             tenancy.release().await;
@@ -164,7 +164,7 @@ pub(crate) async fn attend(
     };
     let (lead, unknown_since) = (watchdogs.lead(), UnknownSince::default());
     let standing = || (tenancy.remaining(), tenancy.health(lead, &unknown_since));
-    match overseen.see(standing, plan.ttl, plan.grace, watchdogs, signals).await {
+    match supervised.see(standing, plan.ttl, plan.grace, watchdogs, signals).await {
         Over::Ended(status, why) => {
             watchdogs.dismiss();
             conclude(tenancy, plan, status, why).await
@@ -185,7 +185,7 @@ fn start(
     tenancy: &impl Tenancy,
     plan: &config::Run,
     watchdogs: &Arc<Watchdogs>,
-) -> Result<Overseen, Failure> {
+) -> Result<Supervised, Failure> {
     let asked_at = asked_now();
     let left = tenancy.remaining();
     watchdogs.prolong(asked_at, left);
@@ -199,11 +199,11 @@ fn start(
     };
     let deadline = u128::from(tenancy.wall().0) + left.as_millis();
     command.env("TENURE_DEADLINE", deadline.to_string());
-    let overseen = Overseen::start(command, Given::Terminal, watchdogs, plan.grace)?;
+    let supervised = Supervised::start(command, Given::Terminal, watchdogs, plan.grace)?;
     if !tenancy.is_held() {
-        overseen.kill();
+        supervised.kill();
     }
-    Ok(overseen)
+    Ok(supervised)
 }
 
 async fn conclude(

@@ -115,7 +115,7 @@ fn document(report: &Report, secs: f64) -> serde_json::Value {
     let faults: serde_json::Map<_, _> =
         report.faults.iter().map(|(fault, n)| (fault.name().to_owned(), json!(n))).collect();
     let moments: serde_json::Map<_, _> =
-        report.deeds.iter().map(|(deed, n)| (deed.name().to_owned(), json!(n))).collect();
+        report.coverage.iter().map(|(coverage, n)| (coverage.name().to_owned(), json!(n))).collect();
     let failure = report.failure.as_ref().map(|failure| {
         json!({
             "promise": failure.violation.rule.to_string(),

@@ -87,9 +87,9 @@ fn a_signal_stops_the_command_and_hands_the_ranges_back() {
     assert_eq!(bench.run(&["range", "s", "0..10", "--", "cat"]).out, "0_10\n");
 }
 
-fn start_unkillable(bench: &Bench, span: &str, grace: &str, with_dogs: bool) -> Process {
+fn start_unkillable(bench: &Bench, span: &str, grace: &str, with_watchdogs: bool) -> Process {
     let arguments = ["range", "s", "0..10", "--for", span, "--grace", grace, "--", "sh", "-c", STUBBORN];
-    toothless::start(bench, &arguments, with_dogs)
+    toothless::start(bench, &arguments, with_watchdogs)
 }
 
 #[test]

@@ -105,14 +105,14 @@ fn a_watchdog_that_dies_is_replaced() {
     let script = format!("if mkdir first; then while [ ! -e go ]; do sleep 0.01; done; else {TICKS}; fi");
     let run =
         bench.start(&["work", "--name", "j", "-p", "1", "--ttl", "6s", "a", "b", "--", "sh", "-c", &script]);
-    let dog = wait_for("the watchdog", || watchdog_of(run.id()));
+    let watchdog = wait_for("the watchdog", || watchdog_of(run.id()));
     wait_until("the first command", || bench.path("first").exists());
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(dog), Signal::SIGKILL).unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(watchdog), Signal::SIGKILL).unwrap();
     bench.write("go", "");
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     wait_until("another watchdog", || {
-        let dogs = watchdogs_of(run.id());
-        dogs.len() == 2 && !dogs.contains(&dog)
+        let watchdogs = watchdogs_of(run.id());
+        watchdogs.len() == 2 && !watchdogs.contains(&watchdog)
     });
     run.signal(Signal::SIGKILL);
     wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
@@ -120,11 +120,12 @@ fn a_watchdog_that_dies_is_replaced() {
 
 /// Kills both watchdogs of a process, or sends them another signal. There are two as soon as the second is there.
 fn signal_watchdogs(parent: u32, signal: Signal) -> Vec<i32> {
-    let dogs = wait_for("both watchdogs", || Some(watchdogs_of(parent)).filter(|dogs| dogs.len() == 2));
-    for dog in &dogs {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(*dog), signal).unwrap();
+    let watchdogs =
+        wait_for("both watchdogs", || Some(watchdogs_of(parent)).filter(|watchdogs| watchdogs.len() == 2));
+    for watchdog in &watchdogs {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(*watchdog), signal).unwrap();
     }
-    dogs
+    watchdogs
 }
 
 #[test]
@@ -133,11 +134,13 @@ fn a_command_dies_when_tenure_and_a_watchdog_are_killed_at_once() {
         let bench = Bench::new();
         let run = bench.start(&["elect", "k", "--ttl", "3s", "--", "sh", "-c", TICKS]);
         let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
-        let dogs = wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|dogs| dogs.len() == 2));
+        let watchdogs = wait_for("both watchdogs", || {
+            Some(watchdogs_of(run.id())).filter(|watchdogs| watchdogs.len() == 2)
+        });
         let killed_at = now_ms();
         // The other way round tenure might replace the watchdog in between.
         run.signal(Signal::SIGKILL);
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(dogs[victim]), Signal::SIGKILL).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(watchdogs[victim]), Signal::SIGKILL).unwrap();
         wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
         assert!(last_tick(&bench) < killed_at + 3000);
     }
@@ -150,7 +153,9 @@ fn a_command_dies_when_tenure_is_killed_right_after_its_watchdogs() {
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     let dead = signal_watchdogs(run.id(), Signal::SIGKILL);
     // Nothing but the death of the watchdogs makes tenure start others: no command begins or ends meanwhile.
-    wait_until("others", || watchdogs_of(run.id()).iter().filter(|dog| !dead.contains(dog)).count() == 2);
+    wait_until("others", || {
+        watchdogs_of(run.id()).iter().filter(|watchdog| !dead.contains(watchdog)).count() == 2
+    });
     let killed_at = now_ms();
     run.signal(Signal::SIGKILL);
     wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
@@ -163,13 +168,15 @@ fn a_command_dies_before_the_deadline_when_tenure_and_a_watchdog_are_stopped() {
         let bench = Bench::new();
         let mut run = bench.start(&["run", "k", "--ttl", "6s", "--", "sh", "-c", TICKS]);
         let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
-        let dogs = wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|dogs| dogs.len() == 2));
-        let dog = dogs[victim];
+        let watchdogs = wait_for("both watchdogs", || {
+            Some(watchdogs_of(run.id())).filter(|watchdogs| watchdogs.len() == 2)
+        });
+        let watchdog = watchdogs[victim];
         let stopped_at = now_ms();
-        bench.stop(&[run.id(), dog.cast_unsigned()]);
+        bench.stop(&[run.id(), watchdog.cast_unsigned()]);
         wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
         assert!(last_tick(&bench) < stopped_at + 6000);
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(dog), Signal::SIGCONT).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(watchdog), Signal::SIGCONT).unwrap();
         run.signal(Signal::SIGCONT);
         assert_eq!(run.wait(), 76);
     }
@@ -203,8 +210,8 @@ fn a_command_within_a_command_dies_with_the_inner_tenure_whatever_became_of_the_
     ]);
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
     let inner = bench.await_number("inner");
-    let dogs = watchdogs_of(inner.cast_unsigned());
-    assert_eq!(dogs.len(), 2);
+    let watchdogs = watchdogs_of(inner.cast_unsigned());
+    assert_eq!(watchdogs.len(), 2);
     run.signal(Signal::SIGKILL);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(inner), Signal::SIGKILL).unwrap();
     let killed_at = now_ms();
@@ -239,8 +246,8 @@ fn watchdogs_of(parent: u32) -> Vec<i32> {
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
         let of: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
         let words = std::fs::read(entry.path().join("cmdline")).ok()?;
-        let is_dog = words.split(|byte| *byte == 0).any(|word| word == b"__watchdog");
-        (of == parent && is_dog && is_alive(pid)).then_some(pid)
+        let is_watchdog = words.split(|byte| *byte == 0).any(|word| word == b"__watchdog");
+        (of == parent && is_watchdog && is_alive(pid)).then_some(pid)
     };
     processes.filter_map(is_one).collect()
 }
@@ -250,12 +257,12 @@ fn a_command_that_was_being_started_when_tenure_stood_still_dies_before_the_dead
     let bench = Bench::new();
     // The watchdog alone, which is to kill two seconds before the deadline, told what tenure tells it up to the start of a
     // command and nothing after that.
-    let mut dog = bench
+    let mut watchdog = bench
         .tenure(&["__watchdog", "100", "2000", "a-mark-of-this-test"])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut pipe = dog.stdin.take().unwrap();
+    let mut pipe = watchdog.stdin.take().unwrap();
     let mut command = std::process::Command::new("sh");
     let mut child = command
         .args(["-c", TICKS])
@@ -271,7 +278,7 @@ fn a_command_that_was_being_started_when_tenure_stood_still_dies_before_the_dead
     wait_for("the command to be killed", || child.try_wait().unwrap());
     assert!(last_tick(&bench) < deadline);
     pipe.write_all(b"bye\n").unwrap();
-    assert!(dog.wait().unwrap().success());
+    assert!(watchdog.wait().unwrap().success());
 }
 
 #[test]
@@ -293,10 +300,11 @@ fn one_at_random(random: &mut Random) {
     let bench = Bench::new();
     let run = bench.start(&["run", "k", "--ttl", "8s", "--", "sh", "-c", TICKS]);
     let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
-    let dogs = wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|dogs| dogs.len() == 2));
+    let watchdogs =
+        wait_for("both watchdogs", || Some(watchdogs_of(run.id())).filter(|watchdogs| watchdogs.len() == 2));
     let mut victims = vec![run.id().cast_signed()];
     if random.below(4) > 0 {
-        victims.insert(random.below(2) as usize, dogs[random.below(2) as usize]);
+        victims.insert(random.below(2) as usize, watchdogs[random.below(2) as usize]);
     }
     std::thread::sleep(std::time::Duration::from_millis(random.below(1500)));
     let how: Vec<(i32, Signal)> = victims

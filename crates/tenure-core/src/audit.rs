@@ -52,10 +52,10 @@ impl Default for Audit {
 impl Holder {
     /// The session was renewed: time to look at a few more of what is attached to it.
     pub(crate) fn audit(&mut self, now: Now) {
-        if self.audit.look.is_some() || self.desk.rules.bugs.has(Bug::AttachedUnaudited) {
+        if self.audit.look.is_some() || self.env.rules.bugs.has(Bug::AttachedUnaudited) {
             return;
         }
-        let most = self.desk.rules.audit;
+        let most = self.env.rules.audit;
         let (leases, freshness) = if self.audit.doubtful.is_empty() {
             (self.next_attached(most), Freshness::Recent)
         } else {
@@ -69,7 +69,7 @@ impl Holder {
             self.audit.doubtful.clear();
             return;
         }
-        let (keys, ttl) = (keys.into_iter().collect(), self.desk.identity.ttl);
+        let (keys, ttl) = (keys.into_iter().collect(), self.env.identity.ttl);
         let op = self.lend(now, Part::Audit, |ctx| ctx.read_many(keys, freshness, ttl));
         self.audit.look = Some(Look { op, leases, freshness });
     }
@@ -134,8 +134,8 @@ impl Holder {
         let Some(Lease::Attached(attached)) = self.leases.get(&id) else { return false };
         let Some(record) = record else { return false };
         let Some(tenure) = &record.tenure else { return false };
-        if self.desk.rules.bugs.has(Bug::AuditByName) {
-            return tenure.holder == self.desk.identity.holder;
+        if self.env.rules.bugs.has(Bug::AuditByName) {
+            return tenure.holder == self.env.identity.holder;
         }
         tenure.id == attached.id() && record.fence == attached.fence()
     }
@@ -144,9 +144,9 @@ impl Holder {
     fn deposed(&mut self, now: Now, id: LeaseId, record: Option<&Record>) {
         let Some(Lease::Attached(attached)) = self.leases.remove(&id) else { return };
         self.set_wake(Part::Lease(id.0), None);
-        self.desk.detector.end(attached.key());
+        self.env.detector.end(attached.key());
         self.tell(Notice::Lost(id, Loss::shown_by(record, attached.fence())));
-        let session = self.session.attachment(&self.desk.identity.session);
+        let session = self.session.attachment(&self.env.identity.session);
         let attachment =
             record.and_then(|record| record.tenure.as_ref()).and_then(|tenure| tenure.attachment.as_ref());
         if session.is_some() && attachment == session.as_ref() {

@@ -42,7 +42,7 @@ pub struct Identity {
 
 /// The workbench that all parts share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Desk {
+pub(crate) struct Env {
     pub(crate) identity: Identity,
     pub(crate) rules: Rules,
     pub(crate) nonces: Nonces,
@@ -56,7 +56,7 @@ pub(crate) struct Desk {
 /// The machine of one process instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Holder {
-    pub(crate) desk: Desk,
+    pub(crate) env: Env,
     pub(crate) session: Session,
     pub(crate) leases: Table<Lease>,
     pub(crate) orphans: BTreeMap<Key, Orphan>,
@@ -80,7 +80,7 @@ impl Machine for Holder {
     type Notice = Notice;
 
     fn step(&mut self, mut now: Now, event: Event<Command>) -> Step<Notice> {
-        if self.desk.rules.bugs.has(Bug::HolderMissesSuspend) {
+        if self.env.rules.bugs.has(Bug::HolderMissesSuspend) {
             now.held = now.waited;
         }
         // Deadlines first: whatever else came, a lease whose time is over is over.
@@ -95,8 +95,8 @@ impl Machine for Holder {
             self.go_on_stopping(now);
         }
         Step {
-            requests: std::mem::take(&mut self.desk.requests),
-            notices: std::mem::take(&mut self.desk.notices),
+            requests: std::mem::take(&mut self.env.requests),
+            notices: std::mem::take(&mut self.env.notices),
             wake_at: self.timers.first().map(|(tick, _)| *tick),
         }
     }
@@ -111,7 +111,7 @@ impl Holder {
     #[must_use]
     pub fn new(identity: Identity, rules: Rules) -> Holder {
         let nonces = Nonces::new(identity.instance);
-        let desk = Desk {
+        let env = Env {
             identity,
             rules,
             nonces,
@@ -122,7 +122,7 @@ impl Holder {
             notices: Vec::new(),
         };
         Holder {
-            desk,
+            env,
             session: Session::default(),
             leases: Table::default(),
             orphans: BTreeMap::new(),
@@ -147,32 +147,32 @@ impl Holder {
     /// The fence of the session while it is up.
     #[must_use]
     pub fn session_fence(&self) -> Option<Fence> {
-        self.session.attachment(&self.desk.identity.session).map(|attachment| attachment.fence)
+        self.session.attachment(&self.env.identity.session).map(|attachment| attachment.fence)
     }
 
     /// Runs `f` for one part with everything that parts may use. The part itself must be taken out of `self` before.
     pub(crate) fn lend<R>(&mut self, now: Now, part: Part, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
-        let Holder { desk, session, leases, .. } = self;
+        let Holder { env, session, leases, .. } = self;
         let is_ours = |id: Nonce| leases.values().any(|lease| lease.may_own(id));
         let mut ctx = Ctx {
             now,
-            rules: &desk.rules,
-            holder: &desk.identity.holder,
-            nonces: &mut desk.nonces,
-            detector: &mut desk.detector,
-            requests: &mut desk.requests,
-            ops: &mut desk.ops,
-            last_op: &mut desk.last_op,
+            rules: &env.rules,
+            holder: &env.identity.holder,
+            nonces: &mut env.nonces,
+            detector: &mut env.detector,
+            requests: &mut env.requests,
+            ops: &mut env.ops,
+            last_op: &mut env.last_op,
             part,
-            session_key: &desk.identity.session,
-            session: session.attachment(&desk.identity.session),
+            session_key: &env.identity.session,
+            session: session.attachment(&env.identity.session),
             is_ours: &is_ours,
         };
         f(&mut ctx)
     }
 
     pub(crate) fn tell(&mut self, notice: Notice) {
-        self.desk.notices.push(notice);
+        self.env.notices.push(notice);
     }
 
     /// Sets when `part` wants to be woken.
@@ -201,7 +201,7 @@ impl Holder {
             self.timers.iter().take_while(|(at, _)| *at <= now.held).map(|(_, part)| part.clone()).collect();
         // The session first: if its time is over, so is that of all that is attached to it, and nothing is written for it.
         due.sort_unstable();
-        if self.desk.rules.bugs.has(Bug::AttachedBeforeSession) {
+        if self.env.rules.bugs.has(Bug::AttachedBeforeSession) {
             due.reverse();
         }
         for part in due {
@@ -216,7 +216,7 @@ impl Holder {
     }
 
     fn answer(&mut self, now: Now, op: OpId, result: Result<Answer, StoreError>) {
-        match self.desk.ops.remove(&op) {
+        match self.env.ops.remove(&op) {
             Some(Part::Session) => self.answer_session(now, op, result),
             Some(Part::Lease(id)) => self.answer_lease(now, LeaseId(id), op, result),
             Some(Part::Orphan(key)) => self.answer_orphan(now, &key, op, result),
@@ -229,7 +229,7 @@ impl Holder {
     /// that is what a look shows, be it of the key or of the session that its claim is attached to.
     fn changed(&mut self, now: Now, hint: &Hint) {
         if let Hint::Written(key, version) = hint {
-            self.desk.detector.heard(now, key, *version, &self.desk.rules);
+            self.env.detector.heard(now, key, *version, &self.env.rules);
         }
         self.turns.heard(hint.key());
         let why = match hint {
@@ -310,7 +310,7 @@ impl Holder {
     pub(crate) fn acquire(&mut self, now: Now, id: LeaseId, want: Want) {
         let (ttl, is_attached) = match want.keep_alive {
             KeepAlive::Own(ttl) => (ttl, false),
-            KeepAlive::Session => (self.desk.identity.ttl, true),
+            KeepAlive::Session => (self.env.identity.ttl, true),
         };
         let goal = Goal {
             key: want.key,
@@ -322,7 +322,7 @@ impl Holder {
         if !is_attached {
             self.acquisition(now, id, goal);
         } else {
-            match self.session.attachment(&self.desk.identity.session) {
+            match self.session.attachment(&self.env.identity.session) {
                 Some(attachment) => self.acquisition(now, id, Goal { attachment: Some(attachment), ..goal }),
                 None => self.queue(now, id, goal),
             }
@@ -428,8 +428,7 @@ impl Holder {
         until: Tick,
         is_attached: bool,
     ) -> Update {
-        let attachment =
-            if is_attached { self.session.attachment(&self.desk.identity.session) } else { None };
+        let attachment = if is_attached { self.session.attachment(&self.env.identity.session) } else { None };
         self.lend(now, part, |ctx| Update::start(token, attachment, change, until, ctx))
     }
 }

@@ -254,7 +254,7 @@ impl Holder {
                 }
                 Held::Lost(loss) => {
                     self.drop_lease(id);
-                    self.desk.detector.end(&renewal.key);
+                    self.env.detector.end(&renewal.key);
                     self.tell(Notice::Lost(id, loss));
                     return;
                 }

@@ -25,10 +25,10 @@ pub(crate) struct Orphan {
 impl Holder {
     /// Looks after `key` now and then for some time.
     pub(crate) fn settle_orphan(&mut self, now: Now, key: Key) {
-        if self.desk.rules.bugs.has(Bug::ZombieForgotten) {
+        if self.env.rules.bugs.has(Bug::ZombieForgotten) {
             return;
         }
-        let gap = self.desk.identity.ttl.part(2);
+        let gap = self.env.identity.ttl.part(2);
         let entry = self.orphans.entry(key.clone()).or_insert(Orphan { gap, reading: None, update: None });
         entry.gap = gap;
         let busy = entry.reading.is_some() || entry.update.is_some();
@@ -45,7 +45,7 @@ impl Holder {
             self.lend(now, part.clone(), |ctx| update.wake(ctx));
             self.set_wake(part, update.wake_at());
         } else {
-            let ttl = self.desk.identity.ttl;
+            let ttl = self.env.identity.ttl;
             orphans.reading = Some(self.lend(now, part, |ctx| ctx.read(key, ttl)));
         }
         self.orphans.insert(key.clone(), orphans);
@@ -80,9 +80,9 @@ impl Holder {
                 Err(error) => {
                     // A damaged record is in everybody's way, and somebody mends it.
                     let lasts = !error.is_passing() && error.kind() != ErrorKind::Foreign;
-                    let lasts = lasts && !self.desk.rules.bugs.has(Bug::RefusedLookRepeated);
+                    let lasts = lasts && !self.env.rules.bugs.has(Bug::RefusedLookRepeated);
                     // Trouble is no look. One that is refused, and may be for good, is repeated ever more seldom, and never let go.
-                    let longest = self.desk.identity.ttl.duration() * 16;
+                    let longest = self.env.identity.ttl.duration() * 16;
                     orphans.gap = if lasts { orphans.gap.min(longest) } else { orphans.gap / 2 };
                     return self.look_later(now, key, orphans);
                 }
@@ -95,14 +95,14 @@ impl Holder {
     fn may_be_orphaned(&self, seen: &Stored) -> bool {
         let Some(tenure) = &seen.record.tenure else { return false };
         let is_attached = tenure.attachment.is_some()
-            && tenure.attachment == self.session.attachment(&self.desk.identity.session);
+            && tenure.attachment == self.session.attachment(&self.env.identity.session);
         is_attached && !self.leases.values().any(|lease| lease.may_own(tenure.id))
     }
 
     /// Schedules the next look, ever later, and lets go after some 64 ttls. Whatever lands after that is found when
     /// someone asks for the key (see `Ask::Confirm`).
     fn look_later(&mut self, now: Now, key: &Key, mut orphans: Orphan) {
-        let ttl = self.desk.identity.ttl;
+        let ttl = self.env.identity.ttl;
         if orphans.gap > ttl.duration() * 32 {
             return;
         }

@@ -67,7 +67,7 @@ impl Holder {
         if !matches!(self.session.state, State::Down) || self.stopping {
             return;
         }
-        let identity = &self.desk.identity;
+        let identity = &self.env.identity;
         let goal = Goal {
             key: identity.session.clone(),
             ttl: identity.ttl,
@@ -81,7 +81,7 @@ impl Holder {
 
     /// What the session's record says about this process, from now on.
     pub(crate) fn announce(&mut self, now: Now, about: Metadata) {
-        let old = std::mem::replace(&mut self.desk.identity.about, about);
+        let old = std::mem::replace(&mut self.env.identity.about, about);
         self.session.former.get_or_insert(old);
         self.session.announcing = true;
         if matches!(self.session.state, State::Up(_)) {
@@ -96,8 +96,8 @@ impl Holder {
             self.session.state = state;
             return;
         };
-        if renewal.metadata != self.desk.identity.about || renewal.is_updating() {
-            let about = self.desk.identity.about.clone();
+        if renewal.metadata != self.env.identity.about || renewal.is_updating() {
+            let about = self.env.identity.about.clone();
             self.lend_to_session(now, &mut renewal, |renewal, ctx| renewal.update(ctx, about));
             self.set_wake(Part::Session, Some(renewal.wake_at()));
         } else {
@@ -116,7 +116,7 @@ impl Holder {
     /// What was announced can't be written: what was said before stays, and the session with it.
     fn not_announced(&mut self, error: StoreError) {
         if let Some(former) = self.session.former.take() {
-            self.desk.identity.about = former;
+            self.env.identity.about = former;
         }
         self.session.announcing = false;
         self.tell(Notice::NotAnnounced(error));
@@ -224,7 +224,7 @@ impl Holder {
 
     fn unqueue(&mut self, now: Now, id: LeaseId) {
         if let Some(Lease::Queued(mut goal)) = self.leases.remove(&id) {
-            goal.attachment = self.session.attachment(&self.desk.identity.session);
+            goal.attachment = self.session.attachment(&self.env.identity.session);
             self.acquisition(now, id, *goal);
         }
     }
@@ -254,7 +254,7 @@ impl Holder {
             }
         }
         let failures = self.session.failures;
-        let ttl = self.desk.identity.ttl;
+        let ttl = self.env.identity.ttl;
         let retry = self.lend(now, Part::Session, |ctx| ctx.retry_at(ttl, failures));
         self.set_wake(Part::Session, (!self.queued.is_empty()).then_some(retry));
     }
@@ -267,7 +267,7 @@ impl Holder {
             match held {
                 Held::Extended(until) => {
                     self.tell(Notice::SessionValid(until));
-                    if self.desk.rules.bugs.has(Bug::RenewEachAttached) {
+                    if self.env.rules.bugs.has(Bug::RenewEachAttached) {
                         self.renew_each_attached(now);
                     }
                     self.audit(now);
@@ -278,7 +278,7 @@ impl Holder {
                 Held::Refused(error) => self.not_announced(error),
                 Held::Lost(loss) => {
                     self.session.state = State::Down;
-                    self.desk.detector.end(&key);
+                    self.env.detector.end(&key);
                     self.set_wake(Part::Session, None);
                     self.session_lost(now, &loss);
                     return;
@@ -289,7 +289,7 @@ impl Holder {
 
     /// Everything that was attached to the session ends; what was still being acquired begins again on the next one.
     fn session_lost(&mut self, now: Now, loss: &Loss) {
-        if !self.desk.rules.bugs.has(Bug::AttachedOutlivesSession) {
+        if !self.env.rules.bugs.has(Bug::AttachedOutlivesSession) {
             self.tell(Notice::SessionValid(Tick(0)));
         }
         self.orphans.clear();
@@ -313,7 +313,7 @@ impl Holder {
             let attached = self.leases.iter().filter(|(_, lease)| lease.is_attached_for(&letter.key));
             let attached: Vec<LeaseId> = attached.map(|(id, _)| id).collect();
             for id in &attached {
-                self.heed_letter(*id, letter.ask);
+                self.on_letter(*id, letter.ask);
             }
             if letter.ask == Ask::Revoke {
                 self.withdraw_acquisitions(now, &letter.key);
@@ -322,14 +322,14 @@ impl Holder {
                 continue;
             }
             match letter.ask {
-                Ask::Confirm if letter.key == self.desk.identity.session => {}
-                ask if letter.key == self.desk.identity.session => self.tell(Notice::SessionAsked(ask)),
+                Ask::Confirm if letter.key == self.env.identity.session => {}
+                ask if letter.key == self.env.identity.session => self.tell(Notice::SessionAsked(ask)),
                 _ => self.settle_orphan(now, letter.key),
             }
         }
     }
 
-    fn heed_letter(&mut self, id: LeaseId, ask: Ask) {
+    fn on_letter(&mut self, id: LeaseId, ask: Ask) {
         if ask == Ask::Revoke {
             self.revoke_attached(id);
         }
@@ -360,7 +360,7 @@ impl Holder {
     pub(crate) fn leave_session(&mut self, now: Now) {
         match std::mem::replace(&mut self.session.state, State::Gone) {
             State::Down | State::Acquiring(_) => self.session_gone(),
-            State::Up(renewal) if self.lapsing > 0 && !self.desk.rules.bugs.has(Bug::StopVacatesSession) => {
+            State::Up(renewal) if self.lapsing > 0 && !self.env.rules.bugs.has(Bug::StopVacatesSession) => {
                 // Something that is attached to it could not be ended for certain: let it all expire together.
                 drop(renewal);
                 self.session_gone();
@@ -373,7 +373,7 @@ impl Holder {
                     fence: renewal.fence,
                     id: renewal.id,
                     version: renewal.version,
-                    holder: self.desk.identity.holder.clone(),
+                    holder: self.env.identity.holder.clone(),
                     ttl: renewal.ttl,
                     since: renewal.since,
                     metadata: renewal.metadata,

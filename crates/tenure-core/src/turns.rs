@@ -101,7 +101,7 @@ impl Holder {
     /// ours.
     pub(crate) fn leave_line(&mut self, now: Now, key: &Key, id: LeaseId, ours: Option<Version>) {
         let Some(next) = self.turns.leave(key, id) else { return };
-        if self.desk.rules.bugs.has(Bug::TurnForgotten) {
+        if self.env.rules.bugs.has(Bug::TurnForgotten) {
             return;
         }
         self.with_waiting(now, next, |acquisition, ctx| acquisition.come_first(ctx, ours));
@@ -149,7 +149,7 @@ impl Holder {
         }
         self.leases.values().find_map(|lease| match lease {
             Lease::Attached(attached) if attached.key() == key => Some(Occupant {
-                holder: self.desk.identity.holder.clone(),
+                holder: self.env.identity.holder.clone(),
                 fence: attached.fence(),
                 since: attached.since(),
             }),
@@ -194,8 +194,8 @@ impl Holder {
 
     /// Who of this process has the key next, if that is nobody else's turn.
     fn next(&mut self, now: Now, key: &Key) -> Option<Next> {
-        let attachment = self.session.attachment(&self.desk.identity.session)?;
-        let (ttl, bugs) = (self.desk.identity.ttl, self.desk.rules.bugs);
+        let attachment = self.session.attachment(&self.env.identity.session)?;
+        let (ttl, bugs) = (self.env.identity.ttl, self.env.rules.bugs);
         let first = self.turns.first(key)?;
         let Some(Lease::Acquiring(acquisition)) = self.leases.get_mut(&first) else { return None };
         if self.stopping {
@@ -215,12 +215,12 @@ impl Holder {
 
     /// The record shows the next one's tenure. If nobody wants it any more, it is given up in turn.
     pub(crate) fn handed_on(&mut self, now: Now, id: LeaseId, key: Key, next: LeaseId, won: Won) {
-        self.desk.detector.end(&key);
+        self.env.detector.end(&key);
         let is_gone = match self.leases.get(&next) {
             Some(Lease::Acquiring(acquisition)) => !acquisition.may_be_given(won.sent),
             _ => true,
         };
-        if is_gone && !self.desk.rules.bugs.has(Bug::TurnOfTheGone) {
+        if is_gone && !self.env.rules.bugs.has(Bug::TurnOfTheGone) {
             return self.give_up(now, id, AttachedLease::new(key, won), Fields::Keep, Purpose::Vacate);
         }
         if let Some(Lease::Acquiring(acquisition)) = self.leases.remove(&next) {

@@ -26,19 +26,19 @@ fn until(sent_ms: u64) -> Tick {
 }
 
 /// A candidate and the leases that it was given.
-struct Desk {
+struct Env {
     election: Election,
     leases: u64,
 }
 
-impl Desk {
-    fn new(is_attached: bool) -> Desk {
-        Desk::by(is_attached, None)
+impl Env {
+    fn new(is_attached: bool) -> Env {
+        Env::by(is_attached, None)
     }
 
-    fn by(is_attached: bool, errors: Option<u32>) -> Desk {
+    fn by(is_attached: bool, errors: Option<u32>) -> Env {
         let terms = Terms::of(Key::new("k").unwrap(), Ttl::new(Duration::from_secs(10)).unwrap());
-        Desk { election: Election::new(Terms { is_attached, errors, ..terms }, Bugs::NONE), leases: 0 }
+        Env { election: Election::new(Terms { is_attached, errors, ..terms }, Bugs::NONE), leases: 0 }
     }
 
     fn step(&mut self, ms: u64, input: Input<'_>) -> Output {
@@ -54,15 +54,15 @@ impl Desk {
     }
 
     /// One that leads by lease 1, whose claim was sent at 0 ms, with fence 7.
-    fn leading() -> Desk {
-        Desk::leading_by(None)
+    fn leading() -> Env {
+        Env::leading_by(None)
     }
 
-    fn leading_by(errors: Option<u32>) -> Desk {
-        let mut desk = Desk::by(false, errors);
-        desk.step(0, Input::Start);
-        desk.told(5, acquired(1, until(0)));
-        desk
+    fn leading_by(errors: Option<u32>) -> Env {
+        let mut env = Env::by(false, errors);
+        env.step(0, Input::Start);
+        env.told(5, acquired(1, until(0)));
+        env
     }
 
     fn leads(&self, ms: u64) -> bool {
@@ -107,29 +107,29 @@ fn ended(cause: Cause) -> Vec<Change> {
 
 #[test]
 fn the_way_of_a_leader_from_its_attempt_to_the_next() {
-    let mut desk = Desk::new(false);
-    assert_eq!(desk.step(0, Input::Start), turn(vec![], vec![acquisition(1, false)], None));
+    let mut env = Env::new(false);
+    assert_eq!(env.step(0, Input::Start), turn(vec![], vec![acquisition(1, false)], None));
     let elected = Change::Elected { lease: LeaseId(1), fence: Fence(7) };
-    assert_eq!(desk.told(5, acquired(1, until(0))), turn(vec![elected], vec![], None));
-    assert_eq!(desk.told(2000, Notice::Valid(LeaseId(1), until(1990))).wake_at, None);
-    let term = desk.election.leadership(now(2000)).unwrap();
+    assert_eq!(env.told(5, acquired(1, until(0))), turn(vec![elected], vec![], None));
+    assert_eq!(env.told(2000, Notice::Valid(LeaseId(1), until(1990))).wake_at, None);
+    let term = env.election.leadership(now(2000)).unwrap();
     assert_eq!((term.fence, term.valid_for), (Fence(7), until(1990).since(tick(2000))));
-    assert_eq!(desk.step(3000, Input::Resign), turn(ended(Cause::Resigned), vec![release(1)], None));
-    assert!(!desk.leads(3000));
-    let cooling = desk.told(3010, Notice::Released(LeaseId(1), true));
+    assert_eq!(env.step(3000, Input::Resign), turn(ended(Cause::Resigned), vec![release(1)], None));
+    assert!(!env.leads(3000));
+    let cooling = env.told(3010, Notice::Released(LeaseId(1), true));
     assert_eq!(cooling, turn(vec![], vec![watch(2)], Some(tick(7010))));
-    assert_eq!(desk.election.standing(), Standing::StandingBack);
-    assert_eq!(desk.step(7009, Input::Wake), turn(vec![], vec![], Some(tick(7010))));
-    assert_eq!(desk.step(7010, Input::Wake), turn(vec![], vec![release(2), acquisition(3, false)], None));
-    assert_eq!(desk.told(7011, Notice::Released(LeaseId(2), false)), Output::default());
+    assert_eq!(env.election.standing(), Standing::StandingBack);
+    assert_eq!(env.step(7009, Input::Wake), turn(vec![], vec![], Some(tick(7010))));
+    assert_eq!(env.step(7010, Input::Wake), turn(vec![], vec![release(2), acquisition(3, false)], None));
+    assert_eq!(env.told(7011, Notice::Released(LeaseId(2), false)), Output::default());
 }
 
 #[test]
 fn belief_ends_at_the_deadline_whatever_is_told() {
-    let desk = Desk::leading();
+    let env = Env::leading();
     let last = until(0).0 / 1_000_000;
-    assert!(desk.leads(last) && !desk.leads(last + 1));
-    let mut attached = Desk::new(true);
+    assert!(env.leads(last) && !env.leads(last + 1));
+    let mut attached = Env::new(true);
     assert_eq!(attached.step(0, Input::Start).commands, [acquisition(1, true)]);
     attached.told(5, acquired(1, Tick::NEVER));
     assert!(!attached.leads(5), "nothing is known of the session yet");
@@ -143,19 +143,19 @@ fn belief_ends_at_the_deadline_whatever_is_told() {
 
 #[test]
 fn it_falls_back_when_so_many_renewals_have_failed_and_not_before() {
-    let mut desk = Desk::leading_by(Some(3));
-    assert_eq!(desk.step(5999, Input::Wake), turn(vec![], vec![], Some(tick(6000))));
-    assert_eq!(desk.step(6000, Input::Wake), turn(ended(Cause::Failing), vec![release(1)], None));
+    let mut env = Env::leading_by(Some(3));
+    assert_eq!(env.step(5999, Input::Wake), turn(vec![], vec![], Some(tick(6000))));
+    assert_eq!(env.step(6000, Input::Wake), turn(ended(Cause::Failing), vec![release(1)], None));
 }
 
 #[test]
 fn nothing_is_given_up_needlessly_that_one_more_renewal_would_keep() {
-    let mut idle = Desk::leading();
+    let mut idle = Env::leading();
     let last = until(0).0 / 1_000_000;
     assert_eq!(idle.step(last, Input::Wake), Output::default(), "it leads until the deadline");
     assert!(idle.leads(last) && !idle.leads(last + 1));
     // Bodies get an eighth of the ttl to end, and no more.
-    let mut busy = Desk::leading();
+    let mut busy = Env::leading();
     let from = Tick(until(0).0 - 1_250_000_000);
     assert_eq!(busy.step(10, Input::BodyBegan).wake_at, Some(from));
     assert_eq!(busy.step(from.0 / 1_000_000, Input::Wake).changes, []);
@@ -165,49 +165,49 @@ fn nothing_is_given_up_needlessly_that_one_more_renewal_would_keep() {
 
 #[test]
 fn bodies_hold_up_what_gives_the_key_up() {
-    let mut desk = Desk::leading();
-    desk.step(10, Input::BodyBegan);
-    desk.step(11, Input::BodyBegan);
-    let asked = desk.told(20, Notice::Asked(LeaseId(1), Ask::HandOver));
+    let mut env = Env::leading();
+    env.step(10, Input::BodyBegan);
+    env.step(11, Input::BodyBegan);
+    let asked = env.told(20, Notice::Asked(LeaseId(1), Ask::HandOver));
     assert_eq!(asked, turn(vec![Change::StepDown(Cause::Asked)], vec![], None));
-    assert!(desk.leads(25), "it leads while its bodies end");
-    assert_eq!(desk.step(30, Input::BodyEnded { joined: true }), Output::default());
+    assert!(env.leads(25), "it leads while its bodies end");
+    assert_eq!(env.step(30, Input::BodyEnded { joined: true }), Output::default());
     let over = vec![Change::Ended(Cause::Asked), Change::Leader(None)];
-    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }), turn(over, vec![release(1)], None));
+    assert_eq!(env.step(40, Input::BodyEnded { joined: true }), turn(over, vec![release(1)], None));
     // One that can't be joined: the key is left to expire, at once.
-    let mut desk = Desk::leading();
-    desk.step(10, Input::BodyBegan);
-    let stuck = desk.step(20, Input::BodyEnded { joined: false });
+    let mut env = Env::leading();
+    env.step(10, Input::BodyBegan);
+    let stuck = env.step(20, Input::BodyEnded { joined: false });
     assert_eq!(stuck, turn(ended(Cause::Stuck), vec![Command::Lapse(LeaseId(1))], None));
 }
 
 #[test]
 fn a_loss_while_bodies_run_waits_for_them_before_it_tries_again() {
-    let mut desk = Desk::leading();
-    desk.step(10, Input::BodyBegan);
-    let lost = desk.told(8182, Notice::Lost(LeaseId(1), Loss::Expired));
+    let mut env = Env::leading();
+    env.step(10, Input::BodyBegan);
+    let lost = env.told(8182, Notice::Lost(LeaseId(1), Loss::Expired));
     assert_eq!(lost.changes, ended(Cause::Lost(Loss::Expired)));
-    assert!(lost.commands.is_empty() && !desk.leads(8182));
-    assert_eq!(desk.step(8200, Input::BodyEnded { joined: false }).commands, [acquisition(2, false)]);
+    assert!(lost.commands.is_empty() && !env.leads(8182));
+    assert_eq!(env.step(8200, Input::BodyEnded { joined: false }).commands, [acquisition(2, false)]);
     // What could not be joined belonged to the term that was lost: the next one is given up as usual.
-    desk.told(8210, acquired(2, until(8205)));
-    assert_eq!(desk.step(8300, Input::Resign).commands, [release(2)]);
+    env.told(8210, acquired(2, until(8205)));
+    assert_eq!(env.step(8300, Input::Resign).commands, [release(2)]);
 }
 
 #[test]
 fn a_stop_ends_it_from_wherever_it_is() {
-    let stopped = |desk: &mut Desk, ms| {
-        let turn = desk.step(ms, Input::Stop);
+    let stopped = |env: &mut Env, ms| {
+        let turn = env.step(ms, Input::Stop);
         (turn.commands, turn.changes.last() == Some(&Change::Stopped))
     };
-    assert_eq!(stopped(&mut Desk::new(false), 0), (vec![], true));
-    let mut following = Desk::new(false);
+    assert_eq!(stopped(&mut Env::new(false), 0), (vec![], true));
+    let mut following = Env::new(false);
     following.step(0, Input::Start);
     assert_eq!(stopped(&mut following, 1), (vec![release(1)], true));
-    let mut leading = Desk::leading();
+    let mut leading = Env::leading();
     assert_eq!(stopped(&mut leading, 10), (vec![release(1)], false));
     assert_eq!(leading.told(20, Notice::Released(LeaseId(1), true)).changes, [Change::Stopped]);
-    let mut holder_stopped = Desk::leading();
+    let mut holder_stopped = Env::leading();
     let over = vec![Change::Ended(Cause::Stopping), Change::Leader(None), Change::Stopped];
     assert_eq!(holder_stopped.told(10, Notice::Stopped).changes, over);
     assert_eq!(holder_stopped.step(20, Input::Start), Output::default(), "for good");
@@ -215,13 +215,13 @@ fn a_stop_ends_it_from_wherever_it_is() {
 
 #[test]
 fn a_failed_attempt_is_made_again_and_an_observer_makes_none() {
-    let mut desk = Desk::new(false);
-    desk.step(0, Input::Start);
+    let mut env = Env::new(false);
+    env.step(0, Input::Start);
     let error = StoreError::foreign("not ours");
-    let failed = desk.told(10, Notice::Failed(LeaseId(1), error.clone()));
+    let failed = env.told(10, Notice::Failed(LeaseId(1), error.clone()));
     assert_eq!(failed, turn(vec![Change::Failing(error)], vec![], Some(tick(2010))));
-    assert_eq!(desk.step(2010, Input::Wake).commands, [acquisition(2, false)]);
-    let mut observer = Desk::new(false);
+    assert_eq!(env.step(2010, Input::Wake).commands, [acquisition(2, false)]);
+    let mut observer = Env::new(false);
     assert_eq!(observer.step(0, Input::Observe).commands, [watch(1)]);
     assert_eq!(observer.told(5, Notice::Seen(LeaseId(1), None)).changes, [Change::Leader(None)]);
     assert_eq!(observer.step(6, Input::Resign), Output::default());
@@ -229,7 +229,7 @@ fn a_failed_attempt_is_made_again_and_an_observer_makes_none() {
 
 #[test]
 fn what_is_not_for_it_does_nothing() {
-    let mut desk = Desk::leading();
+    let mut env = Env::leading();
     let quiet = Output::default();
     for notice in [
         acquired(9, until(0)),
@@ -240,43 +240,43 @@ fn what_is_not_for_it_does_nothing() {
         Notice::Asked(LeaseId(1), Ask::Confirm),
         Notice::Failed(LeaseId(1), StoreError::unavailable("an update")),
     ] {
-        assert_eq!(desk.told(100, notice.clone()), quiet, "{notice:?}");
+        assert_eq!(env.told(100, notice.clone()), quiet, "{notice:?}");
     }
-    assert_eq!(desk.step(100, Input::Start), quiet);
+    assert_eq!(env.step(100, Input::Start), quiet);
 }
 
 /// One that leads, with a body that runs, and was asked to hand over.
-fn retiring() -> Desk {
-    let mut desk = Desk::leading();
-    desk.step(10, Input::BodyBegan);
-    desk.told(20, Notice::Asked(LeaseId(1), Ask::HandOver));
-    desk
+fn retiring() -> Env {
+    let mut env = Env::leading();
+    env.step(10, Input::BodyBegan);
+    env.told(20, Notice::Asked(LeaseId(1), Ask::HandOver));
+    env
 }
 
 /// One that has resigned and stands back until 7,010 ms, watching by lease 2.
-fn standing_back() -> Desk {
-    let mut desk = Desk::leading();
-    desk.step(3000, Input::Resign);
-    desk.told(3010, Notice::Released(LeaseId(1), true));
-    desk
+fn standing_back() -> Env {
+    let mut env = Env::leading();
+    env.step(3000, Input::Resign);
+    env.told(3010, Notice::Released(LeaseId(1), true));
+    env
 }
 
 #[test]
 fn it_says_where_it_stands() {
-    let mut desk = Desk::new(false);
-    assert_eq!(desk.election.standing(), Standing::Following);
-    desk.step(0, Input::Start);
-    assert_eq!(desk.election.standing(), Standing::Following);
-    assert_eq!(Desk::leading().election.standing(), Standing::Leading);
+    let mut env = Env::new(false);
+    assert_eq!(env.election.standing(), Standing::Following);
+    env.step(0, Input::Start);
+    assert_eq!(env.election.standing(), Standing::Following);
+    assert_eq!(Env::leading().election.standing(), Standing::Leading);
     assert_eq!(retiring().election.standing(), Standing::SteppingDown);
-    let mut leaving = Desk::leading();
+    let mut leaving = Env::leading();
     leaving.step(10, Input::Resign);
     assert_eq!(leaving.election.standing(), Standing::SteppingDown);
     let mut waning = retiring();
     waning.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
     assert_eq!(waning.election.standing(), Standing::Following);
     assert_eq!(standing_back().election.standing(), Standing::StandingBack);
-    let mut observer = Desk::new(false);
+    let mut observer = Env::new(false);
     observer.step(0, Input::Observe);
     assert_eq!(observer.election.standing(), Standing::Observing);
     observer.step(1, Input::Stop);
@@ -286,98 +286,98 @@ fn it_says_where_it_stands() {
 
 #[test]
 fn whoever_stands_back_tries_when_told_to_start_and_goes_on_when_told_to_observe() {
-    let mut desk = standing_back();
-    assert_eq!(desk.step(4000, Input::Observe), turn(vec![], vec![], Some(tick(7010))));
-    assert_eq!(desk.step(4001, Input::Start), turn(vec![], vec![release(2), acquisition(3, false)], None));
+    let mut env = standing_back();
+    assert_eq!(env.step(4000, Input::Observe), turn(vec![], vec![], Some(tick(7010))));
+    assert_eq!(env.step(4001, Input::Start), turn(vec![], vec![release(2), acquisition(3, false)], None));
     // What is told of the watch is told to the users, and of its end nothing.
-    let mut desk = standing_back();
-    let seen = desk.told(4000, Notice::Seen(LeaseId(2), None));
+    let mut env = standing_back();
+    let seen = env.told(4000, Notice::Seen(LeaseId(2), None));
     assert_eq!(seen, turn(vec![Change::Leader(None)], vec![], Some(tick(7010))));
 }
 
 #[test]
 fn a_stop_gives_up_what_it_looks_by_and_waits_for_bodies() {
-    let ends = |mut desk: Desk, ms| desk.step(ms, Input::Stop);
+    let ends = |mut env: Env, ms| env.step(ms, Input::Stop);
     let gone = |lease| turn(vec![Change::Stopped], vec![release(lease)], None);
     assert_eq!(ends(standing_back(), 4000), gone(2));
-    let mut observer = Desk::new(false);
+    let mut observer = Env::new(false);
     observer.step(0, Input::Observe);
     assert_eq!(ends(observer, 1), gone(1));
-    let mut pausing = Desk::new(false);
+    let mut pausing = Env::new(false);
     pausing.step(0, Input::Start);
     pausing.told(10, Notice::Absent(LeaseId(1)));
     assert_eq!(ends(pausing, 11), turn(vec![Change::Stopped], vec![], None));
     // A body still runs, under a leadership that is being given up.
-    let mut desk = retiring();
-    assert_eq!(desk.step(30, Input::Stop), Output::default());
-    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }).commands, [release(1)]);
-    assert_eq!(desk.told(50, Notice::Released(LeaseId(1), true)).changes, [Change::Stopped]);
+    let mut env = retiring();
+    assert_eq!(env.step(30, Input::Stop), Output::default());
+    assert_eq!(env.step(40, Input::BodyEnded { joined: true }).commands, [release(1)]);
+    assert_eq!(env.told(50, Notice::Released(LeaseId(1), true)).changes, [Change::Stopped]);
     // And under one that was lost.
-    let mut desk = retiring();
-    desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
-    assert_eq!(desk.step(31, Input::Stop), Output::default());
-    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }).changes, [Change::Stopped]);
+    let mut env = retiring();
+    env.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
+    assert_eq!(env.step(31, Input::Stop), Output::default());
+    assert_eq!(env.step(40, Input::BodyEnded { joined: true }).changes, [Change::Stopped]);
     // It leads with a body.
-    let mut desk = Desk::leading();
-    desk.step(10, Input::BodyBegan);
-    assert_eq!(desk.step(20, Input::Stop).changes, [Change::StepDown(Cause::Stopping)]);
-    assert_eq!(desk.step(30, Input::BodyEnded { joined: true }).commands, [release(1)]);
+    let mut env = Env::leading();
+    env.step(10, Input::BodyBegan);
+    assert_eq!(env.step(20, Input::Stop).changes, [Change::StepDown(Cause::Stopping)]);
+    assert_eq!(env.step(30, Input::BodyEnded { joined: true }).commands, [release(1)]);
 }
 
 #[test]
 fn a_holder_that_has_stopped_ends_it_wherever_it_is() {
-    let ends = |mut desk: Desk| desk.told(5000, Notice::Stopped).changes;
+    let ends = |mut env: Env| env.told(5000, Notice::Stopped).changes;
     let over = vec![Change::Ended(Cause::Stopping), Change::Leader(None), Change::Stopped];
     assert_eq!(ends(retiring()), over);
     assert_eq!(ends(standing_back()), [Change::Stopped]);
-    let mut leaving = Desk::leading();
+    let mut leaving = Env::leading();
     leaving.step(10, Input::Resign);
     assert_eq!(ends(leaving), [Change::Stopped], "its end has been told");
-    let mut stopped = Desk::new(false);
+    let mut stopped = Env::new(false);
     stopped.step(0, Input::Stop);
     assert_eq!(ends(stopped), [], "told once");
 }
 
 #[test]
 fn a_leadership_that_is_lost_while_it_is_given_up_is_over() {
-    let mut desk = retiring();
-    let lost = desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
+    let mut env = retiring();
+    let lost = env.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
     let over = vec![Change::Ended(Cause::Lost(Loss::Revoked)), Change::Leader(None)];
     assert_eq!(lost, turn(over, vec![], None), "that it is to end was told before");
-    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }).commands, [acquisition(2, false)]);
-    let mut desk = Desk::leading();
-    let lost = desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
+    assert_eq!(env.step(40, Input::BodyEnded { joined: true }).commands, [acquisition(2, false)]);
+    let mut env = Env::leading();
+    let lost = env.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
     assert_eq!(lost, turn(ended(Cause::Lost(Loss::Revoked)), vec![acquisition(2, false)], None));
 }
 
 #[test]
 fn all_bodies_of_a_leadership_that_was_lost_are_waited_for() {
-    let mut desk = Desk::leading();
-    desk.step(10, Input::BodyBegan);
-    desk.step(11, Input::BodyBegan);
-    desk.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
-    assert_eq!(desk.step(40, Input::BodyEnded { joined: true }), Output::default());
-    assert_eq!(desk.step(50, Input::BodyEnded { joined: true }).commands, [acquisition(2, false)]);
+    let mut env = Env::leading();
+    env.step(10, Input::BodyBegan);
+    env.step(11, Input::BodyBegan);
+    env.told(30, Notice::Lost(LeaseId(1), Loss::Revoked));
+    assert_eq!(env.step(40, Input::BodyEnded { joined: true }), Output::default());
+    assert_eq!(env.step(50, Input::BodyEnded { joined: true }).commands, [acquisition(2, false)]);
 }
 
 #[test]
 fn while_it_is_given_up_it_is_kept_and_believed_as_before() {
-    let mut desk = retiring();
-    desk.told(2000, Notice::Valid(LeaseId(1), until(1990)));
+    let mut env = retiring();
+    env.told(2000, Notice::Valid(LeaseId(1), until(1990)));
     let last = until(1990).0 / 1_000_000;
-    assert!(desk.leads(last) && !desk.leads(last + 1));
-    desk.told(2001, Notice::Valid(LeaseId(1), Tick(0)));
-    assert!(!desk.leads(2002), "suspended");
-    let mut leaving = Desk::leading();
+    assert!(env.leads(last) && !env.leads(last + 1));
+    env.told(2001, Notice::Valid(LeaseId(1), Tick(0)));
+    assert!(!env.leads(2002), "suspended");
+    let mut leaving = Env::leading();
     leaving.step(10, Input::Resign);
     assert!(!leaving.leads(11));
 }
 
 #[test]
 fn belief_that_is_suspended_does_not_change_when_it_falls_back() {
-    let mut desk = Desk::leading_by(Some(3));
-    assert_eq!(desk.told(2000, Notice::Valid(LeaseId(1), Tick(0))).wake_at, Some(tick(6000)));
-    let mut attached = Desk::by(true, Some(3));
+    let mut env = Env::leading_by(Some(3));
+    assert_eq!(env.told(2000, Notice::Valid(LeaseId(1), Tick(0))).wake_at, Some(tick(6000)));
+    let mut attached = Env::by(true, Some(3));
     attached.step(0, Input::Start);
     assert_eq!(attached.told(5, acquired(1, Tick::NEVER)).wake_at, None, "nothing is known yet");
     assert_eq!(attached.told(6, Notice::SessionValid(until(0))).wake_at, Some(tick(6000)));
@@ -388,46 +388,46 @@ fn belief_that_is_suspended_does_not_change_when_it_falls_back() {
 #[test]
 fn a_body_that_outlives_its_term_says_nothing_of_the_next() {
     // It began under a leadership that has been given up since.
-    let mut desk = Desk::leading();
-    desk.step(10, Input::Resign);
-    desk.told(20, Notice::Released(LeaseId(1), true));
-    desk.step(30, Input::BodyEnded { joined: false });
-    desk.step(4020, Input::Wake);
-    desk.told(4030, acquired(3, until(4025)));
-    assert_eq!(desk.election.standing(), Standing::Leading);
-    assert_eq!(desk.step(4100, Input::Resign).commands, [release(3)]);
+    let mut env = Env::leading();
+    env.step(10, Input::Resign);
+    env.told(20, Notice::Released(LeaseId(1), true));
+    env.step(30, Input::BodyEnded { joined: false });
+    env.step(4020, Input::Wake);
+    env.told(4030, acquired(3, until(4025)));
+    assert_eq!(env.election.standing(), Standing::Leading);
+    assert_eq!(env.step(4100, Input::Resign).commands, [release(3)]);
 }
 
 #[test]
 fn whoever_finds_no_key_to_follow_looks_again_later() {
     for notice in [Notice::Held(LeaseId(1), None), Notice::Absent(LeaseId(1))] {
-        let mut desk = Desk::new(false);
-        desk.step(0, Input::Start);
-        assert_eq!(desk.told(10, notice), turn(vec![], vec![], Some(tick(2010))));
-        assert_eq!(desk.step(2009, Input::Wake).commands, []);
-        assert_eq!(desk.step(2010, Input::Wake).commands, [acquisition(2, false)]);
+        let mut env = Env::new(false);
+        env.step(0, Input::Start);
+        assert_eq!(env.told(10, notice), turn(vec![], vec![], Some(tick(2010))));
+        assert_eq!(env.step(2009, Input::Wake).commands, []);
+        assert_eq!(env.step(2010, Input::Wake).commands, [acquisition(2, false)]);
     }
-    let mut desk = Desk::new(false);
-    desk.step(0, Input::Start);
+    let mut env = Env::new(false);
+    env.step(0, Input::Start);
     for notice in [Notice::Held(LeaseId(9), None), Notice::Seen(LeaseId(9), None)] {
-        assert_eq!(desk.told(10, notice), Output::default(), "of another lease");
+        assert_eq!(env.told(10, notice), Output::default(), "of another lease");
     }
 }
 
 #[test]
 fn a_body_that_could_not_be_joined_lets_its_own_leadership_lapse_and_no_later_one() {
-    let mut desk = Desk::leading();
-    desk.step(10, Input::BodyBegan);
-    assert_eq!(desk.step(20, Input::BodyEnded { joined: false }).commands, [Command::Lapse(LeaseId(1))]);
-    desk.told(30, Notice::Released(LeaseId(1), false));
-    desk.step(4030, Input::Wake);
-    desk.told(4040, acquired(3, until(4035)));
-    assert_eq!(desk.step(4100, Input::Resign).commands, [release(3)]);
+    let mut env = Env::leading();
+    env.step(10, Input::BodyBegan);
+    assert_eq!(env.step(20, Input::BodyEnded { joined: false }).commands, [Command::Lapse(LeaseId(1))]);
+    env.told(30, Notice::Released(LeaseId(1), false));
+    env.step(4030, Input::Wake);
+    env.told(4040, acquired(3, until(4035)));
+    assert_eq!(env.step(4100, Input::Resign).commands, [release(3)]);
 }
 
 #[test]
 fn nobody_steps_down_for_what_another_lease_was_asked_or_came_to() {
-    let mut desk = Desk::leading();
+    let mut env = Env::leading();
     for notice in [
         Notice::Asked(LeaseId(9), Ask::HandOver),
         Notice::Asked(LeaseId(9), Ask::Revoke),
@@ -435,12 +435,12 @@ fn nobody_steps_down_for_what_another_lease_was_asked_or_came_to() {
         Notice::Released(LeaseId(9), true),
         Notice::Valid(LeaseId(9), Tick(0)),
     ] {
-        let turn = desk.told(10, notice.clone());
+        let turn = env.told(10, notice.clone());
         assert_eq!((turn.changes, turn.commands), (vec![], vec![]), "{notice:?}");
-        assert!(desk.leads(11), "{notice:?}");
+        assert!(env.leads(11), "{notice:?}");
     }
     // While it is given up, only its own release says that it is done.
-    desk.step(20, Input::Resign);
-    assert_eq!(desk.told(30, Notice::Released(LeaseId(9), true)), Output::default());
-    assert_eq!(desk.told(40, Notice::Released(LeaseId(1), true)).commands, [watch(2)]);
+    env.step(20, Input::Resign);
+    assert_eq!(env.told(30, Notice::Released(LeaseId(9), true)), Output::default());
+    assert_eq!(env.told(40, Notice::Released(LeaseId(1), true)).commands, [watch(2)]);
 }

@@ -3,12 +3,12 @@
 //! while it is being written is handed on all the same.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
-mod yard;
+mod harness;
 
+use harness::{Harness, Store, TTL};
 use std::time::Duration;
 use tenure_core::fleet::{About, FleetCommand, RequestId};
 use tenure_core::{HolderId, Metadata};
-use yard::{Store, TTL, Yard};
 
 const STORES: [Store; 4] = [
     Store { age: false, push: false },
@@ -22,25 +22,25 @@ const WRITING: Duration = Duration::from_millis(60);
 
 /// One worker has all, dies, and its session is deleted; `others` who were there before take over, or a new one.
 fn session_vanishes(store: Store, units: usize, others: usize, bound: Duration) {
-    let mut yard = Yard::new(store);
-    yard.create(units);
-    yard.join(About::default());
-    assert!(yard.run_until(TTL * 2, |yard| yard.idle() == 0).is_some(), "{store:?}");
+    let mut harness = Harness::new(store);
+    harness.create(units);
+    harness.join(About::default());
+    assert!(harness.run_until(TTL * 2, |harness| harness.idle() == 0).is_some(), "{store:?}");
     for _ in 0..others {
-        yard.join(About::default());
+        harness.join(About::default());
     }
-    yard.run(TTL * 2);
-    let (session, had) = (yard.session(0), yard.held(0) as u64);
-    yard.kill(0);
-    yard.delete(&session);
-    let before = yard.calls;
+    harness.run(TTL * 2);
+    let (session, had) = (harness.session(0), harness.held(0) as u64);
+    harness.kill(0);
+    harness.delete(&session);
+    let before = harness.calls;
     if others == 0 {
-        yard.join(About::default());
+        harness.join(About::default());
     }
-    let took = yard.run_until(TTL * 5, |yard| yard.idle() == 0);
+    let took = harness.run_until(TTL * 5, |harness| harness.idle() == 0);
     assert!(took.is_some_and(|took| took <= bound + WRITING), "{store:?}, {others} others: {took:?}");
     // Each unit is claimed once, and its session asked after once by that; beside that looks, and some listings.
-    let (calls, workers) = (yard.calls.since(before), others.max(1) as u64);
+    let (calls, workers) = (harness.calls.since(before), others.max(1) as u64);
     assert!(calls.reads <= had + 100 * workers && calls.writes <= had + 20 * workers, "{store:?}: {calls:?}");
     assert!(calls.lists <= 6 * (units as u64 / 1000 + 2) * workers, "{store:?}: {calls:?}");
 }
@@ -66,18 +66,18 @@ fn l3_those_who_were_there_share_what_is_behind_a_missing_session() {
 fn l1_a_third_to_a_half_of_the_fleet_that_dies_side_by_side_is_noticed_in_time() {
     for store in STORES {
         for (dead, first) in [(8, 0), (9, 5), (10, 11), (11, 17), (12, 3), (12, 20)] {
-            let mut yard = Yard::new(store);
-            yard.create(48);
+            let mut harness = Harness::new(store);
+            harness.create(48);
             for _ in 0..24 {
-                yard.join(About::default());
+                harness.join(About::default());
             }
-            yard.run(TTL * 3 + Duration::from_millis(777));
-            assert_eq!(yard.counts(), [2; 24]);
-            let ring = yard.ring();
+            harness.run(TTL * 3 + Duration::from_millis(777));
+            assert_eq!(harness.counts(), [2; 24]);
+            let ring = harness.ring();
             for at in 0..dead {
-                yard.kill(ring[(first + at) % 24]);
+                harness.kill(ring[(first + at) % 24]);
             }
-            let took = yard.run_until(TTL * 4, |yard| yard.idle() == 0);
+            let took = harness.run_until(TTL * 4, |harness| harness.idle() == 0);
             let bound = if store.age { TTL * 115 / 100 } else { TTL * 14 / 10 };
             assert!(took.is_some_and(|took| took <= bound + WRITING), "{store:?}, {dead} dead: {took:?}");
         }
@@ -89,16 +89,16 @@ fn l1_goes_by_the_ttl_of_the_one_that_dies() {
     for store in STORES {
         for dies in 0..6 {
             for phase in 0..5_u32 {
-                let mut yard = Yard::new(store);
-                yard.create(24);
+                let mut harness = Harness::new(store);
+                harness.create(24);
                 let ttls = [TTL / 4, TTL / 2, TTL, TTL / 4, TTL / 2, TTL];
                 for ttl in ttls {
-                    yard.join_for(About::default(), ttl);
+                    harness.join_for(About::default(), ttl);
                 }
-                yard.run(TTL * 5 + TTL / 15 * phase);
-                assert_eq!(yard.counts(), [4; 6], "{store:?}");
-                yard.kill(dies);
-                let took = yard.run_until(TTL * 4, |yard| yard.idle() == 0);
+                harness.run(TTL * 5 + TTL / 15 * phase);
+                assert_eq!(harness.counts(), [4; 6], "{store:?}");
+                harness.kill(dies);
+                let took = harness.run_until(TTL * 4, |harness| harness.idle() == 0);
                 let bound = if store.age { ttls[dies] * 115 / 100 } else { ttls[dies] * 14 / 10 };
                 let what = format!("{store:?}, {dies} dies in phase {phase}");
                 assert!(took.is_some_and(|took| took <= bound + WRITING), "{what}: {took:?}");
@@ -111,17 +111,17 @@ fn l1_goes_by_the_ttl_of_the_one_that_dies() {
 fn l2_workers_with_different_ttls_get_their_shares_in_time() {
     for store in STORES {
         for ttl in [TTL / 4, TTL] {
-            let mut yard = Yard::new(store);
-            yard.create(60);
+            let mut harness = Harness::new(store);
+            harness.create(60);
             for ttl in [TTL / 4, TTL / 2, TTL, TTL] {
-                yard.join_for(About::default(), ttl);
+                harness.join_for(About::default(), ttl);
             }
-            yard.run(TTL * 3);
-            let (moves, joiner) = (yard.moves, yard.join_for(About::default(), ttl));
-            let took = yard.run_until(TTL * 2, |yard| yard.held(joiner) >= 12);
+            harness.run(TTL * 3);
+            let (moves, joiner) = (harness.moves, harness.join_for(About::default(), ttl));
+            let took = harness.run_until(TTL * 2, |harness| harness.held(joiner) >= 12);
             assert!(took.is_some_and(|took| took <= TTL + WRITING), "{store:?}, {ttl:?}: {took:?}");
-            yard.run(TTL * 3);
-            assert_eq!((yard.counts(), yard.moves - moves), (vec![12; 5], 12), "{store:?}, {ttl:?}");
+            harness.run(TTL * 3);
+            assert_eq!((harness.counts(), harness.moves - moves), (vec![12; 5], 12), "{store:?}, {ttl:?}");
         }
     }
 }
@@ -129,25 +129,25 @@ fn l2_workers_with_different_ttls_get_their_shares_in_time() {
 #[test]
 fn what_is_handed_on_while_it_is_written_is_written_and_handed_on_without_a_gap() {
     for store in STORES {
-        let mut yard = Yard::new(store);
-        yard.create(3);
+        let mut harness = Harness::new(store);
+        harness.create(3);
         for _ in 0..3 {
-            yard.join(About::default());
+            harness.join(About::default());
         }
-        yard.run(TTL * 2);
-        let owner = yard.who_has("000001").unwrap();
+        harness.run(TTL * 2);
+        let owner = harness.who_has("000001").unwrap();
         let other = (owner + 1) % 3;
-        let lease = yard.lease_on(owner, "000001").unwrap();
-        let vacated = yard.vacated;
+        let lease = harness.lease_on(owner, "000001").unwrap();
+        let vacated = harness.vacated;
         let fields = Metadata::from([("point".to_owned(), 7.into())]);
-        yard.order(owner, FleetCommand::Update(lease, RequestId(1), fields.clone()));
-        yard.end_work(owner, lease);
+        harness.order(owner, FleetCommand::Update(lease, RequestId(1), fields.clone()));
+        harness.end_work(owner, lease);
         let to = HolderId::new(format!("w{other:03}")).unwrap();
-        yard.order(owner, FleetCommand::HandTo(lease, RequestId(2), to));
-        let took = yard.run_until(TTL, |yard| yard.who_has("000001") == Some(other));
+        harness.order(owner, FleetCommand::HandTo(lease, RequestId(2), to));
+        let took = harness.run_until(TTL, |harness| harness.who_has("000001") == Some(other));
         assert!(took.is_some(), "{store:?}");
-        assert_eq!(yard.vacated, vacated, "{store:?}: there was an instant without an owner");
-        assert_eq!(yard.shows("000001").1, fields, "{store:?}");
-        assert_eq!(yard.answers, [(1, "updated"), (2, "released")], "{store:?}");
+        assert_eq!(harness.vacated, vacated, "{store:?}: there was an instant without an owner");
+        assert_eq!(harness.shows("000001").1, fields, "{store:?}");
+        assert_eq!(harness.answers, [(1, "updated"), (2, "released")], "{store:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Faults that befall nodes and the store now and then, and deaths in the calm.
 
 use crate::clock::{MILLI, Pace, SECOND, True};
-use crate::deed::Deed;
+use crate::coverage::Coverage;
 use crate::fault::Fault;
 use crate::invariants::l1::Vacancy;
 use crate::node::{Input, Node, Stage};
@@ -27,7 +27,7 @@ impl World {
         if self.setup.without.has(fault) {
             return;
         }
-        let index = self.dice.index(self.nodes.len());
+        let index = self.rng.index(self.nodes.len());
         self.tally.faults[fault as usize] += 1;
         self.trace.fold(fault as u64);
         let of_node = !matches!(
@@ -46,7 +46,7 @@ impl World {
         self.trace.tell(self.t, || Story::Fault(of_node.then_some(index), fault.about().to_owned()));
         match fault {
             Fault::Pause => {
-                let span = self.dice.span(self.per_mille(1500));
+                let span = self.rng.span(self.per_mille(1500));
                 self.pause(index, span);
             }
             Fault::Suspend => self.suspend(index, Pace::Suspended),
@@ -62,7 +62,7 @@ impl World {
             Fault::Flap => self.cut(index, false, false, 150),
             Fault::StoreDown => {
                 self.store_down = true;
-                let span = self.dice.span(self.per_mille(500));
+                let span = self.rng.span(self.per_mille(500));
                 self.at(self.t + span, What::StoreUp);
             }
             Fault::Stall => {
@@ -71,20 +71,20 @@ impl World {
             }
             Fault::Throttle => {
                 self.throttled = true;
-                let span = self.dice.below(self.per_mille(3000));
+                let span = self.rng.below(self.per_mille(3000));
                 self.at(self.t + span, What::StoreUp);
             }
             Fault::StoreClock => {
-                let by = self.dice.below(7200 * SECOND) as i64 - (3600 * SECOND) as i64;
+                let by = self.rng.below(7200 * SECOND) as i64 - (3600 * SECOND) as i64;
                 self.store.jump_clock(by);
             }
             Fault::Failover => {
-                let lag = self.dice.below(400 * MILLI);
+                let lag = self.rng.below(400 * MILLI);
                 let lost = self.store.fail_over(self.t, lag);
                 // What is on its way to the old primary never reaches the new one.
                 self.store_term += 1;
                 self.store_down = true;
-                let span = 10 * MILLI + self.dice.below(self.per_mille(50));
+                let span = 10 * MILLI + self.rng.below(self.per_mille(50));
                 self.at(self.t + span, What::StoreUp);
                 self.trace.tell(self.t, || Story::Store(format!("{lost} writes are lost")));
             }
@@ -98,7 +98,7 @@ impl World {
             Fault::Reboot => self.reboot(index),
             Fault::SpuriousWake => self.deliver(index, Input::Wake),
             Fault::SpuriousHint => {
-                let key = self.dice.chance(0.5).then(|| self.keys[0].clone());
+                let key = self.rng.chance(0.5).then(|| self.keys[0].clone());
                 self.deliver(index, Input::Hint(key.map_or(Hint::Any, Hint::Key)));
             }
             _ => {}
@@ -118,7 +118,7 @@ impl World {
     }
 
     fn suspend(&mut self, index: usize, pace: Pace) {
-        let span = self.dice.span(self.per_mille(3000));
+        let span = self.rng.span(self.per_mille(3000));
         if self.nodes[index].holder.is_none() || self.nodes[index].held_back.is_some() {
             return;
         }
@@ -126,8 +126,8 @@ impl World {
         if pace == Pace::Frozen {
             self.nodes[index].dim = self.nodes[index].clock.held(self.t);
         }
-        if pace == Pace::Suspended && self.dice.chance(0.4) {
-            let leap = self.dice.below(self.per_mille(3000));
+        if pace == Pace::Suspended && self.rng.chance(0.4) {
+            let leap = self.rng.below(self.per_mille(3000));
             self.nodes[index].clock.leap(self.t, leap);
         }
         self.pause(index, span);
@@ -147,10 +147,10 @@ impl World {
         if self.nodes[index].holder.is_none() {
             return;
         }
-        let other = if self.dice.chance(0.5) { index } else { self.dice.index(self.nodes.len()) };
+        let other = if self.rng.chance(0.5) { index } else { self.rng.index(self.nodes.len()) };
         self.nodes[index].goes_by = Some(self.nodes[other].who.clone());
         self.end_process(index);
-        let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(100)));
+        let (life, span) = (self.nodes[index].life, self.rng.span(self.per_mille(100)));
         self.at(self.t + span, What::Restart(index as u8, life));
     }
 
@@ -160,7 +160,7 @@ impl World {
             return;
         }
         self.kill(index);
-        let held = self.dice.below(1000 * SECOND);
+        let held = self.rng.below(1000 * SECOND);
         let (t, machines) = (self.t, self.nodes.len() as u64);
         let node = &mut self.nodes[index];
         node.clock.restart(t, held);
@@ -171,7 +171,7 @@ impl World {
         if self.nodes[index].holder.is_none() {
             return;
         }
-        if self.dice.chance(0.25) {
+        if self.rng.chance(0.25) {
             return self.deliver(index, Input::Stop);
         }
         self.kill(index);
@@ -180,19 +180,19 @@ impl World {
     pub(crate) fn kill(&mut self, index: usize) {
         let node = &self.nodes[index];
         if node.views.iter().any(|view| node.believes(view, self.t)) {
-            self.tally.deed(Deed::DiedHolding);
+            self.tally.coverage(Coverage::DiedHolding);
         }
         self.end_process(index);
-        let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(1000)));
+        let (life, span) = (self.nodes[index].life, self.rng.span(self.per_mille(1000)));
         self.at(self.t + span, What::Restart(index as u8, life));
     }
 
     fn change_rate(&mut self, index: usize) {
         let off = self.scenario.rate;
-        let rate = match self.dice.below(4) {
+        let rate = match self.rng.below(4) {
             0 => 1_000_000 - off,
             1 => 1_000_000 + off,
-            _ => self.dice.between(1_000_000 - off, 1_000_000 + off),
+            _ => self.rng.between(1_000_000 - off, 1_000_000 + off),
         };
         self.nodes[index].clock.set_rate(self.t, rate);
         self.nodes[index].scheduled = True::MAX;
@@ -201,14 +201,14 @@ impl World {
 
     /// The wall clock is wrong anew, by at most so much.
     fn jump_wall(&mut self, index: usize, most_ms: u64) {
-        let off = if self.dice.chance(0.3) { self.scenario.wall_off_ms } else { most_ms };
-        let offset = self.dice.between(0, 2 * off) as i64 - off as i64;
+        let off = if self.rng.chance(0.3) { self.scenario.wall_off_ms } else { most_ms };
+        let offset = self.rng.between(0, 2 * off) as i64 - off as i64;
         let offset = if self.scenario.ahead { offset.abs() } else { offset };
         self.nodes[index].clock.set_wall_offset(offset);
     }
 
     fn cut(&mut self, index: usize, requests_pass: bool, answers_pass: bool, per_mille: u64) {
-        let span = self.dice.span(self.per_mille(per_mille));
+        let span = self.rng.span(self.per_mille(per_mille));
         let node = &mut self.nodes[index];
         node.requests_pass = requests_pass;
         node.answers_pass = answers_pass;
@@ -228,15 +228,15 @@ impl World {
         let flaps = self.healed.is_none()
             && !self.setup.without.has(Fault::Flap)
             && self.scenario.faults.iter().any(|(fault, _)| *fault == Fault::Flap)
-            && self.dice.chance(0.6);
+            && self.rng.chance(0.6);
         if flaps {
             self.tally.faults[Fault::Flap as usize] += 1;
-            let gap = self.dice.span(self.per_mille(100));
+            let gap = self.rng.span(self.per_mille(100));
             let node = &mut self.nodes[index];
             node.link_turn += 1;
             let turn = node.link_turn;
             self.at(self.t + gap, What::HealLink(index as u8, turn));
-            if self.dice.chance(0.5) {
+            if self.rng.chance(0.5) {
                 let node = &mut self.nodes[index];
                 (node.requests_pass, node.answers_pass) = (false, false);
             }
@@ -250,7 +250,7 @@ impl World {
         }
         self.later(self.per_mille(3000), What::Death);
         // Those who came back from the last death need a moment before they wait for anything.
-        let index = self.dice.index(self.nodes.len());
+        let index = self.rng.index(self.nodes.len());
         let node = &self.nodes[index];
         let held: Vec<usize> = node
             .views

@@ -13,14 +13,14 @@
 mod args;
 mod chaos;
 mod clock;
-mod deed;
-mod dice;
+mod coverage;
 mod fault;
 mod fleet;
 mod invariants;
 mod net;
 mod node;
 mod registers;
+mod rng;
 mod run;
 pub mod scenario;
 mod sections;
@@ -30,7 +30,7 @@ mod users;
 mod world;
 
 pub use args::{Asked, USAGE, parse};
-pub use deed::Deed;
+pub use coverage::Coverage;
 pub use fault::{Fault, Faults};
 pub use invariants::{Rule, Violation};
 pub use registers::{Ages, StoreSpec};

@@ -61,7 +61,7 @@ pub(crate) struct Reply {
 }
 
 #[derive(Debug)]
-pub(crate) enum Parcel {
+pub(crate) enum Message {
     Request(Box<Envelope>),
     Reply(Box<Reply>),
     /// A lease that became plain data, on its way to another node.
@@ -72,30 +72,30 @@ pub(crate) enum Parcel {
 
 /// All that is on its way.
 #[derive(Debug, Default)]
-pub(crate) struct Parcels {
-    slots: Vec<Option<Parcel>>,
+pub(crate) struct Messages {
+    slots: Vec<Option<Message>>,
     free: Vec<u32>,
 }
 
-impl Parcels {
-    fn put(&mut self, parcel: Parcel) -> u32 {
+impl Messages {
+    fn put(&mut self, message: Message) -> u32 {
         match self.free.pop() {
             Some(slot) => {
-                self.slots[slot as usize] = Some(parcel);
+                self.slots[slot as usize] = Some(message);
                 slot
             }
             None => {
-                self.slots.push(Some(parcel));
+                self.slots.push(Some(message));
                 (self.slots.len() - 1) as u32
             }
         }
     }
 
     pub(crate) fn token(&mut self, to: usize, token: Token) -> What {
-        What::Parcel(self.put(Parcel::Token(to, Box::new(token))))
+        What::Message(self.put(Message::Token(to, Box::new(token))))
     }
 
-    pub(crate) fn take(&mut self, slot: u32) -> Option<Parcel> {
+    pub(crate) fn take(&mut self, slot: u32) -> Option<Message> {
         self.free.push(slot);
         self.slots[slot as usize].take()
     }
@@ -127,9 +127,9 @@ fn is_attached(op: &Op) -> bool {
 }
 
 impl World {
-    fn post(&mut self, t: True, parcel: Parcel) {
-        let slot = self.parcels.put(parcel);
-        self.at(t, What::Parcel(slot));
+    fn post(&mut self, t: True, message: Message) {
+        let slot = self.messages.put(message);
+        self.at(t, What::Message(slot));
     }
 
     /// Whether a fault of calls befalls this one.
@@ -140,7 +140,7 @@ impl World {
         let Some((_, probability)) = self.scenario.calls.iter().find(|(kind, _)| *kind == fault) else {
             return false;
         };
-        let befalls = self.dice.chance(*probability);
+        let befalls = self.rng.chance(*probability);
         if befalls {
             self.tally.faults[fault as usize] += 1;
         }
@@ -185,20 +185,20 @@ impl World {
             dated: node.service.at_most(node.clock.held(self.t)),
         };
         if urgent && self.befalls(Fault::Hidden) {
-            let soon = self.t + self.dice.below(MILLI);
+            let soon = self.t + self.rng.below(MILLI);
             self.at(soon, What::Hide(index as u8, life));
         }
-        let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
+        let mut arrives = self.t + self.rng.between(MILLI / 10, MILLI);
         if self.scenario.stumbles && self.healed.is_some() {
             // Slow, and one renewal in a row may fail: that must not cost anyone a lease.
-            arrives += self.dice.below(self.per_mille(110));
+            arrives += self.rng.below(self.per_mille(110));
             let node = &mut self.nodes[index];
             let key = key_of(&envelope.op);
             let stumbled = node.stumbled.iter().position(|(stumbled, _)| Some(stumbled) == key);
             match stumbled {
                 Some(at) if urgent && node.stumbled[at].1 == 0 => drop(node.stumbled.swap_remove(at)),
                 Some(at) if urgent => node.stumbled[at].1 -= 1,
-                None if urgent && self.dice.chance(0.3) => {
+                None if urgent && self.rng.chance(0.3) => {
                     node.stumbled.extend(key.map(|key| (key.clone(), 1)));
                     envelope.stumbles = true;
                 }
@@ -210,17 +210,17 @@ impl World {
             if self.befalls(Fault::RequestLost) {
                 lost = true;
             } else if self.befalls(Fault::Slow) {
-                arrives += self.dice.below(self.per_mille(500));
+                arrives += self.rng.below(self.per_mille(500));
             } else if self.befalls(Fault::Zombie) {
-                arrives += self.dice.below(self.per_mille(8000));
+                arrives += self.rng.below(self.per_mille(8000));
             }
             if is_attached(&envelope.op) && self.befalls(Fault::LateClaim) {
-                arrives += self.per_mille(130_000) + self.dice.below(self.per_mille(10_000));
+                arrives += self.per_mille(130_000) + self.rng.below(self.per_mille(10_000));
             }
             if self.befalls(Fault::Duplicated) {
-                let again = self.t + self.dice.below(self.per_mille(3000));
+                let again = self.t + self.rng.below(self.per_mille(3000));
                 let copy = Envelope { stray: true, ..envelope.clone() };
-                self.post(again, Parcel::Request(Box::new(copy)));
+                self.post(again, Message::Request(Box::new(copy)));
             }
         }
         if lost || arrives >= gives_up {
@@ -228,7 +228,7 @@ impl World {
             envelope.stray = true;
         }
         if !lost {
-            self.post(arrives, Parcel::Request(Box::new(envelope)));
+            self.post(arrives, Message::Request(Box::new(envelope)));
         }
     }
 
@@ -253,7 +253,7 @@ impl World {
         let dates = date.map(|date| (envelope.sent.held, envelope.dated, date));
         let due = date.is_none().then_some(envelope.wait_policy);
         let key = key_of(&envelope.op).cloned();
-        self.post(t, Parcel::Reply(Box::new(Reply { node, life, id, key, claim, result, due, dates })));
+        self.post(t, Message::Reply(Box::new(Reply { node, life, id, key, claim, result, due, dates })));
     }
 
     /// A request reaches the store.
@@ -296,11 +296,11 @@ impl World {
         if envelope.stray {
             return;
         }
-        let mut answers = self.t + self.dice.between(MILLI / 10, MILLI);
+        let mut answers = self.t + self.rng.between(MILLI / 10, MILLI);
         let lost =
             envelope.stumbles || !self.nodes[envelope.node].answers_pass || self.befalls(Fault::AnswerLost);
         if self.befalls(Fault::Slow) {
-            answers += self.dice.below(self.per_mille(400));
+            answers += self.rng.below(self.per_mille(400));
         }
         if lost || answers >= envelope.gives_up {
             self.give_up(&envelope, envelope.gives_up);
@@ -318,7 +318,7 @@ impl World {
         let clock = &self.nodes[reply.node].clock;
         if reply.due.is_some_and(|due| clock.held(self.t) < due) {
             let soon = self.t + self.per_mille(10);
-            return self.post(soon, Parcel::Reply(Box::new(reply)));
+            return self.post(soon, Message::Reply(Box::new(reply)));
         }
         let Reply { node: index, id, key, claim, mut result, dates, .. } = reply;
         if let Some(dates) = dates.filter(|_| self.spec.ages == Ages::Dated) {
@@ -394,7 +394,7 @@ impl World {
     fn landed(&mut self, from: Sender, key: &Key, landed: Landed) {
         let Sender { node: index, life, sent, token } = from;
         let ours = self.keys.iter().position(|known| known == key);
-        self.note_deed(index, life, key, ours, &landed);
+        self.note_coverage(index, life, key, ours, &landed);
         let Landed { before, after } = landed;
         let (t, before) = (self.t, before.as_ref());
         self.trace.fold(after.nonce.0 as u64 ^ after.fence.0);
@@ -539,8 +539,8 @@ impl World {
             let life = node.life;
             let passes = node.answers_pass && !self.store_down;
             if passes && !self.befalls(Fault::HintLost) {
-                let delay = self.dice.between(MILLI / 10, MILLI);
-                self.post(self.t + delay, Parcel::Hint(index, life, hint()));
+                let delay = self.rng.between(MILLI / 10, MILLI);
+                self.post(self.t + delay, Message::Hint(index, life, hint()));
             }
         }
     }

@@ -2,7 +2,7 @@
 //! it, a failover that breaks it by losing the last writes.
 
 use crate::clock::{MILLI, SECOND, True};
-use crate::dice::Dice;
+use crate::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use tenure_core::op::{Answer, Expect, Freshness, Listed, Op, Outcome, Write};
@@ -34,8 +34,8 @@ pub enum Ages {
 
 impl Ages {
     /// Two thirds tell them, half of these well.
-    pub(crate) fn any(dice: &mut Dice) -> Ages {
-        match dice.below(3) {
+    pub(crate) fn any(rng: &mut Rng) -> Ages {
+        match rng.below(3) {
             0 => Ages::Untold,
             1 => Ages::Coarse,
             _ => Ages::Fine,

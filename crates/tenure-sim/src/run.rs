@@ -1,7 +1,7 @@
 //! Running many worlds, and telling what came of it.
 
 use crate::clock::SECOND;
-use crate::deed::Deed;
+use crate::coverage::Coverage;
 use crate::fault::{Fault, Faults};
 use crate::fleet;
 use crate::invariants::Violation;
@@ -64,7 +64,7 @@ pub struct Report {
     /// Faults by kind.
     pub faults: Vec<(Fault, u64)>,
     /// Moments that scenarios are about, by kind.
-    pub deeds: Vec<(Deed, u64)>,
+    pub coverage: Vec<(Coverage, u64)>,
     /// Tenures that began.
     pub tenures: u64,
     /// Writes that resources accepted, and refused.
@@ -182,8 +182,10 @@ pub fn run(options: &Options) -> Result<Report, InvalidInput> {
         .iter()
         .filter_map(|fault| Some((*fault, counted(&tally.faults, *fault as usize)?)))
         .collect();
-    report.deeds =
-        Deed::ALL.iter().filter_map(|deed| Some((*deed, counted(&tally.deeds, *deed as usize)?))).collect();
+    report.coverage = Coverage::ALL
+        .iter()
+        .filter_map(|coverage| Some((*coverage, counted(&tally.coverage, *coverage as usize)?)))
+        .collect();
     report.takeovers.sort_unstable();
     Ok(report)
 }
@@ -256,8 +258,8 @@ impl Report {
 
     /// How often there was this kind of moment.
     #[must_use]
-    pub fn deed(&self, deed: Deed) -> u64 {
-        self.deeds.iter().find(|(kind, _)| *kind == deed).map_or(0, |(_, n)| *n)
+    pub fn coverage(&self, coverage: Coverage) -> u64 {
+        self.coverage.iter().find(|(kind, _)| *kind == coverage).map_or(0, |(_, n)| *n)
     }
 
     /// Simulated seconds.
@@ -301,8 +303,8 @@ impl fmt::Display for Report {
             writeln!(f, "           {n:>14} {}: {}", fault.name(), fault.about())?;
         }
         writeln!(f, "moments")?;
-        for (deed, n) in &self.deeds {
-            writeln!(f, "           {n:>14} {}: {}", deed.name(), deed.about())?;
+        for (coverage, n) in &self.coverage {
+            writeln!(f, "           {n:>14} {}: {}", coverage.name(), coverage.about())?;
         }
         writeln!(f, "history  {:016x}", self.hash)?;
         match &self.failure {

@@ -36,7 +36,7 @@ impl Trace {
     pub(crate) fn mark(&mut self, t: True, what: &What) {
         self.t = t;
         let kind = match what {
-            What::Parcel(slot) => u64::from(*slot) << 8,
+            What::Message(slot) => u64::from(*slot) << 8,
             What::Wake(node, _) => 1 | u64::from(*node) << 8,
             What::User(node, _, task, turn) => {
                 2 | u64::from(*node) << 8 | u64::from(*task) << 16 | u64::from(*turn) << 32

@@ -9,7 +9,7 @@ mod told;
 mod waiter;
 
 use crate::clock::{MILLI, True};
-use crate::deed::Deed;
+use crate::coverage::Coverage;
 use crate::fault::Fault;
 use crate::invariants::s6::Lapse;
 use crate::node::{Belief, Closed, Doing, Stage, View};
@@ -37,7 +37,7 @@ impl World {
     pub(crate) fn think(&mut self, index: usize, task: usize) {
         let Some(slot) = self.nodes[index].tasks.get_mut(task) else { return };
         slot.doing = Doing::Idle;
-        let span = self.dice.span(self.per_mille(self.scenario.users.think));
+        let span = self.rng.span(self.per_mille(self.scenario.users.think));
         self.appoint(index, task, self.t + span);
     }
 
@@ -59,18 +59,18 @@ impl World {
         let users = self.scenario.users;
         // Whoever lives on finds its own orphaned claims when it wants their keys again: so in the calm it wants but one.
         let all = index >= users.residents || self.healed.is_none();
-        let key = if all { self.dice.index(self.keys.len()) } else { 0 };
-        let is_attached = self.dice.below(100) < users.attached;
+        let key = if all { self.rng.index(self.keys.len()) } else { 0 };
+        let is_attached = self.rng.below(100) < users.attached;
         let held = self.nodes[index].clock.held(self.t);
-        let wait_policy = match self.dice.below(100) {
+        let wait_policy = match self.rng.below(100) {
             n if n < users.trying => WaitPolicy::Try,
             n if n < users.trying + 25 => {
-                let span = self.dice.below(self.per_mille(4000));
+                let span = self.rng.below(self.per_mille(4000));
                 WaitPolicy::Until(Tick(held.0 + span))
             }
             _ => WaitPolicy::Forever,
         };
-        let metadata_policy = match self.dice.below(20) {
+        let metadata_policy = match self.rng.below(20) {
             0 => MetadataPolicy::Keep(None),
             1 => MetadataPolicy::Keep(self.store.stored_at(&self.keys[key], self.t).map(Box::new)),
             2 => MetadataPolicy::Replace(Metadata::from([("at".to_owned(), Value::Bool(true))])),
@@ -93,15 +93,15 @@ impl World {
         };
         self.nodes[index].views.push(view);
         self.nodes[index].tasks[task].doing = Doing::Waiting(id);
-        if self.dice.chance(0.1) {
+        if self.rng.chance(0.1) {
             // It will have changed its mind by then.
-            let span = self.dice.span(self.per_mille(1500));
+            let span = self.rng.span(self.per_mille(1500));
             self.appoint(index, task, self.t + span);
         }
         let keep_alive = if is_attached { KeepAlive::Session } else { KeepAlive::Own(ttl) };
         let want = Want { key: self.keys[key].clone(), keep_alive, metadata_policy, wait_policy };
         self.command(index, Command::Acquire(id, want));
-        if is_attached && self.dice.chance(0.1) && self.nodes[index].acts() {
+        if is_attached && self.rng.chance(0.1) && self.nodes[index].acts() {
             // As likely as not while the session is being begun.
             self.nodes[index].announced = Some(self.t);
             let fields = Metadata::from([("told".to_owned(), Value::from((self.t % 10) as i64))]);
@@ -117,7 +117,7 @@ impl World {
         if self.t >= ends && !updating {
             return self.end_lease(index, task, lease, key, is_attached, belief);
         }
-        if !updating && self.dice.chance(0.08) {
+        if !updating && self.rng.chance(0.08) {
             let n = self.t as i64;
             if let Some(view) = self.nodes[index].view(lease) {
                 (view.updating, view.update) = (true, n);
@@ -125,7 +125,7 @@ impl World {
             self.asked_now(index, lease);
             self.next_use(index, task, ends);
             let mut fields = Metadata::from([("n".to_owned(), Value::from(n))]);
-            if self.dice.chance(0.1) {
+            if self.rng.chance(0.1) {
                 fields.insert("large".to_owned(), "x".repeat(LIMIT).into());
             }
             return self.command(index, Command::Update(lease, fields));
@@ -149,9 +149,9 @@ impl World {
         ends: True,
     ) {
         let delay = if self.befalls(Fault::PauseBeforeEffect) {
-            self.dice.below(self.per_mille(4000))
+            self.rng.below(self.per_mille(4000))
         } else {
-            self.dice.below(MILLI)
+            self.rng.below(MILLI)
         };
         let node = &mut self.nodes[index];
         let Some(slot) = node.tasks.get_mut(task) else { return };
@@ -178,7 +178,7 @@ impl World {
     }
 
     fn next_use(&mut self, index: usize, task: usize, ends: True) {
-        let span = self.dice.span(self.per_mille(self.scenario.users.use_every));
+        let span = self.rng.span(self.per_mille(self.scenario.users.use_every));
         let next = (self.t + span).min(ends.max(self.t + MILLI));
         self.appoint(index, task, next);
     }
@@ -207,7 +207,7 @@ impl World {
         self.set_doing(index, task, Doing::Ending);
         let key = self.nodes[index].view(lease).map(|view| view.key);
         self.command(index, Command::Release(lease, metadata));
-        if belief.is_some() && self.dice.chance(0.03) {
+        if belief.is_some() && self.rng.chance(0.03) {
             self.change_a_mind(index, key);
         }
     }
@@ -223,7 +223,7 @@ impl World {
         let task =
             node.tasks.iter().position(|task| matches!(task.doing, Doing::Waiting(lease) if waits(lease)));
         if let Some(task) = task {
-            let soon = self.dice.below(20 * MILLI);
+            let soon = self.rng.below(20 * MILLI);
             self.appoint(index, task, self.t + soon);
         }
     }
@@ -237,16 +237,16 @@ impl World {
         is_attached: bool,
         belief: Belief,
     ) {
-        let dice = self.dice.below(100);
-        if dice < self.scenario.users.tokens {
-            let ttl = if self.dice.chance(0.3) { Ttl::clamped(self.ttl.millis() / 2) } else { self.ttl };
+        let rng = self.rng.below(100);
+        if rng < self.scenario.users.tokens {
+            let ttl = if self.rng.chance(0.3) { Ttl::clamped(self.ttl.millis() / 2) } else { self.ttl };
             if let Some(view) = self.nodes[index].view(lease) {
                 view.stage = Stage::Ending(Some(belief));
             }
             self.asked_now(index, lease);
             self.set_doing(index, task, Doing::Ending);
             self.command(index, Command::Detach(lease, ttl));
-        } else if dice < self.scenario.users.tokens + 8 {
+        } else if rng < self.scenario.users.tokens + 8 {
             let node = &mut self.nodes[index];
             let now = node.clock.held(self.t);
             let until = now.after(self.ttl.duration());
@@ -263,11 +263,11 @@ impl World {
                 view.stage = Stage::Ending(None);
             }
             self.set_doing(index, task, Doing::Ending);
-            self.tally.deed(Deed::LeftToExpire);
+            self.tally.coverage(Coverage::LeftToExpire);
             self.command(index, Command::Lapse(lease));
             self.nodes[index].close(closed);
         } else {
-            let metadata = self.dice.chance(0.1).then(Metadata::new);
+            let metadata = self.rng.chance(0.1).then(Metadata::new);
             self.give_up_lease(index, lease, metadata);
         }
     }
@@ -302,7 +302,7 @@ impl World {
         tokens.push((token.key.clone(), token.fence));
         self.nodes[index].views.push(View { task, ..view });
         self.set_doing(index, task, Doing::Ending);
-        let command = match self.dice.below(10) {
+        let command = match self.rng.below(10) {
             0..=2 => Command::Refresh(id, Box::new(token)),
             3..=6 if task != GUEST => Command::Adopt(id, Box::new(token)),
             _ => Command::Return(id, Box::new(token)),
@@ -311,9 +311,9 @@ impl World {
     }
 
     fn deliver_token(&mut self, index: usize, token: Token) {
-        let span = self.dice.span(self.per_mille(300));
-        let parcel = self.parcels.token(index, token);
-        self.at(self.t + span, parcel);
+        let span = self.rng.span(self.per_mille(300));
+        let message = self.messages.token(index, token);
+        self.at(self.t + span, message);
     }
 
     /// A process stops in good order.

@@ -4,8 +4,7 @@ mod phase;
 mod process;
 
 use crate::clock::{MILLI, True};
-use crate::deed::Deed;
-use crate::dice::Dice;
+use crate::coverage::Coverage;
 use crate::fault::{Fault, Faults, KINDS};
 use crate::invariants::c1::Spins;
 use crate::invariants::once::Ledger;
@@ -13,9 +12,10 @@ use crate::invariants::s4::Claim;
 use crate::invariants::s6::Lapse;
 use crate::invariants::tried::Refused;
 use crate::invariants::{Invariants, Rule};
-use crate::net::{Parcel, Parcels};
+use crate::net::{Message, Messages};
 use crate::node::{Input, Node};
 use crate::registers::{Ages, Registers, StoreSpec};
+use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 use crate::users::seizer::Seizer;
@@ -27,7 +27,7 @@ use tenure_core::{Bugs, Fence, Key, LeaseId, Letter, Nonces, StoreError, Ttl};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     /// A request or an answer reaches its end.
-    Parcel(u32),
+    Message(u32),
     Wake(u8, u32),
     User(u8, u32, u8, u32),
     /// A user's write reaches the resource.
@@ -75,24 +75,24 @@ pub(crate) struct Tally {
     pub(crate) events: u64,
     pub(crate) steps: u64,
     pub(crate) faults: [u64; KINDS],
-    pub(crate) deeds: [u64; 32],
+    pub(crate) coverage: [u64; 32],
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Tally { events: 0, steps: 0, faults: [0; KINDS], deeds: [0; 32] }
+        Tally { events: 0, steps: 0, faults: [0; KINDS], coverage: [0; 32] }
     }
 }
 
 impl Tally {
-    pub(crate) fn deed(&mut self, deed: Deed) {
-        self.deeds[deed as usize] += 1;
+    pub(crate) fn coverage(&mut self, coverage: Coverage) {
+        self.coverage[coverage as usize] += 1;
     }
 
     /// Adds what befell another world.
     pub(crate) fn add(&mut self, other: &Tally) {
-        let sums = self.faults.iter_mut().chain(&mut self.deeds);
-        for (sum, n) in sums.zip(other.faults.iter().chain(&other.deeds)) {
+        let sums = self.faults.iter_mut().chain(&mut self.coverage);
+        for (sum, n) in sums.zip(other.faults.iter().chain(&other.coverage)) {
             *sum += n;
         }
     }
@@ -114,7 +114,7 @@ pub(crate) struct World {
     pub(crate) t: True,
     seq: u64,
     queue: BinaryHeap<Reverse<(True, u64, What)>>,
-    pub(crate) dice: Dice,
+    pub(crate) rng: Rng,
     pub(crate) scenario: Scenario,
     pub(crate) setup: Setup,
     pub(crate) spec: StoreSpec,
@@ -123,7 +123,7 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     pub(crate) seizers: Vec<Option<Seizer>>,
     pub(crate) store: Registers,
-    pub(crate) parcels: Parcels,
+    pub(crate) messages: Messages,
     pub(crate) errors: Errors,
     may_fail_over: bool,
     /// Counts failovers.
@@ -175,9 +175,9 @@ pub(crate) struct Errors {
 
 impl World {
     pub(crate) fn new(scenario: Scenario, setup: Setup) -> World {
-        let mut dice = Dice::new(setup.seed);
+        let mut rng = Rng::new(setup.seed);
         let ttl = Ttl::clamped(scenario.ttl_ms);
-        let any = StoreSpec { ages: Ages::any(&mut dice), push: dice.chance(0.5), lags: false };
+        let any = StoreSpec { ages: Ages::any(&mut rng), push: rng.chance(0.5), lags: false };
         let spec = scenario.store.unwrap_or(any);
         let nodes = if setup.nodes == 0 { scenario.nodes } else { setup.nodes.min(scenario.nodes) };
         let (may_fail_over, keeps_copies) =
@@ -195,7 +195,7 @@ impl World {
             nodes: Vec::new(),
             seizers: Vec::new(),
             store: Registers::new(spec, may_fail_over, keeps_copies),
-            parcels: Parcels::default(),
+            messages: Messages::default(),
             errors: Errors {
                 unavailable: StoreError::unavailable("no answer to a read"),
                 unknown: StoreError::unknown("no answer to a write"),
@@ -226,7 +226,7 @@ impl World {
             tally: Tally::default(),
             trace: Trace::new(setup.trace),
             over: false,
-            dice,
+            rng,
             scenario,
         };
         world.store.limit(String::new(), crate::users::LIMIT);
@@ -261,7 +261,7 @@ impl World {
 
     /// At a random time with this mean from now.
     pub(crate) fn later(&mut self, mean: True, what: What) {
-        let span = self.dice.span(mean);
+        let span = self.rng.span(mean);
         self.at(self.t + span, what);
     }
 
@@ -278,14 +278,14 @@ impl World {
 
     fn happen(&mut self, what: What) {
         match what {
-            What::Parcel(slot) => match self.parcels.take(slot) {
-                Some(Parcel::Request(envelope)) => self.arrive(*envelope),
-                Some(Parcel::Reply(reply)) => self.reply(*reply),
-                Some(Parcel::Token(to, token)) => self.deliver(to, Input::Token(token)),
-                Some(Parcel::Hint(index, life, hint)) if self.nodes[index].life == life => {
+            What::Message(slot) => match self.messages.take(slot) {
+                Some(Message::Request(envelope)) => self.arrive(*envelope),
+                Some(Message::Reply(reply)) => self.reply(*reply),
+                Some(Message::Token(to, token)) => self.deliver(to, Input::Token(token)),
+                Some(Message::Hint(index, life, hint)) if self.nodes[index].life == life => {
                     self.deliver(index, Input::Hint(hint));
                 }
-                Some(Parcel::Hint(..)) | None => {}
+                Some(Message::Hint(..)) | None => {}
             },
             What::Wake(index, life) => self.wake(usize::from(index), life),
             What::User(index, life, task, turn) => {
@@ -297,7 +297,7 @@ impl World {
                 let refused = self.checks.resource.refused;
                 let found = self.checks.resource.write(usize::from(key), Fence(fence), order);
                 if self.checks.resource.refused > refused {
-                    self.tally.deed(Deed::RefusedByResource);
+                    self.tally.coverage(Coverage::RefusedByResource);
                 }
                 self.checks.check(self.t, Rule::P2, found);
                 if self.nodes[usize::from(node)].life == life {

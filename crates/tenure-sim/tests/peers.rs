@@ -4,23 +4,35 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use tenure_sim::{Deed, Options, run, scenario};
+use tenure_sim::{Coverage, Options, run, scenario};
 
 /// How often a kind of moment must come, at the least.
-type Moments = &'static [(Deed, u64)];
+type Moments = &'static [(Coverage, u64)];
 
 /// Scenario, where its bug was published, and what must come how often in half a million seconds.
 const PEERS: &[(&str, &str, Moments)] = &[
-    ("kcl-1803", "kinesis-client issue 1803", &[(Deed::DiedHolding, 1000), (Deed::TakenOver, 1000)]),
-    ("kcl-1729", "kinesis-client issue 1729", &[(Deed::MailMetRenewal, 1000), (Deed::HandedOver, 500)]),
-    ("a8m-3", "dynamodb-lease issue 3", &[(Deed::Renewed, 50_000), (Deed::RefusedByResource, 50)]),
-    ("a8m-fresh-row", "dynamodb-lease, first claim", &[(Deed::FreshRowRace, 20)]),
-    ("lock-client-44", "lock-client issue 44; cirello-io/dynamolock issue 84", &[(Deed::TakenByTrying, 500)]),
-    ("dynamolock-446", "dynamolock issue 446", &[(Deed::LossUnreachable, 1000)]),
-    ("shedlock-1986", "ShedLock issue 1986", &[(Deed::LateRelease, 10), (Deed::LossOverdue, 500)]),
-    ("less", "less", &[(Deed::LateRenewal, 20), (Deed::TakenOver, 1000)]),
-    ("etcd-11456", "etcd issue 11456", &[(Deed::OwnSessionAgain, 500)]),
-    ("client-go-728", "client-go issue 728", &[(Deed::LeftToExpire, 1000), (Deed::DiedHolding, 1000)]),
+    ("kcl-1803", "kinesis-client issue 1803", &[(Coverage::DiedHolding, 1000), (Coverage::TakenOver, 1000)]),
+    (
+        "kcl-1729",
+        "kinesis-client issue 1729",
+        &[(Coverage::MailMetRenewal, 1000), (Coverage::HandedOver, 500)],
+    ),
+    ("a8m-3", "dynamodb-lease issue 3", &[(Coverage::Renewed, 50_000), (Coverage::RefusedByResource, 50)]),
+    ("a8m-fresh-row", "dynamodb-lease, first claim", &[(Coverage::FreshRowRace, 20)]),
+    (
+        "lock-client-44",
+        "lock-client issue 44; cirello-io/dynamolock issue 84",
+        &[(Coverage::TakenByTrying, 500)],
+    ),
+    ("dynamolock-446", "dynamolock issue 446", &[(Coverage::LossUnreachable, 1000)]),
+    ("shedlock-1986", "ShedLock issue 1986", &[(Coverage::LateRelease, 10), (Coverage::LossOverdue, 500)]),
+    ("less", "less", &[(Coverage::LateRenewal, 20), (Coverage::TakenOver, 1000)]),
+    ("etcd-11456", "etcd issue 11456", &[(Coverage::OwnSessionAgain, 500)]),
+    (
+        "client-go-728",
+        "client-go issue 728",
+        &[(Coverage::LeftToExpire, 1000), (Coverage::DiedHolding, 1000)],
+    ),
 ];
 
 #[test]
@@ -31,10 +43,11 @@ fn every_published_bug_is_met_and_survived() {
         let options = Options { scenario: Some((*name).into()), hours: 5e5 / 3600.0, ..Options::default() };
         let report = run(&options).unwrap();
         assert!(report.failure.is_none(), "{report}");
-        let seen: Vec<_> = moments.iter().map(|(deed, _)| (deed.name(), report.deed(*deed))).collect();
+        let seen: Vec<_> =
+            moments.iter().map(|(coverage, _)| (coverage.name(), report.coverage(*coverage))).collect();
         println!("{name:<16} {:>7} tenures  {seen:?}", report.tenures);
-        for (deed, least) in *moments {
-            assert!(report.deed(*deed) >= *least, "{name} is about {}: {seen:?}", deed.name());
+        for (coverage, least) in *moments {
+            assert!(report.coverage(*coverage) >= *least, "{name} is about {}: {seen:?}", coverage.name());
         }
     }
 }

@@ -19,9 +19,9 @@ const PATIENCE: u64 = 2_500_000;
 const EPOCH: u64 = 1_790_000_000_000_000;
 
 /// Numbers that look random (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -89,7 +89,7 @@ struct Theirs {
 }
 
 struct World {
-    dice: Dice,
+    rng: Rng,
     faults: Faults,
     at: u64,
     /// Until then there are faults.
@@ -105,21 +105,21 @@ struct World {
 
 impl World {
     fn new(seed: u64, faults: Faults) -> World {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let ours = (0..3)
             .map(|n| Ours {
                 machine: Machine::new(Options::new(), format!("ours-{n}")),
-                rate: 900 + dice.below(201),
+                rate: 900 + rng.below(201),
                 frozen: 0,
                 wake: 0,
                 call: 0,
             })
             .collect();
         let theirs = (0..faults.theirs)
-            .map(|_| Theirs { leads: false, errors: 0, ahead: dice.below(SKEW / 2), frozen: 0 })
+            .map(|_| Theirs { leads: false, errors: 0, ahead: rng.below(SKEW / 2), frozen: 0 })
             .collect();
         let mut world = World {
-            dice,
+            rng,
             faults,
             at: 0,
             rough: 300_000_000,
@@ -132,11 +132,11 @@ impl World {
             terms: 0,
         };
         for n in 0..world.ours.len() {
-            let start = world.dice.below(5_000_000);
+            let start = world.rng.below(5_000_000);
             world.push(start, Event::Wake(n, 0));
         }
         for n in 0..world.theirs.len() {
-            let start = world.dice.below(5_000_000);
+            let start = world.rng.below(5_000_000);
             world.push(start, Event::TheyTick(n));
         }
         world.push(1_000_000, Event::Stalls);
@@ -164,12 +164,12 @@ impl World {
     }
 
     fn flight(&mut self) -> u64 {
-        let late = self.faults.losses && self.is_rough() && self.dice.one_in(20);
-        if late { self.dice.below(15_000_000) } else { 1 + self.dice.below(20_000) }
+        let late = self.faults.losses && self.is_rough() && self.rng.one_in(20);
+        if late { self.rng.below(15_000_000) } else { 1 + self.rng.below(20_000) }
     }
 
     fn is_lost(&mut self) -> bool {
-        self.faults.losses && self.is_rough() && self.dice.one_in(8)
+        self.faults.losses && self.is_rough() && self.rng.one_in(8)
     }
 
     fn run(&mut self, until: u64) {
@@ -239,7 +239,7 @@ impl World {
 
     fn step(&mut self, n: usize) {
         loop {
-            let (now, random) = (self.now_of(n), self.dice.next());
+            let (now, random) = (self.now_of(n), self.rng.next());
             let ours = &mut self.ours[n];
             let step = ours.machine.step(now, random);
             self.terms +=
@@ -374,15 +374,15 @@ impl World {
             return;
         }
         if self.faults.stalls {
-            let span = self.dice.below(25_000_000);
-            let who = self.dice.below((self.ours.len() + self.theirs.len()) as u64) as usize;
+            let span = self.rng.below(25_000_000);
+            let who = self.rng.below((self.ours.len() + self.theirs.len()) as u64) as usize;
             let until = self.at + span;
             match self.ours.get_mut(who) {
                 Some(ours) => ours.frozen = until,
                 None => self.theirs[who - self.ours.len()].frozen = until,
             }
         }
-        let next = 1 + self.dice.below(10_000_000);
+        let next = 1 + self.rng.below(10_000_000);
         self.push(next, Event::Stalls);
     }
 
@@ -391,8 +391,8 @@ impl World {
             return;
         }
         // Forwards, far enough for any deadline to be past. A clock that went back would only make deadlines longer.
-        self.jumped += i64::try_from(self.dice.below(60_000_000)).unwrap();
-        let next = 10_000_000 + self.dice.below(40_000_000);
+        self.jumped += i64::try_from(self.rng.below(60_000_000)).unwrap();
+        let next = 10_000_000 + self.rng.below(40_000_000);
         self.push(next, Event::Jumps);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Watchdogs {
 
 #[derive(Debug)]
 struct State {
-    dogs: Vec<Dog>,
+    watchdogs: Vec<WatchdogProcess>,
     groups: BTreeSet<i32>,
     deadline: Duration,
     /// When it was last seen that the watchdog's time had come.
@@ -45,7 +45,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Dog {
+struct WatchdogProcess {
     child: Child,
     pipe: File,
 }
@@ -85,7 +85,7 @@ impl Watchdogs {
         let on_child =
             signal_hook::low_level::pipe::register(nix::sys::signal::Signal::SIGCHLD as i32, waker).ok();
         let state = State {
-            dogs: Vec::new(),
+            watchdogs: Vec::new(),
             groups: BTreeSet::new(),
             deadline: Duration::ZERO,
             overdue_at: None,
@@ -239,12 +239,12 @@ impl Watchdogs {
     }
 
     fn tell(&self, state: &mut State, line: &str) {
-        let unheard = |dog: &mut Dog| dog.pipe.write_all(line.as_bytes()).is_err();
+        let unheard = |watchdog: &mut WatchdogProcess| watchdog.pipe.write_all(line.as_bytes()).is_err();
         let mut deaf = Vec::new();
-        for (n, dog) in state.dogs.iter_mut().enumerate() {
-            if unheard(dog) {
+        for (n, watchdog) in state.watchdogs.iter_mut().enumerate() {
+            if unheard(watchdog) {
                 // Dead or stuck. Without it a command could outlive the lease, so it is replaced at once.
-                let _gone = dog.child.kill();
+                let _gone = watchdog.child.kill();
                 deaf.push(n);
             }
         }
@@ -254,9 +254,9 @@ impl Watchdogs {
     /// Replaces those of the watchdogs that are of no use any more.
     fn replace(&self, state: &mut State, useless: &[usize]) {
         for n in useless.iter().rev() {
-            let mut dog = state.dogs.remove(*n);
-            let _reaped = dog.child.wait();
-            self.children.forget(dog.child.id().cast_signed());
+            let mut watchdog = state.watchdogs.remove(*n);
+            let _reaped = watchdog.child.wait();
+            self.children.forget(watchdog.child.id().cast_signed());
         }
         if !useless.is_empty() && !state.is_dismissed {
             // If that can't be done now, it is tried again with the next news.
@@ -267,9 +267,9 @@ impl Watchdogs {
     /// Starts those of the watchdogs that are missing, and tells them all.
     fn complete(&self, state: &mut State) -> std::io::Result<()> {
         const TWO: usize = 2;
-        let is_news = state.dogs.len() < TWO;
-        while state.dogs.len() < TWO {
-            state.dogs.push(spawn(&self.children, &self.mark, self.lead)?);
+        let is_news = state.watchdogs.len() < TWO;
+        while state.watchdogs.len() < TWO {
+            state.watchdogs.push(spawn(&self.children, &self.mark, self.lead)?);
         }
         if is_news {
             let mut all = String::new();
@@ -280,11 +280,11 @@ impl Watchdogs {
                 all.push_str(&format!("+{group}\n"));
             }
             let mut first = None;
-            for dog in &mut state.dogs {
+            for watchdog in &mut state.watchdogs {
                 // The second waits for what the first does.
                 let role = first.map_or("first\n".to_owned(), |first| format!("after {first}\n"));
-                let _told_next_time = dog.pipe.write_all(format!("{role}{all}").as_bytes());
-                first = first.or(Some(dog.child.id()));
+                let _told_next_time = watchdog.pipe.write_all(format!("{role}{all}").as_bytes());
+                first = first.or(Some(watchdog.child.id()));
             }
         }
         Ok(())
@@ -294,9 +294,13 @@ impl Watchdogs {
     fn see_to_children(&self) {
         let _reaped = self.children.adopted();
         let mut state = self.state();
-        let is_dead = |dog: &mut Dog| !matches!(dog.child.try_wait(), Ok(None));
-        let dead: Vec<usize> =
-            state.dogs.iter_mut().enumerate().filter_map(|(n, dog)| is_dead(dog).then_some(n)).collect();
+        let is_dead = |watchdog: &mut WatchdogProcess| !matches!(watchdog.child.try_wait(), Ok(None));
+        let dead: Vec<usize> = state
+            .watchdogs
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(n, watchdog)| is_dead(watchdog).then_some(n))
+            .collect();
         self.replace(&mut state, &dead);
     }
 
@@ -304,8 +308,8 @@ impl Watchdogs {
     pub(crate) fn dismiss(&self) {
         let mut state = self.state();
         state.is_dismissed = true;
-        for dog in &mut state.dogs {
-            let _gone_anyway = dog.pipe.write_all(b"bye\n");
+        for watchdog in &mut state.watchdogs {
+            let _gone_anyway = watchdog.pipe.write_all(b"bye\n");
         }
     }
 }
@@ -315,10 +319,10 @@ impl Drop for Watchdogs {
         if let Some(id) = self.on_child {
             signal_hook::low_level::unregister(id);
         }
-        let dogs = std::mem::take(&mut self.state().dogs);
+        let watchdogs = std::mem::take(&mut self.state().watchdogs);
         // Once nobody talks to them they end, sooner or later, and must not be left on the table of processes until then.
         let reap = move || {
-            dogs.into_iter().for_each(|Dog { mut child, pipe }| {
+            watchdogs.into_iter().for_each(|WatchdogProcess { mut child, pipe }| {
                 drop(pipe);
                 let _reaped = child.wait();
             })
@@ -363,9 +367,10 @@ fn is_keyboard(entry: &Entry) -> bool {
     entry.name == keyboard::NAME
 }
 
-fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<Dog> {
-    let mut dog = Command::new(super::own_program()?);
-    dog.args(watchdog::arguments(lead, mark))
+fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<WatchdogProcess> {
+    let mut watchdog = Command::new(super::own_program()?);
+    watchdog
+        .args(watchdog::arguments(lead, mark))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .current_dir("/")
@@ -373,12 +378,12 @@ fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<Dog> {
         .env_remove(MARK)
         // Out of reach of the terminal's signals.
         .process_group(0);
-    let mut child = children.start(&mut dog)?;
+    let mut child = children.start(&mut watchdog)?;
     let pipe = child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
     let pipe = File::from(OwnedFd::from(pipe));
     // A watchdog that doesn't read must not hold up what tells it.
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok(Dog { child, pipe })
+    Ok(WatchdogProcess { child, pipe })
 }
 
 /// The time, as [`Watchdogs::prolong`] wants it: to be read *before* asking how long a lease is good.

@@ -49,7 +49,7 @@ pub(crate) enum Given {
 }
 
 /// A command that was started.
-pub(crate) struct Overseen {
+pub(crate) struct Supervised {
     began: Duration,
     ended: oneshot::Receiver<std::io::Result<Ended>>,
     process_group: Arc<ProcessGroup>,
@@ -63,14 +63,14 @@ pub(crate) struct Overseen {
 /// How long after a command that an interrupt has ended whoever hears of the terminal's interrupts may tell of it: both hear it at once.
 const TOLD_WITHIN: Duration = Duration::from_secs(1);
 
-impl Overseen {
+impl Supervised {
     /// Starts `command`. What it leaves running in its group has `grace` to end once it has ended itself.
     pub(crate) fn start(
         command: Command,
         given: Given,
         watchdogs: &Arc<Watchdogs>,
         grace: Duration,
-    ) -> Result<Overseen, Failure> {
+    ) -> Result<Supervised, Failure> {
         let program = command.get_program().to_owned();
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))
             .map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
@@ -110,9 +110,10 @@ impl Overseen {
         };
         let _heard = attend.send((running, terminal.clone()));
         let (keyboard, watchdogs) = (None, Arc::clone(watchdogs));
-        let mut overseen = Overseen { began, ended, process_group, terminal, keyboard, watchdogs, resumed };
-        overseen.lend();
-        Ok(overseen)
+        let mut supervised =
+            Supervised { began, ended, process_group, terminal, keyboard, watchdogs, resumed };
+        supervised.lend();
+        Ok(supervised)
     }
 
     pub(crate) fn kill(&self) {

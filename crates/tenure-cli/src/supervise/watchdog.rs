@@ -71,7 +71,7 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
     super::call_oneself(NAME);
     // On a busy machine its turn would come too late. Whoever may not ask for this goes on as it is.
     let _first_served = rustix::process::setpriority_process(None, -20);
-    let mut dog = Dog {
+    let mut watchdog = WatchdogProcess {
         lead,
         mark: mark.clone(),
         since: Entry::of(nix::unistd::getppid().as_raw()).map_or(0, |tenure| tenure.start),
@@ -81,7 +81,7 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
         doomed: None,
         first: None,
     };
-    dog.watch();
+    watchdog.watch();
     Some(())
 }
 
@@ -99,7 +99,7 @@ struct Targets {
     processes: BTreeSet<(i32, u64)>,
 }
 
-struct Dog {
+struct WatchdogProcess {
     lead: Lead,
     mark: String,
     /// When tenure was started, or what has adopted this process since: nothing older carries the mark.
@@ -123,7 +123,7 @@ enum Heard {
 /// How often the second looks whether the first still does its work.
 const STEP: Duration = Duration::from_millis(10);
 
-impl Dog {
+impl WatchdogProcess {
     fn watch(&mut self) {
         // Not through `Stdin`, whose buffer would hide from `poll` that there is something to read.
         let Ok(mut input) = std::io::stdin().as_fd().try_clone_to_owned().map(File::from) else {
@@ -355,7 +355,7 @@ mod tests {
         let mut sleep = std::process::Command::new("sleep");
         let mut sleep = sleep.arg("600").env(MARK, &mark).process_group(0).spawn().unwrap();
         let pid = sleep.id().cast_signed();
-        let mut dog = Dog {
+        let mut watchdog = WatchdogProcess {
             lead: Lead::new(Duration::from_secs(4), Duration::MAX),
             mark,
             since: 0,
@@ -370,13 +370,13 @@ mod tests {
             std::thread::yield_now();
         }
         let start = Entry::of(pid).unwrap().start;
-        let found = |dog: &Dog| dog.below(&BTreeSet::new(), || true).unwrap();
-        assert_eq!(found(&dog), BTreeSet::from([(pid, start)]));
-        assert_eq!(dog.below(&BTreeSet::new(), || false), None, "a part of the table is not all of it");
-        dog.since = start;
-        assert_eq!(found(&dog), BTreeSet::from([(pid, start)]));
-        dog.since = start + 1;
-        assert_eq!(found(&dog), BTreeSet::new());
+        let found = |watchdog: &WatchdogProcess| watchdog.below(&BTreeSet::new(), || true).unwrap();
+        assert_eq!(found(&watchdog), BTreeSet::from([(pid, start)]));
+        assert_eq!(watchdog.below(&BTreeSet::new(), || false), None, "a part of the table is not all of it");
+        watchdog.since = start;
+        assert_eq!(found(&watchdog), BTreeSet::from([(pid, start)]));
+        watchdog.since = start + 1;
+        assert_eq!(found(&watchdog), BTreeSet::new());
         sleep.kill().unwrap();
         sleep.wait().unwrap();
     }

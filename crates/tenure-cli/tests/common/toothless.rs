@@ -31,7 +31,7 @@ int killpg(pid_t group, int signal) {
 "#;
 
 /// Starts it; what it says goes into the file `errors`.
-pub fn start(bench: &Bench, arguments: &[&str], with_dogs: bool) -> Process {
+pub fn start(bench: &Bench, arguments: &[&str], with_watchdogs: bool) -> Process {
     bench.write("toothless.c", TOOTHLESS);
     let mut compiler = std::process::Command::new("cc");
     compiler
@@ -40,7 +40,7 @@ pub fn start(bench: &Bench, arguments: &[&str], with_dogs: bool) -> Process {
     assert!(compiler.status().unwrap().success(), "a C compiler, which SQLite needs as well");
     let mut command = bench.tenure(arguments);
     command.env("LD_PRELOAD", bench.path("toothless.so"));
-    if with_dogs {
+    if with_watchdogs {
         command.env("TOOTHLESS_DOGS", "1");
     }
     let errors = std::fs::File::create(bench.path("errors")).unwrap();

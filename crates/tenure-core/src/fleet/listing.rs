@@ -165,7 +165,7 @@ impl Worker {
                 for Listed { key, stored } in page {
                     match stored {
                         Ok(stored) if listing.at_units => {
-                            listing.add_unit(key, stored, self.holder.desk.rules.bugs);
+                            listing.add_unit(key, stored, self.holder.env.rules.bugs);
                         }
                         Ok(stored) => self.add_peer(now, &mut listing, key, stored),
                         Err(error) => {
@@ -200,8 +200,8 @@ impl Worker {
             listing.ended.insert(key);
             return;
         };
-        let rules = self.holder.desk.rules.clone();
-        let verdict = self.holder.desk.detector.judge(now, &key, &stored, tenure, &rules);
+        let rules = self.holder.env.rules.clone();
+        let verdict = self.holder.env.detector.judge(now, &key, &stored, tenure, &rules);
         if key == self.me {
             return;
         }
@@ -240,7 +240,7 @@ impl Worker {
         self.planned_from = listing.began;
         let was_turn = listing.began >= self.audit_at;
         let mut me = Peer {
-            holder: self.holder.desk.identity.holder.clone(),
+            holder: self.holder.env.identity.holder.clone(),
             fence,
             ttl: self.ttl,
             about: self.options.about.clone(),
@@ -264,7 +264,7 @@ impl Worker {
         if self.has_bug(Bug::DeletedTaken) {
             listing.units.values_mut().for_each(|unit| unit.spec.status = Status::Open);
         }
-        let (plan, names, workers) = listing.plan(&self.options.fleet, self.holder.desk.rules.bugs);
+        let (plan, names, workers) = listing.plan(&self.options.fleet, self.holder.env.rules.bugs);
         for (unit, owner) in names.iter().zip(&plan) {
             let Ok(owner) = owner else { continue };
             let fails = listing.units.get(unit).is_some_and(|unit| unit.spec.fails());

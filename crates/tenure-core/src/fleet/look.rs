@@ -271,13 +271,13 @@ impl Worker {
             _ => return self.neighbour_left(now, key),
         };
         let Worker { holder, peers, .. } = self;
-        let rules = holder.desk.rules.clone();
+        let rules = holder.env.rules.clone();
         if let Some(peer) = peers.get_mut(key) {
             peer.attested = rules.first_sight && is_attested(now, &stored, tenure.ttl);
         }
-        let verdict = holder.desk.detector.judge(now, key, &stored, &tenure, &rules);
+        let verdict = holder.env.detector.judge(now, key, &stored, &tenure, &rules);
         if rules.bugs.has(Bug::NeighbourSilenceForgotten) {
-            holder.desk.detector.end(key);
+            holder.env.detector.end(key);
         }
         match verdict {
             // What is seen may be old, and then it has renewed since.
@@ -334,7 +334,7 @@ impl Worker {
         if let Err(error) = result {
             self.tell(FleetNotice::Trouble(error));
         } else {
-            self.holder.desk.detector.end(key);
+            self.holder.env.detector.end(key);
         }
         // Won or lost or unknown, the roster shows what it came to.
         if !self.has_bug(Bug::DeathNotTold) {

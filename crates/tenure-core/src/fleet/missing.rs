@@ -20,13 +20,13 @@ use std::collections::BTreeMap;
 impl Worker {
     /// What was listed as missing may have begun after the roster was listed, so that proves nothing yet: a read does.
     pub(super) fn settle_missing(&mut self, now: Now, units: &mut BTreeMap<Key, Unit>) {
-        let desk = &self.holder.desk;
+        let env = &self.holder.env;
         let mut verdicts: BTreeMap<(Attachment, Ttl), Option<Verdict>> = BTreeMap::new();
         for unit in units.values_mut().filter(|unit| unit.spec.status == Status::Open) {
             let Owner::Missing(stored) = &unit.owner else { continue };
             let Some(tenure) = &stored.record.tenure else { continue };
             let Some(attachment) = &tenure.attachment else { continue };
-            let known = || desk.detector.known_missing(now, attachment, tenure.ttl, &desk.rules);
+            let known = || env.detector.known_missing(now, attachment, tenure.ttl, &env.rules);
             if *verdicts.entry((attachment.clone(), tenure.ttl)).or_insert_with(known)
                 == Some(Verdict::Suspected)
             {
@@ -56,15 +56,15 @@ impl Worker {
         ttl: Ttl,
         result: Result<Answer, StoreError>,
     ) {
-        let desk = &mut self.holder.desk;
+        let env = &mut self.holder.env;
         match result {
-            Ok(Answer::Read(None)) => match desk.detector.judge_missing(now, attachment, ttl, &desk.rules) {
+            Ok(Answer::Read(None)) => match env.detector.judge_missing(now, attachment, ttl, &env.rules) {
                 Verdict::Suspected => self.list_again(now.held),
                 Verdict::Live { until } => self.list_again(until),
             },
             Ok(_) => {
                 // It began, or ended, while all was listed.
-                desk.detector.session_is_there(attachment);
+                env.detector.session_is_there(attachment);
                 self.list_again(now.held.after(self.interval()));
             }
             Err(error) => {

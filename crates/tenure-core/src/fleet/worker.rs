@@ -249,7 +249,7 @@ impl Worker {
     }
 
     pub(super) fn has_bug(&self, bug: Bug) -> bool {
-        self.holder.desk.rules.bugs.has(bug)
+        self.holder.env.rules.bugs.has(bug)
     }
 
     pub(super) fn new_lease(&mut self) -> LeaseId {
@@ -269,7 +269,7 @@ impl Worker {
             return;
         }
         while let Some(notice) = self.inbox.front().cloned() {
-            self.heed(now, notice);
+            self.on_notice(now, notice);
             self.inbox.pop_front();
         }
     }
@@ -278,7 +278,7 @@ impl Worker {
         self.pass_to_holder(now, Event::Command(command));
     }
 
-    fn heed(&mut self, now: Now, notice: Notice) {
+    fn on_notice(&mut self, now: Now, notice: Notice) {
         match notice {
             Notice::Acquired { lease, fence, metadata, .. } => self.acquired(now, lease, fence, metadata),
             Notice::Held(lease, _) => self.occupied(now, lease),

@@ -35,7 +35,7 @@ impl Holder {
         match self.leases.remove(&id) {
             Some(Lease::Attached(attached)) => {
                 let mut token = self.token_of_attached(&attached);
-                token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
+                token.metadata = fields.over(token.metadata, self.env.rules.bugs);
                 let until = self.session.valid_until();
                 self.change_record(now, id, token, Change::Amend, until, Purpose::Update, Some(attached));
                 if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
@@ -45,7 +45,7 @@ impl Holder {
             Some(Lease::Renewing(mut renewal)) => {
                 let metadata = match fields {
                     Fields::Replace(fields) => fields,
-                    fields => fields.over(renewal.metadata.clone(), self.desk.rules.bugs),
+                    fields => fields.over(renewal.metadata.clone(), self.env.rules.bugs),
                 };
                 self.lend(now, Part::Lease(id.0), |ctx| renewal.update(ctx, metadata));
                 self.put(id, Lease::Renewing(renewal));
@@ -60,7 +60,7 @@ impl Holder {
     }
 
     pub(crate) fn detach(&mut self, now: Now, id: LeaseId, ttl: Ttl) {
-        let ignores = self.desk.rules.bugs.has(Bug::WithdrawnDetached);
+        let ignores = self.env.rules.bugs.has(Bug::WithdrawnDetached);
         match self.leases.remove(&id) {
             Some(Lease::Attached(attached)) if attached.cap().is_some() && !ignores => {
                 let token = self.token_of_attached(&attached);
@@ -103,7 +103,7 @@ impl Holder {
         if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id)
             && is_attached
         {
-            updating.update.attachment = self.session.attachment(&self.desk.identity.session);
+            updating.update.attachment = self.session.attachment(&self.env.identity.session);
         }
         self.tell(Notice::Lost(id, Loss::Revoked));
     }
@@ -115,7 +115,7 @@ impl Holder {
             _ => Change::Amend,
         };
         if purpose == Purpose::Adopt {
-            token.holder = self.desk.identity.holder.clone();
+            token.holder = self.env.identity.holder.clone();
         }
         let until = now.held.after(token.ttl.duration());
         self.change_record(now, id, token, change, until, purpose, None);
@@ -150,7 +150,7 @@ impl Holder {
         // A letter to the session may have come meanwhile, or one to the record when the change had just landed.
         let is_withdrawn =
             update.is_withdrawn() || attached.as_ref().is_some_and(|attached| attached.cap().is_some());
-        let is_withdrawn = is_withdrawn && !self.desk.rules.bugs.has(Bug::WithdrawnDetached);
+        let is_withdrawn = is_withdrawn && !self.env.rules.bugs.has(Bug::WithdrawnDetached);
         let Update { mut token, mail, attachment, change, .. } = update;
         self.drop_lease(id);
         match (purpose, end) {
@@ -163,7 +163,7 @@ impl Holder {
             }
             (Purpose::Detach, UpdateEnd::Done { .. }) if then.is_some() => {
                 if let Some(Then::Release(fields)) = then {
-                    token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
+                    token.metadata = fields.over(token.metadata, self.env.rules.bugs);
                 }
                 let until = now.held.after(token.ttl.duration());
                 return self.change_record(now, id, token, Change::Vacate, until, Purpose::Release, None);
@@ -182,7 +182,7 @@ impl Holder {
                 self.tell(Notice::Detached(id, Box::new(token)));
             }
             (Purpose::Adopt, UpdateEnd::Done { sent, wall })
-                if now.held >= sent.after(self.desk.rules.drift.belief(token.ttl))
+                if now.held >= sent.after(self.env.rules.drift.belief(token.ttl))
                     || now.has_gap(sent, wall) =>
             {
                 // The answer came too late to be believed in, or after a time that was hidden: once more.
@@ -230,7 +230,7 @@ impl Holder {
                 // The store will not have it, for now. What is attached is kept alive by the session, so it is looked at again.
                 if matches!(end, UpdateEnd::GaveUp(_))
                     && attachment.is_some()
-                    && !self.desk.rules.bugs.has(Bug::DenialIsFinal)
+                    && !self.env.rules.bugs.has(Bug::DenialIsFinal)
                 {
                     self.settle_orphan(now, token.key.clone());
                 }
@@ -274,8 +274,8 @@ impl Holder {
             fence: attached.fence,
             id: attached.id(),
             version: attached.version(),
-            holder: self.desk.identity.holder.clone(),
-            ttl: self.desk.identity.ttl,
+            holder: self.env.identity.holder.clone(),
+            ttl: self.env.identity.ttl,
             since: attached.since,
             metadata: attached.metadata(),
         }
@@ -287,7 +287,7 @@ impl Holder {
             fence: renewal.fence,
             id: renewal.id,
             version: renewal.version,
-            holder: self.desk.identity.holder.clone(),
+            holder: self.env.identity.holder.clone(),
             ttl: renewal.ttl,
             since: renewal.since,
             metadata: renewal.metadata.clone(),

@@ -28,7 +28,7 @@ impl Holder {
                 let mut token = self.token_of(&renewal);
                 token.metadata = match &fields {
                     Fields::Replace(fields) => fields.clone(),
-                    fields => fields.over(token.metadata, self.desk.rules.bugs),
+                    fields => fields.over(token.metadata, self.env.rules.bugs),
                 };
                 self.change_record(now, id, token, Change::Vacate, until, Purpose::Release, None);
                 if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
@@ -62,7 +62,7 @@ impl Holder {
         purpose: Purpose,
     ) {
         let mut token = self.token_of_attached(&attached);
-        token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
+        token.metadata = fields.over(token.metadata, self.env.rules.bugs);
         self.part_with(now, id, token, Change::Vacate, purpose, fields);
     }
 
@@ -78,7 +78,7 @@ impl Holder {
         // As long as the session lives, nothing else would ever free the key.
         self.change_record(now, id, token, change, Tick::NEVER, purpose, None);
         if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
-            updating.update.attachment = self.session.attachment(&self.desk.identity.session);
+            updating.update.attachment = self.session.attachment(&self.env.identity.session);
             updating.update.fields = fields;
         }
     }
@@ -90,7 +90,7 @@ impl Holder {
             Some(Lease::Attached(attached)) => {
                 let mut token = self.token_of_attached(&attached);
                 let fields = if own.is_empty() { Fields::Keep } else { Fields::Own(own) };
-                token.metadata = fields.over(token.metadata, self.desk.rules.bugs);
+                token.metadata = fields.over(token.metadata, self.env.rules.bugs);
                 self.part_with(now, id, token, Change::Pass(Box::new(transferee)), Purpose::Release, fields);
             }
             // Whoever gave it up first said what is to become of it.
@@ -109,18 +109,18 @@ impl Holder {
     /// Gives a lease up without touching its record before a ttl has passed.
     pub(crate) fn lapse(&mut self, now: Now, id: LeaseId) {
         match self.leases.remove(&id) {
-            Some(Lease::Attached(attached)) if self.desk.rules.bugs.has(Bug::LapseVacates) => {
+            Some(Lease::Attached(attached)) if self.env.rules.bugs.has(Bug::LapseVacates) => {
                 return self.vacate(now, id, attached, Fields::Keep, Purpose::Release);
             }
             Some(Lease::Attached(mut attached)) => {
-                attached.set_cap(now.held.after(self.desk.identity.ttl.duration()));
+                attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                 self.lapsing += 1;
                 self.put(id, Lease::Lapsing(attached));
             }
             Some(Lease::Updating(mut updating)) if updating.attached.is_some() => {
                 // The change goes on; whoever changed it still has it, so it can be vacated after a ttl only.
                 if let Some(mut attached) = updating.attached.take() {
-                    attached.set_cap(now.held.after(self.desk.identity.ttl.duration()));
+                    attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                     self.lapsing += 1;
                     self.put(id, Lease::Lapsing(attached));
                 }
@@ -136,7 +136,7 @@ impl Holder {
             Some(lease @ Lease::Abandoned(_)) => return self.put(id, lease),
             Some(Lease::Lapsing(mut attached)) => {
                 // A full ttl from now is later than what was set before.
-                attached.set_cap(now.held.after(self.desk.identity.ttl.duration()));
+                attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                 self.put(id, Lease::Lapsing(attached));
             }
             _ => self.drop_lease(id),
@@ -147,8 +147,8 @@ impl Holder {
     /// A withdrawn lease that was not given up in time: whoever acted under it may not have ended, so it is vacated no sooner
     /// than one that had beaten for itself would have expired.
     pub(super) fn lapse_revoked(&mut self, now: Now, id: LeaseId, mut attached: AttachedLease) {
-        let ttl = self.desk.identity.ttl;
-        attached.set_cap(now.held.after(ttl.duration().saturating_sub(self.desk.rules.drift.belief(ttl))));
+        let ttl = self.env.identity.ttl;
+        attached.set_cap(now.held.after(ttl.duration().saturating_sub(self.env.rules.drift.belief(ttl))));
         self.lapsing += 1;
         self.put(id, Lease::Lapsing(attached));
     }
@@ -168,7 +168,7 @@ impl Holder {
         });
         self.put(id, lease);
         // The session goes on. Whoever asks without I/O, in a process that was stopped over the end, must find it over.
-        if let Some(cap) = cap.filter(|_| !self.desk.rules.bugs.has(Bug::WithdrawnUncapped)) {
+        if let Some(cap) = cap.filter(|_| !self.env.rules.bugs.has(Bug::WithdrawnUncapped)) {
             self.tell(Notice::Valid(id, cap));
         }
     }
@@ -176,7 +176,7 @@ impl Holder {
     /// The session is lost, and `lease`, taken out already, was attached to it.
     pub(crate) fn end_with_session(&mut self, now: Now, id: LeaseId, lease: Lease, loss: &Loss) {
         match lease {
-            Lease::Acquiring(_) if self.desk.rules.bugs.has(Bug::QueueForgotten) => {}
+            Lease::Acquiring(_) if self.env.rules.bugs.has(Bug::QueueForgotten) => {}
             Lease::Acquiring(acquisition) => {
                 // What it claimed so far is dead with the old session, whether it landed or not.
                 self.forget_acquisition(id);
@@ -186,7 +186,7 @@ impl Holder {
                 self.forget_acquisition(id);
                 self.tell(Notice::Released(id, false));
             }
-            Lease::Attached(_) if self.desk.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
+            Lease::Attached(_) if self.env.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
             Lease::Attached(_) => self.tell(Notice::Lost(id, loss.clone())),
             Lease::Lapsing(_) => self.lapsing -= 1,
             Lease::Updating(updating) => match updating.purpose {

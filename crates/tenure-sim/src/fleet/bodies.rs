@@ -1,6 +1,6 @@
 //! What is done for units: bodies use the resource that a unit stands for, write checkpoints, finish, and end when asked.
 
-use super::post::{Body, Lapse};
+use super::node::{Body, Lapse};
 use super::world::{What, World};
 use crate::clock::MILLI;
 use crate::fault::Fault;
@@ -23,13 +23,13 @@ pub(crate) fn fields(point: i64) -> Metadata {
 impl World {
     /// Gives a body its next turn.
     pub(super) fn appoint(&mut self, index: usize, lease: LeaseId) {
-        let Some(work) = self.posts[index].works.get(&lease) else { return };
+        let Some(work) = self.nodes[index].works.get(&lease) else { return };
         let fails = self.units.get(&work.unit).is_some_and(|truth| truth.fails);
         let mean = if fails { 20 } else { self.scenario.bodies.turn };
-        let span = self.dice.span(self.per_mille(mean)) + MILLI;
-        let post = &mut self.posts[index];
-        let life = post.life;
-        let Some(work) = post.works.get_mut(&lease) else { return };
+        let span = self.rng.span(self.per_mille(mean)) + MILLI;
+        let node = &mut self.nodes[index];
+        let life = node.life;
+        let Some(work) = node.works.get_mut(&lease) else { return };
         work.turn += 1;
         let turn = work.turn;
         self.at(self.t + span, What::Turn(index as u8, life, lease.0, turn));
@@ -37,29 +37,29 @@ impl World {
 
     /// A body's turn has come.
     pub(super) fn turn(&mut self, index: usize, lease: LeaseId, turn: u32) {
-        let post = &self.posts[index];
-        let Some(work) = post.works.get(&lease).filter(|work| work.turn == turn && work.runs()) else {
+        let node = &self.nodes[index];
+        let Some(work) = node.works.get(&lease).filter(|work| work.turn == turn && work.runs()) else {
             return;
         };
         let (unit, writes) = (work.unit.clone(), work.writes.is_some());
-        let is_believed = post.believes(self.t);
+        let is_believed = node.believes(self.t);
         if self.units.get(&unit).is_some_and(|truth| truth.fails) {
-            if is_believed && work.body == Body::Works && !post.stopping {
+            if is_believed && work.body == Body::Works && !node.stopping {
                 return self.fail(index, lease);
             }
             return self.appoint(index, lease);
         }
         let bodies = self.scenario.bodies;
         let calm = self.healed.is_some();
-        let dice = self.dice.below(1000);
+        let rng = self.rng.below(1000);
         let passing = bodies.finish + bodies.pass;
-        if dice < bodies.update {
+        if rng < bodies.update {
             // Some don't wait for the answer to the one before.
-            if !post.stopping && (!writes || self.dice.chance(0.25)) {
+            if !node.stopping && (!writes || self.rng.chance(0.25)) {
                 self.checkpoint(index, lease);
             }
-        } else if dice < bodies.update + passing && !calm && work.body == Body::Works && is_believed {
-            return self.let_go(index, lease, dice - bodies.update < bodies.finish);
+        } else if rng < bodies.update + passing && !calm && work.body == Body::Works && is_believed {
+            return self.let_go(index, lease, rng - bodies.update < bodies.finish);
         } else if is_believed {
             self.use_resource(index, lease, &unit);
         }
@@ -69,12 +69,12 @@ impl World {
     /// Between the check of the belief and its effect anything may happen.
     fn use_resource(&mut self, index: usize, lease: LeaseId, unit: &Key) {
         let delay = if self.befalls(Fault::PauseBeforeEffect) {
-            self.dice.span(self.per_mille(2000))
+            self.rng.span(self.per_mille(2000))
         } else {
-            self.dice.below(2 * MILLI)
+            self.rng.below(2 * MILLI)
         };
         let Some(truth) = self.units.get(unit) else { return };
-        let Some(work) = self.posts[index].works.get(&lease) else { return };
+        let Some(work) = self.nodes[index].works.get(&lease) else { return };
         let effect = What::Effect { unit: truth.index as u32, fence: work.fence.0, order: work.order };
         self.at(self.t + delay, effect);
     }
@@ -82,7 +82,7 @@ impl World {
     fn checkpoint(&mut self, index: usize, lease: LeaseId) {
         self.next_point += 1;
         let point = self.next_point;
-        if let Some(work) = self.posts[index].works.get_mut(&lease) {
+        if let Some(work) = self.nodes[index].works.get_mut(&lease) {
             let before = work.writes.replace((point, self.t));
             work.forsaken.extend(before.map(|(point, _)| asking(point)));
         }
@@ -96,17 +96,17 @@ impl World {
         self.disturb_by_plan();
         self.next_point += 1;
         let (point, request) = (self.next_point, asking(self.next_point));
-        if let Some(work) = self.posts[index].works.get_mut(&lease) {
+        if let Some(work) = self.nodes[index].works.get_mut(&lease) {
             work.end = Some(request);
         }
         let command = if finishes {
-            let point = self.dice.chance(0.5).then_some(point);
+            let point = self.rng.chance(0.5).then_some(point);
             FleetCommand::Finish(lease, request, point.map(fields))
-        } else if self.dice.chance(0.5) {
+        } else if self.rng.chance(0.5) {
             FleetCommand::Decline(lease, request)
         } else {
-            let to = self.dice.index(self.posts.len());
-            FleetCommand::HandTo(lease, request, self.posts[to].who.clone())
+            let to = self.rng.index(self.nodes.len());
+            FleetCommand::HandTo(lease, request, self.nodes[to].who.clone())
         };
         self.command(index, command);
     }
@@ -116,7 +116,7 @@ impl World {
         self.body_is_over(index, lease, false);
         self.next_point += 1;
         let request = asking(self.next_point);
-        if let Some(work) = self.posts[index].works.get_mut(&lease) {
+        if let Some(work) = self.nodes[index].works.get_mut(&lease) {
             work.end = Some(request);
         }
         self.command(index, FleetCommand::Decline(lease, request));
@@ -125,22 +125,22 @@ impl World {
     /// The user was asked to end a body.
     pub(super) fn begin_end(&mut self, index: usize, lease: LeaseId) {
         let mean = self.per_mille(self.scenario.bodies.ends);
-        let span = self.dice.span(mean).min(mean * 8);
-        let life = self.posts[index].life;
+        let span = self.rng.span(mean).min(mean * 8);
+        let life = self.nodes[index].life;
         self.at(self.t + span, What::Ends(index as u8, life, lease.0));
     }
 
     /// A body that was asked to end has done so, or can't be made to.
     pub(super) fn ends(&mut self, index: usize, lease: LeaseId) {
-        let lapses = self.dice.below(1000) < self.scenario.bodies.lapse;
+        let lapses = self.rng.below(1000) < self.scenario.bodies.lapse;
         let t = self.t;
-        let post = &mut self.posts[index];
-        let full = post.ttl.duration();
-        if !post.works.contains_key(&lease) && !post.stopping {
+        let node = &mut self.nodes[index];
+        let full = node.ttl.duration();
+        if !node.works.contains_key(&lease) && !node.stopping {
             return self.end_late(index, lease, lapses);
         }
-        let Some(work) = post.works.get_mut(&lease).filter(|work| work.runs()) else { return };
-        if post.stopping {
+        let Some(work) = node.works.get_mut(&lease).filter(|work| work.runs()) else { return };
+        if node.stopping {
             return;
         }
         if !lapses {
@@ -148,16 +148,16 @@ impl World {
             return self.command(index, FleetCommand::Drained(lease));
         }
         work.body = Body::Lapsed;
-        let now = post.clock.held(t);
-        let session = post.machine.as_ref().and_then(tenure_core::fleet::Worker::session_fence);
+        let now = node.clock.held(t);
+        let session = node.machine.as_ref().and_then(tenure_core::fleet::Worker::session_fence);
         // What was withdrawn is not kept up any more: its time is what it was then.
         let until = work.until.unwrap_or(now.after(full));
         let lapse = Lapse { unit: work.unit.clone(), fence: work.fence, until, session };
         let unit = work.unit.clone();
-        if post.lapses.len() >= 16 {
-            post.lapses.remove(0);
+        if node.lapses.len() >= 16 {
+            node.lapses.remove(0);
         }
-        post.lapses.push(lapse);
+        node.lapses.push(lapse);
         // It is vacated after a ttl.
         let bound = self.bound(1400) + self.per_mille(3000);
         self.idles_for(&unit, bound, false);
@@ -167,13 +167,13 @@ impl World {
 
     /// The same for a unit that is lost by then. Whoever gives it up has to be answered all the same.
     fn end_late(&mut self, index: usize, lease: LeaseId, lapses: bool) {
-        self.posts[index].late.insert(lease);
+        self.nodes[index].late.insert(lease);
         let command =
-            if lapses || self.dice.chance(0.5) { FleetCommand::Lapse } else { FleetCommand::Drained };
+            if lapses || self.rng.chance(0.5) { FleetCommand::Lapse } else { FleetCommand::Drained };
         self.command(index, command(lease));
         // One that was stopped in that very step says so when it goes on.
-        let post = &self.posts[index];
-        if post.acts() && post.late.contains(&lease) {
+        let node = &self.nodes[index];
+        if node.acts() && node.late.contains(&lease) {
             let text = format!("w{index} gave up lease {}, which was lost, and has no answer", lease.0);
             self.checks.check(self.t, Rule::Answered, Err(text));
         }
@@ -182,7 +182,7 @@ impl World {
     /// Nothing is being done for the unit any more.
     pub(super) fn body_is_over(&mut self, index: usize, lease: LeaseId, finished: bool) {
         let t = self.t;
-        let Some(work) = self.posts[index].works.get_mut(&lease) else { return };
+        let Some(work) = self.nodes[index].works.get_mut(&lease) else { return };
         work.body = Body::Ended { at: t, finished };
         let unit = work.unit.clone();
         self.idles(&unit, None);

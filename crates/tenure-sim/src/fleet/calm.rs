@@ -1,8 +1,8 @@
-//! The calm after the chaos: everything works, one deed at a time is done, and everything must go on as it should.
+//! The calm after the chaos: everything works, one disturbance at a time is done, and everything must go on as it should.
 
 use super::invariants::{l2, l3, s10};
-use super::post::{Body, Input};
-use super::scenario::Deed;
+use super::node::{Body, Input};
+use super::scenario::Disturbance;
 use super::world::{Idle, What, World};
 use crate::clock::{MILLI, True};
 use crate::invariants::Rule;
@@ -24,15 +24,15 @@ impl World {
         self.trace.tell(self.t, || Story::Fault(None, text));
         (self.store_down, self.throttled) = (false, false);
         self.mend();
-        for index in 0..self.posts.len() {
-            let post = &mut self.posts[index];
-            post.requests_pass = true;
-            post.answers_pass = true;
-            post.link_turn += 1;
-            if post.paused {
+        for index in 0..self.nodes.len() {
+            let node = &mut self.nodes[index];
+            node.requests_pass = true;
+            node.answers_pass = true;
+            node.link_turn += 1;
+            if node.paused {
                 self.resume(index);
             }
-            if self.posts[index].machine.is_none() {
+            if self.nodes[index].machine.is_none() {
                 self.boot(index);
             }
         }
@@ -102,7 +102,7 @@ impl World {
 
     pub(super) fn idles_for(&mut self, unit: &Key, bound: True, by_death: bool) {
         let t = self.t;
-        let held = self.posts.iter().any(|post| post.works_on(unit).is_some());
+        let held = self.nodes.iter().any(|node| node.works_on(unit).is_some());
         if let Some(truth) = self.units.get_mut(unit).filter(|truth| truth.status == Status::Open && !held) {
             truth.idle = Some(Idle { since: t, bound, by_death });
         }
@@ -111,7 +111,7 @@ impl World {
     /// Whether a session stands whose process is gone.
     pub(super) fn has_ghost(&self) -> bool {
         let roster = self.fleet.worker_prefix();
-        let lives = |who: &HolderId| self.posts.iter().any(|post| post.machine.is_some() && post.who == *who);
+        let lives = |who: &HolderId| self.nodes.iter().any(|node| node.machine.is_some() && node.who == *who);
         self.store
             .keys()
             .filter(|(key, _)| key.as_str().starts_with(&roster))
@@ -121,40 +121,42 @@ impl World {
 
     /// Whether nobody damages the board in the calm: then there would be no telling anybody.
     pub(super) fn board_is_sound(&self) -> bool {
-        !self.scenario.deeds.contains(&Deed::Damage)
+        !self.scenario.disturbances.contains(&Disturbance::Damage)
     }
 
-    /// The next deed.
-    pub(super) fn deed(&mut self) {
+    /// The next disturbance.
+    pub(super) fn disturbance(&mut self) {
         if self.healed.is_none() {
             return;
         }
-        let untold = self.scenario.deeds.contains(&Deed::Untold);
-        self.at(self.t + self.per_mille(if untold { 24_000 } else { 9000 }), What::Deed);
-        let up: Vec<usize> = (0..self.posts.len()).filter(|index| self.posts[*index].acts()).collect();
-        let deeds = self.scenario.deeds;
-        let (Some(deed), true) = (deeds.get(self.dice.index(deeds.len())).copied(), up.len() > 1) else {
+        let untold = self.scenario.disturbances.contains(&Disturbance::Untold);
+        self.at(self.t + self.per_mille(if untold { 24_000 } else { 9000 }), What::Disturbance);
+        let up: Vec<usize> = (0..self.nodes.len()).filter(|index| self.nodes[*index].acts()).collect();
+        let disturbances = self.scenario.disturbances;
+        let (Some(disturbance), true) =
+            (disturbances.get(self.rng.index(disturbances.len())).copied(), up.len() > 1)
+        else {
             return;
         };
-        let index = up[self.dice.index(up.len())];
+        let index = up[self.rng.index(up.len())];
         self.haunted = self.has_ghost();
         if self.haunted {
             self.disturb(self.per_mille(6000));
         }
-        match deed {
-            Deed::Death => self.kill(index),
-            Deed::FreshDeath => self.posts[index].doomed = true,
-            Deed::ZoneDeath => self.lose_zone(index),
-            Deed::Leave => self.deliver(index, Input::Leave),
-            Deed::Churn => self.change_units(),
-            Deed::Untold => self.change_untold(),
-            Deed::Hiccup => self.hiccup(index),
-            Deed::Damage => self.damage_board(index),
-            Deed::Row => self.lose_row(&up),
-            Deed::Vanish => self.vanish(index),
-            Deed::Permit => self.permit_units(),
+        match disturbance {
+            Disturbance::Death => self.kill(index),
+            Disturbance::FreshDeath => self.nodes[index].doomed = true,
+            Disturbance::ZoneDeath => self.lose_zone(index),
+            Disturbance::Leave => self.deliver(index, Input::Leave),
+            Disturbance::Churn => self.change_units(),
+            Disturbance::Untold => self.change_untold(),
+            Disturbance::Hiccup => self.hiccup(index),
+            Disturbance::Damage => self.damage_board(index),
+            Disturbance::Row => self.lose_row(&up),
+            Disturbance::Vanish => self.vanish(index),
+            Disturbance::Permit => self.permit_units(),
         }
-        if matches!(deed, Deed::Death | Deed::ZoneDeath | Deed::Row) {
+        if matches!(disturbance, Disturbance::Death | Disturbance::ZoneDeath | Disturbance::Row) {
             self.deaths_settle();
         }
     }
@@ -167,7 +169,7 @@ impl World {
 
     /// A session was renewed. If its worker is to die of that, it does.
     pub(super) fn renewed(&mut self, index: usize) {
-        if std::mem::take(&mut self.posts[index].doomed) && self.healed.is_some() {
+        if std::mem::take(&mut self.nodes[index].doomed) && self.healed.is_some() {
             self.kill(index);
             self.deaths_settle();
         }
@@ -183,8 +185,8 @@ impl World {
             self.disturb(self.bound(1400) + self.plan_bound());
         }
         let t = self.t;
-        let live = self.posts.iter().filter(|post| post.acts() && !post.leaving && !post.stopping);
-        let live: Vec<usize> = live.map(|post| post.index).collect();
+        let live = self.nodes.iter().filter(|node| node.acts() && !node.leaving && !node.stopping);
+        let live: Vec<usize> = live.map(|node| node.index).collect();
         if live.is_empty() {
             // Whoever starts now has to wait for the silence of the dead, or to see it attested.
             let bound = self.bound(1400) + self.plan_bound();
@@ -223,8 +225,8 @@ impl World {
         }
         // All list once the board is raised: whoever has what its unit's record does not show learns of that.
         if t > self.raised.max(healed) + self.bound(1000) + self.plan_bound() && self.store.is_sound() {
-            for post in self.posts.iter().filter(|post| post.acts()) {
-                let found = s10::found_out(post, &self.units, &self.store, self.raised);
+            for node in self.nodes.iter().filter(|node| node.acts()) {
+                let found = s10::found_out(node, &self.units, &self.store, self.raised);
                 self.checks.check(t, Rule::S10, found);
             }
         }
@@ -234,8 +236,8 @@ impl World {
             self.checks.settled_time += span;
         }
         let late = self.per_mille(3500);
-        for post in self.posts.iter().filter(|post| post.acts()) {
-            for (lease, work) in &post.works {
+        for node in self.nodes.iter().filter(|node| node.acts()) {
+            for (lease, work) in &node.works {
                 let asked = match (work.body, work.writes) {
                     (Body::Ended { at, .. }, _) => Some(at),
                     (_, Some((_, at))) => Some(at),
@@ -244,7 +246,7 @@ impl World {
                 if asked.is_some_and(|asked| t > asked.max(healed) + late) {
                     let text = format!(
                         "w{} has no answer about lease {} of {} ({:?})",
-                        post.index, lease.0, work.unit, work.body
+                        node.index, lease.0, work.unit, work.body
                     );
                     self.checks.check(t, Rule::Answered, Err(text));
                 }

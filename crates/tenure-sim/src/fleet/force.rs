@@ -8,7 +8,7 @@ use tenure_core::{Ask, Fence, Key, LeaseId, Record, Value};
 
 impl World {
     fn any_unit(&mut self) -> Option<Key> {
-        let at = self.dice.index(self.units.len());
+        let at = self.rng.index(self.units.len());
         self.units.keys().nth(at).cloned()
     }
 
@@ -21,7 +21,7 @@ impl World {
         let Some(key) = some.into_iter().min().filter(|_| refused < MOST) else { return };
         self.trace.tell(self.t, || Story::Store(format!("{key} is forbidden")));
         let is_first = self.units.keys().all(|key| !self.store.is_forbidden(key));
-        match self.dice.below(5) {
+        match self.rng.below(5) {
             0 if is_first => self.store.forbid(key),
             1 if is_first => self.store.spoil(key),
             _ => self.store.seal(key),
@@ -30,14 +30,14 @@ impl World {
 
     /// Once in a long while somebody puts that right, and tells nobody.
     pub(super) fn permit_units(&mut self) {
-        if !self.has_sealed() || self.dice.chance(0.97) {
+        if !self.has_sealed() || self.rng.chance(0.97) {
             return;
         }
         self.store.permit();
         self.trace.tell(self.t, || Story::Store("all is permitted and can be read".to_owned()));
         // Whoever was refused tries again once in 32 ttls; what its record shows where it is planned, and what is not worked on there, that
         // worker finds at its own audit.
-        let audit = self.bound(13_000 * self.posts.len() as u64);
+        let audit = self.bound(13_000 * self.nodes.len() as u64);
         self.disturb(audit.max(self.bound(33_000)) + self.per_mille(3000));
     }
 
@@ -66,7 +66,7 @@ impl World {
     /// Somebody puts a unit's record back to what it was some time ago.
     pub(super) fn restore_unit(&mut self) {
         let Some(key) = self.any_unit().filter(|key| self.store.get(key).is_some()) else { return };
-        let back = self.dice.index(8);
+        let back = self.rng.index(8);
         self.note_behind(&key);
         if !self.store.put_back(self.t, &key, back) {
             return;

@@ -35,12 +35,12 @@ impl World {
         let roster = self.fleet.worker_prefix();
         let of_roster = |key: &&Key| key.as_str().starts_with(&roster);
         let sessions: Vec<Key> = self.store.keys().map(|(key, _)| key).filter(of_roster).cloned().collect();
-        let at = self.dice.index(sessions.len());
-        let session = sessions.get(at).filter(|_| self.dice.chance(0.6)).cloned();
-        let some = self.dice.index(self.units.len());
-        let unit = self.units.keys().nth(some).filter(|_| self.dice.chance(0.3)).cloned();
+        let at = self.rng.index(sessions.len());
+        let session = sessions.get(at).filter(|_| self.rng.chance(0.6)).cloned();
+        let some = self.rng.index(self.units.len());
+        let unit = self.units.keys().nth(some).filter(|_| self.rng.chance(0.3)).cloned();
         let key = unit.or(session).unwrap_or_else(|| self.board.clone());
-        let span = self.dice.below(6000);
+        let span = self.rng.below(6000);
         self.damage(&key, span);
     }
 
@@ -48,10 +48,10 @@ impl World {
     pub(super) fn damage_board(&mut self, index: usize) {
         let board = self.board.clone();
         self.damage(&board, 7000);
-        if self.dice.chance(0.7) {
+        if self.rng.chance(0.7) {
             self.kill(index);
         } else {
-            self.deliver(index, super::post::Input::Leave);
+            self.deliver(index, super::node::Input::Leave);
         }
         // Looks that list everything find out who is silent, after a ttl of silence, and who is to take over.
         let bound = self.bound(2600);
@@ -66,10 +66,10 @@ impl World {
 
     /// Eight to twelve who stand side by side in the ring die at once.
     pub(super) fn lose_row(&mut self, up: &[usize]) {
-        let sessions: Vec<Key> = up.iter().map(|index| self.posts[*index].session.clone()).collect();
+        let sessions: Vec<Key> = up.iter().map(|index| self.nodes[*index].session.clone()).collect();
         let place = |key: &Key| sessions.iter().position(|session| session == key);
         let ring: Vec<usize> = in_ring(&sessions).into_iter().filter_map(place).map(|at| up[at]).collect();
-        let (first, dead) = (self.dice.index(ring.len()), self.dice.between(8, 12) as usize);
+        let (first, dead) = (self.rng.index(ring.len()), self.rng.between(8, 12) as usize);
         // No more than half of those who are there.
         let row = (0..dead.min(ring.len() / 2)).map(|at| ring[(first + at) % ring.len()]);
         self.kill_all(&row.collect::<Vec<_>>());
@@ -78,7 +78,7 @@ impl World {
     /// A worker dies, and somebody deletes its session.
     pub(super) fn vanish(&mut self, index: usize) {
         self.kill(index);
-        let key = self.posts[index].session.clone();
+        let key = self.nodes[index].session.clone();
         self.trace.tell(self.t, || Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
         self.checks.tenures.forget(&key);
@@ -96,7 +96,7 @@ impl World {
     /// It stops for so long that others begin to wonder, and for no longer.
     pub(super) fn hiccup(&mut self, index: usize) {
         self.disturb(self.per_mille(4000));
-        let span = self.posts[index].ttl.millis() * MILLI / 1000 * 450;
+        let span = self.nodes[index].ttl.millis() * MILLI / 1000 * 450;
         self.pause(index, span);
     }
 
@@ -110,9 +110,9 @@ impl World {
     /// Pins some unit to a worker, or unpins it.
     pub(super) fn pin_some(&mut self) {
         let up: Vec<HolderId> =
-            self.posts.iter().filter(|post| post.machine.is_some()).map(|post| post.who.clone()).collect();
-        let at = self.dice.index(up.len());
-        let pin = up.get(at).filter(|_| self.dice.chance(0.7)).cloned();
+            self.nodes.iter().filter(|node| node.machine.is_some()).map(|node| node.who.clone()).collect();
+        let at = self.rng.index(up.len());
+        let pin = up.get(at).filter(|_| self.rng.chance(0.7)).cloned();
         if let Some(key) = self.any_open() {
             self.revise(&key, |spec| spec.pin = pin);
         }
@@ -120,6 +120,6 @@ impl World {
 
     /// What a unit weighs at the beginning.
     pub(super) fn first_weight(&mut self) -> u64 {
-        if self.scenario.weighs { self.dice.between(1, 9) } else { 1 }
+        if self.scenario.weighs { self.rng.between(1, 9) } else { 1 }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bodies::{POINT, asking};
 use super::invariants;
-use super::post::{Body, Work};
+use super::node::{Body, Work};
 use super::world::{What, World};
 use crate::invariants::Rule;
 use tenure_core::fleet::{FleetNotice, RequestId};
@@ -27,7 +27,7 @@ impl World {
             FleetNotice::Valid(until) => self.valid(index, until),
             FleetNotice::Stopped => self.stopped(index),
             FleetNotice::Withdrawn(lease, until) => {
-                if let Some(work) = self.posts[index].works.get_mut(&lease) {
+                if let Some(work) = self.nodes[index].works.get_mut(&lease) {
                     work.until = Some(until);
                 }
             }
@@ -45,14 +45,14 @@ impl World {
         fields: &Metadata,
     ) {
         let t = self.t;
-        let post = &self.posts[index];
-        let who = (index, post.life, lease);
-        let found = invariants::s4::assigned_while_believed(post, now.held);
+        let node = &self.nodes[index];
+        let who = (index, node.life, lease);
+        let found = invariants::s4::assigned_while_believed(node, now.held);
         self.checks.check(t, Rule::S4, found);
         let order = self.checks.tenures.order(&unit, fence);
         let Some(truth) = self.units.get_mut(&unit) else { return };
         // Whoever is told so late that he does not believe in it any more does nothing with it.
-        if post.believes(t) && !self.checks.excused.contains(&Rule::S1) {
+        if node.believes(t) && !self.checks.excused.contains(&Rule::S1) {
             let found = invariants::s2::grows(&unit, truth, fence, who);
             self.checks.check(t, Rule::S2, found);
             truth.assigned = (fence, who);
@@ -66,23 +66,23 @@ impl World {
         if let Some(idle) = idle.filter(|idle| idle.by_death && self.healed.is_some()) {
             self.checks.takeovers.push(((t - idle.since) * 100 / (self.ttl.millis() * 1_000_000)) as u32);
         }
-        let before = self.posts[index].works.get(&lease);
+        let before = self.nodes[index].works.get(&lease);
         let turn = before.map_or(0, |work| work.turn);
         let writes = before.and_then(|work| work.writes);
         let forsaken = before.map(|work| work.forsaken.clone()).unwrap_or_default();
         let (body, key) = (Body::Works, unit.clone());
         let work = Work { unit: key, fence, order, body, until: None, turn, writes, forsaken, end: None };
-        self.posts[index].works.insert(lease, work);
-        self.posts[index].known.insert(lease);
+        self.nodes[index].works.insert(lease, work);
+        self.nodes[index].known.insert(lease);
         let behind = self.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
-        let found = invariants::s1::one_worker(&self.posts, &unit, behind, t);
+        let found = invariants::s1::one_worker(&self.nodes, &unit, behind, t);
         self.checks.check(t, Rule::S1, found);
         self.moved(index, "takes", &unit);
         self.appoint(index, lease);
     }
 
     fn draining(&mut self, index: usize, lease: LeaseId) {
-        let Some(work) = self.posts[index].works.get_mut(&lease) else {
+        let Some(work) = self.nodes[index].works.get_mut(&lease) else {
             return self.unheard(index, lease);
         };
         let unit = work.unit.clone();
@@ -97,7 +97,7 @@ impl World {
     }
 
     fn lost(&mut self, index: usize, lease: LeaseId, loss: &Loss) {
-        let Some(work) = self.posts[index].works.get(&lease) else {
+        let Some(work) = self.nodes[index].works.get(&lease) else {
             return self.unheard(index, lease);
         };
         let (unit, body) = (work.unit.clone(), work.body);
@@ -108,8 +108,8 @@ impl World {
         }
         // Whoever has said that it ended is told twice: that it is lost, and that it is given up.
         if !matches!(body, Body::Ended { .. } | Body::Lapsed) {
-            self.posts[index].works.remove(&lease);
-            if self.dice.chance(0.2) {
+            self.nodes[index].works.remove(&lease);
+            if self.rng.chance(0.2) {
                 // Users say that its body has ended before they hear of the loss.
                 self.begin_end(index, lease);
             }
@@ -125,7 +125,7 @@ impl World {
     }
 
     fn updated(&mut self, index: usize, lease: LeaseId, request: RequestId) {
-        let Some(work) = self.posts[index].works.get_mut(&lease) else { return };
+        let Some(work) = self.nodes[index].works.get_mut(&lease) else { return };
         if work.forsaken.contains(&request) {
             // Nobody waits for it any more; whether it was written does not matter.
             return;
@@ -149,7 +149,7 @@ impl World {
             let text = format!("w{index} is told of a mistake that it did not make: {error}");
             self.checks.check(self.t, Rule::Answered, Err(text));
         }
-        let Some(work) = self.posts[index].works.get_mut(&lease) else { return };
+        let Some(work) = self.nodes[index].works.get_mut(&lease) else { return };
         work.writes.take_if(|(point, _)| asking(*point) == request);
         if let (Body::Ended { finished: false, .. }, true) =
             (work.body, error.to_string().contains("no worker"))
@@ -166,8 +166,8 @@ impl World {
     }
 
     fn released(&mut self, index: usize, lease: LeaseId, request: Option<RequestId>, ours: bool) {
-        let Some(work) = self.posts[index].works.remove(&lease) else {
-            if !self.posts[index].late.remove(&lease) {
+        let Some(work) = self.nodes[index].works.remove(&lease) else {
+            if !self.nodes[index].late.remove(&lease) {
                 let text = format!("w{index} is told once more that lease {} is given up", lease.0);
                 self.checks.check(self.t, Rule::Answered, Err(text));
             }
@@ -194,40 +194,40 @@ impl World {
 
     fn valid(&mut self, index: usize, until: Tick) {
         let t = self.t;
-        let post = &mut self.posts[index];
-        post.valid = until;
+        let node = &mut self.nodes[index];
+        node.valid = until;
         if until == Tick(0) {
             return;
         }
-        post.deadline = until;
-        let found = invariants::s4::founded(post, until, post.ttl);
+        node.deadline = until;
+        let found = invariants::s4::founded(node, until, node.ttl);
         self.checks.check(t, Rule::S4, found);
-        let units: Vec<Key> = self.posts[index].works.values().map(|work| work.unit.clone()).collect();
+        let units: Vec<Key> = self.nodes[index].works.values().map(|work| work.unit.clone()).collect();
         for unit in units {
             let behind = self.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
-            let found = invariants::s1::one_worker(&self.posts, &unit, behind, t);
+            let found = invariants::s1::one_worker(&self.nodes, &unit, behind, t);
             self.checks.check(t, Rule::S1, found);
         }
     }
 
     fn stopped(&mut self, index: usize) {
-        let post = &self.posts[index];
-        let running = post.works.values().find(|work| work.runs()).map(|work| work.unit.clone());
-        if let Some(unit) = running.filter(|_| !post.stopping) {
+        let node = &self.nodes[index];
+        let running = node.works.values().find(|work| work.runs()).map(|work| work.unit.clone());
+        if let Some(unit) = running.filter(|_| !node.stopping) {
             let text = format!("w{index} has stopped, and {unit} is still worked on there");
             self.checks.check(self.t, Rule::S6, Err(text));
         }
-        let found = invariants::l2::last_word(post, self.healed.is_some() && self.board_is_sound());
+        let found = invariants::l2::last_word(node, self.healed.is_some() && self.board_is_sound());
         self.checks.check(self.t, Rule::L2, found);
         self.end_process(index);
         let span = if self.healed.is_some() { self.per_mille(100) } else { self.per_mille(1000) };
-        let (life, span) = (self.posts[index].life, self.dice.span(span));
+        let (life, span) = (self.nodes[index].life, self.rng.span(span));
         self.at(self.t + span, What::Boot(index as u8, life));
     }
 
     /// Something was said of a lease that is over. That is no news; but of one that nobody was told of, nothing may be said.
     fn unheard(&mut self, index: usize, lease: LeaseId) {
-        if !self.posts[index].known.contains(&lease) {
+        if !self.nodes[index].known.contains(&lease) {
             let text = format!("w{index} is told of lease {}, which it never had", lease.0);
             self.checks.check(self.t, Rule::Answered, Err(text));
         }

@@ -11,8 +11,8 @@ mod hands;
 mod heard;
 mod invariants;
 mod net;
+mod node;
 mod outside;
-mod post;
 mod process;
 mod scenario;
 mod world;
@@ -124,7 +124,7 @@ fn explain(scenario: Scenario, setup: Setup, violation: Violation, events: u64, 
     let mut best = Best { setup, violation, events, spent: 0 };
     if shrink {
         best.fewer_faults(scenario, rule);
-        for nodes in 2..scenario.posts {
+        for nodes in 2..scenario.nodes {
             best.offer(scenario, Setup { nodes, ..best.setup }, rule);
         }
         for n in 0..SEEDS {

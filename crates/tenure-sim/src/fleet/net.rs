@@ -1,7 +1,7 @@
-//! The network between posts and store, and the driver's part: calls that take too long are reported as such.
+//! The network between nodes and store, and the driver's part: calls that take too long are reported as such.
 
 use super::invariants;
-use super::post::Input;
+use super::node::Input;
 use super::world::{What, World};
 use crate::clock::{MILLI, True};
 use crate::fault::Fault;
@@ -15,7 +15,7 @@ use tenure_core::{ErrorKind, HolderId, Key, Now, Record, StoreError, Tick};
 /// A request on its way.
 #[derive(Debug, Clone)]
 pub(crate) struct Envelope {
-    post: usize,
+    node: usize,
     life: u32,
     id: OpId,
     op: Op,
@@ -26,66 +26,66 @@ pub(crate) struct Envelope {
 }
 
 #[derive(Debug)]
-pub(crate) enum Parcel {
+pub(crate) enum Message {
     Request(Box<Envelope>),
     Reply(usize, u32, OpId, Box<Result<Answer, StoreError>>),
     Hint(usize, u32, Hint),
 }
 
 impl World {
-    fn post_parcel(&mut self, t: True, parcel: Parcel) {
-        let slot = match self.free_parcels.pop() {
+    fn post_message(&mut self, t: True, message: Message) {
+        let slot = match self.free_messages.pop() {
             Some(slot) => slot,
             None => {
-                self.parcels.push(None);
-                (self.parcels.len() - 1) as u32
+                self.messages.push(None);
+                (self.messages.len() - 1) as u32
             }
         };
-        self.parcels[slot as usize] = Some(parcel);
-        self.at(t, What::Parcel(slot));
+        self.messages[slot as usize] = Some(message);
+        self.at(t, What::Message(slot));
     }
 
     pub(crate) fn open(&mut self, slot: u32) {
-        self.free_parcels.push(slot);
-        match self.parcels[slot as usize].take() {
-            Some(Parcel::Request(envelope)) => self.arrive(*envelope),
-            Some(Parcel::Reply(post, life, id, result)) => {
-                self.deliver_to_life(post, life, Input::Answer(id, *result));
+        self.free_messages.push(slot);
+        match self.messages[slot as usize].take() {
+            Some(Message::Request(envelope)) => self.arrive(*envelope),
+            Some(Message::Reply(node, life, id, result)) => {
+                self.deliver_to_life(node, life, Input::Answer(id, *result));
             }
-            Some(Parcel::Hint(post, life, hint)) => self.deliver_to_life(post, life, Input::Hint(hint)),
+            Some(Message::Hint(node, life, hint)) => self.deliver_to_life(node, life, Input::Hint(hint)),
             None => {}
         }
     }
 
-    /// A post's driver starts a call.
+    /// A node's driver starts a call.
     pub(crate) fn send(&mut self, index: usize, now: Now, request: Request) {
         let Request { id, op, timeout, .. } = request;
-        let found = invariants::s6::sent(&self.posts[index], now.held, &op);
+        let found = invariants::s6::sent(&self.nodes[index], now.held, &op);
         self.checks.check(self.t, Rule::S6, found);
         if self.t > self.settled_by {
             self.count_settled(index, &op);
         }
-        let post = &self.posts[index];
-        let gives_up = post.clock.when(now.held.after(timeout)).max(self.t);
-        let mut lost = !post.requests_pass;
+        let node = &self.nodes[index];
+        let gives_up = node.clock.when(now.held.after(timeout)).max(self.t);
+        let mut lost = !node.requests_pass;
         let mut envelope =
-            Envelope { post: index, life: post.life, id, op, sent: now.held, gives_up, stray: false };
-        let mut arrives = self.t + self.dice.between(MILLI / 10, MILLI);
+            Envelope { node: index, life: node.life, id, op, sent: now.held, gives_up, stray: false };
+        let mut arrives = self.t + self.rng.between(MILLI / 10, MILLI);
         if matches!(envelope.op, Op::List { .. }) {
-            arrives += self.dice.below(self.scenario.list_ms * MILLI + 1);
+            arrives += self.rng.below(self.scenario.list_ms * MILLI + 1);
         }
         if self.healed.is_none() {
             if self.befalls(Fault::RequestLost) {
                 lost = true;
             } else if self.befalls(Fault::Slow) {
-                arrives += self.dice.below(self.per_mille(500));
+                arrives += self.rng.below(self.per_mille(500));
             } else if self.befalls(Fault::Zombie) {
-                arrives += self.dice.below(self.per_mille(8000));
+                arrives += self.rng.below(self.per_mille(8000));
             }
             if self.befalls(Fault::Duplicated) {
-                let again = self.t + self.dice.below(self.per_mille(3000));
+                let again = self.t + self.rng.below(self.per_mille(3000));
                 let copy = Envelope { stray: true, ..envelope.clone() };
-                self.post_parcel(again, Parcel::Request(Box::new(copy)));
+                self.post_message(again, Message::Request(Box::new(copy)));
             }
         }
         if lost || arrives >= gives_up {
@@ -93,7 +93,7 @@ impl World {
             envelope.stray = true;
         }
         if !lost {
-            self.post_parcel(arrives, Parcel::Request(Box::new(envelope)));
+            self.post_message(arrives, Message::Request(Box::new(envelope)));
         }
     }
 
@@ -105,8 +105,8 @@ impl World {
             }
             Op::Write(_) => StoreError::unknown("no answer to a write"),
         };
-        let Envelope { post, life, id, .. } = *envelope;
-        self.post_parcel(t, Parcel::Reply(post, life, id, Box::new(Err(error))));
+        let Envelope { node, life, id, .. } = *envelope;
+        self.post_message(t, Message::Reply(node, life, id, Box::new(Err(error))));
     }
 
     /// A request reaches the store.
@@ -122,7 +122,7 @@ impl World {
             Err(StoreError::unavailable("the store refuses"))
         } else {
             self.trace
-                .tell(self.t, || Story::Store(format!("w{} {}", envelope.post, describe(&envelope.op))));
+                .tell(self.t, || Story::Store(format!("w{} {}", envelope.node, describe(&envelope.op))));
             if matches!(&envelope.op, Op::List { prefix, after: None, .. } if *prefix == self.fleet.unit_prefix())
             {
                 self.listed = self.t;
@@ -135,7 +135,7 @@ impl World {
             result
         };
         // What users write who have it is their own affair.
-        let is_used = |key: &Key| self.posts[envelope.post].works_on(key).is_some();
+        let is_used = |key: &Key| self.nodes[envelope.node].works_on(key).is_some();
         let is_used = matches!(&envelope.op, Op::Write(write) if is_used(&write.key));
         let lasts = result.as_ref().err().filter(|error| !error.is_passing() && !is_used);
         if let Some(error) = lasts.filter(|_| self.t > self.settled_by) {
@@ -145,23 +145,23 @@ impl World {
         if envelope.stray {
             return;
         }
-        let mut answers = self.t + self.dice.between(MILLI / 10, MILLI);
-        let lost = !self.posts[envelope.post].answers_pass || self.befalls(Fault::AnswerLost);
+        let mut answers = self.t + self.rng.between(MILLI / 10, MILLI);
+        let lost = !self.nodes[envelope.node].answers_pass || self.befalls(Fault::AnswerLost);
         if self.befalls(Fault::Slow) {
-            answers += self.dice.below(self.per_mille(400));
+            answers += self.rng.below(self.per_mille(400));
         }
         if lost || answers >= envelope.gives_up {
             self.give_up(&envelope, envelope.gives_up);
         } else {
-            let Envelope { post, life, id, .. } = envelope;
-            self.post_parcel(answers, Parcel::Reply(post, life, id, Box::new(result)));
+            let Envelope { node, life, id, .. } = envelope;
+            self.post_message(answers, Message::Reply(node, life, id, Box::new(result)));
         }
     }
 
     /// How far reads of a recent state lag behind: in the calm a little.
     fn lag(&mut self) -> True {
-        let most = if self.healed.is_none() && self.dice.chance(0.1) { 1000 } else { self.scenario.lag };
-        self.dice.below(self.per_mille(most))
+        let most = if self.healed.is_none() && self.rng.chance(0.1) { 1000 } else { self.scenario.lag };
+        self.rng.below(self.per_mille(most))
     }
 
     /// A worker's write took effect.
@@ -172,25 +172,25 @@ impl World {
         let begins = self.checks.tenures.landed(key, before, &after);
         let is_new = matches!(begins, Ok(true));
         self.checks.check(t, Rule::S2, begins.map(|_| ()));
-        let by = HolderId::new(format!("w{}.{}", envelope.post, envelope.life));
+        let by = HolderId::new(format!("w{}.{}", envelope.node, envelope.life));
         if let Ok(by) = by {
             let found = crate::invariants::s3::landed(key, before, &after, &by, false)
                 .and_then(|()| invariants::s3::passed(key, before, &after, &by));
             self.checks.check(t, Rule::S3, found);
         }
-        let post = &mut self.posts[envelope.post];
-        let keeps = after.tenure.as_ref().is_some_and(|tenure| tenure.holder == post.who);
-        if post.life == envelope.life && self.units.contains_key(key) && !keeps {
-            post.unsaid = Some(key.clone());
+        let node = &mut self.nodes[envelope.node];
+        let keeps = after.tenure.as_ref().is_some_and(|tenure| tenure.holder == node.who);
+        if node.life == envelope.life && self.units.contains_key(key) && !keeps {
+            node.unsaid = Some(key.clone());
         }
         if *key == self.board && before.is_none_or(|before| before.fence < after.fence) {
             self.raised = t;
-            self.posts.iter_mut().for_each(|post| post.unsaid = None);
+            self.nodes.iter_mut().for_each(|node| node.unsaid = None);
         }
-        let post = &mut self.posts[envelope.post];
-        let is_own = post.life == envelope.life && *key == post.session;
+        let node = &mut self.nodes[envelope.node];
+        let is_own = node.life == envelope.life && *key == node.session;
         if is_own && after.tenure.is_some() {
-            post.note_heartbeat(envelope.sent);
+            node.note_heartbeat(envelope.sent);
         }
         // It is counted again where it is, and the others are told if that makes them uneven.
         let failed =
@@ -210,7 +210,7 @@ impl World {
         }
         self.hint(key);
         if is_own {
-            self.renewed(envelope.post);
+            self.renewed(envelope.node);
         }
     }
 
@@ -221,13 +221,13 @@ impl World {
         }
         let version = self.store.get(key).map(|record| record.version());
         let hint = || version.map_or(Hint::Key(key.clone()), |version| Hint::Written(key.clone(), version));
-        for index in 0..self.posts.len() {
-            let post = &self.posts[index];
-            let (life, up) = (post.life, post.machine.is_some());
-            let passes = up && post.answers_pass && !self.store_down;
+        for index in 0..self.nodes.len() {
+            let node = &self.nodes[index];
+            let (life, up) = (node.life, node.machine.is_some());
+            let passes = up && node.answers_pass && !self.store_down;
             if passes && !self.befalls(Fault::HintLost) {
-                let delay = self.dice.between(MILLI / 10, MILLI);
-                self.post_parcel(self.t + delay, Parcel::Hint(index, life, hint()));
+                let delay = self.rng.between(MILLI / 10, MILLI);
+                self.post_message(self.t + delay, Message::Hint(index, life, hint()));
             }
         }
     }
@@ -236,7 +236,7 @@ impl World {
         match op {
             // That is counted where it is refused.
             Op::Read(key) if self.store.is_forbidden(key) => {}
-            Op::ReadMany(..) | Op::Read(_) => self.posts[index].settled_reads += 1,
+            Op::ReadMany(..) | Op::Read(_) => self.nodes[index].settled_reads += 1,
             Op::List { .. } => self.checks.settled_lists += 1,
             Op::Write(write) if write.key == self.board && auditor(&write.record).is_some() => {
                 self.checks.settled_marks += 1;

@@ -80,7 +80,7 @@ impl World {
     pub(super) fn any_open(&mut self) -> Option<Key> {
         let open: Vec<&Key> =
             self.units.iter().filter(|(_, truth)| truth.status == Status::Open).map(|(key, _)| key).collect();
-        let at = self.dice.index(open.len());
+        let at = self.rng.index(open.len());
         open.get(at).map(|key| (*key).clone())
     }
 
@@ -117,10 +117,10 @@ impl World {
     pub(super) fn revise_units(&mut self) {
         let open = self.units.values().filter(|truth| truth.status == Status::Open).count();
         let grows = open < self.scenario.units;
-        if self.scenario.pins && self.dice.chance(0.3) {
+        if self.scenario.pins && self.rng.chance(0.3) {
             return self.pin_some();
         }
-        match self.dice.below(if self.healed.is_some() { 7 } else { 10 }) {
+        match self.rng.below(if self.healed.is_some() { 7 } else { 10 }) {
             0..=2 if grows => self.create_unit(),
             0..=3 => {
                 if let Some(key) = self.any_open()
@@ -130,14 +130,14 @@ impl World {
                 }
             }
             4 | 5 => {
-                let weight = if self.dice.chance(0.4) { 1 } else { self.dice.between(2, 9) };
+                let weight = if self.rng.chance(0.4) { 1 } else { self.rng.between(2, 9) };
                 if let Some(key) = self.any_open() {
                     self.revise(&key, |spec| spec.weight = weight);
                 }
             }
             6 => {
                 let open = self.any_open().filter(|_| self.scenario.labels);
-                let needs_label = self.dice.chance(0.5);
+                let needs_label = self.rng.chance(0.5);
                 let needs = if needs_label { [LABEL.to_owned()].into() } else { Default::default() };
                 if let Some(key) = open
                     && self.revise(&key, |spec| spec.needs = needs)
@@ -162,9 +162,9 @@ impl World {
     /// Somebody asks for a unit, or withdraws it.
     fn letter(&mut self) {
         let Some(key) = self.any_open() else { return };
-        let ask = if self.dice.chance(0.5) { Ask::HandOver } else { Ask::Revoke };
+        let ask = if self.rng.chance(0.5) { Ask::HandOver } else { Ask::Revoke };
         // Now and then it is all of a worker's units that are asked for, or withdrawn.
-        let all = self.dice.chance(0.2);
+        let all = self.rng.chance(0.2);
         self.write_letter(&key, ask, all);
     }
 
@@ -219,9 +219,9 @@ impl World {
             .map(|(key, _)| key.clone())
             .filter(|key| !self.units.contains_key(key))
             .collect();
-        let at = self.dice.index(keys.len());
+        let at = self.rng.index(keys.len());
         let Some(key) = keys.get(at).filter(|_| !keys.is_empty()) else { return };
-        let key = if self.dice.chance(0.3) { self.board.clone() } else { key.clone() };
+        let key = if self.rng.chance(0.3) { self.board.clone() } else { key.clone() };
         self.trace.tell(self.t, || Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
         // Who writes it anew may have read his clock long before.

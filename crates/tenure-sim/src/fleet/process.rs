@@ -1,7 +1,7 @@
 //! The processes of a fleet's world: they start, take what comes to them, stop for a while, and end.
 
 use super::invariants;
-use super::post::{Input, Post};
+use super::node::{Input, WorkerNode};
 use super::world::{What, World};
 use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
 use crate::fault::Fault;
@@ -15,12 +15,12 @@ use tenure_core::{HolderId, Identity, Key, LeaseId, Metadata, Now, Rules, Tick, 
 pub(crate) const LABEL: &str = "gpu";
 
 impl World {
-    pub(super) fn bare_post(&mut self, index: usize) -> Post {
-        let rate = self.dice.between(1_000_000 - self.scenario.rate, 1_000_000 + self.scenario.rate);
+    pub(super) fn bare_post(&mut self, index: usize) -> WorkerNode {
+        let rate = self.rng.between(1_000_000 - self.scenario.rate, 1_000_000 + self.scenario.rate);
         let off = self.scenario.wall_off_ms;
-        let offset = self.dice.between(0, 2 * off) as i64 - off as i64;
-        let held = self.dice.below(1000 * SECOND);
-        Post {
+        let offset = self.rng.between(0, 2 * off) as i64 - off as i64;
+        let held = self.rng.below(1000 * SECOND);
+        WorkerNode {
             index,
             life: 0,
             machine: None,
@@ -63,13 +63,13 @@ impl World {
         if !self.scenario.ttls {
             return self.ttl;
         }
-        Ttl::clamped(self.ttl.millis() >> self.dice.below(3))
+        Ttl::clamped(self.ttl.millis() >> self.rng.below(3))
     }
 
     /// Starts a process: a new holder id, a new instance.
     pub(crate) fn boot(&mut self, index: usize) {
-        let instance = self.dice.bits();
-        let life = self.posts[index].life + 1;
+        let instance = self.rng.bits();
+        let life = self.nodes[index].life + 1;
         let (Ok(who), Ok(unset)) = (HolderId::new(format!("w{index}.{life}")), Key::new("unset")) else {
             return;
         };
@@ -86,37 +86,37 @@ impl World {
             page: self.scenario.page,
         };
         let Ok(machine) = Worker::new(identity, rules, options) else { return };
-        let post = &mut self.posts[index];
-        post.life = life;
-        post.machine = Some(machine);
-        post.who = who;
-        post.ttl = ttl;
-        post.session = session;
-        post.wake_at = None;
-        post.scheduled = True::MAX;
-        (post.leaving, post.stopping, post.doomed) = (false, false, false);
+        let node = &mut self.nodes[index];
+        node.life = life;
+        node.machine = Some(machine);
+        node.who = who;
+        node.ttl = ttl;
+        node.session = session;
+        node.wake_at = None;
+        node.scheduled = True::MAX;
+        (node.leaving, node.stopping, node.doomed) = (false, false, false);
         self.disturb_by_plan();
         self.command(index, FleetCommand::Join);
     }
 
     /// The process is gone, and with it all that was done on it.
     pub(crate) fn end_process(&mut self, index: usize) {
-        let post = &mut self.posts[index];
-        post.life += 1;
-        post.machine = None;
-        let works = std::mem::take(&mut post.works);
-        post.lapses.clear();
-        post.unsaid = None;
-        post.known.clear();
-        post.late.clear();
-        post.inbox.clear();
-        post.held_back = None;
-        (post.valid, post.deadline) = (Tick(0), Tick(0));
-        post.heartbeats.clear();
-        post.paused = false;
-        post.pause_turn += 1;
-        post.clock.set_pace(self.t, Pace::Running);
-        let ttl = self.posts[index].ttl;
+        let node = &mut self.nodes[index];
+        node.life += 1;
+        node.machine = None;
+        let works = std::mem::take(&mut node.works);
+        node.lapses.clear();
+        node.unsaid = None;
+        node.known.clear();
+        node.late.clear();
+        node.inbox.clear();
+        node.held_back = None;
+        (node.valid, node.deadline) = (Tick(0), Tick(0));
+        node.heartbeats.clear();
+        node.paused = false;
+        node.pause_turn += 1;
+        node.clock.set_pace(self.t, Pace::Running);
+        let ttl = self.nodes[index].ttl;
         for work in works.into_values() {
             if let Some(truth) = self.units.get_mut(&work.unit) {
                 truth.tries.1 += 1;
@@ -126,16 +126,16 @@ impl World {
     }
 
     pub(super) fn wake(&mut self, index: usize, life: u32) {
-        let post = &mut self.posts[index];
-        if post.life != life || post.scheduled != self.t {
+        let node = &mut self.nodes[index];
+        if node.life != life || node.scheduled != self.t {
             return;
         }
-        post.scheduled = True::MAX;
-        let Some(at) = post.wake_at else { return };
-        if post.paused {
+        node.scheduled = True::MAX;
+        let Some(at) = node.wake_at else { return };
+        if node.paused {
             return;
         }
-        if post.clock.held(self.t) < at {
+        if node.clock.held(self.t) < at {
             return self.schedule_wake(index);
         }
         self.deliver(index, Input::Wake);
@@ -143,31 +143,31 @@ impl World {
 
     /// Puts the next wake-up into the queue, unless one that is early enough is there.
     pub(crate) fn schedule_wake(&mut self, index: usize) {
-        let post = &mut self.posts[index];
-        let (Some(at), true) = (post.wake_at, post.machine.is_some()) else { return };
+        let node = &mut self.nodes[index];
+        let (Some(at), true) = (node.wake_at, node.machine.is_some()) else { return };
         // Timers are a little late.
-        let due = post.clock.when(at).max(self.t) + self.dice.below(MILLI / 4);
-        if due < post.scheduled {
-            post.scheduled = due;
-            let life = post.life;
+        let due = node.clock.when(at).max(self.t) + self.rng.below(MILLI / 4);
+        if due < node.scheduled {
+            node.scheduled = due;
+            let life = node.life;
             self.at(due, What::Wake(index as u8, life));
         }
     }
 
     pub(crate) fn deliver_to_life(&mut self, index: usize, life: u32, input: Input) {
-        if self.posts[index].life == life {
+        if self.nodes[index].life == life {
             self.deliver(index, input);
         }
     }
 
     /// Hands something to a process, or keeps it until the process runs again.
     pub(crate) fn deliver(&mut self, index: usize, input: Input) {
-        let post = &mut self.posts[index];
-        if post.machine.is_none() {
+        let node = &mut self.nodes[index];
+        if node.machine.is_none() {
             return;
         }
-        if post.paused {
-            post.inbox.push_back(input);
+        if node.paused {
+            node.inbox.push_back(input);
             return;
         }
         match input {
@@ -187,21 +187,21 @@ impl World {
     }
 
     fn step(&mut self, index: usize, event: Event<FleetCommand>) {
-        let post = &mut self.posts[index];
-        let Some(machine) = &mut post.machine else { return };
-        let now = post.clock.read(self.t);
+        let node = &mut self.nodes[index];
+        let Some(machine) = &mut node.machine else { return };
+        let now = node.clock.read(self.t);
         self.tally.steps += 1;
         let step = machine.step(now, event);
         if self.befalls(Fault::PauseMidStep) {
             // What the user was told before is no different for that; what is told now comes after the pause.
-            if let Some((_, held)) = &mut self.posts[index].held_back {
+            if let Some((_, held)) = &mut self.nodes[index].held_back {
                 held.notices.extend(step.notices);
                 held.requests.extend(step.requests);
                 held.wake_at = step.wake_at;
                 return;
             }
-            self.posts[index].held_back = Some((now, step));
-            let span = self.dice.span(self.per_mille(600));
+            self.nodes[index].held_back = Some((now, step));
+            let span = self.rng.span(self.per_mille(600));
             self.pause(index, span);
             return;
         }
@@ -212,12 +212,12 @@ impl World {
     pub(crate) fn act(&mut self, index: usize, now: Now, step: Step<FleetNotice>) {
         self.trace.fold(index as u64 | (step.requests.len() as u64) << 8 | (step.notices.len() as u64) << 16);
         self.trace.fold(step.wake_at.unwrap_or(Tick(0)).0);
-        let life = self.posts[index].life;
+        let life = self.nodes[index].life;
         for notice in step.notices {
             self.trace.tell(self.t, || Story::Fault(Some(index), format!("→ {notice:?}")));
             self.heard(index, now, notice);
         }
-        if self.posts[index].life != life {
+        if self.nodes[index].life != life {
             return;
         }
         for request in step.requests {
@@ -226,56 +226,56 @@ impl World {
             });
             self.send(index, now, request);
         }
-        let post = &mut self.posts[index];
-        post.wake_at = step.wake_at;
-        let found = invariants::s5::told_in_time(post, now.held, step.wake_at);
+        let node = &mut self.nodes[index];
+        node.wake_at = step.wake_at;
+        let found = invariants::s5::told_in_time(node, now.held, step.wake_at);
         self.checks.check(self.t, Rule::S5, found);
         self.schedule_wake(index);
     }
 
     /// Stops a process for so long.
     pub(crate) fn pause(&mut self, index: usize, span: True) {
-        let post = &mut self.posts[index];
-        if post.machine.is_none() {
+        let node = &mut self.nodes[index];
+        if node.machine.is_none() {
             return;
         }
-        post.paused = true;
-        post.pause_turn += 1;
-        let turn = post.pause_turn;
+        node.paused = true;
+        node.pause_turn += 1;
+        let turn = node.pause_turn;
         self.at(self.t + span, What::Resume(index as u8, turn));
     }
 
     /// Lets a process go on.
     pub(crate) fn resume(&mut self, index: usize) {
-        let post = &mut self.posts[index];
-        if !post.paused {
+        let node = &mut self.nodes[index];
+        if !node.paused {
             return;
         }
-        post.paused = false;
-        post.pause_turn += 1;
-        post.clock.set_pace(self.t, Pace::Running);
-        post.scheduled = True::MAX;
-        if let Some((now, step)) = post.held_back.take() {
+        node.paused = false;
+        node.pause_turn += 1;
+        node.clock.set_pace(self.t, Pace::Running);
+        node.scheduled = True::MAX;
+        if let Some((now, step)) = node.held_back.take() {
             self.act(index, now, step);
         }
         for _ in 0..1000 {
-            let post = &mut self.posts[index];
-            if post.paused {
+            let node = &mut self.nodes[index];
+            if node.paused {
                 break;
             }
-            let Some(input) = post.inbox.pop_front() else { break };
+            let Some(input) = node.inbox.pop_front() else { break };
             self.deliver(index, input);
         }
-        if !self.posts[index].paused {
+        if !self.nodes[index].paused {
             self.schedule_wake(index);
         }
     }
 
     /// Goes in good order: everything is passed on.
     fn leave(&mut self, index: usize) {
-        let post = &mut self.posts[index];
-        if !post.leaving && !post.stopping {
-            post.leaving = true;
+        let node = &mut self.nodes[index];
+        if !node.leaving && !node.stopping {
+            node.leaving = true;
             self.disturb_by_plan();
             self.command(index, FleetCommand::Leave);
         }
@@ -283,11 +283,11 @@ impl World {
 
     /// Goes at once: all bodies have been ended.
     fn stop(&mut self, index: usize) {
-        if std::mem::replace(&mut self.posts[index].stopping, true) {
+        if std::mem::replace(&mut self.nodes[index].stopping, true) {
             return;
         }
         let running: Vec<LeaseId> =
-            self.posts[index].works.iter().filter(|(_, work)| work.runs()).map(|(lease, _)| *lease).collect();
+            self.nodes[index].works.iter().filter(|(_, work)| work.runs()).map(|(lease, _)| *lease).collect();
         for lease in running {
             self.body_is_over(index, lease, false);
         }

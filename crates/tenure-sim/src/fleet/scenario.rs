@@ -23,7 +23,7 @@ pub(crate) struct Bodies {
 
 /// What happens in the calm, one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Disturbance {
     /// One worker dies.
     Death,
     /// One dies when it has just renewed its session: nothing is noticed later than that.
@@ -52,7 +52,7 @@ pub(crate) enum Deed {
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    pub(crate) posts: usize,
+    pub(crate) nodes: usize,
     pub(crate) units: usize,
     /// How many of the first units fail whenever they are worked on.
     pub(crate) failing: usize,
@@ -86,7 +86,7 @@ pub(crate) struct Scenario {
     /// How far reads of a recent state lag in the calm, if the store's do, in thousandths of a ttl.
     pub(crate) lag: u64,
     /// Deeds in the calm, drawn evenly, and the time that each is given, in ttls.
-    pub(crate) deeds: &'static [Deed],
+    pub(crate) disturbances: &'static [Disturbance],
     /// How long faults go on, in ttls.
     pub(crate) chaos: u64,
     /// How long it then stays healed.
@@ -128,7 +128,7 @@ const HANDS: &[(Fault, f64)] = &[
 const USUAL: Scenario = Scenario {
     name: "fleet-usual",
     about: "five workers, twelve units, the usual faults",
-    posts: 5,
+    nodes: 5,
     units: 12,
     failing: 0,
     page: 1000,
@@ -162,7 +162,7 @@ const USUAL: Scenario = Scenario {
     ],
     calls: CALLS,
     lag: 10,
-    deeds: &[Deed::Death, Deed::Leave, Deed::Churn, Deed::ZoneDeath],
+    disturbances: &[Disturbance::Death, Disturbance::Leave, Disturbance::Churn, Disturbance::ZoneDeath],
     chaos: 30,
     calm: 40,
     rounds: 2,
@@ -175,7 +175,7 @@ const PROMPT: Scenario = Scenario {
     mail: false,
     bodies: Bodies { finish: 0, pass: 0, ..BODIES },
     faults: &[(Fault::Crash, 6.0), (Fault::Pause, 6.0)],
-    deeds: &[Deed::FreshDeath],
+    disturbances: &[Disturbance::FreshDeath],
     chaos: 3,
     calm: 100,
     rounds: 1,
@@ -192,7 +192,13 @@ pub(crate) const ALL: &[Scenario] = &[
         wall_off_ms: 20,
         mail: false,
         bodies: Bodies { finish: 0, pass: 0, ..BODIES },
-        deeds: &[Deed::Death, Deed::Leave, Deed::Churn, Deed::ZoneDeath, Deed::Hiccup],
+        disturbances: &[
+            Disturbance::Death,
+            Disturbance::Leave,
+            Disturbance::Churn,
+            Disturbance::ZoneDeath,
+            Disturbance::Hiccup,
+        ],
         chaos: 4,
         calm: 100,
         rounds: 1,
@@ -205,7 +211,7 @@ pub(crate) const ALL: &[Scenario] = &[
         bodies: Bodies { finish: 0, pass: 0, ..BODIES },
         store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: true }),
         lag: 500,
-        deeds: &[],
+        disturbances: &[],
         chaos: 10,
         calm: 100,
         rounds: 1,
@@ -214,9 +220,9 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         name: "fleet-zones",
         about: "nine workers in three zones, which are lost together",
-        posts: 9,
+        nodes: 9,
         units: 24,
-        deeds: &[Deed::ZoneDeath],
+        disturbances: &[Disturbance::ZoneDeath],
         wall_off_ms: 40,
         ..USUAL
     },
@@ -224,7 +230,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "fleet-slow-drain",
         about: "bodies end late, or can't be ended and are left to lapse",
         bodies: Bodies { ends: 500, lapse: 150, ..BODIES },
-        deeds: &[Deed::Leave, Deed::Churn],
+        disturbances: &[Disturbance::Leave, Disturbance::Churn],
         ..USUAL
     },
     Scenario {
@@ -235,7 +241,7 @@ pub(crate) const ALL: &[Scenario] = &[
         labels: true,
         bodies: Bodies { turn: 400, update: 300, finish: 40, pass: 40, ends: 30, lapse: 20 },
         churn: 500,
-        deeds: &[Deed::Churn, Deed::Leave],
+        disturbances: &[Disturbance::Churn, Disturbance::Leave],
         ..USUAL
     },
     Scenario {
@@ -246,7 +252,7 @@ pub(crate) const ALL: &[Scenario] = &[
         // Whoever gets it while it rests goes by the wall clock; where that is wrong, the rest begins anew.
         wall_off_ms: 20,
         bodies: Bodies { pass: 0, finish: 0, ..BODIES },
-        deeds: &[Deed::Death, Deed::Leave],
+        disturbances: &[Disturbance::Death, Disturbance::Leave],
         chaos: 10,
         calm: 100,
         rounds: 1,
@@ -256,7 +262,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "fleet-rolling",
         about: "workers leave and come back one after the other",
         faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0)],
-        deeds: &[Deed::Leave],
+        disturbances: &[Disturbance::Leave],
         churn: 20_000,
         chaos: 10,
         calm: 80,
@@ -278,7 +284,7 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         name: "fleet-hands",
         about: "somebody deletes and damages the board and sessions, deletes and restores units, and takes some by force",
-        deeds: &[Deed::Damage, Deed::Death, Deed::Leave, Deed::Churn],
+        disturbances: &[Disturbance::Damage, Disturbance::Death, Disturbance::Leave, Disturbance::Churn],
         faults: &[
             (Fault::Deleted, 30.0),
             (Fault::RecordDeleted, 10.0),
@@ -297,7 +303,7 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         name: "fleet-forbidden",
         about: "the store refuses some units, or their writes, or their records are damaged: nothing else is harmed, and nobody asks all the time",
-        posts: 4,
+        nodes: 4,
         units: 10,
         // Sane clocks: what is looked at is who asks for what is refused.
         wall_off_ms: 20,
@@ -306,7 +312,7 @@ pub(crate) const ALL: &[Scenario] = &[
         bodies: Bodies { finish: 0, pass: 0, ..BODIES },
         faults: &[(Fault::Forbidden, 20.0), (Fault::Crash, 20.0), (Fault::Pause, 6.0)],
         calls: HANDS,
-        deeds: &[Deed::Permit],
+        disturbances: &[Disturbance::Permit],
         chaos: 30,
         calm: 400,
         rounds: 1,
@@ -319,7 +325,7 @@ pub(crate) const ALL: &[Scenario] = &[
         weighs: true,
         pins: true,
         churn: 1000,
-        deeds: &[Deed::Churn, Deed::Churn, Deed::Leave, Deed::Death],
+        disturbances: &[Disturbance::Churn, Disturbance::Churn, Disturbance::Leave, Disturbance::Death],
         ..USUAL
     },
     Scenario {
@@ -329,7 +335,7 @@ pub(crate) const ALL: &[Scenario] = &[
         labels: true,
         mail: false,
         faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0)],
-        deeds: &[Deed::Untold],
+        disturbances: &[Disturbance::Untold],
         chaos: 5,
         calm: 100,
         rounds: 1,
@@ -341,7 +347,7 @@ pub(crate) const ALL: &[Scenario] = &[
         units: 16,
         page: 3,
         mail: false,
-        deeds: &[Deed::Churn, Deed::Untold, Deed::Death, Deed::Leave],
+        disturbances: &[Disturbance::Churn, Disturbance::Untold, Disturbance::Death, Disturbance::Leave],
         ..USUAL
     },
     Scenario {
@@ -353,14 +359,14 @@ pub(crate) const ALL: &[Scenario] = &[
         mail: false,
         wall_off_ms: 40,
         bodies: Bodies { finish: 0, ..BODIES },
-        deeds: &[Deed::Leave, Deed::Churn, Deed::Death],
+        disturbances: &[Disturbance::Leave, Disturbance::Churn, Disturbance::Death],
         ..USUAL
     },
     Scenario {
         name: "fleet-ttls-hands",
         about: "workers whose ttls differ, cut off now and then, while somebody deletes and damages sessions and the board",
         ttls: true,
-        posts: 6,
+        nodes: 6,
         rate: 20_000,
         wall_off_ms: 0,
         faults: &[
@@ -375,13 +381,13 @@ pub(crate) const ALL: &[Scenario] = &[
             (Fault::Rate, 4.0),
         ],
         calls: HANDS,
-        deeds: &[Deed::Death, Deed::Leave, Deed::Churn, Deed::Damage],
+        disturbances: &[Disturbance::Death, Disturbance::Leave, Disturbance::Churn, Disturbance::Damage],
         ..USUAL
     },
     Scenario {
         name: "fleet-hands-clocks",
         about: "somebody deletes and damages the board and sessions by hand, and wall clocks are wrong by up to an hour",
-        deeds: &[Deed::Damage, Deed::Death, Deed::Leave, Deed::Churn],
+        disturbances: &[Disturbance::Damage, Disturbance::Death, Disturbance::Leave, Disturbance::Churn],
         faults: &[
             (Fault::Deleted, 20.0),
             (Fault::WallJump, 10.0),
@@ -396,11 +402,17 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "fleet-ttls",
         about: "workers whose ttls differ by up to four",
         ttls: true,
-        posts: 6,
+        nodes: 6,
         // Bounds allow for the slowest clock: the closer the clocks, the tighter the bounds.
         rate: 20_000,
         wall_off_ms: 20,
-        deeds: &[Deed::Death, Deed::ZoneDeath, Deed::Leave, Deed::Churn, Deed::Hiccup],
+        disturbances: &[
+            Disturbance::Death,
+            Disturbance::ZoneDeath,
+            Disturbance::Leave,
+            Disturbance::Churn,
+            Disturbance::Hiccup,
+        ],
         ..USUAL
     },
     Scenario {
@@ -418,12 +430,12 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         name: "fleet-rows",
         about: "of 24 workers, 8 to 12 who stand side by side die at once, and the store tells neither ages nor changes",
-        posts: 24,
+        nodes: 24,
         units: 36,
         rate: 20_000,
         store: Some(StoreSpec { ages: Ages::Untold, push: false, lags: true }),
         faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
-        deeds: &[Deed::Row],
+        disturbances: &[Disturbance::Row],
         chaos: 5,
         calm: 50,
         rounds: 1,
@@ -432,13 +444,13 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario {
         name: "fleet-rows-coarse",
         about: "the same where the store tells ages to some seconds, as DynamoDB does",
-        posts: 24,
+        nodes: 24,
         units: 36,
         rate: 20_000,
         wall_off_ms: 20,
         store: Some(StoreSpec { ages: Ages::Coarse, push: false, lags: true }),
         faults: &[(Fault::Pause, 10.0), (Fault::Crash, 10.0), (Fault::Rate, 10.0)],
-        deeds: &[Deed::Row, Deed::Death],
+        disturbances: &[Disturbance::Row, Disturbance::Death],
         chaos: 5,
         calm: 50,
         rounds: 1,
@@ -449,7 +461,7 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "workers die and their sessions are deleted",
         faults: &[(Fault::Crash, 2.0), (Fault::Pause, 4.0), (Fault::Rate, 6.0), (Fault::Deleted, 10.0)],
         calls: HANDS,
-        deeds: &[Deed::Vanish],
+        disturbances: &[Disturbance::Vanish],
         wall_off_ms: 0,
         chaos: 10,
         calm: 80,

@@ -1,14 +1,14 @@
-//! The world of a fleet: posts, a network, a store, units, and the queue of what happens next.
+//! The world of a fleet: nodes, a network, a store, units, and the queue of what happens next.
 
 use super::invariants::{self, Checks};
-use super::net::Parcel;
-use super::post::{Input, Post};
+use super::net::Message;
+use super::node::{Input, WorkerNode};
 use super::scenario::Scenario;
 use crate::clock::{MILLI, True};
-use crate::dice::Dice;
 use crate::fault::Fault;
 use crate::invariants::Rule;
 use crate::registers::{Ages, Registers, StoreSpec};
+use crate::rng::Rng;
 use crate::trace::{Story, Trace};
 use crate::world::{Setup, Tally};
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use tenure_core::{Fence, Key, LeaseId, Nonces, Record, Ttl};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
-    Parcel(u32),
+    Message(u32),
     Wake(u8, u32),
     Turn(u8, u32, u64, u32),
     Ends(u8, u32, u64),
@@ -37,7 +37,7 @@ pub(crate) enum What {
     Seize(u32, u64),
     Strike(u8),
     Churn,
-    Deed,
+    Disturbance,
     Look,
     Phase,
 }
@@ -82,17 +82,17 @@ pub(crate) struct World {
     pub(crate) t: True,
     seq: u64,
     queue: BinaryHeap<Reverse<(True, u64, What)>>,
-    pub(crate) dice: Dice,
+    pub(crate) rng: Rng,
     pub(crate) scenario: Scenario,
     pub(crate) setup: Setup,
     pub(crate) spec: StoreSpec,
     pub(crate) ttl: Ttl,
     pub(crate) fleet: FleetName,
     pub(crate) board: Key,
-    pub(crate) posts: Vec<Post>,
+    pub(crate) nodes: Vec<WorkerNode>,
     pub(crate) store: Registers,
-    pub(crate) parcels: Vec<Option<Parcel>>,
-    pub(crate) free_parcels: Vec<u32>,
+    pub(crate) messages: Vec<Option<Message>>,
+    pub(crate) free_messages: Vec<u32>,
     pub(crate) store_down: bool,
     pub(crate) throttled: bool,
     pub(crate) healed: Option<True>,
@@ -117,8 +117,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(scenario: Scenario, setup: Setup) -> World {
-        let mut dice = Dice::new(setup.seed);
-        let any = StoreSpec { ages: Ages::any(&mut dice), push: dice.chance(0.5), lags: dice.chance(0.5) };
+        let mut rng = Rng::new(setup.seed);
+        let any = StoreSpec { ages: Ages::any(&mut rng), push: rng.chance(0.5), lags: rng.chance(0.5) };
         let spec = scenario.store.unwrap_or(any);
         let fleet = FleetName::new("f").unwrap_or_else(|_| unreachable!("short and not empty"));
         let board = fleet.board().unwrap_or_else(|_| unreachable!("the name was checked"));
@@ -131,10 +131,10 @@ impl World {
             ttl: Ttl::clamped(10_000),
             fleet,
             board,
-            posts: Vec::new(),
+            nodes: Vec::new(),
             store: Registers::new(spec, false, scenario.has(Fault::RecordRestored)),
-            parcels: Vec::new(),
-            free_parcels: Vec::new(),
+            messages: Vec::new(),
+            free_messages: Vec::new(),
             store_down: false,
             throttled: false,
             healed: None,
@@ -151,17 +151,17 @@ impl World {
             tally: Tally::default(),
             trace: Trace::new(setup.trace),
             over: false,
-            dice,
+            rng,
             scenario,
         };
         for _ in 0..scenario.units {
             world.create_unit();
         }
-        let posts = if setup.nodes == 0 { scenario.posts } else { setup.nodes.min(scenario.posts) };
-        for index in 0..posts {
-            let post = world.bare_post(index);
-            world.posts.push(post);
-            let span = world.dice.below(world.per_mille(200));
+        let nodes = if setup.nodes == 0 { scenario.nodes } else { setup.nodes.min(scenario.nodes) };
+        for index in 0..nodes {
+            let node = world.bare_post(index);
+            world.nodes.push(node);
+            let span = world.rng.below(world.per_mille(200));
             world.at(span, What::Boot(index as u8, 0));
         }
         world.begin_chaos();
@@ -180,7 +180,7 @@ impl World {
 
     /// At a random time with this mean from now.
     pub(crate) fn later(&mut self, mean: True, what: What) {
-        let span = self.dice.span(mean);
+        let span = self.rng.span(mean);
         self.at(self.t + span, what);
     }
 
@@ -207,7 +207,7 @@ impl World {
 
     fn happen(&mut self, what: What) {
         match what {
-            What::Parcel(slot) => self.open(slot),
+            What::Message(slot) => self.open(slot),
             What::Wake(index, life) => self.wake(usize::from(index), life),
             What::Turn(index, life, lease, turn) => {
                 self.deliver_to_life(usize::from(index), life, Input::Turn(LeaseId(lease), turn));
@@ -220,13 +220,13 @@ impl World {
                 self.checks.check(self.t, Rule::P2, found);
             }
             What::Resume(index, turn) => {
-                if self.posts[usize::from(index)].pause_turn == turn {
+                if self.nodes[usize::from(index)].pause_turn == turn {
                     self.resume(usize::from(index));
                 }
             }
             What::Boot(index, life) => {
-                let post = &self.posts[usize::from(index)];
-                if post.life == life && post.machine.is_none() {
+                let node = &self.nodes[usize::from(index)];
+                if node.life == life && node.machine.is_none() {
                     self.boot(usize::from(index));
                 }
             }
@@ -236,7 +236,7 @@ impl World {
             What::StoreUp => (self.store_down, self.throttled) = (false, false),
             What::Strike(kind) => self.strike(usize::from(kind)),
             What::Churn => self.churn(),
-            What::Deed => self.deed(),
+            What::Disturbance => self.disturbance(),
             What::Look => self.look(),
             What::Phase => self.turn_phase(),
         }
@@ -261,17 +261,17 @@ impl World {
             self.heal();
             self.at(self.t + self.per_mille(self.scenario.calm * 1000), What::Phase);
             self.at(self.t + self.per_mille(100), What::Look);
-            self.at(self.t + self.per_mille(12_000), What::Deed);
+            self.at(self.t + self.per_mille(12_000), What::Disturbance);
             return;
         }
         let audit = self.pages_of(&self.fleet.worker_prefix()) + self.pages_of(&self.fleet.unit_prefix());
         // All look and audit by the shortest ttl that there is.
         let quickest = if self.scenario.ttls { Ttl::clamped(self.ttl.millis() / 4) } else { self.ttl };
         let Scenario { rate, lag, .. } = self.scenario;
-        let found = invariants::c1::little(&self.posts, &self.checks, audit, quickest, rate, lag > 100);
+        let found = invariants::c1::little(&self.nodes, &self.checks, audit, quickest, rate, lag > 100);
         self.checks.check(self.t, Rule::C1, found);
         let ttls = self.checks.settled_time / self.per_mille(1000);
-        let found = invariants::c1::refused(&self.checks, self.posts.len() as u64, ttls);
+        let found = invariants::c1::refused(&self.checks, self.nodes.len() as u64, ttls);
         self.checks.check(self.t, Rule::C1, found);
         self.check_tries();
         self.rounds_left -= 1;
@@ -284,7 +284,7 @@ impl World {
 
     /// Was what fails always tried seldom enough?
     fn check_tries(&mut self) {
-        let (workers, calm) = (self.posts.len() as u64, self.scenario.calm);
+        let (workers, calm) = (self.nodes.len() as u64, self.scenario.calm);
         for truth in self.units.values().filter(|truth| truth.fails) {
             let (tries, owners) = truth.tries;
             // By the fastest clock.
@@ -313,7 +313,7 @@ impl World {
         let Some((_, probability)) = self.scenario.calls.iter().find(|(kind, _)| *kind == fault) else {
             return false;
         };
-        let befalls = self.dice.chance(*probability);
+        let befalls = self.rng.chance(*probability);
         if befalls {
             self.tally.faults[fault as usize] += 1;
         }

@@ -10,7 +10,7 @@ impl World {
     pub(super) fn befalls(&mut self, fault: Fault) -> bool {
         let chance =
             self.spec.calls.iter().find(|(kind, _)| *kind == fault).map_or(0.0, |(_, chance)| *chance);
-        let befalls = !self.calm && self.dice.chance(chance) && !self.without.has(fault);
+        let befalls = !self.calm && self.rng.chance(chance) && !self.without.has(fault);
         self.faults[fault as usize] += u64::from(befalls);
         befalls
     }
@@ -31,25 +31,25 @@ impl World {
             return;
         }
         self.faults[fault as usize] += 1;
-        let (t, index) = (self.t, self.dice.index(self.nodes.len()));
-        let span = self.dice.span(self.spans(1));
+        let (t, index) = (self.t, self.rng.index(self.nodes.len()));
+        let span = self.rng.span(self.spans(1));
         self.tell(|| format!("n{index} ** {}", fault.about()));
         match fault {
-            Fault::Crash if self.spec.asks && self.dice.chance(0.4) => self.stop(index),
+            Fault::Crash if self.spec.asks && self.rng.chance(0.4) => self.stop(index),
             Fault::Crash => self.kill(index),
             Fault::Pause => self.pause(index, span),
             Fault::Suspend => {
                 if self.nodes[index].machine.is_some() && self.nodes[index].held_back.is_none() {
                     self.nodes[index].clock.set_pace(t, Pace::Suspended);
-                    if self.dice.chance(0.4) {
-                        let leap = self.dice.below(self.spans(3));
+                    if self.rng.chance(0.4) {
+                        let leap = self.rng.below(self.spans(3));
                         self.nodes[index].clock.leap(t, leap);
                     }
                     self.pause(index, span * 3);
                 }
             }
             Fault::Rate => {
-                let rate = self.dice.between(900_000, 1_100_000);
+                let rate = self.rng.between(900_000, 1_100_000);
                 let node = &mut self.nodes[index];
                 node.clock.set_rate(t, rate);
                 if let Some(at) = node.wake_at {
@@ -59,11 +59,11 @@ impl World {
             }
             Fault::WallJump | Fault::WallDecade => {
                 let most: i64 = if fault == Fault::WallJump { 3_600_000 } else { 315_360_000_000 };
-                let off = self.dice.between(0, 2 * most as u64) as i64 - most;
+                let off = self.rng.between(0, 2 * most as u64) as i64 - most;
                 self.nodes[index].clock.set_wall_offset(off);
             }
             Fault::StoreClock => {
-                let by = self.dice.between(0, 7200 * SECOND) as i64 - 3600 * SECOND as i64;
+                let by = self.rng.between(0, 7200 * SECOND) as i64 - 3600 * SECOND as i64;
                 self.store.jump_clock(by);
                 self.anchor.clock_was_set();
             }

@@ -13,7 +13,7 @@ impl World {
     /// the fence of its own time, which may be lower than what came since. Users rest from time to time, so that it is ever reached.
     pub(super) fn collect(&mut self) {
         let retention = Duration::from_millis(self.spec.duration_ms * 10);
-        let off = self.dice.between(0, 2 * self.spec.gc_off_ms);
+        let off = self.rng.between(0, 2 * self.spec.gc_off_ms);
         let wall = Wall(WALL_AT_START + self.t / MILLI + off - self.spec.gc_off_ms);
         let over = self.store.stored_at(&self.key, self.t).is_some_and(|stored| {
             let is_old = |age| age >= retention;
@@ -32,7 +32,7 @@ impl World {
                 &HolderId::new("gc").unwrap_or_else(|_| unreachable!("a name")),
             );
         }
-        if self.t >= self.rest_until && self.dice.chance(0.5) {
+        if self.t >= self.rest_until && self.rng.chance(0.5) {
             self.rest_until = self.t + self.spans(16);
             self.at(self.rest_until, What::Collect);
         } else {

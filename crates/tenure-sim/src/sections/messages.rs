@@ -60,14 +60,14 @@ impl World {
             return self.send(MILLI, Envelope::Reply { to: from, id, result, date: None });
         }
         let delay = if self.befalls(Fault::Slow) {
-            self.dice.below(self.spans(1) / 2)
+            self.rng.below(self.spans(1) / 2)
         } else if self.befalls(Fault::Zombie) {
-            self.dice.below(self.spans(3))
+            self.rng.below(self.spans(3))
         } else {
-            self.dice.between(MILLI / 2, 4 * MILLI)
+            self.rng.between(MILLI / 2, 4 * MILLI)
         };
         if self.befalls(Fault::Duplicated) {
-            let again = self.dice.below(self.spans(3));
+            let again = self.rng.below(self.spans(3));
             let envelope = Envelope::Request { from, who: who.clone(), id, op: op.clone(), answered: false };
             self.send(again, envelope);
         }
@@ -80,7 +80,7 @@ impl World {
                 let result = self.perform(&who, op, from.dated);
                 let date = Some(self.store.date(self.t));
                 if answered && !self.befalls(Fault::AnswerLost) {
-                    let delay = self.dice.between(MILLI / 2, 4 * MILLI);
+                    let delay = self.rng.between(MILLI / 2, 4 * MILLI);
                     self.send(delay, Envelope::Reply { to: from, id, result, date });
                 }
             }

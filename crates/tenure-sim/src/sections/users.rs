@@ -72,13 +72,13 @@ impl World {
             // In the calm nobody wants anything anew.
             Doing::Idle if self.calm => {}
             Doing::Idle if self.t < self.rest_until => self.think(index, task),
-            Doing::Idle if self.spec.asks && self.dice.chance(0.2) => self.look_or_collect(index, task),
+            Doing::Idle if self.spec.asks && self.rng.chance(0.2) => self.look_or_collect(index, task),
             Doing::Idle => {
                 let desired = self.some_ranges();
-                let ms = self.dice.between(self.spec.duration_ms / 4, self.spec.duration_ms);
+                let ms = self.rng.between(self.spec.duration_ms / 4, self.spec.duration_ms);
                 let lease = self.ask(index, task, desired, Ttl::clamped(ms));
                 // Some change their mind.
-                let mean = if self.dice.chance(0.1) { self.spans(1) / 200 } else { self.spans(40) };
+                let mean = if self.rng.chance(0.1) { self.spans(1) / 200 } else { self.spans(40) };
                 self.turn(index, task, Doing::Waiting(lease), mean);
             }
             Doing::Waiting(lease) => self.give_up(index, task, lease, SectionCommand::Release(lease)),
@@ -91,7 +91,7 @@ impl World {
         let lease = self.lease();
         let answer_by = self.answer_by(index, Ttl::MAX);
         self.nodes[index].views.insert(lease, View::new(task, RangeSet::new(), self.t, answer_by));
-        let looks = self.dice.chance(0.5);
+        let looks = self.rng.chance(0.5);
         let command = if looks { SectionCommand::List(lease) } else { SectionCommand::Reclaim(lease) };
         self.tell(|| format!("n{index} ← {command:?}"));
         self.step(index, Event::Command(command));
@@ -121,10 +121,10 @@ impl World {
     }
 
     fn some_ranges(&mut self) -> RangeSet {
-        let count = self.dice.between(1, 2);
+        let count = self.rng.between(1, 2);
         (0..count)
             .filter_map(|_| {
-                let (a, b) = (self.dice.below(SPACE), self.dice.below(SPACE));
+                let (a, b) = (self.rng.below(SPACE), self.rng.below(SPACE));
                 KeyRange::new(a.min(b), a.max(b) + 1).ok()
             })
             .collect()
@@ -178,7 +178,7 @@ impl World {
             let found = self.resource.write(key, believed.fence, order);
             self.check(Rule::P2, found);
         }
-        match self.dice.below(10) {
+        match self.rng.below(10) {
             0 => self.give_up(index, task, lease, SectionCommand::Lapse(lease)),
             1..=4 => self.give_up(index, task, lease, SectionCommand::Release(lease)),
             _ => self.turn(index, task, Doing::Using(lease), self.spans(1) / 4),

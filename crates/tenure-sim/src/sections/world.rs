@@ -4,7 +4,6 @@ use super::Spec;
 use super::messages::Envelope;
 use super::users::{Doing, View};
 use crate::clock::{MILLI, NodeClock, Pace, SECOND, True};
-use crate::dice::Dice;
 use crate::fault::{Fault, Faults, KINDS};
 use crate::invariants::asked::Asked;
 use crate::invariants::p2::Resource;
@@ -13,6 +12,7 @@ use crate::invariants::s5;
 use crate::invariants::s7::{Believed, Entries};
 use crate::invariants::{Rule, Violation};
 use crate::registers::{Ages, Registers, StoreSpec};
+use crate::rng::Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Step};
@@ -70,7 +70,7 @@ pub(super) struct World {
     pub(super) t: True,
     seq: u64,
     queue: BinaryHeap<Reverse<(True, u64, What)>>,
-    pub(super) dice: Dice,
+    pub(super) rng: Rng,
     pub(super) spec: Spec,
     bugs: Bugs,
     pub(super) without: Faults,
@@ -107,14 +107,14 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn run(spec: Spec, seed: u64, bugs: Bugs, without: Faults, told: bool) -> World {
-        let mut dice = Dice::new(seed ^ 0x5ec7_1045);
-        let ages = spec.ages[dice.index(spec.ages.len())];
+        let mut rng = Rng::new(seed ^ 0x5ec7_1045);
+        let ages = spec.ages[rng.index(spec.ages.len())];
         let key = section::key("s").unwrap_or_else(|_| unreachable!("short and not empty"));
         let mut world = World {
             t: 0,
             seq: 0,
             queue: BinaryHeap::new(),
-            dice,
+            rng,
             spec,
             bugs,
             without,
@@ -143,9 +143,9 @@ impl World {
             lines: Vec::new(),
         };
         for index in 0..spec.nodes {
-            let rate = world.dice.between(900_000, 1_100_000);
+            let rate = world.rng.between(900_000, 1_100_000);
             let off = world.wall_offset();
-            let held = world.dice.below(1000 * SECOND);
+            let held = world.rng.below(1000 * SECOND);
             let nobody = HolderId::new("nobody").unwrap_or_else(|_| unreachable!("short and not empty"));
             world.nodes.push(Node {
                 life: 0,
@@ -184,7 +184,7 @@ impl World {
 
     fn wall_offset(&mut self) -> i64 {
         let off = self.spec.wall_off_ms;
-        self.dice.between(0, 2 * off) as i64 - off as i64
+        self.rng.between(0, 2 * off) as i64 - off as i64
     }
 
     pub(super) fn at(&mut self, t: True, what: What) {
@@ -193,7 +193,7 @@ impl World {
     }
 
     pub(super) fn later(&mut self, mean: True, what: What) {
-        let span = self.dice.span(mean);
+        let span = self.rng.span(mean);
         self.at(self.t + span, what);
     }
 
@@ -243,7 +243,7 @@ impl World {
 
     /// Starts a process, with everything anew.
     fn boot(&mut self, index: usize) {
-        let instance = self.dice.bits();
+        let instance = self.rng.bits();
         let life = self.nodes[index].life + 1;
         let Ok(who) = HolderId::new(format!("n{index}.{life}")) else { return };
         let machine = Section::new(SectionSetup {
@@ -326,7 +326,7 @@ impl World {
         self.steps += 1;
         self.hash = self.hash.wrapping_add(step.wake_at.map_or(0, |at| at.0)).rotate_left(3);
         if !self.calm && self.befalls(Fault::PauseMidStep) {
-            let span = self.dice.span(self.spans(1));
+            let span = self.rng.span(self.spans(1));
             self.nodes[index].held_back = Some(step);
             return self.pause(index, span);
         }

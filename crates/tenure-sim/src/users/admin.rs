@@ -9,9 +9,9 @@ impl World {
     /// Someone writes to whoever holds a key.
     pub(crate) fn letter(&mut self) {
         self.later(self.per_mille(self.scenario.users.mail), What::Letter);
-        let index = self.dice.index(self.keys.len());
+        let index = self.rng.index(self.keys.len());
         let key = self.keys[index].clone();
-        let ask = if self.dice.chance(0.6) { Ask::HandOver } else { Ask::Revoke };
+        let ask = if self.rng.chance(0.6) { Ask::HandOver } else { Ask::Revoke };
         let Some(stored) = self.store.stored_at(&key, self.t) else { return };
         let Some(tenure) = &stored.record.tenure else { return };
         let to = match &tenure.attachment {

@@ -18,12 +18,12 @@ impl World {
         let off = self.scenario.wall_off_ms;
         // Longer than any clock is behind and any claim is under way, so that no later claim has a lower clock.
         let retention = Duration::from_millis(off * 2 + self.ttl.millis() * 10);
-        let wrong = self.dice.between(0, off * 2 + self.scenario.users.gc_ahead) as i64 - off as i64;
+        let wrong = self.rng.between(0, off * 2 + self.scenario.users.gc_ahead) as i64 - off as i64;
         let wall = Wall(self.true_wall().0.saturating_add_signed(wrong));
         let all = self.store.list(self.t);
         let collector = Collector::new(wall, retention, &all, self.setup.bugs);
         // Whoever runs it may mean a part of the store only.
-        let all_of_it = self.dice.chance(0.6);
+        let all_of_it = self.rng.chance(0.6);
         for Listed { key, stored } in all.iter().filter(|listed| all_of_it || is_session(&listed.key)) {
             let Ok(stored) = stored else { continue };
             match &stored.record.tenure {

@@ -45,7 +45,7 @@ impl World {
             return;
         }
         for key in 0..self.keys.len() {
-            let is_attached = self.dice.below(100) < self.scenario.users.attached;
+            let is_attached = self.rng.below(100) < self.scenario.users.attached;
             let terms =
                 Terms { is_attached, rank: index as u32 % 2, ..Terms::of(self.keys[key].clone(), self.ttl) };
             self.nodes[index].seats.push(Seat::new(terms, self.setup.bugs));
@@ -80,7 +80,7 @@ impl World {
                 self.end_body(index, key, !stuck);
             }
             _ if ends => self.end_body(index, key, true),
-            (Standing::Leading, Some(term)) => match self.dice.below(100) {
+            (Standing::Leading, Some(term)) => match self.rng.below(100) {
                 0..=24 if bodies < 2 => {
                     self.nodes[index].seats[key].bodies += 1;
                     self.input(index, key, election::Input::BodyBegan);
@@ -129,7 +129,7 @@ impl World {
     }
 
     fn coin(&mut self, probability: f64) -> bool {
-        self.dice.chance(probability)
+        self.rng.chance(probability)
     }
 
     fn end_body(&mut self, index: usize, key: usize, joined: bool) {
@@ -140,7 +140,7 @@ impl World {
     /// It says that it leads, and so it writes to the resource, which may take long.
     fn act_as_leader(&mut self, index: usize, key: usize, fence: tenure_core::Fence) {
         let longest = if self.befalls(Fault::PauseBeforeEffect) { self.per_mille(4000) } else { MILLI };
-        let delay = self.dice.below(longest);
+        let delay = self.rng.below(longest);
         let effect = What::Effect {
             node: index as u8,
             life: self.nodes[index].life,
@@ -193,7 +193,7 @@ impl World {
         seat.wake_turn += 1;
         if let Some(at) = wake_at {
             let (due, turn) = (node.clock.when(at).max(self.t), seat.wake_turn);
-            let late = self.dice.below(MILLI / 4);
+            let late = self.rng.below(MILLI / 4);
             self.at(due + late, What::Candidate(index as u8, life, key as u8, turn));
         }
         for change in changes {

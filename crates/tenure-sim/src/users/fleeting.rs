@@ -21,7 +21,7 @@ impl World {
             self.note_refused(key);
         }
         self.end_process(index);
-        let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(1000)));
+        let (life, span) = (self.nodes[index].life, self.rng.span(self.per_mille(1000)));
         self.at(self.t + span, What::Restart(index as u8, life));
     }
 
@@ -55,8 +55,8 @@ impl World {
             .cloned()
             .collect();
         let own = self.nodes[index].session.clone();
-        let at = self.dice.index(sessions.len().max(1));
-        let session = sessions.get(at).filter(|_| self.dice.chance(0.5)).cloned().unwrap_or(own);
+        let at = self.rng.index(sessions.len().max(1));
+        let session = sessions.get(at).filter(|_| self.rng.chance(0.5)).cloned().unwrap_or(own);
         self.trace.tell(self.t, || Story::Store(format!("somebody deletes {session}")));
         self.store.remove(self.t, &session);
         self.checks.tenures.forget(&session);

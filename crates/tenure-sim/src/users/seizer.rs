@@ -2,8 +2,8 @@
 //! then; and somebody who deletes records, or puts older copies in their place.
 
 use crate::clock::{MILLI, NodeClock, SECOND, True};
-use crate::dice::Dice;
 use crate::invariants::Rule;
+use crate::rng::Rng;
 use crate::trace::{Story, describe};
 use crate::world::{What, World};
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Step};
@@ -28,11 +28,11 @@ const ENDS: u64 = 6000;
 impl World {
     /// Somebody begins to take a lease away.
     pub(crate) fn seize_some(&mut self) {
-        let key = self.dice.index(self.keys.len());
-        let instance = self.dice.bits();
+        let key = self.rng.index(self.keys.len());
+        let instance = self.rng.bits();
         let rules = Rules { bugs: self.setup.bugs, ..Rules::default() };
         let machine = Seizure::new(self.keys[key].clone(), false, rules, instance);
-        let clock = any_clock(&mut self.dice, self.t, self.scenario.rate, self.scenario.wall_off_ms);
+        let clock = any_clock(&mut self.rng, self.t, self.scenario.rate, self.scenario.wall_off_ms);
         let fence = self
             .store
             .get(&self.keys[key])
@@ -62,7 +62,7 @@ impl World {
         let event = match seizer.under_way.take() {
             None => Event::Wake,
             Some((id, op)) => {
-                if self.dice.chance(0.03) {
+                if self.rng.chance(0.03) {
                     self.trace.tell(self.t, || Story::Store("who releases by force dies".to_owned()));
                     self.seizers[slot] = None;
                     return;
@@ -77,7 +77,7 @@ impl World {
         let writes = matches!(op, Op::Write(_));
         let error = if writes { self.errors.unknown.clone() } else { self.errors.unavailable.clone() };
         let healed = self.healed.is_some();
-        if self.store_down || self.throttled || (!healed && self.dice.chance(0.05)) {
+        if self.store_down || self.throttled || (!healed && self.rng.chance(0.05)) {
             return Err(error);
         }
         self.trace.tell(self.t, || Story::Store(format!("by force: {}", describe(&op))));
@@ -104,7 +104,7 @@ impl World {
             let ours = self.keys.iter().position(|known| *known == at);
             self.hint(&at, ours);
         }
-        if !healed && self.dice.chance(0.05) { Err(error) } else { result }
+        if !healed && self.rng.chance(0.05) { Err(error) } else { result }
     }
 
     fn seize(&mut self, slot: usize, event: Event<()>) {
@@ -121,7 +121,7 @@ impl World {
         }
         if let Some(request) = requests.into_iter().next() {
             seizer.under_way = Some((request.id, request.op));
-            let span = self.dice.between(MILLI / 10, MILLI);
+            let span = self.rng.between(MILLI / 10, MILLI);
             self.at(t + span, What::Seizer(slot as u16, turn));
         } else if let Some(at) = wake_at {
             let due = seizer.clock.when(at).max(t);
@@ -151,7 +151,7 @@ impl World {
     /// Somebody puts a lease's record back to what it was some time ago.
     pub(crate) fn restore_lease(&mut self) {
         let Some((index, key)) = self.some_record() else { return };
-        let back = self.dice.index(8);
+        let back = self.rng.index(8);
         self.note_behind(index, &key);
         if self.store.put_back(self.t, &key, back) {
             self.trace.tell(self.t, || Story::Store(format!("somebody restores an older copy of {key}")));
@@ -162,7 +162,7 @@ impl World {
 
     /// Somebody writes into a lease's record, or a session's, what isn't one; and some time later takes it away again.
     pub(crate) fn damage_some(&mut self, index: usize) {
-        let at = self.dice.index(self.keys.len() + 1);
+        let at = self.rng.index(self.keys.len() + 1);
         let key = self.keys.get(at).cloned().unwrap_or_else(|| self.nodes[index].session.clone());
         self.trace.tell(self.t, || Story::Store(format!("somebody damages {key}")));
         self.store.damage(key);
@@ -170,7 +170,7 @@ impl World {
     }
 
     fn some_record(&mut self) -> Option<(usize, Key)> {
-        let index = self.dice.index(self.keys.len());
+        let index = self.rng.index(self.keys.len());
         let key = self.keys[index].clone();
         self.store.get(&key).is_some().then_some((index, key))
     }
@@ -185,9 +185,9 @@ impl World {
     }
 }
 
-fn any_clock(dice: &mut Dice, t: True, off: u64, wall_off_ms: u64) -> NodeClock {
-    let rate = dice.between(1_000_000 - off, 1_000_000 + off);
-    let offset = dice.between(0, 2 * wall_off_ms) as i64 - wall_off_ms as i64;
-    let held = dice.below(1000 * SECOND);
+fn any_clock(rng: &mut Rng, t: True, off: u64, wall_off_ms: u64) -> NodeClock {
+    let rate = rng.between(1_000_000 - off, 1_000_000 + off);
+    let offset = rng.between(0, 2 * wall_off_ms) as i64 - wall_off_ms as i64;
+    let held = rng.below(1000 * SECOND);
     NodeClock::new(t, held, rate, offset)
 }

@@ -1,7 +1,7 @@
 //! What users hear of their leases, and what they and the invariants make of it.
 
 use crate::clock::MILLI;
-use crate::deed::Deed;
+use crate::coverage::Coverage;
 use crate::fault::Fault;
 use crate::invariants::{self, Rule};
 use crate::node::{Belief, Closed, Doing, Node, Stage, View};
@@ -65,7 +65,7 @@ impl World {
         }
         let order = self.checks.tenures.order(&self.keys[key], fence);
         view.stage = Stage::Held(Belief { fence, until, deadline: until, order, since: t });
-        let ends = t + self.dice.span(self.per_mille(self.scenario.users.hold));
+        let ends = t + self.rng.span(self.per_mille(self.scenario.users.hold));
         self.set_doing(index, task, Doing::Holding { lease, ends });
         self.next_use(index, task, ends);
         if !is_attached {
@@ -198,9 +198,9 @@ impl World {
             let session = if is_attached { node.session_deadline.unwrap_or(Tick(0)) } else { Tick::NEVER };
             let deadline = session.min(belief.deadline);
             if now.held.0 > deadline.0 + self.ttl_ns() / 10 {
-                self.tally.deed(Deed::LossOverdue);
+                self.tally.coverage(Coverage::LossOverdue);
             } else if matches!(loss, Loss::Unreachable(_)) {
-                self.tally.deed(Deed::LossUnreachable);
+                self.tally.coverage(Coverage::LossUnreachable);
             }
             // Nobody has believed in what was to become plain data since that was asked for.
             let given_up = ending && matches!(loss, Loss::Unreachable(_));
@@ -251,7 +251,7 @@ impl World {
         let found = invariants::withdrawn::was_written(node, &self.keys[key], ask, &self.letters);
         self.checks.check(t, Rule::Withdrawn, found);
         // Half of all users do what they are asked for.
-        if self.dice.chance(0.5)
+        if self.rng.chance(0.5)
             && let Some(slot) = self.nodes[index].tasks.get_mut(task)
             && let Doing::Holding { lease, .. } = slot.doing
         {
@@ -270,13 +270,13 @@ impl World {
             self.checks.check(self.t, Rule::Withdrawn, found);
         }
         self.finished(index, lease);
-        if self.dice.chance(0.1) {
+        if self.rng.chance(0.1) {
             return;
         }
-        let to = self.dice.index(self.nodes.len());
-        if self.dice.chance(0.15) {
+        let to = self.rng.index(self.nodes.len());
+        if self.rng.chance(0.15) {
             // Plain data can be copied: two processes may use one token.
-            let other = self.dice.index(self.nodes.len());
+            let other = self.rng.index(self.nodes.len());
             self.deliver_token(other, token.clone());
         }
         self.deliver_token(to, token);
@@ -284,7 +284,7 @@ impl World {
 
     fn stopped(&mut self, index: usize) {
         self.end_process(index);
-        let (life, span) = (self.nodes[index].life, self.dice.span(self.per_mille(1000)));
+        let (life, span) = (self.nodes[index].life, self.rng.span(self.per_mille(1000)));
         self.at(self.t + span, What::Restart(index as u8, life));
     }
 }

@@ -14,10 +14,10 @@ use tenure_core::{
 
 impl World {
     pub(super) fn bare_node(&mut self, index: usize) -> Node {
-        let rate = self.dice.between(1_000_000 - self.scenario.rate, 1_000_000 + self.scenario.rate);
+        let rate = self.rng.between(1_000_000 - self.scenario.rate, 1_000_000 + self.scenario.rate);
         let off = self.scenario.wall_off_ms;
-        let offset = self.dice.between(0, 2 * off) as i64 - off as i64;
-        let held = self.dice.below(1000 * SECOND);
+        let offset = self.rng.between(0, 2 * off) as i64 - off as i64;
+        let held = self.rng.below(1000 * SECOND);
         Node {
             index,
             life: 0,
@@ -59,7 +59,7 @@ impl World {
 
     /// Starts a process: a new holder id, a new session key, a new instance.
     pub(crate) fn boot(&mut self, index: usize) {
-        let instance = self.dice.bits();
+        let instance = self.rng.bits();
         let life = self.nodes[index].life + 1;
         let own = format!("n{index}.{life}");
         let who = self.nodes[index].goes_by.take().map_or(own, |taken| taken.to_string());
@@ -150,7 +150,7 @@ impl World {
         let node = &mut self.nodes[index];
         let (Some(at), true) = (node.wake_at, node.holder.is_some()) else { return };
         // Timers are a little late.
-        let due = node.clock.when(at).max(self.t) + self.dice.below(MILLI / 4);
+        let due = node.clock.when(at).max(self.t) + self.rng.below(MILLI / 4);
         if due < node.scheduled {
             node.scheduled = due;
             let life = node.life;
@@ -214,7 +214,7 @@ impl World {
         let step = holder.step(now, event);
         if self.healed.is_none() && self.befalls(Fault::PauseMidStep) {
             self.nodes[index].held_back = Some((now, step));
-            let span = self.dice.span(self.per_mille(600));
+            let span = self.rng.span(self.per_mille(600));
             self.pause(index, span);
             return;
         }

@@ -218,7 +218,7 @@ fn a_plan_says_how_many_each_has_and_what_is_uncovered() {
 fn ages_are_trusted_where_that_is_wanted_and_the_wall_clocks_agree() {
     for (first_sight, age, attested) in [(true, 40, true), (false, 40, false), (true, 10, false)] {
         let mut worker = rested();
-        worker.holder.desk.rules.first_sight = first_sight;
+        worker.holder.env.rules.first_sight = first_sight;
         // Its stamp is of 0 s.
         let (key, stored) = lives(1, 1);
         let stored = stored.aged(Some(Duration::from_secs(age)));

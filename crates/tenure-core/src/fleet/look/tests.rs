@@ -350,7 +350,7 @@ fn a_neighbour_that_is_another_process_now_or_gone_has_left() {
 fn ages_are_trusted_where_that_is_wanted_and_the_wall_clocks_agree() {
     for (first_sight, age, attested) in [(true, 100, true), (false, 100, false), (true, 10, false)] {
         let mut worker = rested(1);
-        worker.holder.desk.rules.first_sight = first_sight;
+        worker.holder.env.rules.first_sight = first_sight;
         worker.peers.get_mut(&session(1)).unwrap().attested = !attested;
         // Its stamp is of 0 s.
         let stored = session_record(1, 7, 1).aged(Some(Duration::from_secs(age)));

@@ -4,7 +4,7 @@
 //!
 //! Source: the promise C1.
 
-use super::super::post::Post;
+use super::super::node::WorkerNode;
 use super::Checks;
 use crate::clock::MILLI;
 use tenure_core::Ttl;
@@ -12,7 +12,7 @@ use tenure_core::Ttl;
 /// At the end of a calm: what was asked for while everything was settled.
 /// `audit` is how many pages it takes to list all; `twice` says that what looks show is often old, and then it is looked again.
 pub(crate) fn little(
-    posts: &[Post],
+    nodes: &[WorkerNode],
     checks: &Checks,
     audit: u64,
     ttl: Ttl,
@@ -25,18 +25,18 @@ pub(crate) fn little(
     // Each audit is told of, and then all look once more.
     let looks = looks + ttls / 5 + 2;
     let looks = if twice { looks * 2 } else { looks };
-    if let Some(post) = posts.iter().find(|post| post.settled_reads > looks) {
+    if let Some(node) = nodes.iter().find(|node| node.settled_reads > looks) {
         return Err(format!(
             "w{} read {} times in {ttls} ttls that were settled",
-            post.index, post.settled_reads
+            node.index, node.settled_reads
         ));
     }
     // There is one audit in 7.5 ttls at the most by a fast clock.
-    let pages = audit * (ttls / 5 + 2 + posts.len() as u64);
+    let pages = audit * (ttls / 5 + 2 + nodes.len() as u64);
     // All list when they are told of what the store refuses, and whoever is refused does so ever more seldom.
     let alone = if checks.settled_refusals == [0, 0] { 0 } else { ttls / 32 + 10 };
-    let pages = pages + audit * posts.len() as u64 * (checks.settled_raises + alone);
-    if checks.settled_marks > ttls / 5 + 2 + posts.len() as u64 {
+    let pages = pages + audit * nodes.len() as u64 * (checks.settled_raises + alone);
+    if checks.settled_marks > ttls / 5 + 2 + nodes.len() as u64 {
         return Err(format!("{} audits were told of in {ttls} ttls that were settled", checks.settled_marks));
     }
     if checks.settled_lists > pages {

@@ -4,7 +4,7 @@
 //! Source: the promise L2. The world says by when all must be settled (`World::disturb`); from then on the plan, made
 //! from who really works on what, must leave everything where it is.
 
-use super::super::post::Post;
+use super::super::node::WorkerNode;
 use super::super::process::LABEL;
 use super::super::world::World;
 use super::fair;
@@ -12,7 +12,7 @@ use tenure_core::Key;
 use tenure_core::fleet::plan::{Balance, Load, Room, plan};
 use tenure_core::fleet::{Status, UnitSpec};
 
-/// A unit with work to do, who works on it, and who should; by the places of posts.
+/// A unit with work to do, who works on it, and who should; by the places of nodes.
 pub(crate) struct Due<'a> {
     pub(crate) unit: &'a Key,
     pub(crate) owner: Option<usize>,
@@ -30,10 +30,10 @@ pub(crate) fn as_planned(due: &[Due<'_>]) -> Result<(), String> {
 }
 
 /// A worker that leaves has stopped: whatever it gave up, the others were told to look.
-pub(crate) fn last_word(post: &Post, is_calm: bool) -> Result<(), String> {
-    match &post.unsaid {
-        Some(unit) if is_calm && post.leaving && !post.stopping => {
-            Err(format!("w{} has left, and told nobody that it gave {unit} up", post.index))
+pub(crate) fn last_word(node: &WorkerNode, is_calm: bool) -> Result<(), String> {
+    match &node.unsaid {
+        Some(unit) if is_calm && node.leaving && !node.stopping => {
+            Err(format!("w{} has left, and told nobody that it gave {unit} up", node.index))
         }
         _ => Ok(()),
     }
@@ -42,7 +42,7 @@ pub(crate) fn last_word(post: &Post, is_calm: bool) -> Result<(), String> {
 /// The plan for what there really is, and whether it is a fair one.
 pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result<(), String>) {
     let mut live = live.to_vec();
-    live.sort_by_key(|index| &world.posts[*index].session);
+    live.sort_by_key(|index| &world.nodes[*index].session);
     let rooms: Vec<Room> = live
         .iter()
         .map(|index| {
@@ -73,11 +73,11 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result
             let stays_so = stays || world.store.is_sealed(key);
             let has = |index: &usize| match attachment {
                 None if world.store.is_sealed(key) => false,
-                Some(attachment) if stays_so => is_live && attachment.session == world.posts[*index].session,
-                _ => world.posts[*index].works_on(key).is_some(),
+                Some(attachment) if stays_so => is_live && attachment.session == world.nodes[*index].session,
+                _ => world.nodes[*index].works_on(key).is_some(),
             };
             let owner = live.iter().position(has);
-            let pin = spec.pin.and_then(|pin| live.iter().position(|at| world.posts[*at].who == pin));
+            let pin = spec.pin.and_then(|pin| live.iter().position(|at| world.nodes[*at].who == pin));
             Load { weight: spec.weight, needs, owner, pin, stays, settled, declined_by: Default::default() }
         })
         .collect();

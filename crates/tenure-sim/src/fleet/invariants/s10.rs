@@ -1,7 +1,7 @@
 //! S10 for fleets: what is done to a unit's record by hand reaches its worker. The record was deleted, or put back to an older
 //! state: once all list, a worker looks at those of its own units whose records show another tenure, or none, and loses them.
 
-use super::super::post::Post;
+use super::super::node::WorkerNode;
 use super::super::world::Truth;
 use crate::clock::True;
 use crate::registers::Registers;
@@ -10,19 +10,19 @@ use tenure_core::Key;
 
 /// Asked when all have listed since the board was `raised`: who works on a unit without standing in its record, since before that?
 pub(crate) fn found_out(
-    post: &Post,
+    node: &WorkerNode,
     units: &BTreeMap<Key, Truth>,
     store: &Registers,
     raised: True,
 ) -> Result<(), String> {
-    for work in post.works.values().filter(|work| work.runs()) {
+    for work in node.works.values().filter(|work| work.runs()) {
         let stands = store.get(&work.unit).is_some_and(|record| record.fence == work.fence);
         let behind = units.get(&work.unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
         let since = behind.iter().find(|(fence, _)| *fence == work.fence).map(|(_, at)| *at);
         if !stands && since.is_some_and(|at| at < raised) {
             return Err(format!(
                 "w{} works on {} under fence {}, which its record does not show any more",
-                post.index, work.unit, work.fence
+                node.index, work.unit, work.fence
             ));
         }
     }

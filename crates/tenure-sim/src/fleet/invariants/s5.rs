@@ -3,22 +3,22 @@
 //!
 //! Source: the promise S5.
 
-use super::super::post::Post;
+use super::super::node::WorkerNode;
 use tenure_core::Tick;
 
 /// After a step, its notices told.
-pub(crate) fn told_in_time(post: &Post, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {
-    let Some(work) = post.works.values().find(|work| work.runs()) else { return Ok(()) };
-    if post.stopping {
+pub(crate) fn told_in_time(node: &WorkerNode, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {
+    let Some(work) = node.works.values().find(|work| work.runs()) else { return Ok(()) };
+    if node.stopping {
         return Ok(());
     }
-    if now >= post.deadline {
-        return Err(format!("w{} was not told of the loss of {} at its deadline", post.index, work.unit));
+    if now >= node.deadline {
+        return Err(format!("w{} was not told of the loss of {} at its deadline", node.index, work.unit));
     }
-    if wake_at.is_none_or(|at| at > post.deadline) {
+    if wake_at.is_none_or(|at| at > node.deadline) {
         return Err(format!(
             "w{} has {} until {} and wants to be woken at {wake_at:?}",
-            post.index, work.unit, post.deadline.0
+            node.index, work.unit, node.deadline.0
         ));
     }
     Ok(())

@@ -3,31 +3,31 @@
 //!
 //! Source: the promise S6; client-go issue 728 (released while the body runs).
 
-use super::super::post::{Body, Post, Work};
+use super::super::node::{Body, Work, WorkerNode};
 use tenure_core::op::Op;
 use tenure_core::{Tick, Ttl};
 
 /// A process sends something.
-pub(crate) fn sent(post: &Post, now: Tick, op: &Op) -> Result<(), String> {
+pub(crate) fn sent(node: &WorkerNode, now: Tick, op: &Op) -> Result<(), String> {
     let Op::Write(write) = op else { return Ok(()) };
     let record = &write.record;
-    let passes = record.tenure.as_ref().is_some_and(|tenure| tenure.holder != post.who);
+    let passes = record.tenure.as_ref().is_some_and(|tenure| tenure.holder != node.who);
     let vacates = record.tenure.is_none();
     if !passes && !vacates {
         return Ok(());
     }
-    if let Some((_, work)) = post.works_on(&write.key)
+    if let Some((_, work)) = node.works_on(&write.key)
         && (passes || work.fence == record.fence)
     {
-        return Err(format!("w{} gives up {} while it is worked on", post.index, write.key));
+        return Err(format!("w{} gives up {} while it is worked on", node.index, write.key));
     }
-    for lapse in post.lapses.iter().filter(|lapse| now < lapse.until) {
+    for lapse in node.lapses.iter().filter(|lapse| now < lapse.until) {
         let itself = write.key == lapse.unit && record.fence == lapse.fence;
-        let session = lapse.session == Some(record.fence) && write.key == post.session;
+        let session = lapse.session == Some(record.fence) && write.key == node.session;
         if itself || session {
             return Err(format!(
                 "w{} vacates {} although {} was left to expire",
-                post.index, write.key, lapse.unit
+                node.index, write.key, lapse.unit
             ));
         }
     }
@@ -35,17 +35,17 @@ pub(crate) fn sent(post: &Post, now: Tick, op: &Op) -> Result<(), String> {
 }
 
 /// A user is told to end what is done for a unit until then: the time that the worker was given for that, from now on.
-pub(crate) fn drain_is_due(post: usize, now: Tick, until: Tick, ttl: Ttl) -> Result<(), String> {
+pub(crate) fn drain_is_due(node: usize, now: Tick, until: Tick, ttl: Ttl) -> Result<(), String> {
     if until == now.after(ttl.part(2)) {
         return Ok(());
     }
-    Err(format!("w{post} is to drain a unit until {}, and it is {}", until.0, now.0))
+    Err(format!("w{node} is to drain a unit until {}, and it is {}", until.0, now.0))
 }
 
 /// A unit was told as given up.
-pub(crate) fn ended(post: usize, work: &Work) -> Result<(), String> {
+pub(crate) fn ended(node: usize, work: &Work) -> Result<(), String> {
     match work.body {
         Body::Ended { .. } | Body::Lapsed => Ok(()),
-        body => Err(format!("w{post} is told that {} is given up, and its body {body:?}", work.unit)),
+        body => Err(format!("w{node} is told that {} is given up, and its body {body:?}", work.unit)),
     }
 }

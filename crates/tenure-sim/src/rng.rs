@@ -2,13 +2,13 @@
 
 use oorandom::Rand64;
 
-/// The world's dice.
+/// The world's rng.
 #[derive(Debug)]
-pub(crate) struct Dice(Rand64);
+pub(crate) struct Rng(Rand64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
-        Dice(Rand64::new(u128::from(seed)))
+        Rng(Rand64::new(u128::from(seed)))
     }
 
     pub(crate) fn bits(&mut self) -> u64 {

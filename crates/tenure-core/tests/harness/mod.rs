@@ -73,7 +73,7 @@ impl Post {
     }
 }
 
-pub struct Yard {
+pub struct Harness {
     pub store: Store,
     pub calls: Calls,
     /// How often a unit was assigned.
@@ -109,9 +109,9 @@ pub struct Yard {
     workers: BTreeMap<Key, usize>,
 }
 
-impl Yard {
-    pub fn new(store: Store) -> Yard {
-        Yard {
+impl Harness {
+    pub fn new(store: Store) -> Harness {
+        Harness {
             store,
             calls: Calls::default(),
             moves: 0,
@@ -293,7 +293,7 @@ impl Yard {
     }
 
     /// Runs until `done`, and says how long that took; None if it is not done within `limit`.
-    pub fn run_until(&mut self, limit: Duration, done: impl Fn(&Yard) -> bool) -> Option<Duration> {
+    pub fn run_until(&mut self, limit: Duration, done: impl Fn(&Harness) -> bool) -> Option<Duration> {
         let start = self.t;
         while self.t.since(start) < limit {
             if done(self) {
@@ -346,7 +346,7 @@ impl Yard {
         let now = self.now();
         let step = self.posts[index].machine.step(now, event);
         for notice in step.notices {
-            self.heed(index, notice);
+            self.on_notice(index, notice);
         }
         for request in step.requests {
             // A look must not wait behind others' listings.
@@ -366,7 +366,7 @@ impl Yard {
         }
     }
 
-    fn heed(&mut self, index: usize, notice: FleetNotice) {
+    fn on_notice(&mut self, index: usize, notice: FleetNotice) {
         let post = &mut self.posts[index];
         match notice {
             FleetNotice::Valid(until) => post.valid = until,

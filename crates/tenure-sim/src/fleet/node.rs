@@ -71,7 +71,7 @@ pub(crate) struct Lapse {
     pub(crate) session: Option<Fence>,
 }
 
-pub(crate) struct Post {
+pub(crate) struct WorkerNode {
     pub(crate) index: usize,
     /// Counts processes here.
     pub(crate) life: u32,
@@ -113,7 +113,7 @@ pub(crate) struct Post {
     pub(crate) known: BTreeSet<LeaseId>,
 }
 
-impl Post {
+impl WorkerNode {
     /// Whether this worker's users believe, right now, in what they have.
     pub(crate) fn believes(&self, t: True) -> bool {
         self.clock.held(t) < self.valid

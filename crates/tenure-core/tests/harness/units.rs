@@ -1,11 +1,11 @@
 //! Units' records, written and read from outside.
 
-use super::Yard;
+use super::Harness;
 use std::time::Duration;
 use tenure_core::fleet::UnitSpec;
 use tenure_core::{Fence, Metadata, Nonce, Record, Wall};
 
-impl Yard {
+impl Harness {
     /// Writes a unit that nobody holds, from outside.
     pub fn put(&mut self, unit: &str, spec: &UnitSpec) {
         let key = self.name.unit(unit).unwrap();

@@ -1,10 +1,10 @@
 //! What somebody does to records by hand, and who stands where in the ring.
 
-use super::Yard;
+use super::Harness;
 use tenure_core::Key;
 use tenure_core::fleet::{Worker, in_ring};
 
-impl Yard {
+impl Harness {
     /// Somebody deletes a record.
     pub fn delete(&mut self, key: &Key) {
         assert!(self.records.remove(key).is_some(), "{key} is not there");

@@ -1,7 +1,7 @@
 //! Lists in turn. What a thousand workers know of a hundred thousand units while they list them at once is no more than one
 //! process can hold.
 
-use super::{Happens, WAY, Yard};
+use super::{Happens, Harness, WAY};
 use std::collections::VecDeque;
 use tenure_core::op::{Op, OpId};
 
@@ -12,7 +12,7 @@ pub struct Turns {
     waiting: VecDeque<(usize, OpId, Op)>,
 }
 
-impl Yard {
+impl Harness {
     /// A worker's request sets out for the store.
     pub(super) fn ask(&mut self, index: usize, id: OpId, op: Op) {
         if let (Op::List { .. }, Some(turns)) = (&op, &mut self.turns) {

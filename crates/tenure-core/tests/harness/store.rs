@@ -1,12 +1,12 @@
 //! The store: records by key, and who is told of a change.
 
-use super::{Happens, WAY, Yard};
+use super::{Happens, Harness, WAY};
 use std::ops::Bound;
 use std::time::Duration;
 use tenure_core::op::{Answer, Expect, Hint, Listed, Op, Outcome, Write};
 use tenure_core::{HolderId, Key, StoreError, Stored};
 
-impl Yard {
+impl Harness {
     pub(super) fn stored(&self, key: &Key) -> Option<Stored> {
         let (record, written) = self.records.get(key)?;
         let age = self.store.age.then(|| Duration::from_millis(self.t.since(*written).as_millis() as u64));
