@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tenure::AnyStore;
-use tenure::fleet::{About, Balance, Fleet, NewUnit};
+use tenure::fleet::{About, Balance, Fleet, NewUnit, Verdict};
 use tenure::sqlite::{SqliteConfig, SqliteStore};
 use tenure_bench::{percentile, stopwatch, timed};
 use tenure_core::fleet::FleetCommand;
@@ -149,7 +149,12 @@ fn open(path: &Path) -> Fleet {
 
 async fn worker(path: &Path) {
     let worker = open(path).join().ttl(REAL_TTL).start().unwrap();
-    worker.run(|unit| async move { unit.cancelled().await }).await;
+    worker
+        .run(|unit| async move {
+            unit.cancelled().await;
+            Verdict::Again
+        })
+        .await;
 }
 
 /// Who holds how many, by the records.

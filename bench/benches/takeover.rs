@@ -54,7 +54,7 @@ async fn hold(url: &str, key: &str, is_attached: bool) -> Result<(), Box<dyn std
 }
 
 async fn open(url: &str) -> Result<AnyStore, Box<dyn std::error::Error>> {
-    let opening = Opening { create_table: !url.starts_with("sqlite:"), ..Opening::default() };
+    let opening = Opening::default().create_table(!url.starts_with("sqlite:"));
     Ok(Registry::standard().open(url, opening).await?)
 }
 

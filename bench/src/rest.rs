@@ -4,7 +4,7 @@ use crate::Trouble;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::AnyStore;
-use tenure::fleet::{Fleet, NewUnit};
+use tenure::fleet::{Fleet, NewUnit, Verdict};
 use tenure_store::{MeteredStore, Store};
 
 const WORKERS: usize = 5;
@@ -27,7 +27,14 @@ pub async fn fleet_at_rest(store: impl Store + Clone, units: usize) -> Result<()
     for _ in 0..WORKERS {
         let worker = fleet()?.join().ttl(TTL).start()?;
         let running = worker.clone();
-        tokio::spawn(async move { running.run(|unit| async move { unit.cancelled().await }).await });
+        tokio::spawn(async move {
+            running
+                .run(|unit| async move {
+                    unit.cancelled().await;
+                    Verdict::Again
+                })
+                .await
+        });
         workers.push(worker);
     }
     tokio::time::timeout(SETTLED, settled(&watched, units)).await??;

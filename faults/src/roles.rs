@@ -58,7 +58,7 @@ fn say(line: &str) {
 }
 
 async fn open(url: &str, create_table: bool) -> Result<AnyStore, String> {
-    let opening = Opening { create: true, create_table, look: false, clock: clock::system() };
+    let opening = Opening::default().create_table(create_table);
     Registry::standard().open(url, opening).await.map_err(|error| error.to_string())
 }
 

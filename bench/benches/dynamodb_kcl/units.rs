@@ -3,7 +3,7 @@
 use crate::TTL;
 use std::collections::BTreeMap;
 use tenure::dynamodb::DynamoStore;
-use tenure::fleet::{Fleet, NewUnit};
+use tenure::fleet::{Fleet, NewUnit, Verdict};
 use tenure::{AnyStore, HolderId, clock};
 use tenure_bench::dynamodb;
 
@@ -43,7 +43,10 @@ pub(crate) async fn owners(fleet: &Fleet) -> BTreeMap<String, usize> {
 pub(crate) async fn work(endpoint: &str, namespace: &str, id: &str) {
     let fleet = open(endpoint, namespace).await;
     let worker = fleet.join().ttl(TTL).holder(HolderId::new(id).unwrap()).start().unwrap();
-    let body = worker.run(|unit| async move { unit.cancelled().await });
+    let body = worker.run(|unit| async move {
+        unit.cancelled().await;
+        Verdict::Again
+    });
     println!("ready");
     let ended = tokio::task::spawn_blocking(|| std::io::stdin().lines().count());
     tokio::select! {

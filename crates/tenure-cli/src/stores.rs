@@ -6,19 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 #[cfg(feature = "dynamodb")]
 use tenure::dynamodb::Dialect;
-use tenure::registry::{Opening, Registry};
+use tenure::registry::{Opening, Registry, feature_of};
 use tenure::{AnyStore, Clock};
-
-/// The schemes of stores that a build may lack, each with the feature that brings it.
-const FEATURES: [(&str, &str); 7] = [
-    ("dynamodb", "dynamodb"),
-    ("etcd", "etcd"),
-    ("etcds", "etcd"),
-    ("postgres", "postgres"),
-    ("postgresql", "postgres"),
-    ("redis", "redis"),
-    ("rediss", "redis"),
-];
 
 /// What `--version` tells: the version, and the stores that this build can open.
 pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -88,7 +77,7 @@ impl Url {
             scheme if services().any(|id| id == scheme) => Ok(Url::Service(text.to_owned())),
             scheme => {
                 let scheme: String = scheme.chars().take(20).collect();
-                if let Some((_, feature)) = FEATURES.iter().find(|(known, _)| *known == scheme) {
+                if let Some(feature) = feature_of(&scheme) {
                     return Err(Failure::usage(format!(
                         "this build of tenure can't open \"{scheme}:\" (it knows {}); \
                          install one with --features {feature}, or --features all-stores",
@@ -180,8 +169,8 @@ impl Url {
                 "is read-only for this process: it is shown as it is now, and nothing in it can be changed";
             crate::output::note(format!("{} {text}", self.shown()));
         }
-        let opening = Opening { create: missing == Missing::Create, create_table, look, clock };
-        Ok(Registry::standard().open(&self.plain(), opening).await?)
+        let opening = Opening::default().create(missing == Missing::Create).create_table(create_table);
+        Ok(Registry::standard().open(&self.plain(), opening.look(look).clock(clock)).await?)
     }
 
     /// Whether it is a file that this process can't write, or in a directory where it can't.

@@ -3,6 +3,7 @@
 use crate::capability::Capabilities;
 use crate::image::Image;
 use crate::store::{Changes, Store};
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,9 +18,12 @@ type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 
 pub struct AnyStore(Arc<dyn Erased>);
 
 impl AnyStore {
-    /// Forgets what kind of store it is.
+    /// Forgets what kind of store it is. One that is an `AnyStore` already is taken as it is.
     pub fn new(store: impl Store) -> Self {
-        AnyStore(Arc::new(store))
+        match (&store as &dyn Any).downcast_ref::<AnyStore>() {
+            Some(any) => any.clone(),
+            None => AnyStore(Arc::new(store)),
+        }
     }
 }
 
@@ -113,5 +117,27 @@ impl Store for AnyStore {
     }
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
         self.0.changed(prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryStore;
+    use tenure_core::{Clock, Now};
+
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn now(&self) -> Now {
+            Now::default()
+        }
+    }
+
+    #[test]
+    fn a_store_of_any_kind_is_not_wrapped_again() {
+        let any = AnyStore::new(MemoryStore::new("memory:test", Arc::new(Stopped)));
+        let again = AnyStore::new(any.clone());
+        assert!(Arc::ptr_eq(&any.0, &again.0), "each layer would cost every call an allocation");
     }
 }

@@ -90,7 +90,7 @@ async fn count(unit: Unit, dir: PathBuf, steps: i64) -> Verdict {
         let fence = i64::try_from(unit.fence().0)?;
         let mut step = unit.last_checkpoint().and_then(|value| value.as_i64()).unwrap_or(0);
         while step < steps {
-            if unit.token().is_cancelled() {
+            if unit.cancelled().is_cancelled() {
                 return Ok(Verdict::Again);
             }
             step += 1;
@@ -101,8 +101,9 @@ async fn count(unit: Unit, dir: PathBuf, steps: i64) -> Verdict {
         }
         Ok(Verdict::Done)
     };
+    // An error is logged, and the unit goes to another worker.
     let all: Result<Verdict> = all.await;
-    all.unwrap_or(Verdict::Again)
+    all.into()
 }
 
 async fn watch_over(kills: u64, shards: u64, steps: u64, workers: u64) -> Result<()> {

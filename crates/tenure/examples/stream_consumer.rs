@@ -72,7 +72,7 @@ async fn consume(unit: Unit, dir: PathBuf) -> Verdict {
     let all = async {
         let stream = stream(&dir)?;
         let mut offset = unit.last_checkpoint().and_then(|value| value.as_i64()).unwrap_or(0);
-        while !unit.token().is_cancelled() {
+        while !unit.cancelled().is_cancelled() {
             let is_there = stream.query_row(
                 "SELECT count(*) FROM message WHERE partition = ?1 AND offset = ?2",
                 (unit.name(), offset),
@@ -94,11 +94,12 @@ async fn consume(unit: Unit, dir: PathBuf) -> Verdict {
             offset += 1;
             unit.checkpoint(offset).await?;
         }
-        Ok(())
+        // A partition is never done.
+        Ok(Verdict::Again)
     };
-    let _consumed: Result<()> = all.await;
-    // A partition is never done.
-    Verdict::Again
+    // An error is logged, and another worker has the partition.
+    let consumed: Result<Verdict> = all.await;
+    consumed.into()
 }
 
 async fn scale(kills: usize) -> Result<()> {

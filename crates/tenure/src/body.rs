@@ -13,6 +13,7 @@
 //! at most, and without a grace period, of which nothing is left.
 
 use crate::belief::Cell;
+use crate::cancelled::Cancelled;
 use crate::driver::nap;
 use crate::error::BodyError;
 use crate::guard::Guard;
@@ -74,10 +75,9 @@ impl Held {
         until.since(inner.clock.held())
     }
 
-    /// Cancelled when the body has to end: it has the grace period from then on.
-    #[must_use]
-    pub fn cancelled(&self) -> &CancellationToken {
-        &self.stop
+    /// Told when the body has to end: it has the grace period from then on.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled::by(&self.stop)
     }
 }
 
@@ -181,7 +181,7 @@ impl Holding for Guard {
         Guard::is_suspended(self)
     }
     fn gone(&self) -> CancellationToken {
-        self.cancelled()
+        self.cell().token()
     }
     fn why(&self) -> Loss {
         let revoked = if self.is_revoked() { Loss::Revoked } else { Loss::Expired };

@@ -1,5 +1,6 @@
 //! What users of leases are told when something can't be done.
 
+use std::fmt;
 use tenure_core::{InvalidInput, Loss, Occupant, StoreError};
 
 /// A lease could not be had.
@@ -60,7 +61,7 @@ pub enum LeaseError {
 }
 
 /// A body did not run to its end under the lease.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError<T> {
     /// The lease could not be had; the body did not run.
@@ -77,6 +78,19 @@ pub enum BodyError<T> {
     /// The body panicked. The lease was released.
     #[error("the body panicked: {0}")]
     Panicked(String),
+}
+
+/// Of any value: whether there is one is all that is shown of it.
+impl<T> fmt::Debug for BodyError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BodyError::Acquire(error) => f.debug_tuple("Acquire").field(error).finish(),
+            BodyError::Interrupted { why, value } => {
+                f.debug_struct("Interrupted").field("why", why).field("has_value", &value.is_some()).finish()
+            }
+            BodyError::Panicked(text) => f.debug_tuple("Panicked").field(text).finish(),
+        }
+    }
 }
 
 /// A loss in words.

@@ -1,6 +1,7 @@
 //! A lease that is held.
 
 use crate::belief::Cell;
+use crate::cancelled::Cancelled;
 use crate::driver::nap;
 use crate::error::LeaseError;
 use crate::leases::Leases;
@@ -9,7 +10,6 @@ use crate::users::{Reply, unexpected};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Ask, Command, Fence, Key, LeaseId, Loss, Metadata, Tick, Ttl};
-use tokio_util::sync::CancellationToken;
 
 /// A lease that is held: until it is released, dropped or lost.
 ///
@@ -134,10 +134,9 @@ impl Guard {
         }
     }
 
-    /// A token that is cancelled when the lease is lost, or its holder is told to stop.
-    #[must_use]
-    pub fn cancelled(&self) -> CancellationToken {
-        self.cell.token()
+    /// Told when the lease is lost, or its holder is told to stop.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled::by(&self.cell.token())
     }
 
     /// Waits for the next request to this holder: to hand over when it suits, or to stop because the lease is withdrawn.

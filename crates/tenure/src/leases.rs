@@ -15,7 +15,7 @@ use tenure_core::{
     Clock, Command, Drift, HolderId, InvalidInput, Key, LeaseId, Loss, Nonce, Nonces, Notice, Tick, Ttl,
     reserved,
 };
-use tenure_store::AnyStore;
+use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The leases of one process on one store. Cheap to clone; clones share the session.
@@ -53,20 +53,20 @@ pub(crate) struct Inner {
 }
 
 impl Leases {
-    /// Leases on `store`, with settings.
+    /// Leases on `store`, of whatever kind, with settings.
     #[must_use]
-    pub fn builder(store: AnyStore) -> LeasesBuilder {
-        LeasesBuilder::new(store)
+    pub fn builder(store: impl Store) -> LeasesBuilder {
+        LeasesBuilder::new(AnyStore::new(store))
     }
 
-    /// Leases on `store` as they are by default.
+    /// Leases on `store`, of whatever kind, as they are by default. [`open`](crate::open) has one from a URL.
     ///
     /// # Errors
     /// As [`LeasesBuilder::start`].
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn new(store: AnyStore) -> Result<Leases, InvalidInput> {
+    pub fn new(store: impl Store) -> Result<Leases, InvalidInput> {
         Leases::builder(store).start()
     }
 
@@ -110,9 +110,9 @@ impl Leases {
     pub async fn acquire_within(
         &self,
         key: impl AsRef<str>,
-        wait_policy: Duration,
+        patience: Duration,
     ) -> Result<Guard, AcquireError> {
-        self.lock(key).acquire_within(wait_policy).await
+        self.lock(key).acquire_within(patience).await
     }
 
     /// The store underneath.
@@ -278,6 +278,6 @@ impl Inner {
 }
 
 /// The end of time as a tick, or that of `patience` from now.
-pub(crate) fn end_of(clock: &dyn Clock, wait_policy: Duration) -> Tick {
-    clock.held().after(wait_policy)
+pub(crate) fn end_of(clock: &dyn Clock, patience: Duration) -> Tick {
+    clock.held().after(patience)
 }

@@ -43,6 +43,7 @@
 mod belief;
 pub mod body;
 mod builder;
+mod cancelled;
 pub mod clock;
 mod driver;
 pub mod election;
@@ -60,6 +61,7 @@ mod users;
 
 pub use body::Held;
 pub use builder::LeasesBuilder;
+pub use cancelled::Cancelled;
 pub use driver::Trouble;
 pub use election::{Candidate, CandidateBuilder, Observer};
 pub use error::{AcquireError, BodyError, LeaseError};
@@ -87,6 +89,30 @@ pub use tenure_store::{
     Listed, MemoryStore, Outcome, PrefixedStore, ServerClock, Store, StoreExt, Write, codec,
 };
 pub use token::LeaseToken;
+
+/// The store at `url`, of any kind that this build has: `sqlite:leases.db`, `postgres://user@host/db?schema=leases`, …
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (dir, before) = (tempfile::tempdir()?, std::env::current_dir()?);
+/// # std::env::set_current_dir(&dir)?;
+/// let leases = tenure::Leases::new(tenure::open("sqlite:leases.db").await?)?;
+/// # std::env::set_current_dir(before)?;
+/// # leases.stop().await; Ok(()) }
+/// ```
+///
+/// A SQLite file is made if it isn't there; a table, a schema or a namespace on a server is not.
+/// [`Registry::open`](registry::Registry::open) has the choice, and [kinds of your own](registry::Registry::register).
+///
+/// # Errors
+/// `Invalid` when the URL is no good; of a kind that this build lacks, it names the feature of this crate that brings it. Otherwise as
+/// the store's own opening.
+///
+/// # Cancel safety
+/// When the future is dropped the store may have been made, or not.
+pub async fn open(url: impl AsRef<str>) -> Result<AnyStore, StoreError> {
+    registry::Registry::standard().open(url.as_ref(), registry::Opening::default()).await
+}
 
 /// A new store in this process's memory: for tests, and for programs that are a single process today.
 #[must_use]

@@ -1,5 +1,6 @@
 //! Asking for one key.
 
+use crate::body::Held;
 use crate::builder::{check_drift, checked_ttl};
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
@@ -106,22 +107,21 @@ impl Lock {
     ///
     /// # Cancel safety
     /// As [`Lock::try_acquire`].
-    pub async fn acquire_within(self, wait_policy: Duration) -> Result<Guard, AcquireError> {
+    pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
         /// Time for an answer that is on its way.
         const LAST_CALL: Duration = Duration::from_millis(100);
-        let end = end_of(&*self.leases.inner.clock, wait_policy);
-        match tokio::time::timeout(wait_policy.saturating_add(LAST_CALL), self.get(WaitPolicy::Until(end)))
-            .await
+        let end = end_of(&*self.leases.inner.clock, patience);
+        match tokio::time::timeout(patience.saturating_add(LAST_CALL), self.get(WaitPolicy::Until(end))).await
         {
             Ok(result) => result,
             Err(_) => {
-                Err(StoreError::unavailable(format!("the store has not answered within {wait_policy:?}"))
-                    .into())
+                Err(StoreError::unavailable(format!("the store has not answered within {patience:?}")).into())
             }
         }
     }
 
-    /// Waits for the lease and runs `body` under it; see [`crate::body`].
+    /// Waits for the lease and runs `body` under it; see [`crate::body`]. A body that can fail gives two results in one:
+    /// `lock.with_lease(body).await??`.
     ///
     /// # Errors
     /// [`BodyError::Acquire`] when the lease could not be had, as [`Lock::acquire`] says, or the grace period is too long for
@@ -131,39 +131,111 @@ impl Lock {
     /// # Cancel safety
     /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then released,
     /// in the background.
-    pub async fn with_lease<T, F, Fut>(mut self, body: F) -> Result<T, BodyError<T>>
+    pub async fn with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
     where
-        F: FnOnce(crate::body::Held) -> Fut,
+        F: FnOnce(Held) -> Fut,
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let grace = self.grace.take();
-        grace.map_or(Ok(()), |grace| self.check_grace(grace)).map_err(AcquireError::from)?;
-        let guard = self.acquire().await?;
-        crate::body::run(guard, grace, body).await
+        let (grace, lock) = self.checked()?;
+        crate::body::run(lock.acquire().await?, grace, body).await
+    }
+
+    /// As [`Lock::with_lease`], if nobody has the lease.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease`]; its `Acquire` is as [`Lock::try_acquire`] says: [`AcquireError::Held`] when another has it.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease`].
+    pub async fn try_with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (grace, lock) = self.checked()?;
+        crate::body::run(lock.try_acquire().await?, grace, body).await
+    }
+
+    /// As [`Lock::with_lease`], waiting for the lease no longer than `patience`. The body has as long as it needs.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease`]; its `Acquire` is as [`Lock::acquire_within`] says.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease`].
+    pub async fn with_lease_within<T, F, Fut>(self, patience: Duration, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (grace, lock) = self.checked()?;
+        crate::body::run(lock.acquire_within(patience).await?, grace, body).await
     }
 
     /// As [`Lock::with_lease`], for a body that blocks: it runs on a thread of the runtime's for such work, and is joined before the
     /// lease is given up.
     ///
-    /// Such a body can't be aborted. It should ask [`Held::is_held`](crate::Held::is_held), or its
-    /// [token](crate::Held::cancelled), every now and then, and return when it is told to. One that goes on all the same leaves
-    /// the lease to expire, and is at work beside the next holder from then on.
+    /// Such a body can't be aborted. It should ask [`Held::is_held`], or [`Held::cancelled`], every now and then, and return when it
+    /// is told to. One that goes on all the same leaves the lease to expire, and is at work beside the next holder from then on.
     ///
     /// # Errors
     /// As [`Lock::with_lease`].
     ///
     /// # Cancel safety
     /// When the future is dropped the body is told to stop, and the lease released once it has returned, in the background.
-    pub async fn with_lease_blocking<T, F>(mut self, body: F) -> Result<T, BodyError<T>>
+    pub async fn with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
     where
-        F: FnOnce(crate::body::Held) -> T + Send + 'static,
+        F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
+        let (grace, lock) = self.checked()?;
+        crate::body::run_blocking(lock.acquire().await?, grace, body).await
+    }
+
+    /// As [`Lock::with_lease_blocking`], if nobody has the lease.
+    ///
+    /// # Errors
+    /// As [`Lock::try_with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease_blocking`].
+    pub async fn try_with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (grace, lock) = self.checked()?;
+        crate::body::run_blocking(lock.try_acquire().await?, grace, body).await
+    }
+
+    /// As [`Lock::with_lease_blocking`], waiting for the lease no longer than `patience`.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease_within`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease_blocking`].
+    pub async fn with_lease_blocking_within<T, F>(
+        self,
+        patience: Duration,
+        body: F,
+    ) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let (grace, lock) = self.checked()?;
+        crate::body::run_blocking(lock.acquire_within(patience).await?, grace, body).await
+    }
+
+    /// The grace period of a body, checked before anything is asked, and the request.
+    fn checked(mut self) -> Result<(Option<Duration>, Lock), AcquireError> {
         let grace = self.grace.take();
-        grace.map_or(Ok(()), |grace| self.check_grace(grace)).map_err(AcquireError::from)?;
-        let guard = self.acquire().await?;
-        crate::body::run_blocking(guard, grace, body).await
+        grace.map_or(Ok(()), |grace| self.check_grace(grace))?;
+        Ok((grace, self))
     }
 
     fn own_ttl(&self, ttl: Duration) -> Result<Ttl, InvalidInput> {

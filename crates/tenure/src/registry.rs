@@ -20,8 +20,9 @@ use std::sync::Arc;
 use tenure_core::{Clock, InvalidInput, StoreError};
 use tenure_store::{AnyStore, MemoryStore};
 
-/// How a store is to be opened.
+/// How a store is to be opened: [`Opening::default`], and what is to be otherwise.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Opening {
     /// Whether one that isn't there yet is made. Yes, by default.
     pub create: bool,
@@ -36,6 +37,59 @@ pub struct Opening {
 impl Default for Opening {
     fn default() -> Self {
         Opening { create: true, create_table: false, look: false, clock: clock::system() }
+    }
+}
+
+impl Opening {
+    /// Whether one that isn't there yet is made. Yes, by default.
+    #[must_use]
+    pub fn create(mut self, on: bool) -> Self {
+        self.create = on;
+        self
+    }
+
+    /// Whether that goes for a table in DynamoDB or a schema of a PostgreSQL database, too. No, by default.
+    #[must_use]
+    pub fn create_table(mut self, on: bool) -> Self {
+        self.create_table = on;
+        self
+    }
+
+    /// Whether one that this process can't write to is opened all the same, to be read only. No, by default.
+    #[must_use]
+    pub fn look(mut self, on: bool) -> Self {
+        self.look = on;
+        self
+    }
+
+    /// Another clock than the machine's.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opening")
+            .field("create", &self.create)
+            .field("create_table", &self.create_table)
+            .field("look", &self.look)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The feature of this crate that brings the store with this scheme, in this build or not; none if there is no such store.
+#[must_use]
+pub fn feature_of(scheme: &str) -> Option<&'static str> {
+    match scheme {
+        "dynamodb" => Some("dynamodb"),
+        "etcd" | "etcds" => Some("etcd"),
+        "postgres" | "postgresql" => Some("postgres"),
+        "redis" | "rediss" => Some("redis"),
+        "sqlite" => Some("sqlite"),
+        _ => None,
     }
 }
 
@@ -112,7 +166,8 @@ impl Registry {
     /// Opens the store at `url`.
     ///
     /// # Errors
-    /// `Invalid` when the URL has no scheme or one that is not known, which lists those that are; otherwise as the store's own
+    /// `Invalid` when the URL has no scheme or one that is not known: that lists those that are, or names the feature of this crate that
+    /// brings it; otherwise as the store's own
     /// opening. No error repeats more of the URL than its scheme, as the rest may hold a password.
     ///
     /// # Cancel safety
@@ -128,7 +183,14 @@ impl Registry {
             Some(open) => open(rest.to_owned(), opening).await,
             None => {
                 let shown: String = id.chars().take(20).collect();
-                let text = format!("no store is called {shown:?}; this build knows {}", known());
+                let text = match feature_of(id) {
+                    Some(feature) => format!(
+                        "this build has no store for \"{shown}:\"; add the feature {feature:?} of the crate tenure, or \
+                         \"all-stores\" (it knows {})",
+                        known()
+                    ),
+                    None => format!("no store is called {shown:?}; this build knows {}", known()),
+                };
                 Err(StoreError::invalid(text))
             }
         }
@@ -225,13 +287,38 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_store_that_this_build_lacks_is_told_with_the_feature_that_brings_it() {
+        let standard = Registry::standard();
+        for (scheme, has) in [
+            ("dynamodb", cfg!(feature = "dynamodb")),
+            ("etcd", cfg!(feature = "etcd")),
+            ("etcds", cfg!(feature = "etcd")),
+            ("postgres", cfg!(feature = "postgres")),
+            ("postgresql", cfg!(feature = "postgres")),
+            ("redis", cfg!(feature = "redis")),
+            ("rediss", cfg!(feature = "redis")),
+            ("sqlite", cfg!(feature = "sqlite")),
+        ] {
+            let feature = feature_of(scheme).unwrap();
+            assert_eq!(standard.ids().any(|id| id == scheme), has, "{scheme}");
+            // As any build that lacks it.
+            let error = Registry::new().open(&format!("{scheme}://u:secret@h/d"), Opening::default()).await;
+            let text = error.unwrap_err().to_string();
+            assert!(text.contains(&format!("the feature \"{feature}\" of the crate tenure")), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+        let without_feature = standard.ids().filter(|id| feature_of(id).is_none());
+        assert_eq!(without_feature.collect::<Vec<_>>(), ["memory"]);
+    }
+
     #[cfg(feature = "sqlite")]
     #[tokio::test]
     async fn a_sqlite_file_is_opened_by_its_url() {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", dir.path().join("a.db").display());
         let stores = Registry::standard();
-        let missing = Opening { create: false, ..Opening::default() };
+        let missing = Opening::default().create(false);
         assert!(stores.open(&url, missing.clone()).await.is_err());
         stores.open(&url, Opening::default()).await.unwrap();
         assert!(stores.open(&url, missing).await.is_ok());

@@ -7,7 +7,7 @@ use common::{TTL, World, settle, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-use tenure::{Ask, BodyError, Held, Key, Leases, Loss};
+use tenure::{AcquireError, Ask, BodyError, Held, Key, Leases, Loss};
 use tenure_store::Fault;
 
 /// Sets a flag when it is dropped: the body is over.
@@ -39,7 +39,7 @@ async fn s6_on_loss_the_body_has_its_grace_and_ends_before_the_lease() {
     let lock = a.leases.lock("k").ttl(TTL).grace(Duration::from_secs(1));
     let (result, after) = timed(lock.with_lease(move |held| async move {
         faults.always(Fault::Hang);
-        held.cancelled().cancelled().await;
+        held.cancelled().await;
         (held.is_held(), held.remaining())
     }))
     .await;
@@ -84,7 +84,7 @@ async fn s6_a_withdrawn_body_is_stopped_and_the_key_is_free_within_one_ttl() {
         let lock = a.leases.lock("k");
         let lock = if is_attached { lock } else { lock.ttl(TTL) };
         let running = tokio::spawn(lock.with_lease(|held| async move {
-            held.cancelled().cancelled().await;
+            held.cancelled().await;
             held.is_held()
         }));
         settle().await;
@@ -137,7 +137,7 @@ async fn s6_after_a_suspend_the_body_is_told_soon_after_waking() {
     let (world, ttl) = (World::new(), TTL * 6);
     let a = world.process();
     let lock = a.leases.lock("k").ttl(ttl);
-    let running = tokio::spawn(lock.with_lease(|held| async move { held.cancelled().cancelled().await }));
+    let running = tokio::spawn(lock.with_lease(|held| async move { held.cancelled().await }));
     tokio::time::sleep(TTL / 10).await;
     world.clock.suspend(ttl);
     let (result, after) = timed(running).await;
@@ -159,7 +159,7 @@ async fn s6_a_body_does_not_run_on_when_nothing_of_its_lease_is_left() {
     let a = world.process();
     let (count, lock) = (Arc::clone(&acted), a.leases.lock("k").ttl(TTL));
     let running = tokio::spawn(lock.with_lease(move |held| async move {
-        held.cancelled().cancelled().await;
+        held.cancelled().await;
         // Told: from here on it acts as long as it is let.
         acts(count).await;
     }));
@@ -264,5 +264,60 @@ async fn s6_a_blocking_body_is_joined_before_the_lease_is_given_up() {
     }
     guard.release().await;
     assert!(a.lock("k").with_lease_blocking(|held| held.is_held()).await.unwrap());
-    assert!(b.try_acquire("k").await.is_ok());
+    assert!(a.lock("k").try_with_lease_blocking(|held| held.is_held()).await.unwrap());
+    let _guard = b.try_acquire("k").await.unwrap();
+    let short = Duration::from_millis(20);
+    for refused in [
+        a.lock("k").try_with_lease_blocking(|_| ()).await,
+        a.lock("k").with_lease_blocking_within(short, |_| ()).await,
+    ] {
+        assert!(matches!(refused, Err(BodyError::Acquire(AcquireError::Held(_)))), "{refused:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_body_that_may_not_wait_does_not_run_while_another_holds_the_key() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let guard = a.leases.acquire("k").await.unwrap();
+    let runs = Arc::new(AtomicU32::new(0));
+    let body = |held: Held| {
+        let runs = Arc::clone(&runs);
+        async move {
+            assert!(held.is_held());
+            runs.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let (tried, at_once) = timed(b.leases.lock("k").try_with_lease(body)).await;
+    let (waited, later) = timed(b.leases.lock("k").with_lease_within(TTL, body)).await;
+    for refused in [tried, waited] {
+        assert!(matches!(refused, Err(BodyError::Acquire(AcquireError::Held(Some(_))))), "{refused:?}");
+    }
+    assert!(at_once < TTL / 10 && later >= TTL && later < TTL * 11 / 10, "{at_once:?}, {later:?}");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    let frees = tokio::spawn(async move {
+        tokio::time::sleep(TTL / 2).await;
+        guard.release().await
+    });
+    b.leases.lock("k").with_lease_within(TTL, body).await.unwrap();
+    assert!(frees.await.unwrap());
+    b.leases.lock("k").try_with_lease(body).await.unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    for refused in [
+        b.leases.lock("k").grace(TTL).try_with_lease(body).await,
+        b.leases.lock("k").grace(TTL).with_lease_within(TTL, body).await,
+    ] {
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("a grace period of"), "{text}");
+    }
+}
+
+#[test]
+fn an_error_of_a_body_is_an_error_whatever_the_body_returns() {
+    struct Plain;
+    fn boxed(error: BodyError<Plain>) -> Box<dyn std::error::Error + Send + Sync> {
+        error.into()
+    }
+    let error = boxed(BodyError::Interrupted { why: Loss::Revoked, value: Some(Plain) });
+    assert_eq!(error.to_string(), "the lease was lost while the body ran: it was withdrawn");
 }

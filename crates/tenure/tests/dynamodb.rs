@@ -24,7 +24,7 @@ fn url(table: &str, options: &str) -> String {
 }
 
 async fn open(table: &str, options: &str) -> AnyStore {
-    let opening = Opening { create_table: true, ..Opening::default() };
+    let opening = Opening::default().create_table(true);
     Registry::standard().open(&url(table, options), opening).await.unwrap()
 }
 

@@ -77,7 +77,7 @@ async fn s6_bodies_end_before_a_resignation_is_through() {
         running.push(tokio::spawn(async move {
             let body = move |held: tenure::Held| async move {
                 let _here = alive.enter();
-                held.cancelled().cancelled().await;
+                held.cancelled().await;
                 // Winding up takes a while, and it still leads meanwhile.
                 tokio::time::sleep(Duration::from_millis(800)).await;
                 held.is_held()
@@ -148,7 +148,7 @@ async fn s6_a_stop_waits_for_bodies_and_a_caller_that_goes_ends_its_own() {
     let body = |alive: Alive| {
         move |held: tenure::Held| async move {
             let _here = alive.enter();
-            held.cancelled().cancelled().await;
+            held.cancelled().await;
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     };

@@ -74,7 +74,9 @@ async fn units_are_shared_out_as_events_and_each_goes_only_once_its_work_has_end
         let gone = TTL / 8 * n;
         assert!(within > TTL / 5 - gone && within <= TTL / 4 - gone, "{within:?}");
         let assignment = held.remove(&unit).unwrap();
-        assert!(assignment.is_held() && assignment.token().is_cancelled() && assignment.draining().is_some());
+        assert!(
+            assignment.is_held() && assignment.cancelled().is_cancelled() && assignment.draining().is_some()
+        );
         // S6: until it is let go of, nobody else has it.
         tokio::time::sleep(TTL / 8).await;
         assert!(!b.worker.held().iter().any(|(name, _)| *name == unit));
@@ -227,7 +229,7 @@ async fn verdicts_decide_about_units_whose_tasks_return() {
                     // The first who gets u000 fails at it.
                     let fails =
                         unit.name() == "u000" && tried.iter().filter(|(name, _)| name == "u000").count() == 1;
-                    if fails { Err("no") } else { Ok(()) }
+                    if fails { Err("no") } else { Ok(Verdict::Done) }
                 }
             };
             worker.run(body).await;
@@ -256,7 +258,14 @@ async fn what_a_task_returns_after_it_was_told_to_end_does_not_make_its_unit_don
     for how in ["stop", "leave", "drop"] {
         let a = member(&world, how.len() as u64 * 7);
         let (worker, held) = (a.worker.clone(), a.worker.clone());
-        let run = tokio::spawn(async move { worker.run(|unit| async move { unit.cancelled().await }).await });
+        let run = tokio::spawn(async move {
+            worker
+                .run(|unit| async move {
+                    unit.cancelled().await;
+                    Verdict::Again
+                })
+                .await
+        });
         wait_until(|| held.held().len() == 3).await;
         match how {
             "stop" => a.worker.stop().await,
@@ -279,7 +288,12 @@ async fn operators_pin_drain_and_withdraw() {
     for member in [&a, &b] {
         let worker = member.worker.clone();
         tokio::spawn(async move {
-            worker.run(|unit| async move { unit.cancelled().await }).await;
+            worker
+                .run(|unit| async move {
+                    unit.cancelled().await;
+                    Verdict::Again
+                })
+                .await;
         });
     }
     wait_until(|| a.worker.held().len() == 2 && b.worker.held().len() == 2).await;
@@ -305,7 +319,14 @@ async fn c1_at_rest_a_worker_makes_one_write_and_one_read_in_each_interval() {
     let (a, b) = (member(&world, 1), member(&world, 2));
     for member in [&a, &b] {
         let worker = member.worker.clone();
-        tokio::spawn(async move { worker.run(|unit| async move { unit.cancelled().await }).await });
+        tokio::spawn(async move {
+            worker
+                .run(|unit| async move {
+                    unit.cancelled().await;
+                    Verdict::Again
+                })
+                .await
+        });
     }
     tokio::time::sleep(TTL * 4).await;
     let _ = a.store.take();

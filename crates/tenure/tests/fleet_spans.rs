@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::AnyStore;
-use tenure::fleet::{Fleet, NewUnit};
+use tenure::fleet::{Fleet, NewUnit, Verdict};
 use tracing::field::{Field, Visit};
 use tracing::span;
 
@@ -24,6 +24,7 @@ struct Scribe(Arc<Mutex<BTreeSet<String>>>);
 struct Fields {
     message: String,
     names: String,
+    error: Option<String>,
 }
 
 impl Visit for Fields {
@@ -33,6 +34,9 @@ impl Visit for Fields {
         } else {
             let _ = write!(self.names, " {}", field.name());
         }
+        if field.name() == "error" {
+            self.error = Some(format!("{value:?}"));
+        }
     }
 }
 
@@ -40,7 +44,7 @@ impl Scribe {
     fn note(&self, metadata: &tracing::Metadata<'_>, name: &str, fields: &Fields) {
         if metadata.target() == "tenure::fleet" {
             let line = format!("{} {name}:{}", metadata.level(), fields.names);
-            self.0.lock().unwrap().insert(line);
+            self.0.lock().unwrap().extend([line].into_iter().chain(fields.error.clone()));
         }
     }
 }
@@ -66,6 +70,17 @@ impl tracing::Subscriber for Scribe {
     fn exit(&self, _: &span::Id) {}
 }
 
+/// Waits until somebody is told of this error.
+async fn wait_for(scribe: &Scribe, error: &str) {
+    for _ in 0..1000 {
+        if scribe.0.lock().unwrap().contains(error) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nobody is told of {error:?}: {:#?}", scribe.0.lock().unwrap());
+}
+
 #[tokio::test(start_paused = true)]
 async fn spans_and_events_have_the_documented_names_and_fields() {
     let scribe = Scribe::default();
@@ -78,7 +93,17 @@ async fn spans_and_events_have_the_documented_names_and_fields() {
     let a = fleet.join().ttl(TTL).drain(TTL / 4).instance(1).start().unwrap();
     let run = tokio::spawn({
         let a = a.clone();
-        async move { a.run(|unit| async move { unit.cancelled().await }).await }
+        async move {
+            a.run(|unit| async move {
+                if unit.name() == "failing" {
+                    return Err("no such file");
+                }
+                unit.cancelled().await;
+                // It comes after the unit was told to go, and is told all the same.
+                if unit.name() == "u1" { Err("no space left") } else { Ok(Verdict::Again) }
+            })
+            .await
+        }
     });
     for _ in 0..100 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -86,8 +111,11 @@ async fn spans_and_events_have_the_documented_names_and_fields() {
     assert_eq!(a.held().len(), 2);
     fleet.revoke("u0").await.unwrap();
     tokio::time::sleep(TTL * 2).await;
+    fleet.create(NewUnit::named("failing")).await.unwrap();
+    wait_for(&scribe, "no such file").await;
     a.leave().await;
     run.await.unwrap();
+    wait_for(&scribe, "no space left").await;
     let seen = scribe.0.lock().unwrap().clone();
     for line in [
         "INFO span worker: fleet worker",
@@ -96,6 +124,7 @@ async fn spans_and_events_have_the_documented_names_and_fields() {
         "INFO draining: unit reason",
         "DEBUG planned: summary",
         "WARN no worker can have this unit: unit why",
+        "WARN what was done for this unit has failed: unit error",
         "INFO stopped: worker",
     ] {
         assert!(seen.contains(line), "{line}: {seen:#?}");

@@ -117,7 +117,7 @@ async fn s5_after_a_suspend_loss_is_told_soon_after_waking() {
         let lost = tokio::spawn(async move { guard.lost().await });
         tokio::time::sleep(ttl / 60).await;
         world.clock.suspend(ttl);
-        let (_, after) = timed(cancelled.cancelled()).await;
+        let (_, after) = timed(cancelled).await;
         assert!(after <= ttl / 20, "{after:?}, attached: {is_attached}");
         let (loss, after) = timed(lost).await;
         assert!(after <= ttl / 20 && loss.unwrap() == Loss::Expired, "{after:?}, attached: {is_attached}");

@@ -114,7 +114,7 @@ async fn s6_a_body_is_told_in_time_and_ends_before_its_lease() {
     let world = World::new();
     let a = section(&world);
     let listens = |lease: RangeLease| async move {
-        lease.cancelled().cancelled().await;
+        lease.cancelled().await;
         (lease.is_held(), lease.remaining())
     };
     let (result, after) = timed(a.with_lease(set("0_1"), SPAN, listens)).await;

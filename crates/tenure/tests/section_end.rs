@@ -110,7 +110,7 @@ async fn s5_the_end_of_leased_ranges_is_told_in_time_without_the_store() {
     let guard = a.acquire(KeyRange::new(20u64, 30u64).unwrap(), SPAN).await.unwrap();
     let (sender, told) = oneshot::channel();
     let body = a.with_lease(keys(), SPAN, move |lease| async move {
-        let (why, after) = timed(lease.cancelled().cancelled()).await;
+        let (why, after) = timed(lease.cancelled()).await;
         assert!(sender.send((why, after, lease.is_held())).is_ok());
     });
     let (result, told) = tokio::join!(body, async {
@@ -152,7 +152,7 @@ async fn s6_a_stopped_section_ends_its_bodies_and_then_gives_their_ranges_up() {
     let body = tokio::spawn(async move {
         other
             .with_lease(keys(), SPAN, |lease| async move {
-                lease.cancelled().cancelled().await;
+                lease.cancelled().await;
                 tokio::time::sleep(SPAN / 20).await;
                 assert!(lease.is_held() && !is_free(&looking).await, "not before the body's end");
                 7
@@ -202,4 +202,24 @@ async fn a_result_is_not_kept_back_by_a_store_that_is_down_at_the_release() {
     faults.always(Fault::None);
     tokio::time::sleep(SPAN / 4).await;
     assert!(is_free(&section(&world)).await, "given up in the background, before its time is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_works_on_ranges_without_a_body_is_told_of_their_end() {
+    let world = World::new();
+    let a = section(&world);
+    let guard = a.acquire(keys(), SPAN).await.unwrap();
+    let (first, second) = (guard.cancelled(), guard.cancelled());
+    assert!(!first.is_cancelled());
+    let ((), after) = timed(first).await;
+    assert!(after >= SPAN / 2 && after <= SPAN && !guard.is_held(), "{after:?}");
+    second.await;
+    guard.release().await;
+    let guard = a.acquire(keys(), SPAN).await.unwrap();
+    let cancelled = guard.cancelled();
+    guard.release().await;
+    assert!(cancelled.is_cancelled(), "it was given up");
+    let _all = a.acquire(keys(), SPAN).await.unwrap();
+    let nothing = a.acquire(keys(), SPAN).await.unwrap();
+    assert!(nothing.parts().is_empty() && nothing.cancelled().is_cancelled());
 }

@@ -11,7 +11,7 @@ use crate::leases::Leases;
 use std::sync::Arc;
 use tenure_core::election::{Standing, Term};
 use tenure_core::{HolderId, Key};
-use tenure_store::AnyStore;
+use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Wants to lead a key, from its start until it is stopped. Cheap to clone; clones are the same candidate.
@@ -26,8 +26,8 @@ pub struct Candidate {
 impl Candidate {
     /// A candidate on `store`, by itself, with settings: it has one record and renews it.
     #[allow(clippy::new_ret_no_self, reason = "read on to `start`: a candidate is what it makes")]
-    pub fn new(store: AnyStore) -> CandidateBuilder {
-        CandidateBuilder::on_store(store)
+    pub fn new(store: impl Store) -> CandidateBuilder {
+        CandidateBuilder::on_store(AnyStore::new(store))
     }
 
     /// A candidate that is attached to the session of `leases`, with settings: any number of these cost no more to hold than one.

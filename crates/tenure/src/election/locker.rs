@@ -1,5 +1,6 @@
 //! Locks for scheduled jobs: the same schedule on every node, one run of each job per tick.
 
+use crate::cancelled::Cancelled;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
@@ -110,10 +111,9 @@ impl JobLock {
         self.guard.as_ref().is_some_and(Guard::is_held)
     }
 
-    /// Cancelled when the lock is lost, so that the job can end.
-    #[must_use]
-    pub fn cancelled(&self) -> CancellationToken {
-        self.guard.as_ref().map_or_else(CancellationToken::new, Guard::cancelled)
+    /// Told when the lock is lost, so that the job can end.
+    pub fn cancelled(&self) -> Cancelled {
+        self.guard.as_ref().map_or_else(|| Cancelled::by(&CancellationToken::new()), Guard::cancelled)
     }
 
     /// Waits until the lock is lost, and says why.

@@ -64,6 +64,7 @@
 //!     node.run(|key| async move {
 //!         println!("leading {} with fence {}", key.name(), key.fence());
 //!         key.cancelled().await;
+//!         tenure::fleet::Verdict::Again
 //!     }).await;
 //! };
 //! let [first, second] = nodes;

@@ -32,7 +32,7 @@ impl Fleet {
     ///
     /// # Errors
     /// When the name is empty, longer than 128 bytes or has a `/` in it, or the store can't list or keep fences.
-    pub fn new(store: AnyStore, name: impl Into<String>) -> Result<Fleet, InvalidInput> {
+    pub fn new(store: impl Store, name: impl Into<String>) -> Result<Fleet, InvalidInput> {
         Fleet::with_clock(store, name, clock::system(), clock::instance())
     }
 
@@ -41,11 +41,12 @@ impl Fleet {
     /// # Errors
     /// As [`Fleet::new`].
     pub fn with_clock(
-        store: AnyStore,
+        store: impl Store,
         name: impl Into<String>,
         clock: Arc<dyn Clock>,
         instance: u64,
     ) -> Result<Fleet, InvalidInput> {
+        let store = AnyStore::new(store);
         let can = store.capabilities();
         if !can.list || !can.fencing {
             let text =

@@ -70,6 +70,7 @@
 //! | `this record can't be read` | warn | `unit`, `error` |
 //! | `the store could not be asked about the fleet` | warn | `error` |
 //! | `stopped` | info | `worker` |
+//! | `what was done for this unit has failed` | warn | `unit`, `error` |
 //! | `what was done for this unit panicked` | error | `unit`, `error` |
 //! | `what is done for this unit can't be ended` | error | `unit` |
 //! | `this unit could not be let go of as its task said` | warn | `unit`, `error` |

@@ -4,6 +4,7 @@ use super::assignment::Assignment;
 use super::unit::Unit;
 use super::worker::{Event, Worker};
 use crate::body::{Ending, Told, supervise};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{HolderId, Metadata};
@@ -21,19 +22,16 @@ pub enum Verdict {
     DoneWith(Metadata),
     /// It has failed: let another worker have a go, and this one again after a while, as by [`Assignment::release`].
     Again,
+    /// The same, for a reason that is logged.
+    Failed(String),
     /// It is not: let this very worker have it, as by [`Assignment::hand_to`].
     HandTo(HolderId),
 }
 
-impl From<()> for Verdict {
-    fn from((): ()) -> Verdict {
-        Verdict::Done
-    }
-}
-
-impl<E> From<Result<(), E>> for Verdict {
-    fn from(result: Result<(), E>) -> Verdict {
-        if result.is_ok() { Verdict::Done } else { Verdict::Again }
+/// An error is a failure with that reason. There is no verdict in `()`: a task that returns by accident would end its unit for ever.
+impl<E: fmt::Display> From<Result<Verdict, E>> for Verdict {
+    fn from(result: Result<Verdict, E>) -> Verdict {
+        result.unwrap_or_else(|error| Verdict::Failed(error.to_string()))
     }
 }
 
@@ -45,7 +43,8 @@ impl Worker {
     /// ttl. One that can't be ended, since it blocks its thread, leaves the unit to expire.
     ///
     /// What a task returns by itself decides about its unit; what it returns after it was told to end does not, nor does a
-    /// panic: another worker has the unit then.
+    /// panic: another worker has the unit then. A task that can fail returns `Result<Verdict, E>`: its error is logged, as a panic is, and
+    /// another worker has a go.
     ///
     /// # Cancel safety
     /// When the future is dropped the tasks are told to end, and aborted after an eighth of the ttl, in the background; their
@@ -98,28 +97,48 @@ where
         };
         Told { why: None, within: within.max(Duration::from_millis(1)) }
     };
-    match supervise(&unit, task, grace, unit.token().clone(), told).await {
-        Ending::Done(Ok(verdict)) if !unit.token().is_cancelled() => {
+    match supervise(&unit, task, grace, unit.share.stop.clone(), told).await {
+        Ending::Done(Ok(verdict)) if !unit.cancelled().is_cancelled() => {
             // It may have been lost meanwhile, which has been told.
+            log_failure(&unit, &verdict);
             let followed = match verdict {
                 Verdict::Done => assignment.finish(None).await,
                 Verdict::DoneWith(fields) => assignment.finish(Some(fields)).await,
-                Verdict::Again => Ok(assignment.release().await),
+                Verdict::Again | Verdict::Failed(_) => Ok(assignment.release().await),
                 Verdict::HandTo(worker) => assignment.hand_to(&worker).await,
             };
             if let Err(error) = followed {
                 tracing::warn!(target: "tenure::fleet", unit = %unit.key(), %error, "this unit could not be let go of as its task said");
             }
         }
-        Ending::Done(Ok(_)) => drop(assignment),
+        Ending::Done(Ok(verdict)) => {
+            log_failure(&unit, &verdict);
+            drop(assignment);
+        }
         Ending::Done(Err(error)) => {
             tracing::error!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit panicked");
             drop(assignment);
         }
-        Ending::Stopped { joined: Some(_), .. } => drop(assignment),
+        Ending::Stopped { joined: Some(done), .. } => {
+            match done {
+                Ok(verdict) => log_failure(&unit, &verdict),
+                Err(error) if error.is_panic() => {
+                    tracing::error!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit panicked");
+                }
+                Err(_) => {}
+            }
+            drop(assignment);
+        }
         Ending::Stopped { joined: None, .. } => {
             tracing::error!(target: "tenure::fleet", unit = %unit.key(), "what is done for this unit can't be ended");
             assignment.lapse();
         }
+    }
+}
+
+/// Also of a verdict that decides nothing, because it came after the task was told to end.
+fn log_failure(unit: &Unit, verdict: &Verdict) {
+    if let Verdict::Failed(error) = verdict {
+        tracing::warn!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit has failed");
     }
 }

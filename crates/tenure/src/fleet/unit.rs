@@ -3,6 +3,7 @@
 use super::worker::{Ends, Inner, Reply};
 use crate::belief::Cell;
 use crate::body::Holding;
+use crate::cancelled::Cancelled;
 use crate::error::LeaseError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub(super) struct Share {
     pub(super) cell: Cell,
     pub(super) drain: watch::Sender<Option<(Reason, Tick)>>,
     /// Told to end, for whatever reason.
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
 }
 
 impl Share {
@@ -131,18 +132,9 @@ impl Unit {
         until.since(inner.clock().held())
     }
 
-    /// Waits until what is done for the unit has to end: it is to go to another worker, was withdrawn, closed or lost.
-    ///
-    /// # Cancel safety
-    /// May be dropped and called again.
-    pub async fn cancelled(&self) {
-        self.share.stop.cancelled().await;
-    }
-
-    /// As [`Unit::cancelled`], to be passed on.
-    #[must_use]
-    pub fn token(&self) -> &CancellationToken {
-        &self.share.stop
+    /// Told when what is done for the unit has to end: it is to go to another worker, was withdrawn, closed or lost.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled::by(&self.share.stop)
     }
 
     /// Why it is to go, and how long what is done for it may still take; none while it may stay.

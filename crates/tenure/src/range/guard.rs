@@ -3,11 +3,13 @@
 use super::section::Section;
 use crate::belief::Belief;
 use crate::body::Holding;
+use crate::cancelled::Cancelled;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_core::range::{KeyRange, RangeSet};
 use tenure_core::section::{SectionCommand, SectionNotice};
-use tenure_core::{Fence, LeaseId, Loss, Tick, Ttl};
+use tenure_core::{Clock, Fence, LeaseId, Loss, Tick, Ttl};
 use tokio_util::sync::CancellationToken;
 
 /// Ranges that are leased, without a body: for whoever has something of its own to end before they are given up, such as a
@@ -25,6 +27,8 @@ pub struct RangeGuard {
     pub(super) belief: Arc<Belief>,
     /// Cancelled when a body has to end.
     pub(super) stop: CancellationToken,
+    /// Somebody is to be told of the end.
+    is_watched: AtomicBool,
     /// Nothing is to be given up.
     spent: bool,
 }
@@ -40,6 +44,7 @@ impl RangeGuard {
             fence: None,
             belief: Arc::default(),
             stop: CancellationToken::new(),
+            is_watched: AtomicBool::new(false),
             spent: false,
         }
     }
@@ -89,12 +94,30 @@ impl RangeGuard {
     /// # Cancel safety
     /// May be dropped and called again.
     pub async fn lost(&self) -> Loss {
-        // The runtime's timer stops while the machine is suspended, so a long sleep is cut.
-        let most = self.duration.part(20).max(Duration::from_millis(1));
-        while self.is_held() {
-            tokio::time::sleep(self.remaining().min(most)).await;
+        if self.fence.is_some() {
+            end_of(&self.belief, &*self.section.inner.clock, self.duration).await;
         }
         Loss::Expired
+    }
+
+    /// Told when they are not held any more: when their time is over, or they are given up. At once if nothing was obtained.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn cancelled(&self) -> Cancelled {
+        if !self.is_held() {
+            self.stop.cancel();
+        } else if !self.is_watched.swap(true, Ordering::SeqCst) {
+            let (belief, stop) = (Arc::clone(&self.belief), self.stop.clone());
+            let (clock, duration) = (Arc::clone(&self.section.inner.clock), self.duration);
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = end_of(&belief, &*clock, duration) => stop.cancel(),
+                    () = stop.cancelled() => {}
+                }
+            });
+        }
+        Cancelled::by(&self.stop)
     }
 
     /// Gives the ranges up, and waits until others can have them. False: others had that done already, or it is not known.
@@ -131,6 +154,19 @@ impl RangeGuard {
 
     fn left(&self) -> Duration {
         self.belief.until().since(self.section.inner.clock.held())
+    }
+}
+
+/// Waits until nothing is believed any more.
+async fn end_of(belief: &Belief, clock: &dyn Clock, duration: Ttl) {
+    // The runtime's timer stops while the machine is suspended, so a long sleep is cut.
+    let most = duration.part(20).max(Duration::from_millis(1));
+    loop {
+        let left = belief.until().since(clock.held());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(most)).await;
     }
 }
 

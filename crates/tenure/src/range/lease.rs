@@ -3,6 +3,7 @@
 use super::guard::RangeGuard;
 use crate::belief::Belief;
 use crate::body::{Ending, Holding, Told, give_up, supervise};
+use crate::cancelled::Cancelled;
 use crate::error::BodyError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,10 +62,9 @@ impl RangeLease {
         !self.held_for().is_zero()
     }
 
-    /// Cancelled when the body has to end, which then has the grace period; and after the body's end.
-    #[must_use]
-    pub fn cancelled(&self) -> &CancellationToken {
-        &self.stop
+    /// Told when the body has to end, which then has the grace period; and after the body's end.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled::by(&self.stop)
     }
 
     fn left(&self) -> Duration {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, SectionCommand, SectionNotice};
 use tenure_core::{Clock, HolderId, InvalidInput, Key, LeaseId, Ttl};
-use tenure_store::AnyStore;
+use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -42,8 +42,8 @@ pub(super) struct Inner {
 
 impl Section {
     /// A section of `store`, with settings.
-    pub fn builder(store: AnyStore, name: impl AsRef<str>) -> SectionBuilder {
-        SectionBuilder::new(store, name.as_ref())
+    pub fn builder(store: impl Store, name: impl AsRef<str>) -> SectionBuilder {
+        SectionBuilder::new(AnyStore::new(store), name.as_ref())
     }
 
     /// A section of `store` as it is by default.
@@ -53,7 +53,7 @@ impl Section {
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn new(store: AnyStore, name: impl AsRef<str>) -> Result<Section, InvalidInput> {
+    pub fn new(store: impl Store, name: impl AsRef<str>) -> Result<Section, InvalidInput> {
         Section::builder(store, name).start()
     }
 
