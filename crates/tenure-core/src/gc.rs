@@ -10,11 +10,11 @@
 //! ended long ago, and has to wait for a ttl.
 
 use crate::bugs::{Bug, Bugs};
-use crate::fence::Fence;
-use crate::key::Key;
 use crate::op::Listed;
-use crate::record::{Attachment, Stored};
-use crate::time::Wall;
+use crate::values::fence::Fence;
+use crate::values::key::Key;
+use crate::values::record::{Attachment, Stored};
+use crate::values::time::Wall;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -148,12 +148,12 @@ mod tests {
     //! the clocks of the dead and of attached leases don't count; a session is named by whatever tenure names it, and what is attached to
     //! an ended one is told apart from what is attached to a live, a missing and an unreadable one.
     use super::*;
-    use crate::error::StoreError;
-    use crate::fence::Nonce;
-    use crate::key::HolderId;
-    use crate::metadata::Metadata;
-    use crate::record::{Record, Tenure};
-    use crate::time::Ttl;
+    use crate::values::error::StoreError;
+    use crate::values::fence::Nonce;
+    use crate::values::key::HolderId;
+    use crate::values::metadata::Metadata;
+    use crate::values::record::{Record, Tenure};
+    use crate::values::time::Ttl;
 
     const DAY: u64 = 86_400_000;
     const NOW: u64 = 1000 * DAY;

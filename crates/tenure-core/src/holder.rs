@@ -3,26 +3,40 @@
 //! This is the machine behind the library's `Leases`. It sorts events to its parts and turns what they end with into
 //! notices; the parts are in `acquisition` (getting), `renewal` (keeping), `update` (changing and giving up), `session` and `orphans`.
 
-use crate::acquisition::{Acquisition, AcquisitionEnd, Goal, Wakeup};
-use crate::audit::Audit;
+pub(crate) mod acquisition;
+mod audit;
+pub(crate) mod command;
+pub(crate) mod ctx;
+pub(crate) mod failure_detector;
+pub(crate) mod lease;
+pub(crate) mod notice;
+mod orphans;
+pub(crate) mod renewal;
+pub(crate) mod seizure;
+mod session;
+mod turns;
+pub(crate) mod update;
+
 use crate::bugs::Bug;
-use crate::command::{Command, KeepAlive, LeaseId, Want};
-use crate::ctx::{Ctx, Part};
-use crate::error::StoreError;
-use crate::failure_detector::{FailureDetector, Rules};
-use crate::fence::{Fence, Nonce, Nonces};
-use crate::key::{HolderId, Key};
-use crate::lease::Lease;
-use crate::metadata::Metadata;
-use crate::notice::Notice;
+use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal, Wakeup};
+use crate::holder::audit::Audit;
+use crate::holder::command::{Command, KeepAlive, LeaseId, Want};
+use crate::holder::ctx::{Ctx, Part};
+use crate::holder::failure_detector::{FailureDetector, Rules};
+use crate::holder::lease::Lease;
+use crate::holder::notice::Notice;
+use crate::holder::orphans::Orphan;
+use crate::holder::renewal::Renewal;
+use crate::holder::session::Session;
+use crate::holder::turns::Turns;
+use crate::holder::update::{Fields, Token, Update};
 use crate::op::{Answer, Event, Hint, Machine, OpId, Request, Step};
-use crate::orphans::Orphan;
-use crate::renewal::Renewal;
-use crate::session::Session;
-use crate::table::Table;
-use crate::time::{Now, Tick, Ttl};
-use crate::turns::Turns;
-use crate::update::{Fields, Token, Update};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce, Nonces};
+use crate::values::key::{HolderId, Key};
+use crate::values::metadata::Metadata;
+use crate::values::table::Table;
+use crate::values::time::{Now, Tick, Ttl};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who a holder is and what it goes by.
@@ -267,9 +281,15 @@ impl Holder {
             Command::Merge(id, metadata) => self.update(now, id, Fields::Merge(metadata)),
             Command::Note(id, own) => self.update(now, id, Fields::Own(own)),
             Command::Detach(id, ttl) => self.detach(now, id, ttl),
-            Command::Refresh(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Refresh),
-            Command::Adopt(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Adopt),
-            Command::Return(id, token) => self.use_token(now, id, *token, crate::lease::Purpose::Release),
+            Command::Refresh(id, token) => {
+                self.use_token(now, id, *token, crate::holder::lease::Purpose::Refresh)
+            }
+            Command::Adopt(id, token) => {
+                self.use_token(now, id, *token, crate::holder::lease::Purpose::Adopt)
+            }
+            Command::Return(id, token) => {
+                self.use_token(now, id, *token, crate::holder::lease::Purpose::Release)
+            }
             Command::Examine(id) => self.examine(now, id),
             Command::Announce(about) => self.announce(now, about),
             Command::Start => self.want_session(now),
@@ -424,7 +444,7 @@ impl Holder {
         now: Now,
         part: Part,
         token: Token,
-        change: crate::update::Change,
+        change: crate::holder::update::Change,
         until: Tick,
         is_attached: bool,
     ) -> Update {

@@ -1,10 +1,10 @@
 //! The language between machines and the world: operations and notices out, answers and commands in.
 
-use crate::error::StoreError;
-use crate::fence::{Fence, Version};
-use crate::key::Key;
-use crate::record::{Record, Stored};
-use crate::time::{Now, Tick};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Version};
+use crate::values::key::Key;
+use crate::values::record::{Record, Stored};
+use crate::values::time::{Now, Tick};
 use std::time::Duration;
 
 /// What a write expects to find.

@@ -2,12 +2,12 @@
 
 use super::{Cause, Change, Input, Output, Standing, Term, Terms};
 use crate::bugs::{Bug, Bugs};
-use crate::command::{Command, LeaseId};
-use crate::fence::Fence;
-use crate::notice::Notice;
-use crate::record::Ask;
-use crate::renewal::Loss;
-use crate::time::{Now, Tick};
+use crate::holder::command::{Command, LeaseId};
+use crate::holder::notice::Notice;
+use crate::holder::renewal::Loss;
+use crate::values::fence::Fence;
+use crate::values::record::Ask;
+use crate::values::time::{Now, Tick};
 
 /// A leadership: the lease that it is, and until when that is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,13 +14,13 @@ mod terms;
 pub use machine::Election;
 pub use terms::Terms;
 
-use crate::command::{Command, LeaseId};
-use crate::error::StoreError;
-use crate::fence::Fence;
-use crate::notice::Notice;
-use crate::record::Sighting;
-use crate::renewal::Loss;
-use crate::time::Tick;
+use crate::holder::command::{Command, LeaseId};
+use crate::holder::notice::Notice;
+use crate::holder::renewal::Loss;
+use crate::values::error::StoreError;
+use crate::values::fence::Fence;
+use crate::values::record::Sighting;
+use crate::values::time::Tick;
 use std::time::Duration;
 
 /// What happens to an [`Election`].

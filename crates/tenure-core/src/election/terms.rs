@@ -1,11 +1,11 @@
 //! What a candidate goes by, and which of that fits together.
 
-use crate::acquisition::{MetadataPolicy, WaitPolicy};
-use crate::command::{Command, KeepAlive, LeaseId, Want};
-use crate::error::InvalidInput;
-use crate::key::Key;
-use crate::metadata::Metadata;
-use crate::time::{Drift, Ttl};
+use crate::holder::acquisition::{MetadataPolicy, WaitPolicy};
+use crate::holder::command::{Command, KeepAlive, LeaseId, Want};
+use crate::values::error::InvalidInput;
+use crate::values::key::Key;
+use crate::values::metadata::Metadata;
+use crate::values::time::{Drift, Ttl};
 use std::time::Duration;
 
 /// The terms of a candidacy. [`Terms::of`] gives the usual ones; [`Terms::check`] says whether they fit together.

@@ -1,7 +1,7 @@
 //! What a worker's session says about it.
 
 use super::plan::{Balance, Room};
-use crate::metadata::{Metadata, RESERVED, Value};
+use crate::values::metadata::{Metadata, RESERVED, Value};
 use std::collections::BTreeSet;
 
 /// Says in the reserved field that letters are understood which pass a unit on ([`crate::Ask::Take`]).

@@ -4,12 +4,12 @@ use super::own::{Own, Stage};
 use super::talk::{FleetNotice, RequestId};
 use super::unit::{Status, UnitSpec};
 use super::worker::Worker;
-use crate::command::{Command, LeaseId};
-use crate::error::StoreError;
-use crate::key::Key;
-use crate::metadata::{Metadata, RESERVED};
-use crate::renewal::Loss;
-use crate::time::Now;
+use crate::holder::command::{Command, LeaseId};
+use crate::holder::renewal::Loss;
+use crate::values::error::StoreError;
+use crate::values::key::Key;
+use crate::values::metadata::{Metadata, RESERVED};
+use crate::values::time::Now;
 
 /// What was asked about a unit and is not answered yet.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]

@@ -6,11 +6,11 @@ use super::board;
 use super::look::Bump;
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
-use crate::error::StoreError;
-use crate::key::Key;
 use crate::op::{Answer, Op, Outcome, Write};
-use crate::record::Stored;
-use crate::time::{Now, Tick};
+use crate::values::error::StoreError;
+use crate::values::key::Key;
+use crate::values::record::Stored;
+use crate::values::time::{Now, Tick};
 use std::time::Duration;
 
 /// The longest time between two audits of one worker.
@@ -77,13 +77,13 @@ mod tests {
     //! names from there; whoever is not on the roster any more still counts from its place; no round is longer than an hour.
     //! An audit is told on the board, but not too often, and only if that helps anybody.
     use super::*;
-    use crate::failure_detector::Rules;
-    use crate::fence::{Fence, Nonce, Version};
     use crate::fleet::listing::Peer;
     use crate::fleet::{About, FleetName, Options};
     use crate::holder::Identity;
-    use crate::key::HolderId;
-    use crate::time::{Ttl, Wall};
+    use crate::holder::failure_detector::Rules;
+    use crate::values::fence::{Fence, Nonce, Version};
+    use crate::values::key::HolderId;
+    use crate::values::time::{Ttl, Wall};
     use std::collections::BTreeMap;
 
     const TTL: u64 = 10;

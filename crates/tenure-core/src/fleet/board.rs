@@ -4,13 +4,13 @@
 //! Without a push from the store, a worker that suspects another of being dead sets the *alarm*, which keeps the generation but
 //! makes all look more often until it has been decided. And whoever has listed all though nothing had changed says so there.
 
-use crate::error::StoreError;
-use crate::fence::{Fence, Nonce};
-use crate::key::Key;
-use crate::metadata::{Metadata, Value};
 use crate::op::{Expect, Write};
-use crate::record::{Record, Stored};
-use crate::time::Wall;
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce};
+use crate::values::key::Key;
+use crate::values::metadata::{Metadata, Value};
+use crate::values::record::{Record, Stored};
+use crate::values::time::Wall;
 
 const ALARM: &str = "alarm";
 const AUDITOR: &str = "auditor";
@@ -75,7 +75,7 @@ mod tests {
     //! Plan: a generation ends the alarm and the mark; the alarm and the mark keep the generation, and each other out; what is
     //! of another type is neither.
     use super::*;
-    use crate::fence::Version;
+    use crate::values::fence::Version;
 
     fn stands(write: Write) -> Stored {
         let version = Version(u128::from(write.record.fence.0));

@@ -3,10 +3,10 @@
 
 use super::talk::Reason;
 use super::worker::Worker;
-use crate::command::LeaseId;
-use crate::key::Key;
-use crate::record::Stored;
-use crate::time::Now;
+use crate::holder::command::LeaseId;
+use crate::values::key::Key;
+use crate::values::record::Stored;
+use crate::values::time::Now;
 use std::collections::{BTreeSet, VecDeque};
 
 /// How many are under way at a time.

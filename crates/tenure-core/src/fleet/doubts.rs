@@ -2,10 +2,10 @@
 
 use super::ring::is_first;
 use super::worker::Worker;
-use crate::command::LeaseId;
-use crate::key::Key;
-use crate::record::Stored;
-use crate::time::{Now, Tick};
+use crate::holder::command::LeaseId;
+use crate::values::key::Key;
+use crate::values::record::Stored;
+use crate::values::time::{Now, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In how many spans, each twice as long as the one before, all are asked to look again after a unit that can't be had.
@@ -179,10 +179,10 @@ mod tests {
     //! what stays where it is not planned; of those who died, this worker ends
     //! the sessions of whom it stands before and of whom it inherits from at once, of others later, and each once.
     use super::*;
-    use crate::error::StoreError;
     use crate::fleet::alone::*;
     use crate::fleet::look::Bump;
     use crate::fleet::ring::in_ring;
+    use crate::values::error::StoreError;
 
     /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
     fn misses(worker: &mut Worker, secs: u64) -> (bool, Option<u64>, Option<u64>) {

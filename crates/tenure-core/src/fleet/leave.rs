@@ -3,8 +3,8 @@
 use super::look::Bump;
 use super::own::{Own, Stage};
 use super::worker::Worker;
-use crate::command::Command;
-use crate::time::{Now, Tick};
+use crate::holder::command::Command;
+use crate::values::time::{Now, Tick};
 
 impl Worker {
     /// A worker that leaves stops when nothing is left.
@@ -42,11 +42,11 @@ mod tests {
     //! Plan: nothing is done before a worker is told to join, and a session that can't be had is tried now and then; who leaves
     //! without a session is gone at once, whatever it was about to claim; who leaves says so whatever else it offers; who
     //! stops claims nothing more.
-    use crate::error::StoreError;
     use crate::fleet::alone::*;
     use crate::fleet::look::Bump;
     use crate::fleet::{About, FleetCommand, FleetNotice};
     use crate::op::{Event, Machine, Op, Request, Step};
+    use crate::values::error::StoreError;
     use std::time::Duration;
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_unit_that_was_lost_before_its_users_let_it_lapse_is_told_as_given_up() {
-        use crate::command::LeaseId;
+        use crate::holder::command::LeaseId;
         let mut worker = worker(0);
         worker.step(at(1), Event::Command(FleetCommand::Join));
         let told = worker.step(at(1), Event::Command(FleetCommand::Lapse(LeaseId(7)))).notices;

@@ -9,12 +9,12 @@ use super::talk::FleetNotice;
 use super::unit::Status;
 use super::worker::{Errand, Worker};
 use crate::bugs::Bug;
-use crate::error::StoreError;
-use crate::failure_detector::Verdict;
-use crate::key::Key;
+use crate::holder::failure_detector::Verdict;
 use crate::op::{Answer, Op};
-use crate::record::Attachment;
-use crate::time::{Now, Tick, Ttl};
+use crate::values::error::StoreError;
+use crate::values::key::Key;
+use crate::values::record::Attachment;
+use crate::values::time::{Now, Tick, Ttl};
 use std::collections::BTreeMap;
 
 impl Worker {
@@ -85,9 +85,9 @@ mod tests {
     //! Plan: each tenure of a missing session is asked after once, if something that is open is attached to it; what is attached to it can be
     //! had after a ttl, unless the session is there again; and all is listed again when that is known.
     use super::*;
-    use crate::fence::Fence;
     use crate::fleet::UnitSpec;
     use crate::fleet::alone::*;
+    use crate::values::fence::Fence;
 
     fn attachment(n: usize) -> Attachment {
         Attachment { session: session(n), fence: Fence(7) }

@@ -1,7 +1,7 @@
 //! Where the records of a fleet are.
 
-use crate::error::InvalidInput;
-use crate::key::{HolderId, Key};
+use crate::values::error::InvalidInput;
+use crate::values::key::{HolderId, Key};
 use std::fmt;
 
 /// The name of a fleet: all workers and units of one name belong together.

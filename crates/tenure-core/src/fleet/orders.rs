@@ -6,10 +6,10 @@ use super::own::{Own, Stage};
 use super::talk::{FleetCommand, FleetNotice};
 use super::worker::Worker;
 use crate::bugs::Bug;
-use crate::command::Command;
-use crate::error::StoreError;
-use crate::key::Key;
-use crate::time::Now;
+use crate::holder::command::Command;
+use crate::values::error::StoreError;
+use crate::values::key::Key;
+use crate::values::time::Now;
 use std::collections::VecDeque;
 use std::time::Duration;
 

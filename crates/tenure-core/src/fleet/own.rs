@@ -3,10 +3,10 @@
 use super::asked::Asked;
 use super::talk::Reason;
 use super::unit::UnitSpec;
-use crate::command::LeaseId;
-use crate::fence::Fence;
-use crate::key::Key;
-use crate::time::Tick;
+use crate::holder::command::LeaseId;
+use crate::values::fence::Fence;
+use crate::values::key::Key;
+use crate::values::time::Tick;
 
 /// What a unit is to this worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

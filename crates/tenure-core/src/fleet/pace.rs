@@ -2,7 +2,7 @@
 //! ttl, and not by that of whoever happens to watch it.
 
 use super::worker::Worker;
-use crate::time::Ttl;
+use crate::values::time::Ttl;
 use std::time::Duration;
 
 /// However short others' ttls are, a worker reacts at the most so many times as quickly as its own ttl asks for.

@@ -1,7 +1,7 @@
 //! The ring of workers: who watches whom. Its order is that of a hash, so that those who are likely to die together, with names
 //! that are alike, don't stand together.
 
-use crate::key::Key;
+use crate::values::key::Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 

@@ -4,13 +4,13 @@ use super::about::About;
 use super::names::FleetName;
 use super::plan::Uncovered;
 use super::unit::{Status, UnitSpec};
-use crate::command::LeaseId;
-use crate::error::StoreError;
-use crate::fence::Fence;
-use crate::key::{HolderId, Key};
-use crate::metadata::Metadata;
-use crate::renewal::Loss;
-use crate::time::Tick;
+use crate::holder::command::LeaseId;
+use crate::holder::renewal::Loss;
+use crate::values::error::StoreError;
+use crate::values::fence::Fence;
+use crate::values::key::{HolderId, Key};
+use crate::values::metadata::Metadata;
+use crate::values::time::Tick;
 use std::time::Duration;
 
 /// How a worker takes part.

@@ -1,9 +1,9 @@
 //! What a unit's record says about it, beside the users' fields.
 
-use crate::error::{InvalidInput, StoreError};
-use crate::key::HolderId;
-use crate::metadata::{Metadata, RESERVED, Value};
-use crate::time::Wall;
+use crate::values::error::{InvalidInput, StoreError};
+use crate::values::key::HolderId;
+use crate::values::metadata::{Metadata, RESERVED, Value};
+use crate::values::time::Wall;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -255,7 +255,7 @@ mod tests {
             let own = Metadata::from([(name.to_owned(), value)]);
             let error =
                 UnitSpec::parse(Metadata::from([(RESERVED.to_owned(), Value::Map(own))])).unwrap_err();
-            assert_eq!(error.kind(), crate::error::ErrorKind::Foreign, "{name}");
+            assert_eq!(error.kind(), crate::values::error::ErrorKind::Foreign, "{name}");
         }
         let newer = Metadata::from([("colour".to_owned(), Value::from("red"))]);
         let newer = Metadata::from([(RESERVED.to_owned(), Value::Map(newer))]);

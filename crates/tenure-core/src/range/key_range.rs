@@ -1,7 +1,7 @@
 //! One half-open range of keys, and its text and JSON forms.
 
 use super::point::Point;
-use crate::error::InvalidInput;
+use crate::values::error::InvalidInput;
 use num_bigint::BigUint;
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! A place in a key space.
 
-use crate::error::InvalidInput;
+use crate::values::error::InvalidInput;
 use num_bigint::BigUint;
 use std::fmt;
 

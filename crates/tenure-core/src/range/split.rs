@@ -2,7 +2,7 @@
 
 use super::key_range::KeyRange;
 use super::point::Point;
-use crate::error::InvalidInput;
+use crate::values::error::InvalidInput;
 use num_bigint::BigUint;
 
 impl KeyRange {

@@ -8,12 +8,12 @@ use super::plan::Plan;
 use super::watch::Look;
 use crate::LeaseId;
 use crate::bugs::Bug;
-use crate::ctx::is_misdated;
-use crate::error::{ErrorKind, StoreError};
-use crate::fence::{Fence, Nonce, Version};
+use crate::holder::ctx::is_misdated;
 use crate::op::{Answer, OpId, Outcome};
-use crate::record::Stored;
-use crate::time::{Now, Tick};
+use crate::values::error::{ErrorKind, StoreError};
+use crate::values::fence::{Fence, Nonce, Version};
+use crate::values::record::Stored;
+use crate::values::time::{Now, Tick};
 use std::time::Duration;
 
 impl Section {

@@ -1,10 +1,10 @@
 //! What a section's machine has to do for its users.
 
-use crate::error::StoreError;
-use crate::fence::{Nonce, Version};
 use crate::op::OpId;
 use crate::range::RangeSet;
-use crate::time::{Tick, Ttl};
+use crate::values::error::StoreError;
+use crate::values::fence::{Nonce, Version};
+use crate::values::time::{Tick, Ttl};
 
 /// A write of an entry that may have taken effect, or may yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

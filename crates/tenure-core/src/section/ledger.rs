@@ -2,14 +2,14 @@
 
 use super::since::Since;
 use super::wire;
-use crate::error::StoreError;
-use crate::failure_detector::Rules;
-use crate::fence::{Fence, Nonce};
-use crate::key::{HolderId, Key};
-use crate::metadata::{Metadata, Value};
+use crate::holder::failure_detector::Rules;
 use crate::range::RangeSet;
-use crate::record::{Record, Stored, Times};
-use crate::time::{Ttl, Wall};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce};
+use crate::values::key::{HolderId, Key};
+use crate::values::metadata::{Metadata, Value};
+use crate::values::record::{Record, Stored, Times};
+use crate::values::time::{Ttl, Wall};
 use std::time::Duration;
 
 /// What keys of sections begin with; the section's name follows.

@@ -7,12 +7,12 @@ use super::watch::{Look, Watch};
 use super::{SectionCommand, SectionNotice};
 use crate::LeaseId;
 use crate::bugs::Bug;
-use crate::error::StoreError;
-use crate::failure_detector::Rules;
-use crate::fence::{Fence, Nonce, Nonces, Version};
-use crate::key::{HolderId, Key};
+use crate::holder::failure_detector::Rules;
 use crate::op::{Event, Machine, Op, OpId, Request, Step};
-use crate::time::{Now, Tick, Ttl};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce, Nonces, Version};
+use crate::values::key::{HolderId, Key};
+use crate::values::time::{Now, Tick, Ttl};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

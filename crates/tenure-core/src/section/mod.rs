@@ -24,10 +24,10 @@ pub use machine::{Section, SectionSetup};
 pub use since::Since;
 
 use crate::LeaseId;
-use crate::error::StoreError;
-use crate::fence::Fence;
 use crate::range::RangeSet;
-use crate::time::{Tick, Ttl};
+use crate::values::error::StoreError;
+use crate::values::fence::Fence;
+use crate::values::time::{Tick, Ttl};
 
 /// What users ask of a [`Section`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

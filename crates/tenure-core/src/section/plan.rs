@@ -7,12 +7,12 @@ use super::watch::Look;
 use super::{SectionCommand, SectionNotice, Since};
 use crate::LeaseId;
 use crate::bugs::Bug;
-use crate::error::StoreError;
-use crate::fence::{Fence, Nonce, Nonces};
 use crate::op::{Expect, Op, OpId, Write};
 use crate::range::{KeyRange, RangeSet};
-use crate::record::Record;
-use crate::time::{Now, Ttl};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce, Nonces};
+use crate::values::record::Record;
+use crate::values::time::{Now, Ttl};
 
 /// A ledger to be written, and what that is good for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -255,7 +255,7 @@ impl Section {
         self.tell(SectionNotice::Failed(lease, StoreError::invalid(text)));
     }
 
-    fn write(&mut self, now: Now, plan: Plan, over: Option<crate::fence::Version>) {
+    fn write(&mut self, now: Now, plan: Plan, over: Option<crate::values::fence::Version>) {
         let (metadata, size) = plan.ledger.to_metadata();
         let most = self.setup.most_bytes;
         if size > most && !plan.granted.is_empty() {

@@ -9,8 +9,8 @@
 
 use super::ledger::{Entry, Ledger};
 use crate::bugs::Bug;
-use crate::failure_detector::Rules;
-use crate::record::Times;
+use crate::holder::failure_detector::Rules;
+use crate::values::record::Times;
 use std::time::Duration;
 
 /// Since when an entry stands.
@@ -100,9 +100,9 @@ mod tests {
     //! Plan: an entry counts from the write that began it, whoever wrote since then and however the store rounds; by a clock that
     //! was set back, or is another one, it counts from a later write, and never from an earlier time than the truth.
     use super::*;
-    use crate::fence::{Fence, Nonce};
-    use crate::key::HolderId;
-    use crate::time::{Ttl, Wall};
+    use crate::values::fence::{Fence, Nonce};
+    use crate::values::key::HolderId;
+    use crate::values::time::{Ttl, Wall};
 
     const SECOND: u64 = 1_000_000;
 

@@ -7,9 +7,9 @@
 
 use super::ledger::{Entry, Ledger};
 use crate::bugs::Bug;
-use crate::failure_detector::Rules;
-use crate::fence::Nonce;
-use crate::time::{Now, Tick};
+use crate::holder::failure_detector::Rules;
+use crate::values::fence::Nonce;
+use crate::values::time::{Now, Tick};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -82,10 +82,10 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::Fence;
-    use crate::key::HolderId;
     use crate::section::Since;
-    use crate::time::{Ttl, Wall};
+    use crate::values::fence::Fence;
+    use crate::values::key::HolderId;
+    use crate::values::time::{Ttl, Wall};
 
     const SECOND: u64 = 1_000_000_000;
 

@@ -14,11 +14,11 @@
 
 use super::ledger::{Entry, Ledger};
 use super::since::Since;
-use crate::error::StoreError;
-use crate::fence::{Fence, Nonce};
-use crate::key::HolderId;
 use crate::range::{KeyRange, Point, RangeSet};
-use crate::time::{Ttl, Wall};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce};
+use crate::values::key::HolderId;
+use crate::values::time::{Ttl, Wall};
 use std::time::Duration;
 
 const VERSION: u8 = 2;

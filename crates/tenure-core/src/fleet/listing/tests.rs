@@ -2,13 +2,13 @@
 //! a dead one's session; who says that it has audited. Two witnesses agree while they are less than a quarter of a ttl apart,
 //! whichever says more.
 use super::*;
-use crate::fence::Nonce;
 use crate::fleet::alone::*;
 use crate::fleet::look::Bump;
 use crate::fleet::ring::in_ring;
-use crate::metadata::Metadata;
-use crate::record::{Attachment, Record};
-use crate::time::Wall;
+use crate::values::fence::Nonce;
+use crate::values::metadata::Metadata;
+use crate::values::record::{Attachment, Record};
+use crate::values::time::Wall;
 use std::time::Duration;
 
 /// With a session, and at rest for long: it has listed what the board shows.

@@ -1,12 +1,12 @@
 //! Plan: whom a look is at, and whether at the latest state; when the next one is; what is made of a board, of neighbours that
 //! renew, fall silent or go, and of units that are awaited; who raises the alarm, who ends a session, and how a board is raised.
 use super::*;
-use crate::fence::{Nonce, Version};
 use crate::fleet::UnitSpec;
 use crate::fleet::alone::*;
 use crate::fleet::ring::in_ring;
 use crate::op::Request;
-use crate::record::Attachment;
+use crate::values::fence::{Nonce, Version};
+use crate::values::record::Attachment;
 use std::collections::BTreeSet;
 
 /// This board with the alarm set.

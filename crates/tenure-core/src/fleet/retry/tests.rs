@@ -5,9 +5,9 @@ use super::*;
 use crate::fleet::About;
 use crate::fleet::alone::*;
 use crate::fleet::look::Bump;
-use crate::key::HolderId;
-use crate::metadata::Metadata;
-use crate::time::Wall;
+use crate::values::key::HolderId;
+use crate::values::metadata::Metadata;
+use crate::values::time::Wall;
 
 #[test]
 fn a_unit_goes_around_at_once_and_then_rests_longer_and_longer() {
@@ -82,7 +82,7 @@ fn a_letter_is_written_into_the_session_as_it_stands_or_all_are_told() {
     };
     for (found, writes) in [
         (Some(session_of(7, 0)), true),
-        (Some(session_of(7, crate::record::MAILBOX)), false),
+        (Some(session_of(7, crate::values::record::MAILBOX)), false),
         (Some(session_of(8, 0)), false),
         (None, false),
     ] {

@@ -1,0 +1,408 @@
+//! Getting a key: asking for it, waiting for it, taking it over from the dead.
+//!
+//! An acquisition has at most one operation under way. Whatever the answer, it *assesses* what the key's record now shows and
+//! does the next thing: claim it, look at the session that it is attached to, fence that session, or wait.
+
+mod assess;
+mod challenge;
+mod claim;
+mod follow;
+mod mark;
+mod race;
+
+use crate::bugs::Bug;
+use crate::holder::ctx::{Attempt, Ctx};
+use crate::op::{Answer, OpId, Outcome};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce, Version};
+use crate::values::key::Key;
+use crate::values::metadata::Metadata;
+use crate::values::record::{Attachment, Occupant, Stored};
+use crate::values::time::{Now, Tick, Ttl, Wall};
+use follow::Sight;
+use std::time::Duration;
+
+/// How long to wait for a key that someone holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WaitPolicy {
+    /// Not at all: be told who holds it.
+    Try,
+    /// Until this tick of the holder's time line ([`crate::values::time::Now::held`]).
+    Until(Tick),
+    /// For ever.
+    Forever,
+    /// For ever, and be told who holds it whenever that changes.
+    Follow {
+        /// The longest time between two looks at it.
+        every: Duration,
+        /// How much longer to wait once it is free, so that those who come first can have it.
+        after: Duration,
+    },
+    /// For ever, only to be told who holds it whenever that changes: it is never claimed.
+    Watch {
+        /// The longest time between two looks at it.
+        every: Duration,
+    },
+}
+
+/// What becomes of the metadata that the key's record carries when it is claimed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum MetadataPolicy {
+    /// The record is written anew with this metadata, whatever was there.
+    Replace(Metadata),
+    /// The record must exist and keeps its metadata. What was last seen of it saves a read, if it is still so.
+    Keep(Option<Box<Stored>>),
+}
+
+/// Why an acquisition is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wakeup {
+    /// Time has passed.
+    Time,
+    /// The key is said to have changed: to this version, if that is told.
+    Changed(Option<Version>),
+}
+
+/// What is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Goal {
+    pub(crate) key: Key,
+    pub(crate) ttl: Ttl,
+    pub(crate) attachment: Option<Attachment>,
+    pub(crate) metadata_policy: MetadataPolicy,
+    pub(crate) wait_policy: WaitPolicy,
+}
+
+/// A tenure that an acquisition won.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Won {
+    pub(crate) id: Nonce,
+    pub(crate) fence: Fence,
+    pub(crate) version: Version,
+    /// When the write that won was sent, or before.
+    pub(crate) sent: Tick,
+    /// The wall clock at that time.
+    pub(crate) wall: Wall,
+    /// What the record says about when the tenure began.
+    pub(crate) since: Wall,
+    pub(crate) metadata: Metadata,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum AcquisitionEnd {
+    Won(Won),
+    /// WaitPolicy is over and someone holds it.
+    Held(Option<Occupant>),
+    /// [`MetadataPolicy::Keep`] found no record.
+    Absent,
+    Failed(StoreError),
+    /// Abandoned, and nothing of it stands in the store as far as is known.
+    Dropped,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State {
+    Claiming {
+        op: OpId,
+        attempt: Attempt,
+        since: Wall,
+        metadata: Metadata,
+    },
+    /// Reading the key.
+    Looking {
+        op: OpId,
+    },
+    /// Reading the session that `seen` is attached to.
+    Asking {
+        op: OpId,
+        seen: Box<Stored>,
+    },
+    /// Raising the fence of the dead session that `seen` is attached to, so that it can never renew.
+    Fencing {
+        op: OpId,
+        seen: Box<Stored>,
+    },
+    /// Asking the session that `seen` is attached to whether it knows of that.
+    Challenging {
+        op: OpId,
+        seen: Box<Stored>,
+    },
+    /// Leaving a mark for those who come later: see `failure_detector` and `challenge`.
+    Marking {
+        op: OpId,
+        /// What is written may tell something at once.
+        tells: bool,
+    },
+    /// Someone holds it, or the store was in trouble: look again then.
+    Waiting {
+        until: Tick,
+    },
+}
+
+/// One attempt to get one key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Acquisition {
+    goal: Goal,
+    state: State,
+    /// Claims that were sent and may have landed, or may yet.
+    unresolved: Vec<Attempt>,
+    failures: u32,
+    occupant: Option<Occupant>,
+    last_error: Option<StoreError>,
+    abandoned: bool,
+    /// The key is said to have changed while an operation was under way, which may have seen it before that.
+    hinted: Option<Option<Version>>,
+    /// The version of the record that was seen last, and whether it was attached to another's session.
+    seen: Option<(Version, bool)>,
+    /// Others of this process wait for the key and came before: they ask, and this one waits for its turn.
+    behind: bool,
+    /// The key was claimed at once when it was said to have changed to this: whoever loses that race has not looked at the winner yet.
+    raced: Option<Version>,
+    /// Another lease of this process is handing the key on to it: what is told of the key meanwhile is just that.
+    awaits: bool,
+    /// Others are to have the key until then.
+    leaves_until: Tick,
+    /// The key was withdrawn from this process then: no claim that was sent before is believed in, should it turn out to have won.
+    withdrawn: Option<Tick>,
+    /// Until then, and beyond the user's patience, it is worth finding out what became of unresolved claims.
+    resolve_by: Tick,
+    /// Of an acquisition that follows.
+    sight: Option<Box<Sight>>,
+}
+
+impl Acquisition {
+    /// Sends the first operation: a claim, in the uncontended case the only one.
+    pub(crate) fn start(goal: Goal, ctx: &mut Ctx<'_>) -> (Acquisition, Option<AcquisitionEnd>) {
+        let mut acquisition = Acquisition::resting(goal, ctx.now.held);
+        if acquisition.looks_first() {
+            let end = acquisition.look(ctx);
+            return (acquisition, end);
+        }
+        let end = match &mut acquisition.goal.metadata_policy {
+            MetadataPolicy::Replace(_) => acquisition.claim_vacant(ctx),
+            MetadataPolicy::Keep(seen) => match seen.take() {
+                Some(seen) => acquisition.assess(ctx, Some(*seen)),
+                None => acquisition.look(ctx),
+            },
+        };
+        (acquisition, end)
+    }
+
+    fn resting(goal: Goal, until: Tick) -> Acquisition {
+        let sight = Sight::of(goal.wait_policy);
+        Acquisition {
+            goal,
+            state: State::Waiting { until },
+            unresolved: Vec::new(),
+            failures: 0,
+            occupant: None,
+            last_error: None,
+            abandoned: false,
+            hinted: None,
+            seen: None,
+            behind: false,
+            raced: None,
+            awaits: false,
+            leaves_until: Tick(0),
+            withdrawn: None,
+            resolve_by: Tick(0),
+            sight,
+        }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.goal.key
+    }
+
+    pub(crate) fn goal(&self) -> &Goal {
+        &self.goal
+    }
+
+    /// When to come back if nothing happens.
+    pub(crate) fn wake_at(&self) -> Option<Tick> {
+        match self.state {
+            State::Waiting { .. } if self.behind && !self.abandoned => match self.goal.wait_policy {
+                WaitPolicy::Until(end) => Some(end),
+                _ => None,
+            },
+            // What may stand in the store has to be found out first, however long that takes.
+            State::Waiting { until } if self.abandoned || self.may_be_orphaned() => Some(until),
+            State::Waiting { until } => Some(match self.goal.wait_policy {
+                WaitPolicy::Until(end) => until.min(end),
+                _ => until,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Nobody wants it any more. It goes on only to find out whether something must be undone.
+    pub(crate) fn abandon(&mut self) -> Option<AcquisitionEnd> {
+        self.abandoned = true;
+        let claiming = matches!(self.state, State::Claiming { .. });
+        if claiming || self.may_be_orphaned() { None } else { Some(AcquisitionEnd::Dropped) }
+    }
+
+    /// The key is withdrawn from this process, and so are claims of which it doesn't know yet whether they have won. Nobody believes
+    /// in those, so a new one may follow at once.
+    pub(crate) fn withdraw(&mut self, now: Tick) {
+        self.withdrawn = Some(now);
+    }
+
+    /// Whether a claim was sent of which nothing is known: it may still land, long after this acquisition.
+    pub(crate) fn may_be_orphaned(&self) -> bool {
+        !self.unresolved.is_empty()
+    }
+
+    /// Whether the tenure is one that this acquisition may be about to win.
+    pub(crate) fn may_win(&self, id: Nonce) -> bool {
+        let claiming = matches!(&self.state, State::Claiming { attempt, .. } if attempt.nonce == id);
+        claiming || self.unresolved.iter().any(|attempt| attempt.nonce == id)
+    }
+
+    /// Time has passed, or the key is said to have changed.
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, why: Wakeup) -> Option<AcquisitionEnd> {
+        let State::Waiting { until } = self.state else {
+            if let Wakeup::Changed(version) = why
+                && !ctx.rules.bugs.has(Bug::HintWhileLooking)
+            {
+                // One that names no version may stand for any number of changes.
+                self.hinted = if self.hinted == Some(None) { self.hinted } else { Some(version) };
+            }
+            return None;
+        };
+        if self.patience_is_over(ctx) && !self.may_be_orphaned() && !self.abandoned {
+            return Some(self.give_up());
+        }
+        if self.behind && !self.abandoned {
+            return None;
+        }
+        match why {
+            _ if ctx.now.held >= until => self.look(ctx),
+            Wakeup::Changed(_) if self.awaits => None,
+            Wakeup::Changed(_) if ctx.now.held < self.leaves_until => {
+                self.state = State::Waiting { until: until.min(self.leaves_until) };
+                None
+            }
+            Wakeup::Changed(version) if self.is_news(version) => self.changed(ctx, version),
+            Wakeup::Changed(_) | Wakeup::Time => None,
+        }
+    }
+
+    /// Whether it goes on while somebody else has the key.
+    fn is_patient(&self, now: Now) -> bool {
+        match self.goal.wait_policy {
+            WaitPolicy::Try => false,
+            WaitPolicy::Until(end) => now.held < end,
+            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => true,
+        }
+    }
+
+    fn patience_is_over(&self, ctx: &Ctx<'_>) -> bool {
+        let end = match self.goal.wait_policy {
+            WaitPolicy::Try => Tick(0),
+            WaitPolicy::Until(end) => end,
+            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => Tick::NEVER,
+        };
+        ctx.now.held >= if self.may_be_orphaned() { end.max(self.resolve_by) } else { end }
+    }
+
+    fn give_up(&mut self) -> AcquisitionEnd {
+        match self.last_error.take() {
+            Some(error) => AcquisitionEnd::Failed(error),
+            None => AcquisitionEnd::Held(self.occupant.take()),
+        }
+    }
+
+    /// An operation's answer.
+    pub(crate) fn answer(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        id: OpId,
+        result: Result<Answer, StoreError>,
+    ) -> Option<AcquisitionEnd> {
+        let wait = State::Waiting { until: ctx.now.held };
+        match (std::mem::replace(&mut self.state, wait), result) {
+            (
+                State::Claiming { op, attempt, since, metadata },
+                Ok(Answer::Write(Outcome::Won { version, fence })),
+            ) if op == id => {
+                let sent = if ctx.rules.bugs.has(Bug::ValidFromAnswer) { ctx.now.held } else { attempt.sent };
+                self.won(
+                    ctx,
+                    Won { id: attempt.nonce, fence, version, sent, wall: attempt.wall, since, metadata },
+                )
+            }
+            (State::Claiming { op, .. }, Ok(Answer::Write(Outcome::Lost(current)))) if op == id => {
+                self.settled();
+                match current {
+                    Some(current) if ctx.rules.bugs.has(Bug::TakeWithoutCondition) => self.take(ctx, current),
+                    current => self.assess(ctx, current),
+                }
+            }
+            (State::Claiming { op, attempt, metadata, .. }, Err(error)) if op == id => {
+                self.claim_failed(ctx, attempt, metadata, error)
+            }
+            (State::Looking { op }, Ok(Answer::Read(current))) if op == id => {
+                self.settled();
+                self.assess(ctx, current)
+            }
+            (State::Asking { op, seen }, Ok(Answer::Read(session))) if op == id => {
+                self.settled();
+                self.judge_session(ctx, *seen, session)
+            }
+            (State::Fencing { op, seen }, Ok(Answer::Write(Outcome::Won { .. }))) if op == id => {
+                self.take(ctx, *seen)
+            }
+            (State::Fencing { op, seen }, Ok(Answer::Write(Outcome::Lost(session)))) if op == id => {
+                self.judge_session(ctx, *seen, session)
+            }
+            (State::Challenging { op, seen }, Ok(Answer::Write(Outcome::Won { .. }))) if op == id => {
+                self.has_asked(ctx, *seen)
+            }
+            (State::Challenging { op, .. }, result) if op == id => self.has_marked(ctx, result.is_ok()),
+            (State::Marking { op, tells }, result) if op == id => {
+                self.has_marked(ctx, result.is_ok() && tells)
+            }
+            (State::Looking { op } | State::Asking { op, .. } | State::Fencing { op, .. }, Err(error))
+                if op == id =>
+            {
+                self.pause(ctx, error)
+            }
+            (state, _) => {
+                self.state = state;
+                None
+            }
+        }
+    }
+
+    fn settled(&mut self) {
+        self.failures = 0;
+        self.last_error = None;
+    }
+
+    /// The store is in trouble: look again a little later, or tell the user if that can't help.
+    fn pause(&mut self, ctx: &mut Ctx<'_>, error: StoreError) -> Option<AcquisitionEnd> {
+        self.failures += 1;
+        if self.abandoned {
+            let expired =
+                self.unresolved.iter().all(|a| ctx.now.held >= a.sent.after(self.goal.ttl.duration()));
+            // Who may not look has an answer all the same: what is attached is looked after as an orphaned claim from then on.
+            if self.goal.attachment.is_none() && expired || !self.may_be_orphaned() || !error.is_passing() {
+                return Some(AcquisitionEnd::Dropped);
+            }
+        } else {
+            if self.patience_is_over(ctx) || !error.is_passing() {
+                return Some(AcquisitionEnd::Failed(error));
+            }
+        }
+        self.last_error = Some(error);
+        self.state = State::Waiting { until: ctx.retry_at(self.goal.ttl, self.failures) };
+        None
+    }
+
+    fn look(&mut self, ctx: &mut Ctx<'_>) -> Option<AcquisitionEnd> {
+        (self.hinted, self.raced) = (None, None);
+        self.state = State::Looking { op: ctx.read(&self.goal.key, self.goal.ttl) };
+        None
+    }
+}

@@ -1,0 +1,285 @@
+//! One lease of a holder, from the wish to its end.
+
+mod attached;
+mod change;
+mod ending;
+
+use crate::holder::Holder;
+use crate::holder::acquisition::{Acquisition, Goal, WaitPolicy, Wakeup, Won};
+use crate::holder::command::LeaseId;
+use crate::holder::ctx::Part;
+use crate::holder::notice::Notice;
+use crate::holder::renewal::{Held, Loss, Renewal};
+use crate::holder::update::{Fields, Transferee, Update};
+use crate::op::{Answer, OpId};
+use crate::values::error::StoreError;
+use crate::values::fence::Nonce;
+use crate::values::key::Key;
+use crate::values::metadata::Metadata;
+use crate::values::record::{Ask, Letter};
+use crate::values::time::{Now, Tick};
+pub(crate) use attached::AttachedLease;
+
+/// Why a lease's record is being changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Purpose {
+    /// It is held, and its metadata changes.
+    Update,
+    /// It is held, and becomes plain data.
+    Detach,
+    /// It is given up, and the user waits to hear of it.
+    Release,
+    /// It is given up, and the user has heard of it already.
+    Vacate,
+    /// A token is prolonged.
+    Refresh,
+    /// A token becomes a lease.
+    Adopt,
+}
+
+/// A lease whose record is being changed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Updating {
+    update: Update,
+    purpose: Purpose,
+    /// What it is held by meanwhile, if it is.
+    attached: Option<AttachedLease>,
+    /// What is to become of it as soon as the change is through, if it is to be given up.
+    then: Option<Then>,
+}
+
+/// How a lease is given up that is being changed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Then {
+    Release(Fields),
+    /// Another process is to have it at once.
+    Pass(Box<Transferee>, Metadata),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Lease {
+    /// Waits for the session.
+    Queued(Box<Goal>),
+    Acquiring(Box<Acquisition>),
+    /// An acquisition that nobody wants any more.
+    Abandoned(Box<Acquisition>),
+    Attached(AttachedLease),
+    Renewing(Box<Renewal>),
+    Updating(Box<Updating>),
+    /// Given up but left to expire: vacated only after a full ttl.
+    Lapsing(AttachedLease),
+}
+
+impl Lease {
+    pub(crate) fn attached(key: Key, won: Won) -> Lease {
+        Lease::Attached(AttachedLease::new(key, won))
+    }
+
+    pub(crate) fn valid_until(&self) -> Tick {
+        if let Lease::Renewing(renewal) = self { renewal.valid_until() } else { Tick::NEVER }
+    }
+
+    pub(crate) fn wake_at(&self) -> Option<Tick> {
+        match self {
+            Lease::Queued(goal) => match goal.wait_policy {
+                WaitPolicy::Until(end) => Some(end),
+                _ => None,
+            },
+            Lease::Acquiring(acquisition) | Lease::Abandoned(acquisition) => acquisition.wake_at(),
+            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.cap(),
+            Lease::Renewing(renewal) => Some(renewal.wake_at()),
+            Lease::Updating(updating) => updating.update.wake_at().into_iter().chain(updating.cap()).min(),
+        }
+    }
+
+    /// What its record carries, as far as is known here.
+    pub(crate) fn metadata(&self) -> Metadata {
+        match self {
+            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.metadata(),
+            Lease::Renewing(renewal) => renewal.metadata.clone(),
+            // What is being written may not come to stand there.
+            Lease::Updating(updating) => match &updating.attached {
+                Some(attached) => attached.metadata(),
+                None => updating.update.token.metadata.clone(),
+            },
+            Lease::Queued(_) | Lease::Acquiring(_) | Lease::Abandoned(_) => Metadata::new(),
+        }
+    }
+
+    /// Whether a tenure with this id is this lease's, or may turn out to be.
+    pub(crate) fn may_own(&self, id: Nonce) -> bool {
+        match self {
+            Lease::Queued(_) => false,
+            Lease::Acquiring(acquisition) | Lease::Abandoned(acquisition) => acquisition.may_win(id),
+            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.id() == id,
+            Lease::Renewing(renewal) => renewal.id == id,
+            Lease::Updating(updating) => updating.update.token.id == id || updating.update.may_begin(id),
+        }
+    }
+
+    /// Whether its user has been told that it is over, though its record may still show it.
+    pub(crate) fn is_given_up(&self) -> bool {
+        match self {
+            Lease::Lapsing(_) => true,
+            Lease::Updating(updating) => updating.purpose == Purpose::Vacate,
+            _ => false,
+        }
+    }
+
+    /// Whether it stands or falls with the session.
+    pub(crate) fn is_attached(&self) -> bool {
+        match self {
+            Lease::Queued(_) | Lease::Renewing(_) => false,
+            Lease::Acquiring(acquisition) | Lease::Abandoned(acquisition) => {
+                acquisition.goal().attachment.is_some()
+            }
+            Lease::Attached(_) | Lease::Lapsing(_) => true,
+            Lease::Updating(updating) => updating.attached.is_some() || updating.update.attachment.is_some(),
+        }
+    }
+
+    /// Whether it is held for `key` on the session.
+    pub(crate) fn is_attached_for(&self, key: &Key) -> bool {
+        match self {
+            Lease::Attached(attached) | Lease::Lapsing(attached) => attached.key == *key,
+            Lease::Updating(updating) => {
+                updating.attached.as_ref().is_some_and(|attached| attached.key == *key)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Holder {
+    pub(crate) fn put(&mut self, id: LeaseId, lease: Lease) {
+        self.set_wake(Part::Lease(id.0), lease.wake_at());
+        self.leases.insert(id, lease);
+    }
+
+    /// Takes a lease out for good.
+    fn drop_lease(&mut self, id: LeaseId) {
+        self.set_wake(Part::Lease(id.0), None);
+        self.queued.remove(&id);
+    }
+
+    pub(crate) fn wake_lease(&mut self, now: Now, id: LeaseId, why: Wakeup) {
+        let part = Part::Lease(id.0);
+        let Some(lease) = self.leases.remove(&id) else { return self.drop_lease(id) };
+        match lease {
+            Lease::Queued(goal) if goal.patience_is_over(now) => {
+                self.drop_lease(id);
+                let error = StoreError::unavailable("the session could not be begun in time");
+                self.tell(Notice::Failed(id, error));
+            }
+            // It was an acquisition when it was to be woken, and the session that it was attached to has just been lost.
+            Lease::Queued(_) => self.put(id, lease),
+            Lease::Acquiring(mut acquisition) => {
+                let end = self.lend(now, part, |ctx| acquisition.wake(ctx, why));
+                self.after_acquisition(now, id, *acquisition, end, false);
+            }
+            Lease::Abandoned(mut acquisition) => {
+                let end = self.lend(now, part, |ctx| acquisition.wake(ctx, why));
+                self.after_acquisition(now, id, *acquisition, end, true);
+            }
+            // These two are woken when their time is over, and only then.
+            Lease::Attached(attached) => {
+                self.tell(Notice::Lost(id, Loss::Revoked));
+                self.lapse_revoked(now, id, attached);
+            }
+            Lease::Lapsing(attached) => {
+                self.lapsing -= 1;
+                self.vacate(now, id, attached, Fields::Keep, Purpose::Vacate);
+            }
+            Lease::Renewing(mut renewal) => {
+                let mut out = Vec::new();
+                self.lend(now, part, |ctx| renewal.wake(ctx, &mut out));
+                self.after_renewal(id, renewal, out);
+            }
+            Lease::Updating(mut updating) => {
+                let is_over = updating.cap().is_some_and(|cap| now.held >= cap);
+                if let Some(attached) = updating.attached.take_if(|_| is_over) {
+                    // The change that is under way may or may not land; the claim is looked up again when it is vacated.
+                    self.tell(Notice::Lost(id, Loss::Revoked));
+                    return self.lapse_revoked(now, id, attached);
+                }
+                self.lend(now, part, |ctx| updating.update.wake(ctx));
+                self.put(id, Lease::Updating(updating));
+            }
+        }
+    }
+
+    pub(crate) fn answer_lease(
+        &mut self,
+        now: Now,
+        id: LeaseId,
+        op: OpId,
+        result: Result<Answer, StoreError>,
+    ) {
+        let part = Part::Lease(id.0);
+        match self.leases.remove(&id) {
+            Some(Lease::Acquiring(mut acquisition)) => {
+                let end = self.lend(now, part, |ctx| acquisition.answer(ctx, op, result));
+                self.after_acquisition(now, id, *acquisition, end, false);
+            }
+            Some(Lease::Abandoned(mut acquisition)) => {
+                let end = self.lend(now, part, |ctx| acquisition.answer(ctx, op, result));
+                self.after_acquisition(now, id, *acquisition, end, true);
+            }
+            Some(Lease::Renewing(mut renewal)) => {
+                let mut out = Vec::new();
+                self.lend(now, part, |ctx| renewal.answer(ctx, op, result, &mut out));
+                self.after_renewal(id, renewal, out);
+            }
+            Some(Lease::Updating(mut updating)) => {
+                let end = self.lend(now, part, |ctx| updating.update.answer(ctx, op, result));
+                match end {
+                    Some(end) => self.after_update(now, id, *updating, end),
+                    None => self.put(id, Lease::Updating(updating)),
+                }
+            }
+            Some(lease) => self.put(id, lease),
+            None => {}
+        }
+    }
+
+    fn after_renewal(&mut self, id: LeaseId, renewal: Box<Renewal>, out: Vec<Held>) {
+        for held in out {
+            match held {
+                Held::Extended(until) => self.tell(Notice::Valid(id, until)),
+                Held::Suspended => self.tell(Notice::Valid(id, Tick(0))),
+                Held::Updated => self.tell(Notice::Updated(id)),
+                Held::Refused(error) => self.tell(Notice::Failed(id, error)),
+                Held::Mail(letters) => {
+                    self.tell_mail(id, &letters);
+                }
+                Held::Lost(loss) => {
+                    self.drop_lease(id);
+                    self.env.detector.end(&renewal.key);
+                    self.tell(Notice::Lost(id, loss));
+                    return;
+                }
+            }
+        }
+        self.put(id, Lease::Renewing(renewal));
+    }
+
+    fn tell_mail(&mut self, id: LeaseId, letters: &[Letter]) {
+        for letter in letters.iter().filter(|letter| !matches!(letter.ask, Ask::Confirm | Ask::Take)) {
+            self.tell(Notice::Asked(id, letter.ask));
+        }
+    }
+}
+
+impl Updating {
+    /// When what it is held by ends, if it was withdrawn and is still believed in.
+    fn cap(&self) -> Option<Tick> {
+        let believed = self.purpose == Purpose::Update && self.then.is_none();
+        self.attached.as_ref().filter(|_| believed)?.cap()
+    }
+}
+
+impl Goal {
+    fn patience_is_over(&self, now: Now) -> bool {
+        matches!(self.wait_policy, WaitPolicy::Until(end) if now.held >= end)
+    }
+}

@@ -1,0 +1,205 @@
+//! The ends of a lease: given up, left to expire, withdrawn, or lost with its session.
+
+use super::{AttachedLease, Lease, Purpose, Then};
+use crate::bugs::Bug;
+use crate::holder::Holder;
+use crate::holder::command::LeaseId;
+use crate::holder::notice::Notice;
+use crate::holder::renewal::Loss;
+use crate::holder::update::{Change, Fields, Token, Transferee};
+use crate::values::metadata::Metadata;
+use crate::values::time::{Now, Tick};
+
+impl Holder {
+    pub(crate) fn release(&mut self, now: Now, id: LeaseId, fields: Fields) {
+        let Some(lease) = self.leases.remove(&id) else { return self.tell(Notice::Released(id, false)) };
+        match lease {
+            Lease::Queued(_) => {
+                self.drop_lease(id);
+                self.tell(Notice::Released(id, false));
+            }
+            Lease::Acquiring(mut acquisition) | Lease::Abandoned(mut acquisition) => {
+                let end = acquisition.abandon();
+                self.after_acquisition(now, id, *acquisition, end, true);
+            }
+            Lease::Attached(attached) => self.give_up(now, id, attached, fields, Purpose::Release),
+            Lease::Renewing(renewal) => {
+                let until = now.held.after(renewal.ttl.duration());
+                let mut token = self.token_of(&renewal);
+                token.metadata = match &fields {
+                    Fields::Replace(fields) => fields.clone(),
+                    fields => fields.over(token.metadata, self.env.rules.bugs),
+                };
+                self.change_record(now, id, token, Change::Vacate, until, Purpose::Release, None);
+                if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
+                    updating.update.fields = fields;
+                }
+            }
+            Lease::Updating(mut updating) => {
+                match updating.purpose {
+                    Purpose::Update | Purpose::Detach | Purpose::Adopt => {
+                        // Whoever gave it up first said what is to be written with that.
+                        updating.then.get_or_insert(Then::Release(fields));
+                    }
+                    Purpose::Vacate => updating.purpose = Purpose::Release,
+                    Purpose::Release | Purpose::Refresh => {}
+                }
+                self.put(id, Lease::Updating(updating));
+            }
+            lease @ Lease::Lapsing(_) => {
+                self.put(id, lease);
+                self.tell(Notice::Released(id, false));
+            }
+        }
+    }
+
+    pub(crate) fn vacate(
+        &mut self,
+        now: Now,
+        id: LeaseId,
+        attached: AttachedLease,
+        fields: Fields,
+        purpose: Purpose,
+    ) {
+        let mut token = self.token_of_attached(&attached);
+        token.metadata = fields.over(token.metadata, self.env.rules.bugs);
+        self.part_with(now, id, token, Change::Vacate, purpose, fields);
+    }
+
+    pub(crate) fn part_with(
+        &mut self,
+        now: Now,
+        id: LeaseId,
+        token: Token,
+        change: Change,
+        purpose: Purpose,
+        fields: Fields,
+    ) {
+        // As long as the session lives, nothing else would ever free the key.
+        self.change_record(now, id, token, change, Tick::NEVER, purpose, None);
+        if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
+            updating.update.attachment = self.session.attachment(&self.env.identity.session);
+            updating.update.fields = fields;
+        }
+    }
+
+    /// Gives a held lease to another process; once a change of its metadata that is under way has come to an end. One that is
+    /// not held by the session is given up instead.
+    pub(crate) fn pass(&mut self, now: Now, id: LeaseId, transferee: Transferee, own: Metadata) {
+        match self.leases.remove(&id) {
+            Some(Lease::Attached(attached)) => {
+                let mut token = self.token_of_attached(&attached);
+                let fields = if own.is_empty() { Fields::Keep } else { Fields::Own(own) };
+                token.metadata = fields.over(token.metadata, self.env.rules.bugs);
+                self.part_with(now, id, token, Change::Pass(Box::new(transferee)), Purpose::Release, fields);
+            }
+            // Whoever gave it up first said what is to become of it.
+            Some(Lease::Updating(mut updating)) if updating.purpose == Purpose::Update => {
+                updating.then.get_or_insert(Then::Pass(Box::new(transferee), own));
+                self.put(id, Lease::Updating(updating));
+            }
+            Some(lease) => {
+                self.put(id, lease);
+                self.release(now, id, Fields::Keep);
+            }
+            None => self.tell(Notice::Released(id, false)),
+        }
+    }
+
+    /// Gives a lease up without touching its record before a ttl has passed.
+    pub(crate) fn lapse(&mut self, now: Now, id: LeaseId) {
+        match self.leases.remove(&id) {
+            Some(Lease::Attached(attached)) if self.env.rules.bugs.has(Bug::LapseVacates) => {
+                return self.vacate(now, id, attached, Fields::Keep, Purpose::Release);
+            }
+            Some(Lease::Attached(mut attached)) => {
+                attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
+                self.lapsing += 1;
+                self.put(id, Lease::Lapsing(attached));
+            }
+            Some(Lease::Updating(mut updating)) if updating.attached.is_some() => {
+                // The change goes on; whoever changed it still has it, so it can be vacated after a ttl only.
+                if let Some(mut attached) = updating.attached.take() {
+                    attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
+                    self.lapsing += 1;
+                    self.put(id, Lease::Lapsing(attached));
+                }
+            }
+            // A claim that may have landed, or a change that gives the key up anyway: neither can be let go of.
+            Some(Lease::Acquiring(mut acquisition)) => {
+                let end = acquisition.abandon();
+                return self.after_acquisition(now, id, *acquisition, end, true);
+            }
+            Some(Lease::Updating(updating)) if updating.update.attachment.is_some() => {
+                return self.put(id, Lease::Updating(updating));
+            }
+            Some(lease @ Lease::Abandoned(_)) => return self.put(id, lease),
+            Some(Lease::Lapsing(mut attached)) => {
+                // A full ttl from now is later than what was set before.
+                attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
+                self.put(id, Lease::Lapsing(attached));
+            }
+            _ => self.drop_lease(id),
+        }
+        self.tell(Notice::Released(id, false));
+    }
+
+    /// A withdrawn lease that was not given up in time: whoever acted under it may not have ended, so it is vacated no sooner
+    /// than one that had beaten for itself would have expired.
+    pub(super) fn lapse_revoked(&mut self, now: Now, id: LeaseId, mut attached: AttachedLease) {
+        let ttl = self.env.identity.ttl;
+        attached.set_cap(now.held.after(ttl.duration().saturating_sub(self.env.rules.drift.belief(ttl))));
+        self.lapsing += 1;
+        self.put(id, Lease::Lapsing(attached));
+    }
+
+    /// The holder of an attached lease is asked to stop: it has until the session's present deadline.
+    pub(crate) fn revoke_attached(&mut self, id: LeaseId) {
+        let until = self.session.valid_until();
+        let Some(mut lease) = self.leases.remove(&id) else { return };
+        let attached = match &mut lease {
+            Lease::Attached(attached) => Some(attached),
+            Lease::Updating(updating) => updating.attached.as_mut(),
+            _ => None,
+        };
+        let cap = attached.and_then(|attached| {
+            attached.cap_at_most(until);
+            attached.cap()
+        });
+        self.put(id, lease);
+        // The session goes on. Whoever asks without I/O, in a process that was stopped over the end, must find it over.
+        if let Some(cap) = cap.filter(|_| !self.env.rules.bugs.has(Bug::WithdrawnUncapped)) {
+            self.tell(Notice::Valid(id, cap));
+        }
+    }
+
+    /// The session is lost, and `lease`, taken out already, was attached to it.
+    pub(crate) fn end_with_session(&mut self, now: Now, id: LeaseId, lease: Lease, loss: &Loss) {
+        match lease {
+            Lease::Acquiring(_) if self.env.rules.bugs.has(Bug::QueueForgotten) => {}
+            Lease::Acquiring(acquisition) => {
+                // What it claimed so far is dead with the old session, whether it landed or not.
+                self.forget_acquisition(id);
+                self.queue(now, id, acquisition.goal().clone());
+            }
+            Lease::Abandoned(_) => {
+                self.forget_acquisition(id);
+                self.tell(Notice::Released(id, false));
+            }
+            Lease::Attached(_) if self.env.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
+            Lease::Attached(_) => self.tell(Notice::Lost(id, loss.clone())),
+            Lease::Lapsing(_) => self.lapsing -= 1,
+            Lease::Updating(updating) => match updating.purpose {
+                Purpose::Update | Purpose::Detach => {
+                    self.tell(Notice::Lost(id, loss.clone()));
+                    if updating.then.is_some() {
+                        self.tell(Notice::Released(id, false));
+                    }
+                }
+                Purpose::Release => self.tell(Notice::Released(id, false)),
+                _ => {}
+            },
+            lease @ (Lease::Queued(_) | Lease::Renewing(_)) => self.put(id, lease),
+        }
+    }
+}

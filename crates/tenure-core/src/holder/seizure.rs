@@ -1,0 +1,330 @@
+//! Taking a lease away from its holder by force, and giving the key away only when that holder can't believe any more.
+//!
+//! The holder is told first, by a letter in the record that it renews: its own, or that of the session which it is attached to. From
+//! then on it believes no longer than until the deadline that it has. So once a full ttl has passed since the letter was
+//! written, by the clock of who takes it away, the key is vacated, whether the holder was told, is cut off, or is
+//! dead. A holder that gives the key up by itself ends the wait.
+//!
+//! Whoever takes a lease away may die half-way. The letter does the rest: its holder gives the key up.
+
+use crate::bugs::Bug;
+use crate::holder::failure_detector::{FailureDetector, Rules, Verdict};
+use crate::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
+use crate::values::error::{ErrorKind, StoreError};
+use crate::values::fence::{Fence, Nonce, Nonces};
+use crate::values::key::{HolderId, Key};
+use crate::values::record::{Ask, Attachment, Letter, MAILBOX, Record, Stored, Tenure};
+use crate::values::time::{Now, Tick, Ttl};
+use std::time::Duration;
+
+/// What comes of taking a lease away.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Seized {
+    /// The holder is told to stop, or was before. The key is free within this time, or sooner.
+    Told {
+        /// Who.
+        holder: HolderId,
+        /// Its ttl, as a rule.
+        within: Duration,
+    },
+    /// Nobody holds the key under this fence any more.
+    Free {
+        /// The fence of the tenure that is over.
+        fence: Fence,
+        /// It was vacated here; else its holder gave it up, or another holds it now.
+        vacated: bool,
+    },
+    /// Nobody held it.
+    NotHeld,
+    /// It can't be done.
+    Failed(StoreError),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State {
+    /// Looking at the key, now or as soon as this time comes.
+    Looking(Option<OpId>, Tick),
+    /// Looking at the session that the key's record is attached to.
+    Asking(OpId, Box<Stored>),
+    /// Writing the letter.
+    Telling(OpId, Option<Attachment>),
+    Vacating(OpId),
+    Over,
+}
+
+/// The machine that takes one lease away. It begins with its first event, whatever that is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Seizure {
+    key: Key,
+    at_once: bool,
+    rules: Rules,
+    nonces: Nonces,
+    detector: FailureDetector,
+    state: State,
+    last_op: u64,
+    failures: u32,
+    /// The tenure that is to end, once it was seen.
+    meant: Option<(Fence, Ttl)>,
+    began: Tick,
+    /// Where a letter is known to have been since when, by the waiter's clock: in the session of this attachment, or in the key's own record.
+    told: Option<(Option<Attachment>, Tick)>,
+    announced: bool,
+    out: Vec<Seized>,
+    requests: Vec<Request>,
+}
+
+/// A holder that goes on for so many ttls after it was told does not read its mail.
+const PATIENCE: u32 = 4;
+
+impl Machine for Seizure {
+    type Command = ();
+    type Notice = Seized;
+
+    fn step(&mut self, now: Now, event: Event<()>) -> Step<Seized> {
+        match event {
+            Event::Answer(op, result) => self.answer(now, op, result),
+            Event::Command(()) | Event::Changed(_) | Event::Wake => {}
+        }
+        if let State::Looking(None, at) = self.state
+            && now.held >= at
+        {
+            if self.last_op == 0 {
+                self.began = now.held;
+            }
+            let op = self.send(Op::Read(self.key.clone()));
+            self.state = State::Looking(Some(op), at);
+        }
+        let wake_at = if let State::Looking(None, at) = self.state { Some(at) } else { None };
+        Step { requests: std::mem::take(&mut self.requests), notices: std::mem::take(&mut self.out), wake_at }
+    }
+
+    fn listens(&self) -> bool {
+        false
+    }
+}
+
+impl Seizure {
+    /// Takes away whatever lease stands on `key`. `at_once`: without telling its holder, nor waiting until that can't believe
+    /// any more, so two may hold the key for a while. `instance`: 64 random bits.
+    #[must_use]
+    pub fn new(key: Key, at_once: bool, rules: Rules, instance: u64) -> Seizure {
+        Seizure {
+            key,
+            at_once,
+            rules,
+            nonces: Nonces::new(instance),
+            detector: FailureDetector::default(),
+            state: State::Looking(None, Tick(0)),
+            last_op: 0,
+            failures: 0,
+            meant: None,
+            began: Tick(0),
+            told: None,
+            announced: false,
+            out: Vec::new(),
+            requests: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, op: Op) -> OpId {
+        self.last_op += 1;
+        let id = OpId(self.last_op);
+        let timeout =
+            self.meant.map_or(Duration::from_secs(5), |(_, ttl)| ttl.part(4).min(Duration::from_secs(5)));
+        self.requests.push(Request { id, op, timeout, urgent: false });
+        id
+    }
+
+    fn end(&mut self, end: Seized) {
+        self.state = State::Over;
+        self.out.push(end);
+    }
+
+    fn look_at(&mut self, at: Tick) {
+        self.state = State::Looking(None, at);
+    }
+
+    fn answer(&mut self, now: Now, op: OpId, result: Result<Answer, StoreError>) {
+        let is_ours = match &self.state {
+            State::Looking(asked, _) => *asked == Some(op),
+            State::Asking(asked, _) | State::Telling(asked, _) | State::Vacating(asked) => *asked == op,
+            State::Over => false,
+        };
+        if !is_ours {
+            return;
+        }
+        match (std::mem::replace(&mut self.state, State::Over), result) {
+            (state, Err(error)) => self.failed(now, &state, error),
+            (State::Looking(..), Ok(Answer::Read(current))) => self.assess(now, current),
+            (State::Asking(_, seen), Ok(Answer::Read(session))) => self.judge_session(now, *seen, session),
+            (State::Telling(_, attachment), Ok(Answer::Write(Outcome::Won { .. }))) => {
+                self.told = Some((attachment, now.waited));
+                self.look_at(now.held);
+            }
+            (State::Vacating(_), Ok(Answer::Write(Outcome::Won { fence, .. }))) => {
+                self.end(Seized::Free { fence, vacated: true });
+            }
+            (State::Vacating(_), Ok(Answer::Write(Outcome::Lost(current)))) => self.assess(now, current),
+            // The record changed under the letter: a renewal, or other mail.
+            (_, Ok(_)) => self.look_at(now.held),
+        }
+        if !matches!(self.state, State::Over) {
+            self.mind_patience(now);
+        }
+    }
+
+    fn failed(&mut self, now: Now, state: &State, error: StoreError) {
+        // The store is asked again, as long as that may help; what became of a write shows in the record.
+        self.failures += 1;
+        let ttl = self.meant.map_or(Duration::from_secs(1), |(_, ttl)| ttl.duration());
+        let is_foreign = error.kind() == ErrorKind::Foreign && matches!(state, State::Asking(..));
+        if (error.is_passing() || is_foreign) && now.held.since(self.began) < ttl * PATIENCE {
+            return self.look_at(now.held.after(ttl / (64 >> self.failures.min(4))));
+        }
+        self.end(Seized::Failed(error));
+    }
+
+    fn mind_patience(&mut self, now: Now) {
+        let Some((_, ttl)) = self.meant else { return };
+        if now.held.since(self.began) >= ttl.duration() * PATIENCE {
+            let text = format!("the holder of {} goes on though it was told to stop", self.key);
+            self.end(Seized::Failed(StoreError::unavailable(text)));
+        }
+    }
+
+    fn assess(&mut self, now: Now, current: Option<Stored>) {
+        self.failures = 0;
+        let tenure = current.as_ref().and_then(|stored| stored.record.tenure.clone());
+        let (Some(seen), Some(tenure)) = (current, tenure) else {
+            return match self.meant {
+                Some((fence, _)) => self.end(Seized::Free { fence, vacated: false }),
+                None => self.end(Seized::NotHeld),
+            };
+        };
+        let (fence, _) = *self.meant.get_or_insert((seen.record.fence, tenure.ttl));
+        if seen.record.fence != fence {
+            return self.end(Seized::Free { fence, vacated: false });
+        }
+        if self.at_once {
+            return self.vacate(now, seen);
+        }
+        match tenure.attachment.clone() {
+            None => self.judge_own(now, seen, &tenure),
+            Some(attachment) => match &self.told {
+                Some((told, since)) if told.as_ref() == Some(&attachment) => {
+                    let waited = now.waited.since(*since);
+                    if waited >= tenure.ttl.duration() || self.rules.bugs.has(Bug::SeizedEarly) {
+                        return self.vacate(now, seen);
+                    }
+                    let left = tenure.ttl.duration() - waited;
+                    self.wait(now, &tenure, left);
+                }
+                _ => {
+                    let op = self.send(Op::Read(attachment.session));
+                    self.state = State::Asking(op, Box::new(seen));
+                }
+            },
+        }
+    }
+
+    /// `seen` renews itself: it must fall silent.
+    fn judge_own(&mut self, now: Now, seen: Stored, tenure: &Tenure) {
+        match self.detector.judge(now, &self.key, &seen, tenure, &self.rules) {
+            Verdict::Suspected => self.vacate(now, seen),
+            Verdict::Live { .. } if self.rules.bugs.has(Bug::SeizedEarly) => self.vacate(now, seen),
+            Verdict::Live { until } if has_letter(tenure, &self.key) => {
+                self.wait(now, tenure, until.since(now.held));
+            }
+            Verdict::Live { until } => {
+                let (key, within) = (self.key.clone(), until.since(now.held));
+                self.tell(now, key, seen, None, within, tenure.holder.clone());
+            }
+        }
+    }
+
+    /// `seen` is attached to `session`.
+    fn judge_session(&mut self, now: Now, seen: Stored, session: Option<Stored>) {
+        let Some(tenure) = seen.record.tenure.clone() else { return self.look_at(now.held) };
+        let Some(attachment) = tenure.attachment.clone() else { return self.look_at(now.held) };
+        let Some(session) = session else {
+            // Deleted by hand: its process may believe until it next renews it.
+            return match self.detector.judge_missing(now, &attachment, tenure.ttl, &self.rules) {
+                Verdict::Suspected => self.vacate(now, seen),
+                Verdict::Live { until } => self.wait(now, &tenure, until.since(now.held)),
+            };
+        };
+        let renewing = match &session.record.tenure {
+            Some(renewing) if session.record.fence == attachment.fence => renewing.clone(),
+            // It is over, and so is what is attached to it.
+            _ => return self.vacate(now, seen),
+        };
+        match self.detector.judge(now, &attachment.session, &session, &renewing, &self.rules) {
+            Verdict::Suspected => self.vacate(now, seen),
+            Verdict::Live { .. }
+                if has_letter(&renewing, &self.key) || self.rules.bugs.has(Bug::SeizedUntold) =>
+            {
+                self.told = Some((Some(attachment), now.waited));
+                self.wait(now, &tenure, tenure.ttl.duration());
+            }
+            Verdict::Live { .. } => {
+                let within = tenure.ttl.duration();
+                self.tell(now, attachment.session.clone(), session, Some(attachment), within, tenure.holder);
+            }
+        }
+    }
+
+    fn tell(
+        &mut self,
+        now: Now,
+        at: Key,
+        mut stored: Stored,
+        attachment: Option<Attachment>,
+        within: Duration,
+        holder: HolderId,
+    ) {
+        let Some(tenure) = &mut stored.record.tenure else { return self.look_at(now.held) };
+        if tenure.mail.len() >= MAILBOX {
+            // A question can wait; whoever asked it does so again.
+            let question = tenure.mail.iter().position(|letter| letter.ask == Ask::Confirm);
+            let Some(question) = question else {
+                let soon = now.held.after(tenure.ttl.part(16));
+                return self.look_at(soon);
+            };
+            tenure.mail.remove(question);
+        }
+        tenure.mail.push(Letter { key: self.key.clone(), ask: Ask::Revoke });
+        stored.record.nonce = self.draw();
+        let write = Write { key: at, expect: Expect::Unchanged(stored.version), record: stored.record };
+        let op = self.send(Op::Write(Box::new(write)));
+        self.state = State::Telling(op, attachment);
+        self.announce(&holder, within);
+    }
+
+    fn announce(&mut self, holder: &HolderId, within: Duration) {
+        if !std::mem::replace(&mut self.announced, true) {
+            self.out.push(Seized::Told { holder: holder.clone(), within });
+        }
+    }
+
+    /// Until it is time, or the holder gives it up.
+    fn wait(&mut self, now: Now, tenure: &Tenure, left: Duration) {
+        self.announce(&tenure.holder, left);
+        let shortest = Duration::from_millis(1);
+        self.look_at(now.held.after(left.min(tenure.ttl.part(16)).max(shortest)));
+    }
+
+    fn vacate(&mut self, now: Now, seen: Stored) {
+        let record = Record { nonce: self.draw(), stamp: now.wall, tenure: None, ..seen.record };
+        let write = Write { key: self.key.clone(), expect: Expect::Unchanged(seen.version), record };
+        let op = self.send(Op::Write(Box::new(write)));
+        self.state = State::Vacating(op);
+    }
+
+    fn draw(&mut self) -> Nonce {
+        self.nonces.draw()
+    }
+}
+
+fn has_letter(tenure: &Tenure, key: &Key) -> bool {
+    tenure.mail.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == *key)
+}

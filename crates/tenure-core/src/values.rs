@@ -1,0 +1,12 @@
+//! The ground floor: what records are made of, and time. Nothing here knows a machine.
+
+pub mod error;
+pub(crate) mod fence;
+pub(crate) mod host;
+pub(crate) mod key;
+pub(crate) mod metadata;
+pub(crate) mod record;
+pub mod reserved;
+pub(crate) mod service_clock;
+pub(crate) mod table;
+pub mod time;

@@ -1,0 +1,80 @@
+//! Keys of tenure's own records. A lock or an election on one of these would write over what its owners need.
+
+use crate::values::error::InvalidInput;
+use crate::values::key::Key;
+
+/// What the keys of units of jobs begin with (`tenure work`).
+pub const WORK: &str = "work/";
+/// What the keys of all fleets' records begin with.
+pub const FLEET: &str = "fleet/";
+/// What the keys of sessions begin with, unless another prefix was chosen.
+pub const SESSION: &str = "session/";
+
+const ROOMS: [(&str, &str); 4] = [
+    (SESSION, "a process's session"),
+    (crate::section::PREFIX, "a section of ranges"),
+    (FLEET, "a fleet's record"),
+    (WORK, "a unit of a job"),
+];
+
+/// Whether `key` is free for a lock or an election of anyone's.
+///
+/// # Errors
+/// When its record is one of tenure's own: the text says what it is, and what to choose instead.
+pub fn check(key: &Key) -> Result<(), InvalidInput> {
+    match ROOMS.iter().find(|(prefix, _)| key.as_str().starts_with(prefix)) {
+        None => Ok(()),
+        Some((prefix, what)) => Err(refusal(key, what, prefix)),
+    }
+}
+
+/// As [`check`], where sessions' keys begin with `prefix`.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_with_sessions(key: &Key, prefix: &str) -> Result<(), InvalidInput> {
+    if !prefix.is_empty() && key.as_str().starts_with(prefix) {
+        return Err(refusal(key, "a process's session", prefix));
+    }
+    check(key)
+}
+
+fn refusal(key: &Key, what: &str, prefix: &str) -> InvalidInput {
+    InvalidInput::new(format!("{key} is the key of {what}; choose a name that doesn't begin with {prefix}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_tenures_own_records_are_refused_by_what_they_are() {
+        for (text, what) in [
+            ("session/a", "a process's session"),
+            ("section/x", "a section of ranges"),
+            ("fleet/f/unit/u", "a fleet's record"),
+            ("work/j/u", "a unit of a job"),
+        ] {
+            let error = check(&Key::new(text).unwrap()).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("doesn't begin with"), "{error}");
+        }
+        for text in ["work", "sessions/a", "a/work/b", "Work/x"] {
+            assert_eq!(check(&Key::new(text).unwrap()), Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn sessions_may_be_elsewhere() {
+        let key = Key::new("process/a").unwrap();
+        assert!(check(&key).is_ok() && check_with_sessions(&key, "").is_ok());
+        assert!(
+            check_with_sessions(&key, "process/").unwrap_err().to_string().contains("a process's session")
+        );
+    }
+
+    #[test]
+    fn a_fleets_records_are_where_its_name_says() {
+        let name = crate::fleet::FleetName::new("f").unwrap();
+        assert!(name.prefix().starts_with(FLEET));
+    }
+}
