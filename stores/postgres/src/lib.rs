@@ -30,6 +30,9 @@
 //! Writes are functions of the server's, which keeps their plans. What is used again is prepared besides, which needs a session of one's own:
 //! each connection checks that by a setting of its own (`tenure.session`). `prepare=off` switches it off.
 //!
+//! Who waits for a key listens on a connection besides, and shares an advisory lock meanwhile. While nobody has that lock, writes notify
+//! nobody: a notification has all commits of the database wait for each other.
+//!
 //! # Setup and rights
 //!
 //! Tables come by [`PostgresStore::migrate`] or `tenure doctor --create-table`, and by nothing else; the same brings older ones up to

@@ -1,4 +1,8 @@
-//! Hints of changes: one connection that listens, made again whenever it ends.
+//! Hints of changes: one connection that listens while anybody wants them, made again whenever it ends.
+//!
+//! A notification locks the whole database until its transaction is over, so commits that notify go one after the other. Hence nobody is
+//! notified where nobody listens: who listens shares an advisory lock, and a write tells only if it can't have that lock for itself for a
+//! moment. A write that can't because another one has it in that very moment tells in vain, which harms nobody.
 
 use crate::config::PostgresConfig;
 use crate::connect::tls;
@@ -14,6 +18,23 @@ use tokio_postgres::{AsyncMessage, Connection, NoTls};
 
 /// How long to wait before the connection is made again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// After how long without a notification it is asked whether anybody still wants them.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// The key of the advisory lock, as an expression: of the channel, as an expression.
+fn lock(channel: &str) -> String {
+    format!("hashtextextended({channel}, 0)")
+}
+
+/// Whether a write tells of itself, as an expression: if it is news, as another expression says, and somebody listens to the channel.
+/// The lock is given back within the expression, so a pooler may lend the session to another one after it.
+pub(crate) fn tells(news: &str, channel: &str) -> String {
+    let lock = lock(channel);
+    format!(
+        "CASE WHEN NOT ({news}) THEN false WHEN pg_try_advisory_lock({lock}) THEN NOT pg_advisory_unlock({lock}) ELSE true END"
+    )
+}
 
 /// What a notification says: a version and a key, both in hexadecimal digits. Another one may mean anything.
 fn hint(text: &str) -> Hint {
@@ -61,25 +82,29 @@ impl Drop for Listener {
 async fn listen_on(config: &PostgresConfig, channel: &str, subscribers: &Subscribers) {
     let mut pause = AGAIN.0;
     loop {
+        subscribers.any().await;
         // Whatever ended it, what changed meanwhile was not told.
         if listen(config, channel, subscribers).await {
             pause = AGAIN.0;
         }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(AGAIN.1);
+        if subscribers.are_any() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(AGAIN.1);
+        }
     }
 }
 
-/// Listens until the connection ends. False if it never stood.
+/// Listens until the connection ends, or nobody wants hints any more. False if it never stood.
 async fn listen(config: &PostgresConfig, channel: &str, subscribers: &Subscribers) -> bool {
     let Ok(server) = config.driver() else { return false };
+    let later = config.timeout / 5;
     match tls(config) {
         Ok(None) => match server.connect(NoTls).await {
-            Ok((client, connection)) => receive(&client, connection, channel, subscribers).await,
+            Ok((client, connection)) => receive(&client, connection, channel, subscribers, later).await,
             Err(_) => false,
         },
         Ok(Some(tls)) => match server.connect(tls).await {
-            Ok((client, connection)) => receive(&client, connection, channel, subscribers).await,
+            Ok((client, connection)) => receive(&client, connection, channel, subscribers, later).await,
             Err(_) => false,
         },
         Err(_) => false,
@@ -91,24 +116,37 @@ async fn receive<S, T>(
     mut connection: Connection<S, T>,
     channel: &str,
     subscribers: &Subscribers,
+    later: Duration,
 ) -> bool
 where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    let ask = format!("LISTEN \"{channel}\"");
+    let lock = lock(&format!("'{channel}'"));
+    let ask = format!("SELECT pg_advisory_lock_shared({lock}); LISTEN \"{channel}\"");
     let asking = async {
-        if client.batch_execute(&ask).await.is_ok() {
-            subscribers.tell(&Hint::Any);
+        if client.batch_execute(&ask).await.is_err() {
+            return;
         }
-        std::future::pending::<()>().await;
+        subscribers.tell(&Hint::Any);
+        // A write that saw the lock free, and was under way for longer than it took to look at the keys, has told nobody.
+        tokio::time::sleep(later).await;
+        subscribers.tell(&Hint::Any);
+        std::future::pending().await
     };
     let mut stood = false;
     let receiving = async {
-        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            stood = true;
-            if let AsyncMessage::Notification(notification) = message {
-                subscribers.tell(&hint(notification.payload()));
+        while subscribers.are_any() {
+            let message = poll_fn(|context| connection.poll_message(context));
+            match tokio::time::timeout(QUIET, message).await {
+                Ok(Some(Ok(message))) => {
+                    stood = true;
+                    if let AsyncMessage::Notification(notification) = message {
+                        subscribers.tell(&hint(notification.payload()));
+                    }
+                }
+                Ok(_) => return,
+                Err(_) => {}
             }
         }
     };

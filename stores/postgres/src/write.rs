@@ -8,6 +8,7 @@
 use crate::connect::Params;
 use crate::error::{Call, failed, unanswered};
 use crate::lines::Line;
+use crate::listen::tells;
 use crate::row::{Columns, columns, digest, key_at, stored, version_bytes, whole};
 use crate::store::Inner;
 use futures_util::future::{OptionFuture, join, join_all};
@@ -32,7 +33,7 @@ pub(crate) struct Sql {
 
 impl Sql {
     /// Parameters: $1 key, $2 and $3 the halves of the nonce, $4 fence, $5 tenure, $6 and $7 what it rides on, $8 record. Then: $9
-    /// channel, $10 whether to tell there in any case, $11 the version that is expected.
+    /// channel, $10 whether it is news in any case, $11 the version that is expected.
     pub(crate) fn new(schema: &str) -> Sql {
         let table = format!("{schema}.record");
         let insert = format!(
@@ -56,11 +57,14 @@ impl Sql {
         let unchanged = put_over(&table, &format!("t.version = $11 AND {}", whole("t")));
         let found =
             format!("found AS MATERIALIZED (SELECT {} FROM {table} AS r WHERE r.key = $1)", columns("r"));
+        let told = tells(
+            "$10::boolean OR (found.tenure IS NOT NULL AND found.tenure IS DISTINCT FROM $5)",
+            "$9::text",
+        );
         let write = |put: &str| {
             format!(
                 "WITH {found}, put AS ({put}) SELECT put.fence, found.*, CASE WHEN put.fence IS NOT NULL \
-                 AND ($10::boolean OR (found.tenure IS NOT NULL AND found.tenure IS DISTINCT FROM $5)) \
-                 THEN pg_notify($9::text, encode(put.version, 'hex') || ' ' || encode($1, 'hex'))::text END \
+                 AND {told} THEN pg_notify($9::text, encode(put.version, 'hex') || ' ' || encode($1, 'hex'))::text END \
                  FROM (SELECT $11::bytea) AS one LEFT JOIN found ON true LEFT JOIN put ON true"
             )
         };
@@ -75,7 +79,8 @@ impl Sql {
 
     /// The same by functions of the server's.
     pub(crate) fn calls(schema: &str) -> Sql {
-        let params: Vec<String> = (1..=11).map(|n| format!("${n}")).collect();
+        let mut params: Vec<String> = (1..=11).map(|n| format!("${n}")).collect();
+        params[9] = tells("$10", "$9");
         let call = |name: &str| format!("SELECT * FROM {schema}.{name}({})", params.join(", "));
         Sql {
             absent: call("write_absent"),

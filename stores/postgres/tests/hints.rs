@@ -1,0 +1,144 @@
+//! Who is told of changes, and when nobody is.
+//!
+//! Plan: a raw connection on the channel, which does not say that it listens, sees what is notified at all. Nothing while nobody listens: on
+//! tables of either version and through a pooler; all that is news while anybody does, also after one of two has gone; nothing again after
+//! the last. A write that was under way before anybody listened, and lands later, is heard of, too.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::future::poll_fn;
+use std::time::Duration;
+use support::{Locked, admin, config, held, named, unique};
+use tenure_core::Key;
+use tenure_core::op::Hint;
+use tenure_postgres::tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tenure_postgres::{PostgresConfig, PostgresStore};
+use tenure_store::{Outcome, Store};
+use tenure_testkit::{Scribe, hinted};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// As long as a busy machine may take.
+const LONG: Duration = Duration::from_secs(60);
+
+/// What is notified in a schema.
+struct Raw {
+    channel: String,
+    client: Client,
+    payloads: UnboundedReceiver<String>,
+}
+
+impl Raw {
+    async fn of(schema: &str) -> Raw {
+        let server = support::url().parse::<Config>().unwrap();
+        let (client, mut connection) = server.connect(NoTls).await.unwrap();
+        let (sender, payloads) = unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(notification) = message {
+                    let _gone = sender.send(notification.payload().to_owned());
+                }
+            }
+        });
+        let channel = format!("tenure_{schema}");
+        client.batch_execute(&format!("LISTEN \"{channel}\"")).await.unwrap();
+        Raw { channel, client, payloads }
+    }
+
+    /// How many notifications there were since the last call.
+    async fn count(&mut self) -> usize {
+        self.client.batch_execute(&format!("NOTIFY \"{}\", 'end'", self.channel)).await.unwrap();
+        let mut count = 0;
+        while tokio::time::timeout(LONG, self.payloads.recv()).await.unwrap().unwrap() != "end" {
+            count += 1;
+        }
+        count
+    }
+}
+
+/// An acquisition and a release, of which the latter is news.
+async fn pair(store: &PostgresStore) {
+    let (scribe, key) = (Scribe::new(), Key::new("k").unwrap());
+    let write = scribe.if_vacant(&key, scribe.held(1));
+    let Outcome::Won { version, fence } = store.write(write).await.unwrap() else { panic!("nobody else") };
+    let write = scribe.unchanged(&key, version, scribe.vacant(fence.0));
+    assert!(matches!(store.write(write).await.unwrap(), Outcome::Won { .. }));
+}
+
+#[tokio::test]
+async fn nobody_is_notified_where_nobody_listens() {
+    let pooler =
+        std::env::var("TENURE_TEST_PGBOUNCER").expect("`cargo xtask services run` says where PgBouncer is");
+    for (version, url) in [(2, support::url()), (1, support::url()), (2, pooler)] {
+        let name = unique("quiet");
+        PostgresStore::migrate(&config(&name)).await.unwrap();
+        if version == 1 {
+            support::to_version_1(&name).await;
+        }
+        let writer = PostgresConfig::from_url(&url).unwrap().schema(&name);
+        let (writer, mut raw) = (PostgresStore::open(writer).await.unwrap(), Raw::of(&name).await);
+        let listen = async || PostgresStore::open(named(&name)).await.unwrap();
+        let (one, other) = (listen().await, listen().await);
+        pair(&writer).await;
+        assert_eq!(raw.count().await, 0, "nobody listens: tables of version {version}, {url}");
+        let (mut first, mut second) = (one.changed("").unwrap(), other.changed("").unwrap());
+        hinted(&writer, &mut first, "first").await;
+        hinted(&writer, &mut second, "second").await;
+        raw.count().await;
+        pair(&writer).await;
+        assert_eq!(raw.count().await, 1, "the release, and not the acquisition");
+        drop(first);
+        until_listen(&mut raw, &name, 1).await;
+        hinted(&writer, &mut second, "third").await;
+        drop(second);
+        until_listen(&mut raw, &name, 0).await;
+        raw.count().await;
+        pair(&writer).await;
+        assert_eq!(raw.count().await, 0, "nobody listens any more");
+    }
+}
+
+/// Waits until so many connections say that they listen.
+async fn until_listen(raw: &mut Raw, name: &str, count: i64) {
+    let sql = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) \
+               WHERE l.locktype = 'advisory' AND a.application_name = $1";
+    let left = async {
+        while raw.client.query_one(sql, &[&name]).await.unwrap().get::<_, i64>(0) != count {
+            // Who is told anything sees that nobody wants it.
+            raw.count().await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, left).await.expect("whoever was the last to want hints still listens");
+}
+
+#[tokio::test]
+async fn a_write_that_began_before_anybody_listened_is_heard_of() {
+    let name = unique("late");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    // What landed without a word is told of after a fifth of this.
+    let open = async || PostgresStore::open(config(&name).timeout(Duration::from_secs(25))).await.unwrap();
+    let (writer, listener, scribe) = (open().await, open().await, Scribe::new());
+    let key = Key::new("k").unwrap();
+    let version = held(&writer, &scribe, &key).await;
+    let locked = Locked::records_of(&name).await;
+    let release = scribe.unchanged(&key, version, scribe.vacant(5));
+    let released = tokio::spawn(async move { writer.write(release).await });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+    let (admin, of) = (admin().await, format!("%{name}.write_unchanged%"));
+    while admin.query_one(waits, &[&of]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut changes = listener.changed("k").unwrap();
+    // As soon as it listens, all may have changed. Nothing has yet.
+    assert_eq!(tokio::time::timeout(LONG, changes.recv()).await.unwrap(), Some(Hint::Any));
+    locked.unlock().await;
+    assert!(matches!(released.await.unwrap().unwrap(), Outcome::Won { .. }));
+    assert_eq!(tokio::time::timeout(LONG, changes.recv()).await.expect("no hint of it"), Some(Hint::Any));
+}
