@@ -106,7 +106,8 @@ impl FailureDetector {
         let ttl = tenure.ttl.duration();
         let record = &stored.record;
         let heartbeat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.heartbeat };
-        let since = self.since(now, key, tenure, stored, heartbeat, rules.bugs);
+        let agreed = agreed(now, stored, rules);
+        let since = self.since(now, key, tenure, stored, heartbeat, agreed, rules.bugs);
         let (watched, wait_policy) = (watched(now, rules.bugs), wait_policy(tenure.ttl, rules.bugs));
         if rules.bugs.has(Bug::DeadNeverJudged) {
             return Verdict::Live { until: now.held.after(ttl) };
@@ -115,17 +116,13 @@ impl FailureDetector {
             return Verdict::Suspected;
         }
         let mut until = now.held.after(wait_policy.saturating_sub(watched.since(since)));
-        let by_wall = now.wall.since(record.stamp);
-        let by_store = stored.age().filter(|_| rules.first_sight);
-        let by_store = if rules.bugs.has(Bug::WallDecides) { Some(by_wall) } else { by_store };
-        if let Some(age) = by_store {
-            let agreed = if rules.bugs.has(Bug::OneWitness) { age } else { age.min(by_wall) };
+        if let Some(agreed) = agreed {
             if agreed > ttl {
                 return Verdict::Suspected;
             }
-            // Just past it: the witnesses must say *more* than a ttl, and stamps are whole milliseconds. A store's clock may be far
+            // Just past it: the witnesses must say *more* than a ttl. A store's clock may be far
             // coarser, and stand still just before: then one who looks again at once would do nothing else for a second.
-            let left = (ttl - agreed + Duration::from_millis(2)).max(ttl / 64);
+            let left = (ttl - agreed + STAMPED).max(ttl / 64);
             until = until.min(now.held.after(left));
         }
         if let Some(since) = since_marked(now, tenure, rules) {
@@ -137,7 +134,9 @@ impl FailureDetector {
         Verdict::Live { until }
     }
 
-    /// Since when this heartbeat has been seen; starts over when the heartbeat is a new one.
+    /// Since when this heartbeat has been seen, or has stood by what two witnesses said when it was first seen; starts over when the
+    /// heartbeat is a new one. What they say later may be less: a letter to the dead begins the age of its record anew.
+    #[allow(clippy::too_many_arguments, reason = "the facts of one look")]
     fn since(
         &mut self,
         now: Now,
@@ -145,20 +144,23 @@ impl FailureDetector {
         tenure: &Tenure,
         stored: &Stored,
         heartbeat: Nonce,
+        agreed: Option<Duration>,
         bugs: Bugs,
     ) -> Tick {
         let now_waited = watched(now, bugs);
         let fence = stored.record.fence;
-        let fresh = || Watched { fence, heartbeat, since: now_waited, heard: None };
+        let stood = agreed.unwrap_or_default().saturating_sub(STAMPED);
+        let first = Tick(now_waited.0.saturating_sub(u64::try_from(stood.as_nanos()).unwrap_or(u64::MAX)));
+        let fresh = || Watched { fence, heartbeat, since: first, heard: None };
         // Without room for it, this look is the first one again.
         let Some(detector) = self.kept.look(now_waited, key, tenure.ttl.duration(), fresh) else {
-            return now_waited;
+            return first;
         };
         let same = detector.fence == fence && detector.heartbeat == heartbeat;
         if !same && !bugs.has(Bug::SilenceNotRestarted) {
             // It was written before the store told of it, and nothing was written since.
             let heard = detector.heard.filter(|(version, _)| *version == stored.version);
-            let since = heard.map_or(now_waited, |(_, at)| at);
+            let since = heard.map_or(first, |(_, at)| at.min(first));
             // What the store told of may be newer than what this read shows.
             *detector = Watched { since, heard: detector.heard, ..fresh() };
         }
@@ -273,6 +275,19 @@ impl FailureDetector {
     pub(crate) fn session_is_there(&mut self, attachment: &Attachment) {
         self.missing.forget(&(attachment.session.clone(), attachment.fence));
     }
+}
+
+/// Stamps are whole milliseconds, and so is the time that they are compared with.
+const STAMPED: Duration = Duration::from_millis(2);
+
+/// For how long the record has stood as two witnesses say who agree; none where the store tells no age.
+fn agreed(now: Now, stored: &Stored, rules: &Rules) -> Option<Duration> {
+    let by_wall = now.wall.since(stored.record.stamp);
+    if rules.bugs.has(Bug::WallDecides) {
+        return Some(by_wall);
+    }
+    let by_store = stored.age().filter(|_| rules.first_sight)?;
+    Some(if rules.bugs.has(Bug::OneWitness) { by_store } else { by_store.min(by_wall) })
 }
 
 /// Whether the record's stamp is what keeps a silent holder alive to those who don't watch: by the store's clock it has been
@@ -439,9 +454,30 @@ mod tests {
 
     #[test]
     fn c1_a_store_s_clock_that_stands_still_just_before_the_end_is_not_asked_all_the_time() {
-        let seen = stored(1, at(88).wall.0, Some(10));
-        let verdict = judge(&mut FailureDetector::default(), at(100), &seen, &Rules::default());
-        assert_eq!(verdict, Verdict::Live { until: at(100).held.after(Duration::from_secs(10) / 64) });
+        let (mut detector, seen) = (FailureDetector::default(), stored(1, at(88).wall.0, Some(10)));
+        let soon = at(100).held.after(STAMPED);
+        let verdict = judge(&mut detector, at(100), &seen, &Rules::default());
+        assert_eq!(verdict, Verdict::Live { until: soon });
+        // Our own clock goes on.
+        let then = Now { held: soon, waited: soon, ..at(100) };
+        assert_eq!(judge(&mut detector, then, &seen, &Rules::default()), Verdict::Suspected);
+    }
+
+    #[test]
+    fn l1_a_letter_to_the_dead_prolongs_nothing() {
+        let (mut detector, rules) = (FailureDetector::default(), Rules::default());
+        let stamp = at(97).wall.0;
+        let until = Verdict::Live { until: at(107).held.after(STAMPED) };
+        assert_eq!(judge(&mut detector, at(100), &stored(1, stamp, Some(3)), &rules), until);
+        // It was written just now, and keeps heartbeat and stamp.
+        let mut letter = stored(1, stamp, Some(0));
+        (letter.record.nonce, letter.version) = (Nonce(2), Version(2));
+        assert_eq!(judge(&mut detector, at(106), &letter, &rules), until);
+        letter = letter.aged(Some(Duration::from_secs(2)));
+        assert_eq!(judge(&mut detector, at(108), &letter, &rules), Verdict::Suspected);
+        // The next heartbeat begins anew, by what both witnesses say of that.
+        let until = Verdict::Live { until: at(118).held.after(STAMPED) };
+        assert_eq!(judge(&mut detector, at(109), &stored(3, at(108).wall.0, Some(4)), &rules), until);
     }
 
     /// More keys than are kept without a thought.
