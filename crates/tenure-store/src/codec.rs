@@ -77,7 +77,10 @@ pub fn check_metadata(metadata: &Metadata) -> Result<(), StoreError> {
 pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
     check_bounds(record)?;
     let metadata = encode_metadata(&record.metadata, most_metadata(record))?;
-    let mut bytes = vec![MAGIC, VERSION];
+    /// Enough for a record without metadata whose names are not long.
+    const USUAL: usize = 256;
+    let mut bytes = Vec::with_capacity(USUAL + metadata.len());
+    bytes.extend([MAGIC, VERSION]);
     infallible(encode_record(&mut Encoder::new(&mut bytes), record, &metadata));
     Ok(bytes)
 }

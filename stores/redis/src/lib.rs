@@ -96,6 +96,7 @@
 mod config;
 mod connect;
 mod error;
+mod gather;
 mod inspect;
 mod lines;
 mod listen;

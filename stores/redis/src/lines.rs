@@ -9,7 +9,7 @@ use crate::error::{Call, failed, is_answer, unanswered, unconnected};
 use crate::scripts::Invocation;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, select_ok};
-use redis::aio::PubSub;
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,6 +42,12 @@ struct State {
     transferee: Option<Arc<Line>>,
 }
 
+impl State {
+    fn ready(&self) -> Option<Arc<Line>> {
+        self.line.as_ref().filter(|line| line.is_alive()).map(Arc::clone)
+    }
+}
+
 /// Writes that too few replicas have confirmed, by number.
 struct Confirmations {
     wanted: u16,
@@ -70,9 +76,10 @@ impl Lines {
         let mut is_whole = false;
         let mut asked: Option<Arc<Line>> = None;
         for _ in 0..ROUNDS {
-            let line = match &asked {
-                Some(line) => Arc::clone(line),
-                None => self.line().await?,
+            let line = match asked.as_ref().map(Arc::clone).or_else(|| self.ready()) {
+                Some(line) => line,
+                // What is rare is kept out of the future of each call, which would be ten times as large by it.
+                None => Box::pin(self.line()).await?,
             };
             let command = if is_whole { script.whole() } else { script.by_digest() };
             let error = match self.send(&line, call, &command, asked.take().is_some()).await? {
@@ -84,7 +91,7 @@ impl Lines {
                 ErrorKind::Server(ServerErrorKind::Moved) => self.follow(&line, &error),
                 ErrorKind::Server(ServerErrorKind::Ask) => {
                     is_whole = true;
-                    asked = Some(self.transferee(&redirection(&line, &error)).await?);
+                    asked = Some(Box::pin(self.transferee(&redirection(&line, &error))).await?);
                 }
                 ErrorKind::Server(ServerErrorKind::TryAgain) => tokio::time::sleep(AGAIN).await,
                 kind => {
@@ -108,6 +115,12 @@ impl Lines {
         let answer = self.send(&line, Call::Read, command, false).await?;
         let answer = answer.and_then(|answer| redis::from_redis_value(answer).map_err(RedisError::from));
         answer.map_err(|error| failed(&self.place, Call::Read, &error))
+    }
+
+    /// Begins to wait for something on the connection that there is.
+    pub(crate) fn under_way(&self) -> UnderWay {
+        let line = self.lock().line.clone();
+        line.map_or(UnderWay { line: None, answers: 0, is_over: false }, UnderWay::on)
     }
 
     /// A connection that receives what is published on a channel.
@@ -176,8 +189,8 @@ impl Lines {
     async fn line(&self) -> Result<Arc<Line>, StoreError> {
         let attempt = {
             let mut state = self.lock();
-            if let Some(line) = state.line.as_ref().filter(|line| line.is_alive()) {
-                return Ok(Arc::clone(line));
+            if let Some(line) = state.ready() {
+                return Ok(line);
             }
             match state.attempt.as_ref().filter(|attempt| attempt.peek().is_none()) {
                 Some(attempt) => attempt.clone(),
@@ -193,6 +206,11 @@ impl Lines {
             Ok(line) => line,
             Err(_) => Err(unconnected(&self.place)),
         }
+    }
+
+    /// The connection on which calls are sent, if it is there.
+    fn ready(&self) -> Option<Arc<Line>> {
+        self.lock().ready()
     }
 
     async fn transferee(&self, address: &Address) -> Result<Arc<Line>, StoreError> {
@@ -226,16 +244,13 @@ impl Lines {
         command: &Cmd,
         is_asked: bool,
     ) -> Result<Result<Value, RedisError>, StoreError> {
-        let mut under_way = UnderWay { line, answers: line.answers(), is_over: false };
+        let mut under_way = UnderWay::on(Arc::clone(line));
         let mut connection = line.connection.clone();
         let answer = async {
-            if !is_asked {
-                return connection.send_packed_command(command).await.and_then(Value::extract_error);
+            if is_asked {
+                return Box::pin(asking(&mut connection, command)).await;
             }
-            let mut both = redis::Pipeline::new();
-            both.cmd("ASKING").ignore().add_command(command.clone());
-            let answers = connection.send_packed_commands(&both, 1, 1).await?;
-            answers.into_iter().next().unwrap_or(Value::Nil).extract_error()
+            connection.send_packed_command(command).await.and_then(Value::extract_error)
         };
         let answer = match tokio::time::timeout(self.connector.config.timeout, answer).await {
             Ok(answer) => answer,
@@ -250,6 +265,14 @@ impl Lines {
         line.give_up();
         answer.map(Ok).map_err(|error| failed(&self.place, call, &error))
     }
+}
+
+/// Sends a command to a server that is about to have its keys.
+async fn asking(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Value, RedisError> {
+    let mut both = redis::Pipeline::new();
+    both.cmd("ASKING").ignore().add_command(command.clone());
+    let answers = connection.send_packed_commands(&both, 1, 1).await?;
+    answers.into_iter().next().unwrap_or(Value::Nil).extract_error()
 }
 
 /// Connects to whoever has the namespace; if that is not known or it does not answer, to whichever server of those that are named can
@@ -287,16 +310,24 @@ async fn settled(attempt: JoinHandle<Result<Arc<Line>, StoreError>>) -> Result<A
 
 /// A call that waits for its answer. If it is given up, and meanwhile no other call had one either, the connection may be dead
 /// without anybody knowing: the next call takes another one.
-struct UnderWay<'a> {
-    line: &'a Arc<Line>,
+pub(crate) struct UnderWay {
+    line: Option<Arc<Line>>,
     answers: u64,
-    is_over: bool,
+    pub(crate) is_over: bool,
 }
 
-impl Drop for UnderWay<'_> {
+impl UnderWay {
+    fn on(line: Arc<Line>) -> UnderWay {
+        UnderWay { answers: line.answers(), line: Some(line), is_over: false }
+    }
+}
+
+impl Drop for UnderWay {
     fn drop(&mut self) {
-        if !self.is_over && self.line.answers() == self.answers {
-            self.line.give_up();
+        if let Some(line) = self.line.take().filter(|_| !self.is_over)
+            && line.answers() == self.answers
+        {
+            line.give_up();
         }
     }
 }

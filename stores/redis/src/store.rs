@@ -3,6 +3,7 @@
 use crate::config::RedisConfig;
 use crate::connect::Connector;
 use crate::error::{Call, unanswered};
+use crate::gather::{self, Gathering};
 use crate::inspect::inspect;
 use crate::lines::Lines;
 use crate::listen::Listener;
@@ -35,6 +36,7 @@ pub(crate) struct Inner {
     id: String,
     capabilities: Capabilities,
     listener: Option<Listener>,
+    pub(crate) gathering: Gathering,
 }
 
 impl Inner {
@@ -84,6 +86,7 @@ impl RedisStore {
             id,
             capabilities,
             listener,
+            gathering: Gathering::default(),
         };
         Ok(RedisStore { inner: Arc::new(inner) })
     }
@@ -180,12 +183,12 @@ impl Store for RedisStore {
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        write::one(&self.inner, &write).await
+        gather::write(&self.inner, write).await
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         self.inner.capabilities.check_batch(writes.len())?;
-        if writes.is_empty() { Ok(Vec::new()) } else { write::many(&self.inner, &writes).await }
+        if writes.is_empty() { Ok(Vec::new()) } else { write::many(&self.inner, writes).await }
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {

@@ -17,21 +17,43 @@ const NO_TENURE: &str = "--------------------------------";
 /// # Errors
 /// As [`codec::encode`].
 pub(crate) fn untimed(record: &Record) -> Result<Vec<u8>, StoreError> {
-    let rest = [head(record).as_bytes(), &codec::encode(record)?].concat();
-    let digest = Sha1::from(&rest).digest().to_string();
-    Ok([digest.as_bytes(), &rest].concat())
+    let (digest_end, encoded) = (ENDS[1] - ENDS[0], codec::encode(record)?);
+    let mut value = Vec::with_capacity(ENDS[4] - ENDS[0] + encoded.len());
+    value.resize(digest_end, 0);
+    push_head(&mut value, record);
+    value.extend_from_slice(&encoded);
+    let digest = Sha1::from(&value[digest_end..]).digest().bytes();
+    for (at, byte) in digest.into_iter().enumerate() {
+        value[2 * at..2 * at + 2].copy_from_slice(&[digit(byte >> 4), digit(byte)]);
+    }
+    Ok(value)
 }
 
 /// What a head says besides its time and digest.
-fn head(record: &Record) -> String {
-    let tenure =
-        record.tenure.as_ref().map_or_else(|| NO_TENURE.to_owned(), |tenure| format!("{:032x}", tenure.id.0));
-    format!("{}{:016x}{tenure}", version_digits(record.version()), record.fence.0)
+fn push_head(value: &mut Vec<u8>, record: &Record) {
+    push_digits::<32>(value, record.version().0);
+    push_digits::<16>(value, record.fence.0.into());
+    match &record.tenure {
+        Some(tenure) => push_digits::<32>(value, tenure.id.0),
+        None => value.extend_from_slice(NO_TENURE.as_bytes()),
+    }
 }
 
 /// A version as scripts compare it.
-pub(crate) fn version_digits(version: Version) -> String {
-    format!("{:032x}", version.0)
+pub(crate) fn version_digits(version: Version) -> Vec<u8> {
+    let mut digits = Vec::with_capacity(32);
+    push_digits::<32>(&mut digits, version.0);
+    digits
+}
+
+/// A number in hexadecimal digits with leading zeros. All of them are made for each write, and the formatter takes its time.
+fn push_digits<const N: u32>(value: &mut Vec<u8>, number: u128) {
+    value.extend((0..N).rev().map(|place| digit((number >> (4 * place)) as u8)));
+}
+
+/// The last hexadecimal digit of a byte.
+fn digit(byte: u8) -> u8 {
+    b"0123456789abcdef"[usize::from(byte & 15)]
 }
 
 /// Microseconds since 1970 by the server's clock.
@@ -52,7 +74,9 @@ pub(crate) fn stored(key: &Key, now: Option<ServerTime>, value: &[u8]) -> Result
         let mut record = codec::decode(record_bytes)?;
         // Where a vacant record was written over, the server has raised the fence beyond that of the bytes.
         record.fence = record.fence.max(fence(value).ok_or_else(short)?);
-        if value[ENDS[1]..ENDS[4]] != *head(&record).as_bytes() {
+        let mut head = Vec::with_capacity(ENDS[4] - ENDS[1]);
+        push_head(&mut head, &record);
+        if value[ENDS[1]..ENDS[4]] != *head {
             return Err(changed_by_hand());
         }
         let written = ServerTime::parse(&value[..ENDS[0]]).ok_or_else(short)?;
@@ -144,7 +168,7 @@ mod tests {
         // A raised fence is the server's doing, and its version with it.
         let mut raised = sound.clone();
         let (fence, version) = (Fence(9), Version::of(record.nonce, Fence(9)));
-        raised[ENDS[1]..ENDS[2]].copy_from_slice(version_digits(version).as_bytes());
+        raised[ENDS[1]..ENDS[2]].copy_from_slice(&version_digits(version));
         raised[ENDS[2] - 1 + 16] = b'9';
         let read = stored(&key, None, &raised).unwrap();
         assert_eq!((read.record.fence, read.version), (fence, version));

@@ -9,34 +9,34 @@ use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Version};
 
 /// A write as the arguments of the script.
-struct Draft<'a> {
-    write: &'a Write,
-    expected: String,
+pub(crate) struct Draft {
+    write: Write,
+    expected: Vec<u8>,
     value: Vec<u8>,
     is_news: &'static str,
 }
 
-impl<'a> Draft<'a> {
-    fn new(write: &'a Write) -> Result<Draft<'a>, StoreError> {
+impl Draft {
+    pub(crate) fn new(write: Write) -> Result<Draft, StoreError> {
         Ok(Draft {
-            write,
             expected: match write.expect {
-                Expect::Absent => "absent".to_owned(),
-                Expect::Vacant => "vacant".to_owned(),
+                Expect::Absent => b"absent".to_vec(),
+                Expect::Vacant => b"vacant".to_vec(),
                 Expect::Unchanged(version) => version_digits(version),
             },
             value: untimed(&write.record)?,
             is_news: if is_news(&write.record) { "1" } else { "0" },
+            write,
         })
     }
 
     fn arguments(&self) -> [&[u8]; 4] {
-        [self.write.key.as_str().as_bytes(), self.expected.as_bytes(), &self.value, self.is_news.as_bytes()]
+        [self.write.key.as_str().as_bytes(), &self.expected, &self.value, self.is_news.as_bytes()]
     }
 
     /// What came of it.
     fn judge(&self, inner: &Inner, now: ServerTime, answer: &Value) -> Result<Outcome, StoreError> {
-        let Write { key, expect, record } = self.write;
+        let Write { key, expect, record } = &self.write;
         let standing = match verdict(inner, key, answer)? {
             Verdict::Done(raised) => {
                 let fence = raised.unwrap_or(record.fence);
@@ -95,29 +95,36 @@ fn is_done(answer: &Value) -> bool {
     }
 }
 
-pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
-    let outcomes = many(inner, std::slice::from_ref(write)).await?;
-    let outcome = outcomes.into_iter().next();
-    outcome.ok_or_else(|| StoreError::unknown(format!("{}: a write had no outcome", inner.lines.place)))
+/// What became of one write: whether it was done, and what it comes to.
+pub(crate) struct Sent {
+    pub(crate) is_done: bool,
+    pub(crate) outcome: Result<Outcome, StoreError>,
 }
 
-pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
-    let drafts: Vec<Draft<'_>> = writes.iter().map(Draft::new).collect::<Result<_, _>>()?;
+/// Sends writes in one script. What was done is not confirmed by replicas yet.
+pub(crate) async fn send(inner: &Inner, drafts: &[&Draft]) -> Result<Vec<Sent>, StoreError> {
     let script = Invocation::new(&inner.scripts.write, &inner.keys)
         .arg(inner.channel.as_bytes())
-        .args(drafts.iter().flat_map(Draft::arguments));
+        .args(drafts.iter().flat_map(|draft| draft.arguments()));
     let answer = inner.lines.call(Call::Write, &script).await?;
     let (now, answers) = timed(&inner.lines.place, &answer)?;
     if answers.len() != drafts.len() {
         return Err(StoreError::unknown(format!("{}: not all writes were answered", inner.lines.place)));
     }
-    let outcomes: Result<Vec<Outcome>, StoreError> =
-        drafts.iter().zip(answers).map(|(draft, answer)| draft.judge(inner, now, answer)).collect();
-    let has_written = answers.iter().any(is_done);
+    let judged = drafts.iter().zip(answers);
+    Ok(judged
+        .map(|(draft, answer)| Sent { is_done: is_done(answer), outcome: draft.judge(inner, now, answer) })
+        .collect())
+}
+
+pub(crate) async fn many(inner: &Inner, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
+    let drafts: Vec<Draft> = writes.into_iter().map(Draft::new).collect::<Result<_, _>>()?;
+    let sent = send(inner, &drafts.iter().collect::<Vec<_>>()).await?;
+    let has_written = sent.iter().any(|sent| sent.is_done);
     if has_written {
         inner.lines.confirm().await?;
     }
-    match outcomes {
+    match sent.into_iter().map(|sent| sent.outcome).collect() {
         // The rest has taken effect, so whatever is wrong with one leaves the whole unknown.
         Err(error) if has_written => Err(StoreError::unknown(error.to_string())),
         outcomes => outcomes,
@@ -128,7 +135,7 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
     let expected = version_digits(version);
     let script = Invocation::new(&inner.scripts.remove, &inner.keys)
         .arg(key.as_str().as_bytes())
-        .arg(expected.as_bytes());
+        .arg(&expected);
     let answer = inner.lines.call(Call::Write, &script).await?;
     let (now, answers) = timed(&inner.lines.place, &answer)?;
     let [answer] = answers else {
