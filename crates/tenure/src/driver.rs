@@ -14,6 +14,7 @@ use flights::Flights;
 use hints::Hints;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::op::{Event, Hint, Machine, Step};
@@ -50,6 +51,9 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
         let mut hints = Hints::of(std::mem::take(&mut self.watches));
         let pushes = self.store.capabilities().watch;
         let mut missed = false;
+        let clock = Arc::clone(&self.clock);
+        // Not made anew for each event: each begins with a word to the runtime's timers.
+        let mut alarm = pin!(sleep_until(&*clock, wake_at));
         loop {
             let event = tokio::select! {
                 biased;
@@ -59,7 +63,7 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                     let Some((op, result)) = finished else { continue };
                     Event::Answer(op, result)
                 }
-                () = sleep_until(&*self.clock, wake_at) => Event::Wake,
+                () = &mut alarm => Event::Wake,
                 command = self.commands.recv(), if farewell.is_some() => match (command, farewell.take()) {
                     (Some(command), last) => {
                         farewell = last;
@@ -75,6 +79,7 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                 }
             };
             let is_hint = matches!(event, Event::Changed(_));
+            let (has_rung, rings_at) = (matches!(event, Event::Wake), wake_at);
             let mut commands = VecDeque::new();
             let mut event = Some(event);
             while let Some(next) = event.take().or_else(|| commands.pop_front().map(Event::Command)) {
@@ -92,6 +97,9 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
                     flights.start(request);
                 }
                 commands.extend(more);
+            }
+            if has_rung || wake_at != rings_at {
+                alarm.set(sleep_until(&*clock, wake_at));
             }
             if pushes {
                 let wanted = self.machine.listens() || *self.listen.borrow();

@@ -95,7 +95,7 @@ impl Inner {
         if !matches!(notice, Notice::Acquired { .. }) {
             users.pass_on(&notice);
         }
-        match notice {
+        let (lease, reply) = match notice {
             Notice::Acquired { lease, fence, until, metadata } => {
                 let cell = Arc::<Cell>::default();
                 cell.belief.set(until);
@@ -108,70 +108,64 @@ impl Inner {
                     }
                     return ControlFlow::Continue(());
                 }
-                let reply = Reply::Acquired { fence, metadata, cell };
-                if !users.answer(lease, reply) {
-                    // Whoever asked has gone away.
-                    users.cells.remove(&lease);
-                    commands.push(Command::Release(lease, None));
-                }
+                (lease, Reply::Acquired { fence, metadata, cell })
             }
-            Notice::Held(lease, by) => {
-                users.answer(lease, Reply::Refused(AcquireError::Held(by)));
-            }
-            // Only told to those who listen.
-            Notice::Seen(..) => {}
-            Notice::Absent(lease) => {
-                users.answer(lease, Reply::Refused(AcquireError::Absent));
-            }
-            Notice::Failed(lease, error) => {
-                users.answer(lease, Reply::Refused(AcquireError::Store(error)));
-            }
+            Notice::Held(lease, by) => (lease, Reply::Refused(AcquireError::Held(by))),
+            Notice::Absent(lease) => (lease, Reply::Refused(AcquireError::Absent)),
+            Notice::Failed(lease, error) => (lease, Reply::Refused(AcquireError::Store(error))),
             Notice::Valid(lease, until) => {
                 if let Some(cell) = users.cells.get(&lease) {
                     cell.belief.set(until);
                 }
+                return ControlFlow::Continue(());
             }
-            Notice::SessionValid(until) => self.session.set(until),
+            Notice::SessionValid(until) => {
+                self.session.set(until);
+                return ControlFlow::Continue(());
+            }
             Notice::Asked(lease, ask) => {
                 if let Some(cell) = users.cells.get(&lease) {
                     cell.asked(ask);
                 }
+                return ControlFlow::Continue(());
             }
             Notice::Lost(lease, loss) => {
                 tracing::warn!(lease = lease.0, reason = %crate::error::describe(&loss), "lease lost");
                 if let Some(cell) = users.cells.remove(&lease) {
                     cell.lost(loss.clone());
                 }
-                users.answer(lease, Reply::Gone(LeaseError::Lost(loss)));
+                (lease, Reply::Gone(LeaseError::Lost(loss)))
             }
-            Notice::Updated(lease) => {
-                users.answer(lease, Reply::Updated);
-            }
+            Notice::Updated(lease) => (lease, Reply::Updated),
             Notice::Released(lease, ours) => {
                 users.cells.remove(&lease);
-                users.answer(lease, Reply::Released(ours));
+                (lease, Reply::Released(ours))
             }
             Notice::Detached(lease, token) => {
                 users.cells.remove(&lease);
-                users.answer(lease, Reply::Token(token));
+                (lease, Reply::Token(token))
             }
-            Notice::NotOurs(lease, by) => {
-                users.answer(lease, Reply::Gone(LeaseError::NotOurs(by)));
-            }
-            // Only workers of a fleet announce anything, or are asked as a whole.
-            Notice::SessionAsked(_) | Notice::Given(_) | Notice::Announced | Notice::NotAnnounced(_) => {}
+            Notice::NotOurs(lease, by) => (lease, Reply::Gone(LeaseError::NotOurs(by))),
+            // Only told to those who listen; and only workers of a fleet announce anything, or are asked as a whole.
+            Notice::Seen(..)
+            | Notice::SessionAsked(_)
+            | Notice::Given(_)
+            | Notice::Announced
+            | Notice::NotAnnounced(_) => return ControlFlow::Continue(()),
             Notice::Stopped => {
-                users.over = true;
-                users.replies.clear();
-                users.listeners.clear();
-                for cell in std::mem::take(&mut users.cells).values() {
-                    cell.lost(Loss::Released);
-                }
-                for stopped in std::mem::take(&mut users.stopped) {
-                    let _ = stopped.send(());
-                }
+                users.stop();
                 return ControlFlow::Break(());
             }
+        };
+        let asker = users.asker(lease, &reply);
+        // Whoever is woken by the answer mostly asks for something at once, and would wait for the lock.
+        drop(users);
+        let is_acquired = matches!(reply, Reply::Acquired { .. });
+        let is_heard = asker.is_some_and(|asker| asker.send(reply).is_ok());
+        if is_acquired && !is_heard {
+            // Whoever asked has gone away.
+            self.forget(lease);
+            commands.push(Command::Release(lease, None));
         }
         ControlFlow::Continue(())
     }
@@ -196,9 +190,23 @@ impl Users {
         }
     }
 
-    fn answer(&mut self, lease: LeaseId, reply: Reply) -> bool {
-        let fits = self.replies.get(&lease).is_some_and(|(asked, _)| asked.is_answered_by(&reply));
-        fits && self.replies.remove(&lease).is_some_and(|(_, sender)| sender.send(reply).is_ok())
+    /// Who is to have this answer, if anybody waits for it.
+    fn asker(&mut self, lease: LeaseId, reply: &Reply) -> Option<oneshot::Sender<Reply>> {
+        let fits = self.replies.get(&lease).is_some_and(|(asked, _)| asked.is_answered_by(reply));
+        if fits { self.replies.remove(&lease).map(|(_, asker)| asker) } else { None }
+    }
+
+    /// All hear that it is over.
+    fn stop(&mut self) {
+        self.over = true;
+        self.replies.clear();
+        self.listeners.clear();
+        for cell in std::mem::take(&mut self.cells).values() {
+            cell.lost(Loss::Released);
+        }
+        for stopped in std::mem::take(&mut self.stopped) {
+            let _ = stopped.send(());
+        }
     }
 }
 

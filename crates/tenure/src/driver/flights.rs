@@ -1,23 +1,30 @@
 //! The operations under way, and those that wait for their turn.
+//!
+//! The driver's task polls them itself. A task for each would be woken twice more for an answer, mostly on another core.
 
 use super::Troubles;
 use super::room::{Fared, Launch, Room};
-use std::collections::{BTreeMap, VecDeque};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::FutureExt;
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::op::{Answer, Op, OpId, Request};
 use tenure_core::{Clock, StoreError, Tick};
 use tenure_store::{AnyStore, Store};
-use tokio::task::{Id, JoinError, JoinSet};
 
 /// A failed operation keeps its place for so much of the time that it had, at least.
 const REST: u32 = 16;
 
 /// An operation that has come back, and when; or else the place of one is free again.
 type Finished = Option<(Flight, Tick, Result<Answer, StoreError>)>;
+type UnderWay = Pin<Box<dyn Future<Output = Finished> + Send>>;
 
 /// One operation under way.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Flight {
     op: OpId,
     /// The key, or what the keys of a listing begin with.
@@ -33,8 +40,7 @@ struct Flight {
 pub(super) struct Flights {
     store: AnyStore,
     clock: Arc<dyn Clock>,
-    running: JoinSet<Finished>,
-    flights: BTreeMap<Id, Flight>,
+    running: FuturesUnordered<UnderWay>,
     room: Room,
     troubles: Arc<Troubles>,
     /// How many of those under way had to wait for their turn.
@@ -44,8 +50,8 @@ pub(super) struct Flights {
 
 impl Flights {
     pub(super) fn new(store: AnyStore, clock: Arc<dyn Clock>, troubles: Arc<Troubles>) -> Flights {
-        let (running, flights, room) = (JoinSet::new(), BTreeMap::new(), Room::default());
-        Flights { store, clock, running, flights, room, troubles, ordinary: 0, waiting: VecDeque::new() }
+        let (running, room) = (FuturesUnordered::new(), Room::default());
+        Flights { store, clock, running, room, troubles, ordinary: 0, waiting: VecDeque::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -76,23 +82,16 @@ impl Flights {
             sent: clock.held(),
             timeout,
         };
-        let under_way = flight.clone();
-        let handle = self.running.spawn(async move {
-            let result = perform(&store, op, timeout).await;
-            Some((under_way, clock.held(), result))
-        });
-        self.flights.insert(handle.id(), flight);
+        self.running.push(Box::pin(async move {
+            // A store that panics must not take all leases with it.
+            let result = AssertUnwindSafe(perform(&store, op, timeout)).catch_unwind().await;
+            Some((flight, clock.held(), result.unwrap_or_else(|panic| Err(crashed(&*panic)))))
+        }));
     }
 
     /// The next that comes back; or none, now and then, as long as any is under way.
     pub(super) async fn next(&mut self) -> Option<(OpId, Result<Answer, StoreError>)> {
-        let finished = match self.running.join_next_with_id().await? {
-            Ok((id, finished)) => {
-                self.flights.remove(&id);
-                finished
-            }
-            Err(error) => self.crashed(&error),
-        };
+        let finished = self.running.next().await?;
         let came = finished.map(|(flight, landed, result)| {
             self.land(&flight, landed.since(flight.sent), &result);
             (flight.op, result)
@@ -119,10 +118,10 @@ impl Flights {
                 self.room.landed(launch, Fared::Failed);
                 if waits && !rest.is_zero() {
                     // A store that refuses at once would be asked the more often for it.
-                    self.running.spawn(async move {
+                    self.running.push(Box::pin(async move {
                         tokio::time::sleep(rest).await;
                         None
-                    });
+                    }));
                     return;
                 }
             }
@@ -132,13 +131,13 @@ impl Flights {
         }
         self.ordinary -= usize::from(waits);
     }
+}
 
-    /// A store that panics has told nothing about what it did.
-    fn crashed(&mut self, error: &JoinError) -> Finished {
-        let flight = self.flights.remove(&error.id())?;
-        let result = Err(StoreError::unknown(format!("the store's code failed: {error}")));
-        Some((flight, self.clock.held(), result))
-    }
+/// A store that panics has told nothing about what it did.
+fn crashed(panic: &(dyn Any + Send)) -> StoreError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
+    StoreError::unknown(format!("the store's code failed: {text}"))
 }
 
 fn about(op: &Op) -> String {
