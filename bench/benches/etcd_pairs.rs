@@ -1,4 +1,5 @@
-//! Acquire-and-release pairs per second on etcd, from 1 and 32 tasks with a key each, and handoffs of one lock that 32 want.
+//! Acquire-and-release pairs per second on etcd, from 1 and 32 tasks with a key each; handoffs of one lock that 32 want; and what a
+//! fleet at rest asks for.
 //!
 //! `cargo xtask bench etcd_pairs` starts etcd, builds the peer and prints the tables; `TENURE_BENCH_MS` says for how long each of a
 //! cell's rounds runs. The limit is the transactions that a lock needs at the least, over the same kind of connection: one that puts a
@@ -21,10 +22,9 @@ use std::time::Duration;
 use tenure::{AnyStore, Leases};
 use tenure_bench::handoffs::{Crowd, compare};
 use tenure_bench::pairs::{Contender, Peer, pair, table};
-use tenure_core::{Fence, Key, Version};
+use tenure_bench::rest::fleet_at_rest;
+use tenure_bench::{is_bench, span};
 use tenure_etcd::{EtcdConfig, EtcdStore};
-use tenure_store::{Outcome, Store, Write};
-use tenure_testkit::Scribe;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 
@@ -33,10 +33,7 @@ const VALUE_BYTES: usize = 120;
 
 #[tokio::main]
 async fn main() {
-    let is_bench = std::env::args().any(|argument| argument == "--bench");
-    let millis =
-        std::env::var("TENURE_BENCH_MS").map_or(if is_bench { 1000 } else { 30 }, |ms| ms.parse().unwrap());
-    let span = Duration::from_millis(millis);
+    let span = span(Duration::from_secs(1)).unwrap();
     let url = std::env::var("TENURE_TEST_ETCD").expect("cargo xtask bench etcd_pairs starts etcd");
     let prefix = format!("bench-{}", std::process::id());
     let open = async || EtcdStore::open(EtcdConfig::from_url(&url).unwrap().prefix(&prefix)).await.unwrap();
@@ -47,7 +44,6 @@ async fn main() {
     let crowds = [Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap()];
     let leases = Leases::new(AnyStore::new(open().await)).unwrap();
     leases.begin_session();
-    let (store, user, scribe) = (open().await, leases.clone(), Arc::new(Scribe::new()));
     let server = url.trim_start_matches("etcd://").to_owned();
     let channel = Endpoint::from_shared(format!("http://{server}")).unwrap().tcp_nodelay(true);
     let channel = channel.connect().await.unwrap();
@@ -57,11 +53,8 @@ async fn main() {
             "the limit: bare transactions",
             Contender::Here(pair(move |task| limit_pair(channel.clone(), Arc::clone(&revisions), task))),
         ),
-        (
-            "tenure, the store alone",
-            Contender::Here(pair(move |task| store_pair(store.clone(), Arc::clone(&scribe), task))),
-        ),
-        ("tenure, `Leases`", Contender::Here(pair(move |task| lease_pair(user.clone(), task)))),
+        ("tenure, the store alone", Contender::store(open().await)),
+        ("tenure, `Leases`", Contender::leases(leases.clone())),
         ("etcd's Mutex 3.7 (Go)", Contender::Peer(Peer::go("etcd", &server).unwrap())),
     ];
     table(&mut contenders, span).await.unwrap();
@@ -71,23 +64,7 @@ async fn main() {
         crowd.stop().await;
     }
     leases.stop().await;
-}
-
-async fn lease_pair(leases: Leases, task: usize) {
-    leases.acquire(&format!("task/{task}")).await.unwrap().release().await;
-}
-
-async fn store_pair(store: EtcdStore, scribe: Arc<Scribe>, task: usize) {
-    let key = Key::new(format!("store/{task}")).unwrap();
-    let (version, fence) = won(&store, scribe.if_vacant(&key, scribe.held(1))).await;
-    won(&store, scribe.unchanged(&key, version, scribe.vacant(fence.0))).await;
-}
-
-async fn won(store: &EtcdStore, write: Write) -> (Version, Fence) {
-    match store.write(write).await.unwrap() {
-        Outcome::Won { version, fence } => (version, fence),
-        Outcome::Lost(standing) => panic!("each key has one user, but lost to {standing:?}"),
-    }
+    fleet_at_rest(open().await, if is_bench() { 1000 } else { 50 }).await.unwrap();
 }
 
 async fn limit_pair(channel: Channel, revisions: Arc<Mutex<Vec<i64>>>, task: usize) {

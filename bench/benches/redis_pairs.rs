@@ -1,4 +1,5 @@
-//! Acquire-and-release pairs per second on Redis, from 1 and 32 tasks with a key each, and handoffs of one lock that 32 want.
+//! Acquire-and-release pairs per second on Redis, from 1 and 32 tasks with a key each; handoffs of one lock that 32 want; and what a
+//! fleet at rest asks for.
 //!
 //! `cargo xtask bench redis_pairs` starts Redis, builds the peers and prints the tables; `TENURE_BENCH_MS` says for how long each of a
 //! cell's rounds runs. The limit is the smallest script that writes on a condition as a lease needs it: it compares what stands there,
@@ -11,24 +12,20 @@
 
 use redis::aio::MultiplexedConnection;
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tenure::{AnyStore, Leases};
 use tenure_bench::handoffs::{Crowd, compare};
 use tenure_bench::pairs::{Contender, Peer, pair, table};
-use tenure_core::{Key, Version};
+use tenure_bench::rest::fleet_at_rest;
+use tenure_bench::{is_bench, span};
 use tenure_redis::{RedisConfig, RedisStore};
-use tenure_store::{Outcome, Store, Write};
-use tenure_testkit::Scribe;
 
 /// About what a record's value has.
 const VALUE_BYTES: usize = 250;
 
 #[tokio::main]
 async fn main() {
-    let is_bench = std::env::args().any(|argument| argument == "--bench");
-    let millis =
-        std::env::var("TENURE_BENCH_MS").map_or(if is_bench { 1000 } else { 50 }, |ms| ms.parse().unwrap());
-    let span = Duration::from_millis(millis);
+    let span = span(Duration::from_secs(1)).unwrap();
     let url = std::env::var("TENURE_TEST_REDIS").expect("cargo xtask bench redis_pairs starts Redis");
     let namespace = format!("bench-{}", std::process::id());
     let open =
@@ -40,18 +37,17 @@ async fn main() {
     let crowds = [Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap()];
     let leases = Leases::new(AnyStore::new(open().await)).unwrap();
     leases.begin_session();
-    let user = leases.clone();
     let client = redis::Client::open(url.as_str()).unwrap();
     let connection = async || client.get_multiplexed_async_connection().await.unwrap();
-    let (limit, bare, store) = (connection().await, connection().await, open().await);
+    let (limit, bare) = (connection().await, connection().await);
     let mut contenders = [
         (
             "the limit: a conditional write",
             Contender::Here(pair(move |task| limit_pair(limit.clone(), task))),
         ),
         ("`SET NX`, `DEL`", Contender::Here(pair(move |task| bare_pair(bare.clone(), task)))),
-        ("tenure, the store alone", Contender::Here(pair(move |task| store_pair(store.clone(), task)))),
-        ("tenure, `Leases`", Contender::Here(pair(move |task| lease_pair(user.clone(), task)))),
+        ("tenure, the store alone", Contender::store(open().await)),
+        ("tenure, `Leases`", Contender::leases(leases.clone())),
         (
             "redsync 4.18 (Go)",
             Contender::Peer(Peer::go("redsync", url.trim_start_matches("redis://")).unwrap()),
@@ -64,25 +60,7 @@ async fn main() {
         crowd.stop().await;
     }
     leases.stop().await;
-}
-
-async fn lease_pair(leases: Leases, task: usize) {
-    leases.acquire(&format!("task/{task}")).await.unwrap().release().await;
-}
-
-async fn store_pair(store: RedisStore, task: usize) {
-    let (key, scribe) = (Key::new(format!("store/{task}")).unwrap(), Scribe::new());
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-    let (version, fence) =
-        won(&store, scribe.if_vacant(&key, scribe.held(u64::try_from(wall).unwrap()))).await;
-    won(&store, scribe.unchanged(&key, version, scribe.vacant(fence))).await;
-}
-
-async fn won(store: &RedisStore, write: Write) -> (Version, u64) {
-    match store.write(write).await.expect("the namespace is there for this alone") {
-        Outcome::Won { version, fence } => (version, fence.0),
-        lost => panic!("each key has one user, but {lost:?}"),
-    }
+    fleet_at_rest(open().await, if is_bench() { 1000 } else { 50 }).await.unwrap();
 }
 
 async fn limit_pair(mut connection: MultiplexedConnection, task: usize) {
