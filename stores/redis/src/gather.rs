@@ -38,6 +38,8 @@ impl Gathering {
 
 /// One write, together with others of this moment if there are any.
 pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, StoreError> {
+    // Declared first, so that it ends last: who gives up as the first one does not wait for its own write any more.
+    let mut lead = None;
     let (reply, outcome) = oneshot::channel();
     let waiting = Waiting { draft: Draft::new(write)?, reply };
     // It may be a connection that is dead, and the others may be more patient than this caller.
@@ -50,7 +52,7 @@ pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, S
     if count >= MOST {
         send_all(inner, inner.gathering.take());
     } else if count == 1 {
-        let mut lead = Lead { inner, is_over: false };
+        let lead = lead.insert(Lead { inner, is_over: false });
         tokio::task::yield_now().await;
         lead.is_over = true;
         let gathered = inner.gathering.take();

@@ -133,9 +133,8 @@ pub(crate) async fn many(inner: &Inner, writes: Vec<Write>) -> Result<Vec<Outcom
 
 pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {
     let expected = version_digits(version);
-    let script = Invocation::new(&inner.scripts.remove, &inner.keys)
-        .arg(key.as_str().as_bytes())
-        .arg(&expected);
+    let script =
+        Invocation::new(&inner.scripts.remove, &inner.keys).arg(key.as_str().as_bytes()).arg(&expected);
     let answer = inner.lines.call(Call::Write, &script).await?;
     let (now, answers) = timed(&inner.lines.place, &answer)?;
     let [answer] = answers else {

@@ -4,8 +4,8 @@
 
 use super::Troubles;
 use super::room::{Fared, Launch, Room};
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::FutureExt;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -170,11 +170,11 @@ async fn perform(store: &AnyStore, op: Op, timeout: Duration) -> Result<Answer, 
 
 #[cfg(test)]
 mod tests {
-    //! Plan: on a store that does not answer, only so many claims are begun, while renewals, looks and listings are begun at
+    //! Plan: a store that panics leaves the outcome unknown, and is asked on; on a store that does not answer, only so many claims are begun, while renewals, looks and listings are begun at
     //! once; the rest follow in their order as places come free; a refusal keeps its place for a while.
     use super::*;
     use crate::driver::noting::Noting;
-    use tenure_core::{Key, Now, Tick, Wall};
+    use tenure_core::{ErrorKind, Key, Now, Tick, Wall};
     use tenure_store::Freshness;
     use tokio::sync::Semaphore;
 
@@ -191,10 +191,39 @@ mod tests {
         }
     }
 
-    async fn settle() {
+    /// All that can go on does. How many have come back with an answer meanwhile.
+    async fn settle(flights: &mut Flights) -> usize {
+        let mut answered = 0;
         for _ in 0..100 {
-            tokio::task::yield_now().await;
+            tokio::select! {
+                biased;
+                came = flights.next(), if !flights.is_empty() => answered += usize::from(came.is_some_and(|(_, result)| result.is_ok())),
+                () = tokio::task::yield_now() => {}
+            }
         }
+        answered
+    }
+
+    #[tokio::test]
+    async fn a_store_that_panics_has_told_nothing_and_the_driver_goes_on() {
+        let mut store = Noting::default();
+        store.panics_at = Some("k0");
+        let mut flights =
+            Flights::new(AnyStore::new(store.clone()), Arc::new(Still), Troubles::new(Arc::new(Still)));
+        for n in 0..2 {
+            flights.start(request(n, Op::Read(Key::new(format!("k{n}")).unwrap()), false));
+        }
+        let mut answers = Vec::new();
+        while !flights.is_empty() {
+            answers.extend(flights.next().await);
+        }
+        answers.sort_by_key(|(op, _)| *op);
+        let [(_, Err(error)), (OpId(1), Ok(Answer::Read(None)))] = &answers[..] else {
+            panic!("{answers:?}")
+        };
+        assert!(error.kind() == ErrorKind::Unknown && error.to_string().contains("no k0 here"), "{error}");
+        // Its place is free again.
+        assert_eq!(flights.ordinary, 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -210,27 +239,24 @@ mod tests {
         }
         flights.start(request(100, Op::ReadMany(vec![key(0)], Freshness::Latest), true));
         flights.start(request(101, Op::List { prefix: String::new(), after: None, limit: 1 }, false));
-        settle().await;
+        // A page and a look that are answered make no room for claims.
+        assert_eq!(settle(&mut flights).await, 2);
         let begun = || std::mem::take(&mut *store.log.lock().unwrap());
         let mut first: Vec<String> = (0..32).map(|n| format!("read k{n}")).collect();
         first.extend(["look".into(), "page".into()]);
         assert_eq!(begun(), first);
-        // A page and a look that are answered make no room for claims.
-        for _ in 0..2 {
-            assert!(flights.next().await.unwrap().1.is_ok());
-        }
         // Of 32, half are to be under way from now on: the seventeenth that comes back makes room for the next one, and
         // only after a rest.
         permits.add_permits(17);
         for _ in 0..17 {
             assert!(flights.next().await.unwrap().1.is_err());
         }
-        settle().await;
+        assert_eq!(settle(&mut flights).await, 0);
         assert_eq!(begun(), Vec::<String>::new());
         for _ in 0..17 {
             assert!(flights.next().await.is_none());
         }
-        settle().await;
+        assert_eq!(settle(&mut flights).await, 0);
         assert_eq!(begun(), ["read k32"]);
     }
 }

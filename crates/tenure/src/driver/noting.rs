@@ -17,13 +17,15 @@ pub(super) struct Noting {
     pub(super) asked_for_hints: Arc<AtomicU32>,
     /// With them, each answer to a read takes one, and is a refusal.
     pub(super) permits: Option<Arc<Semaphore>>,
+    /// It panics when it is asked for this key.
+    pub(super) panics_at: Option<&'static str>,
     store: MemoryStore,
 }
 
 impl Default for Noting {
     fn default() -> Self {
         let store = MemoryStore::new("noting", clock::system());
-        Noting { log: Log::default(), asked_for_hints: Arc::default(), permits: None, store }
+        Noting { log: Log::default(), asked_for_hints: Arc::default(), permits: None, panics_at: None, store }
     }
 }
 
@@ -42,6 +44,7 @@ impl Store for Noting {
     }
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
         self.note(format!("read {key}"));
+        assert!(self.panics_at != Some(key.as_str()), "no {key} here");
         if let Some(permits) = &self.permits {
             permits.acquire().await.unwrap().forget();
             return Err(StoreError::unavailable("throttled"));

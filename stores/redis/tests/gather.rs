@@ -1,0 +1,106 @@
+//! Writes that are asked for in one moment.
+//!
+//! Plan: they go in few scripts, more than one may carry too, and each has its own outcome; who asked first and goes away takes nobody
+//! with it, and is not written for; one that is damaged, or loses, does nothing to the rest; a dead connection is given up by the least
+//! patient, and the rest are told so.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+#[path = "support/proxy.rs"]
+mod proxy;
+mod support;
+
+use futures_util::future::join_all;
+use proxy::Proxy;
+use std::time::Duration;
+use support::{LONG, Server, at};
+use tenure_core::{ErrorKind, Key, StoreError};
+use tenure_redis::RedisStore;
+use tenure_store::{Outcome, Store};
+use tenure_testkit::Scribe;
+
+/// More than one script takes.
+const MANY: usize = 150;
+
+fn keys() -> Vec<Key> {
+    (0..MANY).map(|n| Key::new(format!("k{n:03}")).unwrap()).collect()
+}
+
+fn has_won(outcome: &Result<Outcome, StoreError>) -> bool {
+    matches!(outcome, Ok(Outcome::Won { .. }))
+}
+
+/// How many scripts the server has run.
+fn scripts(server: &Server) -> usize {
+    let text = server.cli(&["INFO", "commandstats"]);
+    let counts = text.lines().filter_map(|line| line.strip_prefix("cmdstat_eval")?.split_once("calls="));
+    counts.map(|(_, rest)| rest.split(',').next().unwrap().parse::<usize>().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn writes_of_one_moment_go_in_few_scripts_and_each_has_its_own_outcome() {
+    let server = Server::start("");
+    let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    let (scribe, keys) = (Scribe::new(), keys());
+    let taken = scribe.held(5);
+    let first = store.write(scribe.absent(&keys[7], taken.clone())).await;
+    assert!(has_won(&first));
+    server.cli(&["HSET", "tenure:{jobs}:records", "k009", "another program's"]);
+    let before = scripts(&server);
+    let outcomes = join_all(keys.iter().map(|key| store.write(scribe.absent(key, scribe.held(5))))).await;
+    // The server forgets no script here, so each is one call.
+    let count = scripts(&server) - before;
+    assert!(count <= 4, "{count} scripts for {MANY} writes");
+    for (at, outcome) in outcomes.iter().enumerate() {
+        match (at, outcome) {
+            (7, Ok(Outcome::Lost(Some(standing)))) => assert_eq!(standing.record, taken),
+            (9, Err(error)) => assert_eq!(error.kind(), ErrorKind::Foreign, "{error}"),
+            _ => assert!(has_won(outcome), "{at}: {outcome:?}"),
+        }
+    }
+    // They were written each for itself.
+    let read = store.read_many(&keys, tenure_store::Freshness::Latest).await.unwrap();
+    assert_eq!(read.iter().filter(|listed| listed.stored.is_ok()).count(), MANY - 1);
+}
+
+#[tokio::test]
+async fn who_asked_first_and_goes_away_takes_nobody_with_it() {
+    let server = Server::start("");
+    let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    let (scribe, keys) = (Scribe::new(), keys());
+    let write = |at: usize| store.write(scribe.absent(&keys[at], scribe.held(5)));
+    for round in 0..10 {
+        let (mut leads, follows) = (Box::pin(write(3 * round)), write(3 * round + 1));
+        let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(leads.as_mut().poll(cx).is_pending()));
+        assert!(waits.await, "it lets others come first");
+        let follows = tokio::join!(follows, async { drop(leads) }).0;
+        assert!(has_won(&follows), "{follows:?}");
+        assert_eq!(store.read(&keys[3 * round]).await.unwrap(), None, "nobody waits for it any more");
+        assert!(has_won(&write(3 * round + 2).await), "and those that come after it lead again");
+    }
+}
+
+#[tokio::test]
+async fn a_dead_connection_is_given_up_by_the_least_patient_of_those_who_wait_together() {
+    let server = Server::start("");
+    let proxy = Proxy::before(server.port).await;
+    let store = RedisStore::open(at(&proxy.url(), "jobs").push(false)).await.unwrap();
+    let (scribe, keys) = (Scribe::new(), keys());
+    let write = |at: usize| store.write(scribe.absent(&keys[at], scribe.held(5)));
+    assert!(has_won(&write(0).await));
+    proxy.stall();
+    let impatient = tokio::time::timeout(Duration::from_millis(50), write(1));
+    let together =
+        async { tokio::join!(impatient, tokio::time::timeout(Duration::from_millis(60), write(2))) };
+    let (first, second) = together.await;
+    assert!(first.is_err() && second.is_err(), "it has stalled");
+    proxy.pass();
+    // What was sent on the old connection is lost in it.
+    let next = tokio::time::timeout(LONG.min(Duration::from_secs(2)), write(3)).await;
+    assert!(has_won(&next.expect("the dead connection is still in use")));
+}
