@@ -217,6 +217,8 @@ async fn verdicts_decide_about_units_whose_tasks_return() {
     let world = World::new();
     let fleet = create(&world, 2).await;
     let (a, b) = (member(&world, 1), member(&world, 2));
+    // Whoever is alone has to have another go itself.
+    wait_until(|| [&a, &b].iter().all(|member| member.worker.held().len() == 1)).await;
     let tried = Arc::new(Mutex::new(Vec::new()));
     for member in [&a, &b] {
         let (worker, tried, me) = (member.worker.clone(), Arc::clone(&tried), member.worker.holder().clone());
