@@ -30,9 +30,9 @@ const FIRST: [&str; 9] = [
     "tenure-dynamodb::processes",
     "tenure-dynamodb::episodes",
     "tenure-sim::sections",
-    "tenure-dynamodb::kcl",
+    "tenure-kcl::coordinator",
     "tenure-sim::peers",
-    "tenure-dynamodb::interop",
+    "tenure-kcl::interop",
     "tenure-dynamodb::conformance",
 ];
 

@@ -14,8 +14,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::{boottime, uuid};
-use tenure::dynamodb::tabletheory::{ClockGap, Hold, Lease, LeaseError, Manager, Options};
 use tenure::{Clock, Fence, Wall};
+use tenure_tabletheory::{ClockGap, Hold, Lease, LeaseError, Manager, Options};
 
 /// A lease that is refreshed in the background.
 struct Rented {

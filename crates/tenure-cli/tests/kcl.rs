@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::process::Stdio;
 use tenure::dynamodb::aws_sdk_dynamodb::types::AttributeValue;
-use tenure::dynamodb::kcl::{Edit, Place, Row, Table};
+use tenure_kcl::{Edit, Place, Row, Table};
 use tokio::runtime::Runtime;
 
 struct Fleet {
@@ -32,7 +32,7 @@ fn fleet(name: &str, peers: &str) -> Fleet {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let table = runtime.block_on(async {
         let patient = Place::from_url(&format!("{rest}&timeout_ms=60000")).unwrap();
-        Table::create_at(&patient, tenure::clock::system()).await.unwrap();
+        Table::create_at(&patient).await.unwrap();
         let place = Place::from_url(&rest).unwrap();
         Table::at(place, tenure::clock::system()).await.unwrap()
     });

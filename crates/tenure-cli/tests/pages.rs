@@ -15,9 +15,9 @@ struct Reader {
     working: Vec<Process>,
 }
 
-/// The commands of a page, one a line.
-fn commands(page: &str) -> Vec<String> {
-    let path = format!("{}/../../stores/dynamodb/docs/{page}", env!("CARGO_MANIFEST_DIR"));
+/// The commands of that peer's page, one a line.
+fn commands(peer: &str) -> Vec<String> {
+    let path = format!("{}/../../peers/{peer}/docs/{peer}.md", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let mut inside = false;
     let lines = text.lines().map(str::trim).filter(|line| {
@@ -69,7 +69,7 @@ impl Reader {
 
 #[test]
 fn the_page_on_the_kcl_s_tables_works_as_it_stands_there() {
-    let commands = commands("kcl.md");
+    let commands = commands("kcl");
     assert!(commands.len() == 8 && commands.iter().all(|line| line.starts_with("tenure ")), "{commands:?}");
     let mut reader = Reader::new();
     let consumed = |reader: &Reader, unit: &str| {
@@ -90,7 +90,7 @@ fn the_page_on_the_kcl_s_tables_works_as_it_stands_there() {
 
 #[test]
 fn the_page_on_tabletheory_s_tables_works_as_it_stands_there() {
-    let commands = commands("tabletheory.md");
+    let commands = commands("tabletheory");
     assert!(commands.len() == 5 && commands.iter().all(|line| line.starts_with("tenure ")), "{commands:?}");
     let mut reader = Reader::new();
     for command in &commands {

@@ -12,9 +12,9 @@ use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use std::error::Error;
 use tenure_core::StoreError;
 
-/// What came of it.
+/// What came of a conditional write.
 #[derive(Debug)]
-pub(crate) enum Ended<T> {
+pub enum Ended<T> {
     /// It took effect, and this was the answer.
     Done(T),
     /// Its condition did not hold for the item that came along. None came if there was none, or if this is an emulator that
@@ -22,8 +22,8 @@ pub(crate) enum Ended<T> {
     Refused(Option<Item>),
 }
 
-/// Errors of requests that take a condition.
-pub(crate) trait Conditional: ProvideErrorMetadata + Error + 'static {
+/// Errors of requests that take a condition: those of `PutItem`, `UpdateItem` and `DeleteItem`.
+pub trait Conditional: ProvideErrorMetadata + Error + 'static {
     /// The refusal, if that is what it is.
     fn refusal(self) -> Option<ConditionalCheckFailedException>;
     /// Whether it is one.

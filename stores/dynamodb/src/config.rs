@@ -170,7 +170,10 @@ impl DynamoConfig {
     }
 
     /// That nothing is said of what a client of the caller's own has already.
-    pub(crate) fn check_bare(&self) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// `Invalid`: it names a region, an endpoint or a profile.
+    pub fn check_bare(&self) -> Result<(), StoreError> {
         if self.region.is_some() || self.endpoint.is_some() || self.profile.is_some() {
             return Err(StoreError::invalid(
                 "a client has a region, an endpoint and credentials of its own; leave them out of the configuration",
@@ -189,7 +192,11 @@ impl DynamoConfig {
         all
     }
 
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    /// That a table can be opened by this, as far as can be told before any I/O. Whatever opens one asks for it.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the setting and the remedy.
+    pub fn check(&self) -> Result<(), StoreError> {
         let bad = |text: String| Err(StoreError::invalid(text));
         let DynamoConfig { table, namespace, .. } = self;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
@@ -238,7 +245,11 @@ fn check_endpoint(endpoint: &str, plain_text: bool) -> Result<(), StoreError> {
     }
 }
 
-pub(crate) fn yes(name: &str, value: &str) -> Result<bool, StoreError> {
+/// Whether the option `name` of a URL is `yes` or `no`.
+///
+/// # Errors
+/// `Invalid` when it is neither.
+pub fn yes(name: &str, value: &str) -> Result<bool, StoreError> {
     match value {
         "yes" => Ok(true),
         "no" => Ok(false),

@@ -13,8 +13,10 @@ use tenure_core::StoreError;
 
 /// Whether a call changes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
+pub enum Call {
+    /// It only reads.
     Read,
+    /// It writes, or may.
     Write,
 }
 

@@ -32,7 +32,7 @@ use tenure_store::codec;
 
 /// An item as the SDK has it.
 #[allow(clippy::disallowed_types, reason = "the SDK's own type; attributes are only looked up by name")]
-pub(crate) type Item = std::collections::HashMap<String, AttributeValue>;
+pub type Item = std::collections::HashMap<String, AttributeValue>;
 
 pub(crate) const NAMESPACE: &str = "namespace";
 pub(crate) const KEY: &str = "key";
@@ -59,11 +59,15 @@ pub(crate) const HELD_SO: &str = "terms[0] = :held AND terms[4] = :attachment";
 /// That there is the tenure `:held`, of [`held`].
 pub(crate) const HELD: &str = "terms[0] = :held";
 
-pub(crate) fn text(value: &str) -> AttributeValue {
+/// A text.
+#[must_use]
+pub fn text(value: &str) -> AttributeValue {
     AttributeValue::S(value.to_owned())
 }
 
-pub(crate) fn number(value: impl ToString) -> AttributeValue {
+/// A number, as it is written in decimal.
+#[must_use]
+pub fn number(value: impl ToString) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 

@@ -5,18 +5,19 @@ use aws_sdk_dynamodb::types::KeyType;
 
 /// What the table of a layout is like, and what a remedy names there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub struct Layout {
     /// Whose it is, as in "these keys are not tenure's".
-    pub(crate) whose: &'static str,
-    /// The name of the HASH key, and of the RANGE key if there is one: both of type S.
-    pub(crate) hash: String,
-    pub(crate) range: Option<String>,
+    pub whose: &'static str,
+    /// The name of the HASH key, of type S.
+    pub hash: String,
+    /// That of the RANGE key if there is one, of type S too.
+    pub range: Option<String>,
     /// What a role needs, as in "the role needs …".
-    pub(crate) actions: &'static str,
+    pub actions: &'static str,
     /// How a table comes to be, as in "or create it with …".
-    pub(crate) creation: &'static str,
+    pub creation: &'static str,
     /// How room is made, as in "remove the indexes, or …".
-    pub(crate) removal: &'static str,
+    pub removal: &'static str,
 }
 
 impl Layout {

@@ -103,8 +103,10 @@
 //!
 //! | dialect | whose leases | in programs | on the command line |
 //! |---|---|---|---|
-//! | `tabletheory` | those of TableTheory's package `lease` | [`tabletheory`] | `tenure run` |
-//! | `kcl` | those of the KCL, and of `a8m/lease` | [`kcl`] | `tenure work --forever` |
+//! | `tabletheory` | those of TableTheory's package `lease` | [`tenure-tabletheory`](https://docs.rs/tenure-tabletheory) | `tenure run` |
+//! | `kcl` | those of the KCL, and of `a8m/lease` | [`tenure-kcl`](https://docs.rs/tenure-kcl) | `tenure work --forever` |
+//!
+//! What those crates need of this one is in [`service`].
 //!
 //! # A lease as a condition of your own transaction
 //!
@@ -132,6 +134,7 @@ mod layout;
 mod mend;
 mod read;
 mod released;
+pub mod service;
 mod store;
 mod table;
 mod write;
@@ -139,5 +142,5 @@ mod write;
 /// The SDK, for clients of one's own and for guarded transactions.
 pub use aws_sdk_dynamodb;
 pub use config::DynamoConfig;
-pub use dialect::{Dialect, kcl, tabletheory};
+pub use dialect::Dialect;
 pub use store::DynamoStore;

@@ -8,18 +8,16 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
-use support::{NoOldItems, client, endpoint, make, unique};
 use tenure_core::{Clock, Key};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::config::Builder;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
-use tenure_testkit::{Fixture, Live, Prefixed, conformance};
+use tenure_dynamodb_testkit::{NoOldItems, client, endpoint, make};
+use tenure_testkit::{Fixture, Live, Prefixed, conformance, unique};
 
 const TABLE: &str = "tenure-conformance";
 

@@ -13,21 +13,19 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::stub::{Fate, Stub};
-use support::{client, endpoint, key, make, store_by, unique, wins};
 use tenure_core::op::Outcome;
 use tenure_core::{ErrorKind, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
+use tenure_dynamodb_testkit::stub::{Fate, Stub};
+use tenure_dynamodb_testkit::{client, endpoint, key, make, store_by, wins};
 use tenure_store::{Freshness, Store, StoreExt};
-use tenure_testkit::{RealClock, Scribe};
+use tenure_testkit::{RealClock, Scribe, unique};
 
 const TABLE: &str = "tenure-faults";
 

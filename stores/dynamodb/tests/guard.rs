@@ -9,15 +9,13 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
-use support::{client, endpoint, key, store, unique, wins};
 use tenure_core::{Attachment, Fence, Key, Record};
 use tenure_dynamodb::DynamoStore;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
+use tenure_dynamodb_testkit::{client, endpoint, key, store, wins};
 use tenure_store::PrefixedStore;
-use tenure_testkit::Scribe;
+use tenure_testkit::{Scribe, unique};
 
 const TABLE: &str = "tenure-guard";
 

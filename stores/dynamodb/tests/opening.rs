@@ -10,18 +10,16 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
 use std::sync::Arc;
-use support::{REGION, client, config, endpoint, key, make, store, unique, wins};
 use tenure_core::{ErrorKind, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
+use tenure_dynamodb_testkit::{REGION, client, config, endpoint, key, make, store, wins};
 use tenure_store::{Store, StoreExt};
-use tenure_testkit::{RealClock, Scribe};
+use tenure_testkit::{RealClock, Scribe, unique};
 
 async fn open(config: DynamoConfig) -> Result<DynamoStore, StoreError> {
     DynamoStore::open(config, Arc::new(RealClock::new())).await

@@ -10,15 +10,13 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-mod support;
-
 use std::collections::BTreeSet;
-use support::{Actions, client, endpoint, key, store_by, unique, wins};
 use tenure_core::op::Outcome;
 use tenure_core::{Fence, Metadata, Record, Value, section};
 use tenure_dynamodb::DynamoStore;
+use tenure_dynamodb_testkit::{Actions, client, endpoint, key, store_by, wins};
 use tenure_store::{Freshness, Store, StoreExt};
-use tenure_testkit::Scribe;
+use tenure_testkit::{Scribe, unique};
 
 const TABLE: &str = "tenure-requests";
 

@@ -10,9 +10,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::dynamodb::Dialect;
-use tenure::dynamodb::kcl::{Options, Place, Table};
-use tenure::fleet::{Adopted, AdoptedAll, Adopter, Fleet, FleetName, Found, Progress, Step};
+use tenure::fleet::{Fleet, FleetName};
 use tenure::{AcquireError, Clock, Guard, Leases, StoreError};
+use tenure_kcl::adopt::{Adopted, AdoptedAll, Adopter, Found, Progress, Step};
+use tenure_kcl::{Options, Place, Table};
 
 pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;

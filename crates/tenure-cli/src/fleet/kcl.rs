@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure::Clock;
-use tenure::dynamodb::kcl::{self, Coordinator, Events, Fields, Held, LeaseError, Options, Place, Table};
 use tenure::fleet::Balance;
+use tenure_kcl::{self as kcl, Coordinator, Events, Fields, Held, LeaseError, Options, Place, Table};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 

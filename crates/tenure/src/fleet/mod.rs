@@ -90,8 +90,6 @@
 //! | `shutdownRequested`, `leaseLost` | [`Unit::cancelled`], [`Event::Draining`], [`Event::Lost`] |
 //! | `evict` | [`Assignment::release`] |
 
-#[cfg(feature = "dynamodb")]
-mod adopt;
 mod assignment;
 mod builder;
 mod catalogue;
@@ -103,8 +101,6 @@ mod unit;
 mod view;
 mod worker;
 
-#[cfg(feature = "dynamodb")]
-pub use adopt::{Adopted, AdoptedAll, Adopter, Found, Progress, Remade, Step};
 pub use assignment::Assignment;
 pub use builder::WorkerBuilder;
 pub use catalogue::Fleet;

@@ -1,14 +1,14 @@
 //! Contenders for one key, each behind a network of its own that can be spoilt, and a record of who believed when.
 
-use crate::support::stub::{Fate, Stub};
-use crate::support::{client, store_by, unique};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::{AcquireError, AnyStore, Leases};
 use tenure_core::{Clock as _, ErrorKind, Tick};
-use tenure_testkit::RealClock;
+use tenure_dynamodb_testkit::stub::{Fate, Stub};
+use tenure_dynamodb_testkit::{client, store_by};
+use tenure_testkit::{RealClock, unique};
 use tokio::task::JoinSet;
 
 pub(crate) const TABLE: &str = "tenure-episodes";

@@ -13,16 +13,14 @@
 )]
 
 mod arena;
-#[path = "../support/mod.rs"]
-mod support;
 
 use arena::{Arena, Fault, KEY, TABLE, TTL};
 use std::time::Duration;
-use support::stub::Fate;
-use support::{client, endpoint};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb_testkit::stub::Fate;
+use tenure_dynamodb_testkit::{client, endpoint};
 
 /// One episode for each of the faults, side by side.
 async fn episodes(name: &str, faults: &[Fault]) {

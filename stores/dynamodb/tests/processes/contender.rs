@@ -1,14 +1,13 @@
 //! A contender in a process of its own: this test program again, told by an environment variable what to do.
 
 use crate::clocks::Wrong;
-use crate::party::{Party, monotonic};
-use crate::support::{REGION, client};
 use std::io::Write as _;
 use std::process::Command;
 use std::time::Duration;
 use tenure::{AnyStore, Leases};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
+use tenure_dynamodb_testkit::{Party, REGION, client, monotonic};
 
 const ROLE: &str = "TENURE_PROCESSES_ROLE";
 /// The test within which a contender lives.

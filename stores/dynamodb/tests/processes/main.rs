@@ -14,27 +14,19 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-#[path = "../interop/belief.rs"]
-mod belief;
 mod clocks;
 mod contender;
-#[path = "../interop/party.rs"]
-mod party;
 mod server;
-#[path = "../support/mod.rs"]
-mod support;
 
-use belief::{Beliefs, Said};
 use contender::{Place, start};
-use party::Party;
 use rustix::process::Signal;
 use server::Server;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use support::{endpoint, make, unique};
 use tenure_core::Clock as _;
 use tenure_dynamodb::DynamoStore;
-use tenure_testkit::RealClock;
+use tenure_dynamodb_testkit::{Beliefs, Party, Said, endpoint, make};
+use tenure_testkit::{RealClock, unique};
 
 const TABLE: &str = "tenure-processes";
 const TTL: Duration = Duration::from_millis(1500);
@@ -227,7 +219,7 @@ async fn the_service_is_killed_and_restarts_from_its_disk() {
     let disk = std::env::temp_dir().join(unique("tenure-processes"));
     std::fs::create_dir_all(&disk).unwrap();
     let mut server = Server::start(&disk).await;
-    let config = support::config(TABLE).endpoint(server.endpoint());
+    let config = tenure_dynamodb_testkit::config(TABLE).endpoint(server.endpoint());
     DynamoStore::create_table(&config.timeout(tenure_dynamodb::DynamoConfig::MAX_TIMEOUT)).await.unwrap();
     let place =
         Place { endpoint: server.endpoint(), table: TABLE.to_owned(), namespace: unique("disk"), ttl: TTL };

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure::Clock;
 use tenure::clock::{boottime, system, uuid};
-use tenure::dynamodb::{Dialect, kcl, tabletheory};
+use tenure::dynamodb::Dialect;
+use tenure_kcl as kcl;
+use tenure_tabletheory as tabletheory;
 
 /// Looks at the table, if the URL names a dialect; makes it before, if that is wanted. Returns what no check can make better.
 pub(super) async fn examine(
@@ -37,7 +39,7 @@ async fn lease_table(
 ) -> Result<Vec<&'static str>, Failure> {
     const SHOWN: usize = 20;
     let place = kcl::Place::from_url(rest)?;
-    let is_new = create && kcl::Table::create_at(&place, system()).await?;
+    let is_new = create && kcl::Table::create_at(&place).await?;
     let peers = place.format().peers();
     let began = boottime();
     let listing = kcl::Table::at(place, system()).await?.list().await?;

@@ -1,0 +1,344 @@
+//! The way off a lease table of the KCL's or a8m's layout: a running fleet moves to tenure's own, unit by unit.
+//!
+//! For each row: its unit is created closed, so that no worker is given it; the row is taken, and kept until its last owner must
+//! have noticed; the unit gets the row's fields as they are then; the row is deleted; the unit is opened. At each point exactly
+//! one side can have it, and whoever finds it half way knows by the unit's mark how far it was.
+//!
+//! Each row is taken under a worker id of its own. An adopter that had many under one would be the worker with most, from whom
+//! all others steal; as it is, it looks like many workers with one lease each, and nobody has fewer.
+
+mod all;
+mod remade;
+mod values;
+
+pub use all::{AdoptedAll, Progress};
+pub use remade::Remade;
+
+use crate::{Edit, LeaseError, Options, Row, Table};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tenure::clock;
+use tenure::fleet::{Fleet, NewUnit, Status};
+use tenure_core::fleet::UnitSpec;
+use tenure_core::{Clock, Metadata, StoreError};
+use values::typed;
+
+/// What the worker ids of adopters begin with, so that they know each other.
+const ADOPTER: &str = "tenure-adopt-";
+
+/// Units with this label are closed: their rows are still in the other table.
+const COMING: &str = "tenure/adoption-begun";
+/// Units with this one are closed too: as soon as their rows are gone, they are opened.
+const HERE: &str = "tenure/adoption-ready";
+/// How often a row is taken that others take meanwhile.
+const ATTEMPTS: usize = 32;
+
+/// How far the adoption of a unit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Step {
+    /// There is a unit, closed to all workers.
+    Closed,
+    /// The row is the adopter's. Its last owner may not know yet.
+    Taken,
+    /// Its last owner must have noticed.
+    Quiet,
+    /// The unit has the row's fields, and is marked as ready.
+    Ready,
+    /// The row is gone.
+    Deleted,
+    /// Workers may have the unit.
+    Opened,
+}
+
+/// What became of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Adopted {
+    /// It is in the fleet now, with all its fields.
+    Moved,
+    /// An earlier adoption had moved it all but for its opening.
+    Opened,
+    /// Its row was deleted by others meanwhile, so there is nothing to move. A unit that was made for it is deleted again.
+    Gone,
+    /// It was told to stop. What was done so far is found again.
+    Stopped,
+}
+
+/// Moves units from a lease table into a fleet. Clones are the same adopter.
+#[derive(Clone)]
+pub struct Adopter {
+    table: Table,
+    fleet: Fleet,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    ids: Arc<AtomicU64>,
+}
+
+/// What there is to move.
+#[derive(Debug, Default, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Found {
+    /// Rows, with who works on each.
+    pub rows: BTreeMap<String, Option<String>>,
+    /// Units of an earlier adoption whose rows are gone.
+    pub half_way: Vec<String>,
+    /// Rows that can't be read, and units that can't.
+    pub damaged: Vec<StoreError>,
+    /// Rows of units that the fleet has open, made again after they had been moved by a write that knows no condition.
+    pub remade: BTreeSet<String>,
+    /// How many rows are no leases by the KCL, because they have another `entityType`. They are left as they are.
+    pub skipped: usize,
+}
+
+impl Adopter {
+    /// Moves from `table` into `fleet`. The options' worker id is part of what this process is called in the table, and their failover
+    /// time must be that of the workers there.
+    ///
+    /// # Errors
+    /// When the options contradict themselves.
+    pub fn new(table: Table, fleet: Fleet, options: Options) -> Result<Adopter, StoreError> {
+        options.check()?;
+        Ok(Adopter { table, fleet, options, clock: clock::system(), ids: Arc::default() })
+    }
+
+    /// A name for the next row that is taken.
+    fn id(&self) -> String {
+        let n = self.ids.fetch_add(1, Ordering::SeqCst);
+        format!("{ADOPTER}{}/{n}", self.options.worker())
+    }
+
+    /// Who else adopts from this table now, if somebody does. Where rows are an adopter's, it takes half a failover time to tell
+    /// whether that one lives.
+    ///
+    /// # Errors
+    /// Those of the table.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn rival(&self) -> Result<Option<String>, StoreError> {
+        let theirs = || async {
+            let rows = self.table.list().await?.rows.into_iter();
+            let theirs = rows.filter_map(|row| {
+                let owner = row.owner().filter(|owner| owner.starts_with(ADOPTER))?.to_owned();
+                Some((row.key().to_owned(), (owner, row.counter())))
+            });
+            Ok::<BTreeMap<_, _>, StoreError>(theirs.collect())
+        };
+        let before = theirs().await?;
+        if before.is_empty() {
+            return Ok(None);
+        }
+        tokio::time::sleep(self.options.failover_time() / 2).await;
+        let alive = theirs().await?.into_iter().find(|(key, seen)| before.get(key) != Some(seen));
+        Ok(alive.map(|(_, (owner, _))| owner))
+    }
+
+    /// Looks for what there is to move, and changes nothing.
+    ///
+    /// # Errors
+    /// Those of the two stores.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn find(&self) -> Result<Found, StoreError> {
+        let (listing, units) = (self.table.list().await?, self.fleet.list().await?);
+        let mut found = Found { damaged: listing.foreign, skipped: listing.skipped, ..Found::default() };
+        found.rows =
+            listing.rows.iter().map(|row| (row.key().to_owned(), row.holder().map(str::to_owned))).collect();
+        let of_adoption = units.units.iter().filter(|unit| mark(&unit.spec).is_some());
+        found.half_way = of_adoption
+            .filter(|unit| !found.rows.contains_key(&unit.name))
+            .map(|unit| unit.name.clone())
+            .collect();
+        found.damaged.extend(units.damaged.into_iter().map(|(unit, error)| error.about(unit)));
+        let open =
+            units.units.iter().filter(|unit| unit.spec.status == Status::Open && mark(&unit.spec).is_none());
+        found.remade =
+            open.map(|unit| unit.name.clone()).filter(|name| listing.bare.contains(name)).collect();
+        Ok(found)
+    }
+
+    /// Moves one unit. `goes_on` is told each step that is done, and says whether to go on.
+    ///
+    /// # Errors
+    /// Those of the two stores; `Invalid` when the row's fields don't fit a unit, or there is an open unit of that name that is no
+    /// adoption's. Nothing is lost: the row stays until the unit has everything, and the next attempt finds how far this one was.
+    ///
+    /// # Cancel safety
+    /// As with an error.
+    pub async fn adopt(
+        &self,
+        unit: &str,
+        mut goes_on: impl FnMut(Step) -> bool,
+    ) -> Result<Adopted, StoreError> {
+        let standing = self.fleet.get(unit).await?;
+        let Some(mut row) = self.table.read(unit).await? else {
+            return self.finish(unit, standing.and_then(|unit| mark(&unit.spec)), goes_on).await;
+        };
+        let fields = typed(&row)?;
+        match standing.map(|unit| mark(&unit.spec)) {
+            // Whoever has had the row since may have written other fields.
+            Some(Some(HERE)) => self.mark(unit, COMING, None).await?,
+            Some(Some(_)) => {}
+            Some(None) => {
+                return Err(StoreError::invalid(format!(
+                    "fleet {} has a unit {unit:?} already that is no adoption's, beside the row of that name; remove one of the \
+                     two, so that nobody works on both",
+                    self.fleet.name()
+                )));
+            }
+            None => {
+                let closed = NewUnit::named(unit).needs(COMING).fields(fields);
+                self.fleet.create(closed).await?;
+            }
+        }
+        if !goes_on(Step::Closed) {
+            return Ok(Adopted::Stopped);
+        }
+        let id = self.id();
+        for _ in 0..ATTEMPTS {
+            // One that looks as if nobody had ever had it may have been made anew. Whoever had the old one may not know yet.
+            let was_had = !row.was_given_back();
+            match self.table.take(&row, &id).await {
+                Ok(taken) => {
+                    if !goes_on(Step::Taken) {
+                        return Ok(Adopted::Stopped);
+                    }
+                    match self.carry_over(taken, was_had, &mut goes_on).await {
+                        Err(LeaseError::Changed(_)) => {}
+                        Err(error) => return Err(plain(error)),
+                        Ok(false) => return Ok(Adopted::Stopped),
+                        Ok(true) => {
+                            self.open(unit).await?;
+                            goes_on(Step::Opened);
+                            return Ok(Adopted::Moved);
+                        }
+                    }
+                }
+                Err(LeaseError::Changed(_)) => {}
+                Err(error) => return Err(plain(error)),
+            }
+            match self.table.read(unit).await? {
+                Some(now) => row = now,
+                None => {
+                    let standing = self.fleet.get(unit).await?;
+                    return self.finish(unit, standing.and_then(|unit| mark(&unit.spec)), goes_on).await;
+                }
+            }
+        }
+        Err(StoreError::unavailable(format!("the row of {unit:?} changes owners too often; try again")))
+    }
+
+    /// Keeps a row that was just taken until its last owner must have noticed, and then carries it over. False: told to stop.
+    async fn carry_over(
+        &self,
+        mut row: Row,
+        was_had: bool,
+        goes_on: &mut impl FnMut(Step) -> bool,
+    ) -> Result<bool, LeaseError> {
+        let failover = self.options.failover_time();
+        // As a waiter counts, from after the answer.
+        let wait = if was_had { failover } else { Duration::ZERO };
+        let quiet = self.clock.now().waited.after(wait);
+        loop {
+            let left = quiet.since(self.clock.now().waited);
+            if left.is_zero() {
+                break;
+            }
+            tokio::time::sleep(left.min(failover / 3)).await;
+            row = self.table.renew(&row, &Edit::new()).await?;
+        }
+        if !goes_on(Step::Quiet) {
+            return Ok(false);
+        }
+        // Once more, for the fields as they are now that nobody else writes them.
+        row = self.table.renew(&row, &Edit::new()).await?;
+        let fields = typed(&row)?;
+        self.mark(row.key(), HERE, Some(fields)).await?;
+        if !goes_on(Step::Ready) {
+            return Ok(false);
+        }
+        if let Err(error) = self.table.delete(&row).await {
+            if error == LeaseError::Changed(row.key().to_owned()) {
+                // It is another's again, who will write other fields.
+                self.mark(row.key(), COMING, None).await?;
+            }
+            return Err(error);
+        }
+        Ok(goes_on(Step::Deleted))
+    }
+
+    /// What is to be done where there is no row (any more).
+    async fn finish(
+        &self,
+        unit: &str,
+        mark: Option<&'static str>,
+        mut goes_on: impl FnMut(Step) -> bool,
+    ) -> Result<Adopted, StoreError> {
+        match mark {
+            Some(HERE) => {
+                self.open(unit).await?;
+                goes_on(Step::Opened);
+                Ok(Adopted::Opened)
+            }
+            Some(_) => {
+                self.fleet.delete(unit).await?;
+                Ok(Adopted::Gone)
+            }
+            None => Ok(Adopted::Gone),
+        }
+    }
+
+    async fn mark(&self, unit: &str, label: &str, fields: Option<Metadata>) -> Result<(), StoreError> {
+        let changed = self
+            .fleet
+            .update(unit, |spec, old| {
+                if mark(spec).is_some() {
+                    spec.needs = [label.to_owned()].into();
+                    *old = fields.clone().unwrap_or_else(|| std::mem::take(old));
+                }
+            })
+            .await?;
+        match changed.filter(|unit| spec_is(&unit.spec, label)) {
+            Some(_) => Ok(()),
+            None => Err(StoreError::unavailable(format!(
+                "the unit {unit:?} was changed by somebody else while it was adopted; look at it, and try again"
+            ))),
+        }
+    }
+
+    async fn open(&self, unit: &str) -> Result<(), StoreError> {
+        self.fleet.update(unit, |spec, _| spec.needs.retain(|label| label != HERE)).await?;
+        // Also if it was found open: whoever did that may not have been able to tell.
+        self.fleet.tell().await
+    }
+}
+
+/// Whether a unit is closed by an adoption, and how far that is.
+fn mark(spec: &UnitSpec) -> Option<&'static str> {
+    [HERE, COMING].into_iter().find(|label| spec_is(spec, label))
+}
+
+fn spec_is(spec: &UnitSpec, label: &str) -> bool {
+    spec.status == Status::Open && spec.needs.contains(label)
+}
+
+fn plain(error: LeaseError) -> StoreError {
+    match error {
+        LeaseError::Store(error) => error,
+        other => StoreError::unavailable(other.to_string()),
+    }
+}
+
+impl fmt::Debug for Adopter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Adopter")
+            .field("table", &self.table)
+            .field("fleet", &self.fleet)
+            .finish_non_exhaustive()
+    }
+}

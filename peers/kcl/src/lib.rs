@@ -1,0 +1,33 @@
+//! The lease tables of the Kinesis Client Library (KCL) and of `a8m/lease`: one row a lease, with an owner and a counter.
+#![doc = include_str!("../docs/kcl.md")]
+
+pub mod adopt;
+mod agenda;
+mod change;
+mod claimant;
+mod coordinator;
+mod driver;
+mod error;
+mod format;
+mod held;
+mod options;
+mod place;
+mod row;
+mod schema;
+mod settling;
+mod table;
+mod taker;
+#[cfg(test)]
+mod walk;
+mod worker;
+
+pub use change::Edit;
+pub use claimant::Claimant;
+pub use coordinator::{Coordinator, Event, Events};
+pub use error::LeaseError;
+pub use format::{Format, Peers, Unowned};
+pub use held::Held;
+pub use options::Options;
+pub use place::Place;
+pub use row::{Fields, Row};
+pub use table::{Listing, Table};

@@ -1,0 +1,88 @@
+//! Single requests, and what their answers say.
+
+use super::Table;
+use crate::change::{Aim, Change, Expressions};
+use crate::row::{LEASE_KEY, Row};
+use crate::settling::Answer;
+use std::time::Duration;
+use tenure_core::{StoreError, Tick};
+use tenure_dynamodb::aws_sdk_dynamodb::types::ReturnValue;
+use tenure_dynamodb::aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use tenure_dynamodb::service::{Ended, Item, text};
+
+impl Table {
+    pub(super) async fn send(&self, change: &Change) -> Result<Answer, StoreError> {
+        let (key, expressions) = (change.before.key(), &change.expressions);
+        if change.aim == Aim::Delete {
+            self.remove(key, expressions).await
+        } else {
+            self.update(key, expressions).await
+        }
+    }
+
+    pub(super) async fn update(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
+        let request = self.inner.service.client().update_item().table_name(self.inner.service.table());
+        let request = request
+            .key(LEASE_KEY, text(key))
+            .update_expression(&expressions.update)
+            .condition_expression(&expressions.condition)
+            .set_expression_attribute_names(Some(expressions.names.clone().into_iter().collect()))
+            .set_expression_attribute_values(values(expressions))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(AllOld);
+        match self.inner.service.ended(request.send().await)? {
+            // What can't be read there any more is as it was meant to be.
+            Ended::Done(answer) => Ok(Answer::Made(self.row(answer.attributes()).ok().flatten())),
+            Ended::Refused(old) => self.standing(key, old).await.map(Answer::Refused),
+        }
+    }
+
+    async fn remove(&self, key: &str, expressions: &Expressions) -> Result<Answer, StoreError> {
+        let request = self.inner.service.client().delete_item().table_name(self.inner.service.table());
+        let names =
+            expressions.names.clone().into_iter().chain([("#leaseKey".to_owned(), LEASE_KEY.to_owned())]);
+        let request = request
+            .key(LEASE_KEY, text(key))
+            .condition_expression(format!("attribute_not_exists(#leaseKey) OR ({})", expressions.condition))
+            .set_expression_attribute_names(Some(names.collect()))
+            .set_expression_attribute_values(values(expressions))
+            .return_values_on_condition_check_failure(AllOld);
+        match self.inner.service.ended(request.send().await)? {
+            Ended::Done(_) => Ok(Answer::Made(None)),
+            Ended::Refused(old) => self.standing(key, old).await.map(Answer::Refused),
+        }
+    }
+
+    /// What stands in the way of a write that was refused.
+    pub(super) async fn standing(&self, key: &str, item: Option<Item>) -> Result<Option<Row>, StoreError> {
+        match item {
+            Some(item) => self.row(Some(&item)),
+            None => self.read(key).await,
+        }
+    }
+
+    pub(super) fn row(&self, item: Option<&Item>) -> Result<Option<Row>, StoreError> {
+        let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(None) };
+        match Row::read(self.inner.format, item)? {
+            Some(row) => Ok(Some(row)),
+            None => Err(StoreError::foreign(format!(
+                "{}: the row is another thing than a lease",
+                self.inner.service
+            ))),
+        }
+    }
+
+    /// Waits a little before the next attempt; or gives up, if that can't help or there is no time left.
+    pub(super) async fn pause_or(&self, error: StoreError, deadline: Tick) -> Result<(), StoreError> {
+        const PAUSE: Duration = Duration::from_millis(25);
+        if !error.is_passing() || self.inner.clock.held().after(PAUSE) >= deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(PAUSE).await;
+        Ok(())
+    }
+}
+
+fn values(expressions: &Expressions) -> Option<Item> {
+    Some(expressions.values.clone().into_iter().collect())
+}

@@ -1,0 +1,244 @@
+//! Plan: silence is counted from the end of the read that first showed a row so, for each spelling of a change; the even
+//! share, with and without free rows, with a limit; stealing from the most loaded only, as many as allowed, and never for
+//! ever; rows of an earlier start of the same name; a simulated fleet comes to rest evenly.
+use super::super::change::Change;
+use super::super::format::Format;
+use super::super::row::Fields;
+use super::*;
+
+const FAILOVER: Duration = Duration::from_secs(10);
+
+fn row(key: &str, owner: Option<&str>) -> Row {
+    let row = Row::new(Format::kcl(), key, Fields::new()).unwrap();
+    owner.map_or(row.clone(), |owner| Change::take(Format::kcl(), &row, owner).after)
+}
+
+fn rows(owners: &[Option<&str>]) -> Vec<Row> {
+    owners.iter().enumerate().map(|(n, owner)| row(&format!("k{n:03}"), *owner)).collect()
+}
+
+fn secs(seconds: u64) -> Tick {
+    Tick(0).after(Duration::from_secs(seconds))
+}
+
+/// What `me` takes at `now` of rows that it first saw at 0.
+fn choice(rows: &[Row], now: Tick, most: usize, steal: usize) -> Vec<(Row, Why)> {
+    let mut watch = Watch::default();
+    watch.look(secs(0), rows);
+    let held = rows.iter().filter(|row| row.owner() == Some("me")).map(|row| row.key().to_owned()).collect();
+    let view = View { me: "me", held: &held, rows, watch: &watch, now, failover: FAILOVER, most, steal };
+    view.choose(7)
+}
+
+#[test]
+fn silence_is_counted_from_the_read_that_first_showed_it() {
+    let (mut watch, first) = (Watch::default(), row("a", Some("w")));
+    let (none, at) = (BTreeSet::new(), |watch: &Watch, row| watch.silent_at(row, FAILOVER));
+    watch.look(secs(5), std::slice::from_ref(&first));
+    assert_eq!(at(&watch, &first), Some(secs(15)));
+    watch.look(secs(9), std::slice::from_ref(&first));
+    assert_eq!(at(&watch, &first), Some(secs(15)), "the same still");
+    assert_eq!(watch.next_silence(secs(9), FAILOVER, &none), Some(secs(15)));
+    assert_eq!(watch.next_silence(secs(15), FAILOVER, &none), None);
+    assert_eq!(watch.next_silence(secs(9), FAILOVER, &["a".to_owned()].into()), None);
+    let renewed = Change::renew(Format::kcl(), &first, &Default::default()).after;
+    watch.look(secs(14), std::slice::from_ref(&renewed));
+    assert_eq!(at(&watch, &renewed), Some(secs(24)));
+    assert_eq!(at(&watch, &first), None, "what is no more, is not silent");
+    // The same counter with another owner is another thing too.
+    let mut moved = renewed.clone();
+    moved.owner = Some(tenure_dynamodb::service::text("v"));
+    watch.look(secs(20), &[moved.clone()]);
+    assert_eq!(at(&watch, &moved), Some(secs(30)));
+    // A row that was away for a look has been seen anew.
+    watch.look(secs(22), &[]);
+    watch.look(secs(23), &[moved.clone()]);
+    assert_eq!(at(&watch, &moved), Some(secs(33)));
+}
+
+#[test]
+fn what_is_free_or_silent_is_taken_up_to_the_even_share() {
+    let free = rows(&[None; 5]);
+    assert_eq!(choice(&free, secs(0), usize::MAX, 1).len(), 5);
+    assert_eq!(choice(&free, secs(0), 2, 1).len(), 2);
+    let others = rows(&[Some("v"), Some("v"), Some("me"), None, None, Some("w")]);
+    let taken = choice(&others, secs(9), usize::MAX, 1);
+    assert_eq!(taken.len(), 1, "two each");
+    assert!(taken.iter().all(|(row, why)| *why == Why::Free && row.owner().is_none()));
+    let silent = choice(&others, secs(10), usize::MAX, 1);
+    assert_eq!(silent.len(), 5, "all others were silent for a failover time");
+    assert!(choice(&[], secs(0), 9, 1).is_empty());
+}
+
+#[test]
+fn what_was_evicted_is_believed_in_later_than_what_nobody_can_believe_in() {
+    let evicted = [Change::evict(Format::kcl(), &row("a", Some("v"))).after];
+    let given_back = [Change::give_back(Format::kcl(), &row("a", Some("v"))).after];
+    let why = |rows: &[Row], at| choice(rows, secs(at), 9, 1).pop().map(|(_, why)| why);
+    assert_eq!((why(&evicted, 9), why(&evicted, 10)), (Some(Why::Evicted), Some(Why::Free)));
+    assert_eq!((why(&given_back, 0), why(&[row("a", None)], 0)), (Some(Why::Free), Some(Why::Free)));
+    let believed = [Why::Free, Why::Expired, Why::Evicted, Why::Stolen].map(Why::may_be_believed);
+    assert_eq!(believed, [false, false, true, true]);
+}
+
+#[test]
+fn s1_what_was_made_anew_is_believed_in_once_whoever_had_it_before_must_have_noticed() {
+    let (held, made) = (row("a", Some("v")), row("a", None));
+    let why = |watch: &Watch, now| {
+        let rows = std::slice::from_ref(&made);
+        let held = BTreeSet::new();
+        let view = View { me: "me", held: &held, rows, watch, now, failover: FAILOVER, most: 9, steal: 1 };
+        view.choose(7).pop().map(|(_, why)| why)
+    };
+    for is_seen_missing in [false, true] {
+        let mut watch = Watch::default();
+        watch.look(secs(0), std::slice::from_ref(&held));
+        if is_seen_missing {
+            watch.look(secs(1), &[]);
+            watch.look(secs(2), &[]);
+        }
+        watch.look(secs(3), std::slice::from_ref(&made));
+        let known = secs(if is_seen_missing { 1 } else { 3 });
+        for (now, is_free) in [(secs(3), false), (known.after(FAILOVER), true)] {
+            assert_eq!(why(&watch, now), Some(if is_free { Why::Free } else { Why::Evicted }));
+            watch.forget(now, FAILOVER);
+            assert_eq!(why(&watch, now), Some(if is_free { Why::Free } else { Why::Evicted }));
+        }
+        assert!(watch.remade.is_empty());
+    }
+    let mut one = Watch::default();
+    one.see(secs(0), &held);
+    one.see(secs(1), &made);
+    assert!(!one.is_surely_free(secs(2), &made, FAILOVER) && one.is_surely_free(secs(11), &made, FAILOVER));
+    let mut new = Watch::default();
+    new.look(secs(0), std::slice::from_ref(&made));
+    new.look(secs(1), &[]);
+    new.look(secs(2), std::slice::from_ref(&made));
+    assert_eq!(why(&new, secs(2)), Some(Why::Free), "nobody has had it");
+}
+
+#[test]
+fn only_from_the_most_loaded_is_stolen_and_only_when_nothing_is_free() {
+    let owners = |text: &'static str| text.split(' ').map(Some).collect::<Vec<_>>();
+    let stolen = |text, steal| {
+        let rows = rows(&owners(text));
+        let taken = choice(&rows, secs(1), usize::MAX, steal);
+        assert!(taken.iter().all(|(_, why)| *why == Why::Stolen));
+        taken.iter().filter_map(|(row, _)| row.owner().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(stolen("v v v v w w", 1), ["v"]);
+    assert_eq!(stolen("v v v v w w", 9), ["v", "v"], "no more than what is over the share");
+    assert_eq!(stolen("v v v v v v", 9), ["v", "v", "v"]);
+    assert_eq!(stolen("v v w w", 9).len(), 1, "each has two, and there are none here");
+    assert_eq!(stolen("me v v", 9), [""; 0], "one is wanting here, and nobody has too many");
+    assert_eq!(stolen("me me v v v", 9), [""; 0]);
+    assert_eq!(stolen("v", 9), [""; 0], "more workers than leases");
+    let some_free = rows(&[Some("v"), Some("v"), Some("v"), Some("v"), None]);
+    let taken = choice(&some_free, secs(1), usize::MAX, 9);
+    assert_eq!(taken.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [Why::Free]);
+    let full = rows(&owners("v v v v"));
+    assert!(choice(&full, secs(1), 0, 9).is_empty(), "no room");
+}
+
+#[test]
+fn one_that_is_handed_over_is_not_stolen() {
+    let mut all = rows(&[Some("v"), Some("v"), Some("v"), Some("v")]);
+    for row in &mut all {
+        row.checkpoint_owner = Some(tenure_dynamodb::service::text("u"));
+    }
+    assert!(choice(&all, secs(1), usize::MAX, 9).is_empty());
+    assert_eq!(choice(&all, secs(10), usize::MAX, 9).len(), 4, "but what is silent is silent");
+}
+
+#[test]
+fn what_an_earlier_start_of_the_same_name_left_is_taken_when_it_is_silent() {
+    let left = [row("a", Some("me"))];
+    let mut watch = Watch::default();
+    watch.look(secs(0), &left);
+    let held = BTreeSet::new();
+    let view = |now| View {
+        me: "me",
+        held: &held,
+        rows: &left,
+        watch: &watch,
+        now,
+        failover: FAILOVER,
+        most: 9,
+        steal: 9,
+    };
+    assert!(view(secs(9)).choose(1).is_empty());
+    assert_eq!(view(secs(10)).choose(1), [(left[0].clone(), Why::Expired)]);
+}
+
+#[test]
+fn what_still_bears_the_worker_s_own_name_is_waited_for_and_not_made_up_for_by_stealing() {
+    let all = rows(&[Some("me"), Some("me"), Some("v"), Some("v"), Some("v")]);
+    let mut watch = Watch::default();
+    watch.look(secs(0), &all);
+    let held = BTreeSet::new();
+    let view = |now| View {
+        me: "me",
+        held: &held,
+        rows: &all,
+        watch: &watch,
+        now,
+        failover: FAILOVER,
+        most: 9,
+        steal: 9,
+    };
+    assert!(view(secs(1)).choose(1).is_empty(), "it has two still, and one more is no share");
+    let own = view(secs(10)).choose(1);
+    assert!(own.iter().filter(|(row, _)| row.owner() == Some("me")).count() > 0, "{own:?}");
+}
+
+#[test]
+fn a_fleet_comes_to_rest_evenly_and_lots_decide_which() {
+    for (leases, workers, lots) in [(10, 3, 1), (10, 4, 2), (7, 7, 3), (5, 8, 4), (100, 6, 5)] {
+        let names: Vec<String> = (0..workers).map(|n| format!("w{n}")).collect();
+        let mut all = rows(&vec![Some("w0"); leases]);
+        let mut calm = 0;
+        for round in 0..leases * workers + 2 {
+            let me = &names[round % workers];
+            let held: BTreeSet<String> =
+                all.iter().filter(|row| row.owner() == Some(me)).map(|row| row.key().to_owned()).collect();
+            let mut watch = Watch::default();
+            watch.look(secs(0), &all);
+            let view = View {
+                me,
+                held: &held,
+                rows: &all,
+                watch: &watch,
+                now: secs(1),
+                failover: FAILOVER,
+                most: leases,
+                steal: 1,
+            };
+            let taken = view.choose(lots + round as u64);
+            calm = if taken.is_empty() { calm + 1 } else { 0 };
+            for (stolen, _) in taken {
+                let slot = all.iter_mut().find(|row| row.key() == stolen.key()).unwrap();
+                *slot = Change::take(Format::kcl(), slot, me).after;
+            }
+        }
+        assert!(calm >= workers, "{leases} leases, {workers} workers: something moves still");
+        let mut counts = names.iter().map(|name| all.iter().filter(|row| row.owner() == Some(name)).count());
+        assert!(counts.all(|count| count <= leases.div_ceil(workers)), "{leases} over {workers}");
+    }
+    let free = rows(&[None; 20]);
+    let picks = |lots| {
+        let (held, watch) = (BTreeSet::new(), Watch::default());
+        let view = View {
+            me: "me",
+            held: &held,
+            rows: &free,
+            watch: &watch,
+            now: secs(0),
+            failover: FAILOVER,
+            most: 3,
+            steal: 1,
+        };
+        view.choose(lots).into_iter().map(|(row, _)| row.key().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(picks(1), picks(1));
+    assert_ne!(picks(1), picks(2));
+}

@@ -1,0 +1,489 @@
+//! The world: time, the table, the network between it and the workers, and what is checked.
+
+mod dice;
+mod faults;
+
+use super::adoption::Adoption;
+use super::peers::Peer;
+use crate::change::{Aim, Change};
+use crate::coordinator::Event;
+use crate::format::Format;
+use crate::held::Held;
+use crate::options::Options;
+use crate::row::{Fields, Row};
+use crate::settling::{Answer, Settled, Settling};
+use crate::table::Listing;
+use crate::worker::{self, Purpose, Request, Worker};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tenure_core::{Clock, ErrorKind, Now, StoreError, Tick, Wall};
+use tokio::sync::mpsc;
+
+pub(super) use dice::Dice;
+
+/// All times of a world are in microseconds.
+pub(super) type Micros = u64;
+
+pub(super) const FAILOVER: Micros = 2_000_000;
+const FAULTS_UNTIL: Micros = 12 * FAILOVER;
+/// By then, every lease is held again: what is stolen or silent is told after a failover time, and a look takes half of one.
+const HEALED_BY: Micros = FAULTS_UNTIL + 6 * FAILOVER;
+/// Between two requests for one change.
+const PAUSE: Micros = 25_000;
+
+pub(super) struct Terms {
+    pub(super) seed: u64,
+    pub(super) format: Format,
+    /// A fleet of this many units and four workers without faults and peers, which is moved away.
+    pub(super) moves: Option<usize>,
+}
+
+/// A process's clock: as fast as it is, and now and then the process stands still as it is read.
+struct Watch {
+    now: AtomicU64,
+    /// In percent of the world's.
+    rate: u64,
+    /// How many readings before the process stands still, and for how long.
+    readings: AtomicU64,
+    stall: AtomicU64,
+}
+
+impl Clock for Watch {
+    fn now(&self) -> Now {
+        if self.readings.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.now.fetch_add(self.stall.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        let micros = self.now.load(Ordering::SeqCst);
+        let tick = Tick(1_000_000_000 + micros * 10 * self.rate);
+        Now { held: tick, waited: tick, wall: Wall(1_700_000_000_000 + micros / 1000) }
+    }
+}
+
+/// A process of ours.
+struct Ours {
+    machine: Worker,
+    clock: Arc<Watch>,
+    events: mpsc::UnboundedReceiver<Event>,
+    stalled_until: Micros,
+    under_way: BTreeMap<u64, (Settling, Purpose, Tick)>,
+    believes: Vec<Held>,
+}
+
+/// What happens to somebody at a time.
+pub(super) enum Happens {
+    Wake,
+    /// A request reaches the table. Whether its answer comes back.
+    Look {
+        is_answered: bool,
+    },
+    Change {
+        attempt: u64,
+        change: Box<Change>,
+        is_answered: bool,
+    },
+    /// What the machine is told.
+    Looked(Result<Listing, StoreError>),
+    Answered {
+        attempt: u64,
+        answer: Box<Result<Answer, StoreError>>,
+    },
+    Again {
+        attempt: u64,
+    },
+    Peer(usize),
+    Fault,
+    /// The adopter goes on with this row.
+    Adopt(String),
+}
+
+pub(super) struct World {
+    pub(super) terms: Terms,
+    dice: Dice,
+    pub(super) now: Micros,
+    order: u64,
+    queue: BTreeMap<(Micros, u64), (u64, Happens)>,
+    pub(super) rows: BTreeMap<String, Row>,
+    ours: BTreeMap<u64, Ours>,
+    peers: Vec<Peer>,
+    ids: u64,
+    fences: BTreeMap<String, u64>,
+    told: u64,
+    /// The lease that a request has won whose answer is being dealt with.
+    just_won: Option<String>,
+    /// Nobody begins before that: a newcomer can't know that a row has had a past.
+    closed_until: Micros,
+    pub(super) remade: u64,
+    pub(super) adoption: Option<Adoption>,
+}
+
+impl World {
+    pub(super) fn new(terms: Terms) -> World {
+        let mut dice = Dice::of(terms.seed);
+        let (keys, most_peers, workers) = match terms.moves {
+            Some(units) => (units, 1, 4),
+            None => (1 + usize::try_from(dice.below(4)).unwrap(), 3, 2 + dice.below(3)),
+        };
+        let rows = (0..keys).map(|n| {
+            let key = format!("k{n:03}");
+            let row = Row::new(terms.format, &key, Fields::new()).unwrap();
+            (key, row)
+        });
+        let rows = rows.collect();
+        let peers: Vec<Peer> = (0..dice.below(most_peers)).map(|n| Peer::new(format!("peer-{n}"))).collect();
+        let mut world = World {
+            terms,
+            now: 0,
+            order: 0,
+            queue: BTreeMap::new(),
+            rows,
+            ours: BTreeMap::new(),
+            ids: 0,
+            fences: BTreeMap::new(),
+            told: 0,
+            just_won: None,
+            closed_until: 0,
+            remade: 0,
+            adoption: None,
+            peers,
+            dice,
+        };
+        for _ in 0..workers {
+            world.start();
+        }
+        for n in 0..world.peers.len() {
+            let at = world.dice.below(FAILOVER);
+            world.at(at, 0, Happens::Peer(n));
+        }
+        world.at(FAILOVER / 4, 0, Happens::Fault);
+        world
+    }
+
+    /// Whether each row is had by one of ours.
+    pub(super) fn is_all_had(&self) -> bool {
+        self.rows.keys().all(|key| self.ours.values().any(|ours| believes(ours, key)))
+    }
+
+    /// How many each of ours has.
+    pub(super) fn shares(&self) -> Vec<usize> {
+        self.ours.values().map(|ours| ours.believes.iter().filter(|held| held.is_held()).count()).collect()
+    }
+
+    pub(super) fn table(&self) -> Vec<Row> {
+        self.rows.values().cloned().collect()
+    }
+
+    /// Runs to its end. How many leases were told; or what went wrong.
+    pub(super) fn run(&mut self) -> Result<u64, String> {
+        while let Some(((now, _), (who, happens))) = self.queue.pop_first() {
+            self.now = now;
+            if now > HEALED_BY {
+                break;
+            }
+            self.happens(who, happens)?;
+        }
+        for key in self.rows.keys() {
+            if !self.ours.values().any(|ours| believes(ours, key)) {
+                return Err(format!("nobody holds {key} long after all is well: {:?}", self.rows));
+            }
+        }
+        Ok(self.told)
+    }
+
+    /// Runs until nobody is left who does anything by then.
+    pub(super) fn run_until(&mut self, end: Micros) -> Result<(), String> {
+        while let Some(next) = self.queue.first_entry().filter(|next| next.key().0 <= end) {
+            let ((now, _), (who, happens)) = next.remove_entry();
+            self.now = now;
+            self.happens(who, happens)?;
+        }
+        self.now = end;
+        Ok(())
+    }
+
+    fn is_faulty(&self) -> bool {
+        self.now < FAULTS_UNTIL && self.terms.moves.is_none()
+    }
+
+    pub(super) fn at(&mut self, at: Micros, who: u64, happens: Happens) {
+        self.order += 1;
+        self.queue.insert((at, self.order), (who, happens));
+    }
+
+    fn start(&mut self) {
+        self.ids += 1;
+        let clock = Arc::new(Watch {
+            now: AtomicU64::new(self.now),
+            rate: 91 + self.dice.below(19),
+            readings: AtomicU64::new(u64::MAX),
+            stall: AtomicU64::new(0),
+        });
+        let (events, told) = mpsc::unbounded_channel();
+        let options = Options::new(format!("ours-{}", self.ids))
+            .failover(Duration::from_micros(FAILOVER))
+            .leases_to_steal(if self.terms.moves.is_some() {
+                8
+            } else {
+                1 + usize::try_from(self.dice.below(3)).unwrap()
+            })
+            .seed(self.dice.draw());
+        let machine = Worker::new(
+            self.terms.format,
+            Arc::new(options),
+            Arc::clone(&clock) as Arc<dyn Clock>,
+            events,
+            Arc::default(),
+        );
+        let ours = Ours {
+            machine,
+            clock,
+            events: told,
+            stalled_until: 0,
+            under_way: BTreeMap::new(),
+            believes: Vec::new(),
+        };
+        self.ours.insert(self.ids, ours);
+        self.at(self.now, self.ids, Happens::Wake);
+    }
+
+    fn happens(&mut self, who: u64, happens: Happens) -> Result<(), String> {
+        match happens {
+            Happens::Look { is_answered } => {
+                let rows = self.rows.values().cloned().collect();
+                let listing = Ok(Listing { rows, ..Listing::default() });
+                self.answer(who, is_answered, Happens::Looked(listing));
+                return Ok(());
+            }
+            Happens::Change { attempt, change, is_answered } => {
+                let answer = Box::new(Ok(self.perform(&change)));
+                self.answer(who, is_answered, Happens::Answered { attempt, answer });
+                return Ok(());
+            }
+            Happens::Peer(n) => return self.peer(n),
+            Happens::Fault => return self.fault(),
+            Happens::Adopt(key) => {
+                self.adopt(key);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let Some(ours) = self.ours.get_mut(&who) else { return Ok(()) };
+        if ours.stalled_until > self.now {
+            let until = ours.stalled_until;
+            self.at(until, who, happens);
+            return Ok(());
+        }
+        ours.clock.now.fetch_max(self.now, Ordering::SeqCst);
+        match happens {
+            Happens::Looked(listing) => ours.machine.on_answer(worker::Answer::Looked(listing)),
+            Happens::Answered { attempt, answer } => {
+                let Some((mut settling, purpose, sent)) = ours.under_way.remove(&attempt) else {
+                    return Ok(());
+                };
+                match settling.on(sent, *answer) {
+                    Err(error) if error.is_passing() && may_repeat(ours, &settling) => {
+                        ours.under_way.insert(attempt, (settling, purpose, sent));
+                        self.at(self.now + PAUSE, who, Happens::Again { attempt });
+                        return Ok(());
+                    }
+                    settled => {
+                        let key = settling.change.before.key().to_owned();
+                        self.just_won = matches!(settled, Ok(Settled::Made(..))).then_some(key);
+                        ours.machine.on_answer(worker::Answer::Settled(purpose, Box::new(settled)));
+                    }
+                }
+            }
+            Happens::Again { attempt } => {
+                if let Some((settling, purpose, _)) = ours.under_way.remove(&attempt) {
+                    self.request(who, self.now, settling, purpose);
+                }
+                return Ok(());
+            }
+            _ => {}
+        }
+        let stepped = self.step(who);
+        self.just_won = None;
+        stepped
+    }
+
+    /// One step of a worker, which may stand still in the midst of it.
+    fn step(&mut self, who: u64) -> Result<(), String> {
+        let stalls = self.is_faulty() && self.dice.one_in(60);
+        let (readings, stall) = (1 + self.dice.below(6), self.dice.below(FAILOVER));
+        let Some(ours) = self.ours.get_mut(&who) else { return Ok(()) };
+        if stalls {
+            ours.clock.stall.store(stall, Ordering::SeqCst);
+            ours.clock.readings.store(readings, Ordering::SeqCst);
+        }
+        let requests = ours.machine.step();
+        let pause = u64::try_from(ours.machine.pause().as_micros()).unwrap();
+        let is_over = ours.machine.is_over();
+        ours.clock.readings.store(u64::MAX, Ordering::SeqCst);
+        // What was done after it had stood still, was done then.
+        let now = ours.clock.now.load(Ordering::SeqCst).max(self.now);
+        ours.stalled_until = now;
+        for request in requests {
+            match request {
+                Request::Look => {
+                    let arrives = now + self.delay();
+                    let is_answered = !self.is_lost();
+                    self.at(arrives, who, Happens::Look { is_answered });
+                }
+                Request::Settle(settling, purpose) => self.request(who, now, *settling, purpose),
+            }
+        }
+        if is_over {
+            self.ours.remove(&who);
+            return Ok(());
+        }
+        self.at(now + pause.max(1), who, Happens::Wake);
+        self.hear(who, now)
+    }
+
+    /// What users hear, and whether they may believe it.
+    fn hear(&mut self, who: u64, now: Micros) -> Result<(), String> {
+        let Some(ours) = self.ours.get_mut(&who) else { return Ok(()) };
+        let mut wanted = Vec::new();
+        while let Ok(event) = ours.events.try_recv() {
+            match event {
+                Event::Taken(held) => {
+                    let (key, fence) = (held.key().to_owned(), held.counter_at_take());
+                    if self.just_won.as_ref() != Some(&key) {
+                        return Err(format!("at {now}, {key} is told, but its loss may be known by now"));
+                    }
+                    if held.is_held() {
+                        let last = self.fences.insert(key.clone(), fence).unwrap_or(0);
+                        if last >= fence {
+                            return Err(format!("at {now}, {key} is told with fence {fence} after {last}"));
+                        }
+                    }
+                    self.told += 1;
+                    if let Some(adoption) = &mut self.adoption {
+                        adoption.is_had(&key);
+                    }
+                    ours.believes.push(held);
+                }
+                Event::Lost { lease, .. } => {
+                    if let Some(adoption) = &mut self.adoption {
+                        adoption.is_left(lease.key(), now);
+                    }
+                    let before = ours.believes.len();
+                    ours.believes.retain(|held| !Arc::ptr_eq(&held.cell, &lease.cell));
+                    if ours.believes.len() == before {
+                        return Err(format!("at {now}, {lease:?} is told as lost, and never was as taken"));
+                    }
+                }
+                Event::Wanted { lease, .. } => wanted.push(lease),
+                Event::LookFailed(_) | Event::Foreign(_) | Event::Skipped(_) | Event::Revived(_) => {}
+            }
+        }
+        self.check(who, now)
+    }
+
+    fn check(&self, who: u64, now: Micros) -> Result<(), String> {
+        if self.terms.moves.is_some() {
+            // Each with each would take long, and the other worlds see to it.
+            return Ok(());
+        }
+        let Some(ours) = self.ours.get(&who) else { return Ok(()) };
+        for held in ours.believes.iter().filter(|held| held.is_held()) {
+            for (other, them) in self.ours.iter().filter(|(other, _)| **other != who) {
+                // Where that one is, its clock has gone on although it was not stepped.
+                let past = them.clock.now.fetch_max(now, Ordering::SeqCst);
+                let both = believes(them, held.key());
+                them.clock.now.store(past, Ordering::SeqCst);
+                if both {
+                    return Err(format!(
+                        "at {now}, {other} and {who} believe in {} at once: {:?}, {:?}; its row is {:?}",
+                        held.key(),
+                        them.believes,
+                        ours.believes,
+                        self.rows.get(held.key())
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, who: u64, now: Micros, settling: Settling, purpose: Purpose) {
+        self.ids += 1;
+        let attempt = self.ids;
+        let change = Box::new(settling.change.clone());
+        let Some(ours) = self.ours.get_mut(&who) else { return };
+        ours.clock.now.fetch_max(now, Ordering::SeqCst);
+        let sent = ours.clock.held();
+        let patience = u64::try_from(settling.patience(sent).as_micros()).unwrap() * 100 / ours.clock.rate;
+        ours.under_way.insert(attempt, (settling, purpose, sent));
+        let unknown = Err(StoreError::new(ErrorKind::Unknown, "no answer"));
+        self.at(now + patience, who, Happens::Answered { attempt, answer: Box::new(unknown) });
+        if !self.is_lost() {
+            let arrives = now + self.delay();
+            let is_answered = !self.is_lost();
+            self.at(arrives, who, Happens::Change { attempt, change, is_answered });
+        }
+    }
+
+    fn answer(&mut self, who: u64, is_answered: bool, happens: Happens) {
+        let at = self.now + self.delay();
+        match happens {
+            happens if is_answered => self.at(at, who, happens),
+            // The change's patience ends by itself.
+            Happens::Answered { .. } => {}
+            _ => {
+                let error = StoreError::unavailable("no answer");
+                self.at(at + FAILOVER / 2, who, Happens::Looked(Err(error)));
+            }
+        }
+    }
+
+    pub(super) fn delay(&mut self) -> Micros {
+        let usual = 200 + self.dice.below(4_000);
+        if self.is_faulty() && self.dice.one_in(20) {
+            usual + self.dice.below(FAILOVER * 3 / 2)
+        } else {
+            usual
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.is_faulty() && self.dice.one_in(15)
+    }
+
+    /// What the service does: the conditions of all changes are those of the row that was read.
+    pub(super) fn perform(&mut self, change: &Change) -> Answer {
+        let key = change.before.key();
+        match self.rows.get_mut(key) {
+            Some(row) if row.is_same(&change.before) => {
+                if change.aim == Aim::Delete {
+                    self.rows.remove(key);
+                    return Answer::Made(None);
+                }
+                *row = change.after.clone();
+                Answer::Made(Some(row.clone()))
+            }
+            row => Answer::Refused(row.map(|row| row.clone())),
+        }
+    }
+
+    fn peer(&mut self, n: usize) -> Result<(), String> {
+        let Some(peer) = self.peers.get_mut(n) else { return Ok(()) };
+        if self.now >= FAULTS_UNTIL {
+            // It is dead from here on, and what it has becomes silent.
+            return Ok(());
+        }
+        let next = peer.acts(self.now, self.terms.format, &mut self.rows, &mut self.dice);
+        self.at(next, 0, Happens::Peer(n));
+        Ok(())
+    }
+}
+
+/// Whether there is time for another request.
+fn may_repeat(ours: &Ours, settling: &Settling) -> bool {
+    ours.clock.held().after(Duration::from_micros(PAUSE)) < settling.deadline
+}
+
+fn believes(ours: &Ours, key: &str) -> bool {
+    ours.believes.iter().any(|held| held.key() == key && held.is_held())
+}

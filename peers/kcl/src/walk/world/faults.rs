@@ -1,0 +1,87 @@
+//! What goes wrong for our workers: they die, stop, stand still, and lose rows that they have.
+
+use super::{FAILOVER, Happens, Ours, World, believes};
+use crate::row::{Fields, Row};
+use crate::worker::Command;
+use std::sync::atomic::Ordering;
+use tokio::sync::oneshot;
+
+/// More than there are while anybody stands still.
+const MANY_RENEWALS: u64 = 10;
+
+impl World {
+    /// Somebody deletes a row that one of ours has, and makes it anew, as one that nobody ever had. All others have seen that it was
+    /// had: who has not can't tell.
+    fn remake(&mut self) {
+        let is_known = |key: &&String| {
+            let held = self.ours.values().any(|ours| believes(ours, key));
+            let known = |ours: &Ours| ours.machine.has_seen_held(key) && !is_about_to_take(ours, key);
+            held && self.ours.values().all(|ours| believes(ours, key) || known(ours))
+        };
+        // Its counter begins anew. Who stands still until it is where it was, takes that for silence: that takes many renewals.
+        let old = self.rows.iter().filter(|(_, row)| row.counter() > MANY_RENEWALS).map(|(key, _)| key);
+        let Some(key) = { old }.find(is_known).cloned() else { return };
+        let Ok(row) = Row::new(self.terms.format, &key, Fields::new()) else { return };
+        self.rows.insert(key.clone(), row);
+        self.fences.remove(&key);
+        self.closed_until = self.now + FAILOVER * 2;
+        self.remade += 1;
+    }
+
+    /// Something happens to one of ours.
+    pub(super) fn fault(&mut self) -> Result<(), String> {
+        if !self.is_faulty() {
+            return Ok(());
+        }
+        self.at(self.now + self.now % 7 + FAILOVER / 8, 0, Happens::Fault);
+        let place = usize::try_from(self.dice.below(self.ours.len() as u64)).unwrap();
+        let Some(who) = self.ours.keys().nth(place).copied() else { return Ok(()) };
+        let (what, span) = (self.dice.below(11), self.dice.below(FAILOVER));
+        if what == 10 {
+            self.remake();
+            return Ok(());
+        }
+        if what < 2 && self.now < self.closed_until {
+            return Ok(());
+        }
+        let Some(ours) = self.ours.get_mut(&who).filter(|ours| ours.stalled_until <= self.now) else {
+            return Ok(());
+        };
+        ours.clock.now.fetch_max(self.now, Ordering::SeqCst);
+        let (reply, _) = oneshot::channel();
+        match what {
+            0 => {
+                self.ours.remove(&who);
+                self.start();
+                return Ok(());
+            }
+            1 => {
+                // Its work has ended: nothing is believed from here on.
+                ours.machine.on_command(Command::Stop { reply });
+                self.start();
+            }
+            2..=4 => {
+                ours.stalled_until = self.now + span;
+                return Ok(());
+            }
+            5..=7 => {
+                let Some(held) = ours.believes.first() else { return Ok(()) };
+                let (key, taken) = (held.key().to_owned(), Some(held.counter_at_take()));
+                ours.believes.remove(0);
+                let (reply, _) = oneshot::channel();
+                ours.machine.on_command(Command::End { key, taken, delete: false, reply });
+            }
+            _ => {
+                let (reply, _) = oneshot::channel();
+                ours.machine.on_command(Command::Renew { reply });
+            }
+        }
+        self.step(who)
+    }
+}
+
+/// Whether it has sent for a row, by what it saw of it before.
+fn is_about_to_take(ours: &Ours, key: &str) -> bool {
+    let mut takes = ours.under_way.values().map(|(settling, ..)| settling.change.before.key());
+    takes.any(|taken| taken == key)
+}

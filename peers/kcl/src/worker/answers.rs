@@ -1,0 +1,337 @@
+//! What follows from what has happened.
+
+use super::{Answer, Holding, Purpose, Unsettled, Wish, Worker};
+use crate::change::Edit;
+use crate::coordinator::Event;
+use crate::error::LeaseError;
+use crate::held::{Cell, Held};
+use crate::row::Row;
+use crate::settling::Settled;
+use crate::table::Listing;
+use crate::taker::{View, Why};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, PoisonError};
+use tenure_core::{Fence, HolderId, Loss, Occupant, StoreError, Tick, Wall};
+
+/// How many different rows are told as foreign.
+const FOREIGN: usize = 100;
+
+/// How many workers are remembered whose leases were silent.
+const MOST_SILENT: usize = 1000;
+
+/// Why a lease is lost whose row stands so.
+pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
+    let Some(row) = standing else { return Loss::Deleted };
+    let Some(holder) = row.holder() else { return Loss::Revoked };
+    let occupant = HolderId::new(holder).ok();
+    Loss::Taken(occupant.map(|holder| Occupant { holder, fence: Fence(row.counter()), since: wall }))
+}
+
+impl Worker {
+    pub(crate) fn on_answer(&mut self, answer: Answer) {
+        self.under_way = self.under_way.saturating_sub(1);
+        let (purpose, settled) = match answer {
+            Answer::Looked(listing) => return self.looked(listing),
+            Answer::Settled(purpose, settled) => (purpose, *settled),
+        };
+        match purpose {
+            Purpose::Take { row, why } => {
+                self.taking.remove(row.key());
+                if let Ok(Settled::Made(sent, found)) = settled {
+                    self.took(found.unwrap_or(row), why, sent);
+                }
+            }
+            Purpose::Keep { key, tenure, update } => {
+                let is_same = self.holdings.get(&key).is_some_and(|holding| holding.tenure == tenure);
+                match (is_same, update) {
+                    (true, update) => self.kept(&key, settled, update),
+                    (false, Some((_, reply))) => {
+                        let told = match settled {
+                            Ok(Settled::Made(..)) => Ok(()),
+                            Ok(Settled::Refused(_)) => Err(LeaseError::NotHeld(key.clone())),
+                            Err(error) => Err(error.into()),
+                        };
+                        let _gone = reply.send(told);
+                    }
+                    (false, None) => {}
+                }
+                self.renewed_or_lost(&key);
+            }
+            Purpose::End { key, tenure, delete, reply } => {
+                let name = key.clone();
+                if self.holdings.get(&key).is_some_and(|holding| holding.tenure == tenure) {
+                    self.forget(&key);
+                }
+                let told = match settled {
+                    Ok(Settled::Made(..)) => Ok(()),
+                    // It was taken meanwhile, so it is not ours to give any more.
+                    Ok(Settled::Refused(_)) if !delete => Ok(()),
+                    Ok(Settled::Refused(_)) => Err(LeaseError::Changed(key)),
+                    Err(error) => Err(error.into()),
+                };
+                if let Some(reply) = reply {
+                    let _gone = reply.send(told);
+                }
+                self.renewed_or_lost(&name);
+            }
+        }
+    }
+
+    fn looked(&mut self, listing: Result<Listing, StoreError>) {
+        let now = self.clock.now();
+        self.looking = false;
+        self.looks += 1;
+        let listing = match listing {
+            Ok(listing) => listing,
+            Err(error) => {
+                self.look_at = now.waited.after(self.options.period().min(self.options.failover / 10));
+                let _nobody_listens = self.events.send(Event::LookFailed(error.clone()));
+                self.look_error = Some(error);
+                return;
+            }
+        };
+        self.look_error = None;
+        for error in listing.foreign {
+            if self.foreign.len() < FOREIGN && self.foreign.insert(error.clone()) {
+                let _nobody_listens = self.events.send(Event::Foreign(error));
+            }
+        }
+        if listing.skipped > self.skipped {
+            let _nobody_listens = self.events.send(Event::Skipped(listing.skipped));
+        }
+        self.skipped = self.skipped.max(listing.skipped);
+        for worker in self.watch.look(now.waited, &listing.rows) {
+            if self.silent.remove(&worker) {
+                let _nobody_listens = self.events.send(Event::Revived(worker));
+            }
+        }
+        self.watch.forget(now.waited, self.options.failover);
+        let held: BTreeSet<String> = self.holdings.keys().cloned().collect();
+        let view = View {
+            me: &self.options.worker,
+            held: &held,
+            rows: &listing.rows,
+            watch: &self.watch,
+            now: now.waited,
+            failover: self.options.failover,
+            most: self.options.most,
+            steal: self.options.steal,
+        };
+        let lots = self.options.lots ^ hash(&self.options.worker) ^ self.looks.rotate_left(32) ^ now.wall.0;
+        if !self.takes_none {
+            self.takes = view.choose(lots).into();
+            let silent = self.takes.iter().filter(|(_, why)| *why == Why::Expired);
+            let silent = silent.filter_map(|(row, _)| row.holder().filter(|by| *by != self.options.worker));
+            self.silent.extend(silent.map(str::to_owned).take(MOST_SILENT.saturating_sub(self.silent.len())));
+        }
+        let next = now.waited.after(self.options.period());
+        let silence = self.watch.next_silence(now.waited, self.options.failover, &held);
+        // Who asked for a look meanwhile, may know of more than this one has shown.
+        let asked = (!self.asked.is_empty()).then_some(now.waited);
+        self.look_at = silence.into_iter().chain(asked).fold(next, Tick::min);
+    }
+
+    fn took(&mut self, row: Row, why: Why, sent: Tick) {
+        let now = self.clock.now();
+        let until = self.options.believed_until(sent);
+        let key = row.key().to_owned();
+        if self.holdings.contains_key(&key) {
+            return;
+        }
+        // Too late to believe in, and nobody else has it: it is given back.
+        let is_late = now.held >= until;
+        self.tenures += 1;
+        let holding = Holding {
+            tenure: self.tenures,
+            cell: Arc::new(Cell::new(&row, until)),
+            row,
+            busy: false,
+            wishes: VecDeque::new(),
+            trouble: None,
+            told: false,
+            ends: false,
+            lapsed: false,
+            alone: !why.may_be_believed(),
+        };
+        self.holdings.insert(key.clone(), holding);
+        self.renewals.set(&key, self.options.renewed_at(sent));
+        self.deadlines.set(&key, until);
+        if self.stopping.is_some() || is_late {
+            self.give_up(&key);
+        } else if why.may_be_believed() && self.options.settle_steals {
+            self.unsettled.insert(key, Unsettled::Until(now.waited.after(self.options.failover)));
+        } else {
+            self.tell(&key);
+        }
+    }
+
+    /// Tells users that a lease is theirs to work on.
+    fn tell(&mut self, key: &str) {
+        let Some(holding) = self.holdings.get_mut(key).filter(|holding| !holding.told && !holding.ends)
+        else {
+            return;
+        };
+        holding.told = true;
+        let lease = Held { cell: Arc::clone(&holding.cell), clock: Arc::clone(&self.clock) };
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), lease.clone());
+        let _nobody_listens = self.events.send(Event::Taken(lease));
+    }
+
+    /// Asks for the leases whose earlier owners must have noticed: each may have been stolen in turn, which only a renewal shows.
+    pub(super) fn settle(&mut self) {
+        let now = self.clock.now();
+        for (key, unsettled) in &mut self.unsettled {
+            if matches!(unsettled, Unsettled::Until(at) if *at <= now.waited) {
+                *unsettled = Unsettled::Unconfirmed;
+                self.renewals.set(key, now.held);
+            }
+        }
+    }
+
+    /// A lease is ours still, as a renewal has shown.
+    fn confirmed(&mut self, key: &str) {
+        if self.unsettled.get(key) == Some(&Unsettled::Unconfirmed) {
+            self.unsettled.remove(key);
+            if let Some(holding) = self.holdings.get_mut(key) {
+                holding.alone = true;
+            }
+            self.tell(key);
+        }
+    }
+
+    fn kept(
+        &mut self,
+        key: &str,
+        settled: Result<Settled, StoreError>,
+        update: Option<(Edit, super::Reply<Result<(), LeaseError>>)>,
+    ) {
+        let Some(holding) = self.holdings.get_mut(key) else { return };
+        holding.busy = false;
+        let now = self.clock.now();
+        let told = match settled {
+            Ok(Settled::Made(sent, row)) => {
+                let until = self.options.believed_until(sent);
+                holding.trouble = None;
+                holding.row = row.unwrap_or_else(|| holding.row.clone());
+                if !holding.ends {
+                    holding.cell.renewed(&holding.row, until);
+                    self.deadlines.set(key, until);
+                }
+                self.renewals.set(key, self.options.renewed_at(sent));
+                self.confirmed(key);
+                Ok(())
+            }
+            Ok(Settled::Refused(Some(row))) if row.handing_over() == Some(&*self.options.worker) => {
+                self.wanted(key, row);
+                if let (Some((edit, reply)), Some(holding)) = (update, self.holdings.get_mut(key)) {
+                    holding.wishes.push_front(Wish::Update(edit, reply));
+                    self.wishing.insert(key.to_owned());
+                }
+                return;
+            }
+            Ok(Settled::Refused(standing)) => {
+                self.lose(key, loss_by(standing.as_ref(), now.wall));
+                Err(LeaseError::NotHeld(key.to_owned()))
+            }
+            Err(error) => {
+                self.renewals.set(key, now.held.after(self.options.failover / 20));
+                holding.trouble = Some(error.clone());
+                Err(error.into())
+            }
+        };
+        if let Some((_, reply)) = update {
+            let _gone = reply.send(told);
+        }
+    }
+
+    /// The KCL's leader hands the lease over to another, and waits for us to end.
+    fn wanted(&mut self, key: &str, row: Row) {
+        let by = row.owner().unwrap_or_default().to_owned();
+        let Some(holding) = self.holdings.get_mut(key) else { return };
+        holding.row = row;
+        self.renewals.set(key, self.clock.held());
+        if !holding.told {
+            // Nothing was begun yet.
+            self.give_up(key);
+            return;
+        }
+        let lease = Held { cell: Arc::clone(&holding.cell), clock: Arc::clone(&self.clock) };
+        let _nobody_listens = self.events.send(Event::Wanted { lease, by });
+    }
+
+    /// Tells of the leases whose time has run out.
+    pub(super) fn expire(&mut self) {
+        let now = self.clock.held();
+        while let Some(key) = self.deadlines.pop(now) {
+            let trouble = self.holdings.get_mut(&key).and_then(|holding| holding.trouble.take());
+            self.lose(&key, trouble.map_or(Loss::Expired, Loss::Unreachable));
+        }
+    }
+
+    fn lose(&mut self, key: &str, loss: Loss) {
+        if self.holdings.get(key).is_some_and(|holding| holding.ends && !holding.lapsed) {
+            // Users know; what is under way to give it up goes on.
+            return;
+        }
+        let Some(holding) = self.forget(key) else { return };
+        // One that was left to expire has been told already.
+        let is_news = holding.cell.until() != Tick(0);
+        holding.cell.lose(loss.clone());
+        for wish in holding.wishes {
+            if let Wish::Update(_, reply) | Wish::End { reply: Some(reply), .. } = wish {
+                let _gone = reply.send(Err(LeaseError::NotHeld(key.to_owned())));
+            }
+        }
+        if holding.told && is_news {
+            let lease = Held { cell: holding.cell, clock: Arc::clone(&self.clock) };
+            let _nobody_listens = self.events.send(Event::Lost { lease, loss });
+        }
+        self.renewed_or_lost(key);
+    }
+
+    fn forget(&mut self, key: &str) -> Option<Holding> {
+        self.renewals.remove(key);
+        self.deadlines.remove(key);
+        self.unsettled.remove(key);
+        self.wishing.remove(key);
+        self.hide(key);
+        self.holdings.remove(key)
+    }
+
+    /// One more of those that were to be renewed now is done.
+    fn renewed_or_lost(&mut self, key: &str) {
+        for (keys, _) in &mut self.renewers {
+            keys.remove(key);
+        }
+        let (done, waiting) =
+            std::mem::take(&mut self.renewers).into_iter().partition(|(keys, _)| keys.is_empty());
+        self.renewers = waiting;
+        let done: Vec<(BTreeSet<String>, super::Reply<()>)> = done;
+        for (_, reply) in done {
+            let _gone = reply.send(());
+        }
+    }
+
+    /// Answers those who asked for a look, when what it found has been dealt with.
+    pub(super) fn answer_lookers(&mut self) {
+        if self.looking || !self.takes.is_empty() || !self.taking.is_empty() {
+            return;
+        }
+        let result = self.look_error.clone().map_or(Ok(()), Err);
+        for reply in self.served.drain(..) {
+            let _gone = reply.send(result.clone());
+        }
+        if self.takes_none {
+            for reply in self.asked.drain(..) {
+                let _gone = reply.send(Ok(()));
+            }
+        }
+    }
+}
+
+/// FNV-1a: spreads workers whose seeds are the same.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

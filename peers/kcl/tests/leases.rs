@@ -1,0 +1,137 @@
+//! The suite of leases over the dialect `kcl`, in the KCL's layout and in a8m's, on DynamoDB Local.
+//!
+//! Plan: a claimant for each process, all on one clock that moves when told to; rows spoiled in each way that a condition could
+//! overlook; requests and answers lost between a claimant and the service.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use support::{item, lease_table, name_of, number, put, text};
+use tenure_core::{Fence, StoreError};
+use tenure_dynamodb::DynamoConfig;
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb_testkit::{Losing, client, endpoint};
+use tenure_kcl::{Claimant, Edit, Format, Held, LeaseError, Options, Table};
+use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant, lease_conformance, run};
+
+const FAILOVER: Duration = Duration::from_secs(10);
+
+struct Leases {
+    name: String,
+    format: Format,
+    clock: Arc<ManualClock>,
+}
+
+impl Leases {
+    async fn new(format: Format) -> Leases {
+        let name = name_of(&lease_table("kcl-suite", format).await);
+        Leases { name, format, clock: Arc::new(ManualClock::new()) }
+    }
+}
+
+struct Process {
+    claimant: Claimant,
+    losing: Losing,
+}
+
+fn refusal(error: LeaseError) -> Refusal {
+    match error {
+        LeaseError::Store(error) => Refusal::Store(error),
+        LeaseError::NotHeld(_) => Refusal::NotOwned,
+        other => Refusal::Store(StoreError::unavailable(other.to_string())),
+    }
+}
+
+impl LeaseSubject for Leases {
+    type Tenant = Process;
+
+    async fn tenant(&self) -> Process {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let losing = Losing::default();
+        let client = Client::from_conf(client(&endpoint()).interceptor(losing.clone()).build());
+        let config = DynamoConfig::new(&self.name);
+        let table = Table::with_client(&client, config, self.format, self.clock.clone()).await.unwrap();
+        let worker = format!("w{}", LAST.fetch_add(1, Ordering::SeqCst));
+        let claimant = Claimant::new(table, Options::new(worker).failover(FAILOVER)).unwrap();
+        Process { claimant, losing }
+    }
+
+    fn ttl(&self) -> Duration {
+        FAILOVER
+    }
+
+    fn takeover(&self) -> Duration {
+        FAILOVER * 11 / 10
+    }
+
+    fn has_fences(&self) -> bool {
+        true
+    }
+
+    async fn pass(&self, span: Duration) {
+        self.clock.advance(span);
+    }
+
+    async fn raw(&self, key: &str) -> Option<String> {
+        item(&self.name, key).await.map(|item| format!("{item:?}"))
+    }
+
+    async fn damage(&self, key: &str, way: usize) -> bool {
+        let mut row = item(&self.name, key).await.unwrap();
+        let (name, value) = match way {
+            0 => ("leaseCounter", Some(text("2"))),
+            1 => ("leaseCounter", None),
+            2 => ("leaseCounter", Some(number("-2"))),
+            3 => ("leaseCounter", Some(number("2.5"))),
+            4 => ("leaseOwner", Some(number("2"))),
+            5 => ("leaseOwner", Some(AttributeValue::Bool(true))),
+            6 if self.format == Format::kcl() => ("checkpointOwner", Some(number("2"))),
+            _ => return false,
+        };
+        row.remove(name);
+        row.extend(value.map(|value| (name.to_owned(), value)));
+        let row: Vec<_> = row.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        put(&self.name, &row).await;
+        true
+    }
+}
+
+impl Tenant for Process {
+    type Lease = Held;
+
+    async fn try_acquire(&self, key: &str) -> Result<Held, Refusal> {
+        self.claimant.try_take(key).await.map_err(refusal)?.ok_or(Refusal::Held)
+    }
+
+    async fn renew(&self, lease: &mut Held) -> Result<(), Refusal> {
+        self.claimant.renew(lease, &Edit::new()).await.map_err(refusal)
+    }
+
+    async fn release(&self, lease: &mut Held) -> Result<(), Refusal> {
+        self.claimant.release(lease).await.map_err(refusal)
+    }
+
+    fn is_held(&self, lease: &Held) -> bool {
+        lease.is_held()
+    }
+
+    fn fence(&self, lease: &Held) -> Result<Fence, Refusal> {
+        Ok(lease.fence())
+    }
+
+    fn lose_next(&self, lost: Lost) {
+        self.losing.lose_next(lost);
+    }
+}
+
+lease_conformance!(as_the_kcl_has_them, run, || Leases::new(Format::kcl()));
+lease_conformance!(as_a8m_has_them, run, || Leases::new(Format::a8m()));

@@ -1,0 +1,123 @@
+//! The requests, as they are sent.
+
+use super::error::LeaseKey;
+use super::item::{self, Standing};
+use super::options::Options;
+use super::request::Asked;
+use tenure_core::StoreError;
+use tenure_dynamodb::aws_sdk_dynamodb::config::http::HttpResponse;
+use tenure_dynamodb::aws_sdk_dynamodb::error::SdkError;
+use tenure_dynamodb::aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use tenure_dynamodb::service::{Call, Conditional, Ended, Item, Service, text};
+
+/// The table, and who asks.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) service: Service,
+    pub(crate) options: Options,
+}
+
+/// What came of a request that writes.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// It took effect.
+    Done,
+    /// Its condition did not hold for the item that came along, if it did.
+    Refused(Option<Item>),
+}
+
+impl Calls {
+    /// What names the item of a lease.
+    pub(crate) fn keys(&self, key: &LeaseKey) -> Item {
+        let names = &self.options.names;
+        [(names.partition_key.clone(), text(&key.pk)), (names.sort_key.clone(), text(&key.sk))].into()
+    }
+
+    pub(crate) async fn put(
+        &self,
+        key: &LeaseKey,
+        standing: &Standing,
+        asked: Asked,
+    ) -> Result<Answer, StoreError> {
+        let options = &self.options;
+        let item = item::written(&options.names, &key.pk, &key.sk, standing, options.buffer());
+        let request = self.service.client().put_item().table_name(self.service.table()).set_item(Some(item));
+        let request = request
+            .condition_expression(asked.condition)
+            .set_expression_attribute_names(Some(asked.names.into_iter().collect()))
+            .set_expression_attribute_values(Some(asked.values.into_iter().collect()))
+            .return_values_on_condition_check_failure(AllOld);
+        self.answer(request.send().await)
+    }
+
+    pub(crate) async fn update(&self, key: &LeaseKey, asked: Asked) -> Result<Answer, StoreError> {
+        let request = self
+            .service
+            .client()
+            .update_item()
+            .table_name(self.service.table())
+            .set_key(Some(self.keys(key)));
+        let request = request
+            .set_update_expression(asked.update)
+            .condition_expression(asked.condition)
+            .set_expression_attribute_names(Some(asked.names.into_iter().collect()))
+            .set_expression_attribute_values(Some(asked.values.into_iter().collect()))
+            .return_values_on_condition_check_failure(AllOld);
+        self.answer(request.send().await)
+    }
+
+    pub(crate) async fn delete(&self, key: &LeaseKey, asked: Asked) -> Result<Answer, StoreError> {
+        let request = self
+            .service
+            .client()
+            .delete_item()
+            .table_name(self.service.table())
+            .set_key(Some(self.keys(key)));
+        let request = request
+            .condition_expression(asked.condition)
+            .set_expression_attribute_names(Some(asked.names.into_iter().collect()))
+            .set_expression_attribute_values(Some(asked.values.into_iter().collect()))
+            .return_values_on_condition_check_failure(AllOld);
+        self.answer(request.send().await)
+    }
+
+    fn answer<T, E: Conditional>(
+        &self,
+        answer: Result<T, SdkError<E, HttpResponse>>,
+    ) -> Result<Answer, StoreError> {
+        Ok(match self.service.ended(answer)? {
+            Ended::Done(_) => Answer::Done,
+            Ended::Refused(old) => Answer::Refused(old),
+        })
+    }
+
+    /// The lease as it stands now.
+    pub(crate) async fn read(&self, key: &LeaseKey) -> Result<Option<Standing>, StoreError> {
+        let request =
+            self.service.client().get_item().table_name(self.service.table()).set_key(Some(self.keys(key)));
+        let answer = request.consistent_read(true).send().await;
+        let answer = answer.map_err(|error| self.service.failed(Call::Read, &error))?;
+        answer.item().map(|item| self.understand(key, item)).transpose()
+    }
+
+    /// The lease as a refusal shows it, or as it stands now where an emulator leaves the old item out.
+    pub(crate) async fn refused(
+        &self,
+        key: &LeaseKey,
+        old: Option<Item>,
+    ) -> Result<Option<Standing>, StoreError> {
+        match old {
+            Some(item) => self.understand(key, &item).map(Some),
+            None => self.read(key).await,
+        }
+    }
+
+    fn understand(&self, key: &LeaseKey, item: &Item) -> Result<Standing, StoreError> {
+        item::read(&self.options.names, item).map_err(|reason| {
+            StoreError::foreign(format!(
+                "{}: the item {key} is no lease ({reason}), and is left as it is; name another key, or remove the item by hand",
+                self.service
+            ))
+        })
+    }
+}

@@ -1,0 +1,22 @@
+#![doc = include_str!("../docs/tabletheory.md")]
+
+mod calls;
+mod error;
+mod guard;
+mod hold;
+mod item;
+mod judge;
+mod lease;
+mod manager;
+mod options;
+mod orphans;
+mod request;
+mod table;
+
+pub use error::{LeaseError, LeaseKey};
+pub use hold::Hold;
+pub use item::Standing;
+pub use lease::{Belief, Lease};
+pub use manager::Manager;
+pub use options::{Names, Options};
+pub use table::ClockGap;

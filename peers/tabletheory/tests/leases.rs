@@ -1,0 +1,149 @@
+//! The suite of leases on TableTheory's layout, on DynamoDB Local. Plan: every process has a client and a manager of its own, and
+//! all have one simulated clock; each check has keys of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking, also in what they share"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+use support::{TABLE, clock, item, make_table, manager, spoil};
+use tenure_core::Fence;
+use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb_testkit::{Losing, client, endpoint};
+use tenure_tabletheory::{Lease, LeaseError, Manager, Options};
+use tenure_testkit::{LeaseSubject, Lost, ManualClock, Refusal, Tenant, lease_conformance, run, unique};
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// Leases whose keys begin alike.
+struct Keys {
+    prefix: String,
+    clock: Arc<ManualClock>,
+    options: fn(Options) -> Options,
+}
+
+struct Process {
+    prefix: String,
+    manager: Manager,
+    losing: Losing,
+}
+
+async fn keys(options: fn(Options) -> Options) -> Keys {
+    make_table(TABLE, ["pk", "sk"]).await;
+    let clock = clock();
+    // So that rounding matters.
+    clock.advance(Duration::from_millis(730));
+    Keys { prefix: unique("suite"), clock, options }
+}
+
+impl LeaseSubject for Keys {
+    type Tenant = Process;
+
+    async fn tenant(&self) -> Process {
+        let losing = Losing::default();
+        let options = (self.options)(Options::new(TABLE));
+        let client = client(&endpoint()).interceptor(losing.clone());
+        Process { prefix: self.prefix.clone(), manager: manager(client, options, self.clock.clone()), losing }
+    }
+
+    fn ttl(&self) -> Duration {
+        TTL
+    }
+
+    fn takeover(&self) -> Duration {
+        TTL
+    }
+
+    fn has_fences(&self) -> bool {
+        false
+    }
+
+    async fn pass(&self, span: Duration) {
+        self.clock.advance(span);
+    }
+
+    async fn raw(&self, key: &str) -> Option<String> {
+        item(&format!("{}/{key}", self.prefix), "LOCK").await.map(|item| format!("{item:?}"))
+    }
+
+    async fn damage(&self, key: &str, way: usize) -> bool {
+        let (text, number) = (AttributeValue::S("1".into()), AttributeValue::N("1".into()));
+        let ways: [&[(&str, Option<AttributeValue>)]; 7] = [
+            &[("lease_expires_at", Some(text))],
+            &[("lease_expires_at", None)],
+            &[("lease_token", None)],
+            &[("lease_token", Some(number.clone()))],
+            // Over, by its number, since long ago: peers write over these.
+            &[("lease_token", None), ("lease_expires_at", Some(number.clone()))],
+            &[("lease_token", Some(AttributeValue::Null(true))), ("lease_expires_at", Some(number))],
+            &[("lease_token", None), ("lease_expires_at", None), ("ttl", None)],
+        ];
+        if let Some(way) = ways.get(way) {
+            spoil(&format!("{}/{key}", self.prefix), "LOCK", way).await;
+        }
+        way < ways.len()
+    }
+}
+
+impl Tenant for Process {
+    type Lease = Lease;
+
+    async fn try_acquire(&self, key: &str) -> Result<Lease, Refusal> {
+        self.manager.acquire(&format!("{}/{key}", self.prefix), TTL).await.map_err(refusal)
+    }
+
+    async fn renew(&self, lease: &mut Lease) -> Result<(), Refusal> {
+        self.manager.refresh(lease, TTL).await.map_err(refusal)
+    }
+
+    async fn release(&self, lease: &mut Lease) -> Result<(), Refusal> {
+        self.manager.release(lease).await.map_err(refusal)
+    }
+
+    fn is_held(&self, lease: &Lease) -> bool {
+        lease.is_held(self.manager.clock().now())
+    }
+
+    fn fence(&self, lease: &Lease) -> Result<Fence, Refusal> {
+        lease.fence().map_err(refusal)
+    }
+
+    fn lose_next(&self, lost: Lost) {
+        self.losing.lose_next(lost);
+    }
+}
+
+fn refusal(error: LeaseError) -> Refusal {
+    match error {
+        LeaseError::Held { .. } => Refusal::Held,
+        LeaseError::NotOwned { .. } => Refusal::NotOwned,
+        LeaseError::Store(error) => Refusal::Store(error),
+        other => Refusal::Store(tenure_core::StoreError::invalid(other.to_string())),
+    }
+}
+
+lease_conformance!(tabletheory, run, || keys(|options| options));
+lease_conformance!(without_ttl, run, || keys(|options| options.ttl(false).skew_margin(Duration::ZERO)));
+
+#[tokio::test]
+async fn a_new_table_deletes_items_by_the_attribute_that_the_options_name() {
+    use tenure_tabletheory::Names;
+    let names = Names { ttl: "gone_at".to_owned(), ..Names::default() };
+    let (on, off) = (unique("tt-ttl"), unique("tt-no-ttl"));
+    for (table, options, attribute) in [
+        (&on, Options::at(tenure_dynamodb_testkit::config(&on)).names(names), Some("gone_at")),
+        (&off, Options::at(tenure_dynamodb_testkit::config(&off)).ttl(false), None),
+    ] {
+        assert!(Manager::create_table(&options).await.unwrap());
+        let service = support::plain();
+        let asked = service.describe_time_to_live().table_name(table).send().await.unwrap();
+        let rule = asked.time_to_live_description.unwrap();
+        assert_eq!(rule.attribute_name(), attribute);
+        assert!(!Manager::create_table(&options).await.unwrap(), "one that is there stays as it is");
+    }
+}

@@ -1,0 +1,170 @@
+//! The names of record layouts that other programs read and write too, in URLs. Each is spoken by a crate of its own.
+
+use crate::config::DynamoConfig;
+use std::collections::BTreeMap;
+use tenure_core::StoreError;
+use url::Url;
+
+/// A record layout, with its expiry rule, that other programs read and write too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// That of TableTheory's package `lease`: the crate `tenure-tabletheory`.
+    TableTheory,
+    /// That of the KCL's lease table, and of `a8m/lease`: the crate `tenure-kcl`.
+    Kcl,
+}
+
+impl Dialect {
+    const ALL: [Dialect; 2] = [Dialect::TableTheory, Dialect::Kcl];
+
+    /// As it is called in URLs: `dialect=…`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::TableTheory => "tabletheory",
+            Dialect::Kcl => "kcl",
+        }
+    }
+
+    /// What the command line does on it.
+    #[must_use]
+    pub fn verbs(self) -> &'static str {
+        match self {
+            Dialect::TableTheory => "`tenure run`, and `tenure doctor`",
+            Dialect::Kcl => {
+                "`tenure work --forever`, `tenure doctor`, and `tenure fleet adopt`, the way off it"
+            }
+        }
+    }
+
+    /// The dialect that a URL names, given what follows `dynamodb:` in it; none for the native layout.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such dialect, naming those that there are.
+    pub fn of_url(rest: &str) -> Result<Option<Dialect>, StoreError> {
+        // What can't be read as a URL is for whoever reads the rest of it to complain about.
+        let Ok(url) = Url::parse(&format!("dynamodb:{rest}")) else { return Ok(None) };
+        let named = url.query_pairs().find(|(name, _)| name == "dialect");
+        named.map(|(_, name)| Dialect::named(&name)).transpose()
+    }
+
+    fn named(name: &str) -> Result<Dialect, StoreError> {
+        let found = Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
+        found.ok_or_else(|| {
+            StoreError::invalid(format!(
+                "there is no dialect {name:?}; there are tabletheory and kcl, and without one tenure's own layout"
+            ))
+        })
+    }
+
+    /// Reads what follows `dynamodb:` in a URL with this dialect: where the table is, and of the other options those called `own`.
+    ///
+    /// # Errors
+    /// As [`DynamoConfig::from_url`]; the text of an option that nobody knows names `own` too.
+    pub fn options(
+        self,
+        rest: &str,
+        own: &[&str],
+    ) -> Result<(DynamoConfig, BTreeMap<String, String>), StoreError> {
+        let bad = |text: String| StoreError::invalid(text);
+        if Dialect::of_url(rest)? != Some(self) {
+            let name = self.name();
+            return Err(bad(format!("the URL names another layout; add dialect={name} to its options")));
+        }
+        let (head, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (mut ours, mut place) = (BTreeMap::new(), url::form_urlencoded::Serializer::new(String::new()));
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "dialect" => {}
+                "namespace" | "attested_ages" | "drift_per_mille" => {
+                    return Err(bad(format!(
+                        "the option {name} is of tenure's own layout; the dialect {} has nothing of the kind",
+                        self.name()
+                    )));
+                }
+                name if own.contains(&name) => {
+                    ours.insert(name.to_owned(), value.into_owned());
+                }
+                "region" | "endpoint" | "profile" | "timeout_ms" | "plain_text" | "one_region" => {
+                    place.append_pair(&name, &value);
+                }
+                other => {
+                    return Err(bad(format!(
+                        "the dialect {} has no option {other:?}; there are region, endpoint, profile, timeout_ms, plain_text, \
+                         one_region, {}",
+                        self.name(),
+                        own.join(", ")
+                    )));
+                }
+            }
+        }
+        let query = place.finish();
+        let config = DynamoConfig::from_url(&if query.is_empty() {
+            head.to_owned()
+        } else {
+            format!("{head}?{query}")
+        })?;
+        Ok((config, ours))
+    }
+
+    /// Why a dialect that was named in a store's URL can't be had as a store.
+    pub(crate) fn is_no_store(name: &str) -> StoreError {
+        match Dialect::named(name) {
+            Err(error) => error,
+            Ok(dialect) => StoreError::unsupported(format!(
+                "the dialect {name} has no room for what a store keeps (fences, holders, metadata); on it there is {}; for all \
+                 else, leave dialect={name} out and name a table of tenure's own",
+                dialect.verbs()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a URL's dialect is found or there is none; a dialect is no store, and says what works; its options and those of the
+    //! place are told apart, and what belongs to neither is named.
+    use super::*;
+    use tenure_core::ErrorKind;
+
+    #[test]
+    fn a_url_names_a_dialect_or_none() {
+        assert_eq!(Dialect::of_url("//jobs?region=x"), Ok(None));
+        assert_eq!(Dialect::of_url("//jobs?region=x&dialect=kcl"), Ok(Some(Dialect::Kcl)));
+        assert_eq!(Dialect::of_url("//jobs?dialect=tabletheory"), Ok(Some(Dialect::TableTheory)));
+        let error = Dialect::of_url("//jobs?dialect=kcl2").unwrap_err().to_string();
+        assert!(error.contains("\"kcl2\"; there are tabletheory and kcl"), "{error}");
+    }
+
+    #[test]
+    fn a_dialect_is_no_store() {
+        for (name, works) in [("tabletheory", "tenure run"), ("kcl", "work --forever")] {
+            let error = DynamoConfig::from_url(&format!("//jobs?dialect={name}")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains(works), "{error}");
+        }
+        let error = DynamoConfig::from_url("//jobs?dialect=x").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn options_are_the_dialect_s_or_the_place_s() {
+        let read = |rest: &str| Dialect::Kcl.options(rest, &["x", "y"]);
+        let (config, own) = read("//jobs?region=eu-west-1&x=a%26b&dialect=kcl&timeout_ms=50").unwrap();
+        let place =
+            DynamoConfig::new("jobs").region("eu-west-1").timeout(std::time::Duration::from_millis(50));
+        assert_eq!((config, own), (place, [("x".to_owned(), "a&b".to_owned())].into()));
+        for (rest, says) in [
+            ("//jobs?region=eu-west-1", "add dialect=kcl"),
+            ("//jobs?dialect=tabletheory", "add dialect=kcl"),
+            ("//jobs?dialect=kcl&namespace=a", "namespace is of tenure's own layout"),
+            ("//jobs?dialect=kcl&z=1", "no option \"z\"; there are region, endpoint"),
+            ("//jobs?dialect=kcl&region=", "eu-west-1"),
+            ("//k:hidden@jobs?dialect=kcl", "AWS_PROFILE"),
+        ] {
+            let error = read(rest).unwrap_err().to_string();
+            assert!(error.contains(says) && !error.contains("hidden"), "{rest}: {error}");
+        }
+    }
+}
