@@ -10,6 +10,7 @@ pub(crate) mod ctx;
 pub(crate) mod failure_detector;
 pub(crate) mod lease;
 pub(crate) mod notice;
+mod on_session;
 mod orphans;
 pub(crate) mod renewal;
 pub(crate) mod seizure;
@@ -25,7 +26,7 @@ use crate::holder::ctx::{Ctx, Part};
 use crate::holder::failure_detector::{FailureDetector, Rules};
 use crate::holder::lease::Lease;
 use crate::holder::notice::Notice;
-use crate::holder::orphans::Orphan;
+use crate::holder::orphans::Orphans;
 use crate::holder::renewal::Renewal;
 use crate::holder::session::Session;
 use crate::holder::turns::Turns;
@@ -54,7 +55,7 @@ pub struct Identity {
     pub instance: u64,
 }
 
-/// The workbench that all parts share.
+/// What all parts share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Env {
     pub(crate) identity: Identity,
@@ -73,7 +74,7 @@ pub struct Holder {
     pub(crate) env: Env,
     pub(crate) session: Session,
     pub(crate) leases: Table<Lease>,
-    pub(crate) orphans: BTreeMap<Key, Orphan>,
+    pub(crate) orphans: Orphans,
     pub(crate) audit: Audit,
     /// Leases that wait for the session to be up.
     pub(crate) queued: BTreeSet<LeaseId>,
@@ -125,6 +126,8 @@ impl Holder {
     #[must_use]
     pub fn new(identity: Identity, rules: Rules) -> Holder {
         let nonces = Nonces::new(identity.instance);
+        let Identity { session, ttl, about, .. } = &identity;
+        let (session, orphans) = (Session::new(session.clone(), *ttl, about.clone()), Orphans::new(*ttl));
         let env = Env {
             identity,
             rules,
@@ -137,9 +140,9 @@ impl Holder {
         };
         Holder {
             env,
-            session: Session::default(),
+            session,
             leases: Table::default(),
-            orphans: BTreeMap::new(),
+            orphans,
             audit: Audit::default(),
             queued: BTreeSet::new(),
             acquiring: BTreeSet::new(),
@@ -161,14 +164,18 @@ impl Holder {
     /// The fence of the session while it is up.
     #[must_use]
     pub fn session_fence(&self) -> Option<Fence> {
-        self.session.attachment(&self.env.identity.session).map(|attachment| attachment.fence)
+        self.session.attachment().map(|attachment| attachment.fence)
     }
 
-    /// Runs `f` for one part with everything that parts may use. The part itself must be taken out of `self` before.
+    /// Runs `f` for one part of a lease with everything that parts may use. The lease must be taken out of the table before.
     pub(crate) fn lend<R>(&mut self, now: Now, part: Part, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
-        let Holder { env, session, leases, .. } = self;
-        let is_ours = |id: Nonce| leases.values().any(|lease| lease.may_own(id));
-        let mut ctx = Ctx {
+        f(&mut self.split(now, part).0)
+    }
+
+    /// What `part` may use while it takes a step, beside those parts that stay where they are.
+    pub(crate) fn split(&mut self, now: Now, part: Part) -> (Ctx<'_>, &mut Session, &mut Orphans) {
+        let Holder { env, session, leases, orphans, .. } = self;
+        let ctx = Ctx {
             now,
             rules: &env.rules,
             holder: &env.identity.holder,
@@ -179,10 +186,10 @@ impl Holder {
             last_op: &mut env.last_op,
             part,
             session_key: &env.identity.session,
-            session: session.attachment(&env.identity.session),
-            is_ours: &is_ours,
+            session: session.attachment(),
+            leases,
         };
-        f(&mut ctx)
+        (ctx, session, orphans)
     }
 
     pub(crate) fn tell(&mut self, notice: Notice) {
@@ -342,7 +349,7 @@ impl Holder {
         if !is_attached {
             self.acquisition(now, id, goal);
         } else {
-            match self.session.attachment(&self.env.identity.session) {
+            match self.session.attachment() {
                 Some(attachment) => self.acquisition(now, id, Goal { attachment: Some(attachment), ..goal }),
                 None => self.queue(now, id, goal),
             }
@@ -448,7 +455,7 @@ impl Holder {
         until: Tick,
         is_attached: bool,
     ) -> Update {
-        let attachment = if is_attached { self.session.attachment(&self.env.identity.session) } else { None };
+        let attachment = if is_attached { self.session.attachment() } else { None };
         self.lend(now, part, |ctx| Update::start(token, attachment, change, until, ctx))
     }
 }

@@ -146,7 +146,7 @@ impl Holder {
         self.set_wake(Part::Lease(id.0), None);
         self.env.detector.end(attached.key());
         self.tell(Notice::Lost(id, Loss::shown_by(record, attached.fence())));
-        let session = self.session.attachment(&self.env.identity.session);
+        let session = self.session.attachment();
         let attachment =
             record.and_then(|record| record.tenure.as_ref()).and_then(|tenure| tenure.attachment.as_ref());
         if session.is_some() && attachment == session.as_ref() {

@@ -2,10 +2,12 @@
 
 use crate::bugs::Bug;
 use crate::holder::failure_detector::{FailureDetector, Rules};
+use crate::holder::lease::Lease;
 use crate::op::{Freshness, Op, OpId, Request, Write};
 use crate::values::fence::{Nonce, Nonces};
 use crate::values::key::{HolderId, Key};
 use crate::values::record::{Attachment, Stored};
+use crate::values::table::Table;
 use crate::values::time::{Now, Tick, Ttl, Wall};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -61,11 +63,16 @@ pub(crate) struct Ctx<'a> {
     pub(crate) session_key: &'a Key,
     /// The fence of the session while it is up.
     pub(crate) session: Option<Attachment>,
-    /// Whether a tenure is held, or being given up, by a lease of this process.
-    pub(crate) is_ours: &'a dyn Fn(Nonce) -> bool,
+    /// All leases but the one that is taking the step.
+    pub(crate) leases: &'a Table<Lease>,
 }
 
 impl Ctx<'_> {
+    /// Whether a tenure is held, or being given up, by another lease of this process, or may turn out to be.
+    pub(crate) fn is_ours(&self, id: Nonce) -> bool {
+        self.leases.values().any(|lease| lease.may_own(id))
+    }
+
     /// A write that is sent now.
     pub(crate) fn attempt(&self, nonce: Nonce) -> Attempt {
         Attempt { nonce, sent: self.now.held, wall: self.now.wall }

@@ -2,53 +2,140 @@
 //!
 //! A claim that renews itself dies by itself. One that is attached lives as long as the session, so it must be looked for:
 //! after a write whose outcome stayed unknown, and when someone asks the session about a key that it doesn't hold.
+//!
+//! Each such key is *waited* for, *read*, and, if it shows an orphaned claim, *vacated*; then it is waited for again, ever longer, and
+//! let go after some 64 ttls. Whatever lands after that is found when someone asks for the key (see `Ask::Confirm`).
 
 use crate::bugs::Bug;
 use crate::holder::Holder;
-use crate::holder::ctx::Part;
+use crate::holder::ctx::{Ctx, Part};
 use crate::holder::update::{Change, Token, Update};
 use crate::op::{Answer, OpId};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::key::Key;
 use crate::values::record::Stored;
-use crate::values::time::{Now, Tick};
+use crate::values::time::{Now, Tick, Ttl};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Keys that are looked at, each at its time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Orphan {
-    /// How long until the look after the next.
-    gap: Duration,
-    reading: Option<OpId>,
-    update: Option<Box<Update>>,
+pub(crate) struct Orphans {
+    /// The session's.
+    ttl: Ttl,
+    entries: BTreeMap<Key, Orphan>,
 }
 
-impl Holder {
-    /// Looks after `key` now and then for some time.
-    pub(crate) fn settle_orphan(&mut self, now: Now, key: Key) {
-        if self.env.rules.bugs.has(Bug::ZombieForgotten) {
-            return;
-        }
-        let gap = self.env.identity.ttl.part(2);
-        let entry = self.orphans.entry(key.clone()).or_insert(Orphan { gap, reading: None, update: None });
-        entry.gap = gap;
-        let busy = entry.reading.is_some() || entry.update.is_some();
-        if !busy {
-            self.set_wake(Part::Orphan(key), Some(now.held));
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Orphan {
+    /// How long until the look after the next.
+    gap: Duration,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum State {
+    Waiting(Tick),
+    Reading(OpId),
+    Vacating(Box<Update>),
+}
+
+impl Orphans {
+    /// None.
+    pub(crate) fn new(ttl: Ttl) -> Orphans {
+        Orphans { ttl, entries: BTreeMap::new() }
+    }
+
+    /// Nothing is attached to the session any more.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// When to come back for `key` if nothing happens.
+    pub(crate) fn wake_at(&self, key: &Key) -> Option<Tick> {
+        match &self.entries.get(key)?.state {
+            State::Waiting(until) => Some(*until),
+            State::Reading(_) => None,
+            State::Vacating(update) => update.wake_at(),
         }
     }
 
-    pub(crate) fn wake_orphan(&mut self, now: Now, key: &Key) {
-        let part = Part::Orphan(key.clone());
-        self.set_wake(part.clone(), None);
-        let Some(mut orphans) = self.orphans.remove(key) else { return };
-        if let Some(update) = &mut orphans.update {
-            self.lend(now, part.clone(), |ctx| update.wake(ctx));
-            self.set_wake(part, update.wake_at());
-        } else {
-            let ttl = self.env.identity.ttl;
-            orphans.reading = Some(self.lend(now, part, |ctx| ctx.read(key, ttl)));
+    /// Looks after `key` now and then for some time.
+    fn settle(&mut self, ctx: &Ctx<'_>, key: Key) {
+        if ctx.rules.bugs.has(Bug::ZombieForgotten) {
+            return;
         }
-        self.orphans.insert(key.clone(), orphans);
+        let (gap, now) = (self.ttl.part(2), State::Waiting(ctx.now.held));
+        match self.entries.get_mut(&key) {
+            Some(orphan @ Orphan { state: State::Waiting(_), .. }) => *orphan = Orphan { gap, state: now },
+            Some(orphan) => orphan.gap = gap,
+            None => drop(self.entries.insert(key, Orphan { gap, state: now })),
+        }
+    }
+
+    fn wake(&mut self, ctx: &mut Ctx<'_>, key: &Key) {
+        let ttl = self.ttl;
+        let Some(orphan) = self.entries.get_mut(key) else { return };
+        match &mut orphan.state {
+            State::Vacating(update) => update.wake(ctx),
+            state @ State::Waiting(_) => *state = State::Reading(ctx.read(key, ttl)),
+            State::Reading(_) => {}
+        }
+    }
+
+    fn answer(&mut self, ctx: &mut Ctx<'_>, key: &Key, op: OpId, result: Result<Answer, StoreError>) {
+        let ttl = self.ttl;
+        let Some(orphan) = self.entries.get_mut(key) else { return };
+        match &mut orphan.state {
+            State::Vacating(update) => {
+                if update.answer(ctx, op, result).is_none() {
+                    return;
+                }
+            }
+            State::Reading(reading) if *reading == op => match result {
+                Ok(Answer::Read(Some(seen))) if is_orphaned(&seen, ctx) => {
+                    match token_of(key, seen) {
+                        Some(token) => {
+                            let update = Update::start(token, None, Change::Vacate, Tick::NEVER, ctx);
+                            orphan.state = State::Vacating(Box::new(update));
+                        }
+                        None => drop(self.entries.remove(key)),
+                    }
+                    return;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    // A damaged record is in everybody's way, and somebody mends it.
+                    let lasts = !error.is_passing() && error.kind() != ErrorKind::Foreign;
+                    let lasts = lasts && !ctx.rules.bugs.has(Bug::RefusedLookRepeated);
+                    // Trouble is no look. One that is refused, and may be for good, is repeated ever more seldom, and never let go.
+                    orphan.gap = if lasts { orphan.gap.min(ttl.duration() * 16) } else { orphan.gap / 2 };
+                }
+            },
+            State::Reading(_) | State::Waiting(_) => return,
+        }
+        self.look_later(ctx, key);
+    }
+
+    fn look_later(&mut self, ctx: &Ctx<'_>, key: &Key) {
+        let Some(orphan) = self.entries.get_mut(key) else { return };
+        if orphan.gap > self.ttl.duration() * 32 {
+            self.entries.remove(key);
+            return;
+        }
+        orphan.gap = (orphan.gap * 2).max(self.ttl.part(4));
+        orphan.state = State::Waiting(ctx.now.held.after(orphan.gap));
+    }
+}
+
+impl Holder {
+    /// Looks after `key` now and then for some time: see [`Orphans`].
+    pub(crate) fn settle_orphan(&mut self, now: Now, key: Key) {
+        self.step_orphan(now, &key.clone(), |orphans, ctx| orphans.settle(ctx, key));
+    }
+
+    pub(crate) fn wake_orphan(&mut self, now: Now, key: &Key) {
+        self.step_orphan(now, key, |orphans, ctx| orphans.wake(ctx, key));
     }
 
     pub(crate) fn answer_orphan(
@@ -58,58 +145,22 @@ impl Holder {
         op: OpId,
         result: Result<Answer, StoreError>,
     ) {
-        let Some(mut orphans) = self.orphans.remove(key) else { return };
+        self.step_orphan(now, key, |orphans, ctx| orphans.answer(ctx, key, op, result));
+    }
+
+    fn step_orphan(&mut self, now: Now, key: &Key, step: impl FnOnce(&mut Orphans, &mut Ctx<'_>)) {
         let part = Part::Orphan(key.clone());
-        if let Some(mut update) = orphans.update.take() {
-            if self.lend(now, part.clone(), |ctx| update.answer(ctx, op, result)).is_some() {
-                return self.look_later(now, key, orphans);
-            }
-            self.set_wake(part, update.wake_at());
-            orphans.update = Some(update);
-        } else if orphans.reading == Some(op) {
-            orphans.reading = None;
-            match result {
-                Ok(Answer::Read(Some(seen))) if self.may_be_orphaned(&seen) => {
-                    let Some(token) = token_of(key, seen) else { return };
-                    let update =
-                        self.start_update(now, part.clone(), token, Change::Vacate, Tick::NEVER, false);
-                    self.set_wake(part, update.wake_at());
-                    orphans.update = Some(Box::new(update));
-                }
-                Ok(_) => return self.look_later(now, key, orphans),
-                Err(error) => {
-                    // A damaged record is in everybody's way, and somebody mends it.
-                    let lasts = !error.is_passing() && error.kind() != ErrorKind::Foreign;
-                    let lasts = lasts && !self.env.rules.bugs.has(Bug::RefusedLookRepeated);
-                    // Trouble is no look. One that is refused, and may be for good, is repeated ever more seldom, and never let go.
-                    let longest = self.env.identity.ttl.duration() * 16;
-                    orphans.gap = if lasts { orphans.gap.min(longest) } else { orphans.gap / 2 };
-                    return self.look_later(now, key, orphans);
-                }
-            }
-        }
-        self.orphans.insert(key.clone(), orphans);
+        let (mut ctx, _, orphans) = self.split(now, part.clone());
+        step(orphans, &mut ctx);
+        self.set_wake(part, self.orphans.wake_at(key));
     }
+}
 
-    /// A claim on the session as it is now that no lease of this process has or may be about to get.
-    fn may_be_orphaned(&self, seen: &Stored) -> bool {
-        let Some(tenure) = &seen.record.tenure else { return false };
-        let is_attached = tenure.attachment.is_some()
-            && tenure.attachment == self.session.attachment(&self.env.identity.session);
-        is_attached && !self.leases.values().any(|lease| lease.may_own(tenure.id))
-    }
-
-    /// Schedules the next look, ever later, and lets go after some 64 ttls. Whatever lands after that is found when
-    /// someone asks for the key (see `Ask::Confirm`).
-    fn look_later(&mut self, now: Now, key: &Key, mut orphans: Orphan) {
-        let ttl = self.env.identity.ttl;
-        if orphans.gap > ttl.duration() * 32 {
-            return;
-        }
-        orphans.gap = (orphans.gap * 2).max(ttl.part(4));
-        self.set_wake(Part::Orphan(key.clone()), Some(now.held.after(orphans.gap)));
-        self.orphans.insert(key.clone(), orphans);
-    }
+/// A claim on the session as it is now that no lease of this process has or may be about to get.
+fn is_orphaned(seen: &Stored, ctx: &Ctx<'_>) -> bool {
+    let Some(tenure) = &seen.record.tenure else { return false };
+    let is_attached = tenure.attachment.is_some() && tenure.attachment == ctx.session;
+    is_attached && !ctx.is_ours(tenure.id)
 }
 
 /// What is needed to vacate the claim that `seen` shows.

@@ -194,7 +194,7 @@ impl Holder {
 
     /// Who of this process has the key next, if that is nobody else's turn.
     fn next(&mut self, now: Now, key: &Key) -> Option<Next> {
-        let attachment = self.session.attachment(&self.env.identity.session)?;
+        let attachment = self.session.attachment()?;
         let (ttl, bugs) = (self.env.identity.ttl, self.env.rules.bugs);
         let first = self.turns.first(key)?;
         let Some(Lease::Acquiring(acquisition)) = self.leases.get_mut(&first) else { return None };

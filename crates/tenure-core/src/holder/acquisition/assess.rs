@@ -60,7 +60,7 @@ impl Acquisition {
                 // Our own process's session: no need to ask the store whether it lives.
                 let live = ctx.session.as_ref().is_some_and(|session| session.fence == attachment.fence);
                 // What was passed on to this process was claimed by another: only what was claimed here is looked for here.
-                if live && ctx.nonces.made(tenure.id) && (ctx.is_ours)(tenure.id) {
+                if live && ctx.nonces.made(tenure.id) && ctx.is_ours(tenure.id) {
                     self.held_by_another(ctx, tenure, Tick::NEVER, None)
                 } else {
                     self.take(ctx, seen)

@@ -103,7 +103,7 @@ impl Holder {
         if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id)
             && is_attached
         {
-            updating.update.attachment = self.session.attachment(&self.env.identity.session);
+            updating.update.attachment = self.session.attachment();
         }
         self.tell(Notice::Lost(id, Loss::Revoked));
     }

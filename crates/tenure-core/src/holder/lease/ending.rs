@@ -78,7 +78,7 @@ impl Holder {
         // As long as the session lives, nothing else would ever free the key.
         self.change_record(now, id, token, change, Tick::NEVER, purpose, None);
         if let Some(Lease::Updating(updating)) = self.leases.get_mut(&id) {
-            updating.update.attachment = self.session.attachment(&self.env.identity.session);
+            updating.update.attachment = self.session.attachment();
             updating.update.fields = fields;
         }
     }

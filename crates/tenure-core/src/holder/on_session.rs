@@ -1,0 +1,195 @@
+//! What follows for a holder, and for the leases that are attached to it, from what its session comes to.
+
+use crate::bugs::Bug;
+use crate::holder::Holder;
+use crate::holder::acquisition::WaitPolicy;
+use crate::holder::command::LeaseId;
+use crate::holder::ctx::{Ctx, Part};
+use crate::holder::lease::Lease;
+use crate::holder::notice::Notice;
+use crate::holder::renewal::Loss;
+use crate::holder::session::{Outcome, Session};
+use crate::op::{Answer, OpId};
+use crate::values::error::StoreError;
+use crate::values::key::Key;
+use crate::values::metadata::Metadata;
+use crate::values::record::{Ask, Letter};
+use crate::values::time::{Now, Tick};
+
+impl Holder {
+    /// Begins the session unless it is up or on its way.
+    pub(crate) fn want_session(&mut self, now: Now) {
+        if !self.stopping {
+            self.step_session(now, Session::begin);
+        }
+    }
+
+    pub(crate) fn announce(&mut self, now: Now, about: Metadata) {
+        self.step_session(now, |session, ctx| session.announce(ctx, about));
+    }
+
+    pub(crate) fn wake_session(&mut self, now: Now) {
+        let was_down = self.session.is_down();
+        self.step_session(now, Session::wake);
+        if was_down && !self.queued.is_empty() {
+            self.want_session(now);
+        }
+    }
+
+    pub(crate) fn answer_session(&mut self, now: Now, op: OpId, result: Result<Answer, StoreError>) {
+        self.step_session(now, |session, ctx| session.answer(ctx, op, result));
+    }
+
+    /// The last act of a stop. Where something that is attached to it could not be ended for certain, it all expires together.
+    pub(crate) fn leave_session(&mut self, now: Now) {
+        let lapses = self.lapsing > 0 && !self.env.rules.bugs.has(Bug::StopVacatesSession);
+        self.step_session(now, |session, ctx| session.leave(ctx, lapses));
+    }
+
+    fn step_session(&mut self, now: Now, step: impl FnOnce(&mut Session, &mut Ctx<'_>) -> Vec<Outcome>) {
+        let (mut ctx, session, _) = self.split(now, Part::Session);
+        let outcomes = step(session, &mut ctx);
+        self.set_wake(Part::Session, self.session.wake_at());
+        for outcome in outcomes {
+            self.on_session(now, outcome);
+        }
+        if self.session.attachment().is_some() {
+            self.unqueue_all(now);
+        }
+    }
+
+    fn on_session(&mut self, now: Now, outcome: Outcome) {
+        match outcome {
+            Outcome::Began(until) => self.tell(Notice::SessionValid(until)),
+            Outcome::Extended(until) => {
+                self.tell(Notice::SessionValid(until));
+                if self.env.rules.bugs.has(Bug::RenewEachAttached) {
+                    self.renew_each_attached(now);
+                }
+                self.audit(now);
+            }
+            Outcome::Suspended => self.tell(Notice::SessionValid(Tick(0))),
+            Outcome::Mail(letters) => self.sort_mail(now, letters),
+            Outcome::Announced => self.tell(Notice::Announced),
+            Outcome::NotAnnounced(error) => {
+                self.tell(Notice::NotAnnounced(error));
+                self.want_session(now);
+            }
+            Outcome::Failed(error) => self.session_failed(now, &error),
+            Outcome::Lost(loss) => self.session_lost(now, &loss),
+            Outcome::Gone => {
+                self.orphans.clear();
+                self.rest();
+                self.tell(Notice::SessionValid(Tick(0)));
+                self.tell(Notice::Stopped);
+            }
+        }
+    }
+
+    /// The leases that waited for the session are tried for.
+    fn unqueue_all(&mut self, now: Now) {
+        for id in std::mem::take(&mut self.queued) {
+            if let Some(Lease::Queued(mut goal)) = self.leases.remove(&id) {
+                goal.attachment = self.session.attachment();
+                self.acquisition(now, id, *goal);
+            }
+        }
+    }
+
+    /// The session can't be begun now. Who only tries is told; who waits, waits on.
+    fn session_failed(&mut self, now: Now, error: &StoreError) {
+        for id in std::mem::take(&mut self.queued) {
+            let waits = match self.leases.get(&id) {
+                Some(Lease::Queued(goal)) => match goal.wait_policy {
+                    WaitPolicy::Try => false,
+                    // Whose time is over has been told so before this.
+                    WaitPolicy::Until(_)
+                    | WaitPolicy::Forever
+                    | WaitPolicy::Follow { .. }
+                    | WaitPolicy::Watch { .. } => true,
+                },
+                _ => continue,
+            };
+            if waits && error.is_passing() {
+                self.queued.insert(id);
+            } else {
+                self.leases.remove(&id);
+                self.set_wake(Part::Lease(id.0), None);
+                self.tell(Notice::Failed(id, error.clone()));
+            }
+        }
+        let is_wanted = !self.queued.is_empty();
+        let (ctx, session, _) = self.split(now, Part::Session);
+        session.retry(&ctx, is_wanted);
+        self.set_wake(Part::Session, self.session.wake_at());
+    }
+
+    /// Everything that was attached to the session ends; what was still being acquired begins again on the next one.
+    fn session_lost(&mut self, now: Now, loss: &Loss) {
+        if !self.env.rules.bugs.has(Bug::AttachedOutlivesSession) {
+            self.tell(Notice::SessionValid(Tick(0)));
+        }
+        self.orphans.clear();
+        let attached: Vec<LeaseId> =
+            self.leases.iter().filter(|(_, lease)| lease.is_attached()).map(|(id, _)| id).collect();
+        self.leave_lines(now, &attached);
+        for id in attached {
+            let Some(lease) = self.leases.remove(&id) else { continue };
+            self.set_wake(Part::Lease(id.0), None);
+            self.end_with_session(now, id, lease, loss);
+        }
+    }
+
+    fn sort_mail(&mut self, now: Now, letters: Vec<Letter>) {
+        for letter in letters {
+            if letter.ask == Ask::Take {
+                self.tell(Notice::Given(letter.key));
+                continue;
+            }
+            // One that was lost unawares, or is being given up, may still be there beside the one that the letter is about.
+            let attached = self.leases.iter().filter(|(_, lease)| lease.is_attached_for(&letter.key));
+            let attached: Vec<LeaseId> = attached.map(|(id, _)| id).collect();
+            for id in &attached {
+                self.on_letter(*id, letter.ask);
+            }
+            if letter.ask == Ask::Revoke {
+                self.withdraw_acquisitions(now, &letter.key);
+            }
+            if !attached.is_empty() {
+                continue;
+            }
+            match letter.ask {
+                Ask::Confirm if letter.key == self.env.identity.session => {}
+                ask if letter.key == self.env.identity.session => self.tell(Notice::SessionAsked(ask)),
+                _ => self.settle_orphan(now, letter.key),
+            }
+        }
+    }
+
+    fn on_letter(&mut self, id: LeaseId, ask: Ask) {
+        if ask == Ask::Revoke {
+            self.revoke_attached(id);
+        }
+        // Of one that is left to expire, its user has heard the last.
+        if ask != Ask::Confirm && !matches!(self.leases.get(&id), Some(Lease::Lapsing(_))) {
+            self.tell(Notice::Asked(id, ask));
+        }
+        if ask != Ask::Confirm
+            && let Some(Lease::Attached(attached)) = self.leases.get(&id)
+        {
+            self.turns.asked(attached.key());
+        }
+    }
+
+    /// What was claimed for `key` and not answered yet may stand in the store already, and be what is withdrawn.
+    fn withdraw_acquisitions(&mut self, now: Now, key: &Key) {
+        for id in self.acquiring.iter().copied().collect::<Vec<_>>() {
+            if let Some(Lease::Acquiring(acquisition)) = self.leases.get_mut(&id)
+                && acquisition.key() == key
+                && acquisition.goal().attachment.is_some()
+            {
+                acquisition.withdraw(now.held);
+            }
+        }
+    }
+}
