@@ -69,7 +69,7 @@ async fn resigning<S: Store + Clone>(
     let lines = [MeteredStore::new(first), MeteredStore::new(second)];
     let candidates = lines
         .iter()
-        .map(|line| Candidate::new(AnyStore::new(line.clone())).ttl(TTL * 10).cooldown(COOLDOWN).start())
+        .map(|line| Candidate::builder(AnyStore::new(line.clone())).ttl(TTL * 10).cooldown(COOLDOWN).start())
         .collect::<Result<Vec<_>, _>>()?;
     let (mut gaps, mut most, mut after_release) = (Vec::new(), 0, Vec::new());
     for _ in 0..times {
@@ -151,7 +151,7 @@ async fn crashing<S: Store + Clone>(
     let lines = (0..3).map(|_| Ok(FaultyStore::new(open()?))).collect::<Result<Vec<_>, Error>>()?;
     let candidates = lines
         .iter()
-        .map(|line| Candidate::new(AnyStore::new(line.clone())).key("crash").ttl(TTL).start())
+        .map(|line| Candidate::builder(AnyStore::new(line.clone())).key("crash").ttl(TTL).start())
         .collect::<Result<Vec<_>, _>>()?;
     let mut gaps = Vec::new();
     for n in 0..times as u32 {

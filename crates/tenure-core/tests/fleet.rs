@@ -147,15 +147,14 @@ fn all_ten_restart_one_after_the_other_and_no_unit_lies_idle() {
 fn room_labels_and_weights_are_respected_and_what_nobody_can_have_is_named() {
     for store in STORES {
         let mut harness = Harness::new(store);
-        let gpu = |n: u64| UnitSpec { needs: ["gpu".to_owned()].into(), weight: n, ..UnitSpec::default() };
+        let gpu = |n: u64| UnitSpec::default().needs("gpu").weight(n);
         harness.put("a", &gpu(1));
-        harness.put("b", &UnitSpec { needs: ["tpu".to_owned()].into(), ..UnitSpec::default() });
+        harness.put("b", &UnitSpec::default().needs("tpu"));
         for n in 0..6 {
             harness.put(&format!("c{n}"), &UnitSpec::default());
         }
-        let small = harness.join(About { units: 2, ..About::default() });
-        let labelled =
-            harness.join(About { units: 3, labels: ["gpu".to_owned()].into(), ..About::default() });
+        let small = harness.join(About::default().units(2));
+        let labelled = harness.join(About::default().units(3).label("gpu"));
         harness.tell();
         harness.run(INTERVAL * 4);
         assert_eq!((harness.held(small), harness.held(labelled)), (2, 3), "{store:?}");
@@ -170,10 +169,10 @@ fn room_labels_and_weights_are_respected_and_what_nobody_can_have_is_named() {
 fn weights_are_evened_out_where_workers_ask_for_that() {
     let mut harness = Harness::new(STORES[3]);
     for n in 0..40_u64 {
-        harness.put(&format!("{n:02}"), &UnitSpec { weight: 1 + n % 10, ..UnitSpec::default() });
+        harness.put(&format!("{n:02}"), &UnitSpec::default().weight(1 + n % 10));
     }
     for _ in 0..4 {
-        harness.join(About { balance: Balance::Weight, ..About::default() });
+        harness.join(About::default().balance(Balance::Weight));
     }
     harness.run(INTERVAL * 6);
     let weight = |worker| -> u64 {
@@ -193,7 +192,7 @@ fn a_finished_or_deleted_unit_is_given_to_nobody() {
         let lease = harness.lease_on(owner, "000000").unwrap();
         harness.end_work(owner, lease);
         harness.order(owner, FleetCommand::Finish(lease, RequestId(1), None));
-        harness.revise("000001", &UnitSpec { status: Status::Deleted, ..UnitSpec::default() });
+        harness.revise("000001", &UnitSpec::default().status(Status::Deleted));
         harness.run(TTL * 3);
         assert_eq!(
             (harness.who_has("000000"), harness.who_has("000001"), harness.counts()),

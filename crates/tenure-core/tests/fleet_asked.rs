@@ -97,10 +97,10 @@ fn s4_an_end_is_answered_after_the_change_under_way_and_what_waits_is_not_writte
         let answers = [(4, "failed"), (5, "failed"), (1, "updated"), (3, "released")];
         assert_eq!(harness.answers, answers, "{how}");
         let status = if how == "finish" { Status::Done } else { Status::Open };
-        let (spec, shown) = harness.shows(UNIT);
+        let (mut spec, shown) = harness.shows(UNIT);
         assert_eq!(spec.retry.map(|retry| retry.failures), (how == "decline").then_some(1), "{how}");
-        let spec = UnitSpec { retry: None, ..spec };
-        assert_eq!((spec, shown), (UnitSpec { status, ..UnitSpec::default() }, fields(&[("a", 1)])), "{how}");
+        spec.retry = None;
+        assert_eq!((spec, shown), (UnitSpec::default().status(status), fields(&[("a", 1)])), "{how}");
         update(&mut harness, lease, 6, &[("a", 6)]);
         harness.order(0, FleetCommand::Finish(lease, RequestId(7), None));
         harness.run(TTL);
@@ -142,7 +142,7 @@ fn a_finish_that_is_refused_changes_nothing() {
 #[test]
 fn s4_what_outsiders_write_stays_unless_it_is_replaced() {
     let (mut harness, lease) = one();
-    let heavy = UnitSpec { weight: 7, ..UnitSpec::default() };
+    let heavy = UnitSpec::default().weight(7);
     merge(&mut harness, lease, 1, &[("a", 1)]);
     moment(&mut harness);
     harness.write_over(UNIT, &heavy, fields(&[("a", 1), ("x", 1)]));
@@ -153,7 +153,7 @@ fn s4_what_outsiders_write_stays_unless_it_is_replaced() {
     harness.end_work(0, lease);
     harness.order(0, FleetCommand::Finish(lease, RequestId(3), None));
     moment(&mut harness);
-    let done = UnitSpec { status: Status::Done, ..heavy };
+    let done = heavy.clone().status(Status::Done);
     assert_eq!(harness.shows(UNIT), (done, fields(&[("a", 2), ("y", 1)])));
 }
 

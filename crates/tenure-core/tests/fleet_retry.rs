@@ -123,7 +123,7 @@ fn a_change_from_outside_ends_the_rest() {
     let mut harness = fleet(STORES[0], 2, 4);
     fails(&mut harness, TTL * 30, |_| false);
     assert!(retry(&harness).rest >= TTL * 4 && harness.who_has(UNIT).is_none());
-    harness.revise(UNIT, &UnitSpec { weight: 2, ..UnitSpec::default() });
+    harness.revise(UNIT, &UnitSpec::default().weight(2));
     assert!(harness.run_until(TTL, |harness| harness.who_has(UNIT).is_some()).is_some());
     fails(&mut harness, TTL / 20, |_| false);
     assert!(retry(&harness).failures <= 2, "{:?}", retry(&harness));

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tenure_core::{Ask, Loss, Tick};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tenure_core::{Ask, Fence, Key, Loss, Tick};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +44,18 @@ impl Belief {
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) belief: Belief,
+    /// None until whoever asked for the lease has heard of it.
+    name: OnceLock<Name>,
     news: Mutex<Option<Box<News>>>,
+}
+
+/// Which lease it is.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) key: Key,
+    pub(crate) fence: Fence,
+    /// Believed in no longer than the process's session.
+    pub(crate) is_attached: bool,
 }
 
 /// What rarely happens to a lease.
@@ -61,6 +72,15 @@ struct News {
 const UNREAD: usize = 16;
 
 impl Cell {
+    pub(crate) fn name(&self) -> Option<&Name> {
+        self.name.get()
+    }
+
+    pub(crate) fn set_name(&self, name: Name) {
+        // A lease keeps the name that it has.
+        let _ = self.name.set(name);
+    }
+
     fn news(&self) -> MutexGuard<'_, Option<Box<News>>> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }

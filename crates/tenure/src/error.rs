@@ -36,7 +36,7 @@ fn of(occupant: &Option<Occupant>) -> String {
 #[non_exhaustive]
 pub enum LeaseError {
     /// It is lost, and nothing was changed.
-    #[error("the lease is lost: {}", describe(.0))]
+    #[error("the lease is lost: {}", .0)]
     Lost(Loss),
     /// The tenure that the token stands for is over; another holds the key, or nobody.
     #[error("the lease is not ours any more{}", of(.0))]
@@ -68,7 +68,7 @@ pub enum BodyError<T> {
     #[error(transparent)]
     Acquire(#[from] AcquireError),
     /// The lease was lost or withdrawn while the body ran. It was told to stop, and aborted after its grace period.
-    #[error("the lease was lost while the body ran: {}", describe(.why))]
+    #[error("the lease was lost while the body ran: {}", .why)]
     Interrupted {
         /// Why.
         why: Loss,
@@ -90,18 +90,5 @@ impl<T> fmt::Debug for BodyError<T> {
             }
             BodyError::Panicked(text) => f.debug_tuple("Panicked").field(text).finish(),
         }
-    }
-}
-
-/// A loss in words.
-pub(crate) fn describe(loss: &Loss) -> String {
-    match loss {
-        Loss::Expired => "it was not renewed in time".to_owned(),
-        Loss::Unreachable(error) => format!("the store could not be reached in time ({error})"),
-        Loss::Taken(by) => format!("taken{}", of(by)),
-        Loss::Deleted => "its record was deleted".to_owned(),
-        Loss::Revoked => "it was withdrawn".to_owned(),
-        Loss::Released => "it was released".to_owned(),
-        other => format!("{other:?}"),
     }
 }

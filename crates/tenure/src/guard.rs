@@ -1,6 +1,6 @@
 //! A lease that is held.
 
-use crate::belief::Cell;
+use crate::belief::{Cell, Name};
 use crate::cancelled::Cancelled;
 use crate::driver::nap;
 use crate::error::LeaseError;
@@ -41,6 +41,7 @@ impl Guard {
         metadata: Metadata,
         cell: Arc<Cell>,
     ) -> Guard {
+        cell.set_name(Name { key: key.clone(), fence, is_attached });
         let mut guard =
             Guard { leases, id, key, fence, ttl, is_attached, metadata: None, cell, spent: false };
         guard.set_metadata(metadata);
@@ -61,6 +62,7 @@ impl Guard {
         is_attached: bool,
         cell: Arc<Cell>,
     ) -> Guard {
+        cell.set_name(Name { key: key.clone(), fence, is_attached });
         Guard { leases, id, key, fence, ttl, is_attached, metadata: None, cell, spent: true }
     }
 

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{
-    Clock, Command, Drift, HolderId, InvalidInput, Key, LeaseId, Loss, Nonce, Nonces, Notice, Tick, Ttl,
-    reserved,
+    Clock, Command, Drift, Fence, HolderId, InvalidInput, Key, LeaseId, Loss, Nonce, Nonces, Notice,
+    Sighting, StoreError, Tick, Ttl, reserved,
 };
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -71,6 +71,9 @@ impl Leases {
     }
 
     /// A request for the lease on `key`: say how, then acquire it.
+    ///
+    /// Locks are not reentrant: who asks for a key that this very process holds waits for it as for anybody else's
+    /// ([`Leases::held`] lists those).
     ///
     /// The key is checked when it is acquired: those that begin with `session/`, `section/`, `fleet/` and `work/` are kept for
     /// tenure's own records.
@@ -150,6 +153,46 @@ impl Leases {
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         self.inner.troubles.worst(None)
+    }
+
+    /// The leases that this process holds at this instant, by key, with their fences: those of guards, bodies and leaders. No I/O.
+    ///
+    /// For people and gauges. Whether to *act* on a lease is asked of its guard.
+    #[must_use]
+    pub fn held(&self) -> Vec<(Key, Fence)> {
+        let (now, session) = (self.inner.clock.held(), self.inner.session.until());
+        let users = self.inner.users();
+        let named = users.cells.values().filter_map(|cell| Some((cell.name()?, cell.belief.until())));
+        let held = named.filter(|(name, own)| now < if name.is_attached { session.min(*own) } else { *own });
+        let mut held: Vec<_> = held.map(|(name, _)| (name.key.clone(), name.fence)).collect();
+        held.sort_unstable();
+        held
+    }
+
+    /// Who holds `key`, as the store has it now; none if nobody does. Nothing is asked for and nobody is disturbed: one read, or two
+    /// where the lease is attached to a session.
+    ///
+    /// A holder that has died is shown until another has taken over.
+    ///
+    /// # Errors
+    /// `Invalid` when the key can't be one; otherwise the store's.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn peek(&self, key: impl AsRef<str>) -> Result<Option<Sighting>, StoreError> {
+        let key = Key::new(key)?;
+        let Some(stored) = self.inner.store.read(&key).await? else { return Ok(None) };
+        let attachment = stored.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
+        if let Some(attachment) = attachment {
+            let session = self.inner.store.read(&attachment.session).await?;
+            let is_over = session.is_some_and(|session| {
+                session.record.tenure.is_none() || session.record.fence != attachment.fence
+            });
+            if is_over {
+                return Ok(None);
+            }
+        }
+        Ok(Sighting::of(&stored.record))
     }
 
     /// Begins the session now, so that the first lease that is attached to it takes one round trip only.

@@ -25,7 +25,8 @@
 //! ([`election`]).
 //!
 //! # What is logged
-//! Events of `tracing`, with the target `tenure::store` and the field `key`:
+//! Events of `tracing`. With the target `tenure::lease`, `lease.lost` (warn; fields `key`, `fence`, `reason`). With the target
+//! `tenure::store` and the field `key`:
 //!
 //! | name | level | when |
 //! |---|---|---|
@@ -70,9 +71,9 @@ pub use leases::Leases;
 pub use lock::Lock;
 pub use seize::Forced;
 pub use tenure_core::{
-    Ask, Attachment, Clock, Drift, ErrorKind, Fence, HolderId, Host, InvalidInput, Key, Loss, Metadata,
-    Nonce, Number, Occupant, Record, StoreError, Stored, Tenure, Tick, Times, Ttl, Value, Version, Wall,
-    reserved,
+    Ask, Attachment, Clock, Drift, ErrorKind, Fence, HolderId, Host, InvalidInput, Key, Letter, Loss,
+    MAILBOX, Mark, Metadata, Nonce, Now, Number, Occupant, Record, Sighting, StoreError, Stored, Tenure,
+    Tick, Times, Ttl, Value, Version, Wall, reserved,
 };
 #[cfg(feature = "dynamodb")]
 pub use tenure_dynamodb as dynamodb;

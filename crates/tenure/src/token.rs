@@ -4,7 +4,6 @@ use crate::error::LeaseError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::users::{Reply, unexpected};
-use serde::{Deserialize, Serialize};
 use tenure_core::{
     Command, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, StoreError, Token, Ttl, Version, Wall,
 };
@@ -15,7 +14,10 @@ use tenure_store::{AnyStore, Store};
 ///
 /// Treat it like a key: having it is all that is asked for. Nobody looks after plain data, so a revocation of it is heard when it is
 /// next used: what was revoked is never prolonged, and so it ends within its ttl.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// It is written and read by `serde`, with the feature of that name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LeaseToken {
     store: String,
     key: String,
@@ -25,7 +27,7 @@ pub struct LeaseToken {
     holder: String,
     ttl_ms: u64,
     since_ms: u64,
-    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Metadata::is_empty"))]
     metadata: Metadata,
 }
 

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use tenure_core::{Command, Fence, Holder, LeaseId, Loss, Metadata, Notice, StoreError, Table, Token};
 use tokio::sync::{mpsc, oneshot};
+use tracing::field::display;
 
 /// Who waits for what.
 #[derive(Default)]
@@ -130,8 +131,10 @@ impl Inner {
                 return ControlFlow::Continue(());
             }
             Notice::Lost(lease, loss) => {
-                tracing::warn!(lease = lease.0, reason = %crate::error::describe(&loss), "lease lost");
                 if let Some(cell) = users.cells.remove(&lease) {
+                    let (key, fence) =
+                        cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
+                    tracing::warn!(name: "lease.lost", target: "tenure::lease", key, fence, reason = %loss, "lease lost");
                     cell.lost(loss.clone());
                 }
                 (lease, Reply::Gone(LeaseError::Lost(loss)))

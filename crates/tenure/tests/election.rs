@@ -25,7 +25,7 @@ struct Node {
 fn node(world: &World, set: impl FnOnce(CandidateBuilder) -> CandidateBuilder) -> Node {
     let (faults, store) = world.line();
     let candidate =
-        set(Candidate::new(AnyStore::new(store.clone())).clock(world.clock.clone())).start().unwrap();
+        set(Candidate::builder(AnyStore::new(store.clone())).clock(world.clock.clone())).start().unwrap();
     Node { candidate, faults, store }
 }
 
@@ -258,7 +258,8 @@ async fn a_leader_that_is_asked_hands_over() {
 async fn observers_see_who_leads_and_write_nothing() {
     let world = World::new();
     let (_, line) = world.line();
-    let observer = Candidate::new(AnyStore::new(line.clone())).clock(world.clock.clone()).observe().unwrap();
+    let observer =
+        Candidate::builder(AnyStore::new(line.clone())).clock(world.clock.clone()).observe().unwrap();
     let mut changes = observer.changes();
     assert_eq!((observer.leader(), changes.borrow_and_update().standing), (None, Standing::Observing));
     let labels = Metadata::from([("address".to_owned(), "10.0.0.7:80".into())]);

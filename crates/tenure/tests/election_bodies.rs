@@ -42,7 +42,7 @@ type Faults = FaultyStore<tenure::MemoryStore>;
 
 fn candidate(world: &World, set: impl FnOnce(CandidateBuilder) -> CandidateBuilder) -> (Candidate, Faults) {
     let (faults, store) = world.line();
-    let builder = Candidate::new(AnyStore::new(store)).clock(world.clock.clone());
+    let builder = Candidate::builder(AnyStore::new(store)).clock(world.clock.clone());
     (set(builder).start().unwrap(), faults)
 }
 
@@ -187,7 +187,7 @@ async fn s6_a_body_that_cannot_be_ended_leaves_the_key_to_expire() {
     let store = tenure::memory();
     // It must not expire by itself before it is resigned, even if this process stands still for a second.
     let ttl = Duration::from_secs(3);
-    let of = |id: &str| Candidate::new(store.clone()).ttl(ttl).grace(Duration::from_millis(20)).id(id);
+    let of = |id: &str| Candidate::builder(store.clone()).ttl(ttl).grace(Duration::from_millis(20)).id(id);
     // Or it might be the first again that takes the key once it has expired.
     let first = of("first").cooldown(Duration::from_secs(60)).start().unwrap();
     first.elected().await.unwrap();

@@ -13,7 +13,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
     let world = World::new();
     let (_, line) = world.line();
     let secs = Duration::from_secs;
-    let on_store = || Candidate::new(AnyStore::new(line.clone())).clock(world.clock.clone());
+    let on_store = || Candidate::builder(AnyStore::new(line.clone())).clock(world.clock.clone());
     let process = world.process();
     let attached = || Candidate::on(&process.leases);
     let large = Metadata::from([("x".to_owned(), tenure::Value::Text("x".repeat(5000)))]);

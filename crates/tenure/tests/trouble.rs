@@ -88,7 +88,7 @@ async fn a_candidate_tells_nobody_leads_from_nothing_is_known() {
     let world = World::new();
     let (faults, line) = world.line();
     faults.always(Fault::Refuse);
-    let start = || Candidate::new(AnyStore::new(line.clone())).clock(world.clock.clone()).key("k");
+    let start = || Candidate::builder(AnyStore::new(line.clone())).clock(world.clock.clone()).key("k");
     let (candidate, observer) = (start().start().unwrap(), start().observe().unwrap());
     tokio::time::sleep(Duration::from_secs(15)).await;
     assert_eq!(candidate.leader(), None);

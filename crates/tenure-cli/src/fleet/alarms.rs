@@ -1,6 +1,5 @@
 //! What does not go as it should in the fleet of a worker, said once each.
 
-use super::snapshot::why;
 use crate::output;
 use crate::text::escaped;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,8 +62,8 @@ impl Said {
     fn planned(&mut self, fleet: &str, summary: &Summary) -> Vec<String> {
         let now: BTreeMap<Key, Uncovered> = summary.uncovered.iter().cloned().collect();
         let new = now.iter().filter(|(key, why)| self.uncovered.get(key) != Some(why));
-        let new = new
-            .map(|(key, reason)| format!("{}: no worker can have this unit: {}", shown(key), why(*reason)));
+        let new =
+            new.map(|(key, reason)| format!("{}: no worker can have this unit: {}", shown(key), reason));
         let mut lines = some(fleet, new.collect());
         self.uncovered = now;
         let new = summary.damaged.iter().filter(|(key, _)| !self.damaged.contains(key));
@@ -108,7 +107,8 @@ mod tests {
         let mut said = Said::default();
         let uncovered = (0..7).map(|n| (key(n), Uncovered::NoRoom)).collect();
         let damaged = vec![(key(9), StoreError::foreign("cut\noff"))];
-        let mut summary = Summary { uncovered, damaged, ..Summary::default() };
+        let mut summary = Summary::default();
+        (summary.uncovered, summary.damaged) = (uncovered, damaged);
         let lines = said.planned("f", &summary);
         assert_eq!(lines.len(), 7, "{lines:?}");
         assert_eq!(lines[0], "fleet/f/unit/u0: no worker can have this unit: all workers are full");

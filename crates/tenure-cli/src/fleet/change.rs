@@ -15,7 +15,7 @@ pub(super) async fn add(url: &Url, typed: &args::Add) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
     let mut units = Vec::new();
     // All is checked before the store is touched.
-    UnitSpec { weight: typed.weight, ..UnitSpec::default() }.compose(Metadata::new())?;
+    UnitSpec::default().weight(typed.weight).compose(Metadata::new())?;
     for unit in &typed.units {
         let unit = NewUnit::named(config::unit(&name, unit)?).weight(typed.weight);
         units.push(typed.needs.iter().fold(unit, |unit, label| unit.needs(label)));

@@ -2,7 +2,7 @@
 
 use super::args;
 use super::config;
-use super::snapshot::{ROOT, Snapshot, Stage, Unit, Worker, labels, part_of, why};
+use super::snapshot::{ROOT, Snapshot, Stage, Unit, Worker, labels, part_of};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};
@@ -107,7 +107,7 @@ pub(super) fn unit_row(snapshot: &Snapshot, unit: &Unit) -> Vec<String> {
     let dash = || "-".to_owned();
     let stage = snapshot.stage(unit);
     let goes_to = match snapshot.target_of(unit) {
-        Some(Err(reason)) => format!("({})", why(reason)),
+        Some(Err(reason)) => format!("({})", reason),
         Some(Ok(holder)) if stage != Stage::Held => holder.to_string(),
         _ if unit.spec.pin.is_some() => "(pinned)".to_owned(),
         _ => dash(),

@@ -150,7 +150,7 @@ fn reason_text(reason: &Reason) -> String {
         Reason::Revoked => "was withdrawn".to_owned(),
         Reason::Closed(Status::Deleted) => "was removed".to_owned(),
         Reason::Closed(_) => "is done".to_owned(),
-        Reason::Uncovered(why) => format!("is let go of: {}", super::snapshot::why(*why)),
+        Reason::Uncovered(why) => format!("is let go of: {}", why),
         _ => "is to be passed on".to_owned(),
     }
 }

@@ -359,7 +359,7 @@ impl Snapshot {
             "owner": self.owner_of(unit).map(HolderId::as_str),
             "since": unit.since.map(crate::text::date),
             "planned_for": target.and_then(Result::ok).map(HolderId::as_str),
-            "uncovered": target.and_then(Result::err).map(why),
+            "uncovered": target.and_then(Result::err).map(|why| why.to_string()),
             "weight": unit.spec.weight,
             "needs": unit.spec.needs,
             "pin": unit.spec.pin.as_ref().map(HolderId::as_str),
@@ -387,18 +387,6 @@ impl Snapshot {
 fn room(about: &About) -> Room {
     let About { units, weight, labels, leaving, .. } = about.clone();
     Room { units, weight, labels, leaving }
-}
-
-/// Why nobody can have a unit.
-pub(crate) fn why(why: Uncovered) -> &'static str {
-    match why {
-        Uncovered::NoWorker => "no worker",
-        Uncovered::NoLabels => "no worker has its labels",
-        Uncovered::NoRoom => "all workers are full",
-        Uncovered::Declined => "all who could take it have declined it",
-        Uncovered::Damaged => "its worker's session can't be read; mend or delete that record",
-        Uncovered::Foreign => "it is attached to a session that is not a worker's",
-    }
 }
 
 /// Labels, for people.

@@ -84,7 +84,7 @@ mod tests {
     use tenure_core::Nonces;
 
     fn stored(status: Status, on: Option<(&str, u64)>) -> Stored {
-        let metadata = UnitSpec { status, ..UnitSpec::default() }.compose(Metadata::new()).unwrap();
+        let metadata = UnitSpec::default().status(status).compose(Metadata::new()).unwrap();
         let nonce = Nonces::new(1).draw();
         let tenure = on.map(|(session, fence)| Tenure {
             attachment: Some(Attachment { session: Key::new(session).unwrap(), fence: Fence(fence) }),

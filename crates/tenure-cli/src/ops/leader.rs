@@ -11,7 +11,7 @@ use crate::text::date;
 use crate::view::{State, fields};
 use serde_json::json;
 use tenure::election::Leader;
-use tenure::{Candidate, Key, Leases};
+use tenure::{Candidate, Key, Leases, Sighting};
 
 pub(crate) async fn leader(url: &Url, typed: &args::Leader) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
@@ -44,13 +44,8 @@ async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> 
         Err(failure) => return Err(failure),
     };
     let stored = view.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
-    let tenure = stored.record.tenure.filter(|_| view.state == State::Held);
-    Ok(tenure.map(|tenure| Leader {
-        id: tenure.holder,
-        fence: stored.record.fence,
-        since: tenure.since,
-        labels: stored.record.metadata,
-    }))
+    let is_held = view.state == State::Held;
+    Ok(Sighting::of(&stored.record).filter(|_| is_held).map(Leader::from))
 }
 
 async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure> {

@@ -107,9 +107,7 @@ fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
 fn keeps_fence(leases: &Leases, key: &Key, seen: &Image, now: Wall) -> Result<Option<Record>, Failure> {
     let Some(fence) = seen.fence.filter(|fence| *fence >= Fence::floor(now)) else { return Ok(None) };
     let metadata = match part_of(key) {
-        Some((_, Part::Unit(_))) => {
-            UnitSpec { status: Status::Deleted, ..UnitSpec::default() }.compose(Metadata::new())?
-        }
+        Some((_, Part::Unit(_))) => UnitSpec::default().status(Status::Deleted).compose(Metadata::new())?,
         _ if JobName::of_key(key).is_some() => Unit::fresh(),
         _ if key.as_str().starts_with(PREFIX) => Ledger::default().into_metadata(),
         _ => Metadata::new(),

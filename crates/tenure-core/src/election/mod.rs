@@ -21,6 +21,7 @@ use crate::values::error::StoreError;
 use crate::values::fence::Fence;
 use crate::values::record::Sighting;
 use crate::values::time::Tick;
+use std::fmt;
 use std::time::Duration;
 
 /// What happens to an [`Election`].
@@ -102,6 +103,7 @@ pub enum Cause {
 
 /// Where a candidate stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Standing {
     /// It wants to lead and another does, or the store can't be reached.
@@ -118,11 +120,46 @@ pub enum Standing {
     Stopped,
 }
 
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Standing::Following => "following",
+            Standing::Leading => "leading",
+            Standing::SteppingDown => "stepping down",
+            Standing::StandingBack => "standing back",
+            Standing::Observing => "observing",
+            Standing::Stopped => "stopped",
+        })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Resigned => f.write_str("it resigned"),
+            Cause::Stopping => f.write_str("it was stopped"),
+            Cause::Asked => f.write_str("it was asked to hand over"),
+            Cause::Failing => f.write_str("too many renewals in a row have failed"),
+            Cause::Stuck => f.write_str("work under it could not be ended"),
+            Cause::Lost(loss) => write!(f, "{loss}"),
+        }
+    }
+}
+
 /// A leadership, at the instant when it was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Term {
     /// The fencing token: send it along with every effect, and let the resource refuse lower ones.
     pub fence: Fence,
     /// How long it lasts if no renewal succeeds from now on.
     pub valid_for: Duration,
+}
+
+impl Term {
+    /// One with this fence, that lasts for so long if no renewal succeeds from now on.
+    #[must_use]
+    pub fn new(fence: Fence, valid_for: Duration) -> Term {
+        Term { fence, valid_for }
+    }
 }

@@ -9,6 +9,8 @@ const LETTERS: &str = "letters";
 
 /// What a worker tells the others about itself, in its session's record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct About {
     /// The most units that it takes; `u64::MAX` for any number.
     pub units: u64,
@@ -39,6 +41,34 @@ impl Default for About {
 }
 
 impl About {
+    /// The same with room for so many units.
+    #[must_use]
+    pub fn units(mut self, most: u64) -> Self {
+        self.units = most;
+        self
+    }
+
+    /// The same with room for units that weigh so much together.
+    #[must_use]
+    pub fn weight(mut self, most: u64) -> Self {
+        self.weight = most;
+        self
+    }
+
+    /// The same with one label more.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.labels.insert(label.into());
+        self
+    }
+
+    /// The same with another balance.
+    #[must_use]
+    pub fn balance(mut self, balance: Balance) -> Self {
+        self.balance = balance;
+        self
+    }
+
     /// What the session's record carries: `fields`, for people, and this.
     #[must_use]
     pub fn compose(&self, mut fields: Metadata) -> Metadata {

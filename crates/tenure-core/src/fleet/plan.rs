@@ -10,9 +10,11 @@ mod chain;
 
 use chain::Failed;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// What is evened out between workers.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Balance {
     /// How many units each has: within one of each other.
     #[default]
@@ -55,6 +57,8 @@ pub struct Room {
 
 /// Why no worker is to own a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub enum Uncovered {
     /// There is no worker, or all are leaving.
     NoWorker,
@@ -69,6 +73,19 @@ pub enum Uncovered {
     Damaged,
     /// It is attached to a live session that is not a worker's: that has to end, or its record to be mended.
     Foreign,
+}
+
+impl fmt::Display for Uncovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Uncovered::NoWorker => "no worker",
+            Uncovered::NoLabels => "no worker has its labels",
+            Uncovered::NoRoom => "all workers are full",
+            Uncovered::Declined => "all who could take it have declined it",
+            Uncovered::Damaged => "its worker's session can't be read; mend or delete that record",
+            Uncovered::Foreign => "it is attached to a session that is not a worker's",
+        })
+    }
 }
 
 /// For each unit, in the order in which they were given, the index of its worker or the reason why there is none.

@@ -11,6 +11,7 @@ use crate::values::fence::Fence;
 use crate::values::key::{HolderId, Key};
 use crate::values::metadata::Metadata;
 use crate::values::time::Tick;
+use std::fmt;
 use std::time::Duration;
 
 /// How a worker takes part.
@@ -88,6 +89,7 @@ impl FleetCommand {
 
 /// Why a unit is to be let go of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Reason {
     /// It is planned for another worker.
@@ -104,8 +106,23 @@ pub enum Reason {
     Uncovered(Uncovered),
 }
 
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Moved(worker) => write!(f, "it is planned for {worker}"),
+            Reason::Leaving => f.write_str("this worker is leaving"),
+            Reason::Asked => f.write_str("somebody asked for it"),
+            Reason::Revoked => f.write_str("it was withdrawn"),
+            Reason::Closed(status) => write!(f, "it is {status}"),
+            Reason::Uncovered(why) => write!(f, "{why}"),
+        }
+    }
+}
+
 /// What a plan came to, as this worker sees it.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Summary {
     /// The board's fence when it was planned.
     pub generation: Fence,

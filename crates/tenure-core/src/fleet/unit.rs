@@ -5,6 +5,7 @@ use crate::values::key::HolderId;
 use crate::values::metadata::{Metadata, RESERVED, Value};
 use crate::values::time::Wall;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::time::Duration;
 
 /// The name of [`UnitSpec::retry`] in the reserved field. Versions that don't know it keep it, and try again at once.
@@ -12,6 +13,7 @@ const RETRY: &str = "retry";
 
 /// Whether there is work to do on a unit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Status {
     /// There is: some worker should hold it.
     #[default]
@@ -24,6 +26,8 @@ pub enum Status {
 
 /// What is known of a unit whose worker gave it up without success, as by [`FleetCommand::Decline`](super::FleetCommand::Decline).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Retry {
     /// How often that was so in a row; 0 once it has been worked on for a while.
     pub failures: u32,
@@ -61,6 +65,8 @@ impl Retry {
 
 /// What the plan needs to know of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct UnitSpec {
     /// What it weighs in a plan by weight; 1 by default.
     pub weight: u64,
@@ -81,7 +87,38 @@ impl Default for UnitSpec {
     }
 }
 
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::Open => "open",
+            Status::Done => "done",
+            Status::Deleted => "deleted",
+        })
+    }
+}
+
 impl UnitSpec {
+    /// The same with another weight.
+    #[must_use]
+    pub fn weight(mut self, weight: u64) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// The same with one label more that its worker must have.
+    #[must_use]
+    pub fn needs(mut self, label: impl Into<String>) -> Self {
+        self.needs.insert(label.into());
+        self
+    }
+
+    /// The same with another status.
+    #[must_use]
+    pub fn status(mut self, status: Status) -> Self {
+        self.status = status;
+        self
+    }
+
     /// What a unit's record carries: the users' fields and this.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Letter, Occupant, Record, Stored, Tenure};
 use crate::values::time::{Now, Tick, Ttl, Wall};
+use std::fmt;
 use std::time::Duration;
 
 /// Why a lease ended before its holder gave it up.
@@ -31,6 +32,27 @@ pub enum Loss {
     Revoked,
     /// It was given up by someone else who had its token.
     Released,
+}
+
+/// For people, as in `the lease is lost: taken: b-17 (fence 8)`.
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Expired => f.write_str("it was not renewed in time"),
+            Loss::Unreachable(error) => write!(f, "the store could not be reached in time ({error})"),
+            Loss::Taken(Some(by)) => write!(f, "taken: {by}"),
+            Loss::Taken(None) => f.write_str("taken"),
+            Loss::Deleted => f.write_str("its record was deleted"),
+            Loss::Revoked => f.write_str("it was withdrawn"),
+            Loss::Released => f.write_str("it was released"),
+        }
+    }
+}
+
+impl std::error::Error for Loss {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let Loss::Unreachable(error) = self { Some(error) } else { None }
+    }
 }
 
 impl Loss {

@@ -156,7 +156,7 @@ impl KeyRange {
 }
 
 /// Long numbers are cut in messages.
-fn brief(point: &Point) -> String {
+pub(super) fn brief(point: &Point) -> String {
     const MOST: usize = 80;
     let mut text = point.to_string();
     if text.len() > MOST {

@@ -145,6 +145,22 @@ impl fmt::Display for RangeSet {
     }
 }
 
+/// As the list of its ranges.
+#[cfg(feature = "serde")]
+impl serde::Serialize for RangeSet {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&self.0)
+    }
+}
+
+/// From ranges in any order, which may overlap.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for RangeSet {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<RangeSet, D::Error> {
+        Vec::deserialize(deserializer).map(|ranges: Vec<KeyRange>| ranges.into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     //! Plan: over a key space of 40 points, everything that sets and ranges do is compared with a naive set of numbers.

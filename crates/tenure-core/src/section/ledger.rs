@@ -22,6 +22,7 @@ pub const COVERED: &str = "covered";
 
 /// One lease within a section. It is never renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Entry {
     /// The lease itself, never used again.
     pub id: Nonce,

@@ -18,6 +18,7 @@ impl InvalidInput {
 
 /// What kind of failure a store call met, which is to say: what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The call did not take effect and may be repeated.
@@ -32,17 +33,36 @@ pub enum ErrorKind {
     Invalid,
 }
 
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ErrorKind::Unavailable => "store unavailable",
+            ErrorKind::Unknown => "outcome unknown",
+            ErrorKind::Foreign => "foreign or damaged record",
+            ErrorKind::Unsupported => "not supported by this store",
+            ErrorKind::Invalid => "invalid input",
+        })
+    }
+}
+
 /// A failed store call.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 pub struct StoreError {
     kind: ErrorKind,
     text: Arc<str>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl StoreError {
     /// An error of `kind` with a text that names what failed and, where there is one, the remedy.
     pub fn new(kind: ErrorKind, text: impl Into<Arc<str>>) -> Self {
-        StoreError { kind, text: text.into() }
+        StoreError { kind, text: text.into(), source: None }
+    }
+
+    /// The same with the error that it came from, for those who look at [`source`](std::error::Error::source). The text says it already.
+    #[must_use]
+    pub fn because(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        StoreError { source: Some(Arc::new(source)), ..self }
     }
 
     /// The call did not take effect and may be repeated.
@@ -73,7 +93,8 @@ impl StoreError {
     /// The same, of something that is named first.
     #[must_use]
     pub fn about(&self, what: impl fmt::Display) -> Self {
-        Self::new(self.kind, format!("{what}: {}", self.text))
+        let text = format!("{what}: {}", self.text).into();
+        StoreError { kind: self.kind, text, source: self.source.clone() }
     }
 
     /// What to do about it.
@@ -91,28 +112,101 @@ impl StoreError {
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            ErrorKind::Unavailable => "store unavailable",
-            ErrorKind::Unknown => "outcome unknown",
-            ErrorKind::Foreign => "foreign or damaged record",
-            ErrorKind::Unsupported => "not supported by this store",
-            ErrorKind::Invalid => "invalid input",
-        };
-        write!(f, "{kind}: {}", self.text)
+        write!(f, "{}: {}", self.kind, self.text)
     }
 }
 
-impl std::error::Error for StoreError {}
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreError").field("kind", &self.kind).field("text", &self.text).finish()
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl StoreError {
+    /// What it says, by which errors are compared: where they came from is for people.
+    fn says(&self) -> (ErrorKind, &str) {
+        (self.kind, &self.text)
+    }
+}
+
+impl PartialEq for StoreError {
+    fn eq(&self, other: &Self) -> bool {
+        self.says() == other.says()
+    }
+}
+
+impl Eq for StoreError {}
+
+impl PartialOrd for StoreError {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for StoreError {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.says().cmp(&other.says())
+    }
+}
+
+impl std::hash::Hash for StoreError {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.says().hash(state);
+    }
+}
+
+/// As `{"kind": "Unavailable", "text": "…"}`; its source is left out.
+#[cfg(feature = "serde")]
+impl serde::Serialize for StoreError {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+        let mut fields = serializer.serialize_struct("StoreError", 2)?;
+        fields.serialize_field("kind", &self.kind)?;
+        fields.serialize_field("text", &*self.text)?;
+        fields.end()
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for StoreError {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<StoreError, D::Error> {
+        #[derive(serde::Deserialize)]
+        struct Said {
+            kind: ErrorKind,
+            text: String,
+        }
+        Said::deserialize(deserializer).map(|Said { kind, text }| StoreError::new(kind, text))
+    }
+}
 
 impl From<InvalidInput> for StoreError {
     fn from(error: InvalidInput) -> Self {
-        StoreError::invalid(error.to_string())
+        StoreError::invalid(error.to_string()).because(error)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_keeps_where_it_came_from_and_is_compared_by_what_it_says() {
+        use std::error::Error as _;
+        let plain = StoreError::unavailable("no answer");
+        let error = plain.clone().because(std::io::Error::other("reset by peer"));
+        assert!(error == plain && plain.source().is_none());
+        let about = error.about("the row of k");
+        assert_eq!(about.source().map(ToString::to_string).as_deref(), Some("reset by peer"));
+        assert_eq!(about.to_string(), "store unavailable: the row of k: no answer");
+        let input = StoreError::from(InvalidInput::new("too long"));
+        assert!(input.source().is_some_and(|source| source.is::<InvalidInput>()));
+    }
 
     #[test]
     fn an_error_about_something_says_its_kind_once() {

@@ -1,14 +1,53 @@
 //! Fencing tokens, nonces and versions: the numbers that tell one tenure, or one write, from another.
 
-use crate::values::error::StoreError;
+use crate::values::error::{InvalidInput, StoreError};
 use crate::values::time::Wall;
 use std::fmt;
+
+/// 32 hexadecimal digits, in text and in what serde writes: many formats have no integer of 128 bits.
+macro_rules! hexadecimal {
+    ($type:ident) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:032x}", self.0)
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = InvalidInput;
+
+            fn from_str(text: &str) -> Result<Self, InvalidInput> {
+                let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                let number = is_hex.then(|| u128::from_str_radix(text, 16).ok()).flatten();
+                number.map($type).ok_or_else(|| {
+                    let shown: String = text.chars().take(40).collect();
+                    InvalidInput::new(format!("{shown:?} stands where 32 hexadecimal digits belong"))
+                })
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
 
 /// A fencing token: strictly greater for each new tenure of a key, across release and deletion.
 ///
 /// Send it along with every effect on a shared resource, and let the resource refuse anything lower than the highest
 /// it has seen. That, and not the lease alone, is what keeps a deposed holder from doing harm.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Fence(pub u64);
 
 impl Fence {
@@ -42,9 +81,57 @@ impl fmt::Display for Fence {
     }
 }
 
+impl From<u64> for Fence {
+    fn from(number: u64) -> Fence {
+        Fence(number)
+    }
+}
+
+impl From<Fence> for u64 {
+    fn from(fence: Fence) -> u64 {
+        fence.0
+    }
+}
+
+/// From a signed column, as most databases have them.
+impl TryFrom<i64> for Fence {
+    type Error = InvalidInput;
+
+    fn try_from(number: i64) -> Result<Fence, InvalidInput> {
+        let fence = u64::try_from(number).map(Fence);
+        fence.map_err(|_| InvalidInput::new(format!("{number} is no fence: a fence is never negative")))
+    }
+}
+
+/// For a signed column. Each fence that a store gives fits: see [`Fence::MAX`].
+impl TryFrom<Fence> for i64 {
+    type Error = InvalidInput;
+
+    fn try_from(fence: Fence) -> Result<i64, InvalidInput> {
+        i64::try_from(fence.0).map_err(|_| {
+            InvalidInput::new(format!("the fence {fence} is beyond the highest, {}", Fence::MAX))
+        })
+    }
+}
+
+/// From decimal digits, as [`Display`](fmt::Display) writes them.
+impl std::str::FromStr for Fence {
+    type Err = InvalidInput;
+
+    fn from_str(text: &str) -> Result<Fence, InvalidInput> {
+        let number = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+        number.map(Fence).ok_or_else(|| {
+            let shown: String = text.chars().take(40).collect();
+            InvalidInput::new(format!("{shown:?} is no fence; write its decimal digits"))
+        })
+    }
+}
+
 /// Marks one write of one process, never used again: it tells whether a write whose answer was lost took effect.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce(pub u128);
+
+hexadecimal!(Nonce);
 
 /// Makes nonces: 64 random bits for the process instance, then a counter.
 ///
@@ -91,6 +178,8 @@ impl Nonces {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u128);
 
+hexadecimal!(Version);
+
 impl Version {
     /// The version that the write with this nonce made, if it was written with this fence.
     ///
@@ -107,6 +196,20 @@ impl Version {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_fence_survives_text_and_signed_columns() {
+        for number in [0, 7, 1_700_000_000_000, i64::MAX as u64] {
+            let fence = Fence::from(number);
+            assert_eq!(fence.to_string().parse::<Fence>(), Ok(fence));
+            assert_eq!(Fence::try_from(i64::try_from(fence).unwrap()), Ok(fence));
+            assert_eq!(u64::from(fence), number);
+        }
+        assert!(i64::try_from(Fence(u64::MAX)).is_err() && Fence::try_from(-1i64).is_err());
+        for bad in ["", "+7", "-1", " 7", "7 ", "0x7", "18446744073709551616"] {
+            assert!(bad.parse::<Fence>().is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn s2_a_next_fence_is_always_greater() {

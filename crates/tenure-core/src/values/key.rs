@@ -74,6 +74,35 @@ macro_rules! name {
             }
         }
 
+        impl TryFrom<String> for $type {
+            type Error = InvalidInput;
+
+            fn try_from(text: String) -> Result<Self, InvalidInput> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(name: $type) -> String {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        /// Checked as by `new`.
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+            }
+        }
+
         impl fmt::Debug for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Debug::fmt(&*self.0, f)

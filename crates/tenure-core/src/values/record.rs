@@ -5,6 +5,7 @@ use crate::values::host::Mark;
 use crate::values::key::{HolderId, Key};
 use crate::values::metadata::Metadata;
 use crate::values::time::{Ttl, Wall};
+use std::fmt;
 use std::time::Duration;
 
 /// The record of one key. A record without a tenure is *vacant*: it only keeps the fence and the metadata.
@@ -106,6 +107,7 @@ pub struct Letter {
 
 /// What a letter asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Ask {
     /// Please give the key up when it suits you.
@@ -117,6 +119,17 @@ pub enum Ask {
     /// The key was passed on to you, and nothing else tells you so: take it. Workers of a fleet send it to one another; to whom it
     /// says nothing, it is a question as to whether it holds the key.
     Take,
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ask::HandOver => "hand over",
+            Ask::Revoke => "stop: it is withdrawn",
+            Ask::Confirm => "confirm",
+            Ask::Take => "take",
+        })
+    }
 }
 
 /// The most letters that one record carries. A sender that finds it full waits for the next renewal.
@@ -206,6 +219,7 @@ impl Stored {
 
 /// Who holds a key, as told to those who don't.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Occupant {
     /// Who.
     pub holder: HolderId,
@@ -213,6 +227,13 @@ pub struct Occupant {
     pub fence: Fence,
     /// Since when, by the holder's wall clock.
     pub since: Wall,
+}
+
+/// As `b-17 (fence 8)`.
+impl fmt::Display for Occupant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (fence {})", self.holder, self.fence)
+    }
 }
 
 impl Occupant {
@@ -229,6 +250,8 @@ impl Occupant {
 
 /// Who holds a key and what its record says, as told to those who follow it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Sighting {
     /// Who.
     pub occupant: Occupant,

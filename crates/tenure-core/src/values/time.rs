@@ -12,7 +12,7 @@
 use crate::values::error::InvalidInput;
 use crate::values::host::Host;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// A point on one process's own time line, in nanoseconds since that process's clock began.
 ///
@@ -40,6 +40,7 @@ impl Tick {
 /// A wall-clock reading in milliseconds since the Unix epoch. It stamps records and raises fences; it decides nothing
 /// by itself.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Wall(pub u64);
 
 impl Wall {
@@ -47,6 +48,48 @@ impl Wall {
     #[must_use]
     pub fn since(self, earlier: Wall) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The same as the standard library has it; none if this system's time does not reach so far.
+    #[must_use]
+    pub fn to_system_time(self) -> Option<SystemTime> {
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(self.0))
+    }
+}
+
+/// A date in UTC, in the form of RFC 3339: `2024-03-01T00:00:00Z`, and `9999-…` for what comes after that year. The precision is that of
+/// the format, `{:.3}` for milliseconds.
+impl fmt::Display for Wall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (secs, millis) = (self.0 / 1000, self.0 % 1000);
+        let days = (secs / 86_400).min(2_932_896); // the end of the year 9999
+        let (year, month, day) = civil(days);
+        let of_day = secs % 86_400;
+        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        match f.precision() {
+            None | Some(0) => f.write_str("Z"),
+            Some(digits) => write!(f, ".{:0<digits$.digits$}Z", format!("{millis:03}")),
+        }
+    }
+}
+
+/// Year, month and day of a day since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms").
+fn civil(days: u64) -> (u64, u64, u64) {
+    let z = days + 719_468;
+    let (era, doe) = (z / 146_097, z % 146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 };
+    (yoe + era * 400 + u64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
+}
+
+/// What lies before 1970 is the beginning of it.
+impl From<SystemTime> for Wall {
+    fn from(time: SystemTime) -> Wall {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Wall(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 }
 
@@ -152,6 +195,37 @@ impl Ttl {
     }
 }
 
+impl From<Ttl> for Duration {
+    fn from(ttl: Ttl) -> Duration {
+        ttl.duration()
+    }
+}
+
+/// As by [`Ttl::new`].
+impl TryFrom<Duration> for Ttl {
+    type Error = InvalidInput;
+
+    fn try_from(span: Duration) -> Result<Ttl, InvalidInput> {
+        Ttl::new(span)
+    }
+}
+
+/// As whole milliseconds.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Ttl {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(self.0)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Ttl {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Ttl, D::Error> {
+        let millis = u32::deserialize(deserializer)?;
+        Ttl::new(Duration::from_millis(millis.into())).map_err(serde::de::Error::custom)
+    }
+}
+
 impl fmt::Display for Ttl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.duration())
@@ -208,6 +282,26 @@ impl fmt::Display for Drift {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_wall_clock_s_reading_is_a_date_for_people() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399_999, "2000-02-28T23:59:59Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (1_709_251_200_000, "2024-03-01T00:00:00Z"),
+            (4_102_444_800_000, "2100-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(Wall(millis).to_string(), text);
+            assert_eq!(Wall(millis).to_system_time().map(Wall::from), Some(Wall(millis)));
+        }
+        assert!(Wall(u64::MAX).to_string().starts_with("9999-"));
+        let late = Wall(951_782_399_070);
+        assert_eq!(
+            [format!("{late:.1}"), format!("{late:.3}"), format!("{late:.6}")],
+            ["2000-02-28T23:59:59.0Z", "2000-02-28T23:59:59.070Z", "2000-02-28T23:59:59.070000Z"]
+        );
+    }
 
     #[test]
     fn belief_is_082_of_the_ttl_by_default() {

@@ -38,8 +38,8 @@ impl World {
         self.next_unit += 1;
         let Ok(key) = self.fleet.unit(&format!("{index:04}")) else { return };
         let needs_label = self.scenario.labels && index.is_multiple_of(5);
-        let needs = if needs_label { [LABEL.to_owned()].into() } else { Default::default() };
-        let spec = UnitSpec { needs, weight: self.first_weight(), ..UnitSpec::default() };
+        let spec = UnitSpec::default().weight(self.first_weight());
+        let spec = if needs_label { spec.needs(LABEL) } else { spec };
         let Ok(metadata) = spec.compose(fields(0)) else { return };
         let wall = self.wall();
         let record = Record {

@@ -53,9 +53,9 @@ impl World {
     }
 
     pub(super) fn about(&self, index: usize) -> About {
-        let labels = if index % 3 == 2 { Default::default() } else { [LABEL.to_owned()].into() };
         let balance = if self.scenario.weighs { Balance::Weight } else { Balance::Count };
-        About { units: self.scenario.room, labels, balance, ..About::default() }
+        let about = About::default().units(self.scenario.room).balance(balance);
+        if index % 3 == 2 { about } else { about.label(LABEL) }
     }
 
     /// The ttl of a new process's session: the world's, or a half or a quarter of it where they differ.

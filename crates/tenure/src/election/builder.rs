@@ -226,7 +226,7 @@ impl CandidateBuilder {
             None => Ok(()),
             Some((what, _, setting)) => Err(InvalidInput::new(format!(
                 "{what} of its own for a candidate that is attached to a session: set LeasesBuilder::{setting} of its leases, \
-                 or make the candidate by Candidate::new"
+                 or make the candidate by Candidate::builder"
             ))),
         }
     }

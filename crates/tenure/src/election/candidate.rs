@@ -25,8 +25,7 @@ pub struct Candidate {
 
 impl Candidate {
     /// A candidate on `store`, by itself, with settings: it has one record and renews it.
-    #[allow(clippy::new_ret_no_self, reason = "read on to `start`: a candidate is what it makes")]
-    pub fn new(store: impl Store) -> CandidateBuilder {
+    pub fn builder(store: impl Store) -> CandidateBuilder {
         CandidateBuilder::on_store(AnyStore::new(store))
     }
 

@@ -4,7 +4,7 @@
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use tenure::Candidate;
 //!
-//! let candidate = Candidate::new(tenure::memory()).key("reports").start()?;
+//! let candidate = Candidate::builder(tenure::memory()).key("reports").start()?;
 //! let term = candidate.elected().await?;
 //! assert!(candidate.is_leader());
 //! // Send the fence along with every effect, and let the resource refuse lower ones.
@@ -18,7 +18,7 @@
 //! deadline, though every call to the store hangs. Work that must not outlive the leadership goes into
 //! [`Candidate::run_while_leader`].
 //!
-//! Each candidate made by [`Candidate::new`] renews itself, with one record. Those made by [`Candidate::on`] are attached
+//! Each candidate made by [`Candidate::builder`] renews itself, with one record. Those made by [`Candidate::on`] are attached
 //! to the session of a [`crate::Leases`], which renews any number of them with one write.
 //!
 //! # What is logged

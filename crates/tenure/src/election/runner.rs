@@ -2,7 +2,7 @@
 
 use super::bodies::{Permit, Tenancy, Wish};
 use super::builder::Plan;
-use super::status::{Leader, Status, words};
+use super::status::{Leader, Status};
 use crate::belief::Cell;
 use crate::driver::sleep_until;
 use crate::guard::Guard;
@@ -45,7 +45,7 @@ impl Shared {
         let tenancy = self.tenancy.read().unwrap_or_else(PoisonError::into_inner);
         let guard = &tenancy.as_ref()?.guard;
         let valid_for = guard.remaining();
-        (!valid_for.is_zero()).then(|| Term { fence: guard.fence(), valid_for })
+        (!valid_for.is_zero()).then(|| Term::new(guard.fence(), valid_for))
     }
 }
 
@@ -187,7 +187,7 @@ impl Runner {
                 self.elected(lease, fence);
             }
             Change::StepDown(cause) => {
-                let cause = words(&cause);
+                let cause = cause.to_string();
                 tracing::info!(name: "election.step_down", target: "tenure::election", %key, %id, cause);
                 if let Some(tenancy) = self.shared.tenancy() {
                     tenancy.stop.cancel();
@@ -231,7 +231,7 @@ impl Runner {
             tenancy.guard.cell().belief.end();
         }
         self.shared.set_tenancy(None);
-        words(cause)
+        cause.to_string()
     }
 
     fn led_by(&self, leader: Option<Leader>) {

@@ -1,7 +1,7 @@
 //! What is told about an election.
 
-use crate::error::describe;
-use tenure_core::election::{Cause, Standing};
+use std::fmt;
+use tenure_core::election::Standing;
 use tenure_core::{Fence, HolderId, Metadata, Sighting, Wall};
 
 /// Where a candidate stands and who leads, as last heard.
@@ -9,6 +9,8 @@ use tenure_core::{Fence, HolderId, Metadata, Sighting, Wall};
 /// For people, logs and gauges. Whether to *act* as the leader is asked of [`super::Candidate::is_leader`] right
 /// before acting: what is read here may be over.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Status {
     /// Where this candidate stands.
     pub standing: Standing,
@@ -19,6 +21,8 @@ pub struct Status {
 
 /// Who leads.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Leader {
     /// The candidate's id.
     pub id: HolderId,
@@ -30,22 +34,26 @@ pub struct Leader {
     pub labels: Metadata,
 }
 
-impl From<Sighting> for Leader {
-    fn from(seen: Sighting) -> Leader {
-        let Sighting { occupant, metadata } = seen;
-        Leader { id: occupant.holder, fence: occupant.fence, since: occupant.since, labels: metadata }
+/// As `b-17 (fence 8)`.
+impl fmt::Display for Leader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (fence {})", self.id, self.fence)
     }
 }
 
-/// A cause in words, for the log.
-pub(super) fn words(cause: &Cause) -> String {
-    match cause {
-        Cause::Resigned => "it resigned".to_owned(),
-        Cause::Stopping => "it was stopped".to_owned(),
-        Cause::Asked => "it was asked to hand over".to_owned(),
-        Cause::Failing => "too many renewals in a row have failed".to_owned(),
-        Cause::Stuck => "work under it could not be ended".to_owned(),
-        Cause::Lost(loss) => describe(loss),
-        other => format!("{other:?}"),
+/// As `following, led by b-17 (fence 8)`.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.leader {
+            Some(leader) => write!(f, "{}, led by {leader}", self.standing),
+            None => write!(f, "{}, led by nobody that is known of", self.standing),
+        }
+    }
+}
+
+impl From<Sighting> for Leader {
+    fn from(seen: Sighting) -> Leader {
+        let Sighting { occupant, metadata, .. } = seen;
+        Leader { id: occupant.holder, fence: occupant.fence, since: occupant.since, labels: metadata }
     }
 }

@@ -42,6 +42,7 @@ impl NewUnit {
 
 /// A unit, as its record shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct UnitView {
     /// Its name.
@@ -58,6 +59,7 @@ pub struct UnitView {
 
 /// All units of a fleet.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Units {
     /// Those that can be read, by name; not the deleted ones.
@@ -68,6 +70,7 @@ pub struct Units {
 
 /// A worker, as its session shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Member {
     /// Its name.
