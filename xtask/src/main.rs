@@ -1,5 +1,6 @@
-//! The project's own chores: `cargo xtask test`, `quick`, `soak`, `audit`, `bench`, `faults`, `services`, `spec` and `mutants`.
+//! The project's own chores: `cargo xtask test`, `quick`, `soak`, `api`, `audit`, `bench`, `faults`, `services`, `spec` and `mutants`.
 
+mod api;
 mod audit;
 mod bench;
 mod cited;
@@ -25,6 +26,7 @@ usage: cargo xtask CHORE
                  worlds of the simulator
   soak N [--one-core]
                  all tests N times, whatever fails; with --one-core, all of them on the same one
+  api            writes the public items of each library to docs/api, which must be up to date
   audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
                  (installs cargo-deny and cargo-machete where they are missing)
   bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
@@ -47,6 +49,7 @@ enum Chore {
     Test,
     Quick,
     Soak(soak::Asked),
+    Api,
     Audit,
     Bench(Vec<String>),
     Faults(Vec<String>),
@@ -83,6 +86,7 @@ impl Chore {
             }
             "test" => Chore::Test,
             "quick" => Chore::Quick,
+            "api" => Chore::Api,
             "audit" => Chore::Audit,
             "help" | "-h" | "--help" => Chore::Help,
             other => return Err(format!("there is no chore {other:?}\n\n{HELP}")),
@@ -104,6 +108,7 @@ impl Chore {
             Chore::Test => test::steps(servers.insert(services::Servers::new()?))?,
             Chore::Quick => test::quick()?,
             Chore::Soak(asked) => soak::steps(asked, servers.insert(services::Servers::new()?))?,
+            Chore::Api => vec![step::Step::check("public items", || api::write(&test::root()))],
             Chore::Audit => audit::steps(),
             Chore::Bench(names) => bench::steps(&names, servers.insert(services::Servers::new()?))?,
             Chore::Faults(options) => faults::steps(&options, &*services::Servers::new()?)?,
@@ -160,6 +165,7 @@ mod tests {
     fn chores_are_understood() {
         assert_eq!(parse("test"), Ok(Chore::Test));
         assert_eq!(parse("quick"), Ok(Chore::Quick));
+        assert_eq!(parse("api"), Ok(Chore::Api));
         assert_eq!(parse("audit"), Ok(Chore::Audit));
         assert_eq!(parse("bench"), Ok(Chore::Bench(vec![])));
         assert_eq!(parse("bench pairs work"), Ok(Chore::Bench(vec!["pairs".into(), "work".into()])));

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must hold before a change goes in.
 
+use crate::api;
 use crate::cited;
 use crate::faults;
 use crate::services::{self, Servers};
@@ -37,6 +38,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         Step::check("no bugs shipped", no_bugs_shipped),
         Step::check("no hidden tests", no_hidden_tests),
         Step::check("cited files", cited_files),
+        Step::check("public items", public_items),
         lints(&packages),
     ]);
     steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
@@ -96,6 +98,7 @@ pub(crate) fn quick() -> Result<Vec<Step>, String> {
         Step::cargo("format", &["fmt", "--all", "--check"]),
         Step::check("no hidden tests", no_hidden_tests),
         Step::check("cited files", cited_files),
+        Step::check("public items", public_items),
         // Only what has changed is linted again.
         lints(&packages),
         suite.build("build of the tests of the core", &words(&packages, &which), &[]),
@@ -105,8 +108,17 @@ pub(crate) fn quick() -> Result<Vec<Step>, String> {
     ])
 }
 
+/// The repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 fn cited_files() -> Result<(), String> {
-    cited::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+    cited::check(&root())
+}
+
+fn public_items() -> Result<(), String> {
+    api::check(&root())
 }
 
 fn targets(packages: &[Package], kind: Kind) -> impl Iterator<Item = &Target> {
