@@ -100,8 +100,8 @@ async fn add_standbys(lines: &Lines, found: &mut Inspection) -> Result<(), Store
         found.hazard(
             ABOUT,
             format!(
-                "its standbys ({asynchronous}) follow asynchronously: a failover to one can lose the last commits; name one in \
-                 synchronous_standby_names"
+                "its standbys ({asynchronous}) follow asynchronously: a failover to one can lose writes that were answered, and \
+                 two may hold a key then: fences protect; name one in synchronous_standby_names"
             ),
         );
     } else if hidden > 0 {

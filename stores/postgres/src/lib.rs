@@ -85,6 +85,7 @@
 //!
 //! In a single statement, [`SqlGuard::sql`] and [`SqlGuard::predicate`] go after `WHERE`.
 
+mod cells;
 mod config;
 mod connect;
 mod error;

@@ -3,10 +3,10 @@
 //! The record is in the column `record`. What conditions and guards compare is in columns of its own besides; a row whose
 //! columns contradict its record was not written by tenure, and is left alone.
 
+use crate::cells::Cells;
 use std::time::SystemTime;
 use tenure_core::{Fence, Key, StoreError, Stored, Times, Version};
 use tenure_store::codec;
-use tokio_postgres::Row;
 
 /// The columns of a row, as they are read; the last are its last write and the present, by the server's clock.
 pub(crate) fn columns(of: &str) -> String {
@@ -45,8 +45,8 @@ pub(crate) fn version_bytes(version: Version) -> Vec<u8> {
 }
 
 /// The key of a row whose columns begin at `first`; none where no row stands.
-pub(crate) fn key_at(row: &Row, first: usize) -> Result<Option<Key>, StoreError> {
-    let bytes: Option<Vec<u8>> = row.try_get(first).map_err(|error| damaged(&error))?;
+pub(crate) fn key_at(row: &impl Cells, first: usize) -> Result<Option<Key>, StoreError> {
+    let bytes: Option<Vec<u8>> = row.cell(first).map_err(|error| damaged(&error))?;
     // Only a row written around tenure has such a key. Leaving it out would hide it, and no key can name it.
     let key = bytes.map(|bytes| {
         Key::from_bytes(&bytes).map_err(|error| {
@@ -57,7 +57,12 @@ pub(crate) fn key_at(row: &Row, first: usize) -> Result<Option<Key>, StoreError>
 }
 
 /// The record of a row whose columns begin at `first`.
-pub(crate) fn stored(key: &Key, row: &Row, first: usize, tells_ages: bool) -> Result<Stored, StoreError> {
+pub(crate) fn stored(
+    key: &Key,
+    row: &impl Cells,
+    first: usize,
+    tells_ages: bool,
+) -> Result<Stored, StoreError> {
     let read = || -> Result<Stored, StoreError> {
         let bytes = record_bytes(row, first)?;
         let columns = columns_at(row, first).map_err(|error| damaged(&error))?;
@@ -66,7 +71,7 @@ pub(crate) fn stored(key: &Key, row: &Row, first: usize, tells_ages: bool) -> Re
         record.fence = record.fence.max(Fence(u64::try_from(columns.fence).unwrap_or(0)));
         columns.check(&record, record.version().0)?;
         let micros = |place: usize| {
-            let time: SystemTime = row.try_get(first + place).map_err(|error| damaged(&error))?;
+            let time: SystemTime = row.cell(first + place).map_err(|error| damaged(&error))?;
             let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             Ok::<u64, StoreError>(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
         };
@@ -77,25 +82,25 @@ pub(crate) fn stored(key: &Key, row: &Row, first: usize, tells_ages: bool) -> Re
 }
 
 /// The encoded record of a row whose columns begin at `first`.
-pub(crate) fn record_bytes(row: &Row, first: usize) -> Result<Vec<u8>, StoreError> {
-    row.try_get(first + 6).map_err(|error| damaged(&error))
+pub(crate) fn record_bytes(row: &impl Cells, first: usize) -> Result<Vec<u8>, StoreError> {
+    row.cell(first + 6).map_err(|error| damaged(&error))
 }
 
 /// The fence that a row's own column tells.
-pub(crate) fn fence_at(row: &Row, first: usize) -> Option<Fence> {
-    row.try_get::<_, i64>(first + 2).ok().and_then(|fence| u64::try_from(fence).ok()).map(Fence)
+pub(crate) fn fence_at(row: &impl Cells, first: usize) -> Option<Fence> {
+    row.cell::<i64>(first + 2).ok().and_then(|fence| u64::try_from(fence).ok()).map(Fence)
 }
 
-fn columns_at(row: &Row, first: usize) -> Result<Columns, tokio_postgres::Error> {
+fn columns_at(row: &impl Cells, first: usize) -> Result<Columns, String> {
     Ok(Columns {
-        version: row.try_get(first + 1)?,
-        fence: row.try_get(first + 2)?,
-        tenure: row.try_get(first + 3)?,
-        ride_key: row.try_get(first + 4)?,
-        ride_fence: row.try_get(first + 5)?,
+        version: row.cell(first + 1)?,
+        fence: row.cell(first + 2)?,
+        tenure: row.cell(first + 3)?,
+        ride_key: row.cell(first + 4)?,
+        ride_fence: row.cell(first + 5)?,
     })
 }
 
-fn damaged(error: &tokio_postgres::Error) -> StoreError {
+fn damaged(error: &str) -> StoreError {
     StoreError::foreign(format!("its columns are damaged: {error}"))
 }

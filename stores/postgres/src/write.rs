@@ -5,6 +5,7 @@
 //! condition did not hold for what was read, that is the answer: it was refused at that instant. If it did, and yet nothing was
 //! written, another write came between, and the statement is sent again.
 
+use crate::cells::{Cells, Composite};
 use crate::connect::Params;
 use crate::error::{Call, failed, unanswered};
 use crate::lines::Line;
@@ -81,7 +82,7 @@ impl Sql {
     pub(crate) fn calls(schema: &str) -> Sql {
         let mut params: Vec<String> = (1..=11).map(|n| format!("${n}")).collect();
         params[9] = tells("$10", "$9");
-        let call = |name: &str| format!("SELECT * FROM {schema}.{name}({})", params.join(", "));
+        let call = |name: &str| format!("SELECT {schema}.{name}({})", params.join(", "));
         Sql {
             absent: call("write_absent"),
             vacant: call("write_vacant"),
@@ -226,15 +227,24 @@ fn answer(inner: &Inner, key: &Key, row: Option<&Row>) -> Result<(Option<Fence>,
         StoreError::unknown(format!("{}: a write was answered unclearly: {why}", inner.lines.place))
     };
     let row = row.ok_or_else(|| unclear(&"no row"))?;
-    let done: Option<i64> = row.try_get(0).map_err(|error| unclear(&error))?;
-    let fence =
-        done.map(|fence| u64::try_from(fence).map(Fence)).transpose().map_err(|error| unclear(&error))?;
-    let standing = match key_at(row, 1) {
+    // What a function answers is one column.
+    if row.len() == 1 {
+        let answer: Composite<'_> = row.try_get(0).map_err(|error| unclear(&error))?;
+        return told(inner, key, &answer).map_err(|why| unclear(&why));
+    }
+    told(inner, key, row).map_err(|why| unclear(&why))
+}
+
+/// The same of its columns; the error is why it can't be told whether anything was written.
+fn told(inner: &Inner, key: &Key, answer: &impl Cells) -> Result<(Option<Fence>, Standing), String> {
+    let done: Option<i64> = answer.cell(0)?;
+    let fence = done.map(|fence| u64::try_from(fence).map(Fence)).transpose();
+    let standing = match key_at(answer, 1) {
         Ok(None) => Ok(None),
-        Ok(Some(_)) => stored(key, row, 1, inner.tells_ages).map(Some),
+        Ok(Some(_)) => stored(key, answer, 1, inner.tells_ages).map(Some),
         Err(error) => Err(error),
     };
-    Ok((fence, standing))
+    Ok((fence.map_err(|error| error.to_string())?, standing))
 }
 
 pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {

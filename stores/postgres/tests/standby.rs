@@ -1,6 +1,6 @@
 //! A real standby, by streaming replication: read-only, then promoted though it has not heard all.
 //!
-//! Plan: a standby is read, and says to writers what it is. Of several hosts the primary is used, in whatever order they are named.
+//! Plan: a standby is read, and says to writers what it is; the primary says what a failover to it can lose. Of several hosts the primary is used, in whatever order they are named.
 //! A lagging standby that is promoted has forgotten a tenure, so two may hold: failover loses what was not replicated. But its next
 //! fence is higher than the one that it never heard of, and who was forgotten loses. A password that was changed is read anew.
 
@@ -16,11 +16,15 @@ mod server;
 mod support;
 
 use server::Standby;
+use std::time::Duration;
 use support::{admin, config, unique, url};
 use tenure_core::{Clock, ErrorKind, Fence, Key, Version};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store, Write};
 use tenure_testkit::{RealClock, Scribe};
+
+/// As long as a busy machine may take.
+const LONG: Duration = Duration::from_secs(60);
 
 async fn won(store: &PostgresStore, write: Write) -> (Version, Fence) {
     match store.write(write).await.unwrap() {
@@ -42,6 +46,13 @@ async fn a_standby_is_read_and_names_itself_to_writers() {
         (PostgresStore::open(config(&name)).await.unwrap(), Scribe::new(), Key::new("k").unwrap());
     let (version, _) = won(&primary, scribe.if_vacant(&key, scribe.held(5))).await;
     let standby = Standby::start("").await;
+    let warned = async {
+        let warns = |text: &str| text.contains("asynchronously") && text.contains("fences protect");
+        while !primary.inspect().await.hazards().any(warns) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, warned).await.expect("nothing says what a failover can lose");
     let there = PostgresConfig::from_url(&standby.url("postgres")).unwrap().schema(&name);
     let replica = PostgresStore::open(there).await.unwrap();
     assert_eq!(replica.read(&key).await.unwrap().unwrap().version, version);
