@@ -36,7 +36,7 @@ pub(crate) struct Watchdogs {
 
 #[derive(Debug)]
 struct State {
-    watchdogs: Vec<WatchdogProcess>,
+    watchdogs: Vec<WatchdogChild>,
     groups: BTreeSet<i32>,
     deadline: Duration,
     /// When it was last seen that the watchdog's time had come.
@@ -45,7 +45,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct WatchdogProcess {
+struct WatchdogChild {
     child: Child,
     pipe: File,
 }
@@ -239,7 +239,7 @@ impl Watchdogs {
     }
 
     fn tell(&self, state: &mut State, line: &str) {
-        let unheard = |watchdog: &mut WatchdogProcess| watchdog.pipe.write_all(line.as_bytes()).is_err();
+        let unheard = |watchdog: &mut WatchdogChild| watchdog.pipe.write_all(line.as_bytes()).is_err();
         let mut deaf = Vec::new();
         for (n, watchdog) in state.watchdogs.iter_mut().enumerate() {
             if unheard(watchdog) {
@@ -294,7 +294,7 @@ impl Watchdogs {
     fn see_to_children(&self) {
         let _reaped = self.children.adopted();
         let mut state = self.state();
-        let is_dead = |watchdog: &mut WatchdogProcess| !matches!(watchdog.child.try_wait(), Ok(None));
+        let is_dead = |watchdog: &mut WatchdogChild| !matches!(watchdog.child.try_wait(), Ok(None));
         let dead: Vec<usize> = state
             .watchdogs
             .iter_mut()
@@ -322,7 +322,7 @@ impl Drop for Watchdogs {
         let watchdogs = std::mem::take(&mut self.state().watchdogs);
         // Once nobody talks to them they end, sooner or later, and must not be left on the table of processes until then.
         let reap = move || {
-            watchdogs.into_iter().for_each(|WatchdogProcess { mut child, pipe }| {
+            watchdogs.into_iter().for_each(|WatchdogChild { mut child, pipe }| {
                 drop(pipe);
                 let _reaped = child.wait();
             })
@@ -367,7 +367,7 @@ fn is_keyboard(entry: &Entry) -> bool {
     entry.name == keyboard::NAME
 }
 
-fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<WatchdogProcess> {
+fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<WatchdogChild> {
     let mut watchdog = Command::new(super::own_program()?);
     watchdog
         .args(watchdog::arguments(lead, mark))
@@ -383,7 +383,7 @@ fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<Watchdo
     let pipe = File::from(OwnedFd::from(pipe));
     // A watchdog that doesn't read must not hold up what tells it.
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    Ok(WatchdogProcess { child, pipe })
+    Ok(WatchdogChild { child, pipe })
 }
 
 /// The time, as [`Watchdogs::prolong`] wants it: to be read *before* asking how long a lease is good.
