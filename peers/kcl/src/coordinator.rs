@@ -1,7 +1,7 @@
 //! What users have in hand: a worker that takes leases and keeps them, in the background.
 
 use super::change::Edit;
-use super::driver;
+use super::driver::{self, Users};
 use super::error::LeaseError;
 use super::held::Held;
 use super::options::Options;
@@ -103,9 +103,9 @@ impl Coordinator {
             commands,
             held: Arc::clone(&held),
         };
-        let (options, clock) = (Arc::clone(&coordinator.options), Arc::clone(table.clock()));
-        let worker = Worker::new(table.format(), options, clock, events, held);
-        tokio::spawn(driver::run(table.clone(), worker, orders));
+        let worker = Worker::new(table.format(), Arc::clone(&coordinator.options));
+        let users = Users { clock: Arc::clone(table.clock()), events, shown: held };
+        tokio::spawn(driver::run(table.clone(), worker, users, orders));
         Ok((coordinator, Events { told, unheard: Vec::new() }))
     }
 

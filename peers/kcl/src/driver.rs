@@ -1,40 +1,95 @@
-//! The task of one worker: it steps the machine, performs its requests, and waits for nothing but the next thing to happen.
+//! The task of one worker: it steps the machine, performs its requests, passes on what it tells, and waits for nothing but the
+//! next thing to happen.
 //!
 //! Requests run beside it, so that a deadline is never late because of one.
 
+use super::coordinator::Event;
+use super::held::{Cell, Held};
 use super::table::Table;
-use super::worker::{Answer, Command, Request, Worker};
+use super::worker::{Answer, Command, Notice, Output, Request, Worker};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tenure_core::Clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-pub(crate) async fn run(table: Table, mut worker: Worker, mut orders: mpsc::UnboundedReceiver<Command>) {
+/// What users see of a worker.
+pub(crate) struct Users {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) events: mpsc::UnboundedSender<Event>,
+    /// What is held, by name.
+    pub(crate) shown: Arc<Mutex<BTreeMap<String, Held>>>,
+}
+
+impl Users {
+    fn held(&self, cell: Arc<Cell>) -> Held {
+        Held { cell, clock: Arc::clone(&self.clock) }
+    }
+
+    fn hear(&self, notice: Notice) {
+        let event = match notice {
+            Notice::Taken(cell) => {
+                let lease = self.held(cell);
+                let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+                shown.insert(lease.key().to_owned(), lease.clone());
+                Event::Taken(lease)
+            }
+            Notice::Lost(cell, loss) => Event::Lost { lease: self.held(cell), loss },
+            Notice::Wanted(cell, by) => Event::Wanted { lease: self.held(cell), by },
+            Notice::LookFailed(error) => Event::LookFailed(error),
+            Notice::Foreign(error) => Event::Foreign(error),
+            Notice::Revived(worker) => Event::Revived(worker),
+            Notice::Skipped(rows) => Event::Skipped(rows),
+        };
+        let _nobody_listens = self.events.send(event);
+    }
+
+    fn hide(&self, key: &str) {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+pub(crate) async fn run(
+    table: Table,
+    mut worker: Worker,
+    users: Users,
+    mut orders: mpsc::UnboundedReceiver<Command>,
+) {
+    let clock = Arc::clone(&users.clock);
     let (mut jobs, mut is_open) = (JoinSet::new(), true);
     loop {
-        for request in worker.step() {
-            jobs.spawn(perform(table.clone(), request));
+        for output in worker.step(clock.now()) {
+            match output {
+                Output::Request(request) => drop(jobs.spawn(perform(table.clone(), request))),
+                Output::Notice(notice) => users.hear(notice),
+                Output::Hide(key) => users.hide(&key),
+                Output::Reply(answered) => answered.tell(),
+            }
         }
-        if worker.is_over() {
+        if worker.is_over(clock.now()) {
             break;
         }
-        let pause = worker.pause();
+        let pause = worker.pause(clock.now());
         tokio::select! {
             biased;
             order = orders.recv(), if is_open => match order {
-                Some(order) => worker.on_command(order),
+                Some(order) => worker.on_command(clock.now(), order),
                 None => {
                     is_open = false;
-                    worker.stop(None);
+                    worker.stop(clock.now(), None);
                 }
             },
             Some(answer) = jobs.join_next(), if !jobs.is_empty() => match answer {
-                Ok(answer) => worker.on_answer(answer),
+                Ok(answer) => worker.on_answer(clock.now(), answer),
                 Err(_panicked) => worker.unanswered(),
             },
             () = tokio::time::sleep(pause) => {}
         }
     }
     jobs.abort_all();
-    worker.end();
+    for reply in worker.end() {
+        let _gone = reply.send(());
+    }
 }
 
 async fn perform(table: Table, request: Request) -> Answer {

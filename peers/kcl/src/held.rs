@@ -42,6 +42,10 @@ impl Cell {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     pub(crate) fn counter_at_take(&self) -> u64 {
         self.counter_at_take
     }
@@ -79,7 +83,7 @@ impl Held {
     /// The lease's name.
     #[must_use]
     pub fn key(&self) -> &str {
-        &self.cell.key
+        self.cell.key()
     }
 
     /// The counter of the row when it was taken. It grows with each take, so it is a fencing token *while the row lives*: a row

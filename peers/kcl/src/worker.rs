@@ -1,28 +1,30 @@
-//! One worker, as a passive machine: commands, answers and the time go in; requests and events come out.
+//! One worker, as a passive machine: commands, answers and the time go in; requests, notices and replies come out.
 //!
-//! It does no I/O and waits for nothing: whoever steps it performs its requests, feeds their answers back, and steps it again
-//! no later than after its pause. Early and repeated steps are harmless. At most one request is under way for each lease.
+//! It does no I/O, reads no clock and waits for nothing: whoever steps it performs its requests, feeds their answers back, passes on
+//! what is told, and steps it again no later than after its pause. Early and repeated steps are harmless. At most one request is under
+//! way for each lease.
 
 mod answers;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use answers::loss_by;
 
 use super::agenda::Agenda;
 use super::change::{Change, Edit};
-use super::coordinator::Event;
 use super::error::LeaseError;
 use super::format::Format;
-use super::held::{Cell, Held};
+use super::held::Cell;
 use super::options::Options;
 use super::row::Row;
 use super::settling::{Settled, Settling};
 use super::table::Listing;
 use super::taker::{Watch, Why};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Clock, Loss, StoreError, Tick};
-use tokio::sync::{mpsc, oneshot};
+use tenure_core::{Loss, Now, StoreError, Tick};
+use tokio::sync::oneshot;
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 type Done<T> = Result<T, LeaseError>;
@@ -104,14 +106,56 @@ pub(crate) enum Answer {
     Settled(Purpose, Box<Result<Settled, StoreError>>),
 }
 
+/// What comes of a step, in order.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// To be performed, and its answer fed back.
+    Request(Request),
+    /// For whoever listens.
+    Notice(Notice),
+    /// This lease is not to be shown as held any more.
+    Hide(String),
+    /// For whoever asked.
+    Reply(Answered),
+}
+
+/// What users are told.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// It is held, and to be shown as such.
+    Taken(Arc<Cell>),
+    Lost(Arc<Cell>, Loss),
+    /// Another is to have it.
+    Wanted(Arc<Cell>, String),
+    LookFailed(StoreError),
+    Foreign(StoreError),
+    Revived(String),
+    Skipped(usize),
+}
+
+/// What somebody asked for is done, or not.
+#[derive(Debug)]
+pub(crate) enum Answered {
+    Done(Reply<Done<()>>, Done<()>),
+    Looked(Reply<Result<(), StoreError>>, Result<(), StoreError>),
+    Renewed(Reply<()>),
+}
+
+impl Answered {
+    /// Tells whoever asked, if it still waits.
+    pub(crate) fn tell(self) {
+        let _gone = match self {
+            Answered::Done(reply, told) => reply.send(told).is_err(),
+            Answered::Looked(reply, told) => reply.send(told).is_err(),
+            Answered::Renewed(reply) => reply.send(()).is_err(),
+        };
+    }
+}
+
 /// A worker's state.
 pub(crate) struct Worker {
     format: Format,
     options: Arc<Options>,
-    clock: Arc<dyn Clock>,
-    events: mpsc::UnboundedSender<Event>,
-    /// What users may see.
-    shown: Arc<Mutex<BTreeMap<String, Held>>>,
     holdings: BTreeMap<String, Holding>,
     tenures: u64,
     renewals: Agenda,
@@ -137,24 +181,15 @@ pub(crate) struct Worker {
     silent: BTreeSet<String>,
     takes_none: bool,
     stopping: Option<(Tick, Vec<Reply<()>>)>,
-    requests: Vec<Request>,
+    outputs: Vec<Output>,
     under_way: usize,
 }
 
 impl Worker {
-    pub(crate) fn new(
-        format: Format,
-        options: Arc<Options>,
-        clock: Arc<dyn Clock>,
-        events: mpsc::UnboundedSender<Event>,
-        shown: Arc<Mutex<BTreeMap<String, Held>>>,
-    ) -> Worker {
+    pub(crate) fn new(format: Format, options: Arc<Options>) -> Worker {
         Worker {
             format,
             options,
-            clock,
-            events,
-            shown,
             holdings: BTreeMap::new(),
             tenures: 0,
             renewals: Agenda::default(),
@@ -176,7 +211,7 @@ impl Worker {
             silent: BTreeSet::new(),
             takes_none: false,
             stopping: None,
-            requests: Vec::new(),
+            outputs: Vec::new(),
             under_way: 0,
         }
     }
@@ -187,13 +222,13 @@ impl Worker {
         self.watch.has_seen_held(key)
     }
 
-    /// Does what is due. The requests are to be performed, and their answers fed back.
-    pub(crate) fn step(&mut self) -> Vec<Request> {
-        self.expire();
-        self.settle();
-        self.launch();
+    /// Does what is due. What has come of commands and answers since the last step is in front.
+    pub(crate) fn step(&mut self, now: Now) -> Vec<Output> {
+        self.expire(now);
+        self.settle(now);
+        self.launch(now);
         self.answer_lookers();
-        std::mem::take(&mut self.requests)
+        std::mem::take(&mut self.outputs)
     }
 
     /// A request has no answer and never will: its lease stays busy, is not renewed, and is told as lost in time.
@@ -203,24 +238,30 @@ impl Worker {
 
     fn send(&mut self, request: Request) {
         self.under_way += 1;
-        self.requests.push(request);
+        self.outputs.push(Output::Request(request));
     }
 
-    /// It stops, and those who asked for that are answered.
-    pub(crate) fn end(&mut self) {
-        for reply in self.stopping.take().into_iter().flat_map(|(_, replies)| replies) {
-            let _gone = reply.send(());
-        }
+    fn tell(&mut self, notice: Notice) {
+        self.outputs.push(Output::Notice(notice));
     }
 
-    pub(crate) fn on_command(&mut self, command: Command) {
+    fn reply(&mut self, answered: Answered) {
+        self.outputs.push(Output::Reply(answered));
+    }
+
+    /// It has stopped: those who asked for that.
+    pub(crate) fn end(self) -> Vec<Reply<()>> {
+        self.stopping.map(|(_, replies)| replies).unwrap_or_default()
+    }
+
+    pub(crate) fn on_command(&mut self, now: Now, command: Command) {
         match command {
-            Command::Update { key, edit, reply } => self.wish(key, Wish::Update(edit, reply)),
+            Command::Update { key, edit, reply } => self.wish(now, key, Wish::Update(edit, reply)),
             Command::End { key, taken, delete, reply } => {
                 if taken.is_some_and(|taken| !self.is_tenure(&key, taken)) {
-                    let _gone = reply.send(Err(LeaseError::NotHeld(key)));
+                    self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key))));
                 } else {
-                    self.wish(key, Wish::End { delete, reply: Some(reply) });
+                    self.wish(now, key, Wish::End { delete, reply: Some(reply) });
                 }
             }
             Command::Look { reply } => {
@@ -228,13 +269,12 @@ impl Worker {
                 self.look_at = Tick(0);
             }
             Command::Renew { reply } => {
-                let now = self.clock.held();
                 let keys: BTreeSet<String> = self.holdings.keys().cloned().collect();
                 for key in keys.iter().filter(|key| self.holdings.get(*key).is_some_and(|held| !held.busy)) {
-                    self.renewals.set(key, now);
+                    self.renewals.set(key, now.held);
                 }
                 if keys.is_empty() {
-                    let _gone = reply.send(());
+                    self.reply(Answered::Renewed(reply));
                 } else {
                     self.renewers.push((keys, reply));
                 }
@@ -255,7 +295,7 @@ impl Worker {
                 self.takes_none = true;
                 self.takes.clear();
             }
-            Command::Stop { reply } => self.stop(Some(reply)),
+            Command::Stop { reply } => self.stop(now, Some(reply)),
         }
     }
 
@@ -264,15 +304,15 @@ impl Worker {
         self.holdings.get(key).is_some_and(|holding| holding.cell.counter_at_take() == taken)
     }
 
-    fn wish(&mut self, key: String, wish: Wish) {
+    fn wish(&mut self, now: Now, key: String, wish: Wish) {
         let holding = self.holdings.get_mut(&key).filter(|holding| holding.told && !holding.ends);
-        let Some(holding) = holding.filter(|holding| self.clock.held() < holding.cell.until()) else {
+        let Some(holding) = holding.filter(|holding| now.held < holding.cell.until()) else {
             let reply = match wish {
                 Wish::Update(_, reply) => Some(reply),
                 Wish::End { reply, .. } => reply,
             };
             if let Some(reply) = reply {
-                let _gone = reply.send(Err(LeaseError::NotHeld(key)));
+                self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key))));
             }
             return;
         };
@@ -288,13 +328,13 @@ impl Worker {
         }
     }
 
-    fn hide(&self, key: &str) {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    fn hide(&mut self, key: &str) {
+        self.outputs.push(Output::Hide(key.to_owned()));
     }
 
     /// Gives up everything.
-    pub(crate) fn stop(&mut self, reply: Option<Reply<()>>) {
-        let by = self.clock.held().after(self.options.failover);
+    pub(crate) fn stop(&mut self, now: Now, reply: Option<Reply<()>>) {
+        let by = now.held.after(self.options.failover);
         let (_, replies) = self.stopping.get_or_insert_with(|| (by, Vec::new()));
         replies.extend(reply);
         self.takes_none = true;
@@ -311,24 +351,23 @@ impl Worker {
         holding.ends = true;
         holding.cell.lose(Loss::Released);
         holding.wishes.push_back(Wish::End { delete: false, reply: None });
-        if holding.told {
-            let lease = Held { cell: Arc::clone(&holding.cell), clock: Arc::clone(&self.clock) };
-            let _nobody_listens = self.events.send(Event::Lost { lease, loss: Loss::Released });
+        let told = holding.told.then(|| Arc::clone(&holding.cell));
+        if let Some(cell) = told {
+            self.tell(Notice::Lost(cell, Loss::Released));
         }
         self.wishing.insert(key.to_owned());
         self.unsettled.remove(key);
         self.hide(key);
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self, now: Now) -> bool {
         let Some((by, _)) = &self.stopping else { return false };
         let is_done = self.holdings.values().all(|holding| holding.lapsed) && self.taking.is_empty();
-        is_done || self.clock.held() >= *by
+        is_done || now.held >= *by
     }
 
     /// Starts the requests that are due, within the bound.
-    fn launch(&mut self) {
-        let now = self.clock.now();
+    fn launch(&mut self, now: Now) {
         if !self.takes_none
             && !self.looking
             && self.takes.is_empty()
@@ -340,19 +379,19 @@ impl Worker {
             self.send(Request::Look);
         }
         while self.under_way < self.options.at_once {
-            if !self.launch_one(now.held) {
+            if !self.launch_one(now) {
                 return;
             }
         }
     }
 
     /// Starts the most pressing request. False if there is none.
-    fn launch_one(&mut self, now: Tick) -> bool {
+    fn launch_one(&mut self, now: Now) -> bool {
         let next = self.wishing.iter().find(|key| self.holdings.get(*key).is_some_and(|held| !held.busy));
         if let Some(key) = next.cloned() {
-            return self.grant(&key);
+            return self.grant(now, &key);
         }
-        while let Some(key) = self.renewals.pop(now) {
+        while let Some(key) = self.renewals.pop(now.held) {
             if self.holdings.get(&key).is_some_and(Holding::is_idle) {
                 self.keep(&key, Edit::new(), None);
                 return true;
@@ -360,7 +399,7 @@ impl Worker {
         }
         if let Some((row, why)) = self.takes.pop_front() {
             let change = Change::take(self.format, &row, &self.options.worker);
-            let deadline = self.options.believed_until(now);
+            let deadline = self.options.believed_until(now.held);
             self.taking.insert(row.key().to_owned());
             let row = change.after.clone();
             self.send(Request::Settle(Box::new(Settling::new(change, deadline)), Purpose::Take { row, why }));
@@ -370,7 +409,7 @@ impl Worker {
     }
 
     /// Does what is wished of a lease.
-    fn grant(&mut self, key: &str) -> bool {
+    fn grant(&mut self, now: Now, key: &str) -> bool {
         let Some(holding) = self.holdings.get_mut(key) else { return false };
         let wish = holding.wishes.pop_front();
         if holding.wishes.is_empty() {
@@ -388,7 +427,7 @@ impl Worker {
                     (false, false) => Change::evict(self.format, &holding.row),
                 };
                 let purpose = Purpose::End { key: key.to_owned(), tenure: holding.tenure, delete, reply };
-                let deadline = self.clock.held().after(self.options.failover);
+                let deadline = now.held.after(self.options.failover);
                 self.send(Request::Settle(Box::new(Settling::new(change, deadline)), purpose));
             }
         }
@@ -407,8 +446,7 @@ impl Worker {
     }
 
     /// How long nothing needs to be done if nothing happens.
-    pub(crate) fn pause(&self) -> Duration {
-        let now = self.clock.now();
+    pub(crate) fn pause(&self, now: Now) -> Duration {
         // The time line of timers is not that of the clock, which suspend moves on.
         let most = self.options.failover / 10;
         let has_room = self.under_way < self.options.at_once;

@@ -6,20 +6,18 @@ mod faults;
 use super::adoption::Adoption;
 use super::peers::Peer;
 use crate::change::{Aim, Change};
-use crate::coordinator::Event;
 use crate::format::Format;
 use crate::held::Held;
 use crate::options::Options;
 use crate::row::{Fields, Row};
 use crate::settling::{Answer, Settled, Settling};
 use crate::table::Listing;
-use crate::worker::{self, Purpose, Request, Worker};
+use crate::worker::{self, Notice, Output, Purpose, Request, Worker};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, Now, StoreError, Tick, Wall};
-use tokio::sync::mpsc;
 
 pub(super) use dice::Dice;
 
@@ -40,21 +38,15 @@ pub(super) struct Terms {
     pub(super) moves: Option<usize>,
 }
 
-/// A process's clock: as fast as it is, and now and then the process stands still as it is read.
+/// A process's clock, which is as fast as it is.
 struct Watch {
     now: AtomicU64,
     /// In percent of the world's.
     rate: u64,
-    /// How many readings before the process stands still, and for how long.
-    readings: AtomicU64,
-    stall: AtomicU64,
 }
 
 impl Clock for Watch {
     fn now(&self) -> Now {
-        if self.readings.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.now.fetch_add(self.stall.load(Ordering::SeqCst), Ordering::SeqCst);
-        }
         let micros = self.now.load(Ordering::SeqCst);
         let tick = Tick(1_000_000_000 + micros * 10 * self.rate);
         Now { held: tick, waited: tick, wall: Wall(1_700_000_000_000 + micros / 1000) }
@@ -65,7 +57,6 @@ impl Clock for Watch {
 struct Ours {
     machine: Worker,
     clock: Arc<Watch>,
-    events: mpsc::UnboundedReceiver<Event>,
     stalled_until: Micros,
     under_way: BTreeMap<u64, (Settling, Purpose, Tick)>,
     believes: Vec<Held>,
@@ -213,13 +204,7 @@ impl World {
 
     fn start(&mut self) {
         self.ids += 1;
-        let clock = Arc::new(Watch {
-            now: AtomicU64::new(self.now),
-            rate: 91 + self.dice.below(19),
-            readings: AtomicU64::new(u64::MAX),
-            stall: AtomicU64::new(0),
-        });
-        let (events, told) = mpsc::unbounded_channel();
+        let clock = Arc::new(Watch { now: AtomicU64::new(self.now), rate: 91 + self.dice.below(19) });
         let options = Options::new(format!("ours-{}", self.ids))
             .failover(Duration::from_micros(FAILOVER))
             .leases_to_steal(if self.terms.moves.is_some() {
@@ -228,21 +213,9 @@ impl World {
                 1 + usize::try_from(self.dice.below(3)).unwrap()
             })
             .seed(self.dice.draw());
-        let machine = Worker::new(
-            self.terms.format,
-            Arc::new(options),
-            Arc::clone(&clock) as Arc<dyn Clock>,
-            events,
-            Arc::default(),
-        );
-        let ours = Ours {
-            machine,
-            clock,
-            events: told,
-            stalled_until: 0,
-            under_way: BTreeMap::new(),
-            believes: Vec::new(),
-        };
+        let machine = Worker::new(self.terms.format, Arc::new(options));
+        let ours =
+            Ours { machine, clock, stalled_until: 0, under_way: BTreeMap::new(), believes: Vec::new() };
         self.ours.insert(self.ids, ours);
         self.at(self.now, self.ids, Happens::Wake);
     }
@@ -276,7 +249,9 @@ impl World {
         }
         ours.clock.now.fetch_max(self.now, Ordering::SeqCst);
         match happens {
-            Happens::Looked(listing) => ours.machine.on_answer(worker::Answer::Looked(listing)),
+            Happens::Looked(listing) => {
+                ours.machine.on_answer(ours.clock.now(), worker::Answer::Looked(listing));
+            }
             Happens::Answered { attempt, answer } => {
                 let Some((mut settling, purpose, sent)) = ours.under_way.remove(&attempt) else {
                     return Ok(());
@@ -290,7 +265,8 @@ impl World {
                     settled => {
                         let key = settling.change.before.key().to_owned();
                         self.just_won = matches!(settled, Ok(Settled::Made(..))).then_some(key);
-                        ours.machine.on_answer(worker::Answer::Settled(purpose, Box::new(settled)));
+                        let answer = worker::Answer::Settled(purpose, Box::new(settled));
+                        ours.machine.on_answer(ours.clock.now(), answer);
                     }
                 }
             }
@@ -310,27 +286,34 @@ impl World {
     /// One step of a worker, which may stand still in the midst of it.
     fn step(&mut self, who: u64) -> Result<(), String> {
         let stalls = self.is_faulty() && self.dice.one_in(60);
-        let (readings, stall) = (1 + self.dice.below(6), self.dice.below(FAILOVER));
+        let (early, stall) = (self.dice.one_in(2), self.dice.below(FAILOVER));
         let Some(ours) = self.ours.get_mut(&who) else { return Ok(()) };
-        if stalls {
-            ours.clock.stall.store(stall, Ordering::SeqCst);
-            ours.clock.readings.store(readings, Ordering::SeqCst);
-        }
-        let requests = ours.machine.step();
-        let pause = u64::try_from(ours.machine.pause().as_micros()).unwrap();
-        let is_over = ours.machine.is_over();
-        ours.clock.readings.store(u64::MAX, Ordering::SeqCst);
+        let stand_still = |is_due: bool| {
+            if stalls && is_due {
+                ours.clock.now.fetch_add(stall, Ordering::SeqCst);
+            }
+        };
+        stand_still(early);
+        let outputs = ours.machine.step(ours.clock.now());
+        stand_still(!early);
+        let pause = u64::try_from(ours.machine.pause(ours.clock.now()).as_micros()).unwrap();
+        let is_over = ours.machine.is_over(ours.clock.now());
         // What was done after it had stood still, was done then.
         let now = ours.clock.now.load(Ordering::SeqCst).max(self.now);
         ours.stalled_until = now;
-        for request in requests {
-            match request {
-                Request::Look => {
+        let mut notices = Vec::new();
+        for output in outputs {
+            match output {
+                Output::Request(Request::Look) => {
                     let arrives = now + self.delay();
                     let is_answered = !self.is_lost();
                     self.at(arrives, who, Happens::Look { is_answered });
                 }
-                Request::Settle(settling, purpose) => self.request(who, now, *settling, purpose),
+                Output::Request(Request::Settle(settling, purpose)) => {
+                    self.request(who, now, *settling, purpose);
+                }
+                Output::Notice(notice) => notices.push(notice),
+                Output::Hide(_) | Output::Reply(_) => {}
             }
         }
         if is_over {
@@ -338,47 +321,51 @@ impl World {
             return Ok(());
         }
         self.at(now + pause.max(1), who, Happens::Wake);
-        self.hear(who, now)
+        for notice in notices {
+            self.hear(who, now, notice)?;
+        }
+        self.check(who, now)
     }
 
     /// What users hear, and whether they may believe it.
-    fn hear(&mut self, who: u64, now: Micros) -> Result<(), String> {
+    fn hear(&mut self, who: u64, now: Micros, notice: Notice) -> Result<(), String> {
         let Some(ours) = self.ours.get_mut(&who) else { return Ok(()) };
-        let mut wanted = Vec::new();
-        while let Ok(event) = ours.events.try_recv() {
-            match event {
-                Event::Taken(held) => {
-                    let (key, fence) = (held.key().to_owned(), held.counter_at_take());
-                    if self.just_won.as_ref() != Some(&key) {
-                        return Err(format!("at {now}, {key} is told, but its loss may be known by now"));
-                    }
-                    if held.is_held() {
-                        let last = self.fences.insert(key.clone(), fence).unwrap_or(0);
-                        if last >= fence {
-                            return Err(format!("at {now}, {key} is told with fence {fence} after {last}"));
-                        }
-                    }
-                    self.told += 1;
-                    if let Some(adoption) = &mut self.adoption {
-                        adoption.is_had(&key);
-                    }
-                    ours.believes.push(held);
+        match notice {
+            Notice::Taken(cell) => {
+                let held = Held { cell, clock: Arc::clone(&ours.clock) as Arc<dyn Clock> };
+                let (key, fence) = (held.key().to_owned(), held.counter_at_take());
+                if self.just_won.as_ref() != Some(&key) {
+                    return Err(format!("at {now}, {key} is told, but its loss may be known by now"));
                 }
-                Event::Lost { lease, .. } => {
-                    if let Some(adoption) = &mut self.adoption {
-                        adoption.is_left(lease.key(), now);
-                    }
-                    let before = ours.believes.len();
-                    ours.believes.retain(|held| !Arc::ptr_eq(&held.cell, &lease.cell));
-                    if ours.believes.len() == before {
-                        return Err(format!("at {now}, {lease:?} is told as lost, and never was as taken"));
+                if held.is_held() {
+                    let last = self.fences.insert(key.clone(), fence).unwrap_or(0);
+                    if last >= fence {
+                        return Err(format!("at {now}, {key} is told with fence {fence} after {last}"));
                     }
                 }
-                Event::Wanted { lease, .. } => wanted.push(lease),
-                Event::LookFailed(_) | Event::Foreign(_) | Event::Skipped(_) | Event::Revived(_) => {}
+                self.told += 1;
+                if let Some(adoption) = &mut self.adoption {
+                    adoption.is_had(&key);
+                }
+                ours.believes.push(held);
             }
+            Notice::Lost(cell, _) => {
+                let before = ours.believes.len();
+                ours.believes.retain(|held| !Arc::ptr_eq(&held.cell, &cell));
+                if ours.believes.len() == before {
+                    return Err(format!("at {now}, {cell:?} is told as lost, and never was as taken"));
+                }
+                if let Some(adoption) = &mut self.adoption {
+                    adoption.is_left(cell.key(), now);
+                }
+            }
+            Notice::Wanted(..)
+            | Notice::LookFailed(_)
+            | Notice::Foreign(_)
+            | Notice::Skipped(_)
+            | Notice::Revived(_) => {}
         }
-        self.check(who, now)
+        Ok(())
     }
 
     fn check(&self, who: u64, now: Micros) -> Result<(), String> {

@@ -1,17 +1,16 @@
 //! What follows from what has happened.
 
-use super::{Answer, Holding, Purpose, Unsettled, Wish, Worker};
+use super::{Answer, Answered, Holding, Notice, Purpose, Unsettled, Wish, Worker};
 use crate::change::Edit;
-use crate::coordinator::Event;
 use crate::error::LeaseError;
-use crate::held::{Cell, Held};
+use crate::held::Cell;
 use crate::row::Row;
 use crate::settling::Settled;
 use crate::table::Listing;
 use crate::taker::{View, Why};
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, PoisonError};
-use tenure_core::{Fence, HolderId, Loss, Occupant, StoreError, Tick, Wall};
+use std::sync::Arc;
+use tenure_core::{Fence, HolderId, Loss, Now, Occupant, StoreError, Tick, Wall};
 
 /// How many different rows are told as foreign.
 const FOREIGN: usize = 100;
@@ -28,30 +27,30 @@ pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
 }
 
 impl Worker {
-    pub(crate) fn on_answer(&mut self, answer: Answer) {
+    pub(crate) fn on_answer(&mut self, now: Now, answer: Answer) {
         self.under_way = self.under_way.saturating_sub(1);
         let (purpose, settled) = match answer {
-            Answer::Looked(listing) => return self.looked(listing),
+            Answer::Looked(listing) => return self.looked(now, listing),
             Answer::Settled(purpose, settled) => (purpose, *settled),
         };
         match purpose {
             Purpose::Take { row, why } => {
                 self.taking.remove(row.key());
                 if let Ok(Settled::Made(sent, found)) = settled {
-                    self.took(found.unwrap_or(row), why, sent);
+                    self.took(now, found.unwrap_or(row), why, sent);
                 }
             }
             Purpose::Keep { key, tenure, update } => {
                 let is_same = self.holdings.get(&key).is_some_and(|holding| holding.tenure == tenure);
                 match (is_same, update) {
-                    (true, update) => self.kept(&key, settled, update),
+                    (true, update) => self.kept(now, &key, settled, update),
                     (false, Some((_, reply))) => {
                         let told = match settled {
                             Ok(Settled::Made(..)) => Ok(()),
                             Ok(Settled::Refused(_)) => Err(LeaseError::NotHeld(key.clone())),
                             Err(error) => Err(error.into()),
                         };
-                        let _gone = reply.send(told);
+                        self.reply(Answered::Done(reply, told));
                     }
                     (false, None) => {}
                 }
@@ -70,22 +69,21 @@ impl Worker {
                     Err(error) => Err(error.into()),
                 };
                 if let Some(reply) = reply {
-                    let _gone = reply.send(told);
+                    self.reply(Answered::Done(reply, told));
                 }
                 self.renewed_or_lost(&name);
             }
         }
     }
 
-    fn looked(&mut self, listing: Result<Listing, StoreError>) {
-        let now = self.clock.now();
+    fn looked(&mut self, now: Now, listing: Result<Listing, StoreError>) {
         self.looking = false;
         self.looks += 1;
         let listing = match listing {
             Ok(listing) => listing,
             Err(error) => {
                 self.look_at = now.waited.after(self.options.period().min(self.options.failover / 10));
-                let _nobody_listens = self.events.send(Event::LookFailed(error.clone()));
+                self.tell(Notice::LookFailed(error.clone()));
                 self.look_error = Some(error);
                 return;
             }
@@ -93,16 +91,16 @@ impl Worker {
         self.look_error = None;
         for error in listing.foreign {
             if self.foreign.len() < FOREIGN && self.foreign.insert(error.clone()) {
-                let _nobody_listens = self.events.send(Event::Foreign(error));
+                self.tell(Notice::Foreign(error));
             }
         }
         if listing.skipped > self.skipped {
-            let _nobody_listens = self.events.send(Event::Skipped(listing.skipped));
+            self.tell(Notice::Skipped(listing.skipped));
         }
         self.skipped = self.skipped.max(listing.skipped);
         for worker in self.watch.look(now.waited, &listing.rows) {
             if self.silent.remove(&worker) {
-                let _nobody_listens = self.events.send(Event::Revived(worker));
+                self.tell(Notice::Revived(worker));
             }
         }
         self.watch.forget(now.waited, self.options.failover);
@@ -131,8 +129,7 @@ impl Worker {
         self.look_at = silence.into_iter().chain(asked).fold(next, Tick::min);
     }
 
-    fn took(&mut self, row: Row, why: Why, sent: Tick) {
-        let now = self.clock.now();
+    fn took(&mut self, now: Now, row: Row, why: Why, sent: Tick) {
         let until = self.options.believed_until(sent);
         let key = row.key().to_owned();
         if self.holdings.contains_key(&key) {
@@ -161,25 +158,23 @@ impl Worker {
         } else if why.may_be_believed() && self.options.settle_steals {
             self.unsettled.insert(key, Unsettled::Until(now.waited.after(self.options.failover)));
         } else {
-            self.tell(&key);
+            self.taken(&key);
         }
     }
 
     /// Tells users that a lease is theirs to work on.
-    fn tell(&mut self, key: &str) {
+    fn taken(&mut self, key: &str) {
         let Some(holding) = self.holdings.get_mut(key).filter(|holding| !holding.told && !holding.ends)
         else {
             return;
         };
         holding.told = true;
-        let lease = Held { cell: Arc::clone(&holding.cell), clock: Arc::clone(&self.clock) };
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), lease.clone());
-        let _nobody_listens = self.events.send(Event::Taken(lease));
+        let cell = Arc::clone(&holding.cell);
+        self.tell(Notice::Taken(cell));
     }
 
     /// Asks for the leases whose earlier owners must have noticed: each may have been stolen in turn, which only a renewal shows.
-    pub(super) fn settle(&mut self) {
-        let now = self.clock.now();
+    pub(super) fn settle(&mut self, now: Now) {
         for (key, unsettled) in &mut self.unsettled {
             if matches!(unsettled, Unsettled::Until(at) if *at <= now.waited) {
                 *unsettled = Unsettled::Unconfirmed;
@@ -195,19 +190,19 @@ impl Worker {
             if let Some(holding) = self.holdings.get_mut(key) {
                 holding.alone = true;
             }
-            self.tell(key);
+            self.taken(key);
         }
     }
 
     fn kept(
         &mut self,
+        now: Now,
         key: &str,
         settled: Result<Settled, StoreError>,
         update: Option<(Edit, super::Reply<Result<(), LeaseError>>)>,
     ) {
         let Some(holding) = self.holdings.get_mut(key) else { return };
         holding.busy = false;
-        let now = self.clock.now();
         let told = match settled {
             Ok(Settled::Made(sent, row)) => {
                 let until = self.options.believed_until(sent);
@@ -222,7 +217,7 @@ impl Worker {
                 Ok(())
             }
             Ok(Settled::Refused(Some(row))) if row.handing_over() == Some(&*self.options.worker) => {
-                self.wanted(key, row);
+                self.wanted(now, key, row);
                 if let (Some((edit, reply)), Some(holding)) = (update, self.holdings.get_mut(key)) {
                     holding.wishes.push_front(Wish::Update(edit, reply));
                     self.wishing.insert(key.to_owned());
@@ -240,29 +235,28 @@ impl Worker {
             }
         };
         if let Some((_, reply)) = update {
-            let _gone = reply.send(told);
+            self.reply(Answered::Done(reply, told));
         }
     }
 
     /// The KCL's leader hands the lease over to another, and waits for us to end.
-    fn wanted(&mut self, key: &str, row: Row) {
+    fn wanted(&mut self, now: Now, key: &str, row: Row) {
         let by = row.owner().unwrap_or_default().to_owned();
         let Some(holding) = self.holdings.get_mut(key) else { return };
         holding.row = row;
-        self.renewals.set(key, self.clock.held());
+        self.renewals.set(key, now.held);
         if !holding.told {
             // Nothing was begun yet.
             self.give_up(key);
             return;
         }
-        let lease = Held { cell: Arc::clone(&holding.cell), clock: Arc::clone(&self.clock) };
-        let _nobody_listens = self.events.send(Event::Wanted { lease, by });
+        let cell = Arc::clone(&holding.cell);
+        self.tell(Notice::Wanted(cell, by));
     }
 
     /// Tells of the leases whose time has run out.
-    pub(super) fn expire(&mut self) {
-        let now = self.clock.held();
-        while let Some(key) = self.deadlines.pop(now) {
+    pub(super) fn expire(&mut self, now: Now) {
+        while let Some(key) = self.deadlines.pop(now.held) {
             let trouble = self.holdings.get_mut(&key).and_then(|holding| holding.trouble.take());
             self.lose(&key, trouble.map_or(Loss::Expired, Loss::Unreachable));
         }
@@ -279,12 +273,11 @@ impl Worker {
         holding.cell.lose(loss.clone());
         for wish in holding.wishes {
             if let Wish::Update(_, reply) | Wish::End { reply: Some(reply), .. } = wish {
-                let _gone = reply.send(Err(LeaseError::NotHeld(key.to_owned())));
+                self.reply(Answered::Done(reply, Err(LeaseError::NotHeld(key.to_owned()))));
             }
         }
         if holding.told && is_news {
-            let lease = Held { cell: holding.cell, clock: Arc::clone(&self.clock) };
-            let _nobody_listens = self.events.send(Event::Lost { lease, loss });
+            self.tell(Notice::Lost(holding.cell, loss));
         }
         self.renewed_or_lost(key);
     }
@@ -308,7 +301,7 @@ impl Worker {
         self.renewers = waiting;
         let done: Vec<(BTreeSet<String>, super::Reply<()>)> = done;
         for (_, reply) in done {
-            let _gone = reply.send(());
+            self.reply(Answered::Renewed(reply));
         }
     }
 
@@ -318,12 +311,12 @@ impl Worker {
             return;
         }
         let result = self.look_error.clone().map_or(Ok(()), Err);
-        for reply in self.served.drain(..) {
-            let _gone = reply.send(result.clone());
+        for reply in std::mem::take(&mut self.served) {
+            self.reply(Answered::Looked(reply, result.clone()));
         }
         if self.takes_none {
-            for reply in self.asked.drain(..) {
-                let _gone = reply.send(Ok(()));
+            for reply in std::mem::take(&mut self.asked) {
+                self.reply(Answered::Looked(reply, Ok(())));
             }
         }
     }

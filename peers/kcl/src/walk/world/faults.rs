@@ -4,6 +4,7 @@ use super::{FAILOVER, Happens, Ours, World, believes};
 use crate::row::{Fields, Row};
 use crate::worker::Command;
 use std::sync::atomic::Ordering;
+use tenure_core::Clock;
 use tokio::sync::oneshot;
 
 /// More than there are while anybody stands still.
@@ -57,7 +58,7 @@ impl World {
             }
             1 => {
                 // Its work has ended: nothing is believed from here on.
-                ours.machine.on_command(Command::Stop { reply });
+                ours.machine.on_command(ours.clock.now(), Command::Stop { reply });
                 self.start();
             }
             2..=4 => {
@@ -69,11 +70,11 @@ impl World {
                 let (key, taken) = (held.key().to_owned(), Some(held.counter_at_take()));
                 ours.believes.remove(0);
                 let (reply, _) = oneshot::channel();
-                ours.machine.on_command(Command::End { key, taken, delete: false, reply });
+                ours.machine.on_command(ours.clock.now(), Command::End { key, taken, delete: false, reply });
             }
             _ => {
                 let (reply, _) = oneshot::channel();
-                ours.machine.on_command(Command::Renew { reply });
+                ours.machine.on_command(ours.clock.now(), Command::Renew { reply });
             }
         }
         self.step(who)

@@ -1,0 +1,102 @@
+//! Plan: all that comes of each step of one lease's life, in order: whoever asked for a look is answered after the lease is told
+//! that it brought; who gives a lease up is answered after it is no longer shown; a lease whose time has run out is hidden and told
+//! as lost, without an answer of the table's, counted from before the last renewal that won was sent.
+use super::*;
+use crate::row::Fields;
+use tenure_core::Wall;
+
+const FAILOVER: Duration = Duration::from_secs(10);
+
+fn at(seconds: u64) -> Now {
+    let tick = Tick(0).after(Duration::from_secs(1_000 + seconds));
+    Now { held: tick, waited: tick, wall: Wall(1_700_000_000_000 + seconds * 1000) }
+}
+
+fn worker() -> Worker {
+    Worker::new(Format::kcl(), Arc::new(Options::new("me").failover(FAILOVER)))
+}
+
+/// What has come of a step, in words. What is to be changed is put aside.
+fn step(worker: &mut Worker, now: Now, asked: &mut Vec<(Settling, Purpose)>) -> Vec<String> {
+    let mut told = Vec::new();
+    for output in worker.step(now) {
+        told.push(match output {
+            Output::Request(Request::Look) => "look".to_owned(),
+            Output::Request(Request::Settle(settling, purpose)) => {
+                asked.push((*settling, purpose));
+                "change".to_owned()
+            }
+            Output::Notice(Notice::Taken(cell)) => format!("{} is taken", cell.key()),
+            Output::Notice(Notice::Lost(cell, loss)) => format!("{} is lost: {loss:?}", cell.key()),
+            Output::Notice(notice) => format!("{notice:?}"),
+            Output::Hide(key) => format!("{key} is hidden"),
+            Output::Reply(Answered::Done(_, done)) => format!("done: {done:?}"),
+            Output::Reply(Answered::Looked(_, looked)) => format!("looked: {looked:?}"),
+            Output::Reply(Answered::Renewed(_)) => "renewed".to_owned(),
+        });
+    }
+    told
+}
+
+/// The change that was asked for last is made, by a request that was sent then, and answered later.
+fn made(worker: &mut Worker, sent: Now, now: Now, asked: &mut Vec<(Settling, Purpose)>) {
+    let (settling, purpose) = asked.pop().unwrap();
+    let settled = Settled::Made(sent.held, Some(settling.change.after));
+    worker.on_answer(now, Answer::Settled(purpose, Box::new(Ok(settled))));
+}
+
+/// One that has just taken the lease `a`, because somebody asked for a look.
+fn holder(asked: &mut Vec<(Settling, Purpose)>) -> Worker {
+    let mut worker = worker();
+    let (reply, _) = oneshot::channel();
+    worker.on_command(at(0), Command::Look { reply });
+    assert_eq!(step(&mut worker, at(0), asked), ["look"]);
+    assert!(step(&mut worker, at(0), asked).is_empty(), "early steps are harmless");
+    let row = Row::new(Format::kcl(), "a", Fields::new()).unwrap();
+    let listing = Listing { rows: vec![row], ..Listing::default() };
+    worker.on_answer(at(1), Answer::Looked(Ok(listing)));
+    assert_eq!(step(&mut worker, at(1), asked), ["change"], "the look is not dealt with yet");
+    made(&mut worker, at(1), at(2), asked);
+    assert_eq!(step(&mut worker, at(2), asked), ["a is taken", "looked: Ok(())"]);
+    worker
+}
+
+#[test]
+fn who_asked_is_answered_after_users_see_what_came_of_it() {
+    let mut asked = Vec::new();
+    let mut worker = holder(&mut asked);
+    let (reply, _) = oneshot::channel();
+    worker.on_command(at(3), Command::End { key: "a".into(), taken: None, delete: false, reply });
+    assert_eq!(step(&mut worker, at(3), &mut asked), ["a is hidden", "change"]);
+    made(&mut worker, at(3), at(4), &mut asked);
+    assert_eq!(step(&mut worker, at(4), &mut asked), ["a is hidden", "done: Ok(())"]);
+}
+
+#[test]
+fn s1_a_lease_is_over_at_its_deadline_whatever_the_table_says() {
+    let mut asked = Vec::new();
+    let mut worker = holder(&mut asked);
+    worker.on_command(at(2), Command::StopTaking);
+    assert_eq!(worker.pause(at(2)), Duration::from_secs(1), "never longer than a tenth of a failover time");
+    assert_eq!(step(&mut worker, at(5), &mut asked), ["change"], "a renewal");
+    made(&mut worker, at(5), at(8), &mut asked);
+    assert_eq!(step(&mut worker, at(9), &mut asked), ["change"], "another, which stays without an answer");
+    let told = step(&mut worker, at(13), &mut asked);
+    assert!(told.is_empty(), "it is believed for 0.82 of a failover time: {told:?}");
+    let told = step(&mut worker, at(14), &mut asked);
+    assert_eq!(told, ["a is hidden", "a is lost: Expired"], "from before the renewal was sent");
+    let (_, purpose) = asked.pop().unwrap();
+    assert!(matches!(purpose, Purpose::Keep { .. }), "{purpose:?}");
+    let late = Settled::Made(at(9).held, None);
+    worker.on_answer(at(15), Answer::Settled(purpose, Box::new(Ok(late))));
+    assert!(step(&mut worker, at(15), &mut asked).is_empty(), "what is lost stays so");
+}
+
+#[test]
+fn s1_a_take_is_believed_from_before_it_was_sent() {
+    let mut asked = Vec::new();
+    let mut worker = holder(&mut asked);
+    worker.on_command(at(2), Command::StopTaking);
+    assert_eq!(step(&mut worker, at(9), &mut asked), ["change"], "a renewal, which stays without an answer");
+    assert_eq!(step(&mut worker, at(10), &mut asked), ["a is hidden", "a is lost: Expired"]);
+}
