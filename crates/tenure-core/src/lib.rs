@@ -37,3 +37,8 @@ pub use values::service_clock::ServiceClock;
 pub use values::table::Table;
 pub use values::time::{Clock, Drift, Now, Tick, Ttl, Wall};
 pub use values::{error, reserved, time};
+
+/// The examples of the crate's page in registries are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -35,3 +35,8 @@ pub use fault::{Fault, Faults};
 pub use invariants::{Rule, Violation};
 pub use registers::{Ages, StoreSpec};
 pub use run::{Failure, Options, Report, run, scenarios};
+
+/// The examples of the crate's page in registries are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -31,3 +31,8 @@ pub use tenure_core::{
     Attachment, ErrorKind, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Record, StoreError, Stored,
     Tenure, Times, Ttl, Version, Wall,
 };
+
+/// The examples of the crate's page in registries are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

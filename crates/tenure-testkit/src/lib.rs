@@ -41,3 +41,8 @@ pub use scribe::Scribe;
 pub use subject::{Clones, Prefixed, Subject};
 #[doc(hidden)]
 pub use suite::run;
+
+/// The examples of the crate's page in registries are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -95,10 +95,8 @@ pub use token::LeaseToken;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let (dir, before) = (tempfile::tempdir()?, std::env::current_dir()?);
-/// # std::env::set_current_dir(&dir)?;
-/// let leases = tenure::Leases::new(tenure::open("sqlite:leases.db").await?)?;
-/// # std::env::set_current_dir(before)?;
+/// # let url = "memory:";
+/// let leases = tenure::Leases::new(tenure::open(url).await?)?;
 /// # leases.stop().await; Ok(()) }
 /// ```
 ///
@@ -120,3 +118,8 @@ pub async fn open(url: impl AsRef<str>) -> Result<AnyStore, StoreError> {
 pub fn memory() -> AnyStore {
     AnyStore::new(MemoryStore::new(format!("memory:{:016x}", clock::instance()), clock::system()))
 }
+
+/// The examples of the crate's page in registries are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
