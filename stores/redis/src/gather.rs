@@ -98,7 +98,7 @@ fn send_all(inner: &Arc<Inner>, gathered: Vec<Waiting>) {
 
 async fn perform(inner: &Inner, gathered: Vec<Waiting>) {
     let drafts: Vec<&Draft> = gathered.iter().map(|waiting| &waiting.draft).collect();
-    let sent = match send(inner, &drafts).await {
+    let (sent, confirmed) = match send(inner, &drafts).await {
         Ok(sent) => sent,
         Err(error) => {
             for waiting in gathered {
@@ -108,8 +108,6 @@ async fn perform(inner: &Inner, gathered: Vec<Waiting>) {
             return;
         }
     };
-    let has_written = sent.iter().any(|sent| sent.is_done);
-    let confirmed = if has_written { inner.lines.confirm().await } else { Ok(()) };
     for (waiting, Sent { is_done, outcome }) in gathered.into_iter().zip(sent) {
         let outcome = match &confirmed {
             Err(error) if is_done => Err(error.clone()),

@@ -22,8 +22,9 @@
 //!
 //! # What a lease costs
 //!
-//! An acquisition, a renewal and a release are one call of a script each: one round trip, whatever comes of it. A refusal answers with
-//! the record that stands there. Listings are a call for a page. Each process has one connection. While it waits for a lease it has a
+//! An acquisition, a renewal and a release are one call of a script each: one round trip, whatever comes of it. Those of a process that
+//! are asked for in one moment share a call, 64 at the most, and each has its own outcome. A refusal answers with the record that
+//! stands there. Listings are a call for a page. Each process has one connection. While it waits for a lease it has a
 //! second one, which is subscribed.
 //!
 //! # Setup and rights
@@ -77,9 +78,9 @@
 //!
 //! `tenure doctor`, and [`RedisStore::inspect`], say which of these a server's configuration allows.
 //!
-//! **`wait=N`** makes a write count only once N replicas have confirmed it (`WAIT`), and a read that could resolve it wait as well. So no
-//! holder believes in a lease that fewer have. It costs a round trip to the replicas for each write, and calls fail while fewer
-//! answer. It does not make Redis a consensus: a replica that has not confirmed may be promoted, and a confirmation means memory and
+//! **`wait=N`** makes a write count only once N replicas have confirmed it (`WAIT`), and has what could resolve it wait as well: a read,
+//! or a write whose refusal shows it. So no holder believes in a lease that fewer have. It costs a round trip to the replicas for each
+//! script that writes, and calls fail while fewer answer. It does not make Redis a consensus: a replica that has not confirmed may be promoted, and a confirmation means memory and
 //! not disk. What was refused this way stands on the primary all the same.
 //!
 //! # Layout

@@ -70,8 +70,8 @@ impl Lines {
 
     /// Calls a script; each call is done at most once.
     pub(crate) async fn call(&self, call: Call, script: &Invocation<'_>) -> Result<Value, StoreError> {
-        if call == Call::Read {
-            self.settle().await?;
+        if self.is_doubtful() {
+            Box::pin(self.settle()).await?;
         }
         let mut is_whole = false;
         let mut asked: Option<Arc<Line>> = None;
@@ -130,29 +130,21 @@ impl Lines {
         self.connector.subscription(&address, channel).await
     }
 
-    /// Waits until enough replicas have confirmed what was written just now. Else the write's outcome is unknown: it stands, but
-    /// may be gone after a failover.
-    pub(crate) async fn confirm(&self) -> Result<(), StoreError> {
-        let wanted = self.confirmations.wanted;
-        if wanted == 0 {
-            return Ok(());
-        }
-        let confirmed = self.confirmed().await;
-        if confirmed.as_ref().is_ok_and(|count| *count >= i64::from(wanted)) {
-            return Ok(());
-        }
-        self.confirmations.doubtful.fetch_add(1, Ordering::SeqCst);
-        Err(StoreError::unknown(self.unconfirmed(confirmed)))
+    /// A write begins.
+    pub(crate) fn unconfirmed_write(&self) -> Unconfirmed<'_> {
+        Unconfirmed { lines: self, is_over: false }
     }
 
-    /// After a write that too few replicas have confirmed, nothing is read before they have: whoever finds its own write there takes
-    /// it for done.
+    fn is_doubtful(&self) -> bool {
+        let Confirmations { doubtful, settled, .. } = &self.confirmations;
+        settled.load(Ordering::SeqCst) < doubtful.load(Ordering::SeqCst)
+    }
+
+    /// After a write that too few replicas have confirmed, nothing is read before they have, and nothing written, as a refusal shows what
+    /// stands there, too: whoever finds its own write there takes it for done.
     async fn settle(&self) -> Result<(), StoreError> {
         let Confirmations { wanted, channel, doubtful, settled } = &self.confirmations;
         let doubts = doubtful.load(Ordering::SeqCst);
-        if *wanted == 0 || settled.load(Ordering::SeqCst) >= doubts {
-            return Ok(());
-        }
         // It is replicated, and comes after all that was written before, by whatever connection.
         let mut marker = redis::cmd("PUBLISH");
         marker.arg(channel).arg("");
@@ -305,6 +297,42 @@ async fn settled(attempt: JoinHandle<Result<Arc<Line>, StoreError>>) -> Result<A
     match attempt.await {
         Ok(line) => line,
         Err(error) => Err(StoreError::unavailable(format!("connecting to Redis was broken off: {error}"))),
+    }
+}
+
+/// A write that replicas have not confirmed yet. One that is given up, or whose outcome is not known, stays in doubt.
+pub(crate) struct Unconfirmed<'a> {
+    lines: &'a Lines,
+    is_over: bool,
+}
+
+impl Unconfirmed<'_> {
+    /// Nothing was written.
+    pub(crate) fn nothing_done(mut self) {
+        self.is_over = true;
+    }
+
+    /// Waits until enough replicas have confirmed what was written just now. Else the write's outcome is unknown: it stands, but
+    /// may be gone after a failover.
+    pub(crate) async fn confirm(mut self) -> Result<(), StoreError> {
+        let wanted = self.lines.confirmations.wanted;
+        if wanted > 0 {
+            let confirmed = self.lines.confirmed().await;
+            if !confirmed.as_ref().is_ok_and(|count| *count >= i64::from(wanted)) {
+                return Err(StoreError::unknown(self.lines.unconfirmed(confirmed)));
+            }
+        }
+        self.is_over = true;
+        Ok(())
+    }
+}
+
+impl Drop for Unconfirmed<'_> {
+    fn drop(&mut self) {
+        let Confirmations { wanted, doubtful, .. } = &self.lines.confirmations;
+        if !self.is_over && *wanted > 0 {
+            doubtful.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! A value as it is, whatever is in it, and its removal on the word of a person.
 
-use crate::error::Call;
 use crate::read::raw;
 use crate::scripts::Invocation;
 use crate::store::Inner;
 use crate::value::{fence, record_bytes, stored, untimed};
+use crate::write::begin;
 use redis::Value;
 use tenure_core::{Key, Record, StoreError};
 use tenure_store::Image;
@@ -50,9 +50,12 @@ pub(crate) async fn mend(
     if let Some(instead) = &instead {
         script = script.arg(instead);
     }
-    let is_done = inner.lines.call(Call::Write, &script).await? == Value::Int(1);
+    let (unconfirmed, answer) = begin(inner, &script).await?;
+    let is_done = answer == Value::Int(1);
     if is_done {
-        inner.lines.confirm().await?;
+        unconfirmed.confirm().await?;
+    } else {
+        unconfirmed.nothing_done();
     }
     Ok(is_done)
 }

@@ -1,12 +1,13 @@
 //! Conditional writes: one script for one write or many, which answers with what it found.
 
 use crate::error::Call;
+use crate::lines::Unconfirmed;
 use crate::scripts::Invocation;
 use crate::store::Inner;
 use crate::value::{ServerTime, damaged, stored, timed, untimed, version_digits};
 use redis::Value;
 use tenure_core::op::{Expect, Outcome, Write};
-use tenure_core::{Fence, Key, Record, StoreError, Version};
+use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Version};
 
 /// A write as the arguments of the script.
 pub(crate) struct Draft {
@@ -101,29 +102,52 @@ pub(crate) struct Sent {
     pub(crate) outcome: Result<Outcome, StoreError>,
 }
 
-/// Sends writes in one script. What was done is not confirmed by replicas yet.
-pub(crate) async fn send(inner: &Inner, drafts: &[&Draft]) -> Result<Vec<Sent>, StoreError> {
+/// Sends writes in one script. The second result is whether replicas have confirmed what was done.
+pub(crate) async fn send(
+    inner: &Inner,
+    drafts: &[&Draft],
+) -> Result<(Vec<Sent>, Result<(), StoreError>), StoreError> {
     let script = Invocation::new(&inner.scripts.write, &inner.keys)
         .arg(inner.channel.as_bytes())
         .args(drafts.iter().flat_map(|draft| draft.arguments()));
-    let answer = inner.lines.call(Call::Write, &script).await?;
+    let (unconfirmed, answer) = begin(inner, &script).await?;
     let (now, answers) = timed(&inner.lines.place, &answer)?;
     if answers.len() != drafts.len() {
         return Err(StoreError::unknown(format!("{}: not all writes were answered", inner.lines.place)));
     }
     let judged = drafts.iter().zip(answers);
-    Ok(judged
+    let sent: Vec<Sent> = judged
         .map(|(draft, answer)| Sent { is_done: is_done(answer), outcome: draft.judge(inner, now, answer) })
-        .collect())
+        .collect();
+    if sent.iter().any(|sent| sent.is_done) {
+        return Ok((sent, unconfirmed.confirm().await));
+    }
+    unconfirmed.nothing_done();
+    Ok((sent, Ok(())))
+}
+
+/// Calls a script that writes.
+pub(crate) async fn begin<'a>(
+    inner: &'a Inner,
+    script: &Invocation<'_>,
+) -> Result<(Unconfirmed<'a>, Value), StoreError> {
+    let unconfirmed = inner.lines.unconfirmed_write();
+    match inner.lines.call(Call::Write, script).await {
+        Ok(answer) => Ok((unconfirmed, answer)),
+        Err(error) => {
+            if error.kind() != ErrorKind::Unknown {
+                unconfirmed.nothing_done();
+            }
+            Err(error)
+        }
+    }
 }
 
 pub(crate) async fn many(inner: &Inner, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
     let drafts: Vec<Draft> = writes.into_iter().map(Draft::new).collect::<Result<_, _>>()?;
-    let sent = send(inner, &drafts.iter().collect::<Vec<_>>()).await?;
+    let (sent, confirmed) = send(inner, &drafts.iter().collect::<Vec<_>>()).await?;
+    confirmed?;
     let has_written = sent.iter().any(|sent| sent.is_done);
-    if has_written {
-        inner.lines.confirm().await?;
-    }
     match sent.into_iter().map(|sent| sent.outcome).collect() {
         // The rest has taken effect, so whatever is wrong with one leaves the whole unknown.
         Err(error) if has_written => Err(StoreError::unknown(error.to_string())),
@@ -135,15 +159,16 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
     let expected = version_digits(version);
     let script =
         Invocation::new(&inner.scripts.remove, &inner.keys).arg(key.as_str().as_bytes()).arg(&expected);
-    let answer = inner.lines.call(Call::Write, &script).await?;
+    let (unconfirmed, answer) = begin(inner, &script).await?;
     let (now, answers) = timed(&inner.lines.place, &answer)?;
     let [answer] = answers else {
         return Err(StoreError::unknown(format!("{}: a removal was not answered", inner.lines.place)));
     };
     match verdict(inner, key, answer)? {
-        Verdict::Done(_) => inner.lines.confirm().await.map(|()| true),
+        Verdict::Done(_) => unconfirmed.confirm().await.map(|()| true),
         // One that can't be understood is not merely another version.
         Verdict::Refused(standing) => {
+            unconfirmed.nothing_done();
             standing.map(|value| stored(key, inner.told(now), value)).transpose().map(|_| false)
         }
     }

@@ -1,6 +1,7 @@
 //! What replicas give, and what they don't.
 //!
-//! Plan: with `wait`, a write counts only once a replica has it, and a read that could resolve it waits as well; a replica that lags
+//! Plan: with `wait`, a write counts only once a replica has it, and whatever could resolve it waits as well, be it a read, or a
+//! write whose refusal shows it, after one that was given up, too; a replica that lags
 //! and is promoted has lost leases, and their fences are exceeded all the same; a failover that a sentinel decides is followed.
 
 #![allow(
@@ -56,6 +57,9 @@ async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
     assert_eq!(hasty.read(&key).await.unwrap().unwrap().record, record);
     let error = careful.read(&key).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    // A refusal would show it, too.
+    let error = careful.write(scribe.absent(&key, scribe.held(5))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let replica = replica_of(primary.port).await;
     until("the replica is known", || primary.cli(&["INFO", "replication"]).contains("state=online")).await;
     assert_eq!(confirmed(&careful, &key).await, record);
@@ -73,7 +77,20 @@ async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     assert_eq!(careful.list("", None, 10).await.unwrap_err().kind(), ErrorKind::Unavailable);
     replica.signal("-CONT");
-    assert_eq!(confirmed(&careful, &key).await.fence, Fence(7));
+    let seventh = confirmed(&careful, &key).await;
+    assert_eq!(seventh.fence, Fence(7));
+    // Whoever did not wait for so long knows no more.
+    replica.signal("-STOP");
+    let (store, eighth) = (careful.clone(), scribe.unchanged(&key, seventh.version(), scribe.held(8)));
+    let impatient = tokio::spawn(async move { store.write(eighth).await });
+    while hasty.read(&key).await.unwrap().unwrap().record.fence != Fence(8) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    impatient.abort();
+    assert!(!impatient.await.is_ok_and(|outcome| outcome.is_ok()), "no replica can have confirmed it");
+    assert_eq!(careful.read(&key).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    replica.signal("-CONT");
+    assert_eq!(confirmed(&careful, &key).await.fence, Fence(8));
 }
 
 /// A replica that lags is promoted: a lease that was granted may be granted again. The fences tell the two apart, as each begins at its
