@@ -4,7 +4,7 @@ use crate::connect::Lines;
 use crate::error::Call;
 use crate::pair;
 use crate::wire::{
-    AlarmRequest, AlarmResponse, AlarmType, MemberListRequest, MemberListResponse, RangeRequest,
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, MemberListRequest, MemberListResponse, RangeRequest,
     RangeResponse, StatusRequest, StatusResponse, path,
 };
 use std::collections::BTreeSet;
@@ -93,30 +93,39 @@ async fn add_alarms(
     found: &mut Inspection,
 ) -> Result<(), StoreError> {
     let answer: AlarmResponse = lines.ask(Call::Read, path::ALARM, AlarmRequest::default()).await?;
-    for alarm in &answer.alarms {
-        let member = format!("member {:x}", alarm.member_id);
-        match alarm.alarm() {
-            AlarmType::None => {}
-            AlarmType::Nospace => found.hazard(
-                "alarms",
-                format!(
-                    "NOSPACE of {member}: it takes no writes; compact and defragment it, then `etcdctl alarm disarm`"
-                ),
-            ),
-            AlarmType::Corrupt => found.hazard(
-                "alarms",
-                format!("CORRUPT of {member}: its data differ from the others'; replace it by a new member"),
-            ),
-        }
-    }
-    if answer.alarms.is_empty() {
-        found.fine("alarms", "none");
-    }
+    tell_alarms(&answer.alarms, found);
     if let Some((size, quota)) = size {
         let (bearing, text) = fullness(size, quota);
         found.add(bearing, "space", text);
     }
     Ok(())
+}
+
+fn tell_alarms(all: &[AlarmMember], found: &mut Inspection) {
+    // One of no kind is none.
+    let raised = || all.iter().filter(|alarm| alarm.alarm != AlarmType::None as i32);
+    for alarm in raised() {
+        let member = format!("member {:x}", alarm.member_id);
+        let text = match AlarmType::try_from(alarm.alarm) {
+            Ok(AlarmType::Nospace) => format!(
+                "NOSPACE of {member}: it takes no writes; compact and defragment it, then `etcdctl alarm disarm`"
+            ),
+            Ok(AlarmType::Corrupt) => {
+                format!(
+                    "CORRUPT of {member}: its data differ from the others', and the cluster takes no writes; replace it by a new member, then \
+                     `etcdctl alarm disarm`"
+                )
+            }
+            _ => format!(
+                "{member} has raised one that this program does not know ({}); see `etcdctl alarm list`",
+                alarm.alarm
+            ),
+        };
+        found.hazard("alarms", text);
+    }
+    if raised().next().is_none() {
+        found.fine("alarms", "none");
+    }
 }
 
 /// How near the database is to the size at which the cluster stops taking writes.
@@ -170,8 +179,34 @@ fn history(revision: i64, is_whole: bool) -> (Bearing, String) {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: when a database counts as nearly full, with a quota that is told and without; when a history counts as never compacted.
+    //! Plan: each kind of alarm is a hazard that names the member and the remedy; when a database counts as nearly full, with a quota that is told and without; when a history counts as never compacted.
     use super::*;
+
+    /// A corrupt member can't be had by asking for it, so this is what one would be told by.
+    #[test]
+    fn each_alarm_is_a_hazard_and_names_the_member_and_the_remedy() {
+        let told = |kinds: &[i32]| {
+            let alarms: Vec<AlarmMember> =
+                kinds.iter().map(|&alarm| AlarmMember { member_id: 0x8e9e_05c5_2164_694d, alarm }).collect();
+            let mut found = Inspection::default();
+            tell_alarms(&alarms, &mut found);
+            found.facts
+        };
+        let [corrupt, full, other] = &told(&[2, 1, 7])[..] else { panic!("one finding each") };
+        let both = [
+            (corrupt, "CORRUPT of member 8e9e05c52164694d: ", "replace it by a new member"),
+            (full, "NOSPACE of member 8e9e05c52164694d: ", "defragment"),
+        ];
+        for (finding, begins, remedy) in both.into_iter().chain([(other, "member 8e9e05c52164694d ", "(7)")])
+        {
+            assert_eq!((finding.bearing, finding.about), (Bearing::Hazard, "alarms"));
+            assert!(finding.text.starts_with(begins) && finding.text.contains(remedy), "{finding:?}");
+        }
+        for none in [&[][..], &[0]] {
+            let found = told(none);
+            assert!(found.len() == 1 && found[0].bearing == Bearing::Fine, "{found:?}");
+        }
+    }
 
     #[test]
     fn a_database_is_nearly_full_from_four_fifths_of_its_quota_on() {

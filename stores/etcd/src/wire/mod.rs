@@ -15,7 +15,7 @@ pub(crate) use etcdserverpb::request_op::Request;
 pub(crate) use etcdserverpb::response_op::Response;
 pub(crate) use etcdserverpb::watch_request::RequestUnion;
 pub(crate) use etcdserverpb::{
-    AlarmRequest, AlarmResponse, AlarmType, AuthenticateRequest, AuthenticateResponse, Compare,
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, AuthenticateRequest, AuthenticateResponse, Compare,
     DeleteRangeRequest, Event, KeyValue, MemberListRequest, MemberListResponse, PutRequest, RangeRequest,
     RangeResponse, RequestOp, ResponseHeader, ResponseOp, StatusRequest, StatusResponse, TxnRequest,
     TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
