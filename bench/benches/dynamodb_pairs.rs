@@ -15,93 +15,49 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a bench may fail")]
 
-use std::future::Future;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::pin::Pin;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use tenure::{AnyStore, Leases, clock};
-use tenure_bench::cpu_time_of;
 use tenure_bench::dynamodb::{Requests, client, emulator, endpoint, make, make_with_hash, told, unique};
+use tenure_bench::pairs::{Contender, Peer, ROUNDS, Tally, pair};
 use tenure_bench::wire::Relay;
-use tenure_core::{Key, Version};
+use tenure_bench::{cpu_time_of, span};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
-use tenure_store::{Outcome, Store, Write};
-use tenure_testkit::Scribe;
 
 const TABLE: &str = "tenure-bench";
 /// About what an item of a lease has besides its keys.
 const ITEM_BYTES: usize = 250;
-/// How many times each cell is measured.
-const ROUNDS: u32 = 6;
 
-type Pair = Arc<dyn Fn(Key) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
-
-/// Whoever makes pairs.
-enum Contender {
-    Here(Pair),
-    Java(LockClient),
-}
-
-impl Contender {
-    /// The id of the process that makes the pairs.
-    fn process(&self) -> String {
-        match self {
-            Contender::Here(_) => "self".to_owned(),
-            Contender::Java(client) => client.process.id().to_string(),
-        }
-    }
-}
-
-/// What some tasks did together.
+/// What the rounds of a cell came to.
 #[derive(Default)]
-struct Tally {
-    pairs: u64,
-    /// Of each pair, in microseconds; from Java, of each round its median and its 99th percentile.
-    latencies: Vec<u64>,
-    medians: Vec<[u64; 2]>,
+struct Cell {
+    rounds: Vec<Tally>,
     requests: f64,
     /// Of processors: the client's, and the emulator's.
     cpu: [Duration; 2],
 }
 
-impl Tally {
-    fn percentiles(&mut self) -> [u64; 2] {
-        if !self.medians.is_empty() {
-            self.medians.sort_unstable();
-            return self.medians[self.medians.len() / 2];
-        }
-        self.latencies.sort_unstable();
-        [50, 99].map(|percent| self.latencies[(self.latencies.len() - 1) * percent / 100])
-    }
-}
-
 #[tokio::main]
 async fn main() {
-    let is_bench = std::env::args().any(|argument| argument == "--bench");
-    let millis =
-        std::env::var("TENURE_BENCH_MS").map_or(if is_bench { 1500 } else { 50 }, |ms| ms.parse().unwrap());
-    let span = Duration::from_millis(millis);
+    let span = span(Duration::from_millis(1500)).unwrap();
     let requests = Requests::default();
     let bare = Client::from_conf(client().unwrap().interceptor(requests.clone()).build());
     make(TABLE).await.unwrap();
-    let store = store(&bare).await;
-    let leases = Leases::new(AnyStore::new(self::store(&bare).await)).unwrap();
+    let leases = Leases::new(AnyStore::new(store(&bare).await)).unwrap();
     leases.begin_session();
     let locks = unique("locks");
     make_with_hash(&bare, &locks, "key").await.unwrap();
-    let java_requests = LockClient::requests_a_pair(&locks);
-    let (user, update) = (leases.clone(), bare.clone());
+    let java_requests = requests_a_pair(&locks);
+    let (alone, update) = (store(&bare).await, bare.clone());
     let mut contenders = [
-        ("bare conditional puts", Contender::Here(boxed(move |key| bare_pair(bare.clone(), key)))),
-        ("bare conditional updates", Contender::Here(boxed(move |key| update_pair(update.clone(), key)))),
-        ("tenure, the store alone", Contender::Here(boxed(move |key| pair(store.clone(), key)))),
-        ("tenure, `Leases`", Contender::Here(boxed(move |key| lease_pair(user.clone(), key)))),
-        ("AWS's lock client 1.4.0", Contender::Java(LockClient::start(&endpoint().unwrap(), &locks))),
+        ("bare conditional puts", Contender::Here(pair(move |task| bare_pair(bare.clone(), task)))),
+        ("bare conditional updates", Contender::Here(pair(move |task| update_pair(update.clone(), task)))),
+        ("tenure, the store alone", Contender::store(alone)),
+        ("tenure, `Leases`", Contender::leases(leases.clone())),
+        ("AWS's lock client 1.4.0", Contender::Peer(lock_client(&endpoint().unwrap(), &locks))),
     ];
     let emulator = emulator().unwrap();
     println!(
@@ -113,76 +69,41 @@ async fn main() {
     let java_requests = java_requests.await;
     // An emulator in Java is slow at first, and so is a client.
     for (_, contender) in &mut contenders {
-        measure(contender, 32, span * 2).await;
+        contender.measure(32, span * 2).await.unwrap();
     }
     for tasks in [1, 32] {
-        let mut tallies: Vec<Tally> = contenders.iter().map(|_| Tally::default()).collect();
+        let mut cells: Vec<Cell> = contenders.iter().map(|_| Cell::default()).collect();
         // By turns, so that what else the machine does falls on all.
         for _ in 0..ROUNDS {
-            for ((_, contender), all) in contenders.iter_mut().zip(&mut tallies) {
+            for ((_, contender), cell) in contenders.iter_mut().zip(&mut cells) {
                 let _before = requests.take();
                 let processes = [contender.process(), emulator.clone()];
                 let cpu = processes.each_ref().map(|process| cpu_time_of(process));
-                let round = measure(contender, tasks, span).await;
-                for (sum, (process, before)) in all.cpu.iter_mut().zip(processes.iter().zip(cpu)) {
+                let round = contender.measure(tasks, span).await.unwrap();
+                for (sum, (process, before)) in cell.cpu.iter_mut().zip(processes.iter().zip(cpu)) {
                     *sum += cpu_time_of(process).saturating_sub(before);
                 }
-                all.pairs += round.pairs;
-                all.latencies.extend(round.latencies);
-                all.medians.extend(round.medians);
-                all.requests += match contender {
+                cell.requests += match contender {
                     Contender::Here(_) => requests.take() as f64,
-                    Contender::Java(_) => java_requests * round.pairs as f64,
+                    Contender::Peer(_) => java_requests * round.count as f64,
                 };
+                cell.rounds.push(round);
             }
         }
-        let limit = tallies[0].pairs as f64;
-        for ((name, _), mut tally) in contenders.iter().zip(tallies) {
-            let [p50, p99] = tally.percentiles();
-            let [client, emulator] = tally.cpu.map(|cpu| cpu.as_micros() as f64 / tally.pairs as f64);
+        let limit = Tally::of_rounds(&cells[0].rounds).count as f64;
+        for ((name, _), cell) in contenders.iter().zip(cells) {
+            let Tally { count, percentiles } = Tally::of_rounds(&cell.rounds);
+            let ([p50, p99], pairs) = (percentiles.map(|span| span.as_micros()), count as f64);
+            let [client, emulator] = cell.cpu.map(|cpu| cpu.as_micros() as f64 / pairs);
             println!(
                 "| {tasks} | {name} | {:.0} | {p50} | {p99} | {:.2} | {client:.0} | {emulator:.0} | {:.2} |",
-                tally.pairs as f64 / (span * ROUNDS).as_secs_f64(),
-                tally.requests / tally.pairs as f64,
-                tally.pairs as f64 / limit,
+                pairs / (span * ROUNDS).as_secs_f64(),
+                cell.requests / pairs,
+                pairs / limit,
             );
         }
     }
     leases.stop().await;
-}
-
-fn boxed<F: Future<Output = ()> + Send + 'static>(pair: impl Fn(Key) -> F + Send + Sync + 'static) -> Pair {
-    Arc::new(move |key| Box::pin(pair(key)))
-}
-
-/// Lets tasks make pairs at the same time, each on a key of its own.
-async fn measure(contender: &mut Contender, tasks: usize, span: Duration) -> Tally {
-    let pair = match contender {
-        Contender::Java(java) => return java.measure(tasks, span),
-        Contender::Here(pair) => pair,
-    };
-    let start = Instant::now();
-    let running: Vec<_> = (0..tasks)
-        .map(|task| {
-            let (pair, key) = (Arc::clone(pair), Key::new(format!("task/{task}")).unwrap());
-            tokio::spawn(async move {
-                let mut latencies = Vec::new();
-                while start.elapsed() < span {
-                    let began = Instant::now();
-                    pair(key.clone()).await;
-                    latencies.push(u64::try_from(began.elapsed().as_micros()).unwrap());
-                }
-                latencies
-            })
-        })
-        .collect();
-    let mut tally = Tally::default();
-    for task in running {
-        let latencies = task.await.unwrap();
-        tally.pairs += latencies.len() as u64;
-        tally.latencies.extend(latencies);
-    }
-    tally
 }
 
 async fn store(client: &Client) -> DynamoStore {
@@ -190,37 +111,19 @@ async fn store(client: &Client) -> DynamoStore {
     DynamoStore::with_client(client, config, clock::system()).await.unwrap()
 }
 
-async fn lease_pair(leases: Leases, key: Key) {
-    leases.acquire(key.as_str()).await.unwrap().release().await;
-}
-
-async fn pair(store: DynamoStore, key: Key) {
-    let scribe = Scribe::new();
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-    let (version, fence) =
-        won(&store, scribe.if_vacant(&key, scribe.held(u64::try_from(wall).unwrap()))).await;
-    won(&store, scribe.unchanged(&key, version, scribe.vacant(fence))).await;
-}
-
-async fn won(store: &DynamoStore, write: Write) -> (Version, u64) {
-    match store.write(write).await.expect("the table is there for this alone") {
-        Outcome::Won { version, fence } => (version, fence.0),
-        lost => panic!("each key has one user, but {lost:?}"),
-    }
-}
-
 fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
 }
 
 /// What a lock has to do at the least: take the item if it is free, and give it back if it is still one's own.
-async fn bare_pair(client: Client, key: Key) {
+async fn bare_pair(client: Client, task: usize) {
+    let key = task.to_string();
     let put = |owner: &str| {
         client
             .put_item()
             .table_name(TABLE)
             .item("namespace", text("bare"))
-            .item("key", text(key.as_str()))
+            .item("key", text(&key))
             .item("holder", text(owner))
             .item("fill", AttributeValue::B(Blob::new(vec![7; ITEM_BYTES])))
             .expression_attribute_names("#o", "holder")
@@ -232,13 +135,14 @@ async fn bare_pair(client: Client, key: Key) {
 }
 
 /// The same by updates.
-async fn update_pair(client: Client, key: Key) {
+async fn update_pair(client: Client, task: usize) {
+    let key = task.to_string();
     let update = |owner: &str, old: &str| {
         client
             .update_item()
             .table_name(TABLE)
             .key("namespace", text("bare-update"))
-            .key("key", text(key.as_str()))
+            .key("key", text(&key))
             .update_expression("SET #o = :new, #f = :fill")
             .condition_expression("attribute_not_exists(#o) OR #o = :old")
             .expression_attribute_names("#o", "holder")
@@ -252,43 +156,23 @@ async fn update_pair(client: Client, key: Key) {
 }
 
 /// A process with AWS's lock client.
-struct LockClient {
-    process: Child,
-    output: BufReader<std::process::ChildStdout>,
+fn lock_client(endpoint: &str, table: &str) -> Peer {
+    let class_path = told("TENURE_TEST_LOCK_CLIENT").unwrap();
+    let mut command = Command::new("java");
+    command.args(["-classpath", &class_path, "LockPairs", endpoint, table]).stderr(Stdio::null());
+    Peer::start(&mut command).unwrap()
 }
 
-impl LockClient {
-    fn start(endpoint: &str, table: &str) -> LockClient {
-        let class_path = told("TENURE_TEST_LOCK_CLIENT").unwrap();
-        let mut command = Command::new("java");
-        command.args(["-classpath", &class_path, "LockPairs", endpoint, table]).stderr(Stdio::null());
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        LockClient { process, output }
-    }
-
-    fn measure(&mut self, tasks: usize, span: Duration) -> Tally {
-        let mut input = self.process.stdin.as_ref().unwrap();
-        writeln!(input, "{tasks} {}", span.as_millis()).unwrap();
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        let numbers: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
-        let [pairs, p50, p99] = numbers[..] else { panic!("the lock client says {line:?}") };
-        Tally { pairs, medians: vec![[p50, p99]], ..Tally::default() }
-    }
-
-    /// By what goes over the wire, which would slow down what is measured.
-    async fn requests_a_pair(table: &str) -> f64 {
-        let relay = Relay::start(&endpoint().unwrap()).await.unwrap();
-        let mut client = LockClient::start(&relay.endpoint, table);
-        let counting = tokio::task::spawn_blocking(move || {
-            let tally = client.measure(1, Duration::from_secs(1));
-            drop(client.process.stdin.take());
-            client.process.wait().unwrap();
-            tally
-        });
-        let tally = counting.await.unwrap();
-        let counted = relay.take();
-        (counted.reads() + counted.writes()) as f64 / tally.pairs as f64
-    }
+/// Of the lock client, by what goes over the wire, which would slow down what is measured.
+async fn requests_a_pair(table: &str) -> f64 {
+    let relay = Relay::start(&endpoint().unwrap()).await.unwrap();
+    let mut client = lock_client(&relay.endpoint, table);
+    let counting = tokio::task::spawn_blocking(move || {
+        let tally = client.measure("pairs", 1, Duration::from_secs(1)).unwrap();
+        client.end().unwrap();
+        tally
+    });
+    let tally = counting.await.unwrap();
+    let counted = relay.take();
+    (counted.reads() + counted.writes()) as f64 / tally.count as f64
 }

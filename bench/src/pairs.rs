@@ -13,7 +13,7 @@ use tenure_store::{Outcome, Store, Write};
 use tenure_testkit::Scribe;
 
 /// How many times each cell is measured.
-const ROUNDS: u32 = 6;
+pub const ROUNDS: u32 = 6;
 
 /// One pair of a task; each task has a key of its own.
 pub type Pair = Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
@@ -107,6 +107,16 @@ impl Peer {
         };
         Ok(Tally { count, percentiles: [p50, p99].map(Duration::from_micros) })
     }
+
+    /// Ends its input, and waits for its end.
+    ///
+    /// # Errors
+    /// It can't be waited for.
+    pub fn end(self) -> io::Result<()> {
+        let Peer { mut process, input, .. } = self;
+        drop(input);
+        process.wait().map(drop)
+    }
 }
 
 impl Contender {
@@ -123,14 +133,19 @@ impl Contender {
     }
 
     /// The id of the process that makes the pairs.
-    fn process(&self) -> String {
+    #[must_use]
+    pub fn process(&self) -> String {
         match self {
             Contender::Here(_) => "self".to_owned(),
             Contender::Peer(peer) => peer.process.id().to_string(),
         }
     }
 
-    async fn measure(&mut self, tasks: usize, span: Duration) -> io::Result<Tally> {
+    /// Lets tasks make pairs at the same time, each on a key of its own.
+    ///
+    /// # Errors
+    /// A peer has failed, or a pair.
+    pub async fn measure(&mut self, tasks: usize, span: Duration) -> io::Result<Tally> {
         let pair = match self {
             Contender::Here(pair) => pair,
             Contender::Peer(peer) => return peer.measure("pairs", tasks, span),

@@ -19,7 +19,7 @@ import software.amazon.awssdk.services.dynamodb.DynamoDbClient;
 /**
  * Pairs of acquire and release by AWS's own lock client.
  *
- * <p>Arguments: endpoint, table (HASH key "key"). Each line "TASKS MILLIS" on standard input is answered with one line:
+ * <p>Arguments: endpoint, table (HASH key "key"). Each line "pairs TASKS MILLIS" on standard input is answered with one line:
  * pairs, and the 50th and 99th percentile of a pair in µs. It ends with its input.
  */
 public final class LockPairs {
@@ -43,7 +43,8 @@ public final class LockPairs {
                                 .build());
         ExecutorService tasks = Executors.newCachedThreadPool();
         try (Scanner input = new Scanner(System.in)) {
-            while (input.hasNextInt()) {
+            while (input.hasNext("pairs")) {
+                input.next();
                 int count = input.nextInt();
                 long millis = input.nextLong();
                 long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
