@@ -1,10 +1,11 @@
 //! Writes that are asked for in one moment go to the server in one script: a call costs both sides more than a write.
 //!
-//! Whoever asks first lets all that can run do so once, and then sends what has come together. Nobody waits for the answers to calls
-//! that are under way, so a write takes no longer by this than by itself.
+//! A write goes at once if no other is under way. Else, whoever asks first lets all that can run do so once, and then sends what has
+//! come together. Nobody waits for the answers to calls that are under way, so a write takes no longer by this than by itself.
 
 use crate::store::Inner;
 use crate::write::{Draft, Sent, send};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::StoreError;
 use tenure_core::op::{Outcome, Write};
@@ -15,7 +16,11 @@ const MOST: usize = 64;
 
 /// Writes that are to go in the next script.
 #[derive(Default)]
-pub(crate) struct Gathering(Mutex<Vec<Waiting>>);
+pub(crate) struct Gathering {
+    waiting: Mutex<Vec<Waiting>>,
+    /// How many have no answer yet, whether they were sent or not.
+    unanswered: AtomicUsize,
+}
 
 struct Waiting {
     draft: Draft,
@@ -25,7 +30,7 @@ struct Waiting {
 impl Gathering {
     fn lock(&self) -> MutexGuard<'_, Vec<Waiting>> {
         // No code that can panic runs under the lock, so what it guards is whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is to go now. What nobody waits for any more does not.
@@ -38,10 +43,16 @@ impl Gathering {
 
 /// One write, together with others of this moment if there are any.
 pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, StoreError> {
+    let draft = Draft::new(write)?;
+    let (_unanswered, is_alone) = Unanswered::begin(&inner.gathering);
+    if is_alone {
+        // The future of a write that goes with others would be five times as large by this.
+        return Box::pin(alone(inner, draft)).await;
+    }
     // Declared first, so that it ends last: who gives up as the first one does not wait for its own write any more.
     let mut lead = None;
     let (reply, outcome) = oneshot::channel();
-    let waiting = Waiting { draft: Draft::new(write)?, reply };
+    let waiting = Waiting { draft, reply };
     // It may be a connection that is dead, and the others may be more patient than this caller.
     let mut under_way = inner.lines.under_way();
     let count = {
@@ -55,19 +66,39 @@ pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, S
         let lead = lead.insert(Lead { inner, is_over: false });
         tokio::task::yield_now().await;
         lead.is_over = true;
-        let gathered = inner.gathering.take();
-        if gathered.len() == 1 {
-            // The future of a write that goes with others would be five times as large by it.
-            Box::pin(perform(inner, gathered)).await;
-        } else {
-            send_all(inner, gathered);
-        }
+        send_all(inner, inner.gathering.take());
     }
     let outcome = outcome.await;
     under_way.is_over = true;
     outcome.unwrap_or_else(|_| {
         Err(StoreError::unknown(format!("{}: a write was broken off with its runtime", inner.lines.place)))
     })
+}
+
+/// One write by itself.
+async fn alone(inner: &Inner, draft: Draft) -> Result<Outcome, StoreError> {
+    let (sent, confirmed) = send(inner, &[&draft]).await?;
+    confirmed?;
+    let outcome = sent.into_iter().next().map(|sent| sent.outcome);
+    outcome
+        .unwrap_or_else(|| Err(StoreError::unknown(format!("{}: a write had no outcome", inner.lines.place))))
+}
+
+/// A write that has no answer yet.
+struct Unanswered<'a>(&'a AtomicUsize);
+
+impl Unanswered<'_> {
+    /// True if there is no other one.
+    fn begin(gathering: &Gathering) -> (Unanswered<'_>, bool) {
+        let others = gathering.unanswered.fetch_add(1, Ordering::SeqCst);
+        (Unanswered(&gathering.unanswered), others == 0)
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Whoever asked first. Those who came after it don't depend on its patience.

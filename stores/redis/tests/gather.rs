@@ -74,14 +74,18 @@ async fn who_asked_first_and_goes_away_takes_nobody_with_it() {
     let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
     let (scribe, keys) = (Scribe::new(), keys());
     let write = |at: usize| store.write(scribe.absent(&keys[at], scribe.held(5)));
-    for round in 0..10 {
-        let (mut leads, follows) = (Box::pin(write(3 * round)), write(3 * round + 1));
-        let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(leads.as_mut().poll(cx).is_pending()));
-        assert!(waits.await, "it lets others come first");
-        let follows = tokio::join!(follows, async { drop(leads) }).0;
-        assert!(has_won(&follows), "{follows:?}");
-        assert_eq!(store.read(&keys[3 * round]).await.unwrap(), None, "nobody waits for it any more");
-        assert!(has_won(&write(3 * round + 2).await), "and those that come after it lead again");
+    for round in (0..40).step_by(4) {
+        let (mut alone, mut leads, follows) =
+            (Box::pin(write(round)), Box::pin(write(round + 1)), write(round + 2));
+        let wait = std::future::poll_fn(|cx| {
+            let both = [alone.as_mut().poll(cx), leads.as_mut().poll(cx)];
+            std::task::Poll::Ready(both.iter().all(std::task::Poll::is_pending))
+        });
+        assert!(wait.await, "one goes at once, the next lets others come first");
+        let (alone, follows, ()) = tokio::join!(alone, follows, async { drop(leads) });
+        assert!(has_won(&alone) && has_won(&follows), "{alone:?}, {follows:?}");
+        assert_eq!(store.read(&keys[round + 1]).await.unwrap(), None, "nobody waits for it any more");
+        assert!(has_won(&write(round + 3).await), "and those that come after it go on");
     }
 }
 
