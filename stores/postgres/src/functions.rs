@@ -52,7 +52,7 @@ pub(crate) fn text(schema: &str) -> String {
     )
 }
 
-/// Parameters: $1 key, $2 and $3 the halves of the nonce, $4 fence, $5 tenure, $6 and $7 what it rides on, $8 record. Then: $9 channel, $10
+/// Parameters: $1 key, $2 and $3 the halves of the nonce, $4 fence, $5 tenure, $6 and $7 what it is attached to, $8 record. Then: $9 channel, $10
 /// whether to tell there, $11 the version that is expected.
 const BEGIN: &str = "(bytea, bigint, bytea, bigint, bytea, bytea, bigint, bytea, text, boolean, bytea,
         OUT done bigint, OUT key bytea, OUT version bytea, OUT fence bigint, OUT tenure bytea, OUT ride_key bytea,

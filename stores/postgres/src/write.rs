@@ -33,7 +33,7 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    /// Parameters: $1 key, $2 and $3 the halves of the nonce, $4 fence, $5 tenure, $6 and $7 what it rides on, $8 record. Then: $9
+    /// Parameters: $1 key, $2 and $3 the halves of the nonce, $4 fence, $5 tenure, $6 and $7 what it is attached to, $8 record. Then: $9
     /// channel, $10 whether it is news in any case, $11 the version that is expected.
     pub(crate) fn new(schema: &str) -> Sql {
         let table = format!("{schema}.record");

@@ -106,7 +106,7 @@ impl Election {
             until = Tick::NEVER;
         }
         if self.bugs.has(Bug::ErrorsOutlastDeadline) && until > Tick(0) {
-            until = until.after(self.terms.wait_policy(true));
+            until = until.after(self.terms.tolerance(true));
         }
         let valid_for = until.since(now.held);
         (!valid_for.is_zero()).then_some(Term { fence: lead.fence, valid_for })
@@ -337,7 +337,7 @@ impl Election {
             // Nothing was heard of the session yet, nor is anything believed.
             return Tick::NEVER;
         }
-        let reserve = self.terms.belief().saturating_sub(self.terms.wait_policy(self.bodies > 0));
+        let reserve = self.terms.belief().saturating_sub(self.terms.tolerance(self.bodies > 0));
         Tick(deadline.0.saturating_sub(u64::try_from(reserve.as_nanos()).unwrap_or(u64::MAX)))
     }
 

@@ -118,7 +118,7 @@ impl Terms {
 
     /// How long a leader goes on without a successful renewal, while `bodies` run under it or not.
     #[must_use]
-    pub fn wait_policy(&self, bodies: bool) -> Duration {
+    pub fn tolerance(&self, bodies: bool) -> Duration {
         match self.errors {
             Some(errors) => self.hold.saturating_mul(errors),
             None if bodies => self.belief().saturating_sub(self.reserve),

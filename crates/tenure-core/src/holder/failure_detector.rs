@@ -108,14 +108,14 @@ impl FailureDetector {
         let heartbeat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.heartbeat };
         let agreed = agreed(now, stored, rules);
         let since = self.since(now, key, tenure, stored, heartbeat, agreed, rules.bugs);
-        let (watched, wait_policy) = (watched(now, rules.bugs), wait_policy(tenure.ttl, rules.bugs));
+        let (watched, limit) = (watched(now, rules.bugs), silence_limit(tenure.ttl, rules.bugs));
         if rules.bugs.has(Bug::DeadNeverJudged) {
             return Verdict::Live { until: now.held.after(ttl) };
         }
-        if watched.since(since) >= wait_policy {
+        if watched.since(since) >= limit {
             return Verdict::Suspected;
         }
-        let mut until = now.held.after(wait_policy.saturating_sub(watched.since(since)));
+        let mut until = now.held.after(limit.saturating_sub(watched.since(since)));
         if let Some(agreed) = agreed {
             if agreed > ttl {
                 return Verdict::Suspected;
@@ -126,10 +126,10 @@ impl FailureDetector {
             until = until.min(now.held.after(left));
         }
         if let Some(since) = since_marked(now, tenure, rules) {
-            if since > wait_policy {
+            if since > limit {
                 return Verdict::Suspected;
             }
-            until = until.min(now.held.after(wait_policy - since + Duration::from_millis(2)));
+            until = until.min(now.held.after(limit - since + Duration::from_millis(2)));
         }
         Verdict::Live { until }
     }
@@ -176,13 +176,13 @@ impl FailureDetector {
         }
     }
 
-    /// Whether to ask the session behind `key`'s attached claim about it: true each time that `patience` has passed, as the
+    /// Whether to ask the session behind `key`'s attached claim about it: true each time that `limit` has passed, as the
     /// question itself may be lost.
-    pub(crate) fn doubts(&mut self, now: Now, key: &Key, claim: Nonce, wait_policy: Duration) -> bool {
-        let Some(doubt) = self.doubts.look(now.held, key, wait_policy, || (claim, now.held)) else {
+    pub(crate) fn doubts(&mut self, now: Now, key: &Key, claim: Nonce, limit: Duration) -> bool {
+        let Some(doubt) = self.doubts.look(now.held, key, limit, || (claim, now.held)) else {
             return false;
         };
-        let due = doubt.0 == claim && now.held.since(doubt.1) >= wait_policy;
+        let due = doubt.0 == claim && now.held.since(doubt.1) >= limit;
         if due || doubt.0 != claim {
             *doubt = (claim, now.held);
         }
@@ -190,7 +190,7 @@ impl FailureDetector {
     }
 
     /// Whether who won't be here for long is to ask the session behind `key`'s attached claim about it: once that has stood for
-    /// `patience`, and as long again as when its record was last written, up to 32 times as long. One clock is enough for a
+    /// `limit`, and as long again as when its record was last written, up to 32 times as long. One clock is enough for a
     /// question, and the store's is the best, for a claim may land long after it was stamped.
     pub(crate) fn asks(
         &mut self,
@@ -198,24 +198,24 @@ impl FailureDetector {
         key: &Key,
         stored: &Stored,
         tenure: &Tenure,
-        wait_policy: Duration,
+        limit: Duration,
     ) -> bool {
         let stamp = stored.record.stamp;
-        let longer = stamp.since(tenure.since).clamp(wait_policy, wait_policy * 32);
+        let longer = stamp.since(tenure.since).clamp(limit, limit * 32);
         let is_old = stored.age().unwrap_or_else(|| now.wall.since(stamp)) >= longer;
         let mut is_new = false;
         let begin = || {
             is_new = true;
             (tenure.id, now.held)
         };
-        let Some(doubt) = self.doubts.look(now.held, key, wait_policy, begin) else { return is_old };
+        let Some(doubt) = self.doubts.look(now.held, key, limit, begin) else { return is_old };
         if doubt.0 != tenure.id {
             *doubt = (tenure.id, now.held);
             is_new = true;
         }
         // Since it was first seen here, or last asked about.
         let watched = now.held.since(doubt.1);
-        let asks = watched >= longer || is_old && (is_new || watched >= wait_policy);
+        let asks = watched >= longer || is_old && (is_new || watched >= limit);
         if asks {
             *doubt = (tenure.id, now.held);
         }
@@ -226,14 +226,15 @@ impl FailureDetector {
     /// when that was written, so it can't have been renewed since.
     pub(crate) fn judge_marked(&self, now: Now, seen: &Stored, key: &Key, rules: &Rules) -> Option<Verdict> {
         let tenure = seen.record.tenure.as_ref()?;
-        if since_marked(now, tenure, rules).is_some_and(|since| since > wait_policy(tenure.ttl, rules.bugs)) {
+        if since_marked(now, tenure, rules).is_some_and(|since| since > silence_limit(tenure.ttl, rules.bugs))
+        {
             return Some(Verdict::Suspected);
         }
         let tenure = Some(tenure).filter(|tenure| is_marked(tenure, key))?;
         let age = seen.age().filter(|_| rules.first_sight)?;
         let by_wall = now.wall.since(seen.record.stamp);
         let agreed = if rules.bugs.has(Bug::MarkIsOneWitness) { age.max(by_wall) } else { age.min(by_wall) };
-        (agreed > wait_policy(tenure.ttl, rules.bugs)).then_some(Verdict::Suspected)
+        (agreed > silence_limit(tenure.ttl, rules.bugs)).then_some(Verdict::Suspected)
     }
 
     /// Forgets the silence of `key`: it was taken or given up.
@@ -321,20 +322,20 @@ fn watched(now: Now, bugs: Bugs) -> Tick {
 }
 
 /// How long a silence has to be.
-fn wait_policy(ttl: Ttl, bugs: Bugs) -> Duration {
+fn silence_limit(ttl: Ttl, bugs: Bugs) -> Duration {
     if bugs.has(Bug::SilenceTooShort) { ttl.duration() * 4 / 5 } else { ttl.duration() }
 }
 
 fn verdict_on_missing(now: Now, since: Tick, ttl: Ttl, rules: &Rules) -> Verdict {
     let silent = watched(now, rules.bugs).since(since);
-    let wait_policy = wait_policy(ttl, rules.bugs);
+    let limit = silence_limit(ttl, rules.bugs);
     if rules.bugs.has(Bug::DeadNeverJudged) {
         return Verdict::Live { until: now.held.after(ttl.duration()) };
     }
-    if silent >= wait_policy || rules.bugs.has(Bug::MissingIsDead) {
+    if silent >= limit || rules.bugs.has(Bug::MissingIsDead) {
         return Verdict::Suspected;
     }
-    Verdict::Live { until: now.held.after(wait_policy - silent) }
+    Verdict::Live { until: now.held.after(limit - silent) }
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub(crate) fn has_cause(
         // So long after the renewal that its belief comes from was sent.
         Cause::Failing => prompt
             .deadline
-            .is_some_and(|deadline| now.after(terms.belief()) >= deadline.after(terms.wait_policy(true))),
+            .is_some_and(|deadline| now.after(terms.belief()) >= deadline.after(terms.tolerance(true))),
         _ => false,
     };
     if is_so {

@@ -1,6 +1,6 @@
 //! What does the key's record show, and what follows?
 
-use super::challenge::wait_policy;
+use super::challenge::asked_after;
 use super::{Acquisition, AcquisitionEnd, MetadataPolicy, State, Won};
 use crate::bugs::Bug;
 use crate::holder::ctx::{Ctx, Part};
@@ -150,7 +150,7 @@ impl Acquisition {
             Verdict::Live { until } if self.corrects(ctx, &session, renewing.ttl, until) => {
                 self.mark(ctx, attachment.session.clone(), session, ctx.now.wall)
             }
-            Verdict::Live { until } if self.is_short(ctx, ctx.now.held.after(wait_policy(tenure))) => {
+            Verdict::Live { until } if self.is_short(ctx, ctx.now.held.after(asked_after(tenure))) => {
                 match self.question(ctx, &seen, tenure, &session, until) {
                     Some(question) => self.ask(ctx, question, seen),
                     None if self.marks_host(ctx, &session, until, false) => {

@@ -23,7 +23,7 @@ impl Acquisition {
         attachment: &Attachment,
         session: Stored,
     ) {
-        if !ctx.detector.doubts(ctx.now, &self.goal.key, tenure.id, wait_policy(tenure)) {
+        if !ctx.detector.doubts(ctx.now, &self.goal.key, tenure.id, asked_after(tenure)) {
             return;
         }
         let Some(letter) = self.letter(ctx, attachment, &session) else { return };
@@ -49,7 +49,7 @@ impl Acquisition {
             // One write for both: each makes a renewal lose that is under way.
             leave_mark(ctx, renewing, letter.record.nonce);
         }
-        ctx.detector.asks(ctx.now, &self.goal.key, seen, tenure, wait_policy(tenure)).then_some(letter)
+        ctx.detector.asks(ctx.now, &self.goal.key, seen, tenure, asked_after(tenure)).then_some(letter)
     }
 
     /// Sends the question, and waits for that: its process may end as soon as it is told who holds the key.
@@ -89,6 +89,6 @@ impl Acquisition {
 }
 
 /// How long a claim stands before anybody asks about it.
-pub(super) fn wait_policy(tenure: &Tenure) -> Duration {
+pub(super) fn asked_after(tenure: &Tenure) -> Duration {
     tenure.ttl.duration() * 2
 }
