@@ -23,6 +23,7 @@ use std::time::Duration;
 use tenure_core::{Fence, Key, Loss};
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 /// What a body knows about the lease that it runs under.
 #[derive(Debug, Clone)]
@@ -88,7 +89,7 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    run_as(guard, grace, |held| tokio::spawn(body(held))).await
+    run_as(guard, grace, |held| tokio::spawn(body(held).in_current_span())).await
 }
 
 /// Runs `body` under `guard` on a thread of its own, and gives the lease up after it.
@@ -101,6 +102,8 @@ where
     F: FnOnce(Held) -> T + Send + 'static,
     T: Send + 'static,
 {
+    let span = Span::current();
+    let body = move |held| span.in_scope(move || body(held));
     run_as(guard, grace, |held| tokio::task::spawn_blocking(|| body(held))).await
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tenure_core::Loss;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 /// What a candidate's users want of its task.
 pub(super) enum Wish {
@@ -56,7 +57,7 @@ where
 {
     let stop = CancellationToken::new();
     let held = Held::under(&permit.tenancy.guard, stop.clone());
-    let task = tokio::spawn(body(held));
+    let task = tokio::spawn(body(held).in_current_span());
     // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
     let caller = CancellationToken::new();
     let gone = caller.clone();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tenure_core::range::{KeyRange, RangeSet};
 use tenure_core::{Clock, Fence, Loss};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 /// What a body knows about the ranges that it has obtained. Clones that outlive the body are told of its end.
 #[derive(Clone)]
@@ -101,7 +102,7 @@ where
         stop: guard.stop.clone(),
     };
     let (running, stopping, stop) = (inner.running(), inner.stopping.clone(), guard.stop.clone());
-    let task = tokio::spawn(body(lease));
+    let task = tokio::spawn(body(lease).in_current_span());
     // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
     let caller = CancellationToken::new();
     let gone = caller.clone();
