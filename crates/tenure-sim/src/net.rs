@@ -411,6 +411,7 @@ impl World {
             self.tenure_landed(key);
         }
         self.check_questions(key, before, &after);
+        self.note_asked(key, before, &after);
         if let Some(key) = ours.filter(|_| self.healed.is_some()) {
             let bound = self.per_mille(130) + self.slowness();
             // A claim that nobody there wants any more is taken by its own process, too: that is no handover.
@@ -490,6 +491,24 @@ impl World {
         }
     }
 
+    /// A session may have been written to about the key that the store refuses.
+    fn note_asked(&mut self, to: &Key, before: Option<&tenure_core::Record>, after: &tenure_core::Record) {
+        let mail = |record: &tenure_core::Record| record.tenure.as_ref().map(|tenure| tenure.mail.clone());
+        let (old, new) = (before.and_then(mail).unwrap_or_default(), mail(after).unwrap_or_default());
+        for letter in new.iter().filter(|letter| !old.contains(letter)) {
+            self.note_refused_letter(to, letter);
+        }
+    }
+
+    /// Who is asked about a key that the store refuses looks again, and begins anew.
+    fn note_refused_letter(&mut self, to: &Key, letter: &Letter) {
+        if self.store.is_forbidden(&letter.key)
+            && let Some(node) = self.nodes.iter().position(|node| node.session == *to)
+        {
+            self.spins[node].told_of_refused(self.t);
+        }
+    }
+
     /// Who sent a write: the process that runs, or one that ran there before.
     fn sender(&self, index: usize, life: u32) -> HolderId {
         let node = &self.nodes[index];
@@ -557,6 +576,7 @@ impl World {
     /// Letters stand in the record of `to` now.
     pub(crate) fn note_letters(&mut self, to: &Key, letters: Vec<tenure_core::Letter>) {
         for letter in letters {
+            self.note_refused_letter(to, &letter);
             if self.letters.len() >= 64 {
                 self.letters.remove(0);
             }

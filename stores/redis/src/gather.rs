@@ -53,6 +53,8 @@ pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, S
     let mut lead = None;
     let (reply, outcome) = oneshot::channel();
     let waiting = Waiting { draft, reply };
+    // Who gives up here may find its own write before the replicas have it: so it is in doubt from then on, whatever becomes of the script.
+    let doubt = inner.lines.unconfirmed_write();
     // It may be a connection that is dead, and the others may be more patient than this caller.
     let mut under_way = inner.lines.under_way();
     let count = {
@@ -70,6 +72,8 @@ pub(crate) async fn write(inner: &Arc<Inner>, write: Write) -> Result<Outcome, S
     }
     let outcome = outcome.await;
     under_way.is_over = true;
+    // What is not known of it is in doubt by the script's own account.
+    doubt.nothing_done();
     outcome.unwrap_or_else(|_| {
         Err(StoreError::unknown(format!("{}: a write was broken off with its runtime", inner.lines.place)))
     })

@@ -82,6 +82,11 @@ impl Spins {
         ))
     }
 
+    /// Somebody asks the process about the key that the store refuses: it looks again, and begins anew.
+    pub(crate) fn told_of_refused(&mut self, t: True) {
+        (self.refused.1, self.refused.2) = (t, 0);
+    }
+
     /// A process (by its life) asks about a key that the store refuses for good. If nobody there wants it, it does so ever more seldom: at
     /// first after half a ttl, then after twice as long each time, up to 32 ttls.
     pub(crate) fn refused(
