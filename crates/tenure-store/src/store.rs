@@ -27,6 +27,7 @@ pub type Changes = tokio::sync::mpsc::Receiver<Hint>;
 ///   to any later answer is told too long. A store that has no such clock tells none.
 /// - A record that can't be understood is answered with `Foreign` and never written over or removed, but by `mend`.
 /// - Dropping a call's future may leave it done, undone, or still to be done.
+/// - A call does not block its thread, nor compute for long: the task that awaits it renews leases, too.
 /// - No method has a default body. What a store can't do, it says in its capabilities and refuses with `Unsupported`.
 pub trait Store: Send + Sync + 'static {
     /// What this store can do.

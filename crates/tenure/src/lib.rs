@@ -100,7 +100,7 @@ pub use token::LeaseToken;
 /// # leases.stop().await; Ok(()) }
 /// ```
 ///
-/// A SQLite file is made if it isn't there; a table, a schema or a namespace on a server is not.
+/// A SQLite file and a namespace of Redis are made if they aren't there; a table or a schema on a server is not.
 /// [`Registry::open`](registry::Registry::open) has the choice, and [kinds of your own](registry::Registry::register).
 ///
 /// # Errors
