@@ -22,14 +22,21 @@ fn url() -> String {
         .expect("TENURE_TEST_POSTGRES is not set; run `cargo xtask services run -- cargo test -p tenure-less --all-features`")
 }
 
-async fn storage() -> Arc<dyn Storage> {
+/// The table is there from then on, also for who comes before the first candidate.
+async fn made() -> PostgresConfig {
     static MADE: OnceCell<()> = OnceCell::const_new();
     let config = PostgresConfig::from_url(&url()).unwrap();
     MADE.get_or_init(|| async { PostgresStorage::migrate(&config).await.unwrap() }).await;
+    config
+}
+
+async fn storage() -> Arc<dyn Storage> {
+    let config = made().await;
     Arc::new(PostgresStorage::open(&config).await.unwrap())
 }
 
 async fn peer() -> Client {
+    made().await;
     let (client, connection) =
         url().parse::<tenure_postgres::tokio_postgres::Config>().unwrap().connect(NoTls).await.unwrap();
     tokio::spawn(connection);
