@@ -1,6 +1,6 @@
 //! What etcd's errors mean to the caller.
 //!
-//! What etcd itself refuses was certainly not done, but for what it has no space for. A connection that ended, an answer that did not come, and whatever etcd says when it
+//! What etcd itself refuses was certainly not done. A connection that ended, an answer that did not come, and whatever etcd says when it
 //! gives up on a request that it had passed on to its cluster, leave a write unknown.
 
 use tenure_core::StoreError;
@@ -49,9 +49,8 @@ impl Fault {
             Code::InvalidArgument if says.contains("too many operations") => {
                 refused("the cluster's --max-txn-ops is below its default of 128, which tenure needs")
             }
-            // It says so of the write by which it became full, too, which was done.
             Code::ResourceExhausted if says.contains("space exceeded") => {
-                Fault::Broken(StoreError::unavailable(format!(
+                Fault::Refused(StoreError::unavailable(format!(
                     "{place}: {says}; compact and defragment it, then `etcdctl alarm disarm`; a higher --quota-backend-bytes or \
                      --auto-compaction-retention keeps that from coming again"
                 )))
@@ -133,7 +132,7 @@ mod tests {
         for (code, text, expected) in [
             (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Invalid),
             (Code::InvalidArgument, "etcdserver: duplicate key given in txn request", ErrorKind::Invalid),
-            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unknown),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unavailable),
             (Code::ResourceExhausted, "etcdserver: too many requests", ErrorKind::Unavailable),
             (Code::Unavailable, "etcdserver: no leader", ErrorKind::Unavailable),
             (Code::Unavailable, "etcdserver: request timed out", ErrorKind::Unknown),

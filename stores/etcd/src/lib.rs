@@ -54,7 +54,8 @@
 //!   `timeout-ms` (4 s) bounds a call with all its attempts. A write that may have landed is never sent again: it is `Unknown`.
 //! - A minority: a member that sees no leader answers nothing, not even reads of a recent state. All goes on with the majority.
 //! - Watches that end: they go on from the revision after the last one that was seen; where that is compacted, everything may have changed.
-//! - A full cluster (`NOSPACE`): writes are `Unknown`, with the remedy, as the one by which it became full is done; reads and removals go on.
+//! - A full cluster (`NOSPACE`): writes are `Unavailable`, with the remedy; reads and removals go on. etcd says the same of the one write by
+//!   which it became full, though that is done: a claim may stand then that its process was told it did not get.
 //! - Values damaged or changed by hand: `Foreign`, and never written over.
 //! - A cluster that was restored from an older copy: a write on a version of the lost history wins nothing, though the same revision is
 //!   counted again. New fences start from the wall clock.
