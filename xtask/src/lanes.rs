@@ -1,4 +1,7 @@
 //! Programs that run side by side: most of a test's time is waiting, and what waits leaves its core to another.
+//!
+//! The tests share some lanes. Chores that only compute, such as lints, have a lane of their own beside them, with the lowest
+//! priority: they take what the tests leave of the cores. What asserts how soon something happens runs after all that, alone.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
 use crate::step::{of_children, of_children_since};
@@ -11,14 +14,38 @@ use std::time::{Duration, Instant};
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) command: Command,
-    /// Whether nothing else runs meanwhile: it asserts how long something takes.
-    pub(crate) is_alone: bool,
+    pub(crate) place: Place,
+}
+
+/// Beside what a job runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Others of its kind.
+    Shared,
+    /// Those, with what they leave of the cores; one at a time.
+    Beside,
+    /// Nothing: it asserts how long something takes.
+    Alone,
+}
+
+/// The command with the lowest priority.
+pub(crate) fn nice(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    nice
 }
 
 /// What became of a job.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) name: String,
+    pub(crate) place: Place,
     pub(crate) took: Duration,
     /// The processor time of it and of its children, where the system tells.
     pub(crate) processor: Option<Duration>,
@@ -36,36 +63,39 @@ pub(crate) struct Lanes {
 
 struct Running {
     name: String,
+    place: Place,
     child: Child,
     start: Instant,
     log: PathBuf,
 }
 
+/// The jobs of one place, in their order.
+struct Queue {
+    waiting: VecDeque<Job>,
+    running: Vec<Running>,
+    count: usize,
+}
+
+impl Queue {
+    fn has_work(&self) -> bool {
+        !(self.waiting.is_empty() && self.running.is_empty())
+    }
+}
+
 impl Lanes {
     /// Runs them all, whatever becomes of one: in their order, but those last that run alone. Each is told of as it ends.
     pub(crate) fn run(&self, jobs: Vec<Job>, mut tell: impl FnMut(&Done)) -> Vec<Done> {
-        let (alone, shared): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.is_alone);
+        let of = |place: Place, jobs: &mut Vec<Job>, count| {
+            let waiting = jobs.extract_if(.., |job| job.place == place).collect();
+            Queue { waiting, running: Vec::new(), count }
+        };
+        let mut jobs = jobs;
+        let first = vec![of(Place::Shared, &mut jobs, self.count), of(Place::Beside, &mut jobs, 1)];
+        let last = vec![of(Place::Alone, &mut jobs, 1)];
         let mut all = Vec::new();
-        for (jobs, count) in [(shared, self.count), (alone, 1)] {
-            let mut waiting = VecDeque::from(jobs);
-            let mut running: Vec<Running> = Vec::new();
-            while !(waiting.is_empty() && running.is_empty()) {
-                let mut done = Vec::new();
-                while running.len() < count
-                    && let Some(job) = waiting.pop_front()
-                {
-                    match self.start(job) {
-                        Ok(started) => running.push(started),
-                        Err(failed) => done.push(failed),
-                    }
-                }
-                running.retain_mut(|running| match self.end(running) {
-                    Some(ended) => {
-                        done.push(ended);
-                        false
-                    }
-                    None => true,
-                });
+        for mut queues in [first, last] {
+            while queues.iter().any(Queue::has_work) {
+                let mut done: Vec<Done> = queues.iter_mut().flat_map(|queue| self.go_on(queue)).collect();
                 if done.is_empty() {
                     std::thread::sleep(Duration::from_millis(10));
                 }
@@ -76,6 +106,27 @@ impl Lanes {
         all
     }
 
+    /// Starts what there is room for, and tells what has ended.
+    fn go_on(&self, queue: &mut Queue) -> Vec<Done> {
+        let mut done = Vec::new();
+        while queue.running.len() < queue.count
+            && let Some(job) = queue.waiting.pop_front()
+        {
+            match self.start(job) {
+                Ok(started) => queue.running.push(started),
+                Err(failed) => done.push(failed),
+            }
+        }
+        queue.running.retain_mut(|running| match self.end(running) {
+            Some(ended) => {
+                done.push(ended);
+                false
+            }
+            None => true,
+        });
+        done
+    }
+
     fn start(&self, mut job: Job) -> Result<Running, Done> {
         let log = self.folder.join(format!("{}.log", job.name.replace(['/', ':'], "-")));
         let started = std::fs::create_dir_all(&self.folder).and_then(|()| {
@@ -84,9 +135,10 @@ impl Lanes {
             job.command.stdin(Stdio::null()).stdout(out).stderr(err).spawn()
         });
         match started {
-            Ok(child) => Ok(Running { name: job.name, child, start: Instant::now(), log }),
+            Ok(child) => Ok(Running { name: job.name, place: job.place, child, start: Instant::now(), log }),
             Err(error) => Err(Done {
                 name: job.name,
+                place: job.place,
                 took: Duration::ZERO,
                 processor: None,
                 output: String::new(),
@@ -116,20 +168,21 @@ impl Lanes {
             |error| format!("{}: {error}\n", running.log.display()),
             |bytes| String::from_utf8_lossy(&bytes).into_owned(),
         );
-        Some(Done { name: std::mem::take(&mut running.name), took, processor, output, result })
+        let name = std::mem::take(&mut running.name);
+        Some(Done { name, place: running.place, took, processor, output, result })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Plan: as many run at once as there are lanes, and those that run alone after them, one by one; what each printed is in one
-    //! piece; one that fails, can't be started or hangs is told, and the others run all the same.
+    //! Plan: as many run at once as there are lanes, and those that run alone after them, one by one; a chore runs beside full lanes,
+    //! with the lowest priority, and has ended before what runs alone; what each printed is in one piece; one that fails, can't be started or hangs is told, and the others run all the same.
     use super::*;
 
     fn job(name: &str, script: &str) -> Job {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Job { name: name.into(), command, is_alone: false }
+        Job { name: name.into(), command, place: Place::Shared }
     }
 
     fn run(jobs: Vec<Job>, name: &str, limit: Duration) -> Vec<Done> {
@@ -154,7 +207,7 @@ mod tests {
             )
         };
         let mut last = job("last", &format!("[ -e {at}/a.over ] && [ -e {at}/b.over ]"));
-        last.is_alone = true;
+        last.place = Place::Alone;
         let jobs = vec![last, job("a", &meets("a", "b")), job("b", &meets("b", "a"))];
         let done = run(jobs, "alone", Duration::from_secs(60));
         std::fs::remove_dir_all(&folder).unwrap();
@@ -165,9 +218,31 @@ mod tests {
     }
 
     #[test]
+    fn a_chore_runs_beside_full_lanes_and_ends_before_what_runs_alone() {
+        let folder = std::env::temp_dir().join(format!("tenure-lanes-beside-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let at = folder.display();
+        let waits = format!("until [ -e {at}/chore ]; do sleep 0.01; done");
+        let mut chore =
+            job("chore", &format!("nice; echo $WITH; touch {at}/chore; sleep 0.1; touch {at}/over"));
+        chore.command = nice(chore.command.env("WITH", "this"));
+        chore.place = Place::Beside;
+        let mut last = job("last", &format!("[ -e {at}/over ]"));
+        last.place = Place::Alone;
+        // Each of the two lanes is taken until the chore has run.
+        let done =
+            run(vec![last, job("a", &waits), job("b", &waits), chore], "chore", Duration::from_secs(60));
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(done.iter().all(|done| done.result.is_ok()), "{done:?}");
+        let chore = done.iter().find(|done| done.place == Place::Beside).unwrap();
+        assert_eq!(chore.output, "19\nthis\n");
+        assert_eq!(done[3].name, "last");
+    }
+
+    #[test]
     fn what_fails_is_told_and_the_others_run() {
         let missing =
-            Job { name: "missing".into(), command: Command::new("/no/such/program"), is_alone: false };
+            Job { name: "missing".into(), command: Command::new("/no/such/program"), place: Place::Shared };
         let jobs = vec![missing, job("bad", "echo why >&2; exit 3"), job("good", "")];
         let done = run(jobs, "fails", Duration::from_secs(60));
         let of = |name: &str| done.iter().find(|done| done.name == name).unwrap();

@@ -1,6 +1,7 @@
 //! A step of a chore, and a run of steps in order: stop at the first failure, say how long each took, count.
 #![allow(clippy::disallowed_methods, reason = "chores take real time, and that is what is shown")]
 
+use crate::lanes::{self, Job, Place};
 use std::fmt;
 use std::io::Write;
 use std::process::Command;
@@ -71,6 +72,12 @@ impl Step {
     /// These exit codes of a command are no failure either.
     pub(crate) fn passes_with(self, codes: &'static [i32]) -> Step {
         Step { passes_with: codes, ..self }
+    }
+
+    /// The same as a chore that runs beside the tests, with the lowest priority. A check runs in this process, and is none.
+    pub(crate) fn beside(self) -> Option<Job> {
+        let Work::Command(command) = self.work else { return None };
+        Some(Job { name: self.name, command: lanes::nice(&command), place: Place::Beside })
     }
 
     fn run(self) -> Result<(), String> {

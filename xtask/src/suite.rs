@@ -1,6 +1,6 @@
 //! The tests of the workspace: built by cargo, and run side by side as `cargo test` runs them one after another.
 
-use crate::lanes::{Done, Job, Lanes};
+use crate::lanes::{Done, Job, Lanes, Place};
 use crate::step::{self, Step};
 use crate::workspace::{built, object, strings};
 use std::cell::RefCell;
@@ -86,17 +86,20 @@ impl Suite {
         })
     }
 
-    /// A step that runs all that has been built, with these environment variables, and fails if one of them does.
+    /// A step that runs all that has been built, with these environment variables, and these chores beside it. It fails if one
+    /// of them does.
     pub(crate) fn run(
         self: &Rc<Suite>,
         name: impl Into<String>,
         environment: Environment,
         on: Cores,
+        chores: Vec<Step>,
     ) -> Step {
         let suite = Rc::clone(self);
         Step::check(name, move || {
             let programs = in_order(suite.programs.borrow().clone());
-            let jobs = programs.iter().map(|program| job(program, &environment, on)).collect();
+            let jobs = programs.iter().map(|program| job(program, &environment, on));
+            let jobs = jobs.chain(chores.into_iter().filter_map(Step::beside)).collect();
             let lanes = Lanes { count: on.lanes(), limit: PROGRAM_LIMIT * on.times(), folder: folder() };
             println!("{} at once", lanes.count);
             let done = lanes.run(jobs, |done| print!("{}", told(done)));
@@ -204,13 +207,18 @@ fn job(program: &Program, environment: &[(&'static str, String)], on: Cores) -> 
     step::forget_package(&mut command);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
-    Job { name: program.name.clone(), command, is_alone: ALONE.contains(&program.name.as_str()) }
+    let place = if ALONE.contains(&program.name.as_str()) { Place::Alone } else { Place::Shared };
+    Job { name: program.name.clone(), command, place }
 }
 
-/// Why a program has failed, if it has. One that ends well without a word of its tests has not run them.
+/// Why a program has failed, if it has. One of tests that ends well without a word of them has not run them.
 fn result(done: &Done) -> Result<(), String> {
     done.result.clone()?;
-    if done.output.contains("test result: ok.") { Ok(()) } else { Err("it told of no result".into()) }
+    if done.place == Place::Beside || done.output.contains("test result: ok.") {
+        Ok(())
+    } else {
+        Err("it told of no result".into())
+    }
 }
 
 fn told(done: &Done) -> String {
@@ -218,14 +226,17 @@ fn told(done: &Done) -> String {
     format!("\n--> {}: {result} in {:.1} s\n{}", done.name, done.took.as_secs_f64(), done.output.trim_start())
 }
 
-/// A table of what took longest, and of what all of them took.
+/// A table of the chores and of the programs that took longest, and of what all of them took.
 fn slowest(done: &[Done]) -> String {
     let line = |name: &str, took: Duration, processor: Option<Duration>| {
         format!("{}  {name}\n", step::columns(took, processor))
     };
     let mut sorted: Vec<&Done> = done.iter().collect();
     sorted.sort_by_key(|done| std::cmp::Reverse(done.took));
-    let rows = sorted.iter().take(SLOWEST).map(|done| line(&done.name, done.took, done.processor));
+    let (chores, tests): (Vec<&Done>, Vec<&Done>) =
+        sorted.into_iter().partition(|done| done.place == Place::Beside);
+    let rows = chores.into_iter().chain(tests.into_iter().take(SLOWEST));
+    let rows = rows.map(|done| line(&done.name, done.took, done.processor));
     let took = done.iter().map(|done| done.took).sum();
     let processor = done.iter().map(|done| done.processor).sum();
     format!(
@@ -289,7 +300,7 @@ mod tests {
 
     fn done(name: &str, seconds: u64, output: &str, result: Result<(), String>) -> Done {
         let (took, processor) = (Duration::from_secs(seconds), Some(Duration::from_millis(1500)));
-        Done { name: name.into(), took, processor, output: output.into(), result }
+        Done { name: name.into(), place: Place::Shared, took, processor, output: output.into(), result }
     }
 
     #[test]
@@ -312,7 +323,8 @@ mod tests {
         assert_eq!(names, ["tenure-sim::promises", "a", "tenure-cli::run", "b"]);
         let jobs: Vec<Job> =
             programs.iter().map(|program| job(program, &[("A", "b".to_owned())], Cores::All)).collect();
-        let alone: Vec<&str> = jobs.iter().filter(|job| job.is_alone).map(|job| job.name.as_str()).collect();
+        let alone: Vec<&str> =
+            jobs.iter().filter(|job| job.place == Place::Alone).map(|job| job.name.as_str()).collect();
         assert_eq!(alone, ["tenure-cli::run"]);
         assert_eq!(jobs[0].command.get_current_dir(), Some(Path::new("/f")));
         let has = |name: &str, value: &str| {
@@ -340,6 +352,9 @@ mod tests {
         assert_eq!(failures(&all[..1]), Ok(()));
         assert_eq!(told(&all[0]), format!("\n--> good: passed in 1.0 s\n{passes}"));
         assert!(told(&all[2]).starts_with("\n--> mute: FAILED: it told of no result in 3.0 s\n"));
+        let chore = Done { place: Place::Beside, ..done("lints", 0, "", Ok(())) };
+        assert_eq!(result(&chore), Ok(()));
+        assert!(slowest(&[chore]).contains("lints"));
         let table = slowest(&all);
         let rows: Vec<&str> = table.lines().skip(1).map(str::trim).collect();
         assert_eq!(rows[0], "3.0 s      1.5 s  mute");

@@ -41,21 +41,28 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
         Step::check("public items", public_items),
         lints(&packages),
     ]);
-    steps.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
-    steps.extend(packages.iter().filter_map(Buggy::of).map(|buggy| buggy.lints()));
     // What is run by and by is built at once.
     let suite = Rc::new(Suite::default());
     steps.extend(builds(&suite, &packages));
     steps.extend(servers.start());
     // A run is long: it is to tell of every test that fails, not of the first only.
-    steps.push(suite.run("tests", servers.environment()?, Cores::All));
-    let documented = ["test", "--workspace", "--doc", "--no-fail-fast"];
-    steps.push(servers.known_to(with_all_stores("tests in documentation", &documented, &packages))?);
+    steps.push(suite.run("tests", servers.environment()?, Cores::All, chores(&packages, servers)?));
     steps.extend(faults::share(servers)?);
     steps.extend(examples(&packages).map(example));
     steps.extend(scripts()?.iter().map(|path| script(path)));
-    steps.push(documentation(&packages).env("RUSTDOCFLAGS", "-D warnings"));
     Ok(steps)
+}
+
+/// What the compiler does while tests wait.
+fn chores(packages: &[Package], servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
+    let documented = ["test", "--workspace", "--doc", "--no-fail-fast"];
+    let mut chores = vec![
+        servers.known_to(with_all_stores("tests in documentation", &documented, packages))?,
+        documentation(packages).env("RUSTDOCFLAGS", "-D warnings"),
+    ];
+    chores.extend(packages.iter().filter_map(Buggy::of).map(|buggy| buggy.lints()));
+    chores.extend(packages.iter().filter(|package| package.is_published).flat_map(alone));
+    Ok(chores)
 }
 
 /// The step of all tests as often as this, whatever it is that fails.
@@ -66,7 +73,9 @@ pub(crate) fn soak(times: u32, on: Cores, servers: &Rc<Servers>) -> Result<Vec<S
     steps.extend(builds(&suite, &packages));
     steps.extend(servers.start());
     for n in 1..=times {
-        steps.push(suite.run(format!("tests, {n} of {times}"), servers.environment()?, on).and_go_on());
+        steps.push(
+            suite.run(format!("tests, {n} of {times}"), servers.environment()?, on, vec![]).and_go_on(),
+        );
     }
     Ok(steps)
 }
@@ -102,7 +111,7 @@ pub(crate) fn quick() -> Result<Vec<Step>, String> {
         // Only what has changed is linted again.
         lints(&packages),
         suite.build("build of the tests of the core", &words(&packages, &which), &[]),
-        suite.run("tests of the core", vec![], Cores::All),
+        suite.run("tests of the core", vec![], Cores::All, vec![]),
         Step::cargo("build of the simulator", &program),
         Step::command("simulator", simulator).within(EXAMPLE_LIMIT),
     ])
