@@ -5,7 +5,7 @@
 
 use crate::auth::Passes;
 use crate::config::{EtcdConfig, Tls};
-use crate::error::{Call, Fault, unanswered};
+use crate::error::{Call, Fault};
 use crate::wire::{WatchRequest, WatchResponse, path};
 use http::uri::PathAndQuery;
 use prost::Message;
@@ -82,9 +82,18 @@ impl Lines {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
+        self.try_ask(call, path, question).await.map_err(|fault| fault.into_error(call))
+    }
+
+    /// The same, for who has more to say of what went wrong.
+    pub(crate) async fn try_ask<Q, A>(&self, call: Call, path: &'static str, question: Q) -> Result<A, Fault>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
         let mut sent = false;
         let tried = tokio::time::timeout(self.timeout, self.try_all(call, path, question, &mut sent)).await;
-        tried.unwrap_or_else(|_| Err(unanswered(&self.place, call, sent)))
+        tried.unwrap_or_else(|_| Err(Fault::unanswered(&self.place, sent)))
     }
 
     async fn try_all<Q, A>(
@@ -93,7 +102,7 @@ impl Lines {
         path: &'static str,
         question: Q,
         sent: &mut bool,
-    ) -> Result<A, StoreError>
+    ) -> Result<A, Fault>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
@@ -114,7 +123,7 @@ impl Lines {
                     passes -= 1;
                     passes > 0
                 }
-                Fault::Refused(_) => {
+                Fault::Refused(_) | Fault::Full(_) => {
                     turn.went_well();
                     false
                 }
@@ -125,7 +134,7 @@ impl Lines {
                 }
             };
             if !again {
-                return Err(fault.into_error(call));
+                return Err(fault);
             }
             *sent = false;
         }
@@ -156,7 +165,7 @@ impl Lines {
         };
         let answer = match tokio::time::timeout(limit, asking).await {
             Ok(answer) => answer,
-            Err(_) => return Err(Fault::Broken(unanswered(&self.place, call, true))),
+            Err(_) => return Err(Fault::unanswered(&self.place, true)),
         };
         answer.map_err(|status| {
             let fault = Fault::of(&self.place, &status);
@@ -189,7 +198,7 @@ impl Lines {
             };
             let answer = match tokio::time::timeout(share, asking).await {
                 Ok(answer) => answer.map_err(|fault| fault.into_error(Call::Read)),
-                Err(_) => Err(unanswered(&self.place, Call::Read, true)),
+                Err(_) => Err(Fault::unanswered(&self.place, true).into_error(Call::Read)),
             };
             answers.push((endpoint.as_str(), answer));
         }
@@ -225,7 +234,7 @@ impl Lines {
         match tokio::time::timeout(self.timeout, opening).await {
             Ok(Ok(stream)) => Ok((stream, turn)),
             Ok(Err(fault)) => Err(fault.into_error(Call::Read)),
-            Err(_) => Err(unanswered(&self.place, Call::Read, false)),
+            Err(_) => Err(Fault::unanswered(&self.place, false).into_error(Call::Read)),
         }
     }
 

@@ -1,8 +1,9 @@
 //! What etcd's errors mean to the caller.
 //!
-//! What etcd itself refuses was certainly not done. A connection that ended, an answer that did not come, and whatever etcd says when it
+//! What etcd itself refuses was certainly not done, unless it has no space left. A connection that ended, an answer that did not come, and whatever etcd says when it
 //! gives up on a request that it had passed on to its cluster, leave a write unknown.
 
+use crate::full;
 use tenure_core::StoreError;
 pub(crate) use tenure_store::parts::Call;
 use tonic::{Code, Status};
@@ -16,6 +17,8 @@ pub(crate) enum Fault {
     Pass(StoreError),
     /// Refused for good, and certainly not done.
     Refused(StoreError),
+    /// Refused for lack of space: not done, unless it is a write by which that came about.
+    Full(StoreError),
     /// Nobody knows what became of it.
     Broken(StoreError),
 }
@@ -50,7 +53,7 @@ impl Fault {
                 refused("the cluster's --max-txn-ops is below its default of 128, which tenure needs")
             }
             Code::ResourceExhausted if says.contains("space exceeded") => {
-                Fault::Refused(StoreError::unavailable(format!(
+                Fault::Full(StoreError::unavailable(format!(
                     "{place}: {says}; compact and defragment it, then `etcdctl alarm disarm`; a higher --quota-backend-bytes or \
                      --auto-compaction-retention keeps that from coming again"
                 )))
@@ -80,17 +83,22 @@ impl Fault {
             Fault::Broken(error) if call == Call::Write => {
                 StoreError::unknown(format!("a write was not answered: {error}"))
             }
-            Fault::Elsewhere(error) | Fault::Pass(error) | Fault::Refused(error) | Fault::Broken(error) => {
-                error
-            }
+            Fault::Full(error) if call == Call::Write => full::unclear(&error),
+            Fault::Elsewhere(error)
+            | Fault::Pass(error)
+            | Fault::Refused(error)
+            | Fault::Full(error)
+            | Fault::Broken(error) => error,
         }
     }
-}
 
-/// A call had no answer in time. It was never sent where nothing but reads and connections were tried.
-pub(crate) fn unanswered(place: &str, call: Call, sent: bool) -> StoreError {
-    let text = format!("{place}: no answer in time; a majority of the members must run and reach each other");
-    if sent { call.unanswered(text) } else { StoreError::unavailable(text) }
+    /// A call had no answer in time. It was never sent where nothing but connections were tried.
+    pub(crate) fn unanswered(place: &str, sent: bool) -> Fault {
+        let error = StoreError::unavailable(format!(
+            "{place}: no answer in time; a majority of the members must run and reach each other"
+        ));
+        if sent { Fault::Broken(error) } else { Fault::Elsewhere(error) }
+    }
 }
 
 /// Whether there was no connection that a request could have been sent by.
@@ -132,7 +140,7 @@ mod tests {
         for (code, text, expected) in [
             (Code::PermissionDenied, "etcdserver: permission denied", ErrorKind::Invalid),
             (Code::InvalidArgument, "etcdserver: duplicate key given in txn request", ErrorKind::Invalid),
-            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unavailable),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", ErrorKind::Unknown),
             (Code::ResourceExhausted, "etcdserver: too many requests", ErrorKind::Unavailable),
             (Code::Unavailable, "etcdserver: no leader", ErrorKind::Unavailable),
             (Code::Unavailable, "etcdserver: request timed out", ErrorKind::Unknown),

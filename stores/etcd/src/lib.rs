@@ -54,8 +54,9 @@
 //!   `timeout-ms` (4 s) bounds a call with all its attempts. A write that may have landed is never sent again: it is `Unknown`.
 //! - A minority: a member that sees no leader answers nothing, not even reads of a recent state. All goes on with the majority.
 //! - Watches that end: they go on from the revision after the last one that was seen; where that is compacted, everything may have changed.
-//! - A full cluster (`NOSPACE`): writes are `Unavailable`, with the remedy; reads and removals go on. etcd says the same of the one write by
-//!   which it became full, though that is done: a claim may stand then that its process was told it did not get.
+//! - A full cluster (`NOSPACE`): writes are `Unavailable`, with the remedy; reads, removals and writes that go together go on. etcd refuses also the
+//!   write by which it became full, which is done. So each write that is refused for that is looked for once: it is `Won` if it stands
+//!   there, and `Unknown` if somebody else has written since.
 //! - Values damaged or changed by hand: `Foreign`, and never written over.
 //! - A cluster that was restored from an older copy: a write on a version of the lost history wins nothing, though the same revision is
 //!   counted again. New fences start from the wall clock.
@@ -89,6 +90,7 @@ mod auth;
 mod config;
 mod connect;
 mod error;
+mod full;
 mod guard;
 mod inspect;
 mod listen;

@@ -47,6 +47,16 @@ impl Seen {
         all.extend(begins_with(name, &self.begins));
         all
     }
+
+    /// The same, of a pair that was read.
+    pub(crate) fn is_still(&self, found: &KeyValue) -> bool {
+        self.revision == found.mod_revision && self.was_written(found)
+    }
+
+    /// The pair is of the same write, at whichever revision.
+    pub(crate) fn was_written(&self, found: &KeyValue) -> bool {
+        found.value.starts_with(&self.begins)
+    }
 }
 
 /// What is remembered. The oldest is forgotten where there is too much.

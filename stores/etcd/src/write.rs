@@ -3,7 +3,8 @@
 //! The condition is that of etcd's own revision, so it says what is believed to stand there: nothing, or what was last seen. Where the
 //! belief was old and the write's own condition holds all the same, it is tried again on what the refusal has shown.
 
-use crate::error::Call;
+use crate::error::{Call, Fault};
+use crate::full::{self, Refused};
 use crate::memo::Seen;
 use crate::pair;
 use crate::read::stored;
@@ -35,10 +36,19 @@ struct Draft<'a> {
 
 /// What is asked of etcd for it.
 enum Attempt {
-    /// A transaction; and what will stand there if it succeeds.
-    Change(TxnRequest, Fence, Option<Seen>),
+    /// A transaction; and what comes of it if it succeeds.
+    Change(TxnRequest, Change),
     /// A read: it is not known which revision has the version that is expected.
     Look,
+}
+
+/// A change of one key.
+struct Change {
+    fence: Fence,
+    /// What it is compared with; none: nothing stands there.
+    before: Option<Seen>,
+    /// What will stand there if it succeeds.
+    after: Option<Seen>,
 }
 
 /// What came of an attempt.
@@ -57,19 +67,18 @@ impl<'a> Draft<'a> {
 
     fn attempt(&self, belief: Option<&Seen>) -> Result<Attempt, StoreError> {
         let given = self.record.map_or(Fence(0), |record| record.fence);
-        let (compare, fence) = match (self.expect, belief) {
-            (Expect::Unchanged(version), Some(seen)) if seen.version == version => {
-                (seen.stands(&self.name), given)
-            }
+        let (before, fence) = match (self.expect, belief) {
+            (Expect::Unchanged(version), Some(seen)) if seen.version == version => (Some(seen), given),
             (Expect::Unchanged(_), _) => return Ok(Attempt::Look),
             (Expect::Vacant, Some(seen)) => match seen.vacant.map(|last| last.next(given)) {
-                Some(Ok(fence)) => (seen.stands(&self.name), fence),
+                Some(Ok(fence)) => (Some(seen), fence),
                 // Held, or no fence is left: what stands there now, says the refusal.
-                Some(Err(_)) | None => (vec![is_absent(&self.name)], given),
+                Some(Err(_)) | None => (None, given),
             },
-            (Expect::Vacant, None) | (Expect::Absent, _) => (vec![is_absent(&self.name)], given),
+            (Expect::Vacant, None) | (Expect::Absent, _) => (None, given),
         };
-        let (change, seen) = match self.record {
+        let compare = before.map_or_else(|| vec![is_absent(&self.name)], |seen| seen.stands(&self.name));
+        let (change, after) = match self.record {
             None => (Request::RequestDeleteRange(DeleteRangeRequest { key: self.name.clone() }), None),
             Some(record) => {
                 let record = Record { fence, ..record.clone() };
@@ -81,18 +90,20 @@ impl<'a> Draft<'a> {
             }
         };
         let look = op(Request::RequestRange(range(&self.name, false)));
-        Ok(Attempt::Change(
-            TxnRequest { compare, success: vec![op(change)], failure: vec![look] },
-            fence,
-            seen,
-        ))
+        let txn = TxnRequest { compare, success: vec![op(change)], failure: vec![look] };
+        Ok(Attempt::Change(txn, Change { fence, before: before.cloned(), after }))
     }
 
-    /// The transaction succeeded, at this revision.
-    fn won(&self, inner: &Inner, revision: i64, fence: Fence, seen: Option<Seen>) -> Outcome {
-        let version = seen.as_ref().map_or(Version(0), |seen| seen.version);
-        inner.memo.put(self.key, seen.map(|seen| seen.at(revision)));
+    /// The change is done, at this revision.
+    fn won(&self, inner: &Inner, revision: i64, Change { fence, after, .. }: Change) -> Outcome {
+        let version = after.as_ref().map_or(Version(0), |seen| seen.version);
+        inner.memo.put(self.key, after.map(|seen| seen.at(revision)));
         Outcome::Won { version, fence }
+    }
+
+    /// A change of this, for who wants to know whether it was done.
+    fn refused<'c>(&'c self, change: &'c Change) -> Refused<'c> {
+        Refused { name: &self.name, before: change.before.as_ref(), after: change.after.as_ref() }
     }
 
     /// Nothing was changed, and this stands there.
@@ -116,6 +127,24 @@ impl<'a> Draft<'a> {
         Ok(if holds { Judged::Again(Some(seen)) } else { Judged::Done(Outcome::Lost(Some(standing))) })
     }
 
+    /// What came of it within a transaction of many.
+    fn answered(
+        &self,
+        inner: &Inner,
+        revision: i64,
+        change: Option<Change>,
+        response: Option<Response>,
+    ) -> Result<Judged, StoreError> {
+        match (response, change) {
+            (Some(Response::ResponseTxn(txn)), Some(change)) if txn.succeeded => {
+                Ok(Judged::Done(self.won(inner, revision, change)))
+            }
+            (Some(Response::ResponseTxn(txn)), _) => self.judge(inner, standing(&txn.responses)),
+            (Some(Response::ResponseRange(found)), _) => self.judge(inner, found.kvs.first()),
+            _ => Err(StoreError::unknown(format!("{}: a write was answered unclearly", inner.lines.place))),
+        }
+    }
+
     async fn perform(&self, inner: &Inner, mut belief: Option<Seen>) -> Result<Outcome, StoreError> {
         for _ in 0..ROUNDS {
             let judged = match self.attempt(belief.as_ref())? {
@@ -124,14 +153,15 @@ impl<'a> Draft<'a> {
                     let found: RangeResponse = inner.lines.ask(Call::Read, path::RANGE, question).await?;
                     self.judge(inner, found.kvs.first())?
                 }
-                Attempt::Change(txn, fence, seen) => {
-                    let answer: TxnResponse = inner.lines.ask(Call::Write, path::TXN, txn).await?;
-                    let revision = revision(&answer);
-                    if answer.succeeded {
-                        return Ok(self.won(inner, revision, fence, seen));
+                Attempt::Change(txn, change) => match sent(inner, txn, &[self.refused(&change)]).await? {
+                    Sent::Done(revisions) => {
+                        return Ok(self.won(inner, revisions.first().copied().unwrap_or_default(), change));
                     }
-                    self.judge(inner, standing(&answer.responses))?
-                }
+                    Sent::Answered(answer) if answer.succeeded => {
+                        return Ok(self.won(inner, revision(&answer), change));
+                    }
+                    Sent::Answered(answer) => self.judge(inner, standing(&answer.responses))?,
+                },
             };
             match judged {
                 Judged::Done(outcome) => return Ok(outcome),
@@ -146,6 +176,21 @@ impl<'a> Draft<'a> {
             "{}: the key {} changes too often; try again",
             inner.lines.place, self.key
         ))
+    }
+}
+
+/// A transaction was sent.
+enum Sent {
+    Answered(TxnResponse),
+    /// All that it changes is done, at these revisions, though etcd refused it for lack of space.
+    Done(Vec<i64>),
+}
+
+async fn sent(inner: &Inner, txn: TxnRequest, changes: &[Refused<'_>]) -> Result<Sent, StoreError> {
+    match inner.lines.try_ask(Call::Write, path::TXN, txn).await {
+        Ok(answer) => Ok(Sent::Answered(answer)),
+        Err(Fault::Full(error)) => full::revisions(inner, changes, error).await.map(Sent::Done),
+        Err(fault) => Err(fault.into_error(Call::Write)),
     }
 }
 
@@ -180,16 +225,25 @@ pub(crate) async fn replace(
     record: Option<&Record>,
 ) -> Result<bool, StoreError> {
     let name = pair::name(&inner.prefix, key);
-    let change = match record {
-        None => Request::RequestDeleteRange(DeleteRangeRequest { key: name.clone() }),
-        Some(record) => Request::RequestPut(PutRequest { key: name.clone(), value: pair::value(record)? }),
+    let before = Seen::written(Version(0), None, found.mod_revision, &found.value);
+    let (change, after) = match record {
+        None => (Request::RequestDeleteRange(DeleteRangeRequest { key: name.clone() }), None),
+        Some(record) => {
+            let value = pair::value(record)?;
+            let after = Seen::written(record.version(), None, 0, &value);
+            (Request::RequestPut(PutRequest { key: name.clone(), value }), Some(after))
+        }
     };
     let compare =
         vec![crate::wire::is_of(&name, found.mod_revision), crate::wire::is_exactly(&name, &found.value)];
     let txn = TxnRequest { compare, success: vec![op(change)], failure: Vec::new() };
-    let answer: TxnResponse = inner.lines.ask(Call::Write, path::TXN, txn).await?;
+    let refused = Refused { name: &name, before: Some(&before), after: after.as_ref() };
+    let sent = sent(inner, txn, &[refused]).await;
     inner.memo.put(key, None);
-    Ok(answer.succeeded)
+    Ok(match sent? {
+        Sent::Answered(answer) => answer.succeeded,
+        Sent::Done(_) => true,
+    })
 }
 
 /// All writes in one transaction, in which each is a transaction of its own: so each has its own condition, and its own outcome. etcd
@@ -247,30 +301,40 @@ async fn round(
         let (mut asked, mut ops, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some((place, belief)) = left.next_if(|_| bytes < BYTES && ops.len() < BATCH) {
             let draft = &drafts[place];
-            let (request, after) = match draft.attempt(belief.as_ref())? {
+            let (request, change) = match draft.attempt(belief.as_ref())? {
                 Attempt::Look => (Request::RequestRange(range(&draft.name, false)), None),
-                Attempt::Change(txn, fence, seen) => (Request::RequestTxn(txn), Some((fence, seen))),
+                Attempt::Change(txn, change) => (Request::RequestTxn(txn), Some(change)),
             };
             let request: RequestOp = op(request);
             bytes += prost::Message::encoded_len(&request);
             ops.push(request);
-            asked.push((place, after));
+            asked.push((place, change));
         }
         let txn = TxnRequest { success: ops, ..TxnRequest::default() };
-        let answer: TxnResponse = inner.lines.ask(Call::Write, path::TXN, txn).await?;
-        let revision = revision(&answer);
-        for ((place, after), response) in asked.into_iter().zip(answer.responses) {
-            let draft = &drafts[place];
-            let judged = match (response.response, after) {
-                (Some(Response::ResponseTxn(txn)), Some((fence, seen))) if txn.succeeded => {
-                    Ok(Judged::Done(draft.won(inner, revision, fence, seen)))
-                }
-                (Some(Response::ResponseTxn(txn)), _) => draft.judge(inner, standing(&txn.responses)),
-                (Some(Response::ResponseRange(found)), _) => draft.judge(inner, found.kvs.first()),
-                _ => {
-                    Err(StoreError::unknown(format!("{}: a write was answered unclearly", inner.lines.place)))
-                }
-            };
+        let changes: Vec<Refused<'_>> = asked
+            .iter()
+            .filter_map(|(place, change)| Some(drafts[*place].refused(change.as_ref()?)))
+            .collect();
+        let judged: Vec<(usize, Result<Judged, StoreError>)> = match sent(inner, txn, &changes).await? {
+            Sent::Answered(answer) => {
+                let revision = revision(&answer);
+                let answered = asked.into_iter().zip(answer.responses);
+                let judge = |((place, change), response): ((usize, _), ResponseOp)| {
+                    (place, drafts[place].answered(inner, revision, change, response.response))
+                };
+                answered.map(judge).collect()
+            }
+            Sent::Done(revisions) => {
+                let mut revisions = revisions.into_iter();
+                let mut judge = |(place, change): (usize, Option<Change>)| {
+                    let Some(change) = change else { return (place, Ok(Judged::Again(None))) };
+                    let revision = revisions.next().unwrap_or_default();
+                    (place, Ok(Judged::Done(drafts[place].won(inner, revision, change))))
+                };
+                asked.into_iter().map(&mut judge).collect()
+            }
+        };
+        for (place, judged) in judged {
             match judged {
                 Ok(Judged::Done(outcome)) => outcomes[place] = Some(outcome),
                 Ok(Judged::Again(seen)) => open.push((place, seen)),

@@ -12,7 +12,6 @@
 
 mod support;
 
-use std::io::{Read, Write};
 use support::cluster::{Cluster, LONG};
 use tenure_core::op::Hint;
 use tenure_core::{Key, Version};
@@ -22,10 +21,7 @@ use tenure_testkit::Scribe;
 
 /// How many ranges and transactions a member has answered.
 fn requests(cluster: &Cluster) -> u64 {
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", cluster.port())).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
+    let text = cluster.metrics();
     let handled = text.lines().filter(|line| {
         line.starts_with("grpc_server_handled_total")
             && ["\"Range\"", "\"Txn\""].iter().any(|method| line.contains(method))

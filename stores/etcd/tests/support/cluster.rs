@@ -158,6 +158,16 @@ impl Cluster {
         self.members[0].client
     }
 
+    /// What the first member counts.
+    pub(crate) fn metrics(&self) -> String {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port())).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
     /// etcd's own client on the first member.
     pub(crate) fn by_hand(&self, arguments: &[&str]) -> Vec<u8> {
         let endpoint = format!("127.0.0.1:{}", self.port());

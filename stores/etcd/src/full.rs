@@ -1,0 +1,117 @@
+//! What became of a write that a full cluster refused.
+//!
+//! etcd refuses writes once it has no space left. In the same words it answers the write by which it became full, which is done, and
+//! those that were on their way with it. What stands there afterwards tells which of them a write was: the answer came, so nothing is
+//! under way any more.
+
+use crate::error::Call;
+use crate::memo::Seen;
+use crate::store::Inner;
+use crate::wire::{KeyValue, RangeResponse, path, range};
+use tenure_core::StoreError;
+
+/// A change in a transaction that was refused.
+pub(crate) struct Refused<'a> {
+    pub(crate) name: &'a [u8],
+    /// What it was compared with; none: nothing stood there.
+    pub(crate) before: Option<&'a Seen>,
+    /// What it writes; none: it removes.
+    pub(crate) after: Option<&'a Seen>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// By the write of this revision.
+    Done(i64),
+    /// What it was compared with still stands there, so its condition held: had the transaction been done, this were, too.
+    Undone,
+    /// Nothing stands there, as before. Something may have come and gone meanwhile.
+    Absent,
+    /// Somebody else has written since.
+    Unclear,
+}
+
+impl Fate {
+    fn revision(&self) -> Option<i64> {
+        if let Fate::Done(revision) = self { Some(*revision) } else { None }
+    }
+}
+
+impl Refused<'_> {
+    fn fate(&self, found: Option<&KeyValue>) -> Fate {
+        match (self.before, self.after, found) {
+            (_, Some(after), Some(found)) if after.was_written(found) => Fate::Done(found.mod_revision),
+            (Some(before), _, Some(found)) if before.is_still(found) => Fate::Undone,
+            (_, None, None) => Fate::Done(0),
+            (None, _, None) => Fate::Absent,
+            _ => Fate::Unclear,
+        }
+    }
+}
+
+/// The revisions at which the changes of one transaction were done, if it was.
+///
+/// # Errors
+/// `error`, if nothing of it was done; `Unknown` where that can't be told.
+pub(crate) async fn revisions(
+    inner: &Inner,
+    refused: &[Refused<'_>],
+    error: StoreError,
+) -> Result<Vec<i64>, StoreError> {
+    let mut fates = Vec::with_capacity(refused.len());
+    for one in refused {
+        // It is answered by a state that is no older than the refusal.
+        let question = range(one.name, false);
+        let looked: Result<RangeResponse, _> = inner.lines.ask(Call::Read, path::RANGE, question).await;
+        let Ok(found) = looked else { return Err(unclear(&error)) };
+        match one.fate(found.kvs.first()) {
+            Fate::Undone => return Err(error),
+            fate => fates.push(fate),
+        }
+    }
+    let done: Vec<i64> = fates.iter().filter_map(Fate::revision).collect();
+    if done.len() == fates.len() {
+        return Ok(done);
+    }
+    let is_undone = fates.iter().all(|fate| *fate == Fate::Absent);
+    Err(if is_undone { error } else { unclear(&error) })
+}
+
+pub(crate) fn unclear(error: &StoreError) -> StoreError {
+    StoreError::unknown(format!("{error}; whether this write was still done is not known"))
+        .because(error.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what stands there, beside what was compared and written.
+    use super::*;
+    use tenure_core::{Fence, Version};
+
+    fn pair(revision: i64, value: &[u8]) -> KeyValue {
+        KeyValue { mod_revision: revision, value: value.to_vec(), ..KeyValue::default() }
+    }
+
+    #[test]
+    fn what_stands_there_tells_what_became_of_a_change() {
+        let seen = |revision, value: &[u8]| Some(Seen::written(Version(1), Some(Fence(1)), revision, value));
+        let (old, new) = (b"h-old-one-", b"h-new-one-");
+        for (before, after, found, expected) in [
+            (seen(4, old), seen(0, new), Some(pair(7, new)), Fate::Done(7)),
+            (None, seen(0, new), Some(pair(7, new)), Fate::Done(7)),
+            (seen(4, old), seen(0, new), Some(pair(4, old)), Fate::Undone),
+            (seen(4, old), seen(0, new), Some(pair(5, old)), Fate::Unclear),
+            (seen(4, old), seen(0, new), Some(pair(4, b"h-other-one-")), Fate::Unclear),
+            (seen(4, old), seen(0, new), None, Fate::Unclear),
+            (None, seen(0, new), None, Fate::Absent),
+            (None, seen(0, new), Some(pair(5, old)), Fate::Unclear),
+            (seen(4, old), None, None, Fate::Done(0)),
+            (seen(4, old), None, Some(pair(4, old)), Fate::Undone),
+            (seen(4, old), None, Some(pair(5, old)), Fate::Unclear),
+        ] {
+            let text = format!("{before:?} {after:?} {found:?}");
+            let refused = Refused { name: b"k", before: before.as_ref(), after: after.as_ref() };
+            assert_eq!(refused.fate(found.as_ref()), expected, "{text}");
+        }
+    }
+}
