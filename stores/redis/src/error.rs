@@ -1,7 +1,7 @@
 //! What Redis's errors mean to the caller.
 //!
-//! A script checks everything before it writes anything, and the server refuses a write before it does it. So a command that was
-//! answered with an error had no effect. A connection that ended, or an answer that did not come, leaves a write unknown. Texts
+//! A script fails as a whole only before it has written anything, and the server refuses a write before it does it. So a command that
+//! was answered with an error had no effect. A connection that ended, or an answer that did not come, leaves a write unknown. Texts
 //! name the place and the remedy; the server's own words hold no secrets.
 
 use redis::{ErrorKind, RedisError};
@@ -60,8 +60,16 @@ fn wrong_password(place: &str, says: &str) -> StoreError {
 }
 
 fn refused(place: &str, error: &RedisError) -> StoreError {
-    let code = error.code().unwrap_or("ERR");
-    let detail = error.detail().unwrap_or_default();
+    refused_as(place, error.code().unwrap_or("ERR"), error.detail().unwrap_or_default())
+}
+
+/// What the server has said to a script, which went on.
+pub(crate) fn refused_in_script(place: &str, says: &str) -> StoreError {
+    let (code, detail) = says.trim_start_matches('-').split_once(' ').unwrap_or(("ERR", says));
+    refused_as(place, code, detail)
+}
+
+fn refused_as(place: &str, code: &str, detail: &str) -> StoreError {
     // A script's error has its own code at the beginning, or what went wrong in the script's own terms.
     let says = format!("{code} {detail}");
     let says = says.trim();

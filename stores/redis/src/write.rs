@@ -1,6 +1,6 @@
 //! Conditional writes: one script for one write or many, which answers with what it found.
 
-use crate::error::Call;
+use crate::error::{Call, refused_in_script};
 use crate::lines::Unconfirmed;
 use crate::scripts::Invocation;
 use crate::store::Inner;
@@ -85,6 +85,9 @@ fn verdict<'a>(inner: &Inner, key: &Key, answer: &'a Value) -> Result<Verdict<'a
             fence.map(|fence| Verdict::Done(Some(Fence(fence)))).ok_or_else(unclear)
         }
         [Value::Int(2), Value::BulkString(value)] => Err(damaged(key, value)),
+        [Value::Int(3), Value::BulkString(says)] => {
+            Err(refused_in_script(&inner.lines.place, &String::from_utf8_lossy(says)))
+        }
         _ => Err(unclear()),
     }
 }

@@ -1,8 +1,8 @@
 //! Writes that are asked for in one moment.
 //!
 //! Plan: they go in few scripts, more than one may carry too, and each has its own outcome; who asked first and goes away takes nobody
-//! with it, and is not written for; one that is damaged, or loses, does nothing to the rest; a dead connection is given up by the least
-//! patient, and the rest are told so.
+//! with it, and is not written for; one that is damaged, or loses, or that the index refuses, does nothing to the rest; a dead connection is
+//! given up by the least patient, and the rest are told so.
 
 #![allow(
     clippy::unwrap_used,
@@ -107,4 +107,77 @@ async fn a_dead_connection_is_given_up_by_the_least_patient_of_those_who_wait_to
     // What was sent on the old connection is lost in it.
     let next = tokio::time::timeout(LONG.min(Duration::from_secs(2)), write(3)).await;
     assert!(has_won(&next.expect("the dead connection is still in use")));
+}
+
+/// The index refuses new keys: it is of another type, or the user has no right to add to it. A record needs it only once.
+#[tokio::test]
+async fn what_the_index_refuses_is_not_done_and_what_goes_with_it_is() {
+    let server = Server::start("");
+    let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    let (scribe, keys) = (Scribe::new(), keys());
+    let (known, new) = keys.split_at(MANY / 2);
+    let mut records = Vec::new();
+    for (key, outcome) in known
+        .iter()
+        .zip(join_all(known.iter().map(|key| store.write(scribe.absent(key, scribe.held(5))))).await)
+    {
+        assert!(has_won(&outcome), "{key}: {outcome:?}");
+        records.push(store.read(key).await.unwrap().unwrap());
+    }
+    let rights = tenure_redis::acl("app", "jobs").replace("+zadd", "");
+    server.cli(&rights.split_whitespace().chain([">hush"]).collect::<Vec<_>>());
+    let url = server.url().replace("redis://", "redis://app:hush@");
+    let poor = RedisStore::open(at(&url, "jobs")).await.unwrap();
+    for (store, kind, words) in [
+        (&poor, ErrorKind::Invalid, ["grant the user", "tenure_redis::acl"]),
+        (&store, ErrorKind::Foreign, ["WRONGTYPE", "namespace="]),
+    ] {
+        if kind == ErrorKind::Foreign {
+            server.cli(&["DEL", "tenure:{jobs}:index"]);
+            server.cli(&["SET", "tenure:{jobs}:index", "another program's"]);
+        }
+        let renewed: Vec<_> = records.iter().map(|_| scribe.held(5)).collect();
+        let writes = known.iter().zip(&records).zip(&renewed).map(|((key, standing), record)| {
+            store.write(scribe.unchanged(key, standing.version, record.clone()))
+        });
+        // By turns, so that every script has some of both, and those that are refused come between the others.
+        let both = writes.zip(new).map(|(renewal, key)| async {
+            tokio::join!(renewal, store.write(scribe.absent(key, scribe.held(5))))
+        });
+        let before = scripts(&server);
+        let outcomes = join_all(both).await;
+        let count = scripts(&server) - before;
+        assert!(count <= 6, "{count} scripts");
+        for ((renewal, addition), key) in outcomes.iter().zip(new) {
+            assert!(has_won(renewal), "{renewal:?}");
+            let error = addition.as_ref().unwrap_err();
+            let text = error.to_string();
+            assert!(error.kind() == kind && words.iter().all(|word| text.contains(word)), "{text}");
+            assert!(!text.contains("hush"), "{text}");
+            assert_eq!(store.read(key).await.unwrap(), None, "{key} was refused");
+        }
+        for ((key, standing), record) in known.iter().zip(&mut records).zip(renewed) {
+            *standing = store.read(key).await.unwrap().unwrap();
+            assert_eq!(standing.record, record, "{key} was renewed");
+        }
+    }
+    // A removal is refused before anything of it is done.
+    let error = store.remove(&known[0], records[0].version).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
+    assert!(store.read(&known[0]).await.unwrap().is_some(), "it was refused");
+}
+
+/// Its digest is right, as only somebody who means it writes.
+#[tokio::test]
+async fn a_forged_fence_is_damage_and_does_nothing_to_what_goes_with_it() {
+    let server = Server::start("");
+    let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    let (scribe, keys) = (Scribe::new(), keys());
+    let head = format!("{}{}{}", "0".repeat(32), "00000000000000zz", "-".repeat(32));
+    let script = "return redis.call('HSET', KEYS[1], ARGV[1], '0000000000000000' .. redis.sha1hex(ARGV[2]) .. ARGV[2])";
+    server.cli(&["EVAL", script, "1", "tenure:{jobs}:records", "k002", &head]);
+    let write = |at: usize| store.write(scribe.if_vacant(&keys[at], scribe.held(5)));
+    let (alone, before, forged) = tokio::join!(write(0), write(1), write(2));
+    assert!(has_won(&alone) && has_won(&before), "{alone:?}, {before:?}");
+    assert_eq!(forged.unwrap_err().kind(), ErrorKind::Foreign);
 }

@@ -1,6 +1,8 @@
 -- ARGV: a channel, then four for each write: key, what is expected (absent, vacant, or a version), value without its time, and whether
 -- to tell of it in any case. Answers with the time, and for each write with 1 if it was done as sent; with 1 and the fence if that was
--- raised; with what stands there if that is in the way; and with 2 and what stands there if that is damaged.
+-- raised; with what stands there if that is in the way; with 2 and what stands there if that is damaged; and with 3 and the server's words
+-- if the index refuses its key; if it refuses that of each write, the whole is refused. No other command that fails comes after one that has
+-- written a record, which would be told as refused.
 local function raised(value, last)
   -- Lua's numbers hold 53 bits: 64 are handled as two halves.
   local function half(digits, at) return tonumber(sub(digits, at, at + 7), 16) end
@@ -14,7 +16,7 @@ local function raised(value, last)
   return redis.sha1hex(rest) .. rest, fence
 end
 
-local answers = { now }
+local answers, refused = { now }, 0
 for at = 2, #ARGV, 4 do
   local key, expect, value = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local found = call('HGET', records, key)
@@ -28,16 +30,25 @@ for at = 2, #ARGV, 4 do
   elseif sub(found, 105, 136) == NO_TENURE then
     local last = sub(found, 89, 104)
     is_done = last < '7fffffffffffffff'
-    if is_done and last >= sub(value, 73, 88) then
+    if #last ~= 16 or string.find(last, '%X') then
+      is_done, answer = false, { 2, found }
+    elseif is_done and last >= sub(value, 73, 88) then
       local fence
       value, fence = raised(value, last)
       answer = { 1, fence }
     end
   end
+  -- The index first: a key there without a record does no harm, if what follows is refused.
+  if is_done and not found then
+    local added = redis.pcall('ZADD', index, 0, key)
+    if type(added) == 'table' then
+      is_done, answer, refused = false, { 3, added.err }, refused + 4
+      -- The server itself refuses, such as one that has become a replica.
+      if refused == #ARGV - 1 then return added end
+    end
+  end
   if is_done then
     if answer == found then answer = 1 end
-    -- The index first: a key there without a record does no harm, if what follows is refused.
-    if not found then call('ZADD', index, 0, key) end
     call('HSET', records, key, now .. value)
     local before = found and sub(found, 105, 136) or NO_TENURE
     local is_taken_over = before ~= NO_TENURE and before ~= sub(value, 89, 120)
