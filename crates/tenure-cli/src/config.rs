@@ -6,6 +6,7 @@ use crate::text::brief;
 use crate::work::unit::JobName;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tenure::range::KeyRange;
 use tenure::{Key, Ttl, reserved};
@@ -249,8 +250,22 @@ impl Template {
         }
     }
 
+    /// The command as it stands.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        command
+    }
+
+    /// The command for `unit`, without input.
+    pub(crate) fn for_unit(&self, unit: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(self.fill(unit)).stdin(Stdio::null()).env("TENURE_UNIT", unit);
+        command
+    }
+
     /// The arguments for `unit`: put in wherever `{}` stands, or appended if it stands nowhere.
-    pub(crate) fn fill(&self, unit: &str) -> Vec<OsString> {
+    fn fill(&self, unit: &str) -> Vec<OsString> {
         let mut found = false;
         let mut filled: Vec<OsString> = Vec::with_capacity(self.arguments.len() + 1);
         for argument in &self.arguments {

@@ -1,7 +1,6 @@
 //! Exit codes, in one place. `run` passes its command's own status on, so tenure's own codes keep away from the usual
 //! ones: they are those of sysexits(3), which commands rarely use.
 
-use crate::supervise::signals::Asked;
 use std::fmt;
 use tenure::{AcquireError, ErrorKind, InvalidInput, LeaseError, StoreError};
 
@@ -54,6 +53,34 @@ Exit codes:
 128+N  ended by signal N (130: interrupted)
 Any other status is that of the CMD of `run`, `elect` or `range`, which is passed on.";
 
+/// How the user has asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// By this signal to this process.
+    Signal(i32),
+    /// By an interrupt of the terminal that was lent to the command.
+    Keyboard,
+}
+
+impl Asked {
+    pub(crate) fn signal(self) -> i32 {
+        match self {
+            Asked::Signal(signal) => signal,
+            Asked::Keyboard => nix::sys::signal::Signal::SIGINT as i32,
+        }
+    }
+
+    /// Ends this process by the signal, as one that doesn't handle it: a shell or a program that called it sees why it
+    /// ended, and a script does not go on. Returns if that is not to be.
+    pub(crate) fn end(self) {
+        if self == Asked::Keyboard {
+            // The terminal would have sent it to all of our group, had the command been in it: to the script that called us, too.
+            let _nobody = nix::sys::signal::killpg(nix::unistd::getpgrp(), nix::sys::signal::Signal::SIGINT);
+        }
+        let _returned = signal_hook::low_level::emulate_default_handler(self.signal());
+    }
+}
+
 /// Why a verb ends without having done what was asked.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -62,11 +89,13 @@ pub(crate) struct Failure {
     pub(crate) text: String,
     /// The signal that this process ends by, so that whoever called it knows.
     pub(crate) by: Option<Asked>,
+    /// The user does not want to wait for anything.
+    pub(crate) is_urgent: bool,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, text: impl Into<String>) -> Failure {
-        Failure { code, text: text.into(), by: None }
+        Failure { code, text: text.into(), by: None, is_urgent: false }
     }
 
     pub(crate) fn usage(text: impl Into<String>) -> Failure {

@@ -3,41 +3,39 @@
 use crate::config::{self, WaitPolicy};
 use crate::exit::{self, Failure};
 use crate::output;
-use crate::run::{about, attend};
-use crate::supervise::client::Watchdogs;
-use crate::supervise::health::{LeaseHealth, UnknownSince, health_by_time};
+use crate::run::about;
+use crate::supervise;
+use crate::supervise::command::{Input, attend};
+use crate::supervise::lease::Tenancy;
+use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
-use crate::supervise::tenancy::Tenancy;
 use crate::supervise::watchdog::Lead;
 use crate::text::{brief, date};
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
+use tenure::Wall;
 use tenure::clock::{boottime, uuid};
-use tenure::{Clock, Fence, Wall};
 use tenure_tabletheory::{ClockGap, Hold, Lease, LeaseError, Manager, Options};
 
 /// A lease that is refreshed in the background.
 struct Rented {
     hold: Hold,
-    clock: Arc<dyn Clock>,
+    key: String,
 }
 
-impl Tenancy for Rented {
+impl supervise::lease::Lease for Rented {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
     fn remaining(&self) -> Duration {
         self.hold.remaining()
     }
+}
 
-    fn health(&self, lead: Lead, _: &UnknownSince) -> LeaseHealth {
-        health_by_time(self.hold.remaining(), lead)
-    }
-
-    fn fence(&self) -> Option<Fence> {
-        None
-    }
-
-    fn wall(&self) -> Wall {
-        self.clock.now().wall
+impl Tenancy for Rented {
+    fn lease(&self) -> &impl supervise::lease::Lease {
+        self
     }
 
     async fn loss(&self) -> Option<String> {
@@ -71,21 +69,19 @@ pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
     let options = Options::from_url(rest)?;
     let (lead, margin) = (Lead::new(plan.ttl, plan.grace), options.margin());
     check_ttl(plan.ttl, options.margin(), lead)?;
-    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-    let clock: Arc<dyn Clock> = tenure::clock::system();
-    let manager = Manager::open(options, Arc::clone(&clock), uuid).await?;
+    let mut signals = Signals::listen()?;
+    let manager = Manager::open(options, tenure::clock::system(), uuid).await?;
     check_clock(manager.coarse_clock_gap().await?, margin)?;
-    let watchdogs = Watchdogs::start(&format!("tabletheory-{}", uuid()), lead)?;
+    let policy = Policy::new(&format!("tabletheory-{}", uuid()), plan.ttl, plan.grace)?;
     let lease = match acquired(&manager, &plan, &mut signals).await {
         Ok(lease) => lease,
         Err(failure) => {
-            watchdogs.dismiss();
+            policy.watchdogs.dismiss();
             return Err(failure);
         }
     };
-    let rented = Rented { hold: manager.hold(lease, plan.ttl), clock };
-    let ended = attend(rented, &plan, &watchdogs, &mut signals).await?;
-    ended.ending(&plan.key).and_then(|ending| ending.status)
+    let rented = Rented { hold: manager.hold(lease, plan.ttl), key: plan.key.as_str().to_owned() };
+    attend(rented, plan.command.command(), Input::Ours, &policy, &mut signals).await?.status()
 }
 
 /// A lease must be long enough to be refreshed at about a third of what is left of it, and to stop the command in the rest.
@@ -135,10 +131,7 @@ async fn acquired(manager: &Manager, plan: &config::Run, signals: &mut Signals) 
         if !error.is_passing() || left.is_zero() {
             return Err(refusal(plan, error));
         }
-        tokio::select! {
-            () = tokio::time::sleep(pause(manager, &error).min(left)) => {}
-            signal = signals.next() => return Err(Failure::by_signal(signal)),
-        }
+        signals.unless(tokio::time::sleep(pause(manager, &error).min(left))).await?;
     }
 }
 

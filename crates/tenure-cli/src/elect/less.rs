@@ -1,20 +1,14 @@
 //! `tenure elect` on less's table: the same watchdog and the same end in time, and no fence.
 
 use super::hook::{self, Hook};
-use super::pause;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::less::Place;
 use crate::output;
-use crate::run::{Ended, attend};
-use crate::supervise::client::Watchdogs;
-use crate::supervise::health::{LeaseHealth, UnknownSince, health_by_time};
+use crate::supervise::lease::{Lease, Tenancy};
 use crate::supervise::signals::Signals;
-use crate::supervise::tenancy::Tenancy;
-use crate::supervise::watchdog::Lead;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::{Clock, Fence, Wall};
 use tenure_less::{Candidate, Cause, Term};
 
 /// One term of a candidate.
@@ -22,24 +16,22 @@ struct Elected {
     /// What it is taken from when the command can't be ended.
     candidate: Arc<Candidate>,
     term: Term,
-    clock: Arc<dyn Clock>,
+    key: String,
 }
 
-impl Tenancy for Elected {
+impl Lease for Elected {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
     fn remaining(&self) -> Duration {
         self.term.remaining()
     }
+}
 
-    fn health(&self, lead: Lead, _: &UnknownSince) -> LeaseHealth {
-        health_by_time(self.term.remaining(), lead)
-    }
-
-    fn fence(&self) -> Option<Fence> {
-        None
-    }
-
-    fn wall(&self) -> Wall {
-        self.clock.now().wall
+impl Tenancy for Elected {
+    fn lease(&self) -> &impl Lease {
+        self
     }
 
     async fn loss(&self) -> Option<String> {
@@ -76,11 +68,10 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
     let config::Elect { term, on_change } = plan;
     let options = place.options(&term.key, term.ttl);
     options.check()?;
-    let lead = Lead::new(term.ttl, term.grace);
-    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-    let clock: Arc<dyn Clock> = tenure::clock::system();
-    let storage = place.open(Arc::clone(&clock)).await?;
-    let candidate = Arc::new(Candidate::start(storage, options, Arc::clone(&clock), tenure::clock::uuid)?);
+    let mut signals = Signals::listen()?;
+    let clock = tenure::clock::system();
+    let storage = place.open(clock.clone()).await?;
+    let candidate = Arc::new(Candidate::start(storage, options, clock, tenure::clock::uuid)?);
     let watching = match on_change {
         Some(command) => {
             let hook = Hook::start(command, term.key.clone(), candidate.id().to_owned())?;
@@ -88,7 +79,11 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
         }
         None => None,
     };
-    let result = terms(&candidate, &clock, &term, lead, &mut signals).await;
+    let elected = async || {
+        let next = stand_by(&candidate).await?;
+        Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })
+    };
+    let result = super::terms(elected, candidate.id(), &term, &mut signals).await;
     if let Some(watching) = watching {
         watching.abort();
         // With the task the hook is over, and a command that it runs.
@@ -97,41 +92,13 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
     let mut changes = candidate.changes();
     // Its handle gone, the candidate gives its row back, which takes a moment.
     drop(candidate);
-    tokio::select! {
-        () = async { while changes.changed().await.is_ok() {} } => {}
-        () = tokio::time::sleep(term.ttl) => {}
-        _ = signals.next() => {}
-    }
+    let over = async { while changes.changed().await.is_ok() {} };
+    signals.farewell(&result, term.ttl, over).await;
     result
 }
 
-/// Term after term, until the command ends by itself or the user stops us.
-async fn terms(
-    candidate: &Arc<Candidate>,
-    clock: &Arc<dyn Clock>,
-    plan: &config::Run,
-    lead: Lead,
-    signals: &mut Signals,
-) -> Result<u8, Failure> {
-    loop {
-        let term = stand_by(candidate, signals).await?;
-        let watchdogs = Watchdogs::start(candidate.id(), lead)?;
-        let elected = Elected { candidate: Arc::clone(candidate), term, clock: Arc::clone(clock) };
-        let ended = attend(elected, plan, &watchdogs, signals).await?;
-        match &ended {
-            Ended::Done(status) => return Ok(*status),
-            Ended::Asked(by) | Ended::AtOnce(by) => return Err(Failure::asked(*by)),
-            // What can't be killed may still act: to start another beside it would be worse than to end.
-            Ended::Stuck => return Err(Failure::new(exit::LOST, ended.lost(&plan.key))),
-            Ended::Lost(_) | Ended::Withdrawn => {
-                output::note(format!("{}; standing by", ended.lost(&plan.key)));
-            }
-        }
-    }
-}
-
 /// Waits to be elected, through any trouble that may pass, which is told when it begins and when it is over.
-async fn stand_by(candidate: &Candidate, signals: &mut Signals) -> Result<Term, Failure> {
+async fn stand_by(candidate: &Candidate) -> Result<Term, Failure> {
     let mut changes = candidate.changes();
     let mut is_failing = false;
     loop {
@@ -148,11 +115,10 @@ async fn stand_by(candidate: &Candidate, signals: &mut Signals) -> Result<Term, 
                 return elected.map_err(|stopped| Failure::new(exit::INTERNAL, stopped.to_string()));
             }
             _ = changes.changed() => {}
-            signal = signals.next() => return Err(Failure::by_signal(signal)),
         }
         // A storage that fails at once must not keep this busy.
-        if is_failing && let Err(signal) = pause(Duration::from_millis(20), signals).await {
-            return Err(Failure::by_signal(signal));
+        if is_failing {
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }

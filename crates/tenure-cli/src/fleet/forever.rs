@@ -29,7 +29,7 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
     for text in &given.notes {
         output::note(text);
     }
-    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    let mut signals = Signals::listen()?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let mut member = enlist(url, &plan, Arc::clone(&clock)).await?;
     let names: Vec<&str> = keys.iter().filter_map(|key| plan.name.unit_of(key)).collect();

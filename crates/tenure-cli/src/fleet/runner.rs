@@ -11,7 +11,7 @@ use crate::supervise::stopping::Stopping;
 use crate::supervise::watchdog::Lead;
 use crate::text::escaped;
 use nix::sys::signal::Signal;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -249,7 +249,7 @@ fn perform(unit: &dyn Unit, setup: &Setup, process_group: Arc<ProcessGroup>, doo
         // The process was stopped between the look and the start.
         process_group.signal(Signal::SIGKILL);
     }
-    match running.attend(plan.grace.min(lead.term), |_| {}) {
+    match running.attend(plan.grace.min(lead.term)) {
         Ok(ended) if ended.is_stuck => Outcome::Stuck,
         Ok(ended) => {
             if let Some(text) = left_behind(&ended.left) {
@@ -264,11 +264,8 @@ fn perform(unit: &dyn Unit, setup: &Setup, process_group: Arc<ProcessGroup>, doo
 fn prepare(unit: &dyn Unit, setup: &Setup, now: u64, left: Duration) -> Command {
     let template = &setup.plan.command;
     let deadline = now.saturating_add(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-    let mut command = Command::new(&template.program);
+    let mut command = template.for_unit(unit.name());
     command
-        .args(template.fill(unit.name()))
-        .stdin(Stdio::null())
-        .env("TENURE_UNIT", unit.name())
         .env("TENURE_KEY", unit.key())
         .env("TENURE_FENCE", unit.fence().to_string())
         .env("TENURE_DEADLINE", deadline.to_string());

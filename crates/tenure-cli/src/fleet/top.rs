@@ -42,7 +42,7 @@ pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
     if typed.once {
         return once(&screen);
     }
-    let mut signals = Signals::listen().map_err(broken)?;
+    let mut signals = Signals::listen()?;
     let mut terminal = ratatui::try_init().map_err(broken)?;
     let ended = watch(&fleet, &mut screen, &mut terminal, &mut signals, typed.interval).await;
     ratatui::try_restore().map_err(broken)?;

@@ -52,7 +52,7 @@ pub(crate) async fn bench(url: &Url, is_named: bool, config: config::Bench) -> R
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
     let leases = Leases::builder(store).clock(clock).start()?;
-    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    let mut signals = Signals::listen()?;
     let drawn = Drawn(Arc::new(Mutex::new(nonces(&leases))));
     let measured = tokio::select! {
         measured = measure(&leases, &drawn, &config) => measured,

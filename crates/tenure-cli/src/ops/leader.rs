@@ -49,7 +49,7 @@ async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> 
 }
 
 async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure> {
-    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    let mut signals = Signals::listen()?;
     let mut last = present(leases, key).await?;
     let observer = Candidate::on(leases).key(key.as_str()).observe()?;
     let mut changes = observer.changes();

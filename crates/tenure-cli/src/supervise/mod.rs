@@ -4,15 +4,18 @@ mod children;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod health;
+mod judge;
 pub(crate) mod keyboard;
+pub(crate) mod lease;
 pub(crate) mod outage;
 pub(crate) mod process;
+pub(crate) mod run;
 pub(crate) mod signals;
+pub(crate) mod stopper;
 pub(crate) mod stopping;
 pub(crate) mod suspend;
 mod table;
-pub(crate) mod tenancy;
-pub(crate) mod terminal;
+mod terminal;
 pub(crate) mod watchdog;
 
 /// This program, also if its file was replaced meanwhile.

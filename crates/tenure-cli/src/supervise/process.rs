@@ -48,6 +48,7 @@ pub(crate) fn is_group_alive(group: i32) -> bool {
 pub(crate) struct ProcessGroup {
     held: Mutex<Option<Held>>,
     was_signalled: AtomicBool,
+    is_resumed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -76,6 +77,11 @@ impl ProcessGroup {
                 strays.iter().for_each(|pid| kill(*pid, signal));
             }
         }
+    }
+
+    /// Whether the command is continued when somebody suspends it: a lease can't wait for someone to come back from lunch.
+    pub(super) fn resume(&self, is_resumed: bool) {
+        self.is_resumed.store(is_resumed, Ordering::SeqCst);
     }
 
     fn set(&self, held: Option<Held>) {
@@ -113,18 +119,12 @@ impl Running {
         Ok(Running { child, subject, watchdogs, process_group })
     }
 
-    /// The command's standard input, if it is a pipe.
-    pub(crate) fn input(&mut self) -> Option<std::process::ChildStdin> {
-        self.child.stdin.take()
-    }
-
     pub(crate) fn group(&self) -> i32 {
         self.subject.group
     }
 
-    /// Waits until the command has ended, and then ends what it has left running, wherever that is. `stopped` is told when the
-    /// command has been stopped by a signal, as a terminal does.
-    pub(crate) fn attend(mut self, grace: Duration, stopped: impl Fn(Signal)) -> std::io::Result<Ended> {
+    /// Waits until the command has ended, and then ends what it has left running, wherever that is.
+    pub(crate) fn attend(mut self, grace: Duration) -> std::io::Result<Ended> {
         let group = self.subject.group;
         let id = || Id::Pid(Pid::from_raw(group));
         loop {
@@ -132,7 +132,9 @@ impl Running {
                 Ok(WaitStatus::Stopped(_, signal)) => {
                     // Take the news off the queue, or it is told again at once.
                     let _seen = waitid(id(), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
-                    stopped(signal);
+                    if signal == Signal::SIGTSTP && self.process_group.is_resumed.load(Ordering::SeqCst) {
+                        self.process_group.signal(Signal::SIGCONT);
+                    }
                 }
                 Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => break,
                 Ok(_) | Err(Errno::EINTR) => {}

@@ -2,37 +2,10 @@
 //!
 //! Whoever signals a process and its group, as `timeout` does, sends two of a kind at about the same time, and means one.
 
+use crate::exit::{Failure, INTERNAL};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-/// How the user has asked to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// By this signal to this process.
-    Signal(i32),
-    /// By an interrupt of the terminal that was lent to the command.
-    Keyboard,
-}
-
-impl Asked {
-    pub(crate) fn signal(self) -> i32 {
-        match self {
-            Asked::Signal(signal) => signal,
-            Asked::Keyboard => nix::sys::signal::Signal::SIGINT as i32,
-        }
-    }
-
-    /// Ends this process by the signal, as one that doesn't handle it: a shell or a program that called it sees why it
-    /// ended, and a script does not go on. Returns if that is not to be.
-    pub(crate) fn end(self) {
-        if self == Asked::Keyboard {
-            // The terminal would have sent it to all of our group, had the command been in it: to the script that called us, too.
-            let _nobody = nix::sys::signal::killpg(nix::unistd::getpgrp(), nix::sys::signal::Signal::SIGINT);
-        }
-        let _returned = signal_hook::low_level::emulate_default_handler(self.signal());
-    }
-}
 
 /// INT, TERM and HUP, those of them that were not ignored when we were started (as nohup and `&` in scripts do).
 pub(crate) struct Signals {
@@ -48,15 +21,41 @@ struct Last(Option<(i32, Duration)>);
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 impl Signals {
-    pub(crate) fn listen() -> std::io::Result<Signals> {
+    pub(crate) fn listen() -> Result<Signals, Failure> {
         let mut streams = Vec::new();
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
             let number = kind.as_raw_value();
             if !is_ignored(number) {
-                streams.push((number, signal(kind)?));
+                let stream = signal(kind).map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
+                streams.push((number, stream));
             }
         }
         Ok(Signals { streams, last: Last::default() })
+    }
+
+    /// What comes of `work`, unless the user asks to stop before.
+    pub(crate) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => Ok(done),
+            signal = self.next() => Err(Failure::by_signal(signal)),
+        }
+    }
+
+    /// Waits for what is to be done in the end, but for no longer than it makes sense to or the user likes.
+    pub(crate) async fn wait(&mut self, longest: Duration, end: impl Future<Output = ()>) {
+        let _longer_is_in_vain = self.unless(tokio::time::timeout(longest, end)).await;
+    }
+
+    /// The same, at the end of a verb with this result: only if the user has time for it.
+    pub(crate) async fn farewell(
+        &mut self,
+        result: &Result<u8, Failure>,
+        longest: Duration,
+        end: impl Future<Output = ()>,
+    ) {
+        if !matches!(result, Err(Failure { is_urgent: true, .. })) {
+            self.wait(longest, end).await;
+        }
     }
 
     /// The next signal. Cancel safe.

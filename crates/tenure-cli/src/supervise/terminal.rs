@@ -1,50 +1,88 @@
 //! The terminal, when standard input is one: a command that reads it must be its foreground group, or it would be stopped.
 
+use super::client::Watchdogs;
+use super::keyboard::{Insistence, Keyboard};
+use super::process::ProcessGroup;
+use crate::exit::Asked;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::clock::boottime;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// The terminal, to be lent to one command's group.
-#[derive(Debug)]
-pub(crate) struct Terminal {
+pub(super) struct Terminal {
     own: Pid,
     group: i32,
-    lent: AtomicBool,
+    process_group: Arc<ProcessGroup>,
+    watchdogs: Arc<Watchdogs>,
+    is_lent: bool,
+    /// After `fg` in a shell, the command wants the terminal that it could not have before.
+    resumed: tokio::signal::unix::Signal,
+    keyboard: Option<Keyboard>,
+    insistence: Insistence,
+    was_interrupted: bool,
 }
 
 impl Terminal {
-    pub(crate) fn of(group: i32) -> Terminal {
-        Terminal { own: getpgrp(), group, lent: AtomicBool::new(false) }
+    pub(super) fn of(
+        process_group: &Arc<ProcessGroup>,
+        watchdogs: &Arc<Watchdogs>,
+    ) -> std::io::Result<Terminal> {
+        let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))?;
+        Ok(Terminal {
+            own: getpgrp(),
+            group: 0,
+            process_group: Arc::clone(process_group),
+            watchdogs: Arc::clone(watchdogs),
+            is_lent: false,
+            resumed,
+            keyboard: None,
+            insistence: Insistence::default(),
+            was_interrupted: false,
+        })
     }
 
-    pub(crate) fn group(&self) -> i32 {
-        self.group
-    }
-
-    pub(crate) fn is_lent(&self) -> bool {
-        self.lent.load(Ordering::SeqCst)
-    }
-
-    /// Whether there is one, and we are its foreground group.
-    pub(crate) fn is_ours(&self) -> bool {
+    /// Makes the command's group the foreground group, if there is a terminal and we are that now.
+    pub(super) fn lend(&mut self, group: i32) {
+        self.group = group;
         let stdin = std::io::stdin();
-        stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own)
-    }
-
-    /// Makes the command's group the foreground group, if we are that now.
-    pub(crate) fn lend(&self) {
-        let stdin = std::io::stdin();
-        if self.is_ours() && tcsetpgrp(&stdin, Pid::from_raw(self.group)).is_ok() {
-            self.lent.store(true, Ordering::SeqCst);
+        let is_ours = stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own);
+        if self.is_lent || !is_ours {
+            return;
+        }
+        // Before anything can be typed into the command.
+        self.keyboard = Keyboard::beside(group, &self.watchdogs);
+        if tcsetpgrp(&stdin, Pid::from_raw(group)).is_ok() {
+            self.is_lent = true;
+            self.process_group.resume(true);
             // It may have read, and have been stopped, before it was in the foreground.
-            crate::supervise::process::signal_group(self.group, Signal::SIGCONT);
+            super::process::signal_group(group, Signal::SIGCONT);
+        }
+    }
+
+    /// The next time that its user insists on a stop. Cancel safe.
+    pub(super) async fn insists(&mut self) -> Asked {
+        loop {
+            tokio::select! {
+                () = pressed(&mut self.keyboard) => {
+                    self.was_interrupted = true;
+                    if self.insistence.note(boottime()) {
+                        return Asked::Keyboard;
+                    }
+                }
+                Some(()) = self.resumed.recv(), if self.group > 0 => self.lend(self.group),
+            }
         }
     }
 
     /// Makes us the foreground group again.
-    pub(crate) fn take_back(&self) {
-        if !self.lent.swap(false, Ordering::SeqCst) {
+    pub(super) fn take_back(&mut self) {
+        if !std::mem::take(&mut self.is_lent) {
             return;
         }
         // From the background this is only allowed to those who block TTOU.
@@ -55,6 +93,18 @@ impl Terminal {
             let _restored = before.thread_set_mask();
         }
     }
+
+    /// Whether an interrupt of the terminal has ended the command, whose status this is. What ends by that was to end, and so was
+    /// whoever called us.
+    pub(super) async fn has_ended(&mut self, status: &ExitStatus) -> bool {
+        /// We hear of it when the command does, or a little later.
+        const WITHIN: Duration = Duration::from_secs(1);
+        let is_interrupted = status.signal() == Some(Signal::SIGINT as i32);
+        if is_interrupted && !self.was_interrupted && self.keyboard.is_some() {
+            self.was_interrupted = tokio::time::timeout(WITHIN, pressed(&mut self.keyboard)).await.is_ok();
+        }
+        is_interrupted && self.was_interrupted
+    }
 }
 
 impl Drop for Terminal {
@@ -63,7 +113,10 @@ impl Drop for Terminal {
     }
 }
 
-/// Whether a command that was stopped by `signal` was suspended by the user of its terminal.
-pub(crate) fn is_suspension(signal: Signal) -> bool {
-    signal == Signal::SIGTSTP
+/// The next interrupt, if anybody hears of them. Cancel safe.
+async fn pressed(keyboard: &mut Option<Keyboard>) {
+    match keyboard {
+        Some(keyboard) => keyboard.next().await,
+        None => std::future::pending().await,
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn work(url: &Url, plan: config::Work) -> Result<u8, Failure> {
     for text in &given.notes {
         output::note(text);
     }
-    let mut signals = Signals::listen().map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
+    let mut signals = Signals::listen()?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
     // What goes wrong is told by the scheduler, which is what waits for it.

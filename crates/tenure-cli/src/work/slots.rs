@@ -9,7 +9,7 @@ use crate::supervise::stopping::Stopping;
 use crate::supervise::watchdog::Lead;
 use crate::text::escaped;
 use std::collections::VecDeque;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -233,7 +233,7 @@ impl Slots {
             active.stop(Why::Losing, Duration::ZERO);
             active.go_on_stopping();
         }
-        let ended = running.attend(*grace, |_| {});
+        let ended = running.attend(*grace);
         let (guard, why) = {
             let mut state = locked(&active.state);
             (state.guard.take(), state.why)
@@ -267,12 +267,9 @@ impl Slots {
     }
 
     fn prepare(&self, template: &Template, unit: &str, guard: &Guard, now: u64, left: Duration) -> Command {
-        let mut command = Command::new(&template.program);
+        let mut command = template.for_unit(unit);
         let deadline = now.saturating_add(u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         command
-            .args(template.fill(unit))
-            .stdin(Stdio::null())
-            .env("TENURE_UNIT", unit)
             .env("TENURE_KEY", guard.key().as_str())
             .env("TENURE_FENCE", guard.fence().to_string())
             .env("TENURE_DEADLINE", deadline.to_string());

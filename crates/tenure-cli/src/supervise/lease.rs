@@ -1,0 +1,111 @@
+//! What a command runs under: a lease, whatever its layout.
+
+use crate::output;
+use crate::supervise::outage::Outage;
+use std::time::Duration;
+use tenure::{Fence, Guard};
+
+/// A lease that is held until a deadline.
+pub(crate) trait Lease {
+    /// Its record's name.
+    fn key(&self) -> &str;
+
+    /// None where the layout has no fences.
+    fn fence(&self) -> Option<Fence> {
+        None
+    }
+
+    /// How long it is surely held. No I/O.
+    fn remaining(&self) -> Duration;
+
+    /// Whether it was withdrawn.
+    fn is_revoked(&self) -> bool {
+        false
+    }
+
+    /// Whether it is over for good while nothing remains. After a jump of the clocks belief may come back, by the next renewal.
+    fn is_over(&self) -> bool {
+        true
+    }
+
+    /// How long its command may count on it.
+    fn promised(&self) -> Duration {
+        self.remaining()
+    }
+}
+
+/// A lease that one command has for itself, and that goes with the command.
+pub(crate) trait Tenancy {
+    /// What is left to expire if the command can't be killed.
+    const WHAT: &str = "its lease is";
+    /// Why the command had to stop if nothing more is known.
+    const TOO_LATE: &str = "the lease could not be renewed in time";
+
+    fn lease(&self) -> &impl Lease;
+
+    /// Why it is not held any more, in words; none if it is, or was withdrawn.
+    async fn loss(&self) -> Option<String>;
+
+    /// What went wrong with the store of late, in words.
+    fn trouble(&self) -> Option<String>;
+
+    /// Gives it up.
+    async fn release(self);
+
+    /// Keeps it no longer, and leaves it to expire.
+    async fn lapse(self);
+}
+
+/// A lease in tenure's own layout.
+pub(crate) struct Native<'l> {
+    pub(crate) guard: Guard,
+    pub(crate) outage: &'l Outage,
+    pub(crate) ttl: Duration,
+}
+
+impl Lease for Guard {
+    fn key(&self) -> &str {
+        Guard::key(self).as_str()
+    }
+
+    fn fence(&self) -> Option<Fence> {
+        Some(Guard::fence(self))
+    }
+
+    fn remaining(&self) -> Duration {
+        Guard::remaining(self)
+    }
+
+    fn is_revoked(&self) -> bool {
+        Guard::is_revoked(self)
+    }
+
+    fn is_over(&self) -> bool {
+        self.cancelled().is_cancelled()
+    }
+}
+
+impl Tenancy for Native<'_> {
+    fn lease(&self) -> &impl Lease {
+        &self.guard
+    }
+
+    async fn loss(&self) -> Option<String> {
+        if self.guard.is_held() || self.guard.is_revoked() {
+            return None;
+        }
+        Some(output::loss(&self.guard.lost().await))
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.outage.within(self.ttl)
+    }
+
+    async fn release(self) {
+        self.guard.release().await;
+    }
+
+    async fn lapse(self) {
+        self.guard.lapse().await;
+    }
+}

@@ -1,0 +1,186 @@
+//! One command under a lease: started, stopped in time, and seen to its end. What becomes of the lease then is for the caller to
+//! decide, but only a command that is known to be over lets it be given up.
+
+use super::client::{Watchdogs, asked_now};
+use super::judge::LeaseHealth;
+use super::lease::Lease;
+use super::process::{self, Running};
+use super::stopper::{Stopper, Why};
+use super::watchdog::Lead;
+use crate::exit::Failure;
+use std::io;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::Clock;
+use tenure::clock::boottime;
+use tokio::sync::oneshot;
+
+/// How commands are run.
+pub(crate) struct Policy {
+    pub(crate) watchdogs: Arc<Watchdogs>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ttl: Duration,
+    /// Between TERM and KILL, if there is time for it.
+    pub(crate) grace: Duration,
+    /// The watchdogs go by the lease of the one command that there is. Otherwise the caller tells them of the first that ends.
+    pub(crate) is_alone: bool,
+}
+
+impl Policy {
+    /// For one command at a time. Starts the watchdogs; `name` must be a text that no other process uses.
+    pub(crate) fn new(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
+        let watchdogs = Watchdogs::start(name, Lead::new(ttl, grace))?;
+        Ok(Policy { watchdogs, clock: tenure::clock::system(), ttl, grace, is_alone: true })
+    }
+
+    /// For any number of commands at a time.
+    pub(crate) fn for_many(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
+        Ok(Policy { is_alone: false, ..Policy::new(name, ttl, grace)? })
+    }
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// All of it is over.
+    Ended {
+        status: ExitStatus,
+        /// Why it was stopped by us, or may have been by the watchdogs.
+        stopped: Option<Why>,
+        /// What there is to say of processes that it left running, which were ended.
+        left: Option<String>,
+    },
+    /// It was not started: there was no time for it any more, or it was to stop already.
+    TooLate,
+    NotStarted(io::Error),
+    /// It can't be killed (it hangs in the kernel), so nothing is known of what it does.
+    Stuck(Remains),
+}
+
+/// What can't be killed.
+#[derive(Debug)]
+pub(crate) struct Remains(Option<oneshot::Receiver<io::Result<process::Ended>>>);
+
+impl Remains {
+    /// Waits until the command is over after all. At once where nobody could tell.
+    pub(crate) async fn gone(self) {
+        if let Some(ended) = self.0 {
+            let _over = ended.await;
+        }
+    }
+}
+
+/// Runs `command`, and sees to it that it is over before `lease` is, also if this process is killed or stopped meanwhile.
+pub(crate) async fn run(
+    lease: &impl Lease,
+    command: Command,
+    policy: &Policy,
+    stopper: &Arc<Stopper>,
+) -> Outcome {
+    match Started::start(lease, command, policy, stopper).await {
+        Ok(started) => started.see(lease, policy, stopper).await,
+        Err(outcome) => outcome,
+    }
+}
+
+/// A command that was started.
+pub(super) struct Started {
+    began: Duration,
+    ended: oneshot::Receiver<io::Result<process::Ended>>,
+    pub(super) group: i32,
+}
+
+impl Started {
+    /// Starts it, in a thread that waits for its end.
+    pub(super) async fn start(
+        lease: &impl Lease,
+        mut command: Command,
+        policy: &Policy,
+        stopper: &Arc<Stopper>,
+    ) -> Result<Started, Outcome> {
+        let watchdogs = &policy.watchdogs;
+        let (asked_at, began) = (asked_now(), boottime());
+        let (left, promised, lead) = (lease.remaining(), lease.promised(), watchdogs.lead());
+        if left <= lead.total() {
+            return Err(Outcome::TooLate);
+        }
+        if policy.is_alone {
+            watchdogs.prolong(asked_at, left);
+        }
+        command.env("TENURE_KEY", lease.key());
+        match lease.fence() {
+            Some(fence) => command.env("TENURE_FENCE", fence.to_string()),
+            // That of a command around this one would be of another lease.
+            None => command.env_remove("TENURE_FENCE"),
+        };
+        let deadline = u128::from(policy.clock.now().wall.0) + promised.as_millis();
+        command.env("TENURE_DEADLINE", deadline.to_string());
+        let (tell_group, group) = oneshot::channel();
+        let (tell_end, ended) = oneshot::channel();
+        let work = {
+            let (watchdogs, stopper) = (Arc::clone(watchdogs), Arc::clone(stopper));
+            let grace = policy.grace.min(lead.term);
+            move || {
+                let start = || Running::start(command, watchdogs, Arc::clone(&stopper.process_group));
+                // Nobody listens any more when this process is about to end: then the watchdogs see to it.
+                match stopper.unless_stopped(start) {
+                    Some(Ok(running)) => {
+                        let _unheard = tell_group.send(Ok(running.group()));
+                        let _unheard = tell_end.send(running.attend(grace));
+                    }
+                    Some(Err(error)) => drop(tell_group.send(Err(Outcome::NotStarted(error)))),
+                    None => drop(tell_group.send(Err(Outcome::TooLate))),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("command".to_owned()).stack_size(256 << 10).spawn(work);
+        let told = match thread {
+            Ok(_) => group.await.unwrap_or(Err(Outcome::Stuck(Remains(None)))),
+            Err(error) => Err(Outcome::NotStarted(error)),
+        };
+        let group = told?;
+        if lease.remaining().is_zero() {
+            // The process was stopped between the look and the start.
+            stopper.stop(Why::Losing, Duration::ZERO);
+            stopper.go_on();
+        }
+        Ok(Started { began, ended, group })
+    }
+
+    /// Sees it to its end.
+    pub(super) async fn see(mut self, lease: &impl Lease, policy: &Policy, stopper: &Stopper) -> Outcome {
+        const QUICK: Duration = Duration::from_millis(5);
+        let Policy { watchdogs, ttl, grace, is_alone, .. } = policy;
+        let slow = (*ttl / 40).clamp(QUICK, Duration::from_millis(250));
+        let mut health = LeaseHealth::default();
+        let ended = loop {
+            let pause = if stopper.why().is_some() { QUICK } else { slow };
+            tokio::select! {
+                biased;
+                ended = &mut self.ended => break ended,
+                () = stopper.news.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+            if *is_alone {
+                let asked_at = asked_now();
+                watchdogs.prolong(asked_at, lease.remaining());
+            }
+            if let Some((why, within)) = health.judge(lease, watchdogs.lead(), boottime()) {
+                stopper.stop(why, within.min(*grace));
+            }
+            if stopper.go_on() {
+                return Outcome::Stuck(Remains(Some(self.ended)));
+            }
+        };
+        match ended {
+            Ok(Ok(process::Ended { status, left, is_stuck: false })) => {
+                let by_watchdog = || watchdogs.may_have_stopped(self.began).then_some(Why::Losing);
+                let stopped = stopper.why().or_else(by_watchdog);
+                Outcome::Ended { status, stopped, left: process::left_behind(&left) }
+            }
+            // It may still act; or nobody knows of it.
+            _ => Outcome::Stuck(Remains(None)),
+        }
+    }
+}
