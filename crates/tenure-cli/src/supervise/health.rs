@@ -44,11 +44,6 @@ pub(crate) fn lease_health(guard: &Guard, lead: Lead, unknown_since: &UnknownSin
     unit_health(left, guard.is_revoked(), || guard.cancelled().is_cancelled(), lead, unknown_since)
 }
 
-/// How it looks for what can't be withdrawn, and ends by its time only: ranges, and leases in another layout.
-pub(crate) fn health_by_time(left: Duration, lead: Lead) -> LeaseHealth {
-    unit_health(left, false, || true, lead, &UnknownSince::default())
-}
-
 /// How it looks for a unit of a fleet, or anything else that is surely ours for `left`.
 pub(crate) fn unit_health(
     left: Duration,

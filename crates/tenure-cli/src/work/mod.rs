@@ -15,16 +15,13 @@ use crate::config;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::{Missing, Url};
-use crate::supervise::client::Watchdogs;
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
+use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
-use crate::supervise::watchdog::Lead;
 use crate::text::{brief, count, date};
 use register::Registered;
 use scheduler::Scheduler;
-use std::sync::Arc;
-use std::time::Duration;
 use tenure::{Clock, Leases, Metadata, Value, Wall};
 use unit::JobName;
 
@@ -41,8 +38,8 @@ pub(crate) async fn work(url: &Url, plan: config::Work) -> Result<u8, Failure> {
         output::note(text);
     }
     let mut signals = Signals::listen()?;
-    let clock: Arc<dyn Clock> = tenure::clock::system();
-    let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
+    let clock = tenure::clock::system();
+    let store = url.open(Missing::Create, clock.clone()).await?;
     // What goes wrong is told by the scheduler, which is what waits for it.
     let outage = Outage::new(false);
     let store = outage.watch(store);
@@ -53,15 +50,12 @@ pub(crate) async fn work(url: &Url, plan: config::Work) -> Result<u8, Failure> {
     ]);
     let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).about(about).start()?;
     leases.begin_session();
-    let registered = tokio::select! {
-        registered = register::register(&leases, &plan, &name, keys) => registered,
-        signal = signals.next() => Err(Failure::by_signal(signal)),
-    };
-    let registered = match registered.and_then(|registered| greet(&plan, &name, registered)) {
+    let registered = signals.unless(register::register(&leases, &plan, &name, keys)).await;
+    let registered = match registered.and_then(|registered| greet(&plan, &name, registered?)) {
         Ok(registered) => registered,
         Err(failure) => {
             // Whoever comes next must not take this process for one that is at work.
-            until_signal(&mut signals, plan.ttl, leases.stop()).await;
+            signals.wait(plan.ttl, leases.stop()).await;
             return Err(failure);
         }
     };
@@ -71,23 +65,14 @@ pub(crate) async fn work(url: &Url, plan: config::Work) -> Result<u8, Failure> {
         output::note(was_done(&name, given.units().len(), last, began));
     }
     let is_named = plan.name.is_some();
-    let watchdogs = Watchdogs::start(leases.holder().as_str(), Lead::new(plan.ttl, plan.grace))?;
-    let mut scheduler = Scheduler::new(plan, name, leases, outage, watchdogs, registered.board)?;
+    let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
+    let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board);
     let mut result = scheduler.work(&mut signals).await;
     if done_before.is_some() && !is_named && scheduler.is_idle() && matches!(result, Ok(exit::OK)) {
         result = Ok(exit::DONE_BEFORE);
     }
     scheduler.leave(&mut signals, &result).await;
     result
-}
-
-/// Waits for what is to be done in the end, but for no longer than it makes sense to or the user likes.
-pub(crate) async fn until_signal(signals: &mut Signals, longest: Duration, end: impl Future<Output = ()>) {
-    tokio::select! {
-        () = end => {}
-        () = tokio::time::sleep(longest) => {}
-        _ = signals.next() => {}
-    }
 }
 
 /// That there is nothing to run, and what to do if it should be run all the same.

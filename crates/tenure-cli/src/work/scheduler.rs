@@ -10,17 +10,16 @@ mod rounds;
 
 use super::board::{Board, Candidate, Local, Terms};
 use super::progress::Progress;
-use super::slots::{Ended, Setup, Slots, Task, Why};
+use super::slots::{Ended, Setup, Slots};
 use super::summary::{self, Tally};
 use super::unit::JobName;
 use super::unit::Unit;
 use crate::config;
 use crate::exit::{self, Failure};
-use crate::supervise::client::{Watchdogs, asked_now};
-use crate::supervise::health::LeaseHealth;
+use crate::supervise::client::asked_now;
 use crate::supervise::outage::Outage;
+use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
-use crate::text::count;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,8 +63,7 @@ pub(crate) struct Scheduler {
     name: JobName,
     leases: Leases,
     outage: Arc<Outage>,
-    watchdogs: Arc<Watchdogs>,
-    slots: Arc<Slots>,
+    slots: Slots,
     board: Board,
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -80,8 +78,6 @@ pub(crate) struct Scheduler {
     alone: bool,
     /// Claims that are not answered yet.
     claiming: usize,
-    /// Tasks that are with the slots.
-    in_slots: usize,
     /// Units whose commands run on, as they can't be killed, on their way to be left to expire.
     lapsing: Vec<JoinHandle<()>>,
     /// Results that are being written.
@@ -148,34 +144,25 @@ impl Scheduler {
         name: JobName,
         leases: Leases,
         outage: Arc<Outage>,
-        watchdogs: Arc<Watchdogs>,
+        policy: Policy,
         board: Board,
-    ) -> Result<Scheduler, Failure> {
+    ) -> Scheduler {
         let (sender, events) = mpsc::unbounded_channel();
-        let setup = Setup {
-            command: plan.command.clone(),
-            watchdogs: Arc::clone(&watchdogs),
-            clock: Arc::clone(leases.clock()),
-            grace: plan.grace.min(watchdogs.lead().term),
-        };
         let ended = {
             let sender = sender.clone();
             move |key, guard, ended| {
                 let _over = sender.send(Event::Ended { key, guard, ended });
             }
         };
-        let slots = Slots::start(plan.slots, setup, ended).map_err(|error| {
-            Failure::new(exit::INTERNAL, format!("{}: {error}", count(plan.slots, "slot")))
-        })?;
+        let setup = Setup { command: plan.command.clone(), policy, ended: Box::new(ended) };
         let now = boottime();
-        Ok(Scheduler {
+        Scheduler {
             seed: super::register::instance(&leases),
+            slots: Slots::new(plan.slots, setup),
             plan,
             name,
             leases,
             outage,
-            watchdogs,
-            slots,
             board,
             sender,
             events,
@@ -186,7 +173,6 @@ impl Scheduler {
             suspects: VecDeque::new(),
             alone: false,
             claiming: 0,
-            in_slots: 0,
             lapsing: Vec::new(),
             recording: 0,
             is_fetching: false,
@@ -203,7 +189,7 @@ impl Scheduler {
             run_secs: None,
             trouble: None,
             stop: None,
-        })
+        }
     }
 
     /// Works until every unit is settled, or until told to stop.
@@ -238,12 +224,12 @@ impl Scheduler {
     /// Gives everything back, and says goodbye to the watchdog if nothing can be running.
     pub(crate) async fn leave(self, signals: &mut Signals, result: &Result<u8, Failure>) {
         self.progress.end();
-        if self.in_slots > 0 && result.is_err() {
+        if self.slots.tasks() > 0 && result.is_err() {
             // At once was asked for: the watchdog does the rest, and what is left in the store expires.
             return;
         }
-        if self.in_slots == 0 && self.lapsing.is_empty() {
-            self.watchdogs.dismiss();
+        if self.slots.tasks() == 0 && self.lapsing.is_empty() {
+            self.slots.policy().watchdogs.dismiss();
         }
         let end = async {
             // What is not left to expire by then would be given back.
@@ -252,11 +238,11 @@ impl Scheduler {
             }
             self.leases.stop().await;
         };
-        super::until_signal(signals, self.plan.ttl, end).await;
+        signals.wait(self.plan.ttl, end).await;
     }
 
     fn is_over(&self) -> bool {
-        let busy = self.claiming + self.in_slots + self.recording > 0;
+        let busy = self.claiming + self.slots.tasks() + self.recording > 0;
         !busy && (self.stop.is_some() || self.is_settled)
     }
 
@@ -291,7 +277,7 @@ impl Scheduler {
         {
             return 0;
         }
-        (self.plan.slots + self.ahead()).saturating_sub(self.claiming + self.in_slots)
+        (self.plan.slots + self.ahead()).saturating_sub(self.claiming + self.slots.tasks())
     }
 
     /// Starts whatever can be started.
@@ -328,8 +314,8 @@ impl Scheduler {
 
     /// Starts a unit that is to be run alone, once nothing else runs or is about to.
     fn start_alone(&mut self) {
-        self.alone &= self.in_slots + self.claiming > 0;
-        if self.in_slots + self.claiming > 0 {
+        self.alone &= self.slots.tasks() + self.claiming > 0;
+        if self.slots.tasks() + self.claiming > 0 {
             return;
         }
         if let Some((key, guard)) = self.suspects.pop_front() {
@@ -344,11 +330,6 @@ impl Scheduler {
                 let _over = sender.send(Event::Claimed { key, from, took, trust, result });
             });
         }
-    }
-
-    fn start(&mut self, task: Task) {
-        self.in_slots += 1;
-        self.slots.push(task);
     }
 
     fn claim(&mut self, candidate: Candidate) {
@@ -390,7 +371,7 @@ impl Scheduler {
                 self.on_claimed(key, from, trust, result);
             }
             Event::Ended { key, guard, ended } => {
-                self.in_slots -= 1;
+                self.slots.free(&key);
                 self.on_ended(key, guard, ended);
             }
             Event::Recorded { key, to, result } => {
@@ -414,7 +395,7 @@ impl Scheduler {
         }
     }
 
-    /// Sees to the running commands and to the deadline that the watchdog goes by.
+    /// Sees to the deadline that the watchdogs go by, and to what is shown.
     fn look_after(&mut self) {
         const OFTEN: Duration = Duration::from_millis(4);
         let asked_at = asked_now();
@@ -424,24 +405,9 @@ impl Scheduler {
         self.looked_after = asked_at;
         let left = self.leases.session_remaining();
         if !left.is_zero() {
-            self.watchdogs.prolong(asked_at, left);
+            self.slots.policy().watchdogs.prolong(asked_at, left);
         }
-        let lead = self.watchdogs.lead();
-        for active in self.slots.active() {
-            if self.stop.is_some() {
-                active.stop(Why::Asked, self.plan.grace);
-            }
-            match active.health(lead) {
-                LeaseHealth::Good => {}
-                LeaseHealth::Revoked(within) => active.stop(Why::Revoked, within.min(self.plan.grace)),
-                LeaseHealth::Losing(within) => active.stop(Why::Losing, within),
-                LeaseHealth::Lost => active.stop(Why::Losing, Duration::ZERO),
-            }
-            if active.go_on_stopping() {
-                self.give_up_on_command(&active);
-            }
-        }
-        self.progress.show(self.board.counts(), self.in_slots);
+        self.progress.show(self.board.counts(), self.slots.tasks());
         if self.progress.is_shown() && !self.is_auditing && boottime() >= self.next_audit {
             self.audit();
         }
@@ -450,9 +416,7 @@ impl Scheduler {
     /// How long nothing needs to be looked at if nothing happens.
     fn pause(&self) -> Duration {
         let now = boottime();
-        let slow = (self.plan.ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(100));
-        let stopping = self.slots.active().iter().any(|active| active.is_stopping());
-        let pause = if stopping { Duration::from_millis(5) } else { slow };
+        let pause = (self.plan.ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(100));
         if self.next_round > now { pause.min(self.next_round - now) } else { pause }
     }
 

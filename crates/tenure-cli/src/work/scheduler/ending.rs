@@ -6,8 +6,6 @@ use crate::output;
 use crate::supervise::signals;
 use crate::text::{brief, count};
 use crate::work::board::Local;
-use crate::work::slots::{Active, Ended, Why};
-use std::sync::Arc;
 use std::time::Duration;
 use tenure::StoreError;
 use tenure::clock::boottime;
@@ -22,7 +20,7 @@ impl Scheduler {
         let patience = (self.plan.ttl * 6).max(Duration::from_secs(60));
         match &self.trouble {
             None => output::note(format!("{text}; trying on")),
-            Some((since, _)) if now.saturating_sub(*since) > patience && self.in_slots == 0 => {
+            Some((since, _)) if now.saturating_sub(*since) > patience && self.slots.tasks() == 0 => {
                 let failure =
                     Failure::new(exit::UNAVAILABLE, format!("{text}; given up after {}", brief(patience)));
                 self.give_up(failure);
@@ -38,27 +36,16 @@ impl Scheduler {
         }
     }
 
-    /// Nobody waits for a command that can't be killed: its unit is left to expire.
-    pub(super) fn give_up_on_command(&mut self, active: &Arc<Active>) {
-        if let Some((key, guard)) = self.slots.give_up(active) {
-            self.in_slots -= 1;
-            self.on_ended(key, guard, Ended::Stuck);
-        }
-    }
-
     pub(super) fn give_up(&mut self, failure: Failure) {
         self.begin_stop(Stop::Failure(failure));
     }
 
     pub(super) fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
         if let Some(Stop::Signal(_)) = self.stop {
-            for active in self.slots.active() {
-                active.stop(Why::Asked, Duration::ZERO);
-                active.go_on_stopping();
-            }
+            self.slots.kill();
             return Err(Failure::by_signal(signal));
         }
-        let running = count(self.slots.active().len(), "running command");
+        let running = count(self.slots.running(), "running command");
         output::note(format!("{}: stopping {running}; once more to stop at once", signals::name(signal)));
         self.begin_stop(Stop::Signal(signal));
         Ok(())
@@ -70,8 +57,7 @@ impl Scheduler {
         }
         self.stop = Some(stop);
         self.board.drop_candidates();
-        for task in self.slots.close() {
-            self.in_slots -= 1;
+        for task in self.slots.stop(self.plan.grace) {
             self.board.set(&task.key, Local::Open);
         }
         for (key, _given_back) in std::mem::take(&mut self.suspects) {

@@ -4,9 +4,10 @@ use super::{Scheduler, Trust};
 use crate::exit;
 use crate::output;
 use crate::supervise::process::{not_started, shell_status};
+use crate::supervise::stopper::Why;
 use crate::text::count;
 use crate::work::board::Local;
-use crate::work::slots::{Ended, Task, Why};
+use crate::work::slots::{Ended, Task};
 use crate::work::unit::{JobName, Ran, Status, Unit};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -76,7 +77,7 @@ impl Scheduler {
         }
         let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
         match trust {
-            Trust::Good => self.start(Task { key, unit, guard }),
+            Trust::Good => self.slots.push(Task { key, unit, guard }),
             Trust::Suspect => self.suspects.push_back((key, guard)),
             Trust::Spent => self.give_up_on(key, guard),
         }
