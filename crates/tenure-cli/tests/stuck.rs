@@ -2,7 +2,7 @@
 //!
 //! Plan: after KILL and a few seconds nobody waits for such a command any more; its unit is left to expire and is not given back,
 //! so that nobody runs it beside the command before that; other units are run meanwhile, in its slot, too; a process that is asked
-//! to stop ends, with a status of its own.
+//! to stop ends, with a status of its own. The same with --forever.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -52,5 +52,19 @@ fn s6_other_units_are_run_beside_a_command_that_can_not_be_killed() {
     let runs = bench.read("runs");
     assert_eq!(runs.lines().filter(|run| *run == "bad").count(), 2, "it is run again after its time");
     assert!(now_ms() - began >= 4_000 || !is_alive(pid), "not before that");
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn s6_a_fleets_unit_whose_command_can_not_be_killed_is_left_to_expire_and_nobody_waits_for_it() {
+    let bench = Bench::new();
+    let options = ["work", "--forever", "--name", "f", "--ttl", "4s", "--grace", "100ms", "bad", "--"];
+    let mut work = toothless::start(&bench, &[&options[..], &["sh", "-c", SCRIPT]].concat(), true);
+    let pid = bench.await_number("pid");
+    work.signal(Signal::SIGTERM);
+    let said = || bench.read("errors").contains("bad: CMD can't be killed; the unit is left to expire");
+    wait_until("it to be told", said);
+    assert_eq!(work.wait(), 76);
+    assert!(is_alive(pid));
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }

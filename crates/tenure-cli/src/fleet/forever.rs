@@ -3,14 +3,14 @@
 use super::config::Forever;
 use super::member::{Assignment, Event, Member};
 use super::native;
-use super::runner::{Next, Outcome, Over, Runner, Setup};
+use super::runner::{Next, Over, Runner, Setup};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::Url;
-use crate::supervise::client::{Watchdogs, asked_now};
+use crate::supervise::client::asked_now;
 use crate::supervise::process;
+use crate::supervise::run::{Outcome, Policy};
 use crate::supervise::signals::{self, Signals};
-use crate::supervise::watchdog::Lead;
 use crate::text::{brief, count, escaped};
 use crate::work::units;
 use std::collections::BTreeMap;
@@ -31,13 +31,9 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
     }
     let mut signals = Signals::listen()?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
-    let mut member = enlist(url, &plan, Arc::clone(&clock)).await?;
+    let mut member = enlist(url, &plan, clock).await?;
     let names: Vec<&str> = keys.iter().filter_map(|key| plan.name.unit_of(key)).collect();
-    let registered = tokio::select! {
-        registered = member.register(&names) => registered,
-        signal = signals.next() => Err(Failure::by_signal(signal)),
-    };
-    match registered {
+    match signals.unless(member.register(&names)).await.and_then(|registered| registered) {
         Ok(_) if names.is_empty() => {
             output::note(format!("{}: working on the units that are there", member.fleet()))
         }
@@ -49,9 +45,9 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
             return Err(failure);
         }
     }
-    let watchdogs = Watchdogs::start(member.name(), Lead::new(plan.ttl, plan.grace))?;
+    let policy = Policy::for_many(member.name(), plan.ttl, plan.grace)?;
     let (sender, over) = mpsc::unbounded_channel();
-    let setup = Arc::new(Setup { plan, watchdogs, clock, ended: sender });
+    let setup = Arc::new(Setup { plan, policy, ended: sender });
     let runners = Runners {
         setup,
         member,
@@ -120,10 +116,13 @@ impl Runners {
                 is_in = false;
             }
         }
-        if self.runners.values().all(|runner| !runner.is_running()) {
-            self.setup.watchdogs.dismiss();
+        let is_all_over = self.runners.values().all(|runner| !runner.is_running());
+        if is_all_over {
+            self.setup.policy.watchdogs.dismiss();
         }
         match self.stop.take() {
+            // Whoever stops us has to know that not all has stopped.
+            Some(Stop::Signal(_)) if !is_all_over => Err(Failure::silent(exit::LOST)),
             Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
             Some(Stop::Failure(failure)) => Err(failure),
             None => {
@@ -161,9 +160,9 @@ impl Runners {
             Event::Assigned(assignment) => {
                 let (asked_at, unit) = (asked_now(), assignment.unit());
                 // One that was asked for long ago may end before the others.
-                self.setup.watchdogs.not_beyond(asked_at, unit.remaining());
+                self.setup.policy.watchdogs.not_beyond(asked_at, unit.remaining());
                 let name = unit.name().to_owned();
-                note(&name, &format!("owned, with fence {}", unit.fence()));
+                note(&name, &format!("owned, with fence {}", unit.fence().unwrap_or_default()));
                 if self.runners.contains_key(&name) {
                     self.next.insert(name, assignment);
                 } else {
@@ -179,8 +178,8 @@ impl Runners {
             }
             Event::Lost { unit, why } => {
                 note(&unit, &why);
-                self.next.retain(|_, assignment| !assignment.unit().is_lost());
-                self.let_go(&unit, Duration::ZERO, |runner| runner.unit().is_lost());
+                self.next.retain(|_, assignment| !assignment.unit().is_over());
+                self.let_go(&unit, Duration::ZERO, |runner| runner.unit().is_over());
             }
         }
     }
@@ -208,42 +207,39 @@ impl Runners {
         }
     }
 
-    fn on_over(&mut self, Over { unit, outcome }: Over) {
+    fn on_over(&mut self, Over { unit, outcome, taken }: Over) {
         let Some(runner) = self.runners.get_mut(&unit) else { return };
-        if matches!(outcome, Outcome::Stuck) {
-            note(&unit, "what CMD left running can't be killed; the unit is left to expire");
-        }
-        match runner.ended(&outcome, &self.setup.watchdogs) {
+        let Some(outcome) = outcome else {
+            note(&unit, "CMD can't be killed; the unit is left to expire");
+            return runner.lapse();
+        };
+        match runner.ended(&outcome, taken) {
             Next::Free => self.conclude(&unit),
             Next::Resume => note(&unit, "CMD was stopped, since the unit could not be kept for certain"),
-            Next::Again { pause, taken } => {
+            Next::Again(pause) => {
                 let how = match outcome {
                     Outcome::NotStarted(error) if is_for_good(&error) => {
                         let program = &self.setup.plan.command.program;
                         return self.leave(Stop::Failure(process::not_started(program, &error)));
                     }
                     Outcome::NotStarted(error) => format!("CMD can't be started: {error}"),
-                    Outcome::Exited(status) => format!("CMD {} after {}", ending(status), brief(taken)),
-                    Outcome::TooLate | Outcome::Stuck => return,
+                    Outcome::Ended { status, .. } => format!("CMD {} after {}", ending(status), brief(taken)),
+                    Outcome::TooLate | Outcome::Stuck(_) => return,
                 };
                 note(&unit, &format!("{how}; again in {}", brief(pause)));
             }
         }
     }
 
-    /// Sees to the running commands and to the deadline that the watchdog goes by.
+    /// Starts what is due, and sees to the deadline that the watchdogs go by.
     fn look_after(&mut self) {
         self.member.sound();
         let asked_at = asked_now();
         let left = self.member.remaining();
         if !left.is_zero() {
-            self.setup.watchdogs.prolong(asked_at, left);
+            self.setup.policy.watchdogs.prolong(asked_at, left);
         }
-        for (unit, runner) in &mut self.runners {
-            if runner.look_after(&self.setup) {
-                note(unit, "CMD can't be killed; the unit is left to expire");
-            }
-        }
+        self.runners.values_mut().for_each(|runner| runner.look_after(&self.setup));
     }
 
     fn kill_all(&mut self) {
@@ -263,9 +259,6 @@ impl Runners {
     /// How long nothing needs to be looked at if nothing happens.
     fn pause(&self) -> Duration {
         const SHORT: Duration = Duration::from_millis(5);
-        if self.runners.values().any(|runner| runner.is_pressing() && !runner.is_stuck()) {
-            return SHORT;
-        }
         let slow = (self.setup.plan.ttl / 40).clamp(SHORT, Duration::from_millis(100));
         let starts = self.runners.values().filter_map(Runner::starts_at).min();
         starts.map_or(slow, |at| slow.min(at.saturating_sub(boottime())).max(SHORT))

@@ -6,13 +6,14 @@ use super::config::Forever;
 use super::member::{self, Assignment, Event, Member, Underway};
 use crate::exit::Failure;
 use crate::output;
+use crate::supervise::lease::Lease;
 use crate::work::register::patiently;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tenure::Clock;
 use tenure::fleet::Balance;
+use tenure::{Clock, Fence};
 use tenure_kcl::{self as kcl, Coordinator, Events, Fields, Held, LeaseError, Options, Place, Table};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -84,7 +85,7 @@ impl Kcl {
             kcl::Event::Taken(held) => {
                 let (tenure, draining) = (tenure_of(&held), Arc::new(AtomicBool::new(self.leaving)));
                 self.assignments.insert(tenure, (held.clone(), Arc::clone(&draining)));
-                let assignment = Lease {
+                let assignment = Obligation {
                     unit: Arc::new(Leased { held, draining }),
                     coordinator: self.coordinator.clone(),
                     told: self.told.clone(),
@@ -210,44 +211,42 @@ struct Leased {
     draining: Arc<AtomicBool>,
 }
 
-impl member::Unit for Leased {
-    fn name(&self) -> &str {
-        self.held.key()
-    }
-
+impl Lease for Leased {
     fn key(&self) -> &str {
         self.held.key()
     }
 
-    fn fence(&self) -> u64 {
-        self.held.counter_at_take()
+    fn fence(&self) -> Option<Fence> {
+        Some(Fence(self.held.counter_at_take()))
     }
 
     fn remaining(&self) -> Duration {
         self.held.remaining()
     }
 
-    fn is_lost(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.held.loss().is_some()
+    }
+}
+
+impl member::Unit for Leased {
+    fn name(&self) -> &str {
+        self.held.key()
     }
 
     fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
-
-    fn is_revoked(&self) -> bool {
-        false
-    }
 }
 
-struct Lease {
+struct Obligation {
     unit: Arc<Leased>,
     coordinator: Coordinator,
     told: mpsc::UnboundedSender<Tenure>,
     spent: bool,
 }
 
-impl Assignment for Lease {
+impl Assignment for Obligation {
     fn unit(&self) -> Arc<dyn member::Unit> {
         Arc::clone(&self.unit) as Arc<dyn member::Unit>
     }
@@ -261,7 +260,7 @@ impl Assignment for Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for Obligation {
     fn drop(&mut self) {
         if self.spent {
             return;

@@ -2,6 +2,7 @@
 //! that are lost.
 
 use crate::exit::Failure;
+use crate::supervise::lease::Lease;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +11,9 @@ use std::time::Duration;
 pub(super) type Underway<'c, T> = Pin<Box<dyn Future<Output = T> + 'c>>;
 
 /// A unit that this process has, or had.
-pub(super) trait Unit: Send + Sync {
+pub(super) trait Unit: Lease + Send + Sync {
     fn name(&self) -> &str;
-    /// Its record's name in the store.
-    fn key(&self) -> &str;
-    fn fence(&self) -> u64;
-    /// How long it is surely ours.
-    fn remaining(&self) -> Duration;
-    fn is_held(&self) -> bool {
-        !self.remaining().is_zero()
-    }
-    fn is_lost(&self) -> bool;
     fn is_draining(&self) -> bool;
-    fn is_revoked(&self) -> bool;
 }
 
 /// A unit that is assigned, with the obligation to let go of it. Dropping it does so, too: nothing was begun for it.

@@ -6,11 +6,12 @@ use super::member::{self, Assignment, Member, Underway};
 use crate::exit::Failure;
 use crate::output;
 use crate::stores::{Missing, Url};
+use crate::supervise::lease::Lease;
 use crate::work::register::patiently;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Reason, Status, Unit, Worker};
-use tenure::{Clock, Metadata, Value};
+use tenure::{Clock, Fence, Metadata, Value};
 
 pub(super) struct Native {
     fleet: Fleet,
@@ -94,37 +95,35 @@ impl Member for Native {
     }
 }
 
-impl member::Unit for Unit {
-    fn name(&self) -> &str {
-        Unit::name(self)
-    }
-
+impl Lease for Unit {
     fn key(&self) -> &str {
         Unit::key(self).as_str()
     }
 
-    fn fence(&self) -> u64 {
-        Unit::fence(self).0
+    fn fence(&self) -> Option<Fence> {
+        Some(Unit::fence(self))
     }
 
     fn remaining(&self) -> Duration {
         Unit::remaining(self)
     }
 
-    fn is_held(&self) -> bool {
-        Unit::is_held(self)
+    fn is_revoked(&self) -> bool {
+        self.draining().is_some_and(|(reason, _)| reason == Reason::Revoked)
     }
 
-    fn is_lost(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.loss().is_some()
+    }
+}
+
+impl member::Unit for Unit {
+    fn name(&self) -> &str {
+        Unit::name(self)
     }
 
     fn is_draining(&self) -> bool {
         self.draining().is_some()
-    }
-
-    fn is_revoked(&self) -> bool {
-        self.draining().is_some_and(|(reason, _)| reason == Reason::Revoked)
     }
 }
 

@@ -5,7 +5,7 @@ use super::lease::{Lease, Tenancy};
 use super::process::{not_started, shell_status};
 use super::run::{Outcome, Policy, Started};
 use super::signals::{self, Signals};
-use super::stopper::{Stopper, Why};
+use super::stopping::{Stopper, Why};
 use super::terminal::Terminal;
 use crate::exit::{self, Asked, Failure};
 use crate::output;

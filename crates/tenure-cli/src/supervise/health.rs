@@ -1,66 +1,86 @@
 //! What the state of a lease means for the command that runs under it.
 
-use crate::supervise::watchdog::Lead;
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::lease::Lease;
+use super::stopping::Why;
+use super::watchdog::Lead;
 use std::time::Duration;
-use tenure::Guard;
-use tenure::clock::boottime;
 
-/// What to do about a running command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LeaseHealth {
-    /// Let it run.
-    Good,
-    /// The lease was withdrawn: stop it within this time.
-    Revoked(Duration),
-    /// The lease is about to be lost: stop it within this time.
-    Losing(Duration),
-    /// The lease is lost: stop it at once.
-    Lost,
+/// The health of one lease, as it is seen again and again.
+#[derive(Debug, Default)]
+pub(super) struct LeaseHealth {
+    /// Since when it has been neither held nor lost: belief is suspended, after a jump of the clocks, until the next renewal,
+    /// which is made at once.
+    unknown_since: Option<Duration>,
 }
 
-/// Since when a lease has been neither held nor lost: belief is suspended, after a jump of the clocks, until the next
-/// renewal, which is made at once.
-#[derive(Debug, Default)]
-pub(crate) struct UnknownSince(AtomicU64);
+impl LeaseHealth {
+    /// Why to stop the command, and within what time; none while all is well. `lead` is the time that stopping takes.
+    pub(super) fn judge(
+        &mut self,
+        lease: &(impl Lease + ?Sized),
+        lead: Lead,
+        now: Duration,
+    ) -> Option<(Why, Duration)> {
+        let left = lease.remaining();
+        if left.is_zero() {
+            let mut unknown_for = || now.saturating_sub(*self.unknown_since.get_or_insert(now));
+            let is_lost = lease.is_revoked() || lease.is_over() || unknown_for() > lead.kill;
+            return is_lost.then_some((Why::Losing, Duration::ZERO));
+        }
+        self.unknown_since = None;
+        let within = left.saturating_sub(lead.kill);
+        match (lease.is_revoked(), left <= lead.total()) {
+            (true, _) => Some((Why::Revoked, within)),
+            (false, true) => Some((Why::Losing, within)),
+            (false, false) => None,
+        }
+    }
+}
 
-impl UnknownSince {
-    fn for_how_long(&self) -> Duration {
-        let now = u64::try_from(boottime().as_nanos()).unwrap_or(u64::MAX);
-        match self.0.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst) {
-            Ok(_) => Duration::ZERO,
-            Err(since) => Duration::from_nanos(now.saturating_sub(since)),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Seen {
+        left_ms: u64,
+        is_revoked: bool,
+        is_over: bool,
+    }
+
+    impl Lease for Seen {
+        fn key(&self) -> &str {
+            "k"
+        }
+
+        fn remaining(&self) -> Duration {
+            Duration::from_millis(self.left_ms)
+        }
+
+        fn is_revoked(&self) -> bool {
+            self.is_revoked
+        }
+
+        fn is_over(&self) -> bool {
+            self.is_over
         }
     }
 
-    fn is_over(&self) {
-        self.0.store(0, Ordering::SeqCst);
-    }
-}
-
-/// How it looks for `guard`, `lead` being the time that stopping takes.
-pub(crate) fn lease_health(guard: &Guard, lead: Lead, unknown_since: &UnknownSince) -> LeaseHealth {
-    let left = guard.remaining();
-    unit_health(left, guard.is_revoked(), || guard.cancelled().is_cancelled(), lead, unknown_since)
-}
-
-/// How it looks for a unit of a fleet, or anything else that is surely ours for `left`.
-pub(crate) fn unit_health(
-    left: Duration,
-    revoked: bool,
-    gone: impl Fn() -> bool,
-    lead: Lead,
-    unknown_since: &UnknownSince,
-) -> LeaseHealth {
-    if left.is_zero() {
-        let lost = revoked || gone() || unknown_since.for_how_long() > lead.kill;
-        return if lost { LeaseHealth::Lost } else { LeaseHealth::Good };
-    }
-    unknown_since.is_over();
-    let within = left.saturating_sub(lead.kill);
-    match (revoked, left <= lead.total()) {
-        (true, _) => LeaseHealth::Revoked(within),
-        (false, true) => LeaseHealth::Losing(within),
-        (false, false) => LeaseHealth::Good,
+    #[test]
+    fn s6_a_command_is_stopped_in_time_for_its_lease_and_outlasts_a_moment_of_doubt() {
+        let at = Duration::from_millis;
+        let lead = Lead { kill: at(100), term: at(400) };
+        let mut health = LeaseHealth::default();
+        let mut judge = |now, left_ms, is_revoked, is_over| {
+            health.judge(&Seen { left_ms, is_revoked, is_over }, lead, at(now))
+        };
+        assert_eq!(judge(0, 501, false, false), None);
+        assert_eq!(judge(0, 500, false, false), Some((Why::Losing, at(400))), "KILL before the deadline");
+        assert_eq!(judge(0, 5000, true, false), Some((Why::Revoked, at(4900))));
+        let at_once = Some((Why::Losing, at(0)));
+        assert_eq!((judge(0, 0, false, true), judge(0, 0, true, false)), (at_once, at_once));
+        // Neither held nor lost: for a moment only, which begins anew when it was held in between.
+        assert_eq!((judge(100, 0, false, false), judge(200, 0, false, false)), (None, None));
+        assert_eq!((judge(250, 5000, false, false), judge(300, 0, false, false)), (None, None));
+        assert_eq!((judge(400, 0, false, false), judge(401, 0, false, false)), (None, at_once));
     }
 }

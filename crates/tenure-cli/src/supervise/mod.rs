@@ -3,15 +3,13 @@
 mod children;
 pub(crate) mod client;
 pub(crate) mod command;
-pub(crate) mod health;
-mod judge;
+mod health;
 pub(crate) mod keyboard;
 pub(crate) mod lease;
 pub(crate) mod outage;
 pub(crate) mod process;
 pub(crate) mod run;
 pub(crate) mod signals;
-pub(crate) mod stopper;
 pub(crate) mod stopping;
 pub(crate) mod suspend;
 mod table;

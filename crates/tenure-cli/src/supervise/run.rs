@@ -2,10 +2,10 @@
 //! decide, but only a command that is known to be over lets it be given up.
 
 use super::client::{Watchdogs, asked_now};
-use super::judge::LeaseHealth;
+use super::health::LeaseHealth;
 use super::lease::Lease;
 use super::process::{self, Running};
-use super::stopper::{Stopper, Why};
+use super::stopping::{Stopper, Why};
 use super::watchdog::Lead;
 use crate::exit::Failure;
 use std::io;
@@ -64,8 +64,8 @@ pub(crate) struct Remains(Option<oneshot::Receiver<io::Result<process::Ended>>>)
 
 impl Remains {
     /// Waits until the command is over after all. At once where nobody could tell.
-    pub(crate) async fn gone(self) {
-        if let Some(ended) = self.0 {
+    pub(crate) async fn gone(&mut self) {
+        if let Some(ended) = self.0.take() {
             let _over = ended.await;
         }
     }
@@ -73,7 +73,7 @@ impl Remains {
 
 /// Runs `command`, and sees to it that it is over before `lease` is, also if this process is killed or stopped meanwhile.
 pub(crate) async fn run(
-    lease: &impl Lease,
+    lease: &(impl Lease + ?Sized),
     command: Command,
     policy: &Policy,
     stopper: &Arc<Stopper>,
@@ -94,7 +94,7 @@ pub(super) struct Started {
 impl Started {
     /// Starts it, in a thread that waits for its end.
     pub(super) async fn start(
-        lease: &impl Lease,
+        lease: &(impl Lease + ?Sized),
         mut command: Command,
         policy: &Policy,
         stopper: &Arc<Stopper>,
@@ -149,7 +149,12 @@ impl Started {
     }
 
     /// Sees it to its end.
-    pub(super) async fn see(mut self, lease: &impl Lease, policy: &Policy, stopper: &Stopper) -> Outcome {
+    pub(super) async fn see(
+        mut self,
+        lease: &(impl Lease + ?Sized),
+        policy: &Policy,
+        stopper: &Stopper,
+    ) -> Outcome {
         const QUICK: Duration = Duration::from_millis(5);
         let Policy { watchdogs, ttl, grace, is_alone, .. } = policy;
         let slow = (*ttl / 40).clamp(QUICK, Duration::from_millis(250));

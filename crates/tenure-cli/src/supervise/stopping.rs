@@ -1,13 +1,36 @@
-//! A command that was told to stop: TERM, then KILL, and what to think of one that outlives even that.
+//! A command that is told to stop: TERM, then KILL, and what to think of one that outlives even that.
 
 use super::process::ProcessGroup;
 use nix::sys::signal::Signal;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
+use tokio::sync::Notify;
+
+/// Why a command was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The user wants to stop, or the unit is to go.
+    Asked,
+    /// The lease was withdrawn.
+    Revoked,
+    /// The lease was about to be lost.
+    Losing,
+}
+
+/// The means to stop a command, for whoever decides that. It may come before the command is started, which is then not done.
+#[derive(Debug, Default)]
+pub(crate) struct Stopper {
+    pub(super) process_group: Arc<ProcessGroup>,
+    stopping: Mutex<Option<Stopping>>,
+    /// It was told to stop.
+    pub(super) news: Notify,
+}
 
 /// A command that was told to stop.
 #[derive(Debug)]
-pub(crate) struct Stopping {
+struct Stopping {
+    why: Why,
     kill_at: Duration,
     /// When it was first sent KILL, and when last.
     killed: Option<(Duration, Duration)>,
@@ -15,31 +38,54 @@ pub(crate) struct Stopping {
 
 /// What can't be killed within this time hangs in the kernel, and nobody knows when it acts again.
 const LONG: Duration = Duration::from_secs(5);
-/// KILL is repeated: the command may have been about to start something, or have been about to be started.
+/// KILL is repeated: the command may have been about to start something.
 const AGAIN: Duration = Duration::from_millis(50);
 
-impl Stopping {
-    /// Sends TERM, with KILL to follow `within` this time. If it was stopping already, KILL may come sooner.
-    pub(crate) fn begin(stop: &mut Option<Stopping>, within: Duration, process_group: &ProcessGroup) {
+impl Stopper {
+    /// Sends TERM, with KILL to follow `within` this time. If it was stopping already, KILL may come sooner; the first reason stays.
+    pub(crate) fn stop(&self, why: Why, within: Duration) {
         let kill_at = boottime() + within;
-        match stop {
-            None => {
-                process_group.signal(Signal::SIGTERM);
-                *stop = Some(Stopping { kill_at, killed: None });
+        match &mut *self.stopping() {
+            Some(stopping) => stopping.kill_at = stopping.kill_at.min(kill_at),
+            stopping => {
+                self.process_group.signal(Signal::SIGTERM);
+                *stopping = Some(Stopping { why, kill_at, killed: None });
             }
-            Some(stop) => stop.kill_at = stop.kill_at.min(kill_at),
         }
+        self.news.notify_one();
+    }
+
+    /// Sends KILL now, for whoever does not wait for anything.
+    pub(crate) fn kill(&self) {
+        self.process_group.signal(Signal::SIGKILL);
+    }
+
+    /// Why it was told to stop, if it was.
+    pub(crate) fn why(&self) -> Option<Why> {
+        self.stopping().as_ref().map(|stopping| stopping.why)
+    }
+
+    /// Does `start` unless the command is to stop already. Whoever tells it to stop meanwhile waits until there is something to signal.
+    pub(super) fn unless_stopped<T>(&self, start: impl FnOnce() -> T) -> Option<T> {
+        self.stopping().is_none().then(start)
     }
 
     /// Sends KILL when its time has come. To be called every few milliseconds. True if even that has not helped for long.
-    pub(crate) fn go_on(&mut self, process_group: &ProcessGroup) -> bool {
-        let (is_due, is_overdue) = self.judge(boottime());
+    pub(super) fn go_on(&self) -> bool {
+        let judged = self.stopping().as_mut().map(|stopping| stopping.judge(boottime()));
+        let (is_due, is_overdue) = judged.unwrap_or_default();
         if is_due {
-            process_group.signal(Signal::SIGKILL);
+            self.kill();
         }
         is_overdue
     }
 
+    fn stopping(&self) -> MutexGuard<'_, Option<Stopping>> {
+        self.stopping.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stopping {
     /// Whether to send KILL now, and whether it should have helped long ago.
     fn judge(&mut self, now: Duration) -> (bool, bool) {
         match &mut self.killed {
@@ -66,7 +112,7 @@ mod tests {
     #[test]
     fn s6_kill_comes_in_time_and_again_and_what_outlives_it_is_known_after_a_while() {
         let at = Duration::from_millis;
-        let mut stop = Stopping { kill_at: at(1_000), killed: None };
+        let mut stop = Stopping { why: Why::Asked, kill_at: at(1_000), killed: None };
         let mut judged = |ms| stop.judge(at(ms));
         assert_eq!(judged(999), (false, false));
         assert_eq!(judged(1_000), (true, false));
@@ -74,5 +120,14 @@ mod tests {
         // However late it was killed: its time begins then.
         assert_eq!(judged(6_000), (true, false));
         assert_eq!(judged(6_001), (false, true));
+    }
+
+    #[test]
+    fn s6_what_is_to_stop_already_is_not_started() {
+        let stopper = Stopper::default();
+        assert_eq!(stopper.unless_stopped(|| 1), Some(1));
+        stopper.stop(Why::Losing, Duration::ZERO);
+        stopper.stop(Why::Asked, Duration::from_secs(9));
+        assert_eq!((stopper.unless_stopped(|| 1), stopper.why()), (None, Some(Why::Losing)));
     }
 }

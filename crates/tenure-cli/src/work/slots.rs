@@ -4,7 +4,7 @@ use crate::config::Template;
 use crate::output;
 use crate::supervise::client::asked_now;
 use crate::supervise::run::{Outcome, Policy, run};
-use crate::supervise::stopper::{Stopper, Why};
+use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
 use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitStatus;

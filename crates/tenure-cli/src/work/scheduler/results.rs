@@ -4,7 +4,7 @@ use super::{Scheduler, Trust};
 use crate::exit;
 use crate::output;
 use crate::supervise::process::{not_started, shell_status};
-use crate::supervise::stopper::Why;
+use crate::supervise::stopping::Why;
 use crate::text::count;
 use crate::work::board::Local;
 use crate::work::slots::{Ended, Task};
