@@ -15,9 +15,9 @@ use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
-use hook::Hook;
+use hook::{Hook, Leader};
 use std::time::Duration;
-use tenure::{AcquireError, Candidate, Leases, Observer};
+use tenure::{AcquireError, Candidate, Leases};
 
 pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure> {
     process::find(&plan.term.command.program)?;
@@ -34,11 +34,16 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
     // A fifth of the ttl is how often candidates look, unless the store tells of changes.
     let leases = Leases::builder(store).clock(clock).session_ttl(term.ttl).poll(term.ttl / 5);
     let leases = leases.store_patience(Duration::MAX).start()?;
-    let watching = match on_change {
+    let following = match on_change {
         Some(command) => {
             let observer = Candidate::on(&leases).key(term.key.as_str()).observe()?;
             let hook = Hook::start(command, term.key.clone(), leases.holder().as_str().to_owned())?;
-            Some(tokio::spawn(pass_on(observer, hook)))
+            Some(hook.follow(observer.changes(), move |status| {
+                // It ends with its observer.
+                let _observed = &observer;
+                let leader = status.leader.as_ref()?;
+                Some(Leader { id: leader.id.as_str().to_owned(), fence: Some(leader.fence) })
+            }))
         }
         None => None,
     };
@@ -53,10 +58,8 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
     let result = terms(elected, leases.holder().as_str(), &term, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, term.ttl, leases.stop()).await;
-    if let Some(watching) = watching {
-        watching.abort();
-        // With the task the hook is over, and a command that it runs.
-        let _aborted = watching.await;
+    if let Some(following) = following {
+        following.end().await;
     }
     result
 }
@@ -86,27 +89,6 @@ async fn terms<T: Tenancy>(
                 // Whoever was told to stop lets the others go first.
                 signals.unless(tokio::time::sleep(plan.ttl / 5 * 2)).await?;
             }
-        }
-    }
-}
-
-/// Tells the hook of each leader.
-async fn pass_on(observer: Observer, hook: Hook) {
-    let mut changes = observer.changes();
-    let mut last = None;
-    loop {
-        let leader = changes.borrow_and_update().leader.clone();
-        if leader != last {
-            hook.tell(
-                leader.as_ref().map(|leader| hook::Leader {
-                    id: leader.id.as_str().to_owned(),
-                    fence: Some(leader.fence),
-                }),
-            );
-            last = leader;
-        }
-        if changes.changed().await.is_err() {
-            return;
         }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tenure::{Fence, Key};
+use tokio::sync::watch;
 
 /// Who leads, as the hook is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,17 @@ pub(crate) struct Hook {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A hook that follows an election.
+pub(crate) struct Following(tokio::task::JoinHandle<()>);
+
+impl Following {
+    /// With the task the hook is over, and a command that it runs.
+    pub(crate) async fn end(self) {
+        self.0.abort();
+        let _aborted = self.0.await;
+    }
+}
+
 /// A hook that takes longer is killed, as it would keep the next one from being run.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -46,7 +58,28 @@ impl Hook {
         Ok(Hook { changes: Some(sender), is_over, thread: Some(thread) })
     }
 
-    pub(crate) fn tell(&self, leader: Option<Leader>) {
+    /// Tells it of each leader that `changes` shows.
+    pub(crate) fn follow<T: Send + Sync + 'static>(
+        self,
+        mut changes: watch::Receiver<T>,
+        leader: impl Fn(&T) -> Option<Leader> + Send + 'static,
+    ) -> Following {
+        Following(tokio::spawn(async move {
+            let mut last = None;
+            loop {
+                let now = leader(&changes.borrow_and_update());
+                if now != last {
+                    self.tell(now.clone());
+                    last = now;
+                }
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        }))
+    }
+
+    fn tell(&self, leader: Option<Leader>) {
         // Its thread lives as long as this.
         let _told = self.changes.as_ref().map(|changes| changes.send(leader));
     }

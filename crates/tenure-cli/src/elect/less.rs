@@ -1,6 +1,6 @@
 //! `tenure elect` on less's table: the same watchdog and the same end in time, and no fence.
 
-use super::hook::{self, Hook};
+use super::hook::{Hook, Leader};
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::less::Place;
@@ -9,7 +9,7 @@ use crate::supervise::lease::{Lease, Tenancy};
 use crate::supervise::signals::Signals;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_less::{Candidate, Cause, Term};
+use tenure_less::{Candidate, Cause, Status, Term};
 
 /// One term of a candidate.
 struct Elected {
@@ -72,10 +72,11 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
     let clock = tenure::clock::system();
     let storage = place.open(clock.clone()).await?;
     let candidate = Arc::new(Candidate::start(storage, options, clock, tenure::clock::uuid)?);
-    let watching = match on_change {
+    let following = match on_change {
         Some(command) => {
             let hook = Hook::start(command, term.key.clone(), candidate.id().to_owned())?;
-            Some(tokio::spawn(pass_on(Arc::clone(&candidate), hook)))
+            let leader = |status: &Status| Some(Leader { id: status.leader.clone()?, fence: None });
+            Some(hook.follow(candidate.changes(), leader))
         }
         None => None,
     };
@@ -84,10 +85,8 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
         Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })
     };
     let result = super::terms(elected, candidate.id(), &term, &mut signals).await;
-    if let Some(watching) = watching {
-        watching.abort();
-        // With the task the hook is over, and a command that it runs.
-        let _aborted = watching.await;
+    if let Some(following) = following {
+        following.end().await;
     }
     let mut changes = candidate.changes();
     // Its handle gone, the candidate gives its row back, which takes a moment.
@@ -119,22 +118,6 @@ async fn stand_by(candidate: &Candidate) -> Result<Term, Failure> {
         // A storage that fails at once must not keep this busy.
         if is_failing {
             tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-}
-
-/// Tells the hook of each leader.
-async fn pass_on(candidate: Arc<Candidate>, hook: Hook) {
-    let mut changes = candidate.changes();
-    let mut last = None;
-    loop {
-        let leader = changes.borrow_and_update().leader.clone();
-        if leader != last {
-            hook.tell(leader.clone().map(|id| hook::Leader { id, fence: None }));
-            last = leader;
-        }
-        if changes.changed().await.is_err() {
-            return;
         }
     }
 }
