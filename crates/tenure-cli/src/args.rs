@@ -1,12 +1,13 @@
 //! What is typed: the command line as clap sees it. What it means is worked out once, in `config`.
 
+pub(crate) mod fleet;
 mod records;
 
 use crate::exit;
-use crate::fleet::args::Balance;
 use crate::stores;
 use crate::text::span;
 use clap::{Parser, Subcommand};
+use fleet::Balance;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub(crate) enum Verb {
     Leader(Leader),
     Work(Work),
     Range(Range),
-    Fleet(crate::fleet::args::Fleet),
+    Fleet(fleet::Fleet),
     Ls(Ls),
     Show(Show),
     Rm(Rm),

@@ -1,9 +1,11 @@
 //! Validated configuration: the command line, checked once, in the terms of the program. Nothing here does I/O.
 
+pub(crate) mod fleet;
+
 use crate::args;
 use crate::exit::Failure;
+use crate::keys::JobName;
 use crate::text::brief;
-use crate::work::unit::JobName;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Command, Stdio};

@@ -2,23 +2,13 @@
 
 mod args;
 mod config;
-mod elect;
 mod exit;
-mod fleet;
-mod leased;
-#[cfg(feature = "less")]
-mod less;
-mod ops;
+mod keys;
 mod output;
-mod range;
-mod run;
-mod sim;
 mod stores;
 mod supervise;
-#[cfg(feature = "dynamodb")]
-mod tabletheory;
 mod text;
-mod view;
+mod verbs;
 mod work;
 
 use args::{Args, Verb};
@@ -73,7 +63,7 @@ fn perform(args: Args) -> Result<u8, Failure> {
             output::print(&String::from_utf8_lossy(&script))?;
             Ok(exit::OK)
         }
-        Verb::Sim(typed) => sim::sim(&typed),
+        Verb::Sim(typed) => verbs::sim(&typed),
         Verb::Man(man) => manual(man.verb.as_deref()),
         verb => {
             let named = verb.url().or(args.store.as_deref());
@@ -92,25 +82,25 @@ fn perform(args: Args) -> Result<u8, Failure> {
 
 async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> {
     match verb {
-        Verb::Run(typed) => run::run(url, typed.validated()?).await,
-        Verb::Elect(typed) => elect::elect(url, typed.validated()?).await,
-        Verb::Leader(typed) => ops::leader(url, &typed).await,
-        Verb::Range(typed) => range::range(url, typed.validated()?).await,
-        Verb::Work(typed) if typed.forever => fleet::forever(url, typed.meant_forever()?).await,
-        Verb::Fleet(typed) => fleet::fleet(url, is_named, typed).await,
+        Verb::Run(typed) => verbs::run(url, typed.validated()?).await,
+        Verb::Elect(typed) => verbs::elect(url, typed.validated()?).await,
+        Verb::Leader(typed) => verbs::leader(url, &typed).await,
+        Verb::Range(typed) => verbs::range(url, typed.validated()?).await,
+        Verb::Work(typed) if typed.forever => work::fleet::forever(url, typed.validated_forever()?).await,
+        Verb::Fleet(typed) => verbs::fleet(url, is_named, typed).await,
         Verb::Work(typed) => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            work::work(url, typed.validated(cores)?).await
+            work::job::work(url, typed.validated(cores)?).await
         }
-        Verb::Ls(typed) => ops::ls(url, &typed).await,
-        Verb::Show(typed) => ops::show(url, &typed).await,
-        Verb::Rm(typed) => ops::rm(url, &typed).await,
-        Verb::Release(typed) => ops::release(url, &typed).await,
-        Verb::Reclaim(typed) => ops::reclaim(url, &typed).await,
-        Verb::Revoke(typed) => ops::revoke(url, &typed).await,
-        Verb::Gc(typed) => ops::gc(url, &typed).await,
-        Verb::Doctor(typed) => ops::doctor(url, &typed).await,
-        Verb::Bench(typed) => ops::bench(url, is_named, typed.validated()?).await,
+        Verb::Ls(typed) => verbs::ls(url, &typed).await,
+        Verb::Show(typed) => verbs::show(url, &typed).await,
+        Verb::Rm(typed) => verbs::rm(url, &typed).await,
+        Verb::Release(typed) => verbs::release(url, &typed).await,
+        Verb::Reclaim(typed) => verbs::reclaim(url, &typed).await,
+        Verb::Revoke(typed) => verbs::revoke(url, &typed).await,
+        Verb::Gc(typed) => verbs::gc(url, &typed).await,
+        Verb::Doctor(typed) => verbs::doctor(url, &typed).await,
+        Verb::Bench(typed) => verbs::bench(url, is_named, typed.validated()?).await,
         Verb::Completions(_) | Verb::Man(_) | Verb::Sim(_) => Ok(exit::OK),
     }
 }

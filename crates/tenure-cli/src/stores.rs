@@ -1,13 +1,17 @@
 //! Stores by URL.
 
+#[cfg(feature = "less")]
+pub(crate) mod less;
+
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 #[cfg(feature = "dynamodb")]
 use tenure::dynamodb::Dialect;
 use tenure::registry::{Opening, Registry, feature_of};
-use tenure::{AnyStore, Clock};
+use tenure::{AnyStore, Clock, StoreError};
 
 /// What `--version` tells: the version, and the stores that this build can open.
 pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -103,8 +107,8 @@ impl Url {
 
     /// The table of less's, if this names one.
     #[cfg(feature = "less")]
-    pub(crate) fn of_less(&self) -> Result<Option<crate::less::Place>, Failure> {
-        crate::less::Place::of(&self.plain())
+    pub(crate) fn of_less(&self) -> Result<Option<less::Place>, Failure> {
+        less::Place::of(&self.plain())
     }
 
     /// The same without push, where that can be why it can't be opened: a user of Redis may lack the right to subscribe.
@@ -200,6 +204,20 @@ fn without_secrets(url: &str) -> String {
         (Some((scheme, _)), Some((_, place))) => format!("{scheme}//{place}"),
         _ => plain.to_owned(),
     }
+}
+
+/// Repeats a call while its failure may pass, for some seconds.
+pub(crate) async fn patiently<T>(
+    mut call: impl AsyncFnMut() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    const PAUSES_MS: [u64; 5] = [50, 100, 200, 400, 800];
+    for pause in PAUSES_MS {
+        match call().await {
+            Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_millis(pause)).await,
+            result => return result,
+        }
+    }
+    call().await
 }
 
 #[cfg(test)]

@@ -1,0 +1,94 @@
+//! What keys name: jobs and their units, fleets and theirs.
+
+use crate::exit::Failure;
+use crate::text::escaped;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use tenure::Key;
+
+/// What the keys of all jobs begin with.
+pub(crate) const JOBS: &str = "work/";
+
+/// The name of a job: 1 to 128 bytes without a slash.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct JobName(String);
+
+impl JobName {
+    const MAX_BYTES: usize = 128;
+
+    pub(crate) fn new(text: &OsStr) -> Result<JobName, Failure> {
+        let Some(name) = text.to_str() else {
+            return Err(Failure::usage(format!(
+                "the job's name \"{}\" is not UTF-8 text",
+                text.as_bytes().escape_ascii()
+            )));
+        };
+        let shown: String = escaped(name).chars().take(40).collect();
+        if name.is_empty() || name.len() > Self::MAX_BYTES {
+            let (is, most) = (name.len(), Self::MAX_BYTES);
+            return Err(Failure::usage(format!(
+                "the job's name \"{shown}\" has {is} bytes; allowed are 1 to {most}"
+            )));
+        }
+        if name.contains('/') {
+            return Err(Failure::usage(format!(
+                "the job's name \"{shown}\" has a slash, which ends a job's name in keys"
+            )));
+        }
+        Ok(JobName(name.to_owned()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What the keys of its units begin with.
+    pub(crate) fn prefix(&self) -> String {
+        format!("{JOBS}{}/", self.0)
+    }
+
+    /// The job and the unit that a key names, if it names any.
+    pub(crate) fn of_key(key: &Key) -> Option<(&str, &str)> {
+        key.as_str().strip_prefix(JOBS)?.split_once('/')
+    }
+}
+
+/// What the keys of all fleets begin with.
+pub(crate) const FLEETS: &str = "fleet/";
+
+/// What a key of a fleet stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    Board,
+    Unit(&'a str),
+    Worker,
+    /// Of a newer version, or by hand.
+    Other,
+}
+
+/// The fleet that a key belongs to, and what it stands for there.
+pub(crate) fn part_of(key: &Key) -> Option<(&str, Part<'_>)> {
+    let (name, rest) = key.as_str().strip_prefix(FLEETS)?.split_once('/')?;
+    let part = match rest.split_once('/') {
+        None if rest == "board" => Part::Board,
+        Some(("unit", unit)) => Part::Unit(unit),
+        Some(("worker", _)) => Part::Worker,
+        _ => Part::Other,
+    };
+    Some((name, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_mix_up_jobs_are_refused() {
+        for bad in ["", "a/b", &"x".repeat(129)] {
+            assert!(JobName::new(OsStr::new(bad)).is_err(), "{bad}");
+        }
+        assert!(JobName::new(OsStr::from_bytes(b"\xff")).is_err());
+        let key = Key::new("work/job/a/b").unwrap();
+        assert_eq!(JobName::of_key(&key), Some(("job", "a/b")));
+    }
+}

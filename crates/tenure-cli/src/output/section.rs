@@ -1,0 +1,90 @@
+//! What a section's record says, as people and programs are shown it.
+
+use crate::output::view::millis;
+use crate::text::{brief, date};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tenure::range::{Entry, KeyRange, Ledger, is_section};
+use tenure::{StoreError, Stored, Wall};
+
+/// The leases of a section.
+#[derive(Debug)]
+pub(crate) struct Leased {
+    /// Each with how much of its time is left, by the store's clock if it tells, else by the wall clocks.
+    entries: Vec<(Entry, Duration)>,
+}
+
+impl Leased {
+    /// None if the record is not a section's.
+    pub(crate) fn of(stored: &Stored, now: Wall) -> Option<Result<Leased, StoreError>> {
+        is_section(&stored.record).then(|| {
+            let left = |entry: &Entry| {
+                let stood = stored.times.and_then(|times| entry.stood(times));
+                let stood = stood.unwrap_or_else(|| now.since(entry.stamp));
+                entry.duration.duration().saturating_sub(stood)
+            };
+            let ledger = Ledger::seen_in(stored)?;
+            let entries = ledger.entries.into_iter().map(|entry| (left(&entry), entry));
+            Ok(Leased { entries: entries.map(|(left, entry)| (entry, left)).collect() })
+        })
+    }
+
+    /// How many ranges are held, as far as can be told from outside.
+    pub(crate) fn ranges(&self) -> usize {
+        self.held().map(|(entry, _)| entry.parts.len()).sum()
+    }
+
+    /// Whether there is nothing, not even what is over.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The longest time that is left.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.held().map(|(_, left)| *left).max()
+    }
+
+    /// Since when the oldest is held.
+    pub(crate) fn since(&self) -> Option<Wall> {
+        self.held().map(|(entry, _)| entry.stamp).min()
+    }
+
+    /// The holder, or how many there are.
+    pub(crate) fn holders(&self) -> Option<String> {
+        let holders: BTreeSet<&str> = self.held().map(|(entry, _)| entry.holder.as_str()).collect();
+        match holders.len() {
+            0 | 1 => holders.first().map(|holder| (*holder).to_owned()),
+            n => Some(format!("{n} holders")),
+        }
+    }
+
+    fn held(&self) -> impl Iterator<Item = &(Entry, Duration)> {
+        self.entries.iter().filter(|(_, left)| !left.is_zero())
+    }
+
+    /// One line for each lease.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.entries.iter().map(|(entry, left)| {
+            let Entry { parts, holder, fence, stamp, .. } = entry;
+            let left =
+                if left.is_zero() { "over".to_owned() } else { format!("about {} left", brief(*left)) };
+            format!("{parts}  {holder}  fence {fence}, since {}, {left}", date(*stamp))
+        })
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let lease = |(entry, left): &(Entry, Duration)| {
+            json!({
+                "ranges": entry.parts.ranges().iter().map(KeyRange::to_string).collect::<Vec<_>>(),
+                "holder": entry.holder.as_str(),
+                "fence": entry.fence.0,
+                "since": date(entry.stamp),
+                "duration_ms": entry.duration.millis(),
+                "left_ms": millis(*left),
+                "state": if left.is_zero() { "expired" } else { "held" },
+            })
+        };
+        self.entries.iter().map(lease).collect()
+    }
+}

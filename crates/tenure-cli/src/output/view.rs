@@ -1,0 +1,296 @@
+//! Records as people and programs are shown them.
+
+use crate::keys::{Part, part_of};
+use crate::output::section::Leased;
+use crate::text::{brief, count, date};
+use serde_json::{Map, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tenure::range::Ledger;
+use tenure::{
+    Attachment, Fence, Freshness, Key, Listed, Metadata, Record, Store, StoreError, Stored, Ttl, Value, Wall,
+};
+
+/// What a record says about its key now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    /// Held, as far as can be told from outside.
+    Held,
+    /// Nobody holds it.
+    Vacant,
+    /// Its holder has not been heard of for longer than the ttl: it may be taken.
+    Expired,
+    /// It can't be read.
+    Damaged,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Held => "held",
+            State::Vacant => "vacant",
+            State::Expired => "expired",
+            State::Damaged => "damaged",
+        }
+    }
+}
+
+/// One record, judged.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) key: Key,
+    pub(crate) state: State,
+    /// How much longer it is held if nothing is renewed; an estimate.
+    pub(crate) left: Option<Duration>,
+    /// If it is a section: its leases.
+    pub(crate) leased: Option<Leased>,
+    pub(crate) stored: Result<Stored, String>,
+}
+
+/// Sessions, as they are needed to judge what is attached to them: the fence and how much of the time is left, if there is a tenure. Each
+/// is read once.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(BTreeMap<Key, Option<(Fence, Duration)>>);
+
+impl Sessions {
+    /// Takes those that a listing has shown.
+    pub(crate) fn of(listing: &[Listed], now: Wall) -> Sessions {
+        let mut sessions = Sessions::default();
+        sessions.see(listing, now);
+        sessions
+    }
+
+    fn see(&mut self, listing: &[Listed], now: Wall) {
+        for listed in listing.iter().filter(|listed| is_session(&listed.key)) {
+            self.insert(&listed.key, listed.stored.as_ref().ok(), now);
+        }
+    }
+
+    fn insert(&mut self, key: &Key, stored: Option<&Stored>, now: Wall) {
+        // One that can't be read says nothing, like one that isn't there.
+        let lives = stored.and_then(|stored| {
+            let tenure = stored.record.tenure.as_ref()?;
+            Some((stored.record.fence, left(stored, tenure.ttl, now)))
+        });
+        self.0.insert(key.clone(), lives);
+    }
+
+    /// Takes those of a page, and reads all others that it names at once.
+    pub(crate) async fn follow(
+        &mut self,
+        store: &impl Store,
+        page: &[Listed],
+        now: Wall,
+    ) -> Result<(), StoreError> {
+        self.see(page, now);
+        let is_attached = page
+            .iter()
+            .filter_map(|listed| listed.stored.as_ref().ok()?.record.tenure.as_ref()?.attachment.as_ref());
+        let unknown: BTreeSet<&Key> = is_attached
+            .map(|attachment| &attachment.session)
+            .filter(|session| !self.0.contains_key(session))
+            .collect();
+        let unknown: Vec<Key> = unknown.into_iter().cloned().collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let read = store.read_many(&unknown, Freshness::Latest).await?;
+        self.0.extend(unknown.into_iter().map(|key| (key, None)));
+        for Listed { key, stored } in read {
+            self.insert(&key, stored.as_ref().ok(), now);
+        }
+        Ok(())
+    }
+
+    async fn get(&mut self, store: &impl Store, key: &Key, now: Wall) -> Option<(Fence, Duration)> {
+        if !self.0.contains_key(key) {
+            let session = store.read(key).await.ok().flatten();
+            self.insert(key, session.as_ref(), now);
+        }
+        self.0.get(key).copied().flatten()
+    }
+}
+
+/// Whether a key is that of a process's session.
+pub(crate) fn is_session(key: &Key) -> bool {
+    key.as_str().starts_with("session/") || matches!(part_of(key), Some((_, Part::Worker)))
+}
+
+impl View {
+    pub(crate) async fn of(store: &impl Store, sessions: &mut Sessions, listed: Listed, now: Wall) -> View {
+        let Listed { key, stored } = listed;
+        let damaged = |key, error: StoreError| {
+            let stored = Err(error.to_string());
+            View { key, state: State::Damaged, left: None, leased: None, stored }
+        };
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => return damaged(key, error),
+        };
+        let leased = match Leased::of(&stored, now).transpose() {
+            Ok(leased) => leased,
+            Err(error) => return damaged(key, error),
+        };
+        let (state, left) = match (&stored.record.tenure, &leased) {
+            (None, Some(leased)) if !leased.is_empty() => judged(leased.left().unwrap_or_default()),
+            (None, _) => (State::Vacant, None),
+            (Some(tenure), _) => match &tenure.attachment {
+                None => judged(left(&stored, tenure.ttl, now)),
+                Some(attachment) => judged(left_of_attachment(store, sessions, attachment, now).await),
+            },
+        };
+        View { key, state, left, leased, stored: Ok(stored) }
+    }
+
+    /// How many ranges are held, if it is a section in which some are.
+    pub(crate) fn ranges(&self) -> Option<usize> {
+        self.leased.as_ref().map(Leased::ranges).filter(|ranges| *ranges > 0)
+    }
+
+    /// Its state in words.
+    pub(crate) fn status(&self) -> String {
+        match self.ranges() {
+            Some(ranges) => format!("{} ({})", self.state.name(), count(ranges, "range")),
+            None => self.state.name().to_owned(),
+        }
+    }
+
+    pub(crate) fn heading() -> [&'static str; 7] {
+        ["KEY", "STATE", "FENCE", "HOLDER", "SINCE", "LEFT", "ON SESSION"]
+    }
+
+    pub(crate) fn row(&self) -> Vec<String> {
+        let dash = || "-".to_owned();
+        let record = self.stored.as_ref().ok().map(|stored| &stored.record);
+        let tenure = record.and_then(|record| record.tenure.as_ref());
+        let leased = self.leased.as_ref();
+        let holder = tenure.map(|tenure| tenure.holder.to_string());
+        let since = tenure.map(|tenure| tenure.since);
+        vec![
+            self.key.to_string(),
+            self.status(),
+            record.map_or_else(dash, |record| record.fence.to_string()),
+            holder.or_else(|| leased.and_then(Leased::holders)).unwrap_or_else(dash),
+            since.or_else(|| leased.and_then(Leased::since)).map_or_else(dash, date),
+            self.left.map_or_else(dash, brief),
+            tenure.and_then(|tenure| tenure.attachment.as_ref()).map_or_else(dash, |_| "yes".to_owned()),
+        ]
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let mut view = Map::new();
+        view.insert("key".into(), self.key.as_str().into());
+        if let Some((fleet, part)) = part_of(&self.key) {
+            let unit = if let Part::Unit(unit) = part { Some(unit) } else { None };
+            view.insert("fleet".into(), json!({"name": fleet, "unit": unit}));
+        }
+        view.insert("state".into(), self.state.name().into());
+        match &self.stored {
+            Err(problem) => {
+                view.insert("problem".into(), problem.as_str().into());
+            }
+            Ok(stored) => self.describe(stored, &mut view),
+        }
+        view.into()
+    }
+
+    fn describe(&self, stored: &Stored, view: &mut Map<String, serde_json::Value>) {
+        let Record { fence, stamp, tenure, metadata, .. } = &stored.record;
+        view.insert("fence".into(), fence.0.into());
+        view.insert("written".into(), date(*stamp).into());
+        view.insert("age_ms".into(), json!(stored.age().map(millis)));
+        if let Some(tenure) = tenure {
+            view.insert("holder".into(), tenure.holder.as_str().into());
+            view.insert("since".into(), date(tenure.since).into());
+            view.insert("ttl_ms".into(), tenure.ttl.millis().into());
+            view.insert("left_ms".into(), json!(self.left.map(millis)));
+            let session = tenure
+                .attachment
+                .as_ref()
+                .map(|attachment| json!({"key": attachment.session.as_str(), "fence": attachment.fence.0}));
+            view.insert("session".into(), json!(session));
+            view.insert("mail".into(), tenure.mail.len().into());
+        }
+        if let Some(leased) = &self.leased {
+            view.insert("left_ms".into(), json!(self.left.map(millis)));
+            // The metadata are the same, encoded.
+            view.insert("leases".into(), leased.json());
+            return;
+        }
+        if let Ok(covered) = Ledger::covered(&stored.record) {
+            let ranges: Vec<String> = covered.ranges().iter().map(ToString::to_string).collect();
+            view.insert("covered".into(), json!(ranges));
+            return;
+        }
+        view.insert("metadata".into(), fields(metadata));
+    }
+}
+
+fn judged(left: Duration) -> (State, Option<Duration>) {
+    if left.is_zero() { (State::Expired, None) } else { (State::Held, Some(left)) }
+}
+
+/// How much of the ttl is left, by the store's clock if it tells, else by the wall clocks.
+fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
+    let age = stored.age().unwrap_or_else(|| now.since(stored.record.stamp));
+    ttl.duration().saturating_sub(age)
+}
+
+async fn left_of_attachment(
+    store: &impl Store,
+    sessions: &mut Sessions,
+    attachment: &Attachment,
+    now: Wall,
+) -> Duration {
+    match sessions.get(store, &attachment.session, now).await {
+        Some((fence, left)) if fence == attachment.fence => left,
+        _ => Duration::ZERO,
+    }
+}
+
+/// Whole milliseconds, as JSON has them.
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Metadata as JSON. What JSON has no kind for is told by a list, or by the hexadecimal digits of bytes.
+pub(crate) fn fields(metadata: &Metadata) -> serde_json::Value {
+    metadata.iter().map(|(name, field)| (name.clone(), value(field))).collect::<Map<_, _>>().into()
+}
+
+fn value(field: &Value) -> serde_json::Value {
+    let number = |number: &tenure::Number| {
+        // A number that JSON readers would round stays a text.
+        let text = number.as_str();
+        text.parse::<i64>().map_or_else(|_| json!(text), |whole| json!(whole))
+    };
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match field {
+        Value::Bool(truth) => json!(truth),
+        Value::Number(digits) => number(digits),
+        Value::Text(text) => json!(text),
+        Value::Bytes(bytes) => json!(hex(bytes)),
+        Value::List(values) => values.iter().map(value).collect(),
+        Value::Map(map) => fields(map),
+        Value::TextSet(texts) => json!(texts),
+        Value::NumberSet(numbers) => numbers.iter().map(number).collect(),
+        Value::BytesSet(all) => all.iter().map(|bytes| hex(bytes)).collect(),
+        _ => serde_json::Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_becomes_json_of_the_nearest_kind() {
+        let metadata = Metadata::from([
+            ("n".to_owned(), Value::from(7)),
+            ("f".to_owned(), Value::Number(tenure::Number::new("0.10").unwrap())),
+            ("b".to_owned(), Value::Bytes(vec![0, 255])),
+            ("l".to_owned(), Value::List(vec![Value::Null, true.into()])),
+        ]);
+        assert_eq!(fields(&metadata), json!({"n": 7, "f": "0.10", "b": "00ff", "l": [null, true]}));
+    }
+}

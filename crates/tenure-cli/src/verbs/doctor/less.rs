@@ -1,0 +1,40 @@
+//! `doctor` on less's table: whether it is there and can be read, and how far its clock is from this host's.
+
+use super::findings::{Findings, Grade, OPEN, UNBOUND};
+use crate::exit::Failure;
+use crate::stores::less::Place;
+use crate::text::brief;
+use std::sync::Arc;
+use tenure::Clock;
+use tenure_less::Micros;
+
+/// What no check can make better.
+pub(super) const LIMITS: [&str; 4] = [
+    "less's candidates compare deadlines with their own wall clocks, renew whatever row is there, and believe until they hear otherwise: \
+     among them, and between them and ours, two may lead for a while. Ours never do among each other while clock rates stay within 10 %.",
+    "less's table has no fences. What a deposed leader must never write needs tenure's own layout.",
+    UNBOUND,
+    OPEN,
+];
+
+/// Looks at the table; makes it before, if that is wanted.
+pub(super) async fn examine(place: &Place, create: bool, findings: &mut Findings) -> Result<(), Failure> {
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    if create {
+        place.migrate().await?;
+    }
+    findings.add_commands();
+    let storage = place.open(Arc::clone(&clock)).await?;
+    let sent = clock.now();
+    let seen = storage.look("default").await?;
+    let took = clock.now().held.since(sent.held);
+    findings.add(Grade::Ok, "table", format!("it is there, and was read in {}", brief(took)));
+    let here = Micros(i64::try_from(sent.wall.0.saturating_mul(1000)).unwrap_or(i64::MAX));
+    let (ahead, behind) = (here.since(seen.now), seen.now.since(here.after(took)));
+    let text = format!(
+        "this host's is at most {} from the one that deadlines are written by",
+        brief(ahead.max(behind) + took)
+    );
+    findings.add(Grade::Ok, "clock", text);
+    Ok(())
+}

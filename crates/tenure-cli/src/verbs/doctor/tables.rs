@@ -1,0 +1,129 @@
+//! `doctor` on a table in the layout of other programs: whether it is fit for its leases, and who has them.
+
+use super::findings::{Findings, Grade, OPEN, UNBOUND};
+use crate::exit::Failure;
+use crate::stores::Url;
+use crate::text::{brief, count, date, escaped};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenure::Clock;
+use tenure::clock::{boottime, system, uuid};
+use tenure::dynamodb::Dialect;
+use tenure_kcl as kcl;
+use tenure_tabletheory as tabletheory;
+
+/// Looks at the table, if the URL names a dialect; makes it before, if that is wanted. Returns what no check can make better.
+pub(super) async fn examine(
+    url: &Url,
+    create: bool,
+    findings: &mut Findings,
+) -> Result<Option<Vec<&'static str>>, Failure> {
+    if let Some(rest) = url.of_dialect(Dialect::Kcl)? {
+        return lease_table(rest, create, findings).await.map(Some);
+    }
+    if let Some(rest) = url.of_dialect(Dialect::TableTheory)? {
+        return locks(rest, create, findings).await.map(Some);
+    }
+    Ok(None)
+}
+
+fn add_table(findings: &mut Findings, is_new: bool) {
+    let text = if is_new { "it was made, billed on demand" } else { "it is there, with the right keys" };
+    findings.add(Grade::Ok, "table", text);
+}
+
+async fn lease_table(
+    rest: &str,
+    create: bool,
+    findings: &mut Findings,
+) -> Result<Vec<&'static str>, Failure> {
+    const SHOWN: usize = 20;
+    let place = kcl::Place::from_url(rest)?;
+    let is_new = create && kcl::Table::create_at(&place).await?;
+    let peers = place.format().peers();
+    let began = boottime();
+    let listing = kcl::Table::at(place, system()).await?.list().await?;
+    let took = boottime().saturating_sub(began);
+    findings.add_commands();
+    add_table(findings, is_new);
+    findings.add(Grade::Ok, "round trip", format!("the table was opened and read in {}", brief(took)));
+    let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
+    for owner in listing.rows.iter().filter_map(kcl::Row::owner) {
+        *shares.entry(owner).or_default() += 1;
+    }
+    let free = listing.rows.len() - shares.values().sum::<usize>();
+    let rows = count(listing.rows.len(), "lease");
+    findings.add(Grade::Ok, "leases", format!("{rows}, {free} of them with no owner"));
+    for (owner, share) in shares.iter().take(SHOWN) {
+        findings.add(Grade::Ok, "owner", format!("{} has {}", escaped(owner), count(*share, "lease")));
+    }
+    if shares.len() > SHOWN {
+        findings.add(Grade::Ok, "owner", format!("and {} more", count(shares.len() - SHOWN, "worker")));
+    }
+    match (listing.made_by(), peers) {
+        (Some(kcl::Peers::A8m), kcl::Peers::Kcl) => findings.add(
+            Grade::Warn,
+            "layout",
+            "the leases look like a8m/lease's: add &peers=a8m to the URL, everywhere",
+        ),
+        (Some(kcl::Peers::Kcl), kcl::Peers::A8m) => findings.add(
+            Grade::Warn,
+            "layout",
+            "the leases look like the KCL's: leave &peers=a8m out of the URL, everywhere",
+        ),
+        (Some(kcl::Peers::Kcl), _) => findings.add(Grade::Ok, "layout", "the KCL's"),
+        (Some(kcl::Peers::A8m), _) => findings.add(Grade::Ok, "layout", "a8m/lease's"),
+        (None, _) => {}
+    }
+    if listing.skipped > 0 {
+        findings.add(Grade::Warn, "skipped", crate::work::fleet::skipped(listing.skipped));
+    }
+    findings.damaged(&listing.foreign.iter().map(ToString::to_string).collect::<Vec<_>>());
+    Ok(vec![
+        "Leases have no fence here: a peer that was cut off works on until it hears that it has lost. `tenure fleet adopt` moves \
+         them to records that have fences.",
+        "Whether an owner lives can't be told from one look: its leases' counters grow while it does.",
+        UNBOUND,
+        OPEN,
+    ])
+}
+
+async fn locks(rest: &str, create: bool, findings: &mut Findings) -> Result<Vec<&'static str>, Failure> {
+    let options = tabletheory::Options::from_url(rest)?;
+    let margin = options.margin();
+    let clock: Arc<dyn Clock> = system();
+    let is_new = create && tabletheory::Manager::create_table(&options).await?;
+    let manager = tabletheory::Manager::open(options, Arc::clone(&clock), uuid).await?;
+    findings.add_commands();
+    add_table(findings, is_new);
+    let began = boottime();
+    let gap = manager.clock_gap().await?;
+    let took = boottime().saturating_sub(began);
+    findings.add(Grade::Ok, "round trip", format!("its clock was read in {}", brief(took)));
+    let now = date(clock.now().wall);
+    let off = gap.ahead.max(gap.behind);
+    let side = if gap.ahead > gap.behind { "ahead of" } else { "behind" };
+    if off > margin {
+        let (off, margin) = (brief(off), brief(margin));
+        let text = format!(
+            "{now}, {off} {side} the service's or more, where {margin} are allowed (skew_ms): two could hold a lease; set the clock"
+        );
+        findings.add(Grade::Fail, "clock", text);
+    } else {
+        findings.add(
+            Grade::Ok,
+            "clock",
+            format!(
+                "{now}, as the service's to within {}",
+                brief(margin.max(tabletheory::ClockGap::RESOLUTION))
+            ),
+        );
+    }
+    Ok(vec![
+        "One holder at a time holds only while the wall clocks of all who use the table differ by less than the skew margin \
+         (skew_ms).",
+        "Leases have no fence here: a resource can't refuse whoever has lost one. tenure's own records have them.",
+        UNBOUND,
+        OPEN,
+    ])
+}

@@ -1,0 +1,94 @@
+//! `tenure elect`: one command, run by whoever leads.
+
+pub(crate) mod hook;
+#[cfg(feature = "less")]
+mod less;
+
+use crate::config;
+use crate::exit::Failure;
+use crate::output;
+use crate::stores::{Missing, Url};
+use crate::supervise::command::{Ended, Input, attend};
+use crate::supervise::lease::{Native, Tenancy};
+use crate::supervise::outage::Outage;
+use crate::supervise::process;
+use crate::supervise::run::Policy;
+use crate::supervise::signals::Signals;
+use crate::verbs::run::about;
+use hook::{Hook, Leader};
+use std::time::Duration;
+use tenure::{AcquireError, Candidate, Leases};
+
+pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure> {
+    process::find(&plan.term.command.program)?;
+    #[cfg(feature = "less")]
+    if let Some(place) = url.of_less()? {
+        return less::elect(&place, plan).await;
+    }
+    let config::Elect { term, on_change } = plan;
+    let mut signals = Signals::listen()?;
+    let clock = tenure::clock::system();
+    let store = url.open(Missing::Create, clock.clone()).await?;
+    let outage = Outage::new(true);
+    let store = outage.watch(store);
+    // A fifth of the ttl is how often candidates look, unless the store tells of changes.
+    let leases = Leases::builder(store).clock(clock).session_ttl(term.ttl).poll(term.ttl / 5);
+    let leases = leases.store_patience(Duration::MAX).start()?;
+    let following = match on_change {
+        Some(command) => {
+            let observer = Candidate::on(&leases).key(term.key.as_str()).observe()?;
+            let hook = Hook::start(command, term.key.clone(), leases.holder().as_str().to_owned())?;
+            Some(hook.follow(observer.changes(), move |status| {
+                // It ends with its observer.
+                let _observed = &observer;
+                let leader = status.leader.as_ref()?;
+                Some(Leader { id: leader.id.as_str().to_owned(), fence: Some(leader.fence) })
+            }))
+        }
+        None => None,
+    };
+    let elected = async || {
+        let lock = leases.lock(term.key.as_str()).ttl(term.ttl);
+        let guard = lock.acquire().await.map_err(|error| match error {
+            AcquireError::Store(error) => about(&term.key, error),
+            error => error.into(),
+        })?;
+        Ok(Native { guard, outage: &outage, ttl: term.ttl })
+    };
+    let result = terms(elected, leases.holder().as_str(), &term, &mut signals).await;
+    // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
+    signals.farewell(&result, term.ttl, leases.stop()).await;
+    if let Some(following) = following {
+        following.end().await;
+    }
+    result
+}
+
+/// Term after term, until the command ends by itself or the user stops us. `elected` waits to be elected, through any trouble that
+/// may pass. What can't be killed may still act, so that nothing is started after it.
+async fn terms<T: Tenancy>(
+    elected: impl AsyncFn() -> Result<T, Failure>,
+    name: &str,
+    plan: &config::Run,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    loop {
+        let tenancy = signals.unless(elected()).await??;
+        let policy = match Policy::new(name, plan.ttl, plan.grace) {
+            Ok(policy) => policy,
+            Err(failure) => {
+                tenancy.release().await;
+                return Err(failure);
+            }
+        };
+        match attend(tenancy, plan.command.command(), Input::Ours, &policy, signals).await? {
+            Ended::Done(status) => return Ok(status),
+            Ended::Lost(text) => output::note(format!("{text}; standing by")),
+            Ended::Withdrawn(text) => {
+                output::note(format!("{text}; standing by"));
+                // Whoever was told to stop lets the others go first.
+                signals.unless(tokio::time::sleep(plan.ttl / 5 * 2)).await?;
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `tenure elect` on less's table: the same watchdog and the same end in time, and no fence.
+
+use super::hook::{Hook, Leader};
+use crate::config;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::stores::less::Place;
+use crate::supervise::lease::{Lease, Tenancy};
+use crate::supervise::signals::Signals;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure_less::{Candidate, Cause, Status, Term};
+
+/// One term of a candidate.
+struct Elected {
+    /// What it is taken from when the command can't be ended.
+    candidate: Arc<Candidate>,
+    term: Term,
+    key: String,
+}
+
+impl Lease for Elected {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn remaining(&self) -> Duration {
+        self.term.remaining()
+    }
+}
+
+impl Tenancy for Elected {
+    fn lease(&self) -> &impl Lease {
+        self
+    }
+
+    async fn loss(&self) -> Option<String> {
+        if self.term.is_held() {
+            return None;
+        }
+        let why = match self.term.ended().await {
+            Some(Cause::Taken) => "the row is another's, was removed, or its deadline was set back",
+            Some(Cause::Errors) => "too many renewals in a row have failed",
+            Some(Cause::Deadline) => "no renewal was answered in time",
+            Some(Cause::HiddenTime) => "the wall clock shows that time was hidden from this process",
+            Some(_) | None => "the term is over",
+        };
+        Some(match self.term.trouble() {
+            Some(error) => format!("{why}: {error}"),
+            None => why.to_owned(),
+        })
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.term.trouble().map(|error| error.to_string())
+    }
+
+    async fn release(self) {
+        self.candidate.resign();
+    }
+
+    async fn lapse(self) {
+        self.candidate.lapse();
+    }
+}
+
+pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Failure> {
+    let config::Elect { term, on_change } = plan;
+    let options = place.options(&term.key, term.ttl);
+    options.check()?;
+    let mut signals = Signals::listen()?;
+    let clock = tenure::clock::system();
+    let storage = place.open(clock.clone()).await?;
+    let candidate = Arc::new(Candidate::start(storage, options, clock, tenure::clock::uuid)?);
+    let following = match on_change {
+        Some(command) => {
+            let hook = Hook::start(command, term.key.clone(), candidate.id().to_owned())?;
+            let leader = |status: &Status| Some(Leader { id: status.leader.clone()?, fence: None });
+            Some(hook.follow(candidate.changes(), leader))
+        }
+        None => None,
+    };
+    let elected = async || {
+        let next = stand_by(&candidate).await?;
+        Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })
+    };
+    let result = super::terms(elected, candidate.id(), &term, &mut signals).await;
+    if let Some(following) = following {
+        following.end().await;
+    }
+    let mut changes = candidate.changes();
+    // Its handle gone, the candidate gives its row back, which takes a moment.
+    drop(candidate);
+    let over = async { while changes.changed().await.is_ok() {} };
+    signals.farewell(&result, term.ttl, over).await;
+    result
+}
+
+/// Waits to be elected, through any trouble that may pass, which is told when it begins and when it is over.
+async fn stand_by(candidate: &Candidate) -> Result<Term, Failure> {
+    let mut changes = candidate.changes();
+    let mut is_failing = false;
+    loop {
+        let trouble = changes.borrow_and_update().trouble.clone();
+        match trouble {
+            Some(error) if !error.is_passing() => return Err(error.into()),
+            Some(error) if !is_failing => output::note(format!("the store fails: {error}; trying on")),
+            None if is_failing => output::note("the store answers again"),
+            _ => {}
+        }
+        is_failing = changes.borrow().trouble.is_some();
+        tokio::select! {
+            elected = candidate.elected() => {
+                return elected.map_err(|stopped| Failure::new(exit::INTERNAL, stopped.to_string()));
+            }
+            _ = changes.changed() => {}
+        }
+        // A storage that fails at once must not keep this busy.
+        if is_failing {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

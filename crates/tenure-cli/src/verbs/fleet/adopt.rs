@@ -1,0 +1,192 @@
+//! `fleet adopt`: moves a running fleet from a lease table of the KCL's or a8m's layout into one of tenure's own.
+
+use crate::args::fleet as args;
+use crate::config::fleet as config;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::stores::{Missing, Url};
+use crate::text::{brief, count, escaped};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::dynamodb::Dialect;
+use tenure::fleet::{Fleet, FleetName};
+use tenure::{AcquireError, Clock, Guard, Leases, StoreError};
+use tenure_kcl::adopt::{Adopted, AdoptedAll, Adopter, Found, Progress, Step};
+use tenure_kcl::{Options, Place, Table};
+
+pub(super) async fn adopt(url: &Url, typed: &args::Adopt) -> Result<u8, Failure> {
+    let name = config::name(&typed.fleet)?;
+    let only =
+        typed.only.iter().map(|unit| config::unit(&name, unit)).collect::<Result<BTreeSet<String>, _>>()?;
+    let from = Url::parse(&typed.from)?;
+    let Some(rest) = from.of_dialect(Dialect::Kcl)? else {
+        return Err(Failure::usage(
+            "--from names no lease table; write dynamodb://TABLE?region=REGION&dialect=kcl",
+        ));
+    };
+    let place = Place::from_url(rest)?;
+    let (host, pid) = (tenure::clock::host_name(), std::process::id());
+    let worker = format!("{host}-{pid}-{}", tenure::clock::uuid());
+    let options = Options::new(worker).failover(typed.failover);
+    options.check()?;
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let table = Table::at(place, Arc::clone(&clock)).await?;
+    // A look makes nothing.
+    let is_missing = url.path().is_some_and(|path| !path.exists());
+    let there = if typed.dry_run && is_missing { &Url::Memory } else { url };
+    let store = there.open(Missing::Create, clock).await?;
+    let adopter = Adopter::new(table, Fleet::new(store.clone(), name.as_str())?, options)?;
+    let found = adopter.find().await?;
+    for error in &found.damaged {
+        output::note(format!("{error}; it is not moved"));
+    }
+    if found.skipped > 0 {
+        output::note(crate::work::fleet::skipped(found.skipped));
+    }
+    let chosen = chosen(&found, &only)?;
+    if typed.dry_run {
+        let lines: String = chosen.iter().map(|unit| format!("{}\n", shown(&found, unit))).collect();
+        output::print(&lines)?;
+        return Ok(exit::OK);
+    }
+    if chosen.is_empty() && found.remade.is_empty() {
+        output::note("there is nothing to move");
+        return Ok(exit::OK);
+    }
+    let (n, to) = (count(chosen.len(), "unit"), url.shown());
+    output::confirm(
+        typed.yes,
+        &format!(
+            "Move {n} to fleet {name} in {to}? Each is taken from whoever works on it, and its row is deleted."
+        ),
+    )?;
+    let leases = Leases::builder(store).session_ttl(TURN).start()?;
+    let turn = turn(&leases, &name).await?;
+    if let Some(rival) = adopter.rival().await? {
+        return Err(adopts_already(&rival));
+    }
+    let damaged = found.damaged.len() - found.remade.len();
+    let all = move_all(&adopter, chosen, found.remade, typed.watch.unwrap_or(typed.failover * 2)).await;
+    turn.release().await;
+    leases.stop().await;
+    let all = all?;
+    output::note(format!("{} moved", count(all.moved, "unit")));
+    let is_done = all.failed.is_empty() && !all.remade.is_doubtful() && damaged == 0;
+    if is_done { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
+}
+
+/// How long an adopter's turn lasts that has died.
+const TURN: Duration = Duration::from_secs(5);
+
+/// Waits for this process's turn, for as long as a dead one's may last.
+async fn turn(leases: &Leases, name: &FleetName) -> Result<Guard, Failure> {
+    let key = format!("adopt/{name}");
+    match leases.try_acquire(&key).await {
+        Ok(guard) => return Ok(guard),
+        Err(AcquireError::Held(_)) => {
+            output::note("another adoption is under way, or has died; waiting a little")
+        }
+        Err(error) => return Err(error.into()),
+    }
+    match leases.acquire_within(&key, TURN + Duration::from_secs(3)).await {
+        Ok(guard) => Ok(guard),
+        Err(AcquireError::Held(Some(occupant))) => Err(adopts_already(occupant.holder.as_str())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn adopts_already(who: &str) -> Failure {
+    let text = format!("{} adopts already; wait for its end, or end it and try again", escaped(who));
+    Failure::new(exit::HELD, text)
+}
+
+/// What is to be moved: all that there is, or what was named.
+fn chosen(found: &Found, only: &BTreeSet<String>) -> Result<Vec<String>, Failure> {
+    let there: BTreeSet<String> = found.rows.keys().chain(&found.half_way).cloned().collect();
+    if only.is_empty() {
+        return Ok(there.into_iter().collect());
+    }
+    let missing: Vec<String> = only.difference(&there).map(|unit| escaped(unit)).collect();
+    if missing.is_empty() {
+        return Ok(only.iter().cloned().collect());
+    }
+    let text = format!("there is no lease {}; see --dry-run for those that there are", missing.join(", "));
+    Err(Failure::new(exit::ABSENT, text))
+}
+
+fn shown(found: &Found, unit: &str) -> String {
+    let name = escaped(unit);
+    match found.rows.get(unit) {
+        None => format!("{name}: moved already, but not open yet"),
+        Some(None) => format!("{name}: nobody works on it"),
+        Some(Some(worker)) => format!("{name}: {} works on it", escaped(worker)),
+    }
+}
+
+/// Moves units, says what happens, and names what is doubtful in the end.
+async fn move_all(
+    adopter: &Adopter,
+    units: Vec<String>,
+    known: BTreeSet<String>,
+    watch: Duration,
+) -> Result<AdoptedAll, Failure> {
+    let all = adopter.adopt_all(units, known, watch, |progress| match progress {
+        Progress::Step(unit, Step::Taken) => {
+            output::note(format!("{}: taken; its last owner is given time to notice", escaped(unit)));
+        }
+        Progress::Done(unit, adopted) => output::note(format!("{}: {}", escaped(unit), outcome(adopted))),
+        Progress::Watching(span) => output::note(format!(
+            "watching for {} whether programs that write without a condition make rows again",
+            brief(span)
+        )),
+        Progress::Remade(remade) => {
+            for unit in &remade.deleted {
+                output::note(format!(
+                    "{}: its row was made again by a write without a condition, and is deleted again",
+                    escaped(unit)
+                ));
+            }
+        }
+        Progress::LookFailed(error) => output::note(error.to_string()),
+        _ => {}
+    });
+    let all = all.await?;
+    for (unit, worker) in &all.remade.taken {
+        let who = worker.as_deref().map_or_else(|| "nobody".to_owned(), escaped);
+        output::note(format!(
+            "{}: its row was made again, and {who} has it, beside the fleet: two may work on this unit; stop whoever writes to \
+             the table, and delete that row",
+            escaped(unit)
+        ));
+    }
+    for unit in &all.remade.restless {
+        output::note(format!(
+            "{}: its row is made again and again by a program that writes without a condition; stop that program, and then run this \
+             again, which deletes the row",
+            escaped(unit)
+        ));
+    }
+    let passing = all.failed.values().filter(|error| error.is_passing()).count();
+    let lasting = all.failed.len() - passing;
+    if passing > 0 {
+        output::note(format!("{} not moved for reasons that pass; run this again", count(passing, "unit")));
+    }
+    if lasting > 0 {
+        output::note(format!(
+            "{} not moved for the reasons above, which have to be mended first",
+            count(lasting, "unit")
+        ));
+    }
+    Ok(all)
+}
+
+fn outcome(adopted: &Result<Adopted, StoreError>) -> String {
+    match adopted {
+        Ok(Adopted::Moved) => "moved".to_owned(),
+        Ok(Adopted::Opened) => "opened; all else was done".to_owned(),
+        Ok(Adopted::Gone) => "its row was deleted meanwhile".to_owned(),
+        Ok(_) => "not moved".to_owned(),
+        Err(error) => format!("{error}; not moved"),
+    }
+}

@@ -1,0 +1,150 @@
+//! `fleet add`, `fleet rm`, `fleet move` and `fleet drain`.
+
+use super::snapshot::{Snapshot, Worker, labels};
+use crate::args::fleet as args;
+use crate::config::fleet as config;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::stores::patiently;
+use crate::stores::{Missing, Url};
+use crate::text::{brief, count, escaped};
+use tenure::fleet::{NewUnit, UnitSpec};
+use tenure::{LeaseError, Metadata};
+
+pub(super) async fn add(url: &Url, typed: &args::Add) -> Result<u8, Failure> {
+    let name = config::name(&typed.fleet)?;
+    let mut units = Vec::new();
+    // All is checked before the store is touched.
+    UnitSpec::default().weight(typed.weight).compose(Metadata::new())?;
+    for unit in &typed.units {
+        let unit = NewUnit::named(config::unit(&name, unit)?).weight(typed.weight);
+        units.push(typed.needs.iter().fold(unit, |unit, label| unit.needs(label)));
+    }
+    let fleet = super::open(url, &name, Missing::Create).await?;
+    let given = units.len();
+    let created = patiently(async || fleet.create_all(units.clone()).await).await?;
+    let rest = match given - created {
+        0 => String::new(),
+        n => format!("; {n} there already, left as they are"),
+    };
+    output::note(format!("{} added to fleet {name}{rest}", count(created, "unit")));
+    Ok(exit::OK)
+}
+
+pub(super) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
+    let name = config::name(&typed.fleet)?;
+    let units = typed.units.iter().map(|unit| config::unit(&name, unit)).collect::<Result<Vec<_>, _>>()?;
+    let fleet = super::open(url, &name, Missing::Refuse).await?;
+    let n = count(units.len(), "unit");
+    output::confirm(
+        typed.yes,
+        &format!("Remove {n} from fleet {name}? Whoever owns one ends what it does for it."),
+    )?;
+    let (mut removed, mut missing) = (0, Vec::new());
+    for unit in &units {
+        if patiently(async || fleet.delete(unit).await).await? {
+            removed += 1;
+        } else {
+            missing.push(escaped(unit));
+        }
+    }
+    output::note(format!("{} removed from fleet {name}", count(removed, "unit")));
+    if missing.is_empty() {
+        return Ok(exit::OK);
+    }
+    Err(Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", missing.join(", "))))
+}
+
+pub(super) async fn pin(url: &Url, typed: &args::Move) -> Result<u8, Failure> {
+    let name = config::name(&typed.fleet)?;
+    let unit = config::unit(&name, &typed.unit)?;
+    let worker = typed.worker.as_deref().map(config::worker).transpose()?;
+    let fleet = super::open(url, &name, Missing::Refuse).await?;
+    let mut snapshot = super::snapshot_of_some(&fleet).await?;
+    let absent = || Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", escaped(&unit)));
+    let spec = &snapshot.units.iter().find(|known| known.name == unit).ok_or_else(absent)?.spec;
+    let worker = worker.map(|worker| find(&snapshot, worker)).transpose()?;
+    if let Some(worker) = worker {
+        check(worker, spec)?;
+    }
+    let holder = worker.map(|worker| worker.holder.clone());
+    let gets_it = holder.as_ref().is_none_or(|holder| snapshot.would_get(holder, &unit));
+    if !patiently(async || fleet.pin(&unit, holder.as_ref()).await).await? {
+        return Err(absent());
+    }
+    let unit = escaped(&unit);
+    output::note(match holder {
+        Some(holder) if !gets_it => {
+            format!(
+                "{unit} is pinned to {holder}, which is full of what is pinned to it: it goes there once there is room"
+            )
+        }
+        Some(holder) => format!("{unit} is pinned to {holder}"),
+        None => format!("{unit} is pinned to nobody: it goes where the plan has it"),
+    });
+    Ok(exit::OK)
+}
+
+/// Refuses a pin that would be without effect.
+fn check(worker: &Worker, spec: &UnitSpec) -> Result<(), Failure> {
+    if !worker.is_alive() {
+        let text = format!("{} is dead, and can't be given anything; choose another worker", worker.holder);
+        return Err(Failure::new(exit::ABSENT, text));
+    }
+    let lacks = &spec.needs - &worker.about.labels;
+    if !lacks.is_empty() {
+        let text = format!("{} lacks what the unit needs: {}", worker.holder, labels(&lacks));
+        return Err(Failure::usage(text));
+    }
+    if worker.about.leaving {
+        return Err(Failure::usage(format!("{} is leaving; choose another worker", worker.holder)));
+    }
+    Ok(())
+}
+
+/// The worker that is called so, or whose name alone begins so.
+fn find<'a>(snapshot: &'a Snapshot, called: &str) -> Result<&'a Worker, Failure> {
+    if let Some(worker) = snapshot.workers.iter().find(|worker| worker.holder.as_str() == called) {
+        return Ok(worker);
+    }
+    let begins = |worker: &&Worker| worker.holder.as_str().starts_with(called);
+    let found: Vec<&Worker> = snapshot.workers.iter().filter(begins).collect();
+    let called = escaped(called);
+    match found[..] {
+        [worker] => Ok(worker),
+        [] => {
+            let text = format!("fleet {} has no worker {called}; see `tenure fleet workers`", snapshot.name);
+            Err(Failure::new(exit::ABSENT, text))
+        }
+        _ => {
+            let names: Vec<String> = found.iter().map(|worker| worker.holder.to_string()).collect();
+            Err(Failure::usage(format!(
+                "{called} may be any of {}; write more of its name",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+pub(super) async fn drain(url: &Url, typed: &args::Drain) -> Result<u8, Failure> {
+    let name = config::name(&typed.fleet)?;
+    let called = config::worker(&typed.worker)?;
+    let fleet = super::open(url, &name, Missing::Refuse).await?;
+    let snapshot = super::snapshot_of_some(&fleet).await?;
+    let worker = find(&snapshot, called)?;
+    let holder = &worker.holder;
+    if !worker.is_alive() {
+        return Err(Failure::new(exit::ABSENT, format!("{holder} is dead: there is nobody to ask")));
+    }
+    let held = count(worker.held, "unit");
+    output::confirm(typed.yes, &format!("Ask {holder} to pass on {held}, and to stop?"))?;
+    match fleet.drain(holder).await {
+        Err(LeaseError::NotHeld) => {
+            return Err(Failure::new(exit::ABSENT, format!("{holder} has left meanwhile")));
+        }
+        result => result?,
+    }
+    let within = brief(worker.ttl / 3);
+    output::note(format!("{holder} is told within {within}, passes on {held}, and stops"));
+    Ok(exit::OK)
+}

@@ -1,0 +1,165 @@
+//! `fleet ls`, `fleet units` and `fleet workers`.
+
+use super::snapshot::{Snapshot, Stage, Unit, Worker, labels};
+use crate::args::fleet as args;
+use crate::config::fleet as config;
+use crate::exit::{self, Failure};
+use crate::keys::{FLEETS, part_of};
+use crate::output;
+use crate::stores::{Missing, Url};
+use crate::text::{brief, count, date, escaped, table};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tenure::fleet::FleetName;
+use tenure::{Clock, Listed, StoreExt, Wall};
+
+/// All fleets that a listing shows.
+pub(crate) fn fleets(listing: Vec<Listed>, now: Wall) -> Vec<Snapshot> {
+    let mut all: BTreeMap<FleetName, Vec<Listed>> = BTreeMap::new();
+    for listed in listing {
+        let name = part_of(&listed.key).and_then(|(name, _)| FleetName::new(name).ok());
+        if let Some(name) = name {
+            all.entry(name).or_default().push(listed);
+        }
+    }
+    all.into_iter().map(|(name, listing)| Snapshot::of(name, listing, now)).collect()
+}
+
+pub(super) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let store = url.open(Missing::Look, Arc::clone(&clock)).await?;
+    let fleets = fleets(store.list_all(FLEETS).await?, clock.now().wall);
+    if typed.json {
+        let fleets: Vec<Json> = fleets.iter().map(summary_json).collect();
+        output::json(&json!({"store": url.shown(), "fleets": fleets}))?;
+        return Ok(exit::OK);
+    }
+    if fleets.is_empty() {
+        output::note("there are no fleets");
+        return Ok(exit::OK);
+    }
+    let heading = ["FLEET", "WORKERS", "UNITS", "HELD", "MOVING", "WAITING", "UNCOVERED", "DONE"];
+    let rows: Vec<Vec<String>> = fleets.iter().map(summary_row).collect();
+    output::print(&table(&heading, &rows))?;
+    for fleet in &fleets {
+        damage(fleet);
+    }
+    Ok(exit::OK)
+}
+
+fn summary_row(fleet: &Snapshot) -> Vec<String> {
+    let mut row = vec![fleet.name.to_string(), fleet.alive().to_string(), fleet.units.len().to_string()];
+    let stages = [Stage::Held, Stage::Moving, Stage::Waiting, Stage::Uncovered, Stage::Done];
+    row.extend(stages.map(|stage| fleet.count(stage).to_string()));
+    row
+}
+
+fn summary_json(fleet: &Snapshot) -> Json {
+    json!({
+        "fleet": fleet.name.as_str(),
+        "workers": fleet.alive(),
+        "units": fleet.units.len(),
+        "held": fleet.count(Stage::Held),
+        "moving": fleet.count(Stage::Moving),
+        "waiting": fleet.count(Stage::Waiting),
+        "uncovered": fleet.count(Stage::Uncovered),
+        "done": fleet.count(Stage::Done),
+        "outside": fleet.count(Stage::Outside),
+        "removed": fleet.removed,
+        "damaged": fleet.damaged.len(),
+    })
+}
+
+/// What can't be read is said, and left alone.
+fn damage(fleet: &Snapshot) {
+    for (key, problem) in &fleet.damaged {
+        output::note(format!("{key}: {}", escaped(problem)));
+    }
+}
+
+pub(super) async fn units(url: &Url, typed: &args::Units) -> Result<u8, Failure> {
+    let fleet = super::open(url, &config::name(&typed.fleet)?, Missing::Look).await?;
+    let snapshot = super::snapshot_of_some(&fleet).await?;
+    if typed.json {
+        let units: Vec<Json> = snapshot.units.iter().map(|unit| snapshot.unit_json(unit)).collect();
+        let damaged: Vec<Json> = snapshot
+            .damaged
+            .iter()
+            .map(|(key, problem)| json!({"key": key.as_str(), "problem": problem}))
+            .collect();
+        output::json(&json!({"fleet": snapshot.name.as_str(), "units": units, "damaged": damaged}))?;
+        return Ok(exit::OK);
+    }
+    if snapshot.units.is_empty() {
+        output::note(format!("fleet {} has no units", snapshot.name));
+    } else {
+        let rows: Vec<Vec<String>> = snapshot.units.iter().map(|unit| unit_row(&snapshot, unit)).collect();
+        output::print(&table(&UNIT_HEADING, &rows))?;
+    }
+    damage(&snapshot);
+    Ok(exit::OK)
+}
+
+pub(super) const UNIT_HEADING: [&str; 8] =
+    ["UNIT", "STATE", "WORKER", "GOES TO", "FENCE", "SINCE", "WEIGHT", "NEEDS"];
+
+pub(super) fn unit_row(snapshot: &Snapshot, unit: &Unit) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let stage = snapshot.stage(unit);
+    let goes_to = match snapshot.target_of(unit) {
+        Some(Err(reason)) => format!("({})", reason),
+        Some(Ok(holder)) if stage != Stage::Held => holder.to_string(),
+        _ if unit.spec.pin.is_some() => "(pinned)".to_owned(),
+        _ => dash(),
+    };
+    let owner = snapshot.owner_of(unit).map_or_else(dash, ToString::to_string);
+    let is_dead = snapshot.is_owner_dead(unit);
+    vec![
+        escaped(&unit.name),
+        stage.name().to_owned(),
+        if is_dead { format!("{owner} (dead)") } else { owner },
+        goes_to,
+        unit.fence.to_string(),
+        unit.since.map_or_else(dash, date),
+        unit.spec.weight.to_string(),
+        labels(&unit.spec.needs),
+    ]
+}
+
+pub(super) async fn workers(url: &Url, typed: &args::Workers) -> Result<u8, Failure> {
+    let fleet = super::open(url, &config::name(&typed.fleet)?, Missing::Look).await?;
+    let snapshot = super::snapshot_of_some(&fleet).await?;
+    if typed.json {
+        let workers: Vec<Json> = snapshot.workers.iter().map(|worker| snapshot.worker_json(worker)).collect();
+        output::json(&json!({"fleet": snapshot.name.as_str(), "workers": workers}))?;
+    } else if snapshot.workers.is_empty() {
+        let units = count(snapshot.units.len(), "unit");
+        output::note(format!("fleet {} has no workers, and {units}", snapshot.name));
+    } else {
+        let rows: Vec<Vec<String>> = snapshot.workers.iter().map(worker_row).collect();
+        output::print(&table(&WORKER_HEADING, &rows))?;
+    }
+    Ok(exit::OK)
+}
+
+pub(super) const WORKER_HEADING: [&str; 8] =
+    ["WORKER", "STATE", "UNITS", "PLANNED", "MOST", "RENEWED", "TTL", "LABELS"];
+
+pub(super) fn worker_row(worker: &Worker) -> Vec<String> {
+    let most = match (worker.about.units, worker.about.weight) {
+        (u64::MAX, u64::MAX) => "-".to_owned(),
+        (units, u64::MAX) => units.to_string(),
+        (_, weight) => format!("weight {weight}"),
+    };
+    vec![
+        worker.holder.to_string(),
+        worker.state().to_owned(),
+        worker.held.to_string(),
+        worker.planned.to_string(),
+        most,
+        format!("{} ago", brief(worker.age)),
+        brief(worker.ttl),
+        labels(&worker.about.labels),
+    ]
+}

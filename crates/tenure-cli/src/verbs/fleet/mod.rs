@@ -1,0 +1,68 @@
+//! `tenure fleet`, which looks at fleets and changes them.
+
+#[cfg(feature = "dynamodb")]
+mod adopt;
+mod change;
+mod health;
+mod look;
+mod screen;
+mod snapshot;
+mod top;
+pub(super) mod upkeep;
+
+pub(super) use health::health;
+pub(super) use look::fleets;
+
+use crate::args::fleet::{self as args, Verb};
+use crate::exit::{self, Failure};
+use crate::stores::{Missing, Url};
+use snapshot::Snapshot;
+use std::sync::Arc;
+use tenure::fleet::{Fleet, FleetName};
+use tenure::{Clock, StoreExt};
+
+/// Works on fleets. `is_named`: the user has named the store.
+#[cfg_attr(
+    not(feature = "dynamodb"),
+    allow(unused_variables, reason = "only what moves rows of a lease table asks for it")
+)]
+pub(crate) async fn fleet(url: &Url, is_named: bool, typed: args::Fleet) -> Result<u8, Failure> {
+    match typed.verb {
+        Verb::Ls(typed) => look::ls(url, &typed).await,
+        Verb::Units(typed) => look::units(url, &typed).await,
+        Verb::Workers(typed) => look::workers(url, &typed).await,
+        Verb::Add(typed) => change::add(url, &typed).await,
+        Verb::Rm(typed) => change::rm(url, &typed).await,
+        Verb::Move(typed) => change::pin(url, &typed).await,
+        Verb::Drain(typed) => change::drain(url, &typed).await,
+        Verb::Top(typed) => top::top(url, &typed).await,
+        #[cfg(feature = "dynamodb")]
+        Verb::Adopt(typed) if is_named => adopt::adopt(url, &typed).await,
+        #[cfg(feature = "dynamodb")]
+        Verb::Adopt(_) => Err(Failure::usage(
+            "adopt deletes rows of one store and makes units in another; name that one by --store or TENURE_STORE",
+        )),
+    }
+}
+
+/// A fleet of this name, on a store that is there unless it may be made.
+async fn open(url: &Url, name: &FleetName, missing: Missing) -> Result<Fleet, Failure> {
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let store = url.open(missing, Arc::clone(&clock)).await?;
+    Ok(Fleet::new(store, name.as_str())?)
+}
+
+/// All of a fleet as it is now.
+async fn snapshot(fleet: &Fleet) -> Result<Snapshot, Failure> {
+    let listing = fleet.store().list_all(&fleet.name().prefix()).await?;
+    Ok(Snapshot::of(fleet.name().clone(), listing, tenure::clock::system().now().wall))
+}
+
+/// As [`snapshot`], of a fleet that must be there.
+async fn snapshot_of_some(fleet: &Fleet) -> Result<Snapshot, Failure> {
+    let snapshot = snapshot(fleet).await?;
+    if snapshot.is_empty() {
+        return Err(Failure::new(exit::ABSENT, format!("there is no fleet {}", fleet.name())));
+    }
+    Ok(snapshot)
+}

@@ -1,0 +1,143 @@
+//! What `gc` has to know of fleets: an open unit is a record that nobody may hold, and is no rubbish.
+
+use crate::keys::{Part, part_of};
+use std::collections::{BTreeMap, BTreeSet};
+use tenure::fleet::{Status, UnitSpec};
+use tenure::{Fence, Key, Listed, Stored};
+
+/// All fleets of a store, as far as it matters here.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    /// Fleets with a unit, whatever its status.
+    with_units: BTreeSet<String>,
+    /// Fleets with a worker that has not been given up.
+    with_workers: BTreeSet<String>,
+    /// The fences of the sessions that are somebody's.
+    sessions: BTreeMap<Key, Fence>,
+}
+
+/// What may be done about a record that is old enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is no fleet's: what holds for all records holds.
+    Elsewhere,
+    Remove,
+    /// It is in use, though nobody may hold it.
+    Keep,
+    /// It is a unit's, and can't be read.
+    Damaged,
+}
+
+impl Upkeep {
+    /// Takes in a page of a listing of all that begins as fleets' records do.
+    pub(crate) fn see(&mut self, page: &[Listed]) {
+        for Listed { key, stored } in page {
+            let Some((name, part)) = part_of(key) else { continue };
+            match (part, stored) {
+                (Part::Worker, Ok(stored)) if stored.record.tenure.is_some() => {
+                    self.with_workers.insert(name.to_owned());
+                    self.sessions.insert(key.clone(), stored.record.fence);
+                }
+                (Part::Worker, Err(_)) => drop(self.with_workers.insert(name.to_owned())),
+                (Part::Unit(_), _) => drop(self.with_units.insert(name.to_owned())),
+                _ => {}
+            }
+        }
+    }
+
+    /// What may be done about a record that has been left alone for long enough. Sessions are judged elsewhere.
+    pub(crate) fn judge(&self, key: &Key, stored: &Stored) -> Verdict {
+        let Some((name, part)) = part_of(key) else { return Verdict::Elsewhere };
+        match part {
+            Part::Worker if stored.record.tenure.is_none() => Verdict::Remove,
+            Part::Worker => Verdict::Elsewhere,
+            Part::Board if self.with_units.contains(name) || self.with_workers.contains(name) => {
+                Verdict::Keep
+            }
+            Part::Board => Verdict::Remove,
+            Part::Other => Verdict::Keep,
+            Part::Unit(_) => match UnitSpec::parse(stored.record.metadata.clone()) {
+                Ok((spec, _)) if spec.status == Status::Open || self.is_held(stored) => Verdict::Keep,
+                Ok(_) => Verdict::Remove,
+                Err(_) => Verdict::Damaged,
+            },
+        }
+    }
+
+    /// Whether a unit's claim may still be good: that of a worker whose session was given up, or fenced, is not.
+    fn is_held(&self, stored: &Stored) -> bool {
+        match &stored.record.tenure {
+            None => false,
+            Some(tenure) => match &tenure.attachment {
+                None => true,
+                Some(attachment) => self.sessions.get(&attachment.session) == Some(&attachment.fence),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tenure::fleet::UnitSpec;
+    use tenure::{Attachment, HolderId, Metadata, Record, Tenure, Ttl, Wall};
+    use tenure_core::Nonces;
+
+    fn stored(status: Status, on: Option<(&str, u64)>) -> Stored {
+        let metadata = UnitSpec::default().status(status).compose(Metadata::new()).unwrap();
+        let nonce = Nonces::new(1).draw();
+        let tenure = on.map(|(session, fence)| Tenure {
+            attachment: Some(Attachment { session: Key::new(session).unwrap(), fence: Fence(fence) }),
+            ..Tenure::new(nonce, HolderId::new("w").unwrap(), Ttl::clamped(1000), Wall(0))
+        });
+        let record = Record { fence: Fence(7), nonce, stamp: Wall(0), tenure, metadata };
+        Stored::new(record)
+    }
+
+    fn upkeep(records: &[(&str, Stored)]) -> Upkeep {
+        let listing: Vec<Listed> = records
+            .iter()
+            .map(|(key, stored)| Listed { key: Key::new(key).unwrap(), stored: Ok(stored.clone()) })
+            .collect();
+        let mut upkeep = Upkeep::default();
+        upkeep.see(&listing);
+        upkeep
+    }
+
+    #[track_caller]
+    fn judged(upkeep: &Upkeep, key: &str, stored: &Stored, verdict: Verdict) {
+        assert_eq!(upkeep.judge(&Key::new(key).unwrap(), stored), verdict, "{key}");
+    }
+
+    #[test]
+    fn a_unit_goes_once_it_is_closed_and_no_worker_can_have_it() {
+        let mut session = stored(Status::Open, None);
+        session.record.tenure = stored(Status::Open, Some(("s", 1))).record.tenure;
+        let upkeep = upkeep(&[("fleet/f/worker/w", session)]);
+        let on = |fence| Some(("fleet/f/worker/w", fence));
+        for (status, holder, verdict) in [
+            (Status::Open, None, Verdict::Keep),
+            (Status::Done, None, Verdict::Remove),
+            (Status::Deleted, None, Verdict::Remove),
+            (Status::Deleted, on(7), Verdict::Keep),
+            (Status::Deleted, on(6), Verdict::Remove),
+            (Status::Done, Some(("fleet/f/worker/gone", 7)), Verdict::Remove),
+        ] {
+            judged(&upkeep, "fleet/f/unit/u", &stored(status, holder), verdict);
+        }
+        judged(&upkeep, "other/f/unit/u", &stored(Status::Done, None), Verdict::Elsewhere);
+    }
+
+    #[test]
+    fn a_board_goes_when_the_fleet_is_empty() {
+        let (board, vacant) = ("fleet/f/board", stored(Status::Open, None));
+        judged(&upkeep(&[]), board, &vacant, Verdict::Remove);
+        judged(&upkeep(&[("fleet/f/worker/w", vacant.clone())]), board, &vacant, Verdict::Remove);
+        let done = stored(Status::Done, None);
+        judged(&upkeep(&[("fleet/f/unit/u", done)]), board, &vacant, Verdict::Keep);
+        let worker = stored(Status::Open, Some(("s", 1)));
+        judged(&upkeep(&[("fleet/f/worker/w", worker)]), board, &vacant, Verdict::Keep);
+        judged(&upkeep(&[("fleet/other/unit/u", vacant.clone())]), board, &vacant, Verdict::Remove);
+        judged(&upkeep(&[]), "fleet/f/worker/w", &vacant, Verdict::Remove);
+    }
+}

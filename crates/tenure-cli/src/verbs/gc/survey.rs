@@ -1,0 +1,97 @@
+//! The first pass: what has to be known of the whole store before anything is removed from it. It grows with the processes, jobs
+//! and fleets of a store, and not with its records.
+
+use super::Collection;
+use crate::keys::JobName;
+use crate::output::view::is_session;
+use crate::verbs::fleet::upkeep::Upkeep;
+use crate::verbs::pages::{PAGE, Pages};
+use crate::work::job::unit::{Status, Unit};
+use std::collections::BTreeSet;
+use tenure::{Expect, Fence, Freshness, Key, Listed, Outcome, Store, StoreError, StoreExt, Stored, Write};
+use tenure_core::Bugs;
+use tenure_core::gc::{Collector, Survey, is_older};
+
+/// What the first pass has found.
+pub(super) struct Surveyed {
+    pub(super) collector: Collector,
+    pub(super) fleets: Upkeep,
+    /// Jobs that have a unit which is to be run, or which someone holds.
+    pub(super) unfinished: BTreeSet<String>,
+    /// Sessions of processes that died long ago, if they are not ended by this pass.
+    pub(super) dying: BTreeSet<Key>,
+    /// How many of them there are, or were ended.
+    pub(super) sessions: usize,
+}
+
+impl Collection {
+    /// Lists everything once. Where this is not only a look, the sessions of dead processes are ended.
+    pub(super) async fn survey(&mut self) -> Result<Surveyed, StoreError> {
+        let (mut survey, mut fleets) = (Survey::default(), Upkeep::default());
+        let (mut unfinished, mut dying, mut sessions) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let mut pages = Pages::default();
+        // Whether a job is finished, and whether anything is attached to a session, can't be told from a part.
+        while let Some(page) = pages.next(&self.store, "").await? {
+            survey.see(&page);
+            fleets.see(&page);
+            see_jobs(&page, &mut unfinished);
+            let dead = page.into_iter().filter_map(|Listed { key, stored }| {
+                let stored = stored.ok().filter(|stored| self.is_dead(&key, stored))?;
+                Some((key, stored))
+            });
+            let dead: Vec<(Key, Stored)> = dead.collect();
+            if self.acts {
+                sessions += self.bury(&dead).await?;
+            } else {
+                sessions += dead.len();
+                dying.extend(dead.into_iter().map(|(key, _)| key));
+            }
+        }
+        let named: Vec<Key> = survey.named().cloned().collect();
+        let mut attached_to = Vec::with_capacity(named.len());
+        for some in named.chunks(PAGE) {
+            let read = self.store.read_many(some, Freshness::Latest).await?;
+            // Only whose they are matters.
+            attached_to.extend(read.into_iter().map(|mut listed| {
+                listed.stored.iter_mut().for_each(|stored| stored.record.metadata.clear());
+                listed
+            }));
+        }
+        let collector = survey.collector(self.wall, self.older_than, &attached_to, Bugs::NONE);
+        Ok(Surveyed { collector, fleets, unfinished, dying, sessions })
+    }
+
+    fn is_dead(&self, key: &Key, stored: &Stored) -> bool {
+        let Some(tenure) = stored.record.tenure.as_ref().filter(|tenure| tenure.attachment.is_none()) else {
+            return false;
+        };
+        let long = self.older_than.max(tenure.ttl.duration() * 2);
+        is_session(key) && key.as_str().starts_with(&self.prefix) && is_older(self.wall, stored, long)
+    }
+
+    /// Ends sessions with a higher fence, as a contender does it: the old process can never renew, and what was attached to it is free.
+    async fn bury(&mut self, dead: &[(Key, Stored)]) -> Result<usize, StoreError> {
+        let mut ends = Vec::new();
+        for (key, seen) in dead {
+            let Ok(fence) = seen.record.fence.next(Fence::floor(self.now())) else { continue };
+            let (expect, record) = (Expect::Unchanged(seen.version), self.vacant(seen, fence));
+            ends.push(Write { key: key.clone(), expect, record });
+        }
+        // One that some other process has ended or renewed meanwhile is a later run's.
+        let outcomes = self.store.write_all(ends).await?;
+        Ok(outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Won { .. })).count())
+    }
+}
+
+fn see_jobs(page: &[Listed], unfinished: &mut BTreeSet<String>) {
+    for listed in page {
+        let Some((job, _)) = JobName::of_key(&listed.key) else { continue };
+        let is_settled = listed.stored.as_ref().is_ok_and(|stored| {
+            let unit = Unit::of(&stored.record.metadata);
+            stored.record.tenure.is_none() && unit.is_none_or(|unit| unit.status != Status::Pending)
+        });
+        if !is_settled && !unfinished.contains(job) {
+            unfinished.insert(job.to_owned());
+        }
+    }
+}

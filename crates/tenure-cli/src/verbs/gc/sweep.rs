@@ -1,0 +1,127 @@
+//! The second pass: each record is judged by what the first one has found, and dealt with page by page.
+
+use super::survey::Surveyed;
+use super::{Collection, Tally};
+use crate::exit::Failure;
+use crate::keys::JobName;
+use crate::output::view::is_session;
+use crate::verbs::fleet::upkeep::Verdict;
+use crate::verbs::pages::Pages;
+use tenure::range as section;
+use tenure::{Expect, Key, Listed, Outcome, Store, StoreError, StoreExt, Stored, Version, Write};
+use tokio::task::JoinSet;
+
+/// What is to be done about a page.
+#[derive(Debug, Default)]
+struct Plan {
+    /// Of no use to anybody, and old by both clocks.
+    remove: Vec<(Key, Version)>,
+    /// Leases on sessions that have ended: vacated now and removed by a later run.
+    vacate: Vec<(Key, Stored)>,
+}
+
+impl Collection {
+    /// Lists what is to be looked at, and does what is to be done about it. `removable` is told what goes, or would.
+    pub(super) async fn sweep(
+        &mut self,
+        known: &Surveyed,
+        mut removable: impl FnMut(&Key) -> Result<(), Failure>,
+    ) -> Result<Tally, Failure> {
+        let mut tally = Tally { sessions: known.sessions, ..Tally::default() };
+        let mut pages = Pages::default();
+        while let Some(page) = pages.next(&self.store, &self.prefix).await? {
+            let mut plan = Plan::default();
+            for listed in page {
+                self.judge(listed, known, &mut plan, &mut tally);
+            }
+            plan.remove.iter().try_for_each(|(key, _)| removable(key))?;
+            tally.removable += plan.remove.len();
+            if self.acts {
+                tally.vacated += self.vacate(plan.vacate).await?;
+                tally.removed += self.remove(plan.remove).await?;
+            } else {
+                tally.vacated += plan.vacate.len();
+            }
+        }
+        Ok(tally)
+    }
+
+    fn judge(&self, Listed { key, stored }: Listed, known: &Surveyed, plan: &mut Plan, tally: &mut Tally) {
+        let Surveyed { collector, fleets, unfinished, dying, .. } = known;
+        let Ok(stored) = stored else {
+            tally.damaged += 1;
+            return;
+        };
+        let is_vacant = stored.record.tenure.is_none();
+        if !is_vacant && is_session(&key) || !collector.is_old(&stored) {
+            return;
+        }
+        let is_dying = session_of(&stored).is_some_and(|session| dying.contains(session));
+        let is_orphan = is_dying || collector.ended_attachment(&stored).is_some();
+        match fleets.judge(&key, &stored) {
+            Verdict::Remove if !collector.may_forget(&stored) => tally.ahead += 1,
+            // Whoever finds a claim on a session that is gone can't tell since when.
+            Verdict::Remove if collector.is_ridden(&key) => {}
+            Verdict::Remove => plan.remove.push((key, stored.version)),
+            Verdict::Keep | Verdict::Elsewhere if is_orphan => plan.vacate.push((key, stored)),
+            Verdict::Keep if is_vacant => tally.in_fleets += 1,
+            Verdict::Damaged => tally.damaged += 1,
+            Verdict::Elsewhere if !is_vacant => {}
+            Verdict::Elsewhere if JobName::of_key(&key).is_some_and(|(job, _)| unfinished.contains(job)) => {
+                tally.unfinished += 1
+            }
+            // Nothing in it is ever over, however long it was left alone: a sweep that has lost it would begin anew.
+            Verdict::Elsewhere if section::is_cover(&stored.record) && !self.sweeps => tally.sweeps += 1,
+            // A section has no tenure, but leases of ranges; and its fences must not begin lower when it is made anew.
+            Verdict::Elsewhere
+                if key.as_str().starts_with(section::PREFIX)
+                    && !section::is_cover(&stored.record)
+                    && !section::is_over(&stored, self.wall) =>
+            {
+                tally.sections += 1
+            }
+            Verdict::Elsewhere if !collector.may_forget(&stored) => tally.ahead += 1,
+            Verdict::Elsewhere if collector.is_ridden(&key) => {}
+            Verdict::Elsewhere => plan.remove.push((key, stored.version)),
+            Verdict::Keep => {}
+        }
+    }
+
+    /// Vacates what was attached to ended sessions, each on condition that the record is still as it was seen.
+    async fn vacate(&mut self, attached: Vec<(Key, Stored)>) -> Result<usize, StoreError> {
+        let mut writes = Vec::with_capacity(attached.len());
+        for (key, seen) in attached {
+            let (expect, record) = (Expect::Unchanged(seen.version), self.vacant(&seen, seen.record.fence));
+            writes.push(Write { key, expect, record });
+        }
+        let outcomes = self.store.write_all(writes).await?;
+        Ok(outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Won { .. })).count())
+    }
+
+    /// Removes records, many side by side, each on condition that it is still as it was seen.
+    async fn remove(&mut self, old: Vec<(Key, Version)>) -> Result<usize, StoreError> {
+        let (mut waiting, mut running) = (old.into_iter(), JoinSet::new());
+        let (mut removed, mut failed) = (0, None);
+        loop {
+            while running.len() < Self::AT_ONCE && failed.is_none() {
+                let Some((key, version)) = waiting.next() else { break };
+                let store = self.store.clone();
+                running.spawn(async move { store.remove(&key, version).await });
+            }
+            match running.join_next().await {
+                None => break,
+                Some(Ok(Ok(is_removed))) => removed += usize::from(is_removed),
+                Some(Ok(Err(error))) => failed = failed.or(Some(error)),
+                Some(Err(error)) => {
+                    failed = failed
+                        .or_else(|| Some(StoreError::unknown(format!("the store's code failed: {error}"))));
+                }
+            }
+        }
+        failed.map_or(Ok(removed), Err)
+    }
+}
+
+fn session_of(stored: &Stored) -> Option<&Key> {
+    Some(&stored.record.tenure.as_ref()?.attachment.as_ref()?.session)
+}

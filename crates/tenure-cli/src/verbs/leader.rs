@@ -1,0 +1,121 @@
+//! `leader`: who leads, once or for as long as one wants to know.
+
+use super::look::view;
+use crate::args;
+use crate::config;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::output::view::{State, fields};
+use crate::stores::Url;
+use crate::supervise::signals::Signals;
+use crate::text::date;
+use serde_json::json;
+use tenure::election::Leader;
+use tenure::{Candidate, Clock, Key, Leases, Sighting};
+
+pub(crate) async fn leader(url: &Url, typed: &args::Leader) -> Result<u8, Failure> {
+    let key = config::key(&typed.key)?;
+    #[cfg(feature = "less")]
+    if let Some(place) = url.of_less()? {
+        return of_less(&place, &key, typed).await;
+    }
+    let leases = super::open_to_look(url).await?;
+    if typed.follow {
+        return follow(&leases, &key, typed.json).await;
+    }
+    let leader = present(&leases, &key).await?;
+    if typed.json {
+        output::json(&document(&leases, &key, leader.as_ref()))?;
+    }
+    match leader {
+        Some(leader) if !typed.json => output::print(&format!("{}\n", leader.id))?,
+        Some(_) => {}
+        None if typed.json => return Err(Failure::silent(exit::ABSENT)),
+        None => return Err(Failure::new(exit::ABSENT, format!("nobody leads {key}"))),
+    }
+    Ok(exit::OK)
+}
+
+/// Who leads by the record as it stands. A key that was never led has no leader either.
+async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> {
+    let view = match view(leases, key).await {
+        Ok(view) => view,
+        Err(failure) if failure.code == exit::ABSENT => return Ok(None),
+        Err(failure) => return Err(failure),
+    };
+    let stored = view.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
+    let is_held = view.state == State::Held;
+    Ok(Sighting::of(&stored.record).filter(|_| is_held).map(Leader::from))
+}
+
+async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let mut last = present(leases, key).await?;
+    let observer = Candidate::on(leases).key(key.as_str()).observe()?;
+    let mut changes = observer.changes();
+    print(leases, key, last.as_ref(), as_json)?;
+    loop {
+        tokio::select! {
+            signal = signals.next() => return Err(Failure::by_signal(signal)),
+            changed = changes.changed() => {
+                if changed.is_err() {
+                    return Err(Failure::new(exit::INTERNAL, "the observer has ended"));
+                }
+            }
+        }
+        let leader = changes.borrow_and_update().leader.clone();
+        if leader != last {
+            print(leases, key, leader.as_ref(), as_json)?;
+            last = leader;
+        }
+    }
+}
+
+fn print(leases: &Leases, key: &Key, leader: Option<&Leader>, as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        return output::print(&format!("{}\n", document(leases, key, leader)));
+    }
+    let now = date(leases.clock().now().wall);
+    match leader {
+        Some(leader) => output::print(&format!("{now} {} {}\n", leader.id, leader.fence)),
+        None => output::print(&format!("{now} - -\n")),
+    }
+}
+
+fn document(leases: &Leases, key: &Key, leader: Option<&Leader>) -> serde_json::Value {
+    let leader = leader.map(|leader| {
+        json!({
+            "id": leader.id.as_str(),
+            "fence": leader.fence.0,
+            "since": date(leader.since),
+            "labels": fields(&leader.labels),
+        })
+    });
+    json!({"key": key.as_str(), "at": date(leases.clock().now().wall), "leader": leader})
+}
+
+/// Who leads by the row of less's table as it stands.
+#[cfg(feature = "less")]
+async fn of_less(place: &crate::stores::less::Place, key: &Key, typed: &args::Leader) -> Result<u8, Failure> {
+    if typed.follow {
+        return Err(Failure::usage(
+            "--follow is not for less's table; `tenure elect --on-change` tells of leaders",
+        ));
+    }
+    let clock = tenure::clock::system();
+    let seen = place.open(clock.clone()).await?.look(key.as_str()).await?;
+    let leader = seen.row.filter(|row| row.deadline >= seen.now);
+    if typed.json {
+        let shown = leader.as_ref().map(|tenure_less::Row { value, deadline }| {
+            json!({"id": value, "until": date(tenure::Wall(u64::try_from(deadline.0 / 1000).unwrap_or(0)))})
+        });
+        output::json(&json!({"key": key.as_str(), "at": date(clock.now().wall), "leader": shown}))?;
+    }
+    match leader {
+        Some(leader) if !typed.json => output::print(&format!("{}\n", crate::text::escaped(&leader.value)))?,
+        Some(_) => {}
+        None if typed.json => return Err(Failure::silent(exit::ABSENT)),
+        None => return Err(Failure::new(exit::ABSENT, format!("nobody leads {key}"))),
+    }
+    Ok(exit::OK)
+}

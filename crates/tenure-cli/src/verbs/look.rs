@@ -1,0 +1,173 @@
+//! `ls` and `show`.
+
+use super::pages::Pages;
+use crate::args;
+use crate::config;
+use crate::exit::{self, Failure};
+use crate::keys::JobName;
+use crate::keys::{Part, part_of};
+use crate::output;
+use crate::output::view::{Sessions, State, View, fields};
+use crate::stores::Url;
+use crate::text::{Table, brief, count, date, escaped};
+use serde_json::json;
+use tenure::range::Ledger;
+use tenure::{Key, Listed, Store};
+
+pub(crate) async fn ls(url: &Url, typed: &args::Ls) -> Result<u8, Failure> {
+    let prefix = config::prefix(&typed.prefix)?;
+    let leases = super::open_to_look(url).await?;
+    let store = leases.store();
+    let (mut sessions, mut pages) = (Sessions::default(), Pages::default());
+    let mut out = Out::new(typed.json);
+    let mut hidden = 0;
+    while let Some(page) = pages.next(store, &prefix).await? {
+        let now = leases.clock().now().wall;
+        sessions.follow(store, &page, now).await?;
+        let mut views = Vec::new();
+        for listed in page {
+            let view = View::of(store, &mut sessions, listed, now).await;
+            if view.state == State::Vacant && !typed.all {
+                hidden += 1;
+            } else {
+                views.push(view);
+            }
+        }
+        out.show(&views)?;
+    }
+    out.end(url, hidden)?;
+    Ok(exit::OK)
+}
+
+/// What `ls` shows, page by page.
+struct Out {
+    /// None for JSON.
+    table: Option<Table>,
+    shown: usize,
+}
+
+impl Out {
+    fn new(is_json: bool) -> Out {
+        Out { table: (!is_json).then(|| Table::new(&View::heading())), shown: 0 }
+    }
+
+    fn show(&mut self, views: &[View]) -> Result<(), Failure> {
+        let is_first = self.shown == 0;
+        self.shown += views.len();
+        if views.is_empty() {
+            return Ok(());
+        }
+        let Some(table) = &mut self.table else {
+            let mut text = String::new();
+            for (n, view) in views.iter().enumerate() {
+                text.push_str(if is_first && n == 0 { "{\n  \"leases\": [" } else { "," });
+                let view = format!("{:#}", view.json()).replace('\n', "\n    ");
+                text.push_str(&format!("\n    {view}"));
+            }
+            return output::print(&text);
+        };
+        let rows: Vec<Vec<String>> = views.iter().map(View::row).collect();
+        output::print(&table.part(&rows))?;
+        for view in views {
+            if let Err(problem) = &view.stored {
+                output::note(format!("{}: {problem}", view.key));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self, url: &Url, hidden: usize) -> Result<(), Failure> {
+        if self.table.is_none() {
+            let rest = json!({"store": url.shown(), "vacant_not_listed": hidden});
+            let rest = format!("{rest:#}");
+            let rest = rest.strip_prefix("{\n").unwrap_or(&rest);
+            let leases = if self.shown == 0 { "{\n  \"leases\": []" } else { "\n  ]" };
+            return output::print(&format!("{leases},\n{rest}\n"));
+        }
+        if hidden > 0 {
+            let more = if self.shown == 0 { "nothing is held; " } else { "" };
+            output::note(format!("{more}{} that nobody holds: see them with --all", count(hidden, "record")));
+        } else if self.shown == 0 {
+            output::note("nothing is held");
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn show(url: &Url, typed: &args::Show) -> Result<u8, Failure> {
+    let key = config::key(&typed.key)?;
+    let leases = super::open_to_look(url).await?;
+    let view = view(&leases, &key).await?;
+    if typed.json {
+        output::json(&view.json())?;
+    } else {
+        output::print(&page(&view))?;
+    }
+    match view.stored {
+        Err(_) => Err(Failure::silent(exit::DAMAGED)),
+        Ok(_) => Ok(exit::OK),
+    }
+}
+
+/// One record, or the failure that there is none.
+pub(super) async fn view(leases: &tenure::Leases, key: &Key) -> Result<View, Failure> {
+    let store = leases.store();
+    let stored = match store.read(key).await {
+        Ok(None) => return Err(Failure::new(exit::ABSENT, format!("there is no record of {key}"))),
+        Ok(Some(stored)) => Ok(stored),
+        Err(error) if error.kind() == tenure::ErrorKind::Foreign => Err(error),
+        Err(error) => return Err(error.into()),
+    };
+    let now = leases.clock().now().wall;
+    Ok(View::of(store, &mut Sessions::default(), Listed { key: key.clone(), stored }, now).await)
+}
+
+fn page(view: &View) -> String {
+    let mut lines = vec![("key", view.key.to_string()), ("state", view.status())];
+    match &view.stored {
+        Err(problem) => {
+            lines.push(("problem", escaped(problem)));
+            lines.push(("remedy", "`tenure rm --damaged` removes it, and keeps a copy".to_owned()));
+        }
+        Ok(stored) => {
+            lines.push(("fence", stored.record.fence.to_string()));
+            if let Some(tenure) = &stored.record.tenure {
+                lines.push(("holder", tenure.holder.to_string()));
+                lines.push(("since", date(tenure.since)));
+                lines.push(("ttl", brief(tenure.ttl.duration())));
+                if let Some(left) = view.left {
+                    lines.push(("left", format!("about {}", brief(left))));
+                }
+                if let Some(attachment) = &tenure.attachment {
+                    lines.push(("session", format!("{} (fence {})", attachment.session, attachment.fence)));
+                }
+                for letter in &tenure.mail {
+                    lines.push(("mail", format!("{:?} {}", letter.ask, letter.key)));
+                }
+            }
+            let age = stored.age().map_or_else(String::new, |age| format!(", {} ago", brief(age)));
+            lines.push(("written", format!("{}{age}", date(stored.record.stamp))));
+            if let Some((job, unit)) = JobName::of_key(&view.key) {
+                lines.push(("job", escaped(job)));
+                lines.push(("unit", escaped(unit)));
+            }
+            if let Some((fleet, part)) = part_of(&view.key) {
+                lines.push(("fleet", escaped(fleet)));
+                if let Part::Unit(unit) = part {
+                    lines.push(("unit", escaped(unit)));
+                }
+            }
+            if let Some(leased) = &view.leased {
+                lines.extend(leased.lines().map(|line| ("lease", line)));
+            } else if let Ok(covered) = Ledger::covered(&stored.record) {
+                lines.push(("covered", covered.to_string()));
+            } else if let serde_json::Value::Object(fields) = fields(&stored.record.metadata) {
+                for (name, value) in fields {
+                    // JSON escapes control characters, but not all that steer a terminal.
+                    lines.push(("field", format!("{} = {}", escaped(&name), escaped(&value.to_string()))));
+                }
+            }
+        }
+    }
+    lines.into_iter().map(|(name, value)| format!("{name:8} {value}\n")).collect()
+}

@@ -1,0 +1,54 @@
+//! What each verb does, but for `work`.
+
+mod bench;
+mod doctor;
+mod elect;
+mod fleet;
+mod gc;
+mod leader;
+mod look;
+mod pages;
+mod range;
+mod reclaim;
+mod rm;
+mod run;
+mod seize;
+mod sim;
+mod spans;
+#[cfg(feature = "dynamodb")]
+mod tabletheory;
+
+pub(crate) use bench::bench;
+pub(crate) use doctor::doctor;
+pub(crate) use elect::elect;
+pub(crate) use fleet::fleet;
+pub(crate) use gc::gc;
+pub(crate) use leader::leader;
+pub(crate) use look::{ls, show};
+pub(crate) use range::range;
+pub(crate) use reclaim::reclaim;
+pub(crate) use rm::rm;
+pub(crate) use run::run;
+pub(crate) use seize::{release, revoke};
+pub(crate) use sim::sim;
+
+use crate::exit::Failure;
+use crate::stores::{Missing, Url};
+use std::sync::Arc;
+use tenure::{Clock, Leases};
+
+/// Leases on a store that is there already.
+async fn open(url: &Url) -> Result<Leases, Failure> {
+    open_as(url, Missing::Refuse).await
+}
+
+/// As [`open`], also where nothing can be written.
+async fn open_to_look(url: &Url) -> Result<Leases, Failure> {
+    open_as(url, Missing::Look).await
+}
+
+async fn open_as(url: &Url, missing: Missing) -> Result<Leases, Failure> {
+    let clock: Arc<dyn Clock> = tenure::clock::system();
+    let store = url.open(missing, Arc::clone(&clock)).await?;
+    Ok(Leases::builder(store).clock(clock).start()?)
+}

@@ -1,0 +1,119 @@
+//! `rm --damaged`: the way out for a key whose record can't be read.
+
+use super::seize::nonces;
+use crate::args;
+use crate::config;
+use crate::exit::{self, Failure};
+use crate::keys::JobName;
+use crate::keys::{Part, part_of};
+use crate::output;
+use crate::output::section::Leased;
+use crate::stores::Url;
+use crate::text::escaped;
+use crate::work::job::unit::Unit;
+use serde_json::json;
+use tenure::range::{Ledger, PREFIX, is_cover};
+use tenure::{Fence, Image, Key, Leases, Metadata, Record, Store, Stored, Wall};
+use tenure_core::fleet::{Status, UnitSpec};
+
+pub(crate) async fn rm(url: &Url, typed: &args::Rm) -> Result<u8, Failure> {
+    let key = config::key(&typed.key)?;
+    let leases = super::open(url).await?;
+    let Some(seen) = leases.store().image(&key).await? else {
+        return Err(Failure::new(exit::ABSENT, format!("there is no record of {key}")));
+    };
+    let now = leases.clock().now().wall;
+    let problem = damage(&key, &seen, now)?;
+    if !typed.yes {
+        output::note(format!("{key}: {problem}"));
+        output::note(
+            "if its last holder lives, it may believe for as long as its ttl after the damage was done",
+        );
+    }
+    output::confirm(typed.yes, &format!("Remove the damaged record of {key}?"))?;
+    let instead = keeps_fence(&leases, &key, &seen, now)?;
+    let kept = instead.as_ref().map(|record| record.fence.0);
+    // A copy that could not be written would be no copy: it comes first.
+    if !typed.json {
+        output::print(&format!("{}\n", seen.copy))?;
+    }
+    if !leases.store().mend(&key, &seen, instead).await? {
+        return Err(Failure::new(
+            exit::HELD,
+            format!("{key} has changed meanwhile, and was left as it is; look again"),
+        ));
+    }
+    if typed.json {
+        let fence = seen.fence.map(|fence| fence.0);
+        output::json(&json!({
+            "key": key.as_str(), "removed": true, "problem": problem, "fence": fence, "kept_fence": kept, "copy": seen.copy,
+        }))?;
+    }
+    let fence = match (kept, seen.fence) {
+        (Some(kept), _) => format!("an empty record keeps its fence, {kept}, which is ahead of the clock"),
+        (None, Some(fence)) => format!("its fence was {fence}, the next one is higher"),
+        (None, None) => "its fence is not known: the next one begins with the clock".to_owned(),
+    };
+    output::note(format!("{key} is removed; {fence}"));
+    Ok(exit::OK)
+}
+
+/// What is wrong with it; fails if nothing is.
+fn damage(key: &Key, seen: &Image, now: Wall) -> Result<String, Failure> {
+    if seen.is_newer {
+        let why = seen.record.as_ref().err().map_or_else(String::new, ToString::to_string);
+        return Err(Failure::new(
+            exit::DAMAGED,
+            format!("{key}: {why}; it is not damaged, and was left as it is"),
+        ));
+    }
+    let record = match &seen.record {
+        Err(error) => return Ok(escaped(&error.to_string())),
+        Ok(record) => record,
+    };
+    let sound = || {
+        let text = format!(
+            "the record of {key} is not damaged: see `tenure show`; `tenure release` takes a lease from its holder"
+        );
+        Failure::usage(text)
+    };
+    // What can be read may still be none of what its key says.
+    let is_odd = record.tenure.is_none();
+    misread(key, record, now).filter(|_| is_odd).map(|error| escaped(&error)).ok_or_else(sound)
+}
+
+fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
+    if let Some((_, Part::Unit(_))) = part_of(key) {
+        return UnitSpec::parse(record.metadata.clone()).err().map(|error| error.to_string());
+    }
+    if JobName::of_key(key).is_some() {
+        return Unit::of(&record.metadata)
+            .is_none()
+            .then(|| "the record is not one of a job's unit".to_owned());
+    }
+    if key.as_str().starts_with(PREFIX) {
+        let stored = Stored::new(record.clone());
+        let error = match Leased::of(&stored, now) {
+            Some(leased) => leased.err()?,
+            None if is_cover(record) => Ledger::covered(record).err()?,
+            None => return Some("the record is not a section's".to_owned()),
+        };
+        let text = error.to_string();
+        return (!text.contains("upgrade it")).then_some(text);
+    }
+    None
+}
+
+/// What is left in its place if the clock, with which the next fence would begin, is not beyond the last one.
+fn keeps_fence(leases: &Leases, key: &Key, seen: &Image, now: Wall) -> Result<Option<Record>, Failure> {
+    let Some(fence) = seen.fence.filter(|fence| *fence >= Fence::floor(now)) else { return Ok(None) };
+    let metadata = match part_of(key) {
+        Some((_, Part::Unit(_))) => UnitSpec::default().status(Status::Deleted).compose(Metadata::new())?,
+        _ if JobName::of_key(key).is_some() => Unit::fresh(),
+        _ if key.as_str().starts_with(PREFIX) => Ledger::default().into_metadata(),
+        _ => Metadata::new(),
+    };
+    // One more than it: a process that was attached to a session with that fence must not find it again.
+    let fence = fence.next(Fence::floor(now)).unwrap_or(fence);
+    Ok(Some(Record { fence, nonce: nonces(leases).draw(), stamp: now, tenure: None, metadata }))
+}

@@ -1,0 +1,128 @@
+//! `release` and `revoke`: taking a lease from its holder, by force or by request.
+
+use super::look::view;
+use crate::args;
+use crate::config;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::output::section::Leased;
+use crate::output::view::State;
+use crate::stores::Url;
+use crate::text::brief;
+use crate::work::job::unit::Fnv;
+use serde_json::json;
+use tenure::{Ask, Key, LeaseError, Leases};
+use tenure_core::Nonces;
+
+pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Failure> {
+    let key = config::key(&typed.key)?;
+    let leases = super::open(url).await?;
+    let seen = view(&leases, &key).await?;
+    let stored = seen.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
+    let Some(tenure) = &stored.record.tenure else {
+        return Err(not_held(&key, seen.leased.as_ref()));
+    };
+    if !typed.yes {
+        let danger = match (seen.state == State::Held, typed.now) {
+            (true, true) => {
+                "Its holder may still be at work, and is not told: two may hold it, until that one next looks at the record"
+            }
+            (true, false) => {
+                "Its holder is told to stop, and it is free once that one can't be at work under it any more"
+            }
+            (false, _) => "Its holder has not been heard of for longer than its ttl",
+        };
+        output::confirm(
+            false,
+            &format!("{key} is held by {}. {danger}. Take it away by force?", tenure.holder),
+        )?;
+    }
+    let holder = tenure.holder.clone();
+    let quiet = typed.json;
+    let told = |holder: tenure::HolderId, within| {
+        if !quiet {
+            let within = brief(within);
+            output::note(format!(
+                "{holder} is told to stop; {key} is free within {within} (--now doesn't wait, and is unsafe)"
+            ));
+        }
+    };
+    let forced = if typed.now {
+        leases.release_by_force_now(&key).await
+    } else {
+        leases.release_by_force(&key, told).await
+    };
+    let forced = match forced {
+        Ok(forced) => forced,
+        Err(LeaseError::NotHeld) => return Err(not_held(&key, None)),
+        Err(LeaseError::Store(error)) => return Err(error.into()),
+        Err(error) => return Err(Failure::new(exit::UNAVAILABLE, error.to_string())),
+    };
+    let fence = forced.fence.0;
+    if typed.json {
+        let document = json!({
+            "key": key.as_str(), "released": true, "holder": holder.as_str(), "fence": fence, "vacated": forced.vacated,
+        });
+        output::json(&document)?;
+    } else if forced.vacated {
+        output::note(format!(
+            "{key} is released; {holder} held it with fence {fence}, the next fence is higher"
+        ));
+    } else {
+        output::note(format!(
+            "{holder} has given {key} up; it held it with fence {fence}, the next fence is higher"
+        ));
+    }
+    Ok(exit::OK)
+}
+
+/// Why a record without a tenure can't be taken from anyone.
+fn not_held(key: &Key, leased: Option<&Leased>) -> Failure {
+    match leased.and_then(Leased::left) {
+        Some(left) => {
+            let left = brief(left);
+            let text = format!(
+                "{key} is a section: all of its ranges are free in {left}, when their time is over; `tenure reclaim` waits for \
+                 that, or takes them away"
+            );
+            Failure::usage(text)
+        }
+        None => Failure::new(exit::ABSENT, format!("nobody holds {key}")),
+    }
+}
+
+/// Nonces for an operator's own writes, from the random part of this process's name.
+pub(super) fn nonces(leases: &Leases) -> Nonces {
+    let mut digest = Fnv::default();
+    digest.update(b"operator ");
+    digest.update(leases.holder().as_str().as_bytes());
+    Nonces::new(digest.finish())
+}
+
+pub(crate) async fn revoke(url: &Url, typed: &args::Revoke) -> Result<u8, Failure> {
+    let key = config::key(&typed.key)?;
+    let leases = super::open(url).await?;
+    let seen = view(&leases, &key).await?;
+    let stored = seen.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
+    let Some(tenure) = &stored.record.tenure else {
+        return Err(not_held(&key, seen.leased.as_ref()));
+    };
+    if seen.state == State::Expired {
+        let holder = &tenure.holder;
+        return Err(Failure::new(
+            exit::ABSENT,
+            format!("the holder of {key}, {holder}, is dead: there is nobody to ask"),
+        ));
+    }
+    output::confirm(typed.yes, &format!("Tell {} to stop and give {key} up?", tenure.holder))?;
+    leases.request(&key, Ask::Revoke).await?;
+    if typed.json {
+        let document =
+            json!({"key": key.as_str(), "asked": tenure.holder.as_str(), "ttl_ms": tenure.ttl.millis()});
+        output::json(&document)?;
+    } else {
+        let within = brief(tenure.ttl.part(3));
+        output::note(format!("{} is told within {within}, and stops then", tenure.holder));
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,289 @@
+//! A worker on a lease table of the KCL's or a8m's layout: the dialect `kcl`.
+//!
+//! The table is the fleet; the name that was given to it begins this worker's id, as others see it there.
+
+use super::member::{self, Assignment, Event, Member, Underway};
+use crate::config::fleet::Forever;
+use crate::exit::Failure;
+use crate::output;
+use crate::stores::patiently;
+use crate::supervise::lease::Lease;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tenure::fleet::Balance;
+use tenure::{Clock, Fence};
+use tenure_kcl::{self as kcl, Coordinator, Events, Fields, Held, LeaseError, Options, Place, Table};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+pub(super) struct Kcl {
+    worker: String,
+    table: String,
+    coordinator: Coordinator,
+    events: Events,
+    /// What was given out and is not let go of yet.
+    assignments: BTreeMap<Tenure, (Held, Arc<AtomicBool>)>,
+    let_go: mpsc::UnboundedReceiver<Tenure>,
+    told: mpsc::UnboundedSender<Tenure>,
+    waiting: VecDeque<Event>,
+    leaving: bool,
+    stopping: Option<JoinHandle<()>>,
+    grace: Duration,
+    said: BTreeSet<String>,
+}
+
+/// A lease and the counter at which it was taken: the same lease may be had again.
+type Tenure = (String, u64);
+
+/// Joins those that work on the table.
+pub(super) async fn enlist(rest: &str, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Kcl, Failure> {
+    let place = Place::from_url(rest)?;
+    let no = |what: &str| {
+        let text = format!(
+            "{what} means nothing on a lease table of the dialect kcl: each worker takes its even share there"
+        );
+        Err(Failure::usage(text))
+    };
+    match plan {
+        Forever { labels, .. } if !labels.is_empty() => return no("--label"),
+        Forever { most_weight: Some(_), .. } => return no("--most-weight"),
+        Forever { balance: Balance::Weight, .. } => return no("--balance weight"),
+        _ => {}
+    }
+    let (host, pid) = (tenure::clock::host_name(), std::process::id());
+    let worker = format!("{}/{host}-{pid}-{}", plan.name, tenure::clock::uuid());
+    let mut options = Options::new(&worker).failover(plan.ttl).leases_to_steal(place.leases_to_steal());
+    if let Some(most) = plan.most {
+        options = options.max_leases(usize::try_from(most).unwrap_or(usize::MAX));
+    }
+    options.check()?;
+    let shown = place.table().to_owned();
+    let table = Table::at(place, clock).await?;
+    let (coordinator, events) = Coordinator::start(&table, options)?;
+    let (told, let_go) = mpsc::unbounded_channel();
+    Ok(Kcl {
+        worker,
+        table: shown,
+        coordinator,
+        events,
+        assignments: BTreeMap::new(),
+        let_go,
+        told,
+        waiting: VecDeque::new(),
+        leaving: false,
+        stopping: None,
+        grace: plan.grace,
+        said: BTreeSet::new(),
+    })
+}
+
+impl Kcl {
+    fn on(&mut self, event: kcl::Event) -> Option<Event> {
+        match event {
+            kcl::Event::Taken(held) => {
+                let (tenure, draining) = (tenure_of(&held), Arc::new(AtomicBool::new(self.leaving)));
+                self.assignments.insert(tenure, (held.clone(), Arc::clone(&draining)));
+                let assignment = Obligation {
+                    unit: Arc::new(Leased { held, draining }),
+                    coordinator: self.coordinator.clone(),
+                    told: self.told.clone(),
+                    spent: false,
+                };
+                if self.leaving {
+                    // It was under way.
+                    return None;
+                }
+                Some(Event::Assigned(Box::new(assignment)))
+            }
+            kcl::Event::Lost { lease, loss } => {
+                Some(Event::Lost { unit: lease.key().to_owned(), why: output::loss(&loss) })
+            }
+            kcl::Event::Wanted { lease, by } => {
+                let (_, draining) = self.assignments.get(&tenure_of(&lease))?;
+                draining.store(true, Ordering::SeqCst);
+                let why = format!("goes to {}", crate::text::escaped(&by));
+                Some(Event::Draining { unit: lease.key().to_owned(), why, within: self.grace })
+            }
+            kcl::Event::LookFailed(error) | kcl::Event::Foreign(error) => {
+                /// More are not told: they would say the same.
+                const MOST: usize = 100;
+                if self.said.len() < MOST && self.said.insert(error.to_string()) {
+                    output::note(error.to_string());
+                }
+                None
+            }
+            kcl::Event::Revived(worker) => {
+                output::note(format!(
+                    "{} lives, though a lease of its was taken after a failover time of silence: it stood still, or its failover \
+                     time is longer than --ttl here; it has to be the same for all",
+                    crate::text::escaped(&worker)
+                ));
+                None
+            }
+            kcl::Event::Skipped(rows) => {
+                output::note(skipped(rows));
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Member for Kcl {
+    fn name(&self) -> &str {
+        &self.worker
+    }
+
+    fn fleet(&self) -> String {
+        format!("lease table {:?}", self.table)
+    }
+
+    fn register<'c>(&'c self, units: &'c [&'c str]) -> Underway<'c, Result<usize, Failure>> {
+        Box::pin(async move {
+            let mut created = 0;
+            for unit in units {
+                let made = patiently(async || match self.coordinator.create(unit, Fields::new()).await {
+                    Ok(_) => Ok(true),
+                    Err(LeaseError::Store(error)) => Err(error),
+                    Err(_) => Ok(false),
+                });
+                created += usize::from(made.await?);
+            }
+            if created > 0 {
+                // The first look came before they were there. What it can't find out, the next one does.
+                let _later = self.coordinator.take_now().await;
+            }
+            Ok(created)
+        })
+    }
+
+    fn next(&mut self) -> Underway<'_, Option<Event>> {
+        Box::pin(async {
+            loop {
+                if let Some(event) = self.waiting.pop_front() {
+                    return Some(event);
+                }
+                if self.leaving && self.assignments.is_empty() && self.stopping.is_none() {
+                    let coordinator = self.coordinator.clone();
+                    self.stopping = Some(tokio::spawn(async move { coordinator.stop().await }));
+                }
+                tokio::select! {
+                    Some(tenure) = self.let_go.recv() => drop(self.assignments.remove(&tenure)),
+                    event = self.events.next() => {
+                        let event = self.on(event?);
+                        if event.is_some() {
+                            return event;
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    fn remaining(&self) -> Duration {
+        let left = self.assignments.values().map(|(held, _)| held.remaining());
+        left.filter(|left| !left.is_zero()).min().unwrap_or_default()
+    }
+
+    fn leave(&mut self) {
+        self.leaving = true;
+        self.coordinator.stop_taking();
+        for (held, draining) in self.assignments.values() {
+            draining.store(true, Ordering::SeqCst);
+            let why = "is given back, since this worker leaves".to_owned();
+            let unit = held.key().to_owned();
+            self.waiting.push_back(Event::Draining { unit, why, within: self.grace });
+        }
+    }
+
+    fn resign(&mut self) -> Underway<'_, ()> {
+        Box::pin(self.coordinator.stop())
+    }
+
+    fn sound(&mut self) {}
+}
+
+/// A lease that this process has.
+struct Leased {
+    held: Held,
+    draining: Arc<AtomicBool>,
+}
+
+impl Lease for Leased {
+    fn key(&self) -> &str {
+        self.held.key()
+    }
+
+    fn fence(&self) -> Option<Fence> {
+        Some(Fence(self.held.counter_at_take()))
+    }
+
+    fn remaining(&self) -> Duration {
+        self.held.remaining()
+    }
+
+    fn is_over(&self) -> bool {
+        self.held.loss().is_some()
+    }
+}
+
+impl member::Unit for Leased {
+    fn name(&self) -> &str {
+        self.held.key()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+}
+
+struct Obligation {
+    unit: Arc<Leased>,
+    coordinator: Coordinator,
+    told: mpsc::UnboundedSender<Tenure>,
+    spent: bool,
+}
+
+impl Assignment for Obligation {
+    fn unit(&self) -> Arc<dyn member::Unit> {
+        Arc::clone(&self.unit) as Arc<dyn member::Unit>
+    }
+
+    fn drained(self: Box<Self>) {}
+
+    fn lapse(mut self: Box<Self>) {
+        self.spent = true;
+        self.coordinator.lapse(&self.unit.held);
+        let _left = self.told.send(tenure_of(&self.unit.held));
+    }
+}
+
+impl Drop for Obligation {
+    fn drop(&mut self) {
+        if self.spent {
+            return;
+        }
+        let (held, coordinator) = (self.unit.held.clone(), self.coordinator.clone());
+        let told = self.told.clone();
+        tokio::spawn(async move {
+            // What can't be given back expires.
+            let _lost_already = coordinator.give_back(&held).await;
+            let _left = told.send(tenure_of(&held));
+        });
+    }
+}
+
+fn tenure_of(held: &Held) -> Tenure {
+    (held.key().to_owned(), held.counter_at_take())
+}
+
+/// What to say of rows that were passed over.
+pub(crate) fn skipped(rows: usize) -> String {
+    let rows = crate::text::count(rows, "row");
+    format!(
+        "{rows} passed over: by the KCL, what has another entityType than LEASE is no lease; if a8m/lease made this table, add \
+         &peers=a8m to its URL"
+    )
+}

@@ -1,0 +1,231 @@
+//! `--fresh`: units are to be run once more, whatever was recorded of them.
+//!
+//! Nothing is removed: the record of each settled unit becomes that of one that waits to be run, on condition that its
+//! result is still the one that was seen. So each unit is held by one process at a time as ever, and whoever joins
+//! meanwhile helps. It is refused while a process that came before is at work on the job: what that one has done
+//! a moment ago would be run twice. Of two that begin anew at the same time, the later one is refused.
+
+use super::register::vacant;
+use super::unit::{Status, Unit};
+use crate::exit::{self, Failure};
+use crate::keys::JobName;
+use crate::output::view::{Sessions, State, View};
+use crate::stores::patiently;
+use crate::text::{brief, count, escaped};
+use std::time::Duration;
+use tenure::{
+    AcquireError, Expect, Fence, Key, Leases, Listed, Metadata, Outcome, StoreExt, Stored, Value, Write,
+};
+use tenure_core::Nonces;
+
+/// Between two looks at what others have under their hands for a moment.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Fails if another process was at work on the job before this one.
+pub(super) async fn check_alone(leases: &Leases, name: &JobName) -> Result<(), Failure> {
+    let own = leases.session_key();
+    // Our own session is to be seen by those who look after us.
+    while leases.session_remaining().is_zero() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let store = leases.store();
+    let listing = patiently(async || store.list_all("session/").await).await?;
+    // Fences begin with the wall clock, so whoever came later has the higher one.
+    let rank = |listed: &Listed| Some((listed.stored.as_ref().ok()?.record.fence, listed.key.clone()));
+    let ours = listing.iter().find(|listed| listed.key == *own).and_then(rank);
+    let mut sessions = Sessions::default();
+    for listed in listing {
+        let is_before =
+            listed.key != *own && ours.as_ref().is_none_or(|ours| rank(&listed).as_ref() < Some(ours));
+        if !is_before || job_of(&listed) != Some(name.as_str()) {
+            continue;
+        }
+        let view = View::of(store, &mut sessions, listed, leases.clock().now().wall).await;
+        if let (State::Held, Ok(stored)) = (view.state, &view.stored) {
+            return Err(refusal(name, &stored.record.metadata, view.left));
+        }
+    }
+    Ok(())
+}
+
+/// The job that the process of a session works on.
+fn job_of(session: &Listed) -> Option<&str> {
+    session.stored.as_ref().ok()?.record.metadata.get("work").and_then(Value::as_text)
+}
+
+fn refusal(name: &JobName, about: &Metadata, left: Option<Duration>) -> Failure {
+    let host = about.get("host").and_then(Value::as_text).unwrap_or("another host");
+    let pid =
+        about.get("pid").and_then(Value::as_i64).map_or_else(String::new, |pid| format!(", pid {pid},"));
+    let (name, host) = (name.as_str(), escaped(host));
+    let left = brief(left.unwrap_or_default());
+    Failure::new(
+        exit::HELD,
+        format!(
+            "the job \"{name}\" is being worked on by a process on {host}{pid} that was there before: --fresh would run again \
+             what it has just done; leave --fresh out to join it, or wait for its end (if it has died, that is in {left})"
+        ),
+    )
+}
+
+/// Has settled units run anew: those of them that are so, and stay so until each is written.
+pub(super) async fn reset(
+    leases: &Leases,
+    nonces: &mut Nonces,
+    units: impl Iterator<Item = &Listed>,
+) -> Result<usize, Failure> {
+    const ATTEMPTS: usize = 40;
+    let settled = |listed: &Listed| {
+        let stored = listed.stored.as_ref().ok()?;
+        result(stored).map(|_| (listed.key.clone(), stored.clone()))
+    };
+    let mut todo: Vec<(Key, Stored)> = units.filter_map(settled).collect();
+    let n = todo.len();
+    for _ in 0..ATTEMPTS {
+        let (held, free) = todo.into_iter().partition(|(_, seen)| seen.record.tenure.is_some());
+        todo = write_over(leases, nonces, free).await?;
+        todo.extend(take_over(leases, held).await?);
+        if todo.is_empty() {
+            return Ok(n);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    let (key, _) = &todo[0];
+    Err(Failure::new(
+        exit::HELD,
+        format!(
+            "{} could not be had, {key} for one: others have them under their hands; try again",
+            count(todo.len(), "unit")
+        ),
+    ))
+}
+
+/// What was recorded of a settled unit: how it ended, and when.
+fn result(stored: &Stored) -> Option<(Status, u64)> {
+    let metadata = &stored.record.metadata;
+    let status = Unit::of(metadata)?.status;
+    (status != Status::Pending).then(|| (status, Unit::finished(metadata)))
+}
+
+/// Returns those that have changed meanwhile, but for their results.
+async fn write_over(
+    leases: &Leases,
+    nonces: &mut Nonces,
+    units: Vec<(Key, Stored)>,
+) -> Result<Vec<(Key, Stored)>, Failure> {
+    let write = |(key, seen): &(Key, Stored)| {
+        let metadata = Unit::reset(seen.record.metadata.clone());
+        let fence: Fence = seen.record.fence;
+        let record = vacant(leases, nonces, fence, metadata);
+        Write { key: key.clone(), expect: Expect::Unchanged(seen.version), record }
+    };
+    let writes: Vec<Write> = units.iter().map(write).collect();
+    let outcomes = patiently(async || leases.store().write_all(writes.clone()).await).await?;
+    let mut rest = Vec::new();
+    for ((key, seen), outcome) in units.into_iter().zip(outcomes) {
+        // A pending one was reset by another, or by us, if the answer was lost; another result is of a later run.
+        if let Outcome::Lost(Some(now)) = outcome
+            && result(&now) == result(&seen)
+        {
+            rest.push((key, now));
+        }
+    }
+    Ok(rest)
+}
+
+/// A settled unit is held for a moment by whoever took it for an open one; or for longer, if that process died.
+async fn take_over(leases: &Leases, units: Vec<(Key, Stored)>) -> Result<Vec<(Key, Stored)>, Failure> {
+    let mut rest = Vec::new();
+    for (key, seen) in units {
+        let lock = leases.lock(key.as_str()).keep_metadata(None);
+        match lock.try_acquire().await {
+            Ok(guard) => {
+                let now = guard.metadata().clone();
+                let is_same = Unit::of(&now).is_some_and(|unit| unit.status != Status::Pending)
+                    && Unit::finished(&now) == Unit::finished(&seen.record.metadata);
+                let metadata = if is_same { Unit::reset(now) } else { now };
+                guard.release_with(metadata).await?;
+            }
+            Err(AcquireError::Held(_)) => rest.push((key, seen)),
+            Err(AcquireError::Absent) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what others have under their hands for a moment is waited for; what was run anew meanwhile is left alone; a
+    //! process that came later is no reason to refuse, one that came before is.
+    use super::*;
+    use std::ffi::OsStr;
+    use tenure::Guard;
+
+    async fn unit(leases: &Leases, status: &str, finished: i64) -> Listed {
+        let metadata =
+            Metadata::from([("status".into(), status.into()), ("finished".into(), finished.into())]);
+        let mut nonces = Nonces::new(7);
+        let record = vacant(leases, &mut nonces, Fence(1), metadata);
+        let key = Key::new("work/j/u").unwrap();
+        let write = Write { key, expect: Expect::Absent, record };
+        leases.store().write_all(vec![write]).await.unwrap();
+        leases.store().list_all("work/j/").await.unwrap().remove(0)
+    }
+
+    async fn claimed(leases: &Leases) -> Guard {
+        leases.lock("work/j/u").keep_metadata(None).try_acquire().await.unwrap()
+    }
+
+    async fn status(leases: &Leases) -> String {
+        let listed = leases.store().list_all("work/j/").await.unwrap().remove(0);
+        listed.stored.unwrap().record.metadata["status"].as_text().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_unit_that_another_has_taken_by_mistake_is_run_anew_once_it_is_given_back() {
+        let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
+        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        let seen = unit(&here, "done", 5).await;
+        let guard = claimed(&there).await;
+        let giving_back = async {
+            tokio::time::sleep(PAUSE * 2).await;
+            guard.release().await;
+        };
+        let (reset, ()) = tokio::join!(reset(&here, &mut nonces, [&seen].into_iter()), giving_back);
+        assert_eq!((reset.unwrap(), status(&here).await.as_str()), (1, "pending"));
+    }
+
+    #[tokio::test]
+    async fn what_was_run_anew_meanwhile_is_not_run_once_more() {
+        let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
+        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        let seen = unit(&here, "done", 5).await;
+        let guard = claimed(&there).await;
+        let later = Metadata::from([("status".into(), "done".into()), ("finished".into(), 6.into())]);
+        guard.release_with(later).await.unwrap();
+        reset(&here, &mut nonces, [&seen].into_iter()).await.unwrap();
+        assert_eq!(status(&here).await, "done");
+    }
+
+    #[tokio::test]
+    async fn of_two_that_begin_anew_the_later_one_is_refused() {
+        let store = tenure::memory();
+        let start = |job: &str| {
+            let about = Metadata::from([("work".to_owned(), Value::from(job))]);
+            let leases = Leases::builder(store.clone()).about(about).start().unwrap();
+            leases.begin_session();
+            leases
+        };
+        let name = JobName::new(OsStr::new("j")).unwrap();
+        let first = start("j");
+        check_alone(&first, &name).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let (second, other) = (start("j"), start("k"));
+        assert_eq!(check_alone(&second, &name).await.unwrap_err().code, exit::HELD);
+        check_alone(&first, &name).await.unwrap();
+        check_alone(&other, &JobName::new(OsStr::new("k")).unwrap()).await.unwrap();
+        first.stop().await;
+        check_alone(&second, &name).await.unwrap();
+    }
+}

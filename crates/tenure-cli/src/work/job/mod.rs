@@ -1,0 +1,118 @@
+//! `tenure work`: units of a job, each run by one process at a time.
+
+mod anew;
+mod board;
+mod naming;
+mod progress;
+mod register;
+mod scheduler;
+mod slots;
+mod summary;
+pub(crate) mod unit;
+
+use crate::config;
+use crate::exit::{self, Failure};
+use crate::keys::JobName;
+use crate::output;
+use crate::stores::{Missing, Url};
+use crate::supervise::outage::Outage;
+use crate::supervise::process;
+use crate::supervise::run::Policy;
+use crate::supervise::signals::Signals;
+use crate::text::{brief, count, date};
+use crate::work::units;
+use register::Registered;
+use scheduler::Scheduler;
+use tenure::{Clock, Leases, Metadata, Value, Wall};
+
+pub(crate) async fn work(url: &Url, plan: config::Work) -> Result<u8, Failure> {
+    process::find(&plan.command.program)?;
+    let began = tenure::clock::system().now().wall;
+    let given = units::read(&plan.source, plan.separator)?;
+    let name = match &plan.name {
+        Some(name) => name.clone(),
+        None => naming::name(&plan.command, &naming::directory()?, &given)?,
+    };
+    let keys = given.keys(&name.prefix())?;
+    for text in &given.notes {
+        output::note(text);
+    }
+    let mut signals = Signals::listen()?;
+    let clock = tenure::clock::system();
+    let store = url.open(Missing::Create, clock.clone()).await?;
+    // What goes wrong is told by the scheduler, which is what waits for it.
+    let outage = Outage::new(false);
+    let store = outage.watch(store);
+    let about = Metadata::from([
+        ("host".to_owned(), Value::from(tenure::clock::host_name())),
+        ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
+        ("work".to_owned(), Value::from(name.as_str())),
+    ]);
+    let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).about(about).start()?;
+    leases.begin_session();
+    let registered = signals.unless(register::register(&leases, &plan, &name, keys)).await;
+    let registered = match registered.and_then(|registered| greet(&plan, &name, registered?)) {
+        Ok(registered) => registered,
+        Err(failure) => {
+            // Whoever comes next must not take this process for one that is at work.
+            signals.wait(plan.ttl, leases.stop()).await;
+            return Err(failure);
+        }
+    };
+    // Whoever was started before the last unit was done has worked on the same job at the same time.
+    let done_before = registered.all_done.filter(|last| *last < began);
+    if let Some(last) = done_before {
+        output::note(was_done(&name, given.units().len(), last, began));
+    }
+    let is_named = plan.name.is_some();
+    let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
+    let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board);
+    let mut result = scheduler.work(&mut signals).await;
+    if done_before.is_some() && !is_named && scheduler.is_idle() && matches!(result, Ok(exit::OK)) {
+        result = Ok(exit::DONE_BEFORE);
+    }
+    scheduler.leave(&mut signals, &result).await;
+    result
+}
+
+/// That there is nothing to run, and what to do if it should be run all the same.
+fn was_done(name: &JobName, given: usize, last: Wall, now: Wall) -> String {
+    let units = match given {
+        0 => "all units were".to_owned(),
+        1 => "the given unit was".to_owned(),
+        n => format!("all {n} given units were"),
+    };
+    let ago = brief(now.since(last));
+    format!(
+        "job \"{}\": {units} done before, the last at {} ({ago} ago); to run them anew, say --fresh, or give a new --name",
+        name.as_str(),
+        date(last)
+    )
+}
+
+fn greet(plan: &config::Work, name: &JobName, registered: Registered) -> Result<Registered, Failure> {
+    let counts = registered.board.counts();
+    let is_named = plan.name.is_some();
+    let name = name.as_str();
+    if counts.total() == 0 {
+        let text = format!(
+            "the job \"{name}\" has no units: give some as arguments, on standard input or by --from FILE"
+        );
+        return Err(Failure::usage(text));
+    }
+    let settled = match counts.settled() {
+        0 => String::new(),
+        n => format!(", {n} settled already"),
+    };
+    output::note(format!(
+        "job \"{name}\": {} ({} new{settled})",
+        count(counts.total(), "unit"),
+        registered.created
+    ));
+    if !is_named {
+        output::note(format!(
+            "the same command here, with the same units, joins it; from elsewhere, add --join --name {name}"
+        ));
+    }
+    Ok(registered)
+}

@@ -1,0 +1,126 @@
+//! The names of jobs to which none was given: two jobs have the same only if they are the same.
+//!
+//! A job is what is run, where, and for which units. Their order, and how often each is given, make no difference. A file
+//! is known by its path, so that a list that has grown goes on with the same job.
+
+use crate::config::Template;
+use crate::exit::Failure;
+use crate::keys::JobName;
+use crate::work::units::Given;
+use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the digest in a name: so many that no two lists have the same, also if somebody tries.
+const DIGEST: usize = 16;
+
+/// Where commands are run, whatever links lead there.
+pub(crate) fn directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| {
+        Failure::usage(format!(
+            "the job can't be named by the working directory ({error}); name it by --name"
+        ))
+    })
+}
+
+/// The same wherever the same command is given for the same units in the same directory.
+pub(crate) fn name(command: &Template, directory: &Path, given: &Given) -> Result<JobName, Failure> {
+    if given.is_empty() {
+        return Err(Failure::usage(
+            "no units are given: give some as arguments, on standard input or by --from FILE; or name the job to join by --name",
+        ));
+    }
+    let mut digest = Sha256::new();
+    let mut part = |bytes: &[u8]| {
+        // With its length before it, no part can be taken for a piece of another.
+        digest.update((bytes.len() as u64).to_be_bytes());
+        digest.update(bytes);
+    };
+    part(b"tenure job 1");
+    part(&(command.arguments.len() as u64).to_be_bytes());
+    part(command.program.as_bytes());
+    for word in &command.arguments {
+        part(word.as_bytes());
+    }
+    part(directory.as_os_str().as_bytes());
+    match &given.file {
+        Some(path) => {
+            part(b"file");
+            part(path.as_os_str().as_bytes());
+        }
+        None => {
+            part(b"units");
+            for unit in given.units() {
+                part(unit.as_bytes());
+            }
+        }
+    }
+    let digest = digest.finalize();
+    let digest: String = digest.iter().take(DIGEST).map(|byte| format!("{byte:02x}")).collect();
+    let base = Path::new(&command.program).file_name().unwrap_or_default().to_string_lossy();
+    let base: String =
+        base.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).take(24).collect();
+    JobName::new(OsStr::new(&format!("{base}-{digest}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Source;
+    use crate::work::units;
+
+    fn given(units: &[&str]) -> Given {
+        units::read(&Source::Arguments(units.iter().map(Into::into).collect()), b'\n').unwrap()
+    }
+
+    fn from_file(path: &str, units: &[&str]) -> Given {
+        let mut given = given(units);
+        given.file = Some(path.into());
+        given
+    }
+
+    fn named(words: &[&str], directory: &str, given: &Given) -> String {
+        let command = Template::new(words.iter().map(Into::into).collect()).unwrap();
+        name(&command, Path::new(directory), given).unwrap().as_str().to_owned()
+    }
+
+    #[test]
+    fn the_same_command_in_the_same_directory_with_the_same_units_is_the_same_job() {
+        let once = named(&["/usr/bin/wc", "-w"], "/d", &given(&["a", "b"]));
+        assert_eq!(once, named(&["/usr/bin/wc", "-w"], "/d", &given(&["b", "a", "b"])));
+        let digest = once.strip_prefix("wc-").unwrap();
+        assert_eq!(digest.len(), 32, "128 bits");
+        // Of this and every later version: workers of two versions share a job, and a job outlives an upgrade.
+        assert_eq!(digest, "ab358558a313de3a66f11ec6a9bb106d");
+    }
+
+    #[test]
+    fn whatever_is_another_job_has_another_name() {
+        let file = |path: &str| from_file(path, &["a", "b"]);
+        let names = [
+            named(&["wc", "-w"], "/d", &given(&["a", "b"])),
+            named(&["wc", "-l"], "/d", &given(&["a", "b"])),
+            named(&["wc"], "/d", &given(&["a", "b"])),
+            named(&["wc", "-w", ""], "/d", &given(&["a", "b"])),
+            named(&["/bin/wc", "-w"], "/d", &given(&["a", "b"])),
+            named(&["wc", "-w"], "/e", &given(&["a", "b"])),
+            named(&["wc", "-w"], "/d", &given(&["a", "c"])),
+            named(&["wc", "-w"], "/d", &given(&["a"])),
+            named(&["wc", "-w"], "/d", &given(&["ab"])),
+            named(&["wc", "-w"], "/d", &file("/d/list")),
+            named(&["wc", "-w"], "/d", &file("/d/list2")),
+            named(&["a", "bc"], "/d", &given(&["x"])),
+            named(&["a", "b", "c"], "/d", &given(&["x"])),
+        ];
+        let different: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(different.len(), names.len(), "{names:?}");
+        assert!(named(&["/"], "/d", &given(&["x"])).starts_with('-'));
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_path_alone() {
+        let named = |units: &[&str]| named(&["wc"], "/d", &from_file("/d/list", units));
+        assert_eq!(named(&["a"]), named(&["a", "b"]));
+    }
+}

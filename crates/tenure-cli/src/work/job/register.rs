@@ -1,0 +1,120 @@
+//! Registering units: each is a record of its own, made once, whoever gives it and how often.
+
+use super::anew;
+use super::board::{Board, Local};
+use super::unit::{Fnv, Status, Unit};
+use crate::config;
+use crate::exit::Failure;
+use crate::keys::JobName;
+use crate::output;
+use crate::stores::patiently;
+use crate::text::count;
+use std::collections::BTreeSet;
+use tenure::{Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, StoreExt, Wall, Write};
+use tenure_core::Nonces;
+
+/// The job as it was found, and what was added.
+pub(crate) struct Registered {
+    pub(crate) board: Board,
+    pub(crate) created: usize,
+    /// When the last of the units that this process was given was done, if all of them were.
+    pub(crate) all_done: Option<Wall>,
+}
+
+/// Makes the records that are missing. Without `keys`, all that are registered count as given.
+pub(crate) async fn register(
+    leases: &Leases,
+    plan: &config::Work,
+    name: &JobName,
+    keys: Vec<Key>,
+) -> Result<Registered, Failure> {
+    let store = leases.store();
+    let prefix = name.prefix();
+    let given: BTreeSet<Key> = keys.iter().cloned().collect();
+    let is_given = |key: &Key| given.is_empty() || given.contains(key);
+    if plan.fresh {
+        anew::check_alone(leases, name).await?;
+    }
+    let mut listing = patiently(async || store.list_all(&prefix).await).await?;
+    let mut nonces = Nonces::new(instance(leases));
+    if plan.fresh {
+        let settled = listing.iter().filter(|listed| is_given(&listed.key));
+        let n = anew::reset(leases, &mut nonces, settled).await?;
+        output::note(format!("{} to be run anew", count(n, "unit")));
+        listing = patiently(async || store.list_all(&prefix).await).await?;
+    }
+    if plan.retry_failed {
+        let resets: Vec<Write> =
+            listing.iter().filter_map(|listed| reset(leases, &mut nonces, listed)).collect();
+        if !resets.is_empty() {
+            let n = won(&patiently(async || store.write_all(resets.clone()).await).await?);
+            output::note(format!("{} to be tried again", count(n, "failed unit")));
+            listing = patiently(async || store.list_all(&prefix).await).await?;
+        }
+    }
+    let known: BTreeSet<&Key> = listing.iter().map(|listed| &listed.key).collect();
+    let missing: Vec<Key> = keys.into_iter().filter(|key| !known.contains(key)).collect();
+    let writes: Vec<Write> = missing
+        .iter()
+        .map(|key| Write {
+            key: key.clone(),
+            expect: Expect::Absent,
+            record: vacant(leases, &mut nonces, Fence::default(), Unit::fresh()),
+        })
+        .collect();
+    // Repeating a batch is harmless: what it has made already is not absent any more.
+    let outcomes = patiently(async || store.write_all(writes.clone()).await).await?;
+    let mut board = Board::new(&listing, &missing);
+    for (key, outcome) in missing.iter().zip(&outcomes) {
+        if let Outcome::Lost(Some(stored)) = outcome
+            && Unit::of(&stored.record.metadata).is_none()
+        {
+            board.set(key, Local::Damaged);
+        }
+    }
+    for listed in listing.iter().filter(|listed| listed.stored.is_err()) {
+        if let Err(error) = &listed.stored {
+            output::note(format!("{}: {error}; it is left as it is, and not run", listed.key));
+        }
+    }
+    board.forgive(is_given);
+    let all_done =
+        missing.is_empty().then(|| last_done(listing.iter().filter(|listed| is_given(&listed.key))));
+    Ok(Registered { board, created: won(&outcomes), all_done: all_done.flatten() })
+}
+
+/// When the last of these was done, if all are.
+fn last_done<'a>(mut units: impl Iterator<Item = &'a Listed>) -> Option<Wall> {
+    units.try_fold(None, |last, listed| {
+        let metadata = &listed.stored.as_ref().ok()?.record.metadata;
+        let is_done = Unit::of(metadata)?.status == Status::Done;
+        is_done.then(|| last.max(Some(Wall(Unit::finished(metadata)))))
+    })?
+}
+
+fn won(outcomes: &[Outcome]) -> usize {
+    outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Won { .. })).count()
+}
+
+/// A number for this process's own writes, from the random part of its name.
+pub(crate) fn instance(leases: &Leases) -> u64 {
+    let mut digest = Fnv::default();
+    digest.update(b"tenure-cli ");
+    digest.update(leases.holder().as_str().as_bytes());
+    digest.finish()
+}
+
+pub(crate) fn vacant(leases: &Leases, nonces: &mut Nonces, fence: Fence, metadata: Metadata) -> Record {
+    Record { fence, nonce: nonces.draw(), stamp: leases.clock().now().wall, tenure: None, metadata }
+}
+
+fn reset(leases: &Leases, nonces: &mut Nonces, listed: &Listed) -> Option<Write> {
+    let stored = listed.stored.as_ref().ok()?;
+    let is_failed = Unit::of(&stored.record.metadata)?.status == Status::Failed;
+    if !is_failed || stored.record.tenure.is_some() {
+        return None;
+    }
+    let metadata = Unit::reset(stored.record.metadata.clone());
+    let record = vacant(leases, nonces, stored.record.fence, metadata);
+    Some(Write { key: listed.key.clone(), expect: Expect::Unchanged(stored.version), record })
+}

@@ -1,0 +1,436 @@
+//! The scheduler: takes units, has them run, records what became of them, until every unit of the job is settled.
+//!
+//! One task does all of this; claims, listings and records are under way beside it and come back as events. Units are claimed
+//! ahead of the slots, as many as it takes for no slot to wait for the store, and no more: what one process has claimed,
+//! others can't run.
+
+mod ending;
+mod results;
+mod rounds;
+
+use super::board::{Board, Candidate, Local, Terms};
+use super::progress::Progress;
+use super::slots::{Ended, Setup, Slots};
+use super::summary::{self, Tally};
+use super::unit::Unit;
+use crate::config;
+use crate::exit::{self, Failure};
+use crate::keys::JobName;
+use crate::supervise::client::asked_now;
+use crate::supervise::outage::Outage;
+use crate::supervise::run::Policy;
+use crate::supervise::signals::Signals;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{AcquireError, Attachment, Guard, Key, LeaseError, Leases, Listed, Metadata, StoreError};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// What comes back to the scheduler.
+enum Event {
+    /// `from`: the holder that it was taken from, if it was a probe, by the session that it was attached to.
+    Claimed {
+        key: Key,
+        from: Option<Option<Attachment>>,
+        took: Duration,
+        trust: Trust,
+        result: Result<Guard, AcquireError>,
+    },
+    Ended {
+        key: Key,
+        guard: Guard,
+        ended: Ended,
+    },
+    Recorded {
+        key: Key,
+        to: Local,
+        result: Result<bool, LeaseError>,
+    },
+    Page {
+        page: Result<Vec<Listed>, StoreError>,
+        took: Duration,
+    },
+    Audit {
+        result: Result<Vec<Listed>, StoreError>,
+        took: Duration,
+    },
+}
+
+pub(crate) struct Scheduler {
+    plan: config::Work,
+    name: JobName,
+    leases: Leases,
+    outage: Arc<Outage>,
+    slots: Slots,
+    board: Board,
+    sender: mpsc::UnboundedSender<Event>,
+    events: mpsc::UnboundedReceiver<Event>,
+    host: String,
+    seed: u64,
+    began: Duration,
+    tally: Tally,
+    progress: Progress,
+    /// Units to be run alone: their workers have died as often as is allowed.
+    suspects: VecDeque<(Key, Guard)>,
+    /// One of those runs.
+    alone: bool,
+    /// Claims that are not answered yet.
+    claiming: usize,
+    /// Units whose commands run on, as they can't be killed, on their way to be left to expire.
+    lapsing: Vec<JoinHandle<()>>,
+    /// Results that are being written.
+    recording: usize,
+    is_fetching: bool,
+    is_auditing: bool,
+    /// Units may have been added: list them all.
+    audit_due: bool,
+    /// Nothing open is left, and a listing after that showed nothing new.
+    is_settled: bool,
+    next_audit: Duration,
+    looked_after: Duration,
+    /// What the listings of this round have taken.
+    fetching_took: Duration,
+    next_round: Duration,
+    gap: Duration,
+    won_in_round: usize,
+    /// Running averages, in seconds: of a claim, and of a run.
+    claim_secs: f64,
+    run_secs: Option<f64>,
+    /// Since when nothing has worked, and what was said last.
+    trouble: Option<(Duration, String)>,
+    stop: Option<Stop>,
+}
+
+/// What a unit's record lets us expect of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    Good,
+    /// Its workers have died as often as is allowed: it is run alone, once more.
+    Suspect,
+    /// They have died more often than that.
+    Spent,
+}
+
+impl Trust {
+    /// `died`: it was taken from a process that has died, which is not counted there yet.
+    fn in_unit(metadata: &Metadata, died: bool, most: u32) -> Trust {
+        let takeovers = Unit::of(metadata).map_or(0, |unit| unit.takeovers);
+        match died {
+            true if takeovers >= most => Trust::Spent,
+            true if takeovers + 1 == most => Trust::Suspect,
+            // It was handed back before it was run alone to its end.
+            false if takeovers > 0 && takeovers >= most => Trust::Suspect,
+            _ => Trust::Good,
+        }
+    }
+}
+
+/// Why the scheduler stops before the job is settled.
+enum Stop {
+    Signal(i32),
+    Failure(Failure),
+}
+
+/// The shortest pause between two rounds.
+const SHORT: Duration = Duration::from_millis(10);
+/// Results under way that hold up further claims.
+const MOST_RECORDING: usize = 1024;
+
+impl Scheduler {
+    pub(crate) fn new(
+        plan: config::Work,
+        name: JobName,
+        leases: Leases,
+        outage: Arc<Outage>,
+        policy: Policy,
+        board: Board,
+    ) -> Scheduler {
+        let (sender, events) = mpsc::unbounded_channel();
+        let ended = {
+            let sender = sender.clone();
+            move |key, guard, ended| {
+                let _over = sender.send(Event::Ended { key, guard, ended });
+            }
+        };
+        let setup = Setup { command: plan.command.clone(), policy, ended: Box::new(ended) };
+        let now = boottime();
+        Scheduler {
+            seed: super::register::instance(&leases),
+            slots: Slots::new(plan.slots, setup),
+            plan,
+            name,
+            leases,
+            outage,
+            board,
+            sender,
+            events,
+            host: tenure::clock::host_name(),
+            began: now,
+            tally: Tally::default(),
+            progress: Progress::new(),
+            suspects: VecDeque::new(),
+            alone: false,
+            claiming: 0,
+            lapsing: Vec::new(),
+            recording: 0,
+            is_fetching: false,
+            is_auditing: false,
+            audit_due: false,
+            is_settled: false,
+            next_audit: now + Duration::from_secs(1),
+            looked_after: Duration::ZERO,
+            fetching_took: Duration::ZERO,
+            next_round: now,
+            gap: SHORT,
+            won_in_round: 0,
+            claim_secs: 0.003,
+            run_secs: None,
+            trouble: None,
+            stop: None,
+        }
+    }
+
+    /// Works until every unit is settled, or until told to stop.
+    pub(crate) async fn work(&mut self, signals: &mut Signals) -> Result<u8, Failure> {
+        loop {
+            self.pump();
+            if self.is_over() {
+                break;
+            }
+            let pause = self.pause();
+            tokio::select! {
+                biased;
+                signal = signals.next() => self.on_signal(signal)?,
+                event = self.events.recv() => if let Some(event) = event {
+                    self.on(event);
+                    while let Ok(event) = self.events.try_recv() {
+                        self.on(event);
+                    }
+                },
+                () = tokio::time::sleep(pause) => {}
+            }
+            self.look_after();
+        }
+        self.conclude()
+    }
+
+    /// Whether this process had nothing to run.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tally.done + self.tally.failures + self.tally.handed_back == 0
+    }
+
+    /// Gives everything back, and says goodbye to the watchdog if nothing can be running.
+    pub(crate) async fn leave(self, signals: &mut Signals, result: &Result<u8, Failure>) {
+        self.progress.end();
+        if self.slots.tasks() > 0 && result.is_err() {
+            // At once was asked for: the watchdog does the rest, and what is left in the store expires.
+            return;
+        }
+        if self.slots.tasks() == 0 && self.lapsing.is_empty() {
+            self.slots.policy().watchdogs.dismiss();
+        }
+        let end = async {
+            // What is not left to expire by then would be given back.
+            for lapsing in self.lapsing {
+                let _let_go = lapsing.await;
+            }
+            self.leases.stop().await;
+        };
+        signals.wait(self.plan.ttl, end).await;
+    }
+
+    fn is_over(&self) -> bool {
+        let busy = self.claiming + self.slots.tasks() + self.recording > 0;
+        !busy && (self.stop.is_some() || self.is_settled)
+    }
+
+    fn conclude(&mut self) -> Result<u8, Failure> {
+        self.progress.end();
+        let took = boottime().saturating_sub(self.began);
+        summary::print(&self.name, &self.board, &self.tally, took, self.plan.json);
+        match self.stop.take() {
+            // Whoever stops us has to know that not all has stopped.
+            Some(Stop::Signal(_)) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),
+            Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
+            Some(Stop::Failure(failure)) => Err(failure),
+            None if self.board.bad() > 0 => Ok(exit::SOME_FAILED),
+            None => Ok(exit::OK),
+        }
+    }
+
+    /// Claims ahead of the slots: as many units as end while a claim is under way, with some to spare. None if runs are so long
+    /// that waiting for a claim does not matter.
+    fn ahead(&self) -> usize {
+        let Some(run_secs) = self.run_secs else { return 0 };
+        let ended = self.plan.slots as f64 * self.claim_secs / run_secs.max(1e-6);
+        if run_secs > 50.0 * self.claim_secs {
+            0
+        } else {
+            ((3.0 * ended).ceil() as usize).clamp(self.plan.slots, 512)
+        }
+    }
+
+    fn room(&self) -> usize {
+        if self.stop.is_some() || self.alone || !self.suspects.is_empty() || self.recording >= MOST_RECORDING
+        {
+            return 0;
+        }
+        (self.plan.slots + self.ahead()).saturating_sub(self.claiming + self.slots.tasks())
+    }
+
+    /// Starts whatever can be started.
+    fn pump(&mut self) {
+        if self.stop.is_some() {
+            return;
+        }
+        self.start_alone();
+        loop {
+            // The next page is fetched before the last candidate is gone.
+            let few = self.board.candidates.len() < 2 * self.plan.slots.min(64);
+            if !self.is_fetching
+                && few
+                && (self.room() > 0 || self.ahead() > 0)
+                && let Some((after, limit)) = self.board.next_page()
+            {
+                self.fetch(after, limit);
+            }
+            if self.room() == 0 {
+                return;
+            }
+            let page_is_due = self.is_fetching || !self.board.is_round_over();
+            match self.board.candidates.pop_front() {
+                Some(candidate) => self.claim(candidate),
+                None if page_is_due => return,
+                None => match self.board.next_probe() {
+                    Some(candidate) => self.claim(candidate),
+                    None => break,
+                },
+            }
+        }
+        self.next_round();
+    }
+
+    /// Starts a unit that is to be run alone, once nothing else runs or is about to.
+    fn start_alone(&mut self) {
+        self.alone &= self.slots.tasks() + self.claiming > 0;
+        if self.slots.tasks() + self.claiming > 0 {
+            return;
+        }
+        if let Some((key, guard)) = self.suspects.pop_front() {
+            self.alone = true;
+            self.claiming += 1;
+            let (sender, most) = (self.sender.clone(), self.plan.takeovers);
+            tokio::spawn(async move {
+                // Only now: those that waited for their turn in a process that died are not to blame for that.
+                let is_counted = Unit::of(guard.metadata()).is_none_or(|unit| unit.takeovers >= most);
+                let result = if is_counted { Ok(guard) } else { counted(guard).await };
+                let (from, took, trust) = (None, Duration::ZERO, Trust::Good);
+                let _over = sender.send(Event::Claimed { key, from, took, trust, result });
+            });
+        }
+    }
+
+    fn claim(&mut self, candidate: Candidate) {
+        let Candidate { key, seen, probe } = candidate;
+        self.claiming += 1;
+        self.board.set(&key, Local::Ours);
+        let from = seen.record.tenure.as_ref().filter(|_| probe).map(|tenure| tenure.attachment.clone());
+        let (leases, sender, most) = (self.leases.clone(), self.sender.clone(), self.plan.takeovers);
+        tokio::spawn(async move {
+            let began = boottime();
+            let result = leases.lock(key.as_str()).keep_metadata(Some(*seen)).try_acquire().await;
+            let took = boottime().saturating_sub(began);
+            let mut trust = Trust::Good;
+            let result = match result {
+                Ok(guard) => {
+                    trust = Trust::in_unit(guard.metadata(), from.is_some(), most);
+                    if from.is_some() && trust == Trust::Good { counted(guard).await } else { Ok(guard) }
+                }
+                refused => refused,
+            };
+            let _over = sender.send(Event::Claimed { key, from, took, trust, result });
+        });
+    }
+
+    fn record(&mut self, key: Key, guard: Guard, to: Local, metadata: tenure::Metadata) {
+        self.recording += 1;
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            let result = guard.release_with(metadata).await;
+            let _over = sender.send(Event::Recorded { key, to, result });
+        });
+    }
+
+    fn on(&mut self, event: Event) {
+        match event {
+            Event::Claimed { key, from, took, trust, result } => {
+                self.claiming -= 1;
+                self.claim_secs += (took.as_secs_f64() - self.claim_secs) / 16.0;
+                self.on_claimed(key, from, trust, result);
+            }
+            Event::Ended { key, guard, ended } => {
+                self.slots.free(&key);
+                self.on_ended(key, guard, ended);
+            }
+            Event::Recorded { key, to, result } => {
+                self.recording -= 1;
+                self.on_recorded(&key, to, result);
+            }
+            Event::Page { page, took } => {
+                self.is_fetching = false;
+                self.fetching_took += took;
+                match page {
+                    Ok(page) => {
+                        self.trouble = None;
+                        let worker = self.leases.holder().as_str();
+                        let terms = Terms { now: self.leases.clock().now().wall.0, worker };
+                        self.board.take_in(page, &terms, self.seed);
+                    }
+                    Err(error) => self.on_trouble(&error),
+                }
+            }
+            Event::Audit { result, took } => self.on_audit(result, took),
+        }
+    }
+
+    /// Sees to the deadline that the watchdogs go by, and to what is shown.
+    fn look_after(&mut self) {
+        const OFTEN: Duration = Duration::from_millis(4);
+        let asked_at = asked_now();
+        if asked_at < self.looked_after + OFTEN {
+            return;
+        }
+        self.looked_after = asked_at;
+        let left = self.leases.session_remaining();
+        if !left.is_zero() {
+            self.slots.policy().watchdogs.prolong(asked_at, left);
+        }
+        self.progress.show(self.board.counts(), self.slots.tasks());
+        if self.progress.is_shown() && !self.is_auditing && boottime() >= self.next_audit {
+            self.audit();
+        }
+    }
+
+    /// How long nothing needs to be looked at if nothing happens.
+    fn pause(&self) -> Duration {
+        let now = boottime();
+        let pause = (self.plan.ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(100));
+        if self.next_round > now { pause.min(self.next_round - now) } else { pause }
+    }
+
+    fn wall(&self) -> u64 {
+        self.leases.clock().now().wall.0
+    }
+}
+
+/// A unit that was taken over is told apart from one that was never run, before it is run: its worker may die of it.
+async fn counted(mut guard: Guard) -> Result<Guard, AcquireError> {
+    let metadata = Unit::taken_over(guard.metadata().clone());
+    match guard.update(metadata).await {
+        Ok(()) => Ok(guard),
+        Err(LeaseError::Store(error)) => Err(AcquireError::Store(error)),
+        Err(_) => Err(AcquireError::Held(None)),
+    }
+}

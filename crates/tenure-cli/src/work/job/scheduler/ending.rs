@@ -1,0 +1,67 @@
+//! Trouble, and how the scheduler ends before its job is settled.
+
+use super::{SHORT, Scheduler, Stop};
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::supervise::signals;
+use crate::text::{brief, count};
+use crate::work::job::board::Local;
+use std::time::Duration;
+use tenure::StoreError;
+use tenure::clock::boottime;
+
+impl Scheduler {
+    /// Something did not work that may work later.
+    pub(super) fn on_trouble(&mut self, error: &StoreError) {
+        let now = boottime();
+        let text = error.to_string();
+        self.board.drop_candidates();
+        self.next_round = now + (self.plan.ttl / 10).clamp(SHORT, Duration::from_secs(1));
+        let patience = (self.plan.ttl * 6).max(Duration::from_secs(60));
+        match &self.trouble {
+            None => output::note(format!("{text}; trying on")),
+            Some((since, _)) if now.saturating_sub(*since) > patience && self.slots.tasks() == 0 => {
+                let failure =
+                    Failure::new(exit::UNAVAILABLE, format!("{text}; given up after {}", brief(patience)));
+                self.give_up(failure);
+                return;
+            }
+            Some((_, last)) if *last != text => output::note(format!("{text}; trying on")),
+            Some(_) => {}
+        }
+        let since = self.trouble.take().map_or(now, |(since, _)| since);
+        self.trouble = Some((since, text));
+        if !error.is_passing() {
+            self.give_up(error.clone().into());
+        }
+    }
+
+    pub(super) fn give_up(&mut self, failure: Failure) {
+        self.begin_stop(Stop::Failure(failure));
+    }
+
+    pub(super) fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
+        if let Some(Stop::Signal(_)) = self.stop {
+            self.slots.kill();
+            return Err(Failure::by_signal(signal));
+        }
+        let running = count(self.slots.running(), "running command");
+        output::note(format!("{}: stopping {running}; once more to stop at once", signals::name(signal)));
+        self.begin_stop(Stop::Signal(signal));
+        Ok(())
+    }
+
+    pub(super) fn begin_stop(&mut self, stop: Stop) {
+        if self.stop.is_some() && !matches!(stop, Stop::Signal(_)) {
+            return;
+        }
+        self.stop = Some(stop);
+        self.board.drop_candidates();
+        for task in self.slots.stop(self.plan.grace) {
+            self.board.set(&task.key, Local::Open);
+        }
+        for (key, _given_back) in std::mem::take(&mut self.suspects) {
+            self.board.set(&key, Local::Open);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What comes back to the scheduler, and what follows from it: claims won and lost, runs that have ended, results recorded.
+
+use super::{Scheduler, Trust};
+use crate::exit;
+use crate::keys::JobName;
+use crate::output;
+use crate::supervise::process::{not_started, shell_status};
+use crate::supervise::stopping::Why;
+use crate::text::count;
+use crate::work::job::board::Local;
+use crate::work::job::slots::{Ended, Task};
+use crate::work::job::unit::{Ran, Status, Unit};
+use std::process::ExitStatus;
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{AcquireError, Attachment, ErrorKind, Guard, Key, LeaseError, StoreError};
+
+impl Scheduler {
+    pub(super) fn on_claimed(
+        &mut self,
+        key: Key,
+        from: Option<Option<Attachment>>,
+        trust: Trust,
+        result: Result<Guard, AcquireError>,
+    ) {
+        match result {
+            Ok(guard) => {
+                self.trouble = None;
+                self.on_won(key, guard, from, trust);
+            }
+            Err(AcquireError::Held(_)) => {
+                self.board.set(&key, Local::Open);
+                if from.is_none() {
+                    // Another process is on the same page: leave it to that one.
+                    self.board.drop_page();
+                }
+            }
+            Err(AcquireError::Absent) => self.board.set(&key, Local::Gone),
+            Err(AcquireError::Store(error)) if error.kind() == ErrorKind::Foreign => {
+                output::note(format!("{key}: {error}; it is left as it is, and not run"));
+                self.board.set(&key, Local::Damaged);
+            }
+            Err(AcquireError::Store(error)) => {
+                self.board.set(&key, Local::Open);
+                self.on_trouble(&error);
+            }
+            Err(error) => {
+                self.board.set(&key, Local::Open);
+                self.give_up(error.into());
+            }
+        }
+    }
+
+    /// The record as it was when it was claimed is certain, unlike the board.
+    pub(super) fn on_won(&mut self, key: Key, guard: Guard, from: Option<Option<Attachment>>, trust: Trust) {
+        let now_is = match Unit::of(guard.metadata()) {
+            _ if self.stop.is_some() => Local::Open,
+            Some(unit) if unit.status == Status::Pending => Local::Ours,
+            Some(unit) if unit.status == Status::Done => Local::Done,
+            Some(_) => Local::Failed,
+            None => Local::Damaged,
+        };
+        if now_is != Local::Ours {
+            // Given back as it was.
+            drop(guard);
+            self.board.set(&key, now_is);
+            self.board.drop_page();
+            return;
+        }
+        self.won_in_round += 1;
+        if let Some(attachment) = from {
+            self.tally.taken_over += 1;
+            if let Some(attachment) = attachment {
+                // What else its holder had is free as well: look again at once.
+                self.board.bury(attachment);
+                self.next_round = boottime();
+            }
+        }
+        let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
+        match trust {
+            Trust::Good => self.slots.push(Task { key, unit, guard }),
+            Trust::Suspect => self.suspects.push_back((key, guard)),
+            Trust::Spent => self.give_up_on(key, guard),
+        }
+    }
+
+    /// A unit that kills its workers, or is believed to, is not given another.
+    fn give_up_on(&mut self, key: Key, guard: Guard) {
+        let takeovers = Unit::of(guard.metadata()).map_or(0, |unit| unit.takeovers);
+        let times = count(usize::try_from(takeovers).unwrap_or(usize::MAX).saturating_add(1), "worker");
+        let reason = format!("{times} died while they had it, one after the other");
+        output::note(format!("{key}: failed: {reason}; --retry-failed tries it again"));
+        self.tally.failures += 1;
+        let metadata = Unit::give_up(guard.metadata().clone(), &reason);
+        self.record(key, guard, Local::Failed, metadata);
+    }
+
+    pub(super) fn on_ended(&mut self, key: Key, guard: Guard, ended: Ended) {
+        match ended {
+            Ended::Ran { status, started, finished, took } => {
+                let run_secs = self.run_secs.get_or_insert(took.as_secs_f64());
+                *run_secs += (took.as_secs_f64() - *run_secs) / 16.0;
+                self.on_ran(key, guard, status, started, finished);
+            }
+            Ended::Stopped(Why::Revoked) => {
+                let now = self.wall();
+                self.failed(key, guard, i64::from(exit::LOST), now, now);
+            }
+            Ended::Stopped(Why::Losing) => {
+                let why =
+                    self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
+                output::note(format!(
+                    "{key}: the lease was being lost{why}, and the command was stopped; the unit is run again"
+                ));
+                self.hand_back(&key);
+            }
+            Ended::Stopped(Why::Asked) | Ended::TooLate => self.hand_back(&key),
+            Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
+            Ended::Stuck => {
+                output::note(format!("{key}: the command can't be killed; the unit is left to expire"));
+                self.lapsing.push(tokio::spawn(guard.lapse()));
+                self.hand_back(&key);
+            }
+        }
+    }
+
+    pub(super) fn hand_back(&mut self, key: &Key) {
+        self.tally.handed_back += 1;
+        self.board.set(key, Local::Open);
+    }
+
+    pub(super) fn on_ran(&mut self, key: Key, guard: Guard, status: ExitStatus, started: u64, finished: u64) {
+        let exit = i64::from(shell_status(status));
+        if !status.success() {
+            return self.failed(key, guard, exit, started, finished);
+        }
+        let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts);
+        let ran = Ran { exit, host: &self.host, worker: self.leases.holder().as_str(), started, finished };
+        let metadata = Unit::record(guard.metadata().clone(), Status::Done, attempts, None, &ran);
+        self.record(key, guard, Local::Done, metadata);
+    }
+
+    pub(super) fn failed(&mut self, key: Key, guard: Guard, exit: i64, started: u64, finished: u64) {
+        const LONGEST: Duration = Duration::from_secs(300);
+        self.tally.failures += 1;
+        let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts).saturating_add(1);
+        let ran = Ran { exit, host: &self.host, worker: self.leases.holder().as_str(), started, finished };
+        let is_last = attempts > self.plan.retries;
+        let (status, to, not_before) = if is_last {
+            (Status::Failed, Local::Failed, None)
+        } else {
+            let doubled = self.plan.backoff.saturating_mul(1 << (attempts - 1).min(20));
+            let pause =
+                u64::try_from(doubled.min(LONGEST.max(self.plan.backoff)).as_millis()).unwrap_or(u64::MAX);
+            (Status::Pending, Local::Open, Some(self.wall().saturating_add(pause)))
+        };
+        let metadata = Unit::record(guard.metadata().clone(), status, attempts, not_before, &ran);
+        self.record(key, guard, to, metadata);
+    }
+
+    pub(super) fn on_not_started(&mut self, key: Key, guard: Guard, error: &std::io::Error) {
+        let program = &self.plan.command.program;
+        match error.kind() {
+            std::io::ErrorKind::ArgumentListTooLong => {
+                let now = self.wall();
+                self.failed(key, guard, i64::from(exit::CANNOT_EXECUTE), now, now);
+            }
+            std::io::ErrorKind::OutOfMemory | std::io::ErrorKind::WouldBlock => {
+                // This machine's want of processes or memory is not the unit's fault.
+                let failure = not_started(program, error);
+                self.hand_back(&key);
+                self.on_trouble(&StoreError::unavailable(failure.text));
+            }
+            _ => {
+                let failure = not_started(program, error);
+                self.hand_back(&key);
+                self.give_up(failure);
+            }
+        }
+    }
+
+    pub(super) fn on_recorded(&mut self, key: &Key, to: Local, result: Result<bool, LeaseError>) {
+        match result {
+            Ok(true) => {
+                self.tally.done += usize::from(to == Local::Done);
+                self.board.set(key, to);
+            }
+            Ok(false) => {
+                output::note(format!(
+                    "{key}: the lease was lost before the result could be recorded; the unit is run again"
+                ));
+                self.hand_back(key);
+            }
+            Err(error) => {
+                // Its fields are too large for another: it would be run for ever.
+                output::note(format!("{key}: the result can't be recorded: {error}"));
+                self.board.set(key, Local::Damaged);
+            }
+        }
+    }
+}

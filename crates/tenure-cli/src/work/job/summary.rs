@@ -1,0 +1,86 @@
+//! The last words of `work`.
+
+use super::board::{Board, Local};
+use crate::keys::JobName;
+use crate::output;
+use crate::text::{brief, count, escaped};
+use serde_json::json;
+use std::time::Duration;
+use tenure::Key;
+
+/// What this process has done.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Units that it ran with success.
+    pub(crate) done: usize,
+    /// Runs that failed.
+    pub(crate) failures: usize,
+    /// Units of processes that were dead that it took over.
+    pub(crate) taken_over: usize,
+    /// Units that it handed back, or lost, without a result.
+    pub(crate) handed_back: usize,
+}
+
+pub(crate) fn print(name: &JobName, board: &Board, tally: &Tally, took: Duration, as_json: bool) {
+    let counts = board.counts();
+    let unit = |key: &Key| JobName::of_key(key).map_or_else(String::new, |(_, unit)| unit.to_owned());
+    let bad: Vec<String> = board.keys(Local::Failed).map(unit).collect();
+    let damaged: Vec<String> = board.keys(Local::Damaged).map(unit).collect();
+    if as_json {
+        let document = json!({
+            "job": name.as_str(),
+            "units": counts.total(),
+            "done": counts.done,
+            "failed": counts.failed,
+            "damaged": counts.damaged,
+            "open": counts.open + counts.ours,
+            "failed_before": board.bygone(),
+            "failed_units": bad,
+            "damaged_units": damaged,
+            "here": {
+                "done": tally.done,
+                "failures": tally.failures,
+                "taken_over": tally.taken_over,
+                "handed_back": tally.handed_back,
+            },
+            "seconds": took.as_secs_f64(),
+        });
+        let _unread = output::json(&document);
+    }
+    let mut text =
+        format!("job \"{}\": {} of {} done", name.as_str(), counts.done, count(counts.total(), "unit"));
+    for (n, what) in [
+        (counts.failed, "failed"),
+        (counts.damaged, "with a damaged record"),
+        (counts.open + counts.ours, "open"),
+        (board.bygone(), "of these an earlier run's"),
+    ] {
+        if n > 0 {
+            text.push_str(&format!(", {n} {what}"));
+        }
+    }
+    text.push_str(&format!("; here {} done", tally.done));
+    for (n, what) in [
+        (tally.failures, "failed attempts"),
+        (tally.taken_over, "taken over from dead processes"),
+        (tally.handed_back, "handed back"),
+    ] {
+        if n > 0 {
+            text.push_str(&format!(", {n} {what}"));
+        }
+    }
+    output::note(format!("{text}, in {}", brief(took)));
+    const SHOWN: usize = 10;
+    for (units, what) in [(&bad, "failed"), (&damaged, "damaged")] {
+        for unit in units.iter().take(SHOWN) {
+            output::note(format!("  {what}: {}", escaped(unit)));
+        }
+        if units.len() > SHOWN {
+            output::note(format!(
+                "  … and {} more; see `tenure ls --all {}`",
+                units.len() - SHOWN,
+                name.prefix()
+            ));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What a unit's record says about it.
+
+use tenure::{Metadata, Value};
+
+/// FNV-1a with 64 bits (Fowler, Noll, Vo): the same on every machine and in every version.
+#[derive(Debug)]
+pub(crate) struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    pub(crate) fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Fields of a unit's record.
+const TAKEOVERS: &str = "takeovers";
+const REASON: &str = "reason";
+
+/// Where a unit stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Status {
+    /// To be run, again perhaps.
+    Pending,
+    /// Run with success. Never run again.
+    Done,
+    /// Given up after too many attempts.
+    Failed,
+}
+
+/// What a unit's record says, beside fields that we don't know and keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) status: Status,
+    /// How often it has failed.
+    pub(crate) attempts: u32,
+    /// How often in a row its worker has died while it had it.
+    pub(crate) takeovers: u32,
+    /// Not to be run before this, in Unix milliseconds.
+    pub(crate) not_before: u64,
+    /// Who ran it last.
+    pub(crate) worker: Option<String>,
+}
+
+/// What is known at the end of one run of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ran<'a> {
+    pub(crate) exit: i64,
+    pub(crate) host: &'a str,
+    pub(crate) worker: &'a str,
+    /// Both in Unix milliseconds.
+    pub(crate) started: u64,
+    pub(crate) finished: u64,
+}
+
+impl Unit {
+    /// Reads a record's metadata; none if it is no unit's.
+    pub(crate) fn of(metadata: &Metadata) -> Option<Unit> {
+        let status = match metadata.get("status")?.as_text()? {
+            "pending" => Status::Pending,
+            "done" => Status::Done,
+            "failed" => Status::Failed,
+            _ => return None,
+        };
+        let number = |name| number(metadata, name);
+        Some(Unit {
+            status,
+            attempts: u32::try_from(number("attempts")).unwrap_or(u32::MAX),
+            takeovers: u32::try_from(number(TAKEOVERS)).unwrap_or(u32::MAX),
+            not_before: number("not_before"),
+            worker: metadata.get("worker").and_then(Value::as_text).map(str::to_owned),
+        })
+    }
+
+    /// When it was last run to its end, in Unix milliseconds; 0 if never.
+    pub(crate) fn finished(metadata: &Metadata) -> u64 {
+        number(metadata, "finished")
+    }
+
+    /// The metadata of a unit that was never run.
+    pub(crate) fn fresh() -> Metadata {
+        Metadata::from([("status".to_owned(), Value::from("pending"))])
+    }
+
+    /// The metadata to record for a run that left the unit `status`.
+    pub(crate) fn record(
+        mut metadata: Metadata,
+        status: Status,
+        attempts: u32,
+        not_before: Option<u64>,
+        ran: &Ran<'_>,
+    ) -> Metadata {
+        let status = match status {
+            Status::Pending => "pending",
+            Status::Done => "done",
+            Status::Failed => "failed",
+        };
+        metadata.insert("status".to_owned(), status.into());
+        metadata.insert("attempts".to_owned(), i64::from(attempts).into());
+        metadata.insert("exit".to_owned(), ran.exit.into());
+        metadata.insert("host".to_owned(), ran.host.into());
+        metadata.insert("worker".to_owned(), ran.worker.into());
+        metadata.insert("started".to_owned(), whole(ran.started).into());
+        metadata.insert("finished".to_owned(), whole(ran.finished).into());
+        match not_before {
+            Some(at) => metadata.insert("not_before".to_owned(), whole(at).into()),
+            None => metadata.remove("not_before"),
+        };
+        // A worker that came to a result has survived.
+        metadata.remove(TAKEOVERS);
+        metadata.remove(REASON);
+        metadata
+    }
+
+    /// The metadata of a unit that is taken over from a worker that has died.
+    pub(crate) fn taken_over(mut metadata: Metadata) -> Metadata {
+        let takeovers = number(&metadata, TAKEOVERS).saturating_add(1);
+        metadata.insert(TAKEOVERS.to_owned(), whole(takeovers).into());
+        metadata
+    }
+
+    /// The metadata of a unit that has come to no result, and is not tried again for this reason.
+    pub(crate) fn give_up(mut metadata: Metadata, reason: &str) -> Metadata {
+        metadata.insert("status".to_owned(), "failed".into());
+        metadata.insert(REASON.to_owned(), reason.into());
+        metadata
+    }
+
+    /// The metadata of a settled unit that is to be run again from the start.
+    pub(crate) fn reset(mut metadata: Metadata) -> Metadata {
+        metadata.insert("status".to_owned(), "pending".into());
+        metadata.insert("attempts".to_owned(), 0.into());
+        metadata.remove("not_before");
+        metadata.remove(TAKEOVERS);
+        metadata.remove(REASON);
+        metadata
+    }
+}
+
+fn number(metadata: &Metadata, name: &str) -> u64 {
+    metadata.get(name).and_then(Value::as_i64).and_then(|n: i64| u64::try_from(n).ok()).unwrap_or(0)
+}
+
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_units_record_tells_what_was_written() {
+        let ran = Ran { exit: 3, host: "h", worker: "w", started: 5, finished: 9 };
+        let metadata = Unit::record(Unit::fresh(), Status::Pending, 2, Some(77), &ran);
+        let unit = Unit::of(&metadata).unwrap();
+        assert_eq!(
+            unit,
+            Unit {
+                status: Status::Pending,
+                attempts: 2,
+                takeovers: 0,
+                not_before: 77,
+                worker: Some("w".into())
+            }
+        );
+        let reset = Unit::of(&Unit::reset(metadata)).unwrap();
+        assert_eq!((reset.status, reset.attempts, reset.not_before), (Status::Pending, 0, 0));
+        assert_eq!(Unit::of(&Metadata::new()), None);
+    }
+
+    #[test]
+    fn takeovers_are_counted_until_a_run_has_a_result() {
+        let takeovers = |metadata: &Metadata| Unit::of(metadata).unwrap().takeovers;
+        let twice = Unit::taken_over(Unit::taken_over(Unit::fresh()));
+        assert_eq!(takeovers(&twice), 2);
+        let ran = Ran { exit: 3, host: "h", worker: "w", started: 5, finished: 9 };
+        assert_eq!(takeovers(&Unit::record(twice.clone(), Status::Pending, 1, None, &ran)), 0);
+        let failed = Unit::give_up(twice, "why");
+        assert_eq!(Unit::of(&failed).unwrap().status, Status::Failed);
+        assert_eq!(failed.get("reason").and_then(Value::as_text), Some("why"));
+        let reset = Unit::reset(failed);
+        assert_eq!((takeovers(&reset), reset.get("reason")), (0, None));
+    }
+
+    #[test]
+    fn what_is_odd_is_no_unit() {
+        assert_eq!(Unit::of(&[("status".to_owned(), Value::from("odd"))].into()), None);
+    }
+}
