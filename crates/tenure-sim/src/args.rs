@@ -1,8 +1,6 @@
 //! The command line of the simulator, for whoever has one: `tenure sim` passes its arguments on.
 
-use crate::fault::{Fault, Faults};
-use crate::run::Options;
-use crate::scenario;
+use crate::{Fault, Faults, Options};
 use std::fmt::Write as _;
 use tenure_core::{Bug, Bugs, InvalidInput};
 
@@ -62,9 +60,6 @@ pub fn parse<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Result<Asked, 
             _ => return Err(InvalidInput::new(format!("{name:?} is not known\n{USAGE}"))),
         }
     }
-    if options.scenario.as_deref() == Some("all") {
-        options.scenario = None;
-    }
     if options.worlds > 0 && !hours_given {
         options.hours = f64::MAX;
     }
@@ -104,14 +99,8 @@ fn switch_on(_bugs: Bugs, bug: Bug) -> Result<Bugs, InvalidInput> {
 /// All scenarios, faults, promises and bugs.
 fn list() -> String {
     let mut text = String::from("scenarios\n");
-    for scenario in scenario::all() {
-        let _infallible = writeln!(text, "  {:<22} {} ({})", scenario.name, scenario.about, scenario.source);
-    }
-    for (name, about) in crate::sections::list() {
-        let _infallible = writeln!(text, "  {name:<22} {about} (leases of ranges)");
-    }
-    for (name, about) in crate::fleet::list() {
-        let _infallible = writeln!(text, "  {name:<22} {about} (fleets)");
+    for (name, about) in crate::scenarios() {
+        let _infallible = writeln!(text, "  {name:<22} {about}");
     }
     text += "\nfaults\n";
     for fault in Fault::ALL {

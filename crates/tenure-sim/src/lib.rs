@@ -11,30 +11,20 @@
 //! ```
 
 mod args;
-mod chaos;
-mod clock;
-mod coverage;
-mod fault;
 mod fleet;
 mod invariants;
-mod net;
-mod node;
-mod registers;
-mod rng;
-mod run;
-pub mod scenario;
+mod kernel;
+mod leases;
 mod sections;
-mod shrink;
-mod trace;
-mod users;
-mod world;
 
 pub use args::{Asked, USAGE, parse};
-pub use coverage::Coverage;
-pub use fault::{Fault, Faults};
 pub use invariants::{Rule, Violation};
-pub use registers::{Ages, StoreSpec};
-pub use run::{Failure, Options, Report, run, scenarios};
+pub use kernel::coverage::Coverage;
+pub use kernel::fault::{Fault, Faults};
+pub use kernel::registers::{Ages, StoreSpec};
+pub use kernel::report::{Failure, Report};
+pub use kernel::run::{Options, run, scenarios};
+pub use leases::scenario;
 
 /// The examples of the crate's page in registries are compiled and run.
 #[cfg(doctest)]

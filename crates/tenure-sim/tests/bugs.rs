@@ -1,14 +1,14 @@
 //! Bugs on purpose. Plan: each one that `tenure-core` has is switched on, and must be caught; a table tells by what, with
 //! which seed, after how much simulated time and in how much of a core's. One that survives, or takes longer than a minute,
 //! fails the test: then a fault or an invariant is missing. Those of sections are in `section_bugs.rs`. And each scenario that
-//! is named after a peer's bug shows that bug, switched on.
+//! is named after a peer's bug shows that bug, switched on. Of each kind of world a history that breaks a promise is shrunk, and its line replays it.
 //!
 //! The table: `cargo test --release -p tenure-sim --features bugs --test bugs -- --nocapture --test-threads 1`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::time::Duration;
 use tenure_core::{Bug, Bugs};
-use tenure_sim::{Options, run, scenario};
+use tenure_sim::{Asked, Options, parse, run, scenario};
 
 /// Worlds in which each bug is looked for, at the most.
 const WORLDS: u64 = 4000;
@@ -107,5 +107,29 @@ fn the_scenario_of_a_peers_bug_shows_that_bug() {
         let failure = report.failure.as_ref();
         let failure = failure.unwrap_or_else(|| panic!("{bug} survives {scenario}\n{report}"));
         println!("{scenario:<16} {bug:<22} {} after {:.0} s", failure.violation.rule, report.seconds());
+    }
+}
+
+#[test]
+fn what_is_broken_is_shrunk_and_replayed_by_its_line_in_every_kind_of_world() {
+    for (scenario, bug) in
+        [("all", Bug::LostIsStillMine), ("sections-all", Bug::EntryBornAnew), ("fleet-all", Bug::LeaverTakes)]
+    {
+        let options = Options {
+            scenario: Some(scenario.into()),
+            bugs: Bugs::default().with(bug),
+            worlds: WORLDS,
+            hours: 1e9,
+            jobs: 2,
+            ..Options::default()
+        };
+        let failure = run(&options).unwrap().failure.unwrap_or_else(|| panic!("{bug} survives {scenario}"));
+        assert!(failure.events.1 < failure.events.0 / 2, "{scenario}: {:?}", failure.events);
+        let line = failure.replay.strip_prefix("tenure sim ").unwrap();
+        let Ok(Asked::Run(again)) = parse(line.split(' ')) else { panic!("{line}") };
+        let again = run(&Options { shrink: false, ..*again }).unwrap().failure.unwrap();
+        assert_eq!(again.violation, failure.violation, "{line}");
+        let told: Vec<_> = failure.timeline.iter().filter(|line| line.contains(" sends #")).collect();
+        assert!(told.iter().all(|line| line.ends_with(')')), "the fate of each request is told: {told:?}");
     }
 }

@@ -48,8 +48,13 @@ fn worlds_in_one_run_are_those_that_run_alone() {
 
 #[test]
 fn a_report_is_the_same_on_any_number_of_threads() {
-    let report = |jobs| run(&Options { jobs, hours: 40.0, ..Options::default() }).unwrap().to_string();
-    assert_eq!(report(1), report(3));
+    for (scenario, worlds) in [("all", 12), ("sections-all", 10), ("fleet-all", 6)] {
+        let report = |jobs| {
+            let scenario = Some(scenario.to_owned());
+            run(&Options { jobs, worlds, hours: 1e9, scenario, ..Options::default() }).unwrap().to_string()
+        };
+        assert_eq!(report(1), report(3), "{scenario}");
+    }
 }
 
 #[test]

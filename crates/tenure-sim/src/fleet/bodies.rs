@@ -1,10 +1,10 @@
 //! What is done for units: bodies use the resource that a unit stands for, write checkpoints, finish, and end when asked.
 
-use super::node::{Body, Lapse};
-use super::world::{What, World};
-use crate::clock::MILLI;
-use crate::fault::Fault;
+use super::node::{Body, Call, Lapse};
+use super::{Due, What, World};
 use crate::invariants::Rule;
+use crate::kernel::clock::MILLI;
+use crate::kernel::fault::Fault;
 use tenure_core::fleet::{FleetCommand, RequestId};
 use tenure_core::{Key, LeaseId, Metadata, Value};
 
@@ -23,27 +23,27 @@ pub(crate) fn fields(point: i64) -> Metadata {
 impl World {
     /// Gives a body its next turn.
     pub(super) fn appoint(&mut self, index: usize, lease: LeaseId) {
-        let Some(work) = self.nodes[index].works.get(&lease) else { return };
-        let fails = self.units.get(&work.unit).is_some_and(|truth| truth.fails);
+        let Some(work) = self.nodes[index].own.works.get(&lease) else { return };
+        let fails = self.scene.units.get(&work.unit).is_some_and(|truth| truth.fails);
         let mean = if fails { 20 } else { self.scenario.bodies.turn };
         let span = self.rng.span(self.per_mille(mean)) + MILLI;
         let node = &mut self.nodes[index];
         let life = node.life;
-        let Some(work) = node.works.get_mut(&lease) else { return };
+        let Some(work) = node.own.works.get_mut(&lease) else { return };
         work.turn += 1;
         let turn = work.turn;
-        self.at(self.t + span, What::Turn(index as u8, life, lease.0, turn));
+        self.at(self.t + span, What::Input(index as u8, life, Call::Turn(lease, turn)));
     }
 
     /// A body's turn has come.
     pub(super) fn turn(&mut self, index: usize, lease: LeaseId, turn: u32) {
         let node = &self.nodes[index];
-        let Some(work) = node.works.get(&lease).filter(|work| work.turn == turn && work.runs()) else {
+        let Some(work) = node.own.works.get(&lease).filter(|work| work.turn == turn && work.runs()) else {
             return;
         };
         let (unit, writes) = (work.unit.clone(), work.writes.is_some());
         let is_believed = node.believes(self.t);
-        if self.units.get(&unit).is_some_and(|truth| truth.fails) {
+        if self.scene.units.get(&unit).is_some_and(|truth| truth.fails) {
             if is_believed && work.body == Body::Works && !node.stopping {
                 return self.fail(index, lease);
             }
@@ -73,16 +73,16 @@ impl World {
         } else {
             self.rng.below(2 * MILLI)
         };
-        let Some(truth) = self.units.get(unit) else { return };
-        let Some(work) = self.nodes[index].works.get(&lease) else { return };
-        let effect = What::Effect { unit: truth.index as u32, fence: work.fence.0, order: work.order };
-        self.at(self.t + delay, effect);
+        let Some(truth) = self.scene.units.get(unit) else { return };
+        let Some(work) = self.nodes[index].own.works.get(&lease) else { return };
+        let effect = Due::Effect { unit: truth.index as u32, fence: work.fence.0, order: work.order };
+        self.at(self.t + delay, What::Own(effect));
     }
 
     fn checkpoint(&mut self, index: usize, lease: LeaseId) {
-        self.next_point += 1;
-        let point = self.next_point;
-        if let Some(work) = self.nodes[index].works.get_mut(&lease) {
+        self.scene.next_point += 1;
+        let point = self.scene.next_point;
+        if let Some(work) = self.nodes[index].own.works.get_mut(&lease) {
             let before = work.writes.replace((point, self.t));
             work.forsaken.extend(before.map(|(point, _)| asking(point)));
         }
@@ -94,9 +94,9 @@ impl World {
     fn let_go(&mut self, index: usize, lease: LeaseId, finishes: bool) {
         self.body_is_over(index, lease, finishes);
         self.disturb_by_plan();
-        self.next_point += 1;
-        let (point, request) = (self.next_point, asking(self.next_point));
-        if let Some(work) = self.nodes[index].works.get_mut(&lease) {
+        self.scene.next_point += 1;
+        let (point, request) = (self.scene.next_point, asking(self.scene.next_point));
+        if let Some(work) = self.nodes[index].own.works.get_mut(&lease) {
             work.end = Some(request);
         }
         let command = if finishes {
@@ -114,9 +114,9 @@ impl World {
     /// The body has failed.
     fn fail(&mut self, index: usize, lease: LeaseId) {
         self.body_is_over(index, lease, false);
-        self.next_point += 1;
-        let request = asking(self.next_point);
-        if let Some(work) = self.nodes[index].works.get_mut(&lease) {
+        self.scene.next_point += 1;
+        let request = asking(self.scene.next_point);
+        if let Some(work) = self.nodes[index].own.works.get_mut(&lease) {
             work.end = Some(request);
         }
         self.command(index, FleetCommand::Decline(lease, request));
@@ -127,7 +127,7 @@ impl World {
         let mean = self.per_mille(self.scenario.bodies.ends);
         let span = self.rng.span(mean).min(mean * 8);
         let life = self.nodes[index].life;
-        self.at(self.t + span, What::Ends(index as u8, life, lease.0));
+        self.at(self.t + span, What::Input(index as u8, life, Call::Ends(lease)));
     }
 
     /// A body that was asked to end has done so, or can't be made to.
@@ -135,11 +135,11 @@ impl World {
         let lapses = self.rng.below(1000) < self.scenario.bodies.lapse;
         let t = self.t;
         let node = &mut self.nodes[index];
-        let full = node.ttl.duration();
-        if !node.works.contains_key(&lease) && !node.stopping {
+        let full = node.own.ttl.duration();
+        if !node.own.works.contains_key(&lease) && !node.stopping {
             return self.end_late(index, lease, lapses);
         }
-        let Some(work) = node.works.get_mut(&lease).filter(|work| work.runs()) else { return };
+        let Some(work) = node.own.works.get_mut(&lease).filter(|work| work.runs()) else { return };
         if node.stopping {
             return;
         }
@@ -154,10 +154,10 @@ impl World {
         let until = work.until.unwrap_or(now.after(full));
         let lapse = Lapse { unit: work.unit.clone(), fence: work.fence, until, session };
         let unit = work.unit.clone();
-        if node.lapses.len() >= 16 {
-            node.lapses.remove(0);
+        if node.own.lapses.len() >= 16 {
+            node.own.lapses.remove(0);
         }
-        node.lapses.push(lapse);
+        node.own.lapses.push(lapse);
         // It is vacated after a ttl.
         let bound = self.bound(1400) + self.per_mille(3000);
         self.idles_for(&unit, bound, false);
@@ -167,22 +167,22 @@ impl World {
 
     /// The same for a unit that is lost by then. Whoever gives it up has to be answered all the same.
     fn end_late(&mut self, index: usize, lease: LeaseId, lapses: bool) {
-        self.nodes[index].late.insert(lease);
+        self.nodes[index].own.late.insert(lease);
         let command =
             if lapses || self.rng.chance(0.5) { FleetCommand::Lapse } else { FleetCommand::Drained };
         self.command(index, command(lease));
         // One that was stopped in that very step says so when it goes on.
         let node = &self.nodes[index];
-        if node.acts() && node.late.contains(&lease) {
+        if node.acts() && node.own.late.contains(&lease) {
             let text = format!("w{index} gave up lease {}, which was lost, and has no answer", lease.0);
-            self.checks.check(self.t, Rule::Answered, Err(text));
+            self.check(Rule::Answered, Err(text));
         }
     }
 
     /// Nothing is being done for the unit any more.
     pub(super) fn body_is_over(&mut self, index: usize, lease: LeaseId, finished: bool) {
         let t = self.t;
-        let Some(work) = self.nodes[index].works.get_mut(&lease) else { return };
+        let Some(work) = self.nodes[index].own.works.get_mut(&lease) else { return };
         work.body = Body::Ended { at: t, finished };
         let unit = work.unit.clone();
         self.idles(&unit, None);

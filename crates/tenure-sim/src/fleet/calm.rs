@@ -1,13 +1,14 @@
 //! The calm after the chaos: everything works, one disturbance at a time is done, and everything must go on as it should.
 
 use super::invariants::{l2, l3, s10};
-use super::node::{Body, Input};
+use super::node::{Body, Call};
 use super::scenario::Disturbance;
-use super::world::{Idle, What, World};
-use crate::clock::{MILLI, True};
+use super::world::Idle;
+use super::{Due, What, World};
 use crate::invariants::Rule;
-use crate::registers::Ages;
-use crate::trace::Story;
+use crate::kernel::Input;
+use crate::kernel::clock::{MILLI, True};
+use crate::kernel::registers::Ages;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure_core::fleet::{Status, UnitSpec};
@@ -18,32 +19,16 @@ use tenure_core::{HolderId, Key, Ttl};
 pub(super) const AUDITED: u64 = 15_500;
 
 impl World {
-    /// Everything works from now on; only what is under way already may still arrive late.
-    pub(super) fn heal(&mut self) {
-        let text = format!("everything is healed; the store is {:?}", self.spec);
-        self.trace.tell(self.t, || Story::Fault(None, text));
-        (self.store_down, self.throttled) = (false, false);
-        self.mend();
-        for index in 0..self.nodes.len() {
-            let node = &mut self.nodes[index];
-            node.requests_pass = true;
-            node.answers_pass = true;
-            node.link_turn += 1;
-            if node.paused {
-                self.resume(index);
-            }
-            if self.nodes[index].machine.is_none() {
-                self.boot(index);
-            }
-        }
-        self.settled_by = self.t + self.per_mille(9000);
+    /// Everything works from now on: by when it must be as planned.
+    pub(super) fn begin_to_settle(&mut self) {
+        self.scene.settled_by = self.t + self.per_mille(9000);
         let (t, bound) = (self.t, self.per_mille(6000));
-        for truth in self.units.values_mut().filter(|truth| truth.idle.is_some()) {
+        for truth in self.scene.units.values_mut().filter(|truth| truth.idle.is_some()) {
             truth.idle = Some(Idle { since: t, bound, by_death: false });
         }
-        if self.units.values().any(|truth| !truth.behind.is_empty()) {
+        if self.scene.units.values().any(|truth| !truth.behind.is_empty()) {
             // Whoever has put everything back tells the workers so.
-            self.tell();
+            self.tell_workers();
         }
     }
 
@@ -65,9 +50,9 @@ impl World {
         if self.healed.is_none() {
             return;
         }
-        self.settled_by = self.settled_by.max(self.t + bound);
+        self.scene.settled_by = self.scene.settled_by.max(self.t + bound);
         let t = self.t;
-        for idle in self.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
+        for idle in self.scene.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
             idle.bound = idle.bound.max(t + bound - idle.since);
         }
     }
@@ -79,7 +64,7 @@ impl World {
 
     pub(super) fn disturb_by_plan(&mut self) {
         if self.healed.is_some() {
-            self.settled_by = self.settled_by.max(self.t + self.plan_bound());
+            self.scene.settled_by = self.scene.settled_by.max(self.t + self.plan_bound());
         }
     }
 
@@ -95,7 +80,7 @@ impl World {
         let bound = death.map_or_else(|| self.plan_bound(), |ttl| self.death_bound(ttl));
         let by_death = death.is_some();
         // Until all that came of the chaos has been settled, nothing is as quick as that.
-        let rough = self.t < self.settled_by || self.healed.is_none() || self.haunted;
+        let rough = self.t < self.scene.settled_by || self.healed.is_none() || self.scene.haunted;
         let bound = if rough { bound.max(self.per_mille(6000)) } else { bound };
         self.idles_for(unit, bound, by_death && !rough);
     }
@@ -103,14 +88,16 @@ impl World {
     pub(super) fn idles_for(&mut self, unit: &Key, bound: True, by_death: bool) {
         let t = self.t;
         let held = self.nodes.iter().any(|node| node.works_on(unit).is_some());
-        if let Some(truth) = self.units.get_mut(unit).filter(|truth| truth.status == Status::Open && !held) {
+        if let Some(truth) =
+            self.scene.units.get_mut(unit).filter(|truth| truth.status == Status::Open && !held)
+        {
             truth.idle = Some(Idle { since: t, bound, by_death });
         }
     }
 
     /// Whether a session stands whose process is gone.
     pub(super) fn has_ghost(&self) -> bool {
-        let roster = self.fleet.worker_prefix();
+        let roster = self.scene.fleet.worker_prefix();
         let lives = |who: &HolderId| self.nodes.iter().any(|node| node.machine.is_some() && node.who == *who);
         self.store
             .keys()
@@ -130,7 +117,7 @@ impl World {
             return;
         }
         let untold = self.scenario.disturbances.contains(&Disturbance::Untold);
-        self.at(self.t + self.per_mille(if untold { 24_000 } else { 9000 }), What::Disturbance);
+        self.at(self.t + self.per_mille(if untold { 24_000 } else { 9000 }), What::Own(Due::Disturbance));
         let up: Vec<usize> = (0..self.nodes.len()).filter(|index| self.nodes[*index].acts()).collect();
         let disturbances = self.scenario.disturbances;
         let (Some(disturbance), true) =
@@ -139,15 +126,15 @@ impl World {
             return;
         };
         let index = up[self.rng.index(up.len())];
-        self.haunted = self.has_ghost();
-        if self.haunted {
+        self.scene.haunted = self.has_ghost();
+        if self.scene.haunted {
             self.disturb(self.per_mille(6000));
         }
         match disturbance {
             Disturbance::Death => self.kill(index),
-            Disturbance::FreshDeath => self.nodes[index].doomed = true,
+            Disturbance::FreshDeath => self.nodes[index].own.doomed = true,
             Disturbance::ZoneDeath => self.lose_zone(index),
-            Disturbance::Leave => self.deliver(index, Input::Leave),
+            Disturbance::Leave => self.deliver(index, Input::Own(Call::Leave)),
             Disturbance::Churn => self.change_units(),
             Disturbance::Untold => self.change_untold(),
             Disturbance::Hiccup => self.hiccup(index),
@@ -164,12 +151,12 @@ impl World {
     /// Somebody has died: that takes so long to settle.
     fn deaths_settle(&mut self) {
         let bound = self.bound(1400) + self.plan_bound();
-        self.settled_by = self.settled_by.max(self.t + bound);
+        self.scene.settled_by = self.scene.settled_by.max(self.t + bound);
     }
 
     /// A session was renewed. If its worker is to die of that, it does.
     pub(super) fn renewed(&mut self, index: usize) {
-        if std::mem::take(&mut self.nodes[index].doomed) && self.healed.is_some() {
+        if std::mem::take(&mut self.nodes[index].own.doomed) && self.healed.is_some() {
             self.kill(index);
             self.deaths_settle();
         }
@@ -179,32 +166,32 @@ impl World {
     pub(super) fn look(&mut self) {
         let Some(healed) = self.healed else { return };
         let span = self.per_mille(if self.scenario.ttls { 50 } else { 200 });
-        self.at(self.t + span, What::Look);
-        if self.haunted && self.has_ghost() {
+        self.at(self.t + span, What::Own(Due::Look));
+        if self.scene.haunted && self.has_ghost() {
             // An audit finds it, and takes it for a worker until it has been silent for a ttl.
             self.disturb(self.bound(1400) + self.plan_bound());
         }
         let t = self.t;
-        let live = self.nodes.iter().filter(|node| node.acts() && !node.leaving && !node.stopping);
+        let live = self.nodes.iter().filter(|node| node.acts() && !node.own.leaving && !node.stopping);
         let live: Vec<usize> = live.map(|node| node.index).collect();
         if live.is_empty() {
             // Whoever starts now has to wait for the silence of the dead, or to see it attested.
             let bound = self.bound(1400) + self.plan_bound();
-            for truth in self.units.values_mut() {
+            for truth in self.scene.units.values_mut() {
                 truth.idle = truth.idle.map(|_| Idle { since: t, bound, by_death: false });
             }
-            self.settled_by = self.settled_by.max(t + bound + self.plan_bound());
+            self.scene.settled_by = self.scene.settled_by.max(t + bound + self.plan_bound());
         }
         if !live.is_empty() {
-            let found = l3::audited(t.saturating_sub(self.listed.max(healed)), self.bound(AUDITED));
-            self.checks.check(t, Rule::L3, found);
+            let found = l3::audited(t.saturating_sub(self.scene.listed.max(healed)), self.bound(AUDITED));
+            self.check(Rule::L3, found);
         }
         let (due, is_fair) = l2::due(self, &live);
         let planned = l2::as_planned(&due).and(is_fair);
         let covered = due.iter().map(|due| (due.unit.clone(), due.target.is_some()));
         let covered: BTreeMap<Key, bool> = covered.collect();
         let bound = self.bound(1400) + self.plan_bound();
-        for (key, truth) in &mut self.units {
+        for (key, truth) in &mut self.scene.units {
             let Some(idle) = truth.idle.filter(|_| truth.status == Status::Open) else { continue };
             // Whoever doesn't have it can't get it.
             if self.store.is_sealed(key) {
@@ -217,27 +204,27 @@ impl World {
             if covered.get(key) == Some(&true) {
                 let idle = Idle { bound: idle.bound + rest.as_nanos() as True, ..idle };
                 let found = l3::not_idle_for_long(key, idle, t);
-                self.checks.check(t, Rule::L3, found);
+                self.checks.check(self.t, Rule::L3, found);
             } else {
                 // Nobody can have it for now; whoever can, once somebody can, is about to find that out.
                 truth.idle = Some(Idle { since: t, bound: bound.max(idle.bound), by_death: false });
             }
         }
         // All list once the board is raised: whoever has what its unit's record does not show learns of that.
-        if t > self.raised.max(healed) + self.bound(1000) + self.plan_bound() && self.store.is_sound() {
+        if t > self.scene.raised.max(healed) + self.bound(1000) + self.plan_bound() && self.store.is_sound() {
             for node in self.nodes.iter().filter(|node| node.acts()) {
-                let found = s10::found_out(node, &self.units, &self.store, self.raised);
-                self.checks.check(t, Rule::S10, found);
+                let found = s10::found_out(node, &self.scene.units, &self.store, self.scene.raised);
+                self.checks.check(self.t, Rule::S10, found);
             }
         }
-        if t > self.settled_by {
+        if t > self.scene.settled_by {
             let found = planned;
-            self.checks.check(t, Rule::L2, found);
-            self.checks.settled_time += span;
+            self.check(Rule::L2, found);
+            self.scene.settled_time += span;
         }
         let late = self.per_mille(3500);
         for node in self.nodes.iter().filter(|node| node.acts()) {
-            for (lease, work) in &node.works {
+            for (lease, work) in &node.own.works {
                 let asked = match (work.body, work.writes) {
                     (Body::Ended { at, .. }, _) => Some(at),
                     (_, Some((_, at))) => Some(at),
@@ -248,7 +235,7 @@ impl World {
                         "w{} has no answer about lease {} of {} ({:?})",
                         node.index, lease.0, work.unit, work.body
                     );
-                    self.checks.check(t, Rule::Answered, Err(text));
+                    self.checks.check(self.t, Rule::Answered, Err(text));
                 }
             }
         }

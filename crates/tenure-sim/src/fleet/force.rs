@@ -1,26 +1,26 @@
 //! What people do to single units by hand: their records are deleted or put back to an older state, and some are taken by force.
 
-use super::world::{What, World};
-use crate::trace::Story;
+use super::{Due, What, World};
+use crate::kernel::trace::Story;
 use tenure_core::fleet::UnitSpec;
 use tenure_core::op::{Expect, Write};
 use tenure_core::{Ask, Fence, Key, LeaseId, Record, Value};
 
 impl World {
     fn any_unit(&mut self) -> Option<Key> {
-        let at = self.rng.index(self.units.len());
-        self.units.keys().nth(at).cloned()
+        let at = self.rng.index(self.scene.units.len());
+        self.scene.units.keys().nth(at).cloned()
     }
 
     /// From now on the store refuses one unit, or its writes only, or its record is damaged. Nobody can have it but who has it.
     pub(super) fn forbid_unit(&mut self) {
         const MOST: usize = 4;
-        let refused = self.units.keys().filter(|key| self.store.is_sealed(key)).count();
+        let refused = self.scene.units.keys().filter(|key| self.store.is_sealed(key)).count();
         // The first of those that are alike are the first that a plan moves.
         let some: Vec<Key> = (0..3).filter_map(|_| self.any_open()).collect();
         let Some(key) = some.into_iter().min().filter(|_| refused < MOST) else { return };
-        self.trace.tell(self.t, || Story::Store(format!("{key} is forbidden")));
-        let is_first = self.units.keys().all(|key| !self.store.is_forbidden(key));
+        self.tell(|| Story::Store(format!("{key} is forbidden")));
+        let is_first = self.scene.units.keys().all(|key| !self.store.is_forbidden(key));
         match self.rng.below(5) {
             0 if is_first => self.store.forbid(key),
             1 if is_first => self.store.spoil(key),
@@ -34,7 +34,7 @@ impl World {
             return;
         }
         self.store.permit();
-        self.trace.tell(self.t, || Story::Store("all is permitted and can be read".to_owned()));
+        self.tell(|| Story::Store("all is permitted and can be read".to_owned()));
         // Whoever was refused tries again once in 32 ttls; what its record shows where it is planned, and what is not worked on there, that
         // worker finds at its own audit.
         let audit = self.bound(13_000 * self.nodes.len() as u64);
@@ -45,7 +45,7 @@ impl World {
     fn note_behind(&mut self, key: &Key) {
         let Some(fence) = self.store.get(key).map(|record| record.fence) else { return };
         let t = self.t;
-        if let Some(truth) = self.units.get_mut(key) {
+        if let Some(truth) = self.scene.units.get_mut(key) {
             if truth.behind.len() >= 16 {
                 truth.behind.remove(0);
             }
@@ -57,7 +57,7 @@ impl World {
     pub(super) fn delete_unit(&mut self) {
         let Some(key) = self.any_unit().filter(|key| self.store.get(key).is_some()) else { return };
         self.note_behind(&key);
-        self.trace.tell(self.t, || Story::Store(format!("somebody deletes {key}")));
+        self.tell(|| Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
         self.closed(&key, tenure_core::fleet::Status::Deleted);
         self.hint(&key);
@@ -71,7 +71,7 @@ impl World {
         if !self.store.put_back(self.t, &key, back) {
             return;
         }
-        self.trace.tell(self.t, || Story::Store(format!("somebody restores an older copy of {key}")));
+        self.tell(|| Story::Store(format!("somebody restores an older copy of {key}")));
         self.note_behind(&key);
         self.learn(&key);
         self.hint(&key);
@@ -82,7 +82,7 @@ impl World {
         let Some(record) = self.store.get(key) else { return };
         let Ok((spec, fields)) = UnitSpec::parse(record.metadata.clone()) else { return };
         let (fence, t) = (record.fence, self.t);
-        let Some(truth) = self.units.get_mut(key) else { return };
+        let Some(truth) = self.scene.units.get_mut(key) else { return };
         truth.status = spec.status;
         truth.needs_label = !spec.needs.is_empty();
         truth.assigned = (fence, (usize::MAX, 0, LeaseId(0)));
@@ -100,20 +100,21 @@ impl World {
     pub(super) fn take_by_force(&mut self) {
         let Some(key) = self.any_open() else { return };
         let Some(fence) = self.write_letter(&key, Ask::Revoke, false) else { return };
-        let Some(index) = self.units.get(&key).map(|truth| truth.index) else { return };
-        self.at(self.t + self.per_mille(1000), What::Seize(index as u32, fence.0));
+        let Some(index) = self.scene.units.get(&key).map(|truth| truth.index) else { return };
+        self.at(self.t + self.per_mille(1000), What::Own(Due::Seize(index as u32, fence.0)));
     }
 
     pub(super) fn vacate_by_force(&mut self, unit: usize, fence: Fence) {
-        let Ok(key) = self.fleet.unit(&format!("{unit:04}")) else { return };
+        let Ok(key) = self.scene.fleet.unit(&format!("{unit:04}")) else { return };
         let Some(stored) = self.store.stored_at(&key, self.t) else { return };
         if stored.record.fence != fence || stored.record.tenure.is_none() {
             return;
         }
-        let record = Record { nonce: self.admin.draw(), stamp: self.wall(), tenure: None, ..stored.record };
+        let record =
+            Record { nonce: self.admin.draw(), stamp: self.true_wall(), tenure: None, ..stored.record };
         if self.write(Write { key: key.clone(), expect: Expect::Unchanged(stored.version), record }) {
             self.disturb_by_plan();
-            self.tell();
+            self.tell_workers();
         }
     }
 }

@@ -2,16 +2,16 @@
 //! nobody, a worker hiccups.
 
 use super::calm::AUDITED;
-use super::world::{What, World};
-use crate::clock::MILLI;
-use crate::trace::Story;
+use super::{What, World};
+use crate::kernel::clock::MILLI;
+use crate::kernel::trace::Story;
 use tenure_core::fleet::in_ring;
 use tenure_core::{HolderId, Key};
 
 impl World {
     /// Somebody makes a record unreadable; after a while it is mended.
     pub(super) fn damage(&mut self, key: &Key, per_mille: u64) {
-        self.trace.tell(self.t, || Story::Store(format!("somebody damages {key}")));
+        self.tell(|| Story::Store(format!("somebody damages {key}")));
         self.store.damage(key.clone());
         self.hint(key);
         self.at(self.t + self.per_mille(per_mille), What::Mend);
@@ -21,47 +21,47 @@ impl World {
     pub(super) fn mend(&mut self) {
         let mut is_told = true;
         for key in self.store.mend() {
-            self.trace.tell(self.t, || Story::Store(format!("somebody mends {key}")));
+            self.tell(|| Story::Store(format!("somebody mends {key}")));
             self.hint(&key);
-            is_told &= key == self.board;
+            is_told &= key == self.scene.board;
         }
         if !is_told {
-            self.tell();
+            self.tell_workers();
         }
     }
 
     /// The board, a session or a unit is damaged in the midst of everything else.
     pub(super) fn damage_by_hand(&mut self) {
-        let roster = self.fleet.worker_prefix();
+        let roster = self.scene.fleet.worker_prefix();
         let of_roster = |key: &&Key| key.as_str().starts_with(&roster);
         let sessions: Vec<Key> = self.store.keys().map(|(key, _)| key).filter(of_roster).cloned().collect();
         let at = self.rng.index(sessions.len());
         let session = sessions.get(at).filter(|_| self.rng.chance(0.6)).cloned();
-        let some = self.rng.index(self.units.len());
-        let unit = self.units.keys().nth(some).filter(|_| self.rng.chance(0.3)).cloned();
-        let key = unit.or(session).unwrap_or_else(|| self.board.clone());
+        let some = self.rng.index(self.scene.units.len());
+        let unit = self.scene.units.keys().nth(some).filter(|_| self.rng.chance(0.3)).cloned();
+        let key = unit.or(session).unwrap_or_else(|| self.scene.board.clone());
         let span = self.rng.below(6000);
         self.damage(&key, span);
     }
 
     /// The board can't be read, and then a worker dies or leaves: nobody can be told, and all goes on, if more slowly.
     pub(super) fn damage_board(&mut self, index: usize) {
-        let board = self.board.clone();
+        let board = self.scene.board.clone();
         self.damage(&board, 7000);
         if self.rng.chance(0.7) {
             self.kill(index);
         } else {
-            self.deliver(index, super::node::Input::Leave);
+            self.deliver(index, crate::kernel::Input::Own(super::node::Call::Leave));
         }
         // Looks that list everything find out who is silent, after a ttl of silence, and who is to take over.
         let bound = self.bound(2600);
         let t = self.t;
-        for idle in self.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
+        for idle in self.scene.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
             idle.bound = idle.bound.max(t + bound - idle.since);
             idle.by_death = false;
         }
         let settled = self.per_mille(7000) + self.bound(1400) + self.per_mille(2000);
-        self.settled_by = self.settled_by.max(self.t + settled);
+        self.scene.settled_by = self.scene.settled_by.max(self.t + settled);
     }
 
     /// Eight to twelve who stand side by side in the ring die at once.
@@ -79,7 +79,7 @@ impl World {
     pub(super) fn vanish(&mut self, index: usize) {
         self.kill(index);
         let key = self.nodes[index].session.clone();
-        self.trace.tell(self.t, || Story::Store(format!("somebody deletes {key}")));
+        self.tell(|| Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
         self.checks.tenures.forget(&key);
         self.hint(&key);
@@ -88,7 +88,7 @@ impl World {
         let bound = self.bound(1400) + self.bound(340) + self.bound(2000);
         self.disturb(bound + self.per_mille(1500));
         let t = self.t;
-        for idle in self.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
+        for idle in self.scene.units.values_mut().filter_map(|truth| truth.idle.as_mut()) {
             (idle.bound, idle.by_death) = (bound.max(t + bound - idle.since), false);
         }
     }
@@ -96,7 +96,7 @@ impl World {
     /// It stops for so long that others begin to wonder, and for no longer.
     pub(super) fn hiccup(&mut self, index: usize) {
         self.disturb(self.per_mille(4000));
-        let span = self.nodes[index].ttl.millis() * MILLI / 1000 * 450;
+        let span = self.nodes[index].own.ttl.millis() * MILLI / 1000 * 450;
         self.pause(index, span);
     }
 

@@ -1,9 +1,9 @@
 //! What users hear of their units, and what they and the invariants make of it.
 
+use super::World;
 use super::bodies::{POINT, asking};
 use super::invariants;
 use super::node::{Body, Work};
-use super::world::{What, World};
 use crate::invariants::Rule;
 use tenure_core::fleet::{FleetNotice, RequestId};
 use tenure_core::{ErrorKind, Fence, Key, LeaseId, Loss, Metadata, Now, StoreError, Tick, Value};
@@ -17,7 +17,7 @@ impl World {
             }
             FleetNotice::Draining(lease, _, until) => {
                 let found = invariants::s6::drain_is_due(index, now.held, until, self.ttl);
-                self.checks.check(self.t, Rule::S6, found);
+                self.check(Rule::S6, found);
                 self.draining(index, lease);
             }
             FleetNotice::Lost(lease, loss) => self.lost(index, lease, &loss),
@@ -27,7 +27,7 @@ impl World {
             FleetNotice::Valid(until) => self.valid(index, until),
             FleetNotice::Stopped => self.stopped(index),
             FleetNotice::Withdrawn(lease, until) => {
-                if let Some(work) = self.nodes[index].works.get_mut(&lease) {
+                if let Some(work) = self.nodes[index].own.works.get_mut(&lease) {
                     work.until = Some(until);
                 }
             }
@@ -48,45 +48,45 @@ impl World {
         let node = &self.nodes[index];
         let who = (index, node.life, lease);
         let found = invariants::s4::assigned_while_believed(node, now.held);
-        self.checks.check(t, Rule::S4, found);
+        self.checks.check(self.t, Rule::S4, found);
         let order = self.checks.tenures.order(&unit, fence);
-        let Some(truth) = self.units.get_mut(&unit) else { return };
+        let Some(truth) = self.scene.units.get_mut(&unit) else { return };
         // Whoever is told so late that he does not believe in it any more does nothing with it.
         if node.believes(t) && !self.checks.excused.contains(&Rule::S1) {
             let found = invariants::s2::grows(&unit, truth, fence, who);
-            self.checks.check(t, Rule::S2, found);
+            self.checks.check(self.t, Rule::S2, found);
             truth.assigned = (fence, who);
         }
         let found = invariants::s4::open_when_claimed(&unit, truth, fence);
-        self.checks.check(t, Rule::S4, found);
+        self.checks.check(self.t, Rule::S4, found);
         let found = invariants::s4::carried(&unit, truth, fields.get(POINT).and_then(Value::as_i64));
-        self.checks.check(t, Rule::S4, found);
+        self.checks.check(self.t, Rule::S4, found);
         truth.tries.0 += 1;
         let idle = truth.idle.take();
         if let Some(idle) = idle.filter(|idle| idle.by_death && self.healed.is_some()) {
-            self.checks.takeovers.push(((t - idle.since) * 100 / (self.ttl.millis() * 1_000_000)) as u32);
+            self.scene.takeovers.push(((t - idle.since) * 100 / (self.ttl.millis() * 1_000_000)) as u32);
         }
-        let before = self.nodes[index].works.get(&lease);
+        let before = self.nodes[index].own.works.get(&lease);
         let turn = before.map_or(0, |work| work.turn);
         let writes = before.and_then(|work| work.writes);
         let forsaken = before.map(|work| work.forsaken.clone()).unwrap_or_default();
         let (body, key) = (Body::Works, unit.clone());
         let work = Work { unit: key, fence, order, body, until: None, turn, writes, forsaken, end: None };
-        self.nodes[index].works.insert(lease, work);
-        self.nodes[index].known.insert(lease);
-        let behind = self.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
+        self.nodes[index].own.works.insert(lease, work);
+        self.nodes[index].own.known.insert(lease);
+        let behind = self.scene.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
         let found = invariants::s1::one_worker(&self.nodes, &unit, behind, t);
-        self.checks.check(t, Rule::S1, found);
+        self.check(Rule::S1, found);
         self.moved(index, "takes", &unit);
         self.appoint(index, lease);
     }
 
     fn draining(&mut self, index: usize, lease: LeaseId) {
-        let Some(work) = self.nodes[index].works.get_mut(&lease) else {
+        let Some(work) = self.nodes[index].own.works.get_mut(&lease) else {
             return self.unheard(index, lease);
         };
         let unit = work.unit.clone();
-        if let Some(truth) = self.units.get_mut(&unit) {
+        if let Some(truth) = self.scene.units.get_mut(&unit) {
             truth.tries.1 += 1;
         }
         if work.body == Body::Works {
@@ -97,18 +97,18 @@ impl World {
     }
 
     fn lost(&mut self, index: usize, lease: LeaseId, loss: &Loss) {
-        let Some(work) = self.nodes[index].works.get(&lease) else {
+        let Some(work) = self.nodes[index].own.works.get(&lease) else {
             return self.unheard(index, lease);
         };
         let (unit, body) = (work.unit.clone(), work.body);
-        let settled = self.t > self.settled_by;
+        let settled = self.t > self.scene.settled_by;
         if settled && !matches!(loss, Loss::Revoked) {
             let text = format!("w{index} lost {unit} though nothing went wrong: {loss:?}");
-            self.checks.check(self.t, Rule::L4, Err(text));
+            self.check(Rule::L4, Err(text));
         }
         // Whoever has said that it ended is told twice: that it is lost, and that it is given up.
         if !matches!(body, Body::Ended { .. } | Body::Lapsed) {
-            self.nodes[index].works.remove(&lease);
+            self.nodes[index].own.works.remove(&lease);
             if self.rng.chance(0.2) {
                 // Users say that its body has ended before they hear of the loss.
                 self.begin_end(index, lease);
@@ -125,7 +125,7 @@ impl World {
     }
 
     fn updated(&mut self, index: usize, lease: LeaseId, request: RequestId) {
-        let Some(work) = self.nodes[index].works.get_mut(&lease) else { return };
+        let Some(work) = self.nodes[index].own.works.get_mut(&lease) else { return };
         if work.forsaken.contains(&request) {
             // Nobody waits for it any more; whether it was written does not matter.
             return;
@@ -133,12 +133,12 @@ impl World {
         let Some((point, _)) = work.writes.take_if(|(point, _)| asking(*point) == request) else {
             let text =
                 format!("w{index} is told of a checkpoint of lease {} that it did not ask for", lease.0);
-            return self.checks.check(self.t, Rule::Answered, Err(text));
+            return self.check(Rule::Answered, Err(text));
         };
         let unit = work.unit.clone();
-        if let Some(truth) = self.units.get(&unit) {
+        if let Some(truth) = self.scene.units.get(&unit) {
             let found = invariants::s4::written(&unit, truth, point);
-            self.checks.check(self.t, Rule::S4, found);
+            self.check(Rule::S4, found);
         }
     }
 
@@ -147,9 +147,9 @@ impl World {
         let blamed = error.kind() == ErrorKind::Invalid && !error.to_string().contains("no worker");
         if blamed && !error.to_string().contains("given up") {
             let text = format!("w{index} is told of a mistake that it did not make: {error}");
-            self.checks.check(self.t, Rule::Answered, Err(text));
+            self.check(Rule::Answered, Err(text));
         }
-        let Some(work) = self.nodes[index].works.get_mut(&lease) else { return };
+        let Some(work) = self.nodes[index].own.works.get_mut(&lease) else { return };
         work.writes.take_if(|(point, _)| asking(*point) == request);
         if let (Body::Ended { finished: false, .. }, true) =
             (work.body, error.to_string().contains("no worker"))
@@ -158,7 +158,7 @@ impl World {
             work.body = Body::Works;
             work.end = None;
             let unit = work.unit.clone();
-            if let Some(truth) = self.units.get_mut(&unit) {
+            if let Some(truth) = self.scene.units.get_mut(&unit) {
                 truth.idle = None;
             }
             self.appoint(index, lease);
@@ -166,27 +166,27 @@ impl World {
     }
 
     fn released(&mut self, index: usize, lease: LeaseId, request: Option<RequestId>, ours: bool) {
-        let Some(work) = self.nodes[index].works.remove(&lease) else {
-            if !self.nodes[index].late.remove(&lease) {
+        let Some(work) = self.nodes[index].own.works.remove(&lease) else {
+            if !self.nodes[index].own.late.remove(&lease) {
                 let text = format!("w{index} is told once more that lease {} is given up", lease.0);
-                self.checks.check(self.t, Rule::Answered, Err(text));
+                self.check(Rule::Answered, Err(text));
             }
             return self.unheard(index, lease);
         };
         if request != work.end && work.end.is_some() {
             let text =
                 format!("w{index} is told that {} ended by {request:?}, and asked {:?}", work.unit, work.end);
-            self.checks.check(self.t, Rule::Answered, Err(text));
+            self.check(Rule::Answered, Err(text));
         }
         let found = invariants::s6::ended(index, &work);
-        self.checks.check(self.t, Rule::S6, found);
+        self.check(Rule::S6, found);
         if let (Body::Ended { finished: true, .. }, true) = (work.body, ours) {
-            let behind = self.units.get(&work.unit).is_some_and(|truth| truth.is_behind(work.fence));
+            let behind = self.scene.units.get(&work.unit).is_some_and(|truth| truth.is_behind(work.fence));
             if !behind {
                 let found = invariants::s4::finished(&work.unit, self.store.get(&work.unit));
-                self.checks.check(self.t, Rule::S4, found);
+                self.check(Rule::S4, found);
             }
-            if let Some(truth) = self.units.get_mut(&work.unit) {
+            if let Some(truth) = self.scene.units.get_mut(&work.unit) {
                 truth.idle = None;
             }
         }
@@ -195,50 +195,49 @@ impl World {
     fn valid(&mut self, index: usize, until: Tick) {
         let t = self.t;
         let node = &mut self.nodes[index];
-        node.valid = until;
+        node.own.valid = until;
         if until == Tick(0) {
             return;
         }
-        node.deadline = until;
-        let found = invariants::s4::founded(node, until, node.ttl);
-        self.checks.check(t, Rule::S4, found);
-        let units: Vec<Key> = self.nodes[index].works.values().map(|work| work.unit.clone()).collect();
+        node.own.deadline = until;
+        let found = invariants::s4::founded(node, until, node.own.ttl);
+        self.check(Rule::S4, found);
+        let units: Vec<Key> = self.nodes[index].own.works.values().map(|work| work.unit.clone()).collect();
         for unit in units {
-            let behind = self.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
+            let behind = self.scene.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
             let found = invariants::s1::one_worker(&self.nodes, &unit, behind, t);
-            self.checks.check(t, Rule::S1, found);
+            self.check(Rule::S1, found);
         }
     }
 
     fn stopped(&mut self, index: usize) {
         let node = &self.nodes[index];
-        let running = node.works.values().find(|work| work.runs()).map(|work| work.unit.clone());
+        let running = node.own.works.values().find(|work| work.runs()).map(|work| work.unit.clone());
         if let Some(unit) = running.filter(|_| !node.stopping) {
             let text = format!("w{index} has stopped, and {unit} is still worked on there");
             self.checks.check(self.t, Rule::S6, Err(text));
         }
         let found = invariants::l2::last_word(node, self.healed.is_some() && self.board_is_sound());
-        self.checks.check(self.t, Rule::L2, found);
+        self.check(Rule::L2, found);
         self.end_process(index);
         let span = if self.healed.is_some() { self.per_mille(100) } else { self.per_mille(1000) };
-        let (life, span) = (self.nodes[index].life, self.rng.span(span));
-        self.at(self.t + span, What::Boot(index as u8, life));
+        self.restart(index, span);
     }
 
     /// Something was said of a lease that is over. That is no news; but of one that nobody was told of, nothing may be said.
     fn unheard(&mut self, index: usize, lease: LeaseId) {
-        if !self.nodes[index].known.contains(&lease) {
+        if !self.nodes[index].own.known.contains(&lease) {
             let text = format!("w{index} is told of lease {}, which it never had", lease.0);
-            self.checks.check(self.t, Rule::Answered, Err(text));
+            self.check(Rule::Answered, Err(text));
         }
     }
 
     /// With nothing changing, nothing moves.
     fn moved(&mut self, index: usize, what: &str, unit: &Key) {
-        let fails = self.units.get(unit).is_some_and(|truth| truth.fails);
-        if self.t > self.settled_by && !fails {
+        let fails = self.scene.units.get(unit).is_some_and(|truth| truth.fails);
+        if self.t > self.scene.settled_by && !fails {
             let text = format!("w{index} {what} {unit} though nothing has changed");
-            self.checks.check(self.t, Rule::L2, Err(text));
+            self.check(Rule::L2, Err(text));
         }
     }
 }

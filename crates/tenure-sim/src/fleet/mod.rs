@@ -1,7 +1,4 @@
-//! Worlds of fleets: workers, units and those who change them from outside, with everything going wrong that can.
-//!
-//! The real machine of `tenure-core` is stepped; chance, clocks, registers, faults and the trace are those of the worlds of
-//! leases. What differs is the users: they are bodies that work on units.
+//! The scene of fleets: workers, units and those who change them from outside. Users are bodies that work on units.
 
 mod bodies;
 mod calm;
@@ -17,131 +14,253 @@ mod process;
 mod scenario;
 mod world;
 
-use crate::clock::SECOND;
-use crate::fault::{Fault, KINDS};
-use crate::invariants::{Rule, Violation};
-use crate::run::{Failure, Options, Report};
-use crate::world::Setup;
+use crate::invariants::Rule;
+use crate::kernel::clock::{MILLI, SECOND, True};
+use crate::kernel::fault::Fault;
+use crate::kernel::registers::{Ages, Landed, StoreSpec};
+use crate::kernel::rng::Rng;
+use crate::kernel::{self, Envelope, Frame, Process, Scene};
+use node::{Call, Own};
+pub(crate) use scenario::ALL as SCENARIOS;
 use scenario::Scenario;
-use world::World;
+use std::collections::BTreeMap;
+use tenure_core::fleet::{FleetName, FleetNotice, Worker};
+use tenure_core::op::{Answer, Op};
+use tenure_core::{Fence, Key, Now, StoreError, Tick, Ttl};
+use world::Truth;
 
-/// The worlds of fleets, by name, and what each is about.
-pub(crate) fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
-    scenario::ALL
-        .iter()
-        .map(|scenario| (scenario.name, scenario.about))
-        .chain([(ALL, "all worlds of fleets by turns")])
+pub(crate) type World = kernel::World<Fleet>;
+pub(crate) type What = kernel::What<Fleet>;
+pub(crate) type Node = kernel::Node<Fleet>;
+
+/// What a fleet's world has of its own.
+pub(crate) struct Fleet {
+    pub(crate) fleet: FleetName,
+    pub(crate) board: Key,
+    pub(crate) units: BTreeMap<Key, Truth>,
+    pub(crate) next_unit: usize,
+    pub(crate) next_point: i64,
+    /// A claim of a process that is gone took effect late: for a ttl, it counts as a worker for whoever lists.
+    pub(crate) haunted: bool,
+    /// When somebody last began to list the units.
+    pub(crate) listed: True,
+    /// When the board was raised last.
+    pub(crate) raised: True,
+    /// By then everything must be as planned, and stay so.
+    pub(crate) settled_by: True,
+    /// How long units of the dead lay idle, in hundredths of a ttl.
+    pub(crate) takeovers: Vec<u32>,
+    /// Pages that were listed while all was settled, and for how long it was.
+    pub(crate) settled_lists: u64,
+    /// Audits that were told of.
+    pub(crate) settled_marks: u64,
+    /// How often the board was raised then, where there is a unit that nobody can write.
+    pub(crate) settled_raises: u64,
+    /// Requests that were refused then, and not for a moment, but for what those write who have the unit: as forbidden, and as the
+    /// record is damaged.
+    pub(crate) settled_refusals: [u64; 2],
+    pub(crate) settled_time: True,
 }
 
-const ALL: &str = "fleet-all";
-
-/// Whether this is the name of a world of fleets, or `fleet-all`.
-pub(crate) fn is_named(name: &str) -> bool {
-    name == ALL || scenario::ALL.iter().any(|scenario| scenario.name == name)
+/// What is due in a fleet's world.
+pub(crate) enum Due {
+    /// A body's write reaches the resource.
+    Effect {
+        unit: u32,
+        fence: u64,
+        order: u64,
+    },
+    /// A ttl after the holder of a unit under this fence was told to stop, by force.
+    Seize(u32, u64),
+    Churn,
+    Disturbance,
+    Look,
 }
 
-/// Runs worlds of fleets, as [`crate::run()`] runs those of leases.
-pub(crate) fn run(options: &Options, name: &str) -> Report {
-    let scenarios: Vec<Scenario> =
-        scenario::ALL.iter().filter(|scenario| name == ALL || scenario.name == name).copied().collect();
-    let mut report = Report::default();
-    let mut faults = [0u64; KINDS];
-    let enough = (options.hours * 3600.0 * SECOND as f64) as u128;
-    while report.simulated < enough && (options.worlds == 0 || report.worlds < options.worlds) {
-        let scenario = scenarios[(report.worlds % scenarios.len() as u64) as usize];
-        let setup = Setup {
-            seed: options.seed.wrapping_add(report.worlds),
-            bugs: options.bugs,
-            without: options.without,
-            nodes: options.nodes,
-            trace: false,
-        };
-        let mut world = World::new(scenario, setup);
-        world.run();
-        report.worlds += 1;
-        report.simulated += u128::from(world.t);
-        report.events += world.tally.events;
-        report.steps += world.tally.steps;
-        report.tenures += world.checks.tenures.count;
-        report.resource.0 += world.checks.resource.accepted;
-        report.resource.1 += world.checks.resource.refused;
-        report.takeovers.extend_from_slice(&world.checks.takeovers);
-        report.hash = report.hash.rotate_left(7).wrapping_add(world.trace.hash);
-        for (sum, n) in faults.iter_mut().zip(world.tally.faults) {
-            *sum += n;
-        }
-        if let Some(violation) = world.checks.broken {
-            report.failure = Some(explain(scenario, setup, violation, world.tally.events, options.shrink));
-            break;
+impl Scene for Fleet {
+    type Scenario = Scenario;
+    type Machine = Worker;
+    type Own = Own;
+    type Input = Call;
+    type Due = Due;
+
+    const LETTER: char = 'w';
+    const FLAPS: bool = false;
+    const WAITS_BY_ITS_CLOCK: bool = false;
+
+    fn frame(scenario: &Scenario) -> Frame {
+        let Scenario { name, about, nodes, rate, wall_off_ms, faults, calls, .. } = *scenario;
+        let Scenario { chaos, calm, rounds, excused, .. } = *scenario;
+        Frame {
+            name,
+            about,
+            source: "",
+            nodes,
+            least_nodes: 2,
+            ttl: Ttl::clamped(10_000),
+            rate,
+            wall_off_ms,
+            faults,
+            calls,
+            chaos,
+            calm,
+            rounds,
+            excused,
         }
     }
-    report.faults =
-        Fault::ALL.iter().map(|fault| (*fault, faults[*fault as usize])).filter(|(_, n)| *n > 0).collect();
-    report.takeovers.sort_unstable();
-    report
-}
 
-/// Seeds that are tried for a shorter history, and the most events in all.
-const SEEDS: u64 = 60;
-const EVENTS: u64 = 4_000_000;
+    fn store(scenario: &Scenario, rng: &mut Rng) -> StoreSpec {
+        let any = StoreSpec { ages: Ages::any(rng), push: rng.chance(0.5), lags: rng.chance(0.5) };
+        scenario.store.unwrap_or(any)
+    }
 
-struct Best {
-    setup: Setup,
-    violation: Violation,
-    events: u64,
-    spent: u64,
-}
-
-impl Best {
-    /// Takes `setup` instead if it breaks the same promise, and no later.
-    fn offer(&mut self, scenario: Scenario, setup: Setup, rule: Rule) {
-        if self.spent > EVENTS {
-            return;
-        }
-        let mut world = World::new(scenario, setup);
-        world.run();
-        self.spent += world.tally.events;
-        if let Some(violation) = world.checks.broken
-            && violation.rule == rule
-            && world.tally.events <= self.events
-        {
-            *self = Best { setup, violation, events: world.tally.events, spent: self.spent };
+    fn new(_: &Scenario, _nodes: usize) -> Fleet {
+        let fleet = FleetName::new("f").unwrap_or_else(|_| unreachable!("short and not empty"));
+        let board = fleet.board().unwrap_or_else(|_| unreachable!("the name was checked"));
+        Fleet {
+            fleet,
+            board,
+            units: BTreeMap::new(),
+            next_unit: 0,
+            next_point: 0,
+            haunted: false,
+            listed: 0,
+            raised: 0,
+            settled_by: True::MAX,
+            takeovers: Vec::new(),
+            settled_lists: 0,
+            settled_marks: 0,
+            settled_raises: 0,
+            settled_refusals: [0, 0],
+            settled_time: 0,
         }
     }
 
-    fn fewer_faults(&mut self, scenario: Scenario, rule: Rule) {
-        for (fault, _) in scenario.faults.iter().chain(scenario.calls) {
-            if !self.setup.without.has(*fault) {
-                let without = self.setup.without.with(*fault);
-                self.offer(scenario, Setup { without, ..self.setup }, rule);
+    fn own(scenario: &Scenario, _index: usize) -> Own {
+        Own::new(Fleet::frame(scenario).ttl)
+    }
+
+    fn set_up(world: &mut World) {
+        for _ in 0..world.scenario.units {
+            world.create_unit();
+        }
+    }
+
+    fn start(world: &mut World, index: usize) {
+        let span = world.rng.below(world.per_mille(200));
+        world.at(span, What::Restart(index as u8, 0));
+    }
+
+    fn process(world: &mut World, index: usize, life: u32, instance: u64) -> Option<Process<Fleet>> {
+        world.new_process(index, life, instance)
+    }
+
+    fn booted(world: &mut World, index: usize) {
+        world.disturb_by_plan();
+        world.command(index, tenure_core::fleet::FleetCommand::Join);
+    }
+
+    fn ended(world: &mut World, index: usize) {
+        world.ended(index);
+    }
+
+    fn input(world: &mut World, index: usize, input: Call) {
+        match input {
+            Call::Turn(lease, turn) => world.turn(index, lease, turn),
+            Call::Ends(lease) => world.ends(index, lease),
+            Call::Leave => world.leave(index),
+            Call::Stop => world.stop(index),
+        }
+    }
+
+    fn told(world: &mut World, index: usize, now: Now, notice: FleetNotice) {
+        world.heard(index, now, notice);
+    }
+
+    fn acted(world: &mut World, index: usize, now: Tick, wake_at: Option<Tick>) {
+        world.check(Rule::S5, invariants::s5::told_in_time(&world.nodes[index], now, wake_at));
+    }
+
+    fn sent(world: &mut World, index: usize, now: Now, op: &Op) {
+        world.check(Rule::S6, invariants::s6::sent(&world.nodes[index], now.held, op));
+        if world.t > world.scene.settled_by {
+            world.count_settled(index, op);
+        }
+    }
+
+    fn delay(world: &mut World, envelope: &mut Envelope) -> True {
+        world.delay(envelope)
+    }
+
+    fn lag(world: &mut World, envelope: &Envelope) -> True {
+        world.lag(envelope)
+    }
+
+    fn landed(world: &mut World, envelope: &Envelope, key: &Key, landed: &Landed, begins: bool) {
+        world.write_landed(envelope, key, landed, begins);
+    }
+
+    fn performed(world: &mut World, envelope: &Envelope, result: &Result<Answer, StoreError>) {
+        world.count_refused(envelope, result);
+    }
+
+    fn listens(_: &World, node: &Node, _key: &Key) -> bool {
+        node.machine.is_some()
+    }
+
+    fn strike(world: &mut World, fault: Fault, index: usize) -> bool {
+        world.strike_fleet(fault, index)
+    }
+
+    fn crash(world: &mut World, index: usize) {
+        world.crash_or_leave(index);
+    }
+
+    fn wall_jump(world: &mut World, _most_ms: u64) -> i64 {
+        let off = (world.scenario.wall_off_ms * MILLI).min(3600 * SECOND) / MILLI;
+        world.rng.between(0, 2 * off) as i64 - off as i64
+    }
+
+    fn mend(world: &mut World) {
+        world.mend();
+    }
+
+    fn chaos_begins(world: &mut World) {
+        world.scene.settled_by = True::MAX;
+        if world.scenario.churn > 0 {
+            world.later(world.per_mille(world.scenario.churn), What::Own(Due::Churn));
+        }
+    }
+
+    fn heals(world: &mut World) {
+        world.healed = Some(world.t);
+        world.scene.units.values_mut().for_each(|truth| truth.tries = (0, 0));
+    }
+
+    fn calm_begins(world: &mut World) {
+        world.begin_to_settle();
+        world.at(world.t + world.per_mille(100), What::Own(Due::Look));
+        world.at(world.t + world.per_mille(12_000), What::Own(Due::Disturbance));
+    }
+
+    fn calm_ends(world: &mut World) {
+        world.check_calm();
+    }
+
+    fn due(world: &mut World, due: Due) {
+        match due {
+            Due::Effect { unit, fence, order } => {
+                let found = world.checks.resource.write(unit as usize, Fence(fence), order);
+                world.check(Rule::P2, found);
             }
+            Due::Seize(unit, fence) => world.vacate_by_force(unit as usize, Fence(fence)),
+            Due::Churn => world.churn(),
+            Due::Disturbance => world.disturbance(),
+            Due::Look => world.look(),
         }
     }
-}
 
-fn explain(scenario: Scenario, setup: Setup, violation: Violation, events: u64, shrink: bool) -> Failure {
-    let rule = violation.rule;
-    let mut best = Best { setup, violation, events, spent: 0 };
-    if shrink {
-        best.fewer_faults(scenario, rule);
-        for nodes in 2..scenario.nodes {
-            best.offer(scenario, Setup { nodes, ..best.setup }, rule);
-        }
-        for n in 0..SEEDS {
-            let seed = setup.seed.wrapping_add(n * 7919 + 1);
-            best.offer(scenario, Setup { seed, ..best.setup }, rule);
-        }
-        best.fewer_faults(scenario, rule);
-    }
-    let mut world = World::new(scenario, Setup { trace: true, ..best.setup });
-    world.run();
-    let replay = crate::shrink::replay_line(scenario.name, &best.setup);
-    Failure {
-        violation: best.violation,
-        scenario: scenario.name,
-        seed: best.setup.seed,
-        events: (events, best.events),
-        replay,
-        timeline: world.trace.lines(),
+    fn takeovers(self) -> Vec<u32> {
+        self.takeovers
     }
 }

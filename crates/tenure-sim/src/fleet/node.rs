@@ -1,10 +1,10 @@
-//! One machine of a fleet's world: its clocks, the worker on it, and the bodies that work there.
+//! What is known of a worker and of the bodies that work there.
 
-use crate::clock::{NodeClock, True};
+use super::Node;
+use crate::kernel::clock::True;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use tenure_core::fleet::{FleetNotice, RequestId, Worker};
-use tenure_core::op::{Answer, Hint, OpId, Step};
-use tenure_core::{Fence, HolderId, Key, LeaseId, Now, StoreError, Tick, Ttl};
+use tenure_core::fleet::RequestId;
+use tenure_core::{Fence, Key, LeaseId, Tick, Ttl};
 
 /// How far the body of a unit is, as the user knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +47,8 @@ impl Work {
     }
 }
 
-/// What reaches a process from outside.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "most are answers")]
-pub(crate) enum Input {
-    Answer(OpId, Result<Answer, StoreError>),
-    Wake,
-    Hint(Hint),
+/// What reaches a process from outside, besides answers, hints and wake-ups.
+pub(crate) enum Call {
     /// A body's turn.
     Turn(LeaseId, u32),
     /// A body has ended, or is known not to.
@@ -71,21 +66,16 @@ pub(crate) struct Lapse {
     pub(crate) session: Option<Fence>,
 }
 
-pub(crate) struct WorkerNode {
-    pub(crate) index: usize,
-    /// Counts processes here.
-    pub(crate) life: u32,
-    pub(crate) machine: Option<Worker>,
-    pub(crate) who: HolderId,
-    /// Of this process's session.
+/// What the world knows of a worker and those who work there.
+pub(crate) struct Own {
+    /// Of its session.
     pub(crate) ttl: Ttl,
-    pub(crate) session: Key,
-    pub(crate) clock: NodeClock,
-    pub(crate) paused: bool,
-    pub(crate) pause_turn: u32,
-    pub(crate) inbox: VecDeque<Input>,
-    /// A step that was taken before a pause and shows after it.
-    pub(crate) held_back: Option<(Now, Step<FleetNotice>)>,
+    /// Requests that were sent while all was settled.
+    pub(crate) settled_reads: u64,
+    pub(crate) leaving: bool,
+    /// It dies with its next renewal.
+    pub(crate) doomed: bool,
+    // All the rest ends with the process.
     pub(crate) works: BTreeMap<LeaseId, Work>,
     pub(crate) lapses: Vec<Lapse>,
     /// Until when all is believed; zero for not at all, for now.
@@ -94,48 +84,53 @@ pub(crate) struct WorkerNode {
     pub(crate) deadline: Tick,
     /// When session writes that took effect were sent, the newest last.
     pub(crate) heartbeats: VecDeque<Tick>,
-    pub(crate) wake_at: Option<Tick>,
-    pub(crate) scheduled: True,
-    pub(crate) requests_pass: bool,
-    pub(crate) answers_pass: bool,
-    pub(crate) link_turn: u32,
-    pub(crate) leaving: bool,
     /// It has given a unit up, and nobody has told the others to look since.
     pub(crate) unsaid: Option<Key>,
-    pub(crate) stopping: bool,
-    /// It dies with its next renewal.
-    pub(crate) doomed: bool,
-    /// Requests that were sent while all was settled.
-    pub(crate) settled_reads: u64,
     /// Leases that users give up though they are lost: they have not heard of that yet, and are to be answered.
     pub(crate) late: BTreeSet<LeaseId>,
     /// All leases that users were told of.
     pub(crate) known: BTreeSet<LeaseId>,
 }
 
-impl WorkerNode {
+impl Own {
+    /// A worker with this ttl that has done nothing.
+    pub(super) fn new(ttl: Ttl) -> Own {
+        Own {
+            ttl,
+            settled_reads: 0,
+            leaving: false,
+            doomed: false,
+            works: BTreeMap::new(),
+            lapses: Vec::new(),
+            valid: Tick(0),
+            deadline: Tick(0),
+            heartbeats: VecDeque::new(),
+            unsaid: None,
+            late: BTreeSet::new(),
+            known: BTreeSet::new(),
+        }
+    }
+}
+
+impl Node {
     /// Whether this worker's users believe, right now, in what they have.
     pub(crate) fn believes(&self, t: True) -> bool {
-        self.clock.held(t) < self.valid
-    }
-
-    /// Whether the process runs and can be expected to act.
-    pub(crate) fn acts(&self) -> bool {
-        self.machine.is_some() && !self.paused
+        self.clock.held(t) < self.own.valid
     }
 
     /// Who works on `unit` here, if anybody does.
     pub(crate) fn works_on(&self, unit: &Key) -> Option<(LeaseId, &Work)> {
-        self.works
+        self.own
+            .works
             .iter()
             .find(|(_, work)| work.unit == *unit && work.runs())
             .map(|(lease, work)| (*lease, work))
     }
 
     pub(crate) fn note_heartbeat(&mut self, sent: Tick) {
-        if self.heartbeats.len() >= 8 {
-            self.heartbeats.pop_front();
+        if self.own.heartbeats.len() >= 8 {
+            self.own.heartbeats.pop_front();
         }
-        self.heartbeats.push_back(sent);
+        self.own.heartbeats.push_back(sent);
     }
 }

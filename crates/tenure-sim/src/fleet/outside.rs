@@ -2,46 +2,45 @@
 
 use super::bodies::fields;
 use super::process::LABEL;
-use super::world::{Truth, What, World};
-use crate::clock::{MILLI, WALL_AT_START};
+use super::world::Truth;
+use super::{Due, What, World};
 use crate::invariants::Rule;
-use crate::trace::Story;
+use crate::kernel::trace::Story;
 use tenure_core::fleet::{Status, UnitSpec, bump};
 use tenure_core::op::{Answer, Expect, Op, Outcome, Write};
-use tenure_core::{Ask, Fence, Key, LeaseId, Letter, MAILBOX, RESERVED, Record, Value, Wall};
+use tenure_core::{Ask, Fence, Key, LeaseId, Letter, MAILBOX, RESERVED, Record, Value};
 
 impl World {
-    pub(super) fn wall(&self) -> Wall {
-        Wall(WALL_AT_START + self.t / MILLI)
-    }
-
     /// A write of somebody whose clock is right and whose network works.
     pub(super) fn write(&mut self, write: Write) -> bool {
         let key = write.key.clone();
-        self.trace.tell(self.t, || {
-            Story::Store(format!("outside: {}", crate::trace::describe(&Op::Write(Box::new(write.clone())))))
+        self.tell(|| {
+            Story::Store(format!(
+                "outside: {}",
+                crate::kernel::trace::describe(&Op::Write(Box::new(write.clone())))
+            ))
         });
-        let (result, landed) = self.store.perform(self.t, Op::Write(Box::new(write)));
+        let (result, landed) = self.store.perform(self.t, Op::Write(Box::new(write)), None, 0);
         if let Some((key, landed)) = landed {
             let found = self.checks.tenures.landed(&key, landed.before.as_ref(), &landed.after).map(|_| ());
-            self.checks.check(self.t, Rule::S2, found);
+            self.check(Rule::S2, found);
         }
-        if key == self.board {
-            self.raised = self.t;
+        if key == self.scene.board {
+            self.scene.raised = self.t;
         }
         self.hint(&key);
         matches!(result, Ok(Answer::Write(Outcome::Won { .. })))
     }
 
     pub(super) fn create_unit(&mut self) {
-        let index = self.next_unit;
-        self.next_unit += 1;
-        let Ok(key) = self.fleet.unit(&format!("{index:04}")) else { return };
+        let index = self.scene.next_unit;
+        self.scene.next_unit += 1;
+        let Ok(key) = self.scene.fleet.unit(&format!("{index:04}")) else { return };
         let needs_label = self.scenario.labels && index.is_multiple_of(5);
         let spec = UnitSpec::default().weight(self.first_weight());
         let spec = if needs_label { spec.needs(LABEL) } else { spec };
         let Ok(metadata) = spec.compose(fields(0)) else { return };
-        let wall = self.wall();
+        let wall = self.true_wall();
         let record = Record {
             fence: Fence::floor(wall),
             nonce: self.admin.draw(),
@@ -63,23 +62,28 @@ impl World {
             points: vec![0],
         };
         if self.write(Write { key: key.clone(), expect: Expect::Absent, record }) {
-            self.units.insert(key.clone(), truth);
+            self.scene.units.insert(key.clone(), truth);
             self.idles(&key, None);
         }
     }
 
     /// Tells the workers to look.
-    pub(super) fn tell(&mut self) {
-        let seen = self.store.stored_at(&self.board, self.t);
+    pub(super) fn tell_workers(&mut self) {
+        let seen = self.store.stored_at(&self.scene.board, self.t);
         let nonce = self.admin.draw();
-        if let Ok(write) = bump(self.board.clone(), seen.as_ref(), nonce, self.wall()) {
+        if let Ok(write) = bump(self.scene.board.clone(), seen.as_ref(), nonce, self.true_wall()) {
             self.write(write);
         }
     }
 
     pub(super) fn any_open(&mut self) -> Option<Key> {
-        let open: Vec<&Key> =
-            self.units.iter().filter(|(_, truth)| truth.status == Status::Open).map(|(key, _)| key).collect();
+        let open: Vec<&Key> = self
+            .scene
+            .units
+            .iter()
+            .filter(|(_, truth)| truth.status == Status::Open)
+            .map(|(key, _)| key)
+            .collect();
         let at = self.rng.index(open.len());
         open.get(at).map(|key| (*key).clone())
     }
@@ -104,18 +108,18 @@ impl World {
         if self.healed.is_some() {
             return;
         }
-        self.later(self.per_mille(self.scenario.churn), What::Churn);
+        self.later(self.per_mille(self.scenario.churn), What::Own(Due::Churn));
         self.change_units();
     }
 
     pub(super) fn change_units(&mut self) {
         self.revise_units();
         self.disturb_by_plan();
-        self.tell();
+        self.tell_workers();
     }
 
     pub(super) fn revise_units(&mut self) {
-        let open = self.units.values().filter(|truth| truth.status == Status::Open).count();
+        let open = self.scene.units.values().filter(|truth| truth.status == Status::Open).count();
         let grows = open < self.scenario.units;
         if self.scenario.pins && self.rng.chance(0.3) {
             return self.pin_some();
@@ -141,7 +145,7 @@ impl World {
                 let needs = if needs_label { [LABEL.to_owned()].into() } else { Default::default() };
                 if let Some(key) = open
                     && self.revise(&key, |spec| spec.needs = needs)
-                    && let Some(truth) = self.units.get_mut(&key)
+                    && let Some(truth) = self.scene.units.get_mut(&key)
                 {
                     truth.needs_label = needs_label;
                 }
@@ -153,7 +157,7 @@ impl World {
     }
 
     pub(super) fn closed(&mut self, key: &Key, status: Status) {
-        if let Some(truth) = self.units.get_mut(key) {
+        if let Some(truth) = self.scene.units.get_mut(key) {
             truth.status = status;
             truth.idle = None;
         }
@@ -189,7 +193,7 @@ impl World {
     /// `gc` of closed units and dead sessions, by somebody whose clock is right.
     fn collect(&mut self) {
         let retention = self.scenario.wall_off_ms * 2 + self.ttl.millis() * 20;
-        let wall = self.wall();
+        let wall = self.true_wall();
         let is_open = |record: &Record| match record.metadata.get(RESERVED) {
             Some(Value::Map(own)) => !own.contains_key("status"),
             _ => true,
@@ -199,14 +203,14 @@ impl World {
             .keys()
             .filter(|(key, record)| {
                 record.tenure.is_none()
-                    && **key != self.board
-                    && !(self.units.contains_key(*key) && is_open(record))
+                    && **key != self.scene.board
+                    && !(self.scene.units.contains_key(*key) && is_open(record))
             })
             .filter(|(_, record)| record.stamp.0.max(record.fence.0) + retention < wall.0)
             .map(|(key, _)| key.clone())
             .collect();
         for key in old {
-            self.trace.tell(self.t, || Story::Store(format!("gc removes {key}")));
+            self.tell(|| Story::Store(format!("gc removes {key}")));
             self.store.remove(self.t, &key);
         }
     }
@@ -217,12 +221,12 @@ impl World {
             .store
             .keys()
             .map(|(key, _)| key.clone())
-            .filter(|key| !self.units.contains_key(key))
+            .filter(|key| !self.scene.units.contains_key(key))
             .collect();
         let at = self.rng.index(keys.len());
         let Some(key) = keys.get(at).filter(|_| !keys.is_empty()) else { return };
-        let key = if self.rng.chance(0.3) { self.board.clone() } else { key.clone() };
-        self.trace.tell(self.t, || Story::Store(format!("somebody deletes {key}")));
+        let key = if self.rng.chance(0.3) { self.scene.board.clone() } else { key.clone() };
+        self.tell(|| Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
         // Who writes it anew may have read his clock long before.
         self.checks.tenures.forget(&key);

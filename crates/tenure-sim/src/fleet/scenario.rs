@@ -1,8 +1,8 @@
 //! What a world of a fleet is like, as data.
 
-use crate::fault::Fault;
 use crate::invariants::Rule;
-use crate::registers::{Ages, StoreSpec};
+use crate::kernel::fault::Fault;
+use crate::kernel::registers::{Ages, StoreSpec};
 
 /// How the bodies of units behave: spans in thousandths of a ttl, shares of turns in thousandths.
 #[derive(Debug, Clone, Copy)]
@@ -93,12 +93,6 @@ pub(crate) struct Scenario {
     pub(crate) calm: u64,
     pub(crate) rounds: u64,
     pub(crate) excused: &'static [Rule],
-}
-
-impl Scenario {
-    pub(crate) fn has(&self, fault: Fault) -> bool {
-        self.faults.iter().any(|(kind, _)| *kind == fault)
-    }
 }
 
 const BODIES: Bodies = Bodies { turn: 700, update: 250, finish: 4, pass: 6, ends: 30, lapse: 0 };

@@ -3,9 +3,9 @@
 //!
 //! Source: `tenure_core::Command`, which says by what each is answered.
 
-use crate::clock::{SECOND, True};
-use crate::node::{Node, Stage, View};
-use crate::registers::Registers;
+use crate::kernel::clock::{SECOND, True};
+use crate::kernel::registers::Registers;
+use crate::leases::node::{Node, Stage, View};
 use tenure_core::{ErrorKind, Fence, Holder, Key, Record, StoreError};
 
 /// A user was told that it gave a lease up: then the record does not show it any more.
@@ -39,10 +39,10 @@ pub(crate) fn not_blamed(node: usize, error: &StoreError, shares_ids: bool) -> R
 
 /// Users are told that the session's record shows what they announced: once, and if it is so.
 pub(crate) fn announced(node: &mut Node, store: &Registers) -> Result<(), String> {
-    if node.announced.take().is_none() {
+    if node.own.announced.take().is_none() {
         return Err(format!("node {} is told of what nobody announced, or once more", node.index));
     }
-    let fence = node.holder.as_ref().and_then(Holder::session_fence);
+    let fence = node.machine.as_ref().and_then(Holder::session_fence);
     match store.get(&node.session) {
         Some(record) if Some(record.fence) == fence && record.metadata.is_empty() => {
             Err(format!("the session of node {} shows nothing of what was announced", node.index))
@@ -53,8 +53,8 @@ pub(crate) fn announced(node: &mut Node, store: &Registers) -> Result<(), String
 
 /// Who has announced something is told so once a session is up.
 pub(crate) fn announced_in_time(node: &Node, healed: True, t: True, ttl: True) -> Result<(), String> {
-    let is_up = node.holder.as_ref().is_some_and(|holder| holder.session_fence().is_some());
-    let since = node.announced.filter(|_| is_up && !node.stopping).map(|asked| asked.max(healed));
+    let is_up = node.machine.as_ref().is_some_and(|holder| holder.session_fence().is_some());
+    let since = node.own.announced.filter(|_| is_up && !node.stopping).map(|asked| asked.max(healed));
     if since.is_none_or(|since| t.saturating_sub(since) <= ttl * BOUND / 100) {
         return Ok(());
     }
@@ -77,7 +77,7 @@ pub(crate) fn freed_at_last(
     let late = |(key, fence, at): &&(usize, Fence, True)| {
         t > (*at).max(healed) + ttl * DENIED / 100 && stands(*key, *fence)
     };
-    match node.denied.iter().find(late) {
+    match node.own.denied.iter().find(late) {
         Some((key, fence, _)) => {
             Err(format!("node {} gave up k{key} {fence}, and it still stands on its session", node.index))
         }

@@ -3,8 +3,8 @@
 //! Source: the promise C1. Leases that are attached are written when they are taken, changed and given up, and at no other time. Where
 //! processes only try, the session is asked about what stands for long ever more seldom, however many tries there are.
 
-use crate::clock::True;
-use crate::node::{Node, Stage};
+use crate::kernel::clock::True;
+use crate::leases::node::{Node, Stage};
 use std::collections::BTreeMap;
 use tenure_core::Key;
 use tenure_core::op::Write;
@@ -15,11 +15,11 @@ pub(crate) fn sent(node: &Node, keys: &[Key], write: &Write) -> Result<(), Strin
     if record.tenure.as_ref().is_none_or(|tenure| tenure.id == record.nonce) {
         return Ok(());
     }
-    let idle = |view: &&crate::node::View| {
+    let idle = |view: &&crate::leases::node::View| {
         let held = matches!(view.stage, Stage::Held(belief) if belief.fence == record.fence);
         view.is_attached && held && !view.updating && keys[view.key] == write.key
     };
-    match node.views.iter().find(idle) {
+    match node.own.views.iter().find(idle) {
         Some(view) => {
             Err(format!("node {} renews k{}, which is attached to its session", node.index, view.key))
         }

@@ -5,7 +5,7 @@
 //! Source: the promise L1; KCL issue 1803 (leader killed and nobody takes over); lock client issue 44 and dynamolock issue 84
 //! (a dead lock is never taken). Counted from the death, in true time, with a waiter that waited before it.
 
-use crate::clock::{SECOND, True};
+use crate::kernel::clock::{SECOND, True};
 use std::collections::BTreeMap;
 use tenure_core::LeaseId;
 

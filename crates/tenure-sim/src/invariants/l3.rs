@@ -5,7 +5,7 @@
 //! it is asked about; asking begins after two ttls, and the answer comes with a renewal. But what a process knows to have won, and
 //! nobody there wants, is vacated at once.
 
-use crate::clock::{SECOND, True};
+use crate::kernel::clock::{SECOND, True};
 
 /// How long a claim may stand that its process knows of and nobody there wants, in hundredths of a ttl: one write that vacates
 /// it, which comes a fifth of a ttl late where it was withdrawn, and its repetitions.

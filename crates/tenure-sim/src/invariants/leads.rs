@@ -5,9 +5,9 @@
 //! Source: the promises S1, S5, S6 and L4; less (leaders that stay leaders while the storage stalls). Asked of the machine itself, as
 //! users ask it, with the node's own clock.
 
-use crate::clock::True;
 use crate::invariants::s10::Acts;
-use crate::node::{Node, Stage, View};
+use crate::kernel::clock::True;
+use crate::leases::node::{Node, Stage, View};
 use tenure_core::election::{Cause, Input, Terms};
 use tenure_core::{Ask, Notice, Tick};
 
@@ -78,7 +78,7 @@ pub(crate) fn has_cause(
 /// Asked at any instant. Of a leader whose record was changed by hand, S10 says how long it may lead on.
 pub(crate) fn one_leader(nodes: &[Node], acts: &Acts, key: usize, t: True) -> Result<(), String> {
     let leads = |node: &&Node| {
-        let seat = node.seats.get(key).filter(|_| node.holder.is_some());
+        let seat = node.own.seats.get(key).filter(|_| node.machine.is_some());
         let term = seat.and_then(|seat| seat.election.leadership(node.clock.read(t)));
         term.is_some_and(|term| !acts.is_behind(key, term.fence))
     };
@@ -94,9 +94,9 @@ pub(crate) fn one_leader(nodes: &[Node], acts: &Acts, key: usize, t: True) -> Re
 
 /// Asked at any instant: what the holder has told is the measure.
 pub(crate) fn not_past_the_deadline(node: &Node, key: usize, t: True) -> Result<(), String> {
-    let Some(seat) = node.seats.get(key).filter(|_| node.holder.is_some()) else { return Ok(()) };
+    let Some(seat) = node.own.seats.get(key).filter(|_| node.machine.is_some()) else { return Ok(()) };
     let Some(term) = seat.election.leadership(node.clock.read(t)) else { return Ok(()) };
-    if node.views.iter().any(|view| view.key == key && node.believes(view, t)) {
+    if node.own.views.iter().any(|view| view.key == key && node.believes(view, t)) {
         return Ok(());
     }
     Err(format!(
@@ -153,7 +153,7 @@ pub(crate) fn stood_back(node: usize, key: usize, now: Tick, tries_from: Tick) -
 /// At the end of a long calm in which nobody resigns.
 pub(crate) fn someone_leads(nodes: &[Node], key: usize, t: True) -> Result<(), String> {
     let leads = |node: &Node| {
-        node.seats.get(key).is_some_and(|seat| seat.election.leadership(node.clock.read(t)).is_some())
+        node.own.seats.get(key).is_some_and(|seat| seat.election.leadership(node.clock.read(t)).is_some())
     };
     if nodes.iter().any(leads) { Ok(()) } else { Err(format!("at the end nobody leads k{key}")) }
 }

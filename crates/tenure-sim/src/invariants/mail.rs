@@ -3,8 +3,8 @@
 //!
 //! Source: *Mail* in ARCHITECTURE.md.
 
-use crate::clock::True;
-use crate::node::{Node, Stage};
+use crate::kernel::clock::True;
+use crate::leases::node::{Node, Stage};
 use tenure_core::{Ask, Key, Record};
 
 /// A renewal of `node` took effect over the record of `at` that had mail. `written`: when the oldest of it was written.
@@ -18,14 +18,15 @@ pub(crate) fn told(
     let Some(tenure) = &before.tenure else { return Ok(()) };
     for letter in tenure.mail.iter().filter(|letter| letter.ask != Ask::Confirm) {
         let Some(key) = keys.iter().position(|key| *key == letter.key) else { continue };
-        let held_then = |view: &&crate::node::View| {
+        let held_then = |view: &&crate::leases::node::View| {
             // The letter is for the tenure that this record keeps alive, not for one that its holder lost unawares.
             let of_it = |fence| if letter.key == *at { fence == before.fence } else { view.is_attached };
             view.key == key
                 && matches!(view.stage, Stage::Held(belief) if belief.since < written && of_it(belief.fence))
         };
-        if node.views.iter().any(|view| held_then(&view))
+        if node.own.views.iter().any(|view| held_then(&view))
             && !node
+                .own
                 .asked
                 .iter()
                 .any(|(asked, ask, at)| *asked == key && *ask == letter.ask && *at >= written)

@@ -4,7 +4,7 @@
 //! Source: the promise L1. Where a store tells ages and wall clocks agree, no process has to watch: how often others write
 //! makes no difference. Where the store's clock is set back, time counts anew from when somebody looks.
 
-use crate::clock::{MILLI, SECOND, True};
+use crate::kernel::clock::{MILLI, SECOND, True};
 use std::collections::BTreeMap;
 use tenure_core::Nonce;
 use tenure_core::range::RangeSet;

@@ -5,18 +5,18 @@
 //! prolonged, so it is enough to look at each such moment. Where all clocks of a machine stood still, what it sent before that
 //! is excused, and what it sends afterwards is not.
 
-use crate::clock::{SECOND, True};
 use crate::invariants::s10::Acts;
-use crate::node::{Node, Stage};
+use crate::kernel::clock::{SECOND, True};
+use crate::leases::node::{Node, Stage};
 use tenure_core::{Drift, Tick, Ttl};
 
 /// Called when a belief in `key` began or grew. Of tenures whose records were changed by hand, S10 says how long they may be believed in.
 pub(crate) fn one_holder(nodes: &[Node], acts: &Acts, key: usize, t: True, ttl: Ttl) -> Result<(), String> {
     let mut first: Option<String> = None;
     for node in nodes {
-        for view in node.views.iter().filter(|view| view.key == key && node.believes(view, t)) {
+        for view in node.own.views.iter().filter(|view| view.key == key && node.believes(view, t)) {
             let Stage::Held(belief) = view.stage else { continue };
-            let until = if view.is_attached { node.session_until } else { belief.until };
+            let until = if view.is_attached { node.own.session_until } else { belief.until };
             if until <= node.dim.after(Drift::default().belief(ttl)) && node.dim > Tick(0) {
                 continue;
             }

@@ -6,8 +6,8 @@
 //!
 //! The bound of the audit is counted from the act, or from when everything was healed.
 
-use crate::clock::{SECOND, True};
-use crate::node::{Belief, Node, Stage, View};
+use crate::kernel::clock::{SECOND, True};
+use crate::leases::node::{Belief, Node, Stage, View};
 use tenure_core::{Fence, Rules};
 
 /// What somebody did to a tenure.
@@ -79,7 +79,7 @@ impl Acts {
                         && (view.is_attached || act.due.is_none() || belief.since <= act.at)
                 };
                 let held = |view: &&View| matches!(view.stage, Stage::Held(belief) if meant(view, belief));
-                let view = node.views.iter().filter(|view| view.key == act.key).find(held)?;
+                let view = node.own.views.iter().filter(|view| view.key == act.key).find(held)?;
                 if !node.believes(view, t) {
                     return None;
                 }
@@ -113,7 +113,8 @@ impl Acts {
 /// How long a process may take to find out about one of its leases: the turns of all that are attached, each a third of a ttl by the slowest
 /// clock; one more for the turn that was under way and one for a renewal that fails at the start; and the round trips.
 fn audited(node: &Node, is_attached: bool, ttl: True) -> True {
-    let attached = if is_attached { node.views.iter().filter(|view| view.is_attached).count() } else { 0 };
+    let attached =
+        if is_attached { node.own.views.iter().filter(|view| view.is_attached).count() } else { 0 };
     let turns = attached.div_ceil(Rules::AUDIT) as u64 + 2;
     turns * ttl / 3 * 10 / 9 + ttl / 4
 }

@@ -4,7 +4,7 @@
 //! Source: the promise S3; ShedLock issue 1986 (unlock of a successor). Two checks: of what takes effect in the store
 //! (it must go on from the tenure that stands there), and of what a process sends after it told its users of a loss.
 
-use crate::node::Node;
+use crate::leases::node::Node;
 use tenure_core::op::Write;
 use tenure_core::{HolderId, Key, Record, Tick};
 
@@ -45,7 +45,7 @@ pub(crate) fn sent(node: &Node, now: Tick, write: &Write) -> Result<(), String> 
         return Ok(());
     }
     for closed in
-        node.closed.iter().filter(|c| c.fence == record.fence && c.key == write.key && now > c.since)
+        node.own.closed.iter().filter(|c| c.fence == record.fence && c.key == write.key && now > c.since)
     {
         // Letters and marks leave the heartbeat as it is: whoever writes them renews nothing.
         let renews = record

@@ -5,8 +5,8 @@
 //! writes took effect. Of these, one that was sent before the wall clock gained on elapsed time founds nothing: that time was
 //! hidden, and others may have counted it. And what a user was told as written was written, so that it survives a crash.
 
-use crate::clock::True;
-use crate::node::{Heartbeat, Node, Stage};
+use crate::kernel::clock::True;
+use crate::leases::node::{Heartbeat, Node, Stage};
 use std::time::Duration;
 use tenure_core::{Drift, Fence, Key, Nonce, Now, Tick};
 
@@ -16,7 +16,7 @@ const GAP: Duration = Duration::from_secs(1);
 /// A user is told, in a step that began at `now`, to believe in `key` until `until`.
 pub(crate) fn founded(node: &Node, key: &Key, fence: Fence, until: Tick, now: Now) -> Result<(), String> {
     let heartbeats =
-        || node.heartbeats.iter().filter(|heartbeat| heartbeat.key == *key && heartbeat.fence == fence);
+        || node.own.heartbeats.iter().filter(|heartbeat| heartbeat.key == *key && heartbeat.fence == fence);
     if heartbeats().next().is_none() {
         return Err(format!("node {} believes in {key} {fence}, of which no write took effect", node.index));
     }
@@ -25,7 +25,7 @@ pub(crate) fn founded(node: &Node, key: &Key, fence: Fence, until: Tick, now: No
 
 /// Users are told, in a step that began at `now`, to believe in the session until `until`.
 pub(crate) fn session_founded(node: &Node, until: Tick, now: Now) -> Result<(), String> {
-    let heartbeats = node.heartbeats.iter().filter(|heartbeat| heartbeat.key == node.session);
+    let heartbeats = node.own.heartbeats.iter().filter(|heartbeat| heartbeat.key == node.session);
     founded_on(node, "its session", heartbeats, until, now)
 }
 
@@ -64,12 +64,12 @@ fn founded_on<'a>(
 /// A third of a ttl after a time that was hidden, and that its wall clock shows, a process has noticed that, whether or not a renewal
 /// was under way: what it believes in now was sent since.
 pub(crate) fn gap_noticed(node: &Node, t: True) -> Result<(), String> {
-    let Some(gap) = node.gap else { return Ok(()) };
-    let view = node.views.iter().filter(|view| node.believes(view, t)).find(|view| {
+    let Some(gap) = node.own.gap else { return Ok(()) };
+    let view = node.own.views.iter().filter(|view| node.believes(view, t)).find(|view| {
         let Stage::Held(belief) = view.stage else { return false };
-        let until = if view.is_attached { node.session_until } else { belief.until };
+        let until = if view.is_attached { node.own.session_until } else { belief.until };
         let end = |heartbeat: &Heartbeat| heartbeat.sent.held.after(Drift::default().belief(heartbeat.ttl));
-        node.heartbeats.iter().any(|heartbeat| heartbeat.sent.held < gap && end(heartbeat) == until)
+        node.own.heartbeats.iter().any(|heartbeat| heartbeat.sent.held < gap && end(heartbeat) == until)
     });
     match view {
         None => Ok(()),

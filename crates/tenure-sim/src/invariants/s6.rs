@@ -3,7 +3,7 @@
 //!
 //! Source: the promise S6; client-go issue 728 (released while the body runs).
 
-use crate::node::Node;
+use crate::leases::node::Node;
 use tenure_core::op::Write;
 use tenure_core::{Fence, Key, Tick};
 

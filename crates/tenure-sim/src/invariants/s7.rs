@@ -6,7 +6,7 @@
 //! Source: the promise S7; LUCI's `txndefer` lessor, whose leases of partitions these are. Belief in a lease of a range
 //! only begins, when it is obtained, and never grows, so it is enough to look at each such moment.
 
-use crate::clock::True;
+use crate::kernel::clock::True;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, Ledger};

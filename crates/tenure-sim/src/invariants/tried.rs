@@ -6,7 +6,7 @@
 //! there are at most as many as there are clocks; or each host leaves its own. The same for a claim that landed when its process had long stopped looking for it:
 //! a try asks about it once it has stood for two ttls.
 
-use crate::clock::{SECOND, True};
+use crate::kernel::clock::{SECOND, True};
 use tenure_core::Nonce;
 
 /// Tries of one key that were refused though nobody had it.

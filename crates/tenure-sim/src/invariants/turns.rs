@@ -3,7 +3,7 @@
 //! Source: locks that go round within one process while others starve. Counted where the store sees it, once all faults are healed:
 //! from the first tenure that was written over another one of the same session to the last, without a vacant record between.
 
-use crate::clock::True;
+use crate::kernel::clock::True;
 use std::collections::BTreeMap;
 use tenure_core::{Attachment, Record};
 

@@ -6,7 +6,7 @@
 //!
 //! Source: the promise S5, and *Mail* in ARCHITECTURE.md. `L4` excuses what was withdrawn, and this says what may be.
 
-use crate::node::{Node, Stage, View};
+use crate::leases::node::{Node, Stage, View};
 use tenure_core::{Ask, Key, LeaseId, Letter, Loss, Record, Tick};
 
 /// A user is told of a letter about `key`. `letters`: those that were written, each with the record that it was written into.
@@ -37,7 +37,7 @@ pub(crate) fn was_asked(
     loss: &Loss,
     letters: &[(Key, Letter)],
 ) -> Result<(), String> {
-    let Some(view) = node.views.iter().find(|view| view.id == lease).filter(|_| *loss == Loss::Revoked)
+    let Some(view) = node.own.views.iter().find(|view| view.id == lease).filter(|_| *loss == Loss::Revoked)
     else {
         return Ok(());
     };

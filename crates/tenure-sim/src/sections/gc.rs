@@ -1,7 +1,7 @@
 //! `gc` in a world of sections.
 
-use super::world::{What, World};
-use crate::clock::{MILLI, WALL_AT_START};
+use super::{Due, What, World};
+use crate::kernel::trace::Story;
 use std::time::Duration;
 use tenure_core::section::{self, Ledger};
 use tenure_core::{HolderId, Wall};
@@ -12,10 +12,10 @@ impl World {
     /// The retention is longer than any request is under way: one sent before the removal would else make the section anew with
     /// the fence of its own time, which may be lower than what came since. Users rest from time to time, so that it is ever reached.
     pub(super) fn collect(&mut self) {
-        let retention = Duration::from_millis(self.spec.duration_ms * 10);
-        let off = self.rng.between(0, 2 * self.spec.gc_off_ms);
-        let wall = Wall(WALL_AT_START + self.t / MILLI + off - self.spec.gc_off_ms);
-        let over = self.store.stored_at(&self.key, self.t).is_some_and(|stored| {
+        let retention = Duration::from_millis(self.scenario.duration_ms * 10);
+        let off = self.rng.between(0, 2 * self.scenario.gc_off_ms);
+        let wall = Wall(self.true_wall().0 + off - self.scenario.gc_off_ms);
+        let over = self.store.stored_at(&self.scene.key, self.t).is_some_and(|stored| {
             let is_old = |age| age >= retention;
             section::is_over(&stored, wall)
                 && is_old(wall.since(stored.record.stamp))
@@ -23,20 +23,20 @@ impl World {
         });
         if over {
             let before = self.ledger();
-            self.tell(|| "the section is removed".to_owned());
-            self.store.remove(self.t, &self.key.clone());
-            self.removals += 1;
+            self.tell(|| Story::Store("the section is removed".to_owned()));
+            self.store.remove(self.t, &self.scene.key.clone());
+            self.scene.removals += 1;
             self.left_out(
                 &before,
                 &Ledger::default(),
                 &HolderId::new("gc").unwrap_or_else(|_| unreachable!("a name")),
             );
         }
-        if self.t >= self.rest_until && self.rng.chance(0.5) {
-            self.rest_until = self.t + self.spans(16);
-            self.at(self.rest_until, What::Collect);
+        if self.t >= self.scene.rest_until && self.rng.chance(0.5) {
+            self.scene.rest_until = self.t + self.spans(16);
+            self.at(self.scene.rest_until, What::Own(Due::Collect));
         } else {
-            self.later(self.spans(3), What::Collect);
+            self.later(self.spans(3), What::Own(Due::Collect));
         }
     }
 }
@@ -44,18 +44,21 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::Faults;
-    use crate::sections::SPECS;
-    use tenure_core::Bugs;
+    use crate::kernel::Setup;
+    use crate::sections::SCENARIOS;
 
     #[test]
     fn sections_are_removed_in_many_worlds() {
-        let with_gc = SPECS.iter().filter(|spec| spec.gc);
-        let removals: u64 = with_gc
-            .flat_map(|spec| {
-                (0..50).map(|seed| World::run(*spec, seed, Bugs::default(), Faults::default(), false))
+        let removals: u64 = SCENARIOS
+            .iter()
+            .filter(|scenario| scenario.gc)
+            .flat_map(|scenario| {
+                (0..50).map(|seed| World::new(*scenario, Setup { seed, ..Setup::default() }))
             })
-            .map(|world| world.removals)
+            .map(|mut world| {
+                world.run(u64::MAX);
+                world.scene.removals
+            })
             .sum();
         println!("{removals} removals");
         assert!(removals >= 20, "{removals}");

@@ -1,213 +1,331 @@
-//! Worlds of sections: processes that lease ranges of one key space, with everything going wrong that can.
-//!
-//! The real machine of `tenure-core` is stepped, as in the worlds of leases; a section has no session, no mail and no waiting, so
-//! its world is a smaller one.
+//! The scene of sections: processes that lease ranges of one key space. A section has no session, no mail and no waiting.
 
-mod faults;
 mod gc;
-mod messages;
+mod scenario;
 mod users;
-mod world;
 
-use crate::fault::{Fault, Faults, KINDS};
-use crate::registers::Ages;
-use crate::run::{Failure, Options, Report};
-use world::World;
+use crate::invariants::asked::Asked;
+use crate::invariants::reach::Anchor;
+use crate::invariants::s7::{Believed, Entries};
+use crate::invariants::{Rule, s5, s7};
+use crate::kernel::clock::{MILLI, True};
+use crate::kernel::fault::Fault;
+use crate::kernel::registers::{Landed, StoreSpec};
+use crate::kernel::rng::Rng;
+use crate::kernel::{self, Envelope, Frame, Process, Scene};
+pub(crate) use scenario::SCENARIOS;
+use scenario::Scenario;
+use std::collections::BTreeMap;
+use tenure_core::op::{Op, Step};
+use tenure_core::section::{self, Ledger, Section, SectionCommand, SectionNotice, SectionSetup};
+use tenure_core::{HolderId, Key, LeaseId, Nonce, Now, Rules, Tick, Ttl};
+use users::{Doing, View};
 
-/// What a world of sections is like.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Spec {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
-    pub(crate) nodes: usize,
-    pub(crate) tasks: usize,
-    /// The longest duration that is asked for.
-    pub(crate) duration_ms: u64,
-    pub(crate) wall_off_ms: u64,
-    /// How well the store tells ages: one of these, by the seed.
-    pub(crate) ages: &'static [Ages],
-    /// Processes live only as long as one lease of theirs, or shorter, and others follow soon.
-    pub(crate) brief: bool,
-    pub(crate) gc: bool,
-    /// The clock of whoever runs `gc` is off by up to this much.
-    pub(crate) gc_off_ms: u64,
-    /// The most ranges that the section holds.
-    pub(crate) most_parts: usize,
-    /// Users look at what is leased, have what is over collected, and stop their process in good order.
-    pub(crate) asks: bool,
-    /// The mean number of each fault in 100 durations.
-    pub(crate) faults: &'static [(Fault, f64)],
-    /// The probability that a fault befalls a call.
-    pub(crate) calls: &'static [(Fault, f64)],
+type World = kernel::World<Sections>;
+type What = kernel::What<Sections>;
+type Node = kernel::Node<Sections>;
+
+/// What a world of sections has of its own.
+pub(crate) struct Sections {
+    key: Key,
+    /// Since when, by true time, what stands in the section can be told to be old.
+    anchor: Anchor,
+    /// Until then nobody wants anything anew.
+    rest_until: True,
+    /// How often the section was removed.
+    removals: u64,
+    last_lease: u64,
+    entries: Entries,
+    /// When each entry was sent, in true time.
+    posted: BTreeMap<Nonce, True>,
+    /// Processes that have stopped in good order, and when.
+    stopped: BTreeMap<HolderId, True>,
+    /// At the end, the first node must obtain everything.
+    last_asked: Option<(LeaseId, u32)>,
 }
 
-const CALLS: &[(Fault, f64)] = &[
-    (Fault::RequestLost, 0.04),
-    (Fault::AnswerLost, 0.06),
-    (Fault::Slow, 0.05),
-    (Fault::Zombie, 0.05),
-    (Fault::Duplicated, 0.05),
-    (Fault::Refused, 0.03),
-    (Fault::PauseMidStep, 0.02),
-];
-
-const SPECS: &[Spec] = &[
-    Spec {
-        name: "sections",
-        about: "four processes lease ranges of one section, the usual faults",
-        nodes: 4,
-        tasks: 2,
-        duration_ms: 10_000,
-        wall_off_ms: 3_600_000,
-        ages: &[Ages::Untold, Ages::Fine],
-        brief: false,
-        gc: false,
-        gc_off_ms: 0,
-        most_parts: 1000,
-        asks: false,
-        faults: &[
-            (Fault::Pause, 12.0),
-            (Fault::Crash, 10.0),
-            (Fault::Suspend, 6.0),
-            (Fault::Rate, 8.0),
-            (Fault::WallJump, 6.0),
-            (Fault::WallDecade, 2.0),
-            (Fault::SpuriousWake, 20.0),
-        ],
-        calls: CALLS,
-    },
-    Spec {
-        name: "sections-clocks",
-        about: "as above; the store's clock jumps, wall clocks are right, and records are removed when all in them is long over",
-        nodes: 3,
-        tasks: 2,
-        duration_ms: 10_000,
-        wall_off_ms: 0,
-        ages: &[Ages::Fine],
-        brief: false,
-        gc: true,
-        gc_off_ms: 0,
-        most_parts: 1000,
-        asks: false,
-        faults: &[
-            (Fault::StoreClock, 20.0),
-            (Fault::Pause, 10.0),
-            (Fault::Crash, 10.0),
-            (Fault::Suspend, 4.0),
-            (Fault::Rate, 8.0),
-        ],
-        calls: CALLS,
-    },
-    Spec {
-        name: "sections-asked",
-        about: "processes also look, collect what is over and stop; few ranges fit; records are removed by somebody whose clock is wrong",
-        nodes: 3,
-        tasks: 3,
-        duration_ms: 10_000,
-        wall_off_ms: 0,
-        ages: &[Ages::Fine],
-        brief: false,
-        gc: true,
-        gc_off_ms: 3_600_000,
-        most_parts: 6,
-        asks: true,
-        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 20.0), (Fault::Suspend, 4.0), (Fault::Rate, 8.0)],
-        calls: CALLS,
-    },
-    Spec {
-        name: "sections-brief",
-        about: "only processes that live shorter than a lease, one after the other; ages fall short by seconds, and the store's clock is set",
-        nodes: 4,
-        tasks: 1,
-        duration_ms: 10_000,
-        wall_off_ms: 100,
-        ages: &[Ages::Coarse, Ages::Dated],
-        brief: true,
-        gc: false,
-        gc_off_ms: 0,
-        most_parts: 1000,
-        asks: false,
-        faults: &[(Fault::Crash, 20.0), (Fault::Rate, 8.0), (Fault::StoreClock, 4.0)],
-        calls: &[(Fault::RequestLost, 0.02), (Fault::AnswerLost, 0.03), (Fault::Duplicated, 0.02)],
-    },
-    Spec {
-        name: "sections-calm",
-        about: "nothing goes wrong: every command is answered, and what is over is free again",
-        nodes: 3,
-        tasks: 3,
-        duration_ms: 10_000,
-        wall_off_ms: 0,
-        ages: &[Ages::Untold, Ages::Fine],
-        brief: false,
-        gc: false,
-        gc_off_ms: 0,
-        most_parts: 1000,
-        asks: false,
-        faults: &[],
-        calls: &[],
-    },
-];
-
-/// The worlds of sections, by name, and what each is about.
-pub(crate) fn list() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SPECS.iter().map(|spec| (spec.name, spec.about)).chain([(ALL, "all worlds of sections by turns")])
+/// What is known of a process and its users.
+#[derive(Default)]
+pub(crate) struct Own {
+    tasks: Vec<(Doing, u32)>,
+    views: BTreeMap<LeaseId, View>,
+    /// When each entry of ours was sent.
+    sent: BTreeMap<Nonce, Tick>,
+    /// Commands that are not answered yet.
+    asked: Asked,
 }
 
-/// Whether this is the name of a world of sections, or `sections-all`.
-pub(crate) fn is_named(name: &str) -> bool {
-    name == ALL || SPECS.iter().any(|spec| spec.name == name)
+/// What is due in a world of sections.
+pub(crate) enum Due {
+    Collect,
+    /// All leases that there were are over: one process must obtain everything.
+    End,
 }
 
-const ALL: &str = "sections-all";
+/// What reaches a process from its users.
+pub(crate) enum Call {
+    /// A task's turn.
+    Turn(u8, u32),
+    /// It ends, having done what it was started for.
+    Exit,
+}
 
-/// Runs worlds of sections, as [`crate::run()`] runs those of leases.
-pub(crate) fn run(options: &Options, name: &str) -> Report {
-    let specs: Vec<Spec> = SPECS.iter().filter(|spec| name == ALL || spec.name == name).copied().collect();
-    let mut report = Report::default();
-    let mut faults = [0u64; KINDS];
-    let enough = (options.hours * 3600.0 * crate::clock::SECOND as f64) as u128;
-    while report.simulated < enough && (options.worlds == 0 || report.worlds < options.worlds) {
-        let Some(spec) = specs.get((report.worlds % specs.len().max(1) as u64) as usize) else { break };
-        let seed = options.seed.wrapping_add(report.worlds);
-        let world = World::run(*spec, seed, options.bugs, options.without, false);
-        report.worlds += 1;
-        report.simulated += u128::from(world.t);
-        report.events += world.events;
-        report.steps += world.steps;
-        report.tenures += world.entries.count;
-        report.resource.0 += world.resource.accepted;
-        report.resource.1 += world.resource.refused;
-        for (sum, n) in faults.iter_mut().zip(world.faults) {
-            *sum += n;
-        }
-        report.hash = report.hash.rotate_left(7).wrapping_add(world.hash);
-        if let Some(violation) = world.broken {
-            // The same world again, this time told.
-            let told = World::run(*spec, seed, options.bugs, options.without, true);
-            report.failure = Some(Failure {
-                violation,
-                scenario: spec.name,
-                seed,
-                events: (world.events, world.events),
-                replay: replay(spec, seed, options.bugs, options.without),
-                timeline: told.lines,
-            });
-            break;
+impl Scene for Sections {
+    type Scenario = Scenario;
+    type Machine = Section;
+    type Own = Own;
+    type Input = Call;
+    type Due = Due;
+
+    const LETTER: char = 'n';
+    const FLAPS: bool = true;
+    const WAITS_BY_ITS_CLOCK: bool = true;
+
+    fn frame(scenario: &Scenario) -> Frame {
+        let Scenario { name, about, nodes, duration_ms, wall_off_ms, faults, calls, .. } = *scenario;
+        Frame {
+            name,
+            about,
+            source: "",
+            nodes,
+            least_nodes: 1,
+            ttl: Ttl::clamped(duration_ms),
+            rate: 100_000,
+            wall_off_ms,
+            faults,
+            calls,
+            chaos: 60,
+            calm: 40,
+            rounds: 1,
+            excused: &[],
         }
     }
-    report.faults =
-        Fault::ALL.iter().map(|fault| (*fault, faults[*fault as usize])).filter(|(_, n)| *n > 0).collect();
-    report
+
+    fn store(scenario: &Scenario, rng: &mut Rng) -> StoreSpec {
+        let ages = scenario.ages[rng.index(scenario.ages.len())];
+        StoreSpec { ages, push: false, lags: false }
+    }
+
+    fn new(_: &Scenario, _nodes: usize) -> Sections {
+        Sections {
+            key: section::key("s").unwrap_or_else(|_| unreachable!("short and not empty")),
+            anchor: Anchor::default(),
+            rest_until: 0,
+            removals: 0,
+            last_lease: 0,
+            entries: Entries::default(),
+            posted: BTreeMap::new(),
+            stopped: BTreeMap::new(),
+            last_asked: None,
+        }
+    }
+
+    fn own(_: &Scenario, _index: usize) -> Own {
+        Own::default()
+    }
+
+    fn begun(world: &mut World) {
+        if world.scenario.gc {
+            world.at(world.spans(6), What::Own(Due::Collect));
+        }
+    }
+
+    fn process(world: &mut World, index: usize, life: u32, instance: u64) -> Option<Process<Sections>> {
+        let who = HolderId::new(format!("n{index}.{life}")).ok()?;
+        let key = world.scene.key.clone();
+        let machine = Section::new(SectionSetup {
+            key: key.clone(),
+            holder: who.clone(),
+            instance,
+            rules: Rules { bugs: world.setup.bugs, ..Rules::default() },
+            most_parts: world.scenario.most_parts,
+            most_bytes: Ledger::MAX_BYTES,
+        });
+        Some(Process { who, session: key, machine })
+    }
+
+    fn booted(world: &mut World, index: usize) {
+        let tasks = world.scenario.tasks;
+        world.nodes[index].own.tasks = vec![(Doing::Idle, 0); tasks];
+        for task in 0..tasks {
+            world.think(index, task);
+        }
+    }
+
+    fn ended(world: &mut World, index: usize) {
+        world.nodes[index].own = Own::default();
+    }
+
+    fn input(world: &mut World, index: usize, input: Call) {
+        match input {
+            Call::Turn(task, turn) => world.user(index, usize::from(task), turn),
+            Call::Exit => world.kill(index),
+        }
+    }
+
+    fn commanded(world: &mut World, index: usize, command: &SectionCommand) {
+        world.nodes[index].own.asked.ask(command);
+    }
+
+    fn stepped(world: &mut World, index: usize, now: Now, step: &Step<SectionNotice>) {
+        // What a machine sends, it sends at its own time, whenever that leaves the process.
+        let node = &mut world.nodes[index];
+        for request in &step.requests {
+            let Op::Write(write) = &request.op else { continue };
+            let ledger = Ledger::of(&write.record).unwrap_or_default();
+            for entry in ledger.entries.iter().filter(|entry| entry.holder == node.who) {
+                node.own.sent.entry(entry.id).or_insert(now.held);
+                world.scene.posted.entry(entry.id).or_insert(world.t);
+            }
+        }
+        let found = told_in_time(node, now.held, step);
+        world.check(Rule::S5, found);
+    }
+
+    fn told(world: &mut World, index: usize, _now: Now, notice: SectionNotice) {
+        world.told(index, notice);
+    }
+
+    fn sent(world: &mut World, index: usize, _now: Now, op: &Op) {
+        if let Op::Write(write) = op {
+            let ledger = Ledger::of(&write.record).unwrap_or_default();
+            world.check_lapses(index, &ledger);
+        }
+    }
+
+    fn landed(world: &mut World, envelope: &Envelope, _: &Key, landed: &Landed, _begins: bool) {
+        let before = landed.before.as_ref().and_then(|record| Ledger::of(record).ok()).unwrap_or_default();
+        let after = Ledger::of(&landed.after).unwrap_or_default();
+        let who = world.nodes[envelope.node].name_of(envelope.life).clone();
+        world.scene.anchor.written(world.t, &after);
+        let found = world.scene.entries.landed(&before, &after);
+        world.check(Rule::S2, found);
+        let Sections { stopped, posted, .. } = &world.scene;
+        let found = s7::nothing_of_who_stopped(&before, &after, stopped, posted);
+        world.check(Rule::S4, found);
+        world.left_out(&before, &after, &who);
+    }
+
+    fn strike(world: &mut World, fault: Fault, _index: usize) -> bool {
+        if fault == Fault::StoreClock {
+            world.scene.anchor.clock_was_set();
+        }
+        false
+    }
+
+    fn crash(world: &mut World, index: usize) {
+        if world.scenario.asks && world.rng.chance(0.4) { world.stop(index) } else { world.kill(index) }
+    }
+
+    fn wall_jump(world: &mut World, most_ms: u64) -> i64 {
+        world.rng.between(0, 2 * most_ms) as i64 - most_ms as i64
+    }
+
+    fn calm_begins(world: &mut World) {
+        world.at(world.t + world.spans(16), What::Own(Due::End));
+    }
+
+    fn due(world: &mut World, due: Due) {
+        match due {
+            Due::Collect => world.collect(),
+            Due::End => world.over = world.end(),
+        }
+    }
+
+    fn tenures(world: &World) -> u64 {
+        world.scene.entries.count
+    }
 }
 
-fn replay(spec: &Spec, seed: u64, bugs: tenure_core::Bugs, without: Faults) -> String {
-    let mut line = format!("tenure sim --scenario {} --seed {seed} --worlds 1", spec.name);
-    for bug in tenure_core::Bug::ALL.iter().filter(|bug| bugs.has(**bug)) {
-        line += &format!(" --bug {bug:?}");
+impl World {
+    /// So many durations.
+    fn spans(&self, n: u64) -> True {
+        self.scenario.duration_ms * MILLI * n
     }
-    let without: Vec<_> = without.names().collect();
-    if !without.is_empty() {
-        line += &format!(" --without {}", without.join(","));
+
+    fn kill(&mut self, index: usize) {
+        self.end_process(index);
+        self.restart(index, if self.scenario.brief { self.spans(1) / 20 } else { self.spans(1) });
     }
-    line
+
+    /// What a write takes out, nobody may believe in.
+    fn left_out(&mut self, before: &Ledger, after: &Ledger, who: &HolderId) {
+        self.check(Rule::S3, s7::taken_out(before, after, who, self.believed()));
+    }
+
+    fn ledger(&self) -> Ledger {
+        self.store.get(&self.scene.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default()
+    }
+
+    fn lease(&mut self) -> LeaseId {
+        self.scene.last_lease += 1;
+        LeaseId(self.scene.last_lease)
+    }
+
+    /// What is believed in at this instant.
+    fn believed(&self) -> impl Iterator<Item = &Believed> {
+        let t = self.t;
+        self.nodes.iter().flat_map(move |node| {
+            node.own
+                .views
+                .values()
+                .filter(move |view| node.clock.held(t) < view.until)
+                .filter_map(|view| view.held.as_ref())
+        })
+    }
+
+    /// True when nothing is left to find out.
+    fn end(&mut self) -> bool {
+        match self.scene.last_asked {
+            None => {
+                // Every command of a user has been answered by now.
+                let open = self
+                    .nodes
+                    .iter()
+                    .flat_map(|node| node.own.views.iter().map(move |(id, view)| (node, id, view)));
+                let open = open
+                    .filter(|(_, _, view)| view.is_open())
+                    .map(|(node, id, _)| format!("{} {}", node.who, id.0));
+                if let Some(open) = open.min() {
+                    self.check(Rule::Answered, Err(format!("a command was never answered: {open}")));
+                }
+                for index in 0..self.nodes.len() {
+                    let found = self.nodes[index].own.asked.nothing_is_open();
+                    self.check(Rule::Answered, found);
+                }
+                self.ask_for_all(0);
+            }
+            // The first look was to begin watching what the dead have left.
+            Some((_, 0)) => self.ask_for_all(1),
+            Some((_, 1)) => {
+                self.check(Rule::Answered, Err("the last wish was never answered".to_owned()));
+                return true;
+            }
+            Some(_) => return true,
+        }
+        self.at(self.t + self.spans(2), What::Own(Due::End));
+        false
+    }
+}
+
+/// S5, after a step and before anybody hears what came of it.
+fn told_in_time(node: &mut Node, now: Tick, step: &Step<SectionNotice>) -> Result<(), String> {
+    let answered = |notice: &SectionNotice| match notice {
+        SectionNotice::Obtained { lease, .. }
+        | SectionNotice::Failed(lease, _)
+        | SectionNotice::Listed(lease, _)
+        | SectionNotice::Reclaimed(lease, _) => Some(*lease),
+        _ => None,
+    };
+    for lease in step.notices.iter().filter_map(answered) {
+        if let Some(view) = node.own.views.get_mut(&lease) {
+            view.answer_by = None;
+        }
+    }
+    let obtained = step.notices.iter().filter_map(|notice| match notice {
+        SectionNotice::Obtained { fence: Some(_), until, .. } => Some(*until),
+        _ => None,
+    });
+    let open = node.own.views.iter().filter_map(|(lease, view)| Some((*lease, view.answer_by?)));
+    s5::ranges_told_in_time(&node.who, now, step.wake_at, obtained, open)
 }

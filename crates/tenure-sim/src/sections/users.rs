@@ -1,10 +1,9 @@
 //! Users of a section: they lease ranges, use them, and give them up in every way there is.
 
-use super::world::{Input, What, World};
-use crate::clock::True;
+use super::{Call, What, World};
 use crate::invariants::Rule;
 use crate::invariants::s7::{self, Believed};
-use tenure_core::op::Event;
+use crate::kernel::clock::{MILLI, True};
 use tenure_core::range::{KeyRange, RangeSet};
 use tenure_core::section::{Ledger, SectionCommand, SectionNotice};
 use tenure_core::{Drift, Fence, LeaseId, Tick, Ttl};
@@ -51,10 +50,10 @@ impl View {
 impl World {
     fn turn(&mut self, index: usize, task: usize, doing: Doing, mean: True) {
         let node = &mut self.nodes[index];
-        let Some(slot) = node.tasks.get_mut(task) else { return };
+        let Some(slot) = node.own.tasks.get_mut(task) else { return };
         *slot = (doing, slot.1 + 1);
         let (turn, life) = (slot.1, node.life);
-        self.later(mean, What::User(index, life, task, turn));
+        self.later(mean, What::Input(index as u8, life, Call::Turn(task as u8, turn)));
     }
 
     pub(super) fn think(&mut self, index: usize, task: usize) {
@@ -64,18 +63,18 @@ impl World {
 
     /// A user's next move.
     pub(super) fn user(&mut self, index: usize, task: usize, turn: u32) {
-        let Some((doing, current)) = self.nodes[index].tasks.get(task).copied() else { return };
+        let Some((doing, current)) = self.nodes[index].own.tasks.get(task).copied() else { return };
         if current != turn {
             return;
         }
         match doing {
             // In the calm nobody wants anything anew.
-            Doing::Idle if self.calm => {}
-            Doing::Idle if self.t < self.rest_until => self.think(index, task),
-            Doing::Idle if self.spec.asks && self.rng.chance(0.2) => self.look_or_collect(index, task),
+            Doing::Idle if self.healed.is_some() => {}
+            Doing::Idle if self.t < self.scene.rest_until => self.think(index, task),
+            Doing::Idle if self.scenario.asks && self.rng.chance(0.2) => self.look_or_collect(index, task),
             Doing::Idle => {
                 let desired = self.some_ranges();
-                let ms = self.rng.between(self.spec.duration_ms / 4, self.spec.duration_ms);
+                let ms = self.rng.between(self.scenario.duration_ms / 4, self.scenario.duration_ms);
                 let lease = self.ask(index, task, desired, Ttl::clamped(ms));
                 // Some change their mind.
                 let mean = if self.rng.chance(0.1) { self.spans(1) / 200 } else { self.spans(40) };
@@ -90,11 +89,10 @@ impl World {
     fn look_or_collect(&mut self, index: usize, task: usize) {
         let lease = self.lease();
         let answer_by = self.answer_by(index, Ttl::MAX);
-        self.nodes[index].views.insert(lease, View::new(task, RangeSet::new(), self.t, answer_by));
+        self.nodes[index].own.views.insert(lease, View::new(task, RangeSet::new(), self.t, answer_by));
         let looks = self.rng.chance(0.5);
         let command = if looks { SectionCommand::List(lease) } else { SectionCommand::Reclaim(lease) };
-        self.tell(|| format!("n{index} ← {command:?}"));
-        self.step(index, Event::Command(command));
+        self.command(index, command);
     }
 
     /// A process stops in good order: its users have ended what they did.
@@ -103,12 +101,11 @@ impl World {
         if node.machine.is_none() || node.paused {
             return;
         }
-        node.views.clear();
-        for slot in &mut node.tasks {
+        node.own.views.clear();
+        for slot in &mut node.own.tasks {
             *slot = (Doing::Idle, slot.1 + 1);
         }
-        self.tell(|| format!("n{index} ← Stop"));
-        self.step(index, Event::Command(SectionCommand::Stop));
+        self.command(index, SectionCommand::Stop);
     }
 
     /// What is believed in at this instant, and was before `t`.
@@ -116,7 +113,7 @@ impl World {
         self.nodes.iter().flat_map(move |node| {
             let now = node.clock.held(self.t);
             let lives = move |view: &&View| now < view.until && view.since < t;
-            node.views.values().filter(lives).filter_map(|view| view.held.as_ref())
+            node.own.views.values().filter(lives).filter_map(|view| view.held.as_ref())
         })
     }
 
@@ -133,9 +130,8 @@ impl World {
     fn ask(&mut self, index: usize, task: usize, desired: RangeSet, duration: Ttl) -> LeaseId {
         let lease = self.lease();
         let answer_by = self.answer_by(index, duration);
-        self.nodes[index].views.insert(lease, View::new(task, desired.clone(), self.t, answer_by));
-        self.tell(|| format!("n{index} ← wants {desired} for {duration} as {}", lease.0));
-        self.step(index, Event::Command(SectionCommand::Acquire(lease, desired, duration)));
+        self.nodes[index].own.views.insert(lease, View::new(task, desired.clone(), self.t, answer_by));
+        self.command(index, SectionCommand::Acquire(lease, desired, duration));
         lease
     }
 
@@ -147,18 +143,17 @@ impl World {
 
     fn give_up(&mut self, index: usize, task: usize, lease: LeaseId, command: SectionCommand) {
         let node = &mut self.nodes[index];
-        if let Some(view) = node.views.get_mut(&lease) {
+        if let Some(view) = node.own.views.get_mut(&lease) {
             if let (SectionCommand::Lapse(_), Some(held)) = (&command, &view.held) {
-                let entry = self.entries.entry(held.fence);
-                let sent = entry.and_then(|entry| Some((*node.sent.get(&entry.id)?, entry.duration)));
+                let entry = self.scene.entries.entry(held.fence);
+                let sent = entry.and_then(|entry| Some((*node.own.sent.get(&entry.id)?, entry.duration)));
                 // By its own clock, which may be slow, others may take it out as soon as that.
                 let over = |(sent, duration): (Tick, Ttl)| sent.after(Drift::default().belief(duration));
                 view.lapsed = sent.map(|sent| (held.fence, over(sent)));
             }
             (view.held, view.ending, view.answer_by) = (None, true, None);
         }
-        self.tell(|| format!("n{index} ← {command:?}"));
-        self.step(index, Event::Command(command));
+        self.command(index, command);
         if !self.is_brief() {
             self.think(index, task);
         }
@@ -167,15 +162,15 @@ impl World {
     /// Writes to a key of the lease, and perhaps ends it.
     fn use_it(&mut self, index: usize, task: usize, lease: LeaseId) {
         let node = &self.nodes[index];
-        let Some(view) = node.views.get(&lease) else { return self.think(index, task) };
+        let Some(view) = node.own.views.get(&lease) else { return self.think(index, task) };
         let believed = view.held.as_ref().filter(|_| node.clock.held(self.t) < view.until).cloned();
         let Some(believed) = believed else {
             return self.give_up(index, task, lease, SectionCommand::Release(lease));
         };
         if let Some(part) = believed.parts.ranges().first() {
             let key = u64::from_str_radix(&part.low().to_string(), 16).unwrap_or(0) as usize;
-            let order = self.entries.order(believed.fence);
-            let found = self.resource.write(key, believed.fence, order);
+            let order = self.scene.entries.order(believed.fence);
+            let found = self.checks.resource.write(key, believed.fence, order);
             self.check(Rule::P2, found);
         }
         match self.rng.below(10) {
@@ -187,41 +182,40 @@ impl World {
 
     /// A process tells its user something.
     pub(super) fn told(&mut self, index: usize, notice: SectionNotice) {
-        self.tell(|| format!("n{index} → {notice:?}"));
-        let found = self.nodes[index].asked.answer(&notice);
+        let found = self.nodes[index].own.asked.answer(&notice);
         self.check(Rule::Answered, found);
         match notice {
             SectionNotice::Obtained { lease, parts, fence, until } => {
                 self.obtained(index, lease, parts, fence, until)
             }
             SectionNotice::Failed(lease, _) => {
-                if let Some(view) = self.nodes[index].views.remove(&lease) {
+                if let Some(view) = self.nodes[index].own.views.remove(&lease) {
                     self.check_last(lease, &RangeSet::new());
                     if !view.ending {
                         self.next(index, view.task);
                     }
                 }
             }
-            SectionNotice::Released(..) if self.is_brief() => self.kill(index),
+            SectionNotice::Released(..) if self.is_brief() => self.exit(index),
             SectionNotice::Released(lease, _) => {
                 // What was left to expire is remembered for as long as that takes.
-                self.nodes[index].views.retain(|id, view| *id != lease || view.lapsed.is_some());
+                self.nodes[index].own.views.retain(|id, view| *id != lease || view.lapsed.is_some());
             }
             SectionNotice::Listed(lease, entries) => {
-                if let Some(view) = self.nodes[index].views.remove(&lease) {
+                if let Some(view) = self.nodes[index].own.views.remove(&lease) {
                     let found = s7::all_listed(&entries, self.believed_since(view.since));
                     self.check(Rule::Answered, found);
                     self.think(index, view.task);
                 }
             }
             SectionNotice::Reclaimed(lease, _) => {
-                if let Some(view) = self.nodes[index].views.remove(&lease) {
+                if let Some(view) = self.nodes[index].own.views.remove(&lease) {
                     self.think(index, view.task);
                 }
             }
             SectionNotice::Stopped => {
                 let who = self.nodes[index].who.clone();
-                self.stopped.insert(who, self.t);
+                self.scene.stopped.insert(who, self.t);
                 self.kill(index);
             }
         }
@@ -231,11 +225,11 @@ impl World {
         self.check_last(lease, &parts);
         let node = &mut self.nodes[index];
         let who = node.who.clone();
-        let Some(view) = node.views.get_mut(&lease) else { return };
+        let Some(view) = node.own.views.get_mut(&lease) else { return };
         let (task, ending) = (view.task, view.ending);
         let (since, wanted) = (view.since, view.wanted.minus(&parts));
         let Some(fence) = fence else {
-            node.views.remove(&lease);
+            node.own.views.remove(&lease);
             self.check_reach(since, &wanted);
             if !ending {
                 self.next(index, task);
@@ -243,7 +237,7 @@ impl World {
             return;
         };
         let believed = Believed { holder: who, fence, parts };
-        let sent = self.entries.entry(fence).and_then(|entry| node.sent.get(&entry.id)).copied();
+        let sent = self.scene.entries.entry(fence).and_then(|entry| node.own.sent.get(&entry.id)).copied();
         if !ending {
             (view.held, view.until, view.since) = (Some(believed.clone()), until, self.t);
         }
@@ -252,7 +246,7 @@ impl World {
             let found = s7::disjoint(&believed, self.believed());
             self.check(Rule::S7, found);
         }
-        let found = self.entries.obtained(&believed, sent, until);
+        let found = self.scene.entries.obtained(&believed, sent, until);
         self.check(Rule::S4, found);
         self.check_reach(since, &wanted);
         if !ending {
@@ -262,17 +256,26 @@ impl World {
 
     /// A process that lives only briefly ends with what it was started for.
     fn is_brief(&self) -> bool {
-        self.spec.brief && !self.calm
+        self.scenario.brief && self.healed.is_none()
+    }
+
+    /// It does so before or after what else its last step wanted has been sent.
+    fn exit(&mut self, index: usize) {
+        if self.rng.chance(0.5) {
+            return self.kill(index);
+        }
+        let (life, soon) = (self.nodes[index].life, self.rng.below(4 * MILLI));
+        self.at(self.t + soon, What::Input(index as u8, life, Call::Exit));
     }
 
     fn next(&mut self, index: usize, task: usize) {
-        if self.is_brief() { self.kill(index) } else { self.think(index, task) }
+        if self.is_brief() { self.exit(index) } else { self.think(index, task) }
     }
 
     /// L1: of what was asked for at `since`, this was not had.
     fn check_reach(&mut self, since: True, missing: &RangeSet) {
-        if self.spec.brief {
-            let found = self.anchor.reach(&self.ledger(), since, missing);
+        if self.scenario.brief {
+            let found = self.scene.anchor.reach(&self.ledger(), since, missing);
             self.check(Rule::L1, found);
         }
     }
@@ -281,10 +284,10 @@ impl World {
     pub(super) fn check_lapses(&mut self, index: usize, written: &Ledger) {
         let node = &mut self.nodes[index];
         let now = node.clock.held(self.t);
-        node.views.retain(|_, view| view.lapsed.is_none_or(|(_, over)| now < over));
-        let mut lapsed = node.views.values().filter_map(|view| view.lapsed);
+        node.own.views.retain(|_, view| view.lapsed.is_none_or(|(_, over)| now < over));
+        let mut lapsed = node.own.views.values().filter_map(|view| view.lapsed);
         let standing =
-            self.store.get(&self.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default();
+            self.store.get(&self.scene.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default();
         let stands = |ledger: &Ledger, fence| ledger.entries.iter().any(|entry| entry.fence == fence);
         let found = match lapsed.find(|(fence, _)| stands(&standing, *fence) && !stands(written, *fence)) {
             Some((fence, _)) => {
@@ -299,25 +302,25 @@ impl World {
     pub(super) fn ask_for_all(&mut self, round: u32) {
         let Ok(all) = KeyRange::new(0u64, SPACE) else { return };
         let lease = LeaseId(u64::MAX - u64::from(round));
-        self.last_asked = Some((lease, round));
+        self.scene.last_asked = Some((lease, round));
         let all: RangeSet = all.into();
         let view = View { ending: true, ..View::new(usize::MAX, all.clone(), self.t, None) };
-        self.nodes[0].views.insert(lease, view);
-        let duration = Ttl::clamped(self.spec.duration_ms);
-        self.deliver(0, Input::Event(Event::Command(SectionCommand::Acquire(lease, all, duration))));
+        self.nodes[0].own.views.insert(lease, view);
+        let duration = Ttl::clamped(self.scenario.duration_ms);
+        self.command(0, SectionCommand::Acquire(lease, all, duration));
         if round == 0 {
-            self.deliver(0, Input::Event(Event::Command(SectionCommand::Release(lease))));
+            self.command(0, SectionCommand::Release(lease));
         }
     }
 
     fn check_last(&mut self, lease: LeaseId, parts: &RangeSet) {
-        if self.last_asked == Some((lease, 1)) {
+        if self.scene.last_asked == Some((lease, 1)) {
             let all: RangeSet = KeyRange::new(0u64, SPACE).into_iter().collect();
             let left = all.minus(parts);
             let found =
                 if left.is_empty() { Ok(()) } else { Err(format!("{left} is held by the dead for ever")) };
             self.check(Rule::L3, found);
-            self.last_asked = Some((lease, 2));
+            self.scene.last_asked = Some((lease, 2));
         }
     }
 }

@@ -4,16 +4,16 @@
 //!
 //! Source: the promise C1.
 
-use super::super::node::WorkerNode;
-use super::Checks;
-use crate::clock::MILLI;
+use crate::fleet::Fleet;
+use crate::fleet::Node;
+use crate::kernel::clock::MILLI;
 use tenure_core::Ttl;
 
 /// At the end of a calm: what was asked for while everything was settled.
 /// `audit` is how many pages it takes to list all; `twice` says that what looks show is often old, and then it is looked again.
 pub(crate) fn little(
-    nodes: &[WorkerNode],
-    checks: &Checks,
+    nodes: &[Node],
+    checks: &Fleet,
     audit: u64,
     ttl: Ttl,
     rate: u64,
@@ -25,10 +25,10 @@ pub(crate) fn little(
     // Each audit is told of, and then all look once more.
     let looks = looks + ttls / 5 + 2;
     let looks = if twice { looks * 2 } else { looks };
-    if let Some(node) = nodes.iter().find(|node| node.settled_reads > looks) {
+    if let Some(node) = nodes.iter().find(|node| node.own.settled_reads > looks) {
         return Err(format!(
             "w{} read {} times in {ttls} ttls that were settled",
-            node.index, node.settled_reads
+            node.index, node.own.settled_reads
         ));
     }
     // There is one audit in 7.5 ttls at the most by a fast clock.
@@ -67,7 +67,7 @@ pub(crate) fn tried(tries: u64, workers: u64, owners: u64, ttls: u64) -> Result<
 /// What units may cost that the store refuses, in a calm of so many ttls. The board is raised because of them by each worker after
 /// its first audit, and then each time that it has found the same twice as often. A claim or a look is refused once for each listing:
 /// for each audit, and ever more seldom where a worker lists because of it.
-pub(crate) fn refused(checks: &Checks, workers: u64, ttls: u64) -> Result<(), String> {
+pub(crate) fn refused(checks: &Fleet, workers: u64, ttls: u64) -> Result<(), String> {
     let audits = ttls / (7 * workers.max(1)) + 1;
     let raises = workers * (4 + u64::from(audits.ilog2()) + audits / 32);
     let asks = ttls / 4 + 16 * workers;

@@ -4,10 +4,10 @@
 //! Source: the promise L2. The world says by when all must be settled (`World::disturb`); from then on the plan, made
 //! from who really works on what, must leave everything where it is.
 
-use super::super::node::WorkerNode;
-use super::super::process::LABEL;
-use super::super::world::World;
 use super::fair;
+use crate::fleet::Node;
+use crate::fleet::World;
+use crate::fleet::process::LABEL;
 use tenure_core::Key;
 use tenure_core::fleet::plan::{Balance, Load, Room, plan};
 use tenure_core::fleet::{Status, UnitSpec};
@@ -30,9 +30,9 @@ pub(crate) fn as_planned(due: &[Due<'_>]) -> Result<(), String> {
 }
 
 /// A worker that leaves has stopped: whatever it gave up, the others were told to look.
-pub(crate) fn last_word(node: &WorkerNode, is_calm: bool) -> Result<(), String> {
-    match &node.unsaid {
-        Some(unit) if is_calm && node.leaving && !node.stopping => {
+pub(crate) fn last_word(node: &Node, is_calm: bool) -> Result<(), String> {
+    match &node.own.unsaid {
+        Some(unit) if is_calm && node.own.leaving && !node.stopping => {
             Err(format!("w{} has left, and told nobody that it gave {unit} up", node.index))
         }
         _ => Ok(()),
@@ -52,6 +52,7 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<Due<'a>>, Result
         .collect();
     // What can't be read is planned for nobody.
     let open = world
+        .scene
         .units
         .iter()
         .filter(|(key, truth)| truth.status == Status::Open && !world.store.is_forbidden(key));

@@ -4,8 +4,8 @@
 //! Source: the promise L3. Within 1.15 ttl of the death where the store tells ages and wall clocks agree, 1.4 ttl
 //! elsewhere, by the slowest clock; right after the chaos, when letters and late writes are still about, within 6 ttl.
 
-use super::super::world::Idle;
-use crate::clock::{SECOND, True};
+use crate::fleet::world::Idle;
+use crate::kernel::clock::{SECOND, True};
 use tenure_core::Key;
 
 /// What nobody tells of is found by an audit, so there has to be one now and then: `since` has passed without.

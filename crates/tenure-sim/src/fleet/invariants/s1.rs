@@ -3,22 +3,22 @@
 //!
 //! Source: the promise S1. Belief only begins with `Assigned` and grows with `Valid`, so those moments are looked at.
 
-use super::super::node::WorkerNode;
-use crate::clock::True;
+use crate::fleet::Node;
+use crate::kernel::clock::True;
 use tenure_core::{Fence, Key, Tick};
 
 /// `behind`: tenures that somebody has taken out of the unit's record by hand. How long those may be believed in is S10.
 pub(crate) fn one_worker(
-    nodes: &[WorkerNode],
+    nodes: &[Node],
     unit: &Key,
     behind: &[(Fence, True)],
     t: True,
 ) -> Result<(), String> {
     let counts = |fence: Fence| behind.iter().all(|(other, _)| *other != fence);
-    let lasts = |node: &WorkerNode, until: Option<Tick>| until.is_none_or(|until| node.clock.held(t) < until);
+    let lasts = |node: &Node, until: Option<Tick>| until.is_none_or(|until| node.clock.held(t) < until);
     let mut first = None;
     for node in nodes.iter().filter(|node| node.believes(t)) {
-        let here = node.works.iter().filter(|(_, work)| work.unit == *unit && work.runs());
+        let here = node.own.works.iter().filter(|(_, work)| work.unit == *unit && work.runs());
         for (lease, work) in here.filter(|(_, work)| counts(work.fence) && lasts(node, work.until)) {
             let who = format!("w{}.{} lease {} {}", node.index, node.life, lease.0, work.fence);
             match first {

@@ -1,21 +1,21 @@
 //! S10 for fleets: what is done to a unit's record by hand reaches its worker. The record was deleted, or put back to an older
 //! state: once all list, a worker looks at those of its own units whose records show another tenure, or none, and loses them.
 
-use super::super::node::WorkerNode;
-use super::super::world::Truth;
-use crate::clock::True;
-use crate::registers::Registers;
+use crate::fleet::Node;
+use crate::fleet::world::Truth;
+use crate::kernel::clock::True;
+use crate::kernel::registers::Registers;
 use std::collections::BTreeMap;
 use tenure_core::Key;
 
 /// Asked when all have listed since the board was `raised`: who works on a unit without standing in its record, since before that?
 pub(crate) fn found_out(
-    node: &WorkerNode,
+    node: &Node,
     units: &BTreeMap<Key, Truth>,
     store: &Registers,
     raised: True,
 ) -> Result<(), String> {
-    for work in node.works.values().filter(|work| work.runs()) {
+    for work in node.own.works.values().filter(|work| work.runs()) {
         let stands = store.get(&work.unit).is_some_and(|record| record.fence == work.fence);
         let behind = units.get(&work.unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
         let since = behind.iter().find(|(fence, _)| *fence == work.fence).map(|(_, at)| *at);

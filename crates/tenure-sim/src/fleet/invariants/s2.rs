@@ -3,7 +3,7 @@
 //!
 //! Source: the promise S2. (That the store's records agree is checked by `crate::invariants::s2`.)
 
-use super::super::world::Truth;
+use crate::fleet::world::Truth;
 use tenure_core::{Fence, Key, LeaseId};
 
 pub(crate) fn grows(

@@ -4,9 +4,9 @@
 //!
 //! Source: the promise S4.
 
-use super::super::bodies::POINT;
-use super::super::node::WorkerNode;
-use super::super::world::Truth;
+use crate::fleet::Node;
+use crate::fleet::bodies::POINT;
+use crate::fleet::world::Truth;
 use tenure_core::fleet::{Status, UnitSpec};
 use tenure_core::{Drift, Fence, Key, Record, Tick, Ttl, Value};
 
@@ -93,17 +93,17 @@ pub(crate) fn finished(key: &Key, standing: Option<&Record>) -> Result<(), Strin
     }
 }
 
-pub(crate) fn assigned_while_believed(node: &WorkerNode, now: Tick) -> Result<(), String> {
+pub(crate) fn assigned_while_believed(node: &Node, now: Tick) -> Result<(), String> {
     // While the belief is suspended it may be told; it counts once the session is believed in again.
-    if now < node.deadline {
+    if now < node.own.deadline {
         return Ok(());
     }
     Err(format!("w{} is assigned a unit after the end of its session", node.index))
 }
 
 /// Users were told to believe until `until`.
-pub(crate) fn founded(node: &WorkerNode, until: Tick, ttl: Ttl) -> Result<(), String> {
-    let last = node.heartbeats.iter().max().map(|sent| sent.after(Drift::default().belief(ttl)));
+pub(crate) fn founded(node: &Node, until: Tick, ttl: Ttl) -> Result<(), String> {
+    let last = node.own.heartbeats.iter().max().map(|sent| sent.after(Drift::default().belief(ttl)));
     match last {
         Some(allowed) if until <= allowed => Ok(()),
         allowed => Err(format!(

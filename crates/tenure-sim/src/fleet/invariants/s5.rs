@@ -3,22 +3,22 @@
 //!
 //! Source: the promise S5.
 
-use super::super::node::WorkerNode;
+use crate::fleet::Node;
 use tenure_core::Tick;
 
 /// After a step, its notices told.
-pub(crate) fn told_in_time(node: &WorkerNode, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {
-    let Some(work) = node.works.values().find(|work| work.runs()) else { return Ok(()) };
+pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Result<(), String> {
+    let Some(work) = node.own.works.values().find(|work| work.runs()) else { return Ok(()) };
     if node.stopping {
         return Ok(());
     }
-    if now >= node.deadline {
+    if now >= node.own.deadline {
         return Err(format!("w{} was not told of the loss of {} at its deadline", node.index, work.unit));
     }
-    if wake_at.is_none_or(|at| at > node.deadline) {
+    if wake_at.is_none_or(|at| at > node.own.deadline) {
         return Err(format!(
             "w{} has {} until {} and wants to be woken at {wake_at:?}",
-            node.index, work.unit, node.deadline.0
+            node.index, work.unit, node.own.deadline.0
         ));
     }
     Ok(())

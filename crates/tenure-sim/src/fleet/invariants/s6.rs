@@ -3,12 +3,13 @@
 //!
 //! Source: the promise S6; client-go issue 728 (released while the body runs).
 
-use super::super::node::{Body, Work, WorkerNode};
+use crate::fleet::Node;
+use crate::fleet::node::{Body, Work};
 use tenure_core::op::Op;
 use tenure_core::{Tick, Ttl};
 
 /// A process sends something.
-pub(crate) fn sent(node: &WorkerNode, now: Tick, op: &Op) -> Result<(), String> {
+pub(crate) fn sent(node: &Node, now: Tick, op: &Op) -> Result<(), String> {
     let Op::Write(write) = op else { return Ok(()) };
     let record = &write.record;
     let passes = record.tenure.as_ref().is_some_and(|tenure| tenure.holder != node.who);
@@ -21,7 +22,7 @@ pub(crate) fn sent(node: &WorkerNode, now: Tick, op: &Op) -> Result<(), String> 
     {
         return Err(format!("w{} gives up {} while it is worked on", node.index, write.key));
     }
-    for lapse in node.lapses.iter().filter(|lapse| now < lapse.until) {
+    for lapse in node.own.lapses.iter().filter(|lapse| now < lapse.until) {
         let itself = write.key == lapse.unit && record.fence == lapse.fence;
         let session = lapse.session == Some(record.fence) && write.key == node.session;
         if itself || session {

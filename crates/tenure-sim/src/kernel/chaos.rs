@@ -1,0 +1,175 @@
+//! Faults that befall nodes, links and the store now and then, whatever the scene; those of a scene's own are in its `strike`.
+
+use super::clock::{MILLI, Pace, SECOND, True};
+use super::fault::Fault;
+use super::node::Input;
+use super::scene::Scene;
+use super::trace::Story;
+use super::world::{What, World};
+
+impl<S: Scene> World<S> {
+    /// Whether a fault of calls befalls this one.
+    pub(crate) fn befalls(&mut self, fault: Fault) -> bool {
+        if self.healed.is_some() || self.setup.without.has(fault) {
+            return false;
+        }
+        let Some((_, probability)) = self.frame.calls.iter().find(|(kind, _)| *kind == fault) else {
+            return false;
+        };
+        let befalls = self.rng.chance(*probability);
+        if befalls {
+            self.tally.faults[fault as usize] += 1;
+        }
+        befalls
+    }
+
+    pub(super) fn schedule_strike(&mut self, kind: usize) {
+        let Some((_, in_100_ttls)) = self.frame.faults.get(kind) else { return };
+        let mean = (self.per_mille(100_000) as f64 / in_100_ttls) as True;
+        self.later(mean, What::Strike(kind as u8));
+    }
+
+    /// A fault of the scenario's `kind`-th kind is due.
+    pub(super) fn strike(&mut self, kind: usize) {
+        if self.healed.is_some() {
+            return;
+        }
+        let Some((fault, _)) = self.frame.faults.get(kind).copied() else { return };
+        self.schedule_strike(kind);
+        if self.setup.without.has(fault) {
+            return;
+        }
+        let index = self.rng.index(self.nodes.len());
+        self.tally.faults[fault as usize] += 1;
+        self.trace.fold(fault as u64);
+        let node = fault.is_of_node().then_some(index);
+        self.tell(|| Story::Fault(node, fault.about().to_owned()));
+        if S::strike(self, fault, index) {
+            return;
+        }
+        match fault {
+            Fault::Pause => {
+                let span = self.rng.span(self.per_mille(1500));
+                self.pause(index, span);
+            }
+            Fault::Suspend => self.suspend(index, Pace::Suspended),
+            Fault::Hidden => self.suspend(index, Pace::Hidden),
+            Fault::Frozen => self.suspend(index, Pace::Frozen),
+            Fault::Crash => S::crash(self, index),
+            Fault::Rate => self.change_rate(index),
+            Fault::WallJump => self.jump_wall(index, 3_600_000),
+            Fault::WallDecade => self.jump_wall(index, 315_360_000_000),
+            Fault::Cut => self.cut(index, false, false, 3000),
+            Fault::CutRequests => self.cut(index, false, true, 3000),
+            Fault::CutAnswers => self.cut(index, true, false, 3000),
+            Fault::Flap => self.cut(index, false, false, 150),
+            Fault::StoreDown => {
+                self.store_down = true;
+                self.later(self.per_mille(500), What::StoreUp);
+            }
+            Fault::Stall => {
+                self.store_down = true;
+                self.at(self.t + self.per_mille(1500), What::StoreUp);
+            }
+            Fault::Throttle => {
+                self.throttled = true;
+                let span = self.rng.below(self.per_mille(3000));
+                self.at(self.t + span, What::StoreUp);
+            }
+            Fault::StoreClock => {
+                let by = self.rng.below(7200 * SECOND) as i64 - (3600 * SECOND) as i64;
+                self.store.jump_clock(by);
+            }
+            Fault::Failover => self.fail_over(),
+            Fault::SpuriousWake => self.deliver(index, Input::Wake),
+            _ => {}
+        }
+    }
+
+    fn fail_over(&mut self) {
+        let lag = self.rng.below(400 * MILLI);
+        let lost = self.store.fail_over(self.t, lag);
+        // What is on its way to the old primary never reaches the new one.
+        self.store_term += 1;
+        self.store_down = true;
+        let span = 10 * MILLI + self.rng.below(self.per_mille(50));
+        self.at(self.t + span, What::StoreUp);
+        self.tell(|| Story::Store(format!("{lost} writes are lost")));
+    }
+
+    fn suspend(&mut self, index: usize, pace: Pace) {
+        let span = self.rng.span(self.per_mille(3000));
+        let node = &mut self.nodes[index];
+        if node.machine.is_none() || node.held_back.is_some() {
+            return;
+        }
+        node.clock.set_pace(self.t, pace);
+        if pace == Pace::Frozen {
+            node.dim = node.clock.held(self.t);
+        }
+        if pace == Pace::Suspended && self.rng.chance(0.4) {
+            let leap = self.rng.below(self.per_mille(3000));
+            self.nodes[index].clock.leap(self.t, leap);
+        }
+        self.pause(index, span);
+    }
+
+    /// A machine is paused as a renewal of one of its processes is under way.
+    pub(super) fn hide(&mut self, index: usize, life: u32) {
+        let node = &self.nodes[index];
+        if node.life == life && !node.paused && self.healed.is_none() {
+            self.tell(|| Story::Fault(Some(index), Fault::Hidden.about().to_owned()));
+            self.suspend(index, Pace::Hidden);
+        }
+    }
+
+    fn change_rate(&mut self, index: usize) {
+        let off = self.frame.rate;
+        let rate = match self.rng.below(4) {
+            0 => 1_000_000 - off,
+            1 => 1_000_000 + off,
+            _ => self.rng.between(1_000_000 - off, 1_000_000 + off),
+        };
+        self.nodes[index].clock.set_rate(self.t, rate);
+        self.nodes[index].scheduled = True::MAX;
+        self.schedule_wake(index);
+    }
+
+    /// The wall clock is wrong anew, by at most so much.
+    fn jump_wall(&mut self, index: usize, most_ms: u64) {
+        let offset = S::wall_jump(self, most_ms);
+        self.nodes[index].clock.set_wall_offset(offset);
+    }
+
+    fn cut(&mut self, index: usize, requests_pass: bool, answers_pass: bool, per_mille: u64) {
+        let span = self.rng.span(self.per_mille(per_mille));
+        let node = &mut self.nodes[index];
+        (node.requests_pass, node.answers_pass) = (requests_pass, answers_pass);
+        node.link_turn += 1;
+        let turn = node.link_turn;
+        self.at(self.t + span, What::HealLink(index as u8, turn));
+    }
+
+    pub(super) fn heal_link(&mut self, index: usize, turn: u32) {
+        let node = &mut self.nodes[index];
+        if node.link_turn != turn {
+            return;
+        }
+        (node.requests_pass, node.answers_pass) = (true, true);
+        // A flapping link fails again soon.
+        let flaps = S::FLAPS && self.healed.is_none() && !self.setup.without.has(Fault::Flap);
+        if flaps && self.frame.has(Fault::Flap) && self.rng.chance(0.6) {
+            self.tally.faults[Fault::Flap as usize] += 1;
+            let gap = self.rng.span(self.per_mille(100));
+            let down = self.rng.chance(0.5);
+            let node = &mut self.nodes[index];
+            node.link_turn += 1;
+            let turn = node.link_turn;
+            self.at(self.t + gap, What::HealLink(index as u8, turn));
+            if down {
+                let node = &mut self.nodes[index];
+                (node.requests_pass, node.answers_pass) = (false, false);
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The store of a world: registers that keep exactly the contract of `tenure_store::Store`, and, where a scenario asks for
+//! it, a failover that breaks it by losing the last writes.
+
+use super::clock::{MILLI, SECOND, True};
+use super::rng::Rng;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use tenure_core::op::{Answer, Expect, Freshness, Listed, Op, Outcome, Write};
+use tenure_core::{Key, Metadata, Record, StoreError, Stored, Times, Value};
+
+/// What a world's store can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreSpec {
+    /// Whether it tells records' ages, and how well.
+    pub ages: Ages,
+    /// Whether it hints at changes.
+    pub push: bool,
+    /// Whether reads of a recent state lag behind.
+    pub lags: bool,
+}
+
+/// How well a store tells the age of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ages {
+    /// Not at all.
+    Untold,
+    /// They fall short of the truth by up to 2.3 s, as where clocks are read to the second.
+    Coarse,
+    /// To the millisecond.
+    Fine,
+    /// By dates in whole seconds that come with answers; what is written is dated by the writer's client.
+    Dated,
+}
+
+impl Ages {
+    /// Two thirds tell them, half of these well.
+    pub(crate) fn any(rng: &mut Rng) -> Ages {
+        match rng.below(3) {
+            0 => Ages::Untold,
+            1 => Ages::Coarse,
+            _ => Ages::Fine,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    record: Record,
+    /// By the store's clock.
+    written: u64,
+    /// What the writer's client took that for at the most, in milliseconds.
+    dated: Option<u64>,
+}
+
+/// A write that a failover may undo.
+#[derive(Debug)]
+struct Undo {
+    at: True,
+    key: Key,
+    before: Option<Entry>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Registers {
+    spec: StoreSpec,
+    entries: BTreeMap<Key, Entry>,
+    /// The most bytes of names and texts in the metadata of records whose keys begin so.
+    most: (String, usize),
+    /// Records that can't be read for now.
+    damaged: BTreeSet<Key>,
+    /// One about which nothing may be asked.
+    forbidden: Option<(Key, StoreError)>,
+    /// Those that may be read, and not written.
+    sealed: BTreeSet<Key>,
+    /// What stood in a record's place before, and until when, if reads may lag.
+    shadows: BTreeMap<Key, (True, Option<Entry>)>,
+    /// How far the store's clock is ahead of where it began, by jumps.
+    clock_offset: i64,
+    /// Writes of the last moments, if a failover may lose them.
+    journal: Option<VecDeque<Undo>>,
+    /// What the next write is dated by its client.
+    dated: Option<u64>,
+    /// What records were before, the latest last, if somebody may put them back.
+    copies: Option<BTreeMap<Key, VecDeque<Entry>>>,
+}
+
+/// A write that took effect.
+#[derive(Debug)]
+pub(crate) struct Landed {
+    pub(crate) before: Option<Record>,
+    pub(crate) after: Record,
+}
+
+/// By how much a coarse age falls short at the most.
+const MOST_SHORT_MS: u64 = 2300;
+
+/// So many older copies of a record are kept.
+const COPIES: usize = 16;
+
+/// A failover loses at most the writes of this long.
+const LAG: True = 400 * MILLI;
+
+impl Registers {
+    pub(crate) fn new(spec: StoreSpec, may_fail_over: bool, keeps_copies: bool) -> Self {
+        Registers {
+            spec,
+            entries: BTreeMap::new(),
+            most: (String::new(), usize::MAX),
+            damaged: BTreeSet::new(),
+            forbidden: None,
+            sealed: BTreeSet::new(),
+            shadows: BTreeMap::new(),
+            clock_offset: 1 << 50,
+            journal: may_fail_over.then(VecDeque::new),
+            dated: None,
+            copies: keeps_copies.then(BTreeMap::new),
+        }
+    }
+
+    /// Refuses metadata with more bytes than this from now on, for keys that begin so.
+    pub(crate) fn limit(&mut self, prefix: String, most: usize) {
+        self.most = (prefix, most);
+    }
+
+    fn is_too_large(&self, write: &Write) -> bool {
+        let (prefix, most) = &self.most;
+        *most < usize::MAX && write.key.as_str().starts_with(prefix) && weight(&write.record.metadata) > *most
+    }
+
+    fn clock(&self, t: True) -> u64 {
+        (t as i64 + self.clock_offset).max(0) as u64
+    }
+
+    /// The date of an answer, in whole seconds.
+    pub(crate) fn date(&self, t: True) -> u64 {
+        self.clock(t) / SECOND
+    }
+
+    pub(crate) fn jump_clock(&mut self, by: i64) {
+        self.clock_offset += by;
+    }
+
+    fn stored(&self, entry: &Entry, t: True) -> Stored {
+        let (written, now) = (entry.written / 1000, self.clock(t) / 1000);
+        let times = match self.spec.ages {
+            Ages::Untold => None,
+            // As good as random, and the same in each run.
+            Ages::Coarse => {
+                let short_ms = (entry.record.nonce.0 as u64 ^ (t / MILLI)) % MOST_SHORT_MS;
+                Some(Times { clock: 0, written, now: now.saturating_sub(short_ms * 1000) })
+            }
+            Ages::Fine => Some(Times { clock: 0, written, now }),
+            Ages::Dated => entry.dated.map(|dated_ms| Times {
+                clock: 0,
+                written: dated_ms * 1000,
+                now: self.date(t) * 1_000_000,
+            }),
+        };
+        Stored::new(entry.record.clone()).timed(times)
+    }
+
+    fn listed(&self, key: &Key, entry: &Entry, t: True) -> Result<Stored, StoreError> {
+        if let Some(error) = self.refusal(key) {
+            return Err(error);
+        }
+        if self.damaged.contains(key) { Err(unreadable()) } else { Ok(self.stored(entry, t)) }
+    }
+
+    /// Makes a record unreadable.
+    pub(crate) fn damage(&mut self, key: Key) {
+        if self.entries.contains_key(&key) {
+            self.damaged.insert(key);
+        }
+    }
+
+    /// Refuses everything that is asked about one key, from now on.
+    pub(crate) fn forbid(&mut self, key: Key) {
+        self.forbidden = Some((key, denied()));
+    }
+
+    /// Makes one record unreadable for good.
+    pub(crate) fn spoil(&mut self, key: Key) {
+        self.forbidden = Some((key, unreadable()));
+    }
+
+    /// Refuses nothing any more.
+    pub(crate) fn permit(&mut self) {
+        self.forbidden = None;
+        self.sealed.clear();
+    }
+
+    fn refusal(&self, key: &Key) -> Option<StoreError> {
+        self.forbidden.as_ref().filter(|(forbidden, _)| forbidden == key).map(|(_, error)| error.clone())
+    }
+
+    /// Refuses every write of one key, from now on.
+    pub(crate) fn seal(&mut self, key: Key) {
+        self.sealed.insert(key);
+    }
+
+    /// Whether nobody can write it.
+    pub(crate) fn is_sealed(&self, key: &Key) -> bool {
+        self.sealed.contains(key) || self.is_forbidden(key)
+    }
+
+    pub(crate) fn is_forbidden(&self, key: &Key) -> bool {
+        self.refusal(key).is_some()
+    }
+
+    /// Whether nobody can look at what stands there.
+    pub(crate) fn is_unreadable(&self, key: &Key) -> bool {
+        self.is_forbidden(key) || self.damaged.contains(key)
+    }
+
+    /// Whether all records can be read.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.damaged.is_empty()
+    }
+
+    /// Makes all records readable again, as they were before, and says which.
+    pub(crate) fn mend(&mut self) -> BTreeSet<Key> {
+        std::mem::take(&mut self.damaged)
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Record> {
+        self.entries.get(key).map(|entry| &entry.record)
+    }
+
+    pub(crate) fn stored_at(&self, key: &Key, t: True) -> Option<Stored> {
+        self.entries.get(key).map(|entry| self.stored(entry, t))
+    }
+
+    /// What a read shows that lags by `lag`: the latest, or what stood there before if that was so a moment ago.
+    fn recent(&self, key: &Key, t: True, lag: True) -> Option<&Entry> {
+        match self.shadows.get(key) {
+            Some((until, before)) if until + lag > t => before.as_ref(),
+            _ => self.entries.get(key),
+        }
+    }
+
+    /// Performs one operation at this instant. `dated`: what the store's clock shows at the most, in milliseconds, as its client takes
+    /// it to be. `lag`: how far reads of a recent state lag behind.
+    pub(crate) fn perform(
+        &mut self,
+        t: True,
+        op: Op,
+        dated: Option<u64>,
+        lag: True,
+    ) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
+        self.dated = dated;
+        let done = self.performed(t, op, lag);
+        self.dated = None;
+        done
+    }
+
+    fn performed(
+        &mut self,
+        t: True,
+        op: Op,
+        lag: True,
+    ) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
+        match op {
+            Op::Read(key) if self.is_forbidden(&key) => {
+                (Err(self.refusal(&key).unwrap_or_else(denied)), None)
+            }
+            Op::Write(write) if self.is_sealed(&write.key) => {
+                (Err(self.refusal(&write.key).unwrap_or_else(denied)), None)
+            }
+            Op::Read(key) if self.damaged.contains(&key) => (Err(unreadable()), None),
+            Op::Write(write) if self.damaged.contains(&write.key) => (Err(unreadable()), None),
+            Op::Read(key) => {
+                let current = self.entries.get(&key).map(|entry| self.stored(entry, t));
+                (Ok(Answer::Read(current)), None)
+            }
+            Op::ReadMany(keys, freshness) => {
+                let lag = if freshness == Freshness::Recent { lag } else { 0 };
+                let found = keys.into_iter().filter_map(|key| {
+                    let stored = self.listed(&key, self.recent(&key, t, lag)?, t);
+                    Some(Listed { key, stored })
+                });
+                (Ok(Answer::Listed(found.collect())), None)
+            }
+            Op::List { prefix, after, limit } => {
+                let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+                let following = self.entries.range::<Key, _>((from, Bound::Unbounded));
+                let page = following
+                    .skip_while(|(key, _)| *key.as_str() < *prefix)
+                    .take_while(|(key, _)| key.as_str().starts_with(&prefix))
+                    .take(limit)
+                    .map(|(key, entry)| Listed { key: key.clone(), stored: self.listed(key, entry, t) });
+                (Ok(Answer::Listed(page.collect())), None)
+            }
+            Op::Write(write) if self.is_too_large(&write) => (Err(too_large()), None),
+            Op::Write(write) => self.write(t, *write),
+        }
+    }
+
+    fn write(&mut self, t: True, write: Write) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
+        let Write { key, expect, mut record } = write;
+        let standing = self.entries.get(&key);
+        let holds = match (expect, standing) {
+            (Expect::Absent, standing) => standing.is_none(),
+            (Expect::Vacant, standing) => standing.is_none_or(|entry| entry.record.tenure.is_none()),
+            (Expect::Unchanged(version), standing) => {
+                standing.is_some_and(|entry| entry.record.version() == version)
+            }
+        };
+        if !holds {
+            let current = standing.map(|entry| self.stored(entry, t));
+            return (Ok(Answer::Write(Outcome::Lost(current))), None);
+        }
+        if let (Expect::Vacant, Some(entry)) = (expect, standing) {
+            match entry.record.fence.next(record.fence) {
+                Ok(fence) => record.fence = fence,
+                Err(error) => return (Err(error), None),
+            }
+        }
+        let outcome = Outcome::Won { version: record.version(), fence: record.fence };
+        let after = record.clone();
+        let before = self.put(t, key.clone(), Some(record));
+        (Ok(Answer::Write(outcome)), Some((key, Landed { before, after })))
+    }
+
+    fn put(&mut self, t: True, key: Key, record: Option<Record>) -> Option<Record> {
+        let written = self.clock(t);
+        let before = match record {
+            Some(record) => {
+                // Time may be hidden from whoever leaves a letter: it dates nothing.
+                let dated = self.dated.take().filter(|_| !record.is_written_by_others());
+                self.entries.insert(key.clone(), Entry { record, written, dated })
+            }
+            None => self.entries.remove(&key),
+        };
+        if self.spec.lags {
+            self.shadows.insert(key.clone(), (t, before.clone()));
+        }
+        if let (Some(copies), Some(before)) = (&mut self.copies, &before) {
+            let copies = copies.entry(key.clone()).or_default();
+            if copies.len() >= COPIES {
+                copies.pop_front();
+            }
+            copies.push_back(before.clone());
+        }
+        if let Some(journal) = &mut self.journal {
+            while journal.front().is_some_and(|undo| undo.at + LAG < t) {
+                journal.pop_front();
+            }
+            journal.push_back(Undo { at: t, key, before: before.clone() });
+        }
+        before.map(|entry| entry.record)
+    }
+
+    /// Puts a record back to what it was so many writes before the last. False if that isn't known.
+    pub(crate) fn put_back(&mut self, t: True, key: &Key, writes: usize) -> bool {
+        let copies = self.copies.as_ref().and_then(|copies| copies.get(key));
+        let copy = copies.and_then(|copies| copies.iter().rev().nth(writes).cloned());
+        let Some(copy) = copy else { return false };
+        self.put(t, key.clone(), Some(copy.record));
+        true
+    }
+
+    /// Removes a record, as `gc` does.
+    pub(crate) fn remove(&mut self, t: True, key: &Key) {
+        self.damaged.remove(key);
+        self.put(t, key.clone(), None);
+    }
+
+    /// A replica that lags by `lag` takes over: what was acknowledged since then is gone. Answers how much.
+    pub(crate) fn fail_over(&mut self, t: True, lag: True) -> u64 {
+        let Some(journal) = &mut self.journal else { return 0 };
+        let mut lost = 0;
+        while journal.back().is_some_and(|undo| undo.at + lag.min(LAG) >= t) {
+            let Some(undo) = journal.pop_back() else { break };
+            match undo.before {
+                Some(entry) => self.entries.insert(undo.key, entry),
+                None => self.entries.remove(&undo.key),
+            };
+            lost += 1;
+        }
+        lost
+    }
+
+    /// All records, as a listing shows them.
+    pub(crate) fn list(&self, t: True) -> Vec<Listed> {
+        let listed =
+            |(key, entry): (&Key, &Entry)| Listed { key: key.clone(), stored: self.listed(key, entry, t) };
+        self.entries.iter().map(listed).collect()
+    }
+
+    /// The keys that have a record.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&Key, &Record)> {
+        self.entries.iter().map(|(key, entry)| (key, &entry.record))
+    }
+}
+
+/// How many bytes names and texts have together.
+fn weight(metadata: &Metadata) -> usize {
+    let of = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::TextSet(set) => set.iter().map(String::len).sum(),
+        Value::Map(fields) => weight(fields),
+        _ => 1,
+    };
+    metadata.iter().map(|(name, value)| name.len() + of(value)).sum()
+}
+
+fn too_large() -> StoreError {
+    StoreError::invalid("metadata over the limit")
+}
+
+fn denied() -> StoreError {
+    StoreError::unsupported("access denied")
+}
+
+fn unreadable() -> StoreError {
+    StoreError::foreign("the record can't be read; mend or delete it")
+}

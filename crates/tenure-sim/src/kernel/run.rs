@@ -1,0 +1,205 @@
+//! Running many worlds, of whatever kind.
+
+use super::clock::SECOND;
+use super::fault::Faults;
+use super::report::Report;
+use super::scene::{Frame, Scene};
+use super::shrink;
+use super::world::{Setup, Tally, World};
+use crate::fleet::{self, Fleet};
+use crate::invariants::Violation;
+use crate::leases::{Leases, scenario};
+use crate::sections::{self, Sections};
+use tenure_core::{Bugs, InvalidInput};
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The seed of the first world; the next ones count up from it.
+    pub seed: u64,
+    /// At least so many simulated hours.
+    pub hours: f64,
+    /// The most worlds; 0 for no limit.
+    pub worlds: u64,
+    /// The scenario by name, see [`scenarios`]; none for all those of leases and elections in turn.
+    pub scenario: Option<String>,
+    /// Bugs on purpose. Always empty without the feature `bugs`.
+    pub bugs: Bugs,
+    /// Kinds of faults that do not happen.
+    pub without: Faults,
+    /// How many nodes take part; 0 for as many as the scenario has.
+    pub nodes: usize,
+    /// Whether to look for a shorter history when a promise is broken.
+    pub shrink: bool,
+    /// How many worlds run at a time, each on a thread of its own. The report is the same with any number.
+    pub jobs: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            seed: 1,
+            hours: 100.0,
+            worlds: 0,
+            scenario: None,
+            bugs: Bugs::default(),
+            without: Faults::default(),
+            nodes: 0,
+            shrink: true,
+            jobs: 1,
+        }
+    }
+}
+
+/// One kind of world, with all its scenarios.
+struct Kind {
+    /// Names them all, by turns.
+    all: &'static str,
+    about: &'static str,
+    plays: Vec<Box<dyn Play>>,
+}
+
+impl Kind {
+    fn of<S: Scene>(all: &'static str, about: &'static str, scenarios: &[S::Scenario]) -> Kind {
+        let play = |scenario: &S::Scenario| Box::new(Of::<S>(*scenario)) as Box<dyn Play>;
+        Kind { all, about, plays: scenarios.iter().map(play).collect() }
+    }
+}
+
+/// All kinds of worlds.
+fn kinds() -> [Kind; 3] {
+    [
+        Kind::of::<Leases>("all", "all worlds of leases and elections by turns", &scenario::all()),
+        Kind::of::<Sections>("sections-all", "all worlds of sections by turns", sections::SCENARIOS),
+        Kind::of::<Fleet>("fleet-all", "all worlds of fleets by turns", fleet::SCENARIOS),
+    ]
+}
+
+/// A scenario that can be run, whatever its kind.
+pub(super) trait Play: Send + Sync {
+    fn frame(&self) -> Frame;
+    /// Runs one world, for at most so many events.
+    fn play(&self, setup: Setup, most: u64) -> Outcome;
+}
+
+struct Of<S: Scene>(S::Scenario);
+
+impl<S: Scene> Play for Of<S> {
+    fn frame(&self) -> Frame {
+        S::frame(&self.0)
+    }
+
+    fn play(&self, setup: Setup, most: u64) -> Outcome {
+        let mut world = World::<S>::new(self.0, setup);
+        world.run(most);
+        Outcome {
+            simulated: world.t,
+            tenures: S::tenures(&world),
+            resource: (world.checks.resource.accepted, world.checks.resource.refused),
+            hash: world.trace.hash,
+            broken: world.checks.broken,
+            tally: world.tally,
+            takeovers: world.scene.takeovers(),
+            lines: world.trace.lines(),
+        }
+    }
+}
+
+/// What is left of a world that has run.
+pub(super) struct Outcome {
+    pub(super) simulated: u64,
+    pub(super) tally: Tally,
+    pub(super) tenures: u64,
+    pub(super) resource: (u64, u64),
+    pub(super) takeovers: Vec<u32>,
+    pub(super) hash: u64,
+    pub(super) broken: Option<Violation>,
+    pub(super) lines: Vec<String>,
+}
+
+/// All scenarios by name, with what each is about: those of leases and elections, of sections and of fleets, each with a name for
+/// all of its kind by turns.
+#[must_use]
+pub fn scenarios() -> Vec<(&'static str, String)> {
+    let of = |kind: Kind| {
+        let own = kind.plays.iter().map(|play| play.frame()).map(|Frame { name, about, source, .. }| {
+            (name, if source.is_empty() { about.to_owned() } else { format!("{about} ({source})") })
+        });
+        own.chain([(kind.all, kind.about.to_owned())]).collect::<Vec<_>>()
+    };
+    kinds().into_iter().flat_map(of).collect()
+}
+
+/// The scenarios that are meant by a name: those of leases by none.
+fn named(name: Option<&str>) -> Result<Vec<Box<dyn Play>>, InvalidInput> {
+    let name = name.unwrap_or("all");
+    for Kind { all, mut plays, .. } in kinds() {
+        plays.retain(|play| name == all || name == play.frame().name);
+        if !plays.is_empty() {
+            return Ok(plays);
+        }
+    }
+    let names: Vec<_> = scenarios().into_iter().map(|(name, _)| name).collect();
+    Err(InvalidInput::new(format!("there is no scenario {name:?}; there are {}", names.join(", "))))
+}
+
+/// Runs worlds until enough hours were simulated or a promise is broken.
+///
+/// # Errors
+/// When there is no scenario of that name.
+pub fn run(options: &Options) -> Result<Report, InvalidInput> {
+    let plays = named(options.scenario.as_deref())?;
+    let case = |number: u64| {
+        let setup = Setup {
+            seed: options.seed.wrapping_add(number),
+            bugs: options.bugs,
+            without: options.without,
+            nodes: options.nodes,
+            trace: false,
+        };
+        (&*plays[(number % plays.len() as u64) as usize], setup)
+    };
+    let mut report = Report::default();
+    let mut tally = Tally::default();
+    let enough = (options.hours * 3600.0 * SECOND as f64) as u128;
+    let last = if options.worlds == 0 { u64::MAX } else { options.worlds };
+    let wanted =
+        |report: &Report| report.failure.is_none() && report.simulated < enough && report.worlds < last;
+    while wanted(&report) {
+        let batch = if options.jobs > 1 { options.jobs as u64 * BATCH } else { 1 };
+        let numbers = report.worlds..report.worlds.saturating_add(batch).min(last);
+        for outcome in outcomes(&numbers.map(case).collect::<Vec<_>>(), options.jobs) {
+            if !wanted(&report) {
+                break;
+            }
+            let (play, setup) = case(report.worlds);
+            report.add(&outcome, &mut tally);
+            report.failure = shrink::explain(play, setup, &outcome, options.shrink);
+        }
+    }
+    report.finish(&tally);
+    Ok(report)
+}
+
+/// So many worlds a thread are run between two looks at what came of them.
+const BATCH: u64 = 32;
+
+/// Runs these worlds on so many threads; the outcomes come in the worlds' order.
+fn outcomes(cases: &[(&dyn Play, Setup)], jobs: usize) -> Vec<Outcome> {
+    let play = |(play, setup): &(&dyn Play, Setup)| play.play(*setup, u64::MAX);
+    let share = cases.len().div_ceil(jobs.max(1)).max(1);
+    if share >= cases.len() {
+        return cases.iter().map(play).collect();
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = cases
+            .chunks(share)
+            .map(|cases| scope.spawn(move || cases.iter().map(play).collect::<Vec<_>>()))
+            .collect();
+        let joined = |thread: std::thread::ScopedJoinHandle<'_, Vec<Outcome>>| match thread.join() {
+            Ok(outcomes) => outcomes,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        threads.into_iter().flat_map(joined).collect()
+    })
+}

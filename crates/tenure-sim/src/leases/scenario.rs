@@ -1,0 +1,452 @@
+//! Scenarios as data: what a world is like, what goes wrong in it, and what is excused.
+
+use crate::invariants::Rule;
+use crate::kernel::fault::Fault;
+use crate::kernel::registers::{Ages, StoreSpec};
+
+mod elections;
+mod peers;
+mod short;
+
+/// How users behave: spans in thousandths of a ttl, shares in percent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Users {
+    /// How many tasks a node has.
+    pub tasks: usize,
+    /// The mean time between leases of a task.
+    pub think: u64,
+    /// The mean time that a lease is held.
+    pub hold: u64,
+    /// The share of leases that are attached to the session.
+    pub attached: u64,
+    /// The share of attempts that only try.
+    pub trying: u64,
+    /// The share of leases that become tokens and go elsewhere.
+    pub tokens: u64,
+    /// The mean time between letters to someone.
+    pub mail: u64,
+    /// Whether a process ends when a try was refused, as those do that cron starts.
+    pub fleeting: bool,
+    /// On so many nodes they don't: these live on.
+    pub residents: usize,
+    /// The mean time between rounds of `gc`; zero for none.
+    pub gc: u64,
+    /// How far the clock of `gc` may be ahead, in milliseconds, beyond what other clocks are off.
+    pub gc_ahead: u64,
+    /// The mean time between two uses of a held lease.
+    pub use_every: u64,
+    /// Whether each node has a candidate for each key, in place of tasks.
+    pub elects: bool,
+}
+
+/// A world to run in.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is about.
+    pub about: &'static str,
+    /// Where it was published, for what befell others.
+    pub source: &'static str,
+    /// How many nodes there are.
+    pub nodes: usize,
+    /// How many keys they want.
+    pub keys: usize,
+    /// The ttl of leases and sessions.
+    pub ttl_ms: u64,
+    /// The clocks' rates lie within ± this many millionths.
+    pub rate: u64,
+    /// The wall clocks are off by up to this much.
+    pub wall_off_ms: u64,
+    /// All machines go by one boot's name though their time lines differ, as clones do.
+    pub clones: bool,
+    /// Wall clocks that jump are ahead afterwards, never behind.
+    pub ahead: bool,
+    /// What the store can do; None: any, by the seed.
+    pub store: Option<StoreSpec>,
+    /// How users behave.
+    pub users: Users,
+    /// The mean number of faults of a kind that befall the world in 100 ttls.
+    pub faults: &'static [(Fault, f64)],
+    /// The probability that a fault befalls a call.
+    pub calls: &'static [(Fault, f64)],
+    /// How long faults go on before everything is healed, in ttls.
+    pub chaos: u64,
+    /// How long it then stays healed, in ttls.
+    pub calm: u64,
+    /// How often that is repeated in one world.
+    pub rounds: u64,
+    /// In the calm, holders are killed and must be followed within L1's bound.
+    pub deaths: bool,
+    /// In the calm, calls take up to ttl/8 and single renewals fail: that must cost nobody a lease.
+    pub stumbles: bool,
+    /// What does not hold here, by design.
+    pub excused: &'static [Rule],
+}
+
+const USERS: Users = Users {
+    tasks: 2,
+    think: 6000,
+    hold: 4000,
+    attached: 50,
+    trying: 25,
+    tokens: 8,
+    mail: 12_000,
+    fleeting: false,
+    residents: 0,
+    gc: 40_000,
+    gc_ahead: 0,
+    use_every: 1500,
+    elects: false,
+};
+
+/// The world of the published figure: three nodes, one key, the usual faults.
+const USUAL: Scenario = Scenario {
+    name: "usual",
+    about: "three nodes, one key, leases that renew themselves, the usual faults",
+    source: "holders that stop, die and suspend; clocks; messages lost, late and doubled; partitions; stores that restart and fail",
+    nodes: 3,
+    keys: 1,
+    ttl_ms: 10_000,
+    rate: 100_000,
+    wall_off_ms: 3_600_000,
+    clones: false,
+    ahead: false,
+    store: None,
+    users: Users { tasks: 1, think: 10_000, hold: 5000, attached: 0, use_every: 4000, ..USERS },
+    faults: &[
+        (Fault::Pause, 4.0),
+        (Fault::Crash, 3.0),
+        (Fault::Suspend, 2.0),
+        (Fault::Rate, 4.0),
+        (Fault::WallJump, 2.0),
+        (Fault::Cut, 3.0),
+        (Fault::CutAnswers, 2.0),
+        (Fault::CutRequests, 1.0),
+        (Fault::Flap, 1.0),
+        (Fault::StoreDown, 1.0),
+        (Fault::Throttle, 1.0),
+        (Fault::SpuriousWake, 10.0),
+        (Fault::SpuriousHint, 10.0),
+        (Fault::ForcedRelease, 2.0),
+    ],
+    calls: &[
+        (Fault::RequestLost, 0.03),
+        (Fault::AnswerLost, 0.04),
+        (Fault::Slow, 0.04),
+        (Fault::Zombie, 0.03),
+        (Fault::Refused, 0.02),
+        (Fault::Denied, 0.01),
+        (Fault::HintLost, 0.1),
+        (Fault::PauseMidStep, 0.01),
+        (Fault::PauseBeforeEffect, 0.1),
+    ],
+    chaos: 60,
+    calm: 14,
+    rounds: 3,
+    deaths: true,
+    stumbles: false,
+    excused: &[],
+};
+
+/// Leases' records are changed by hand. Clocks are sane, and nothing is under way for long: a claim that lands after the record
+/// was deleted would have a fence from before that.
+const HAND_MADE: Scenario = Scenario {
+    users: Users { tasks: 4, attached: 80, think: 2000, hold: 6000, gc: 0, ..USERS },
+    wall_off_ms: 0,
+    deaths: false,
+    ..USUAL
+};
+
+const HANDS: &[(Fault, f64)] = &[
+    (Fault::RecordDeleted, 15.0),
+    (Fault::RecordRestored, 15.0),
+    (Fault::ForcedRelease, 15.0),
+    (Fault::Crash, 4.0),
+    (Fault::Pause, 4.0),
+    (Fault::Rate, 4.0),
+    (Fault::Cut, 3.0),
+    (Fault::StoreDown, 1.0),
+];
+
+const GENTLE: &[(Fault, f64)] = &[
+    (Fault::RequestLost, 0.03),
+    (Fault::AnswerLost, 0.04),
+    (Fault::Refused, 0.02),
+    (Fault::Denied, 0.01),
+    (Fault::HintLost, 0.1),
+    (Fault::PauseBeforeEffect, 0.1),
+];
+
+/// The same with writes that are refused for good so often that some of them give a lease up that nobody else asks for.
+const DENYING: &[(Fault, f64)] = &[
+    (Fault::RequestLost, 0.03),
+    (Fault::AnswerLost, 0.04),
+    (Fault::Refused, 0.02),
+    (Fault::Denied, 0.06),
+    (Fault::HintLost, 0.1),
+    (Fault::PauseBeforeEffect, 0.1),
+];
+
+/// All scenarios, those of peers' published bugs included.
+#[must_use]
+pub fn all() -> Vec<Scenario> {
+    let mut all = own();
+    all.extend(short::all());
+    all.extend(elections::all());
+    all.extend(peers::all());
+    all
+}
+
+/// Those that this project thought of.
+fn own() -> Vec<Scenario> {
+    vec![
+        USUAL,
+        Scenario {
+            name: "storm",
+            about: "four nodes, two keys, faults all the time, short work",
+            users: Users { tasks: 3, think: 1500, hold: 1500, mail: 4000, gc: 8000, use_every: 500, ..USERS },
+            nodes: 4,
+            keys: 2,
+            faults: &[
+                (Fault::Pause, 15.0),
+                (Fault::Crash, 12.0),
+                (Fault::Suspend, 6.0),
+                (Fault::Rate, 10.0),
+                (Fault::WallJump, 6.0),
+                (Fault::Cut, 8.0),
+                (Fault::CutAnswers, 8.0),
+                (Fault::CutRequests, 4.0),
+                (Fault::Flap, 4.0),
+                (Fault::StoreDown, 2.0),
+                (Fault::Throttle, 2.0),
+                (Fault::SpuriousWake, 40.0),
+                (Fault::SpuriousHint, 40.0),
+                (Fault::ForcedRelease, 8.0),
+                (Fault::SameId, 2.0),
+            ],
+            calls: &[
+                (Fault::RequestLost, 0.08),
+                (Fault::AnswerLost, 0.12),
+                (Fault::Slow, 0.1),
+                (Fault::Zombie, 0.1),
+                (Fault::Duplicated, 0.05),
+                (Fault::Refused, 0.05),
+                (Fault::Denied, 0.02),
+                (Fault::HintLost, 0.2),
+                (Fault::PauseMidStep, 0.03),
+                (Fault::PauseBeforeEffect, 0.2),
+            ],
+            ..USUAL
+        },
+        Scenario {
+            name: "attached",
+            about: "all leases are attached to sessions, which die, are fenced and begin again",
+            keys: 3,
+            users: Users { tasks: 4, attached: 100, think: 2000, hold: 3000, ..USERS },
+            ..USUAL
+        },
+        Scenario {
+            name: "hands",
+            about: "somebody deletes leases' records, puts back older ones, and takes leases away by force",
+            source: "promise S10",
+            keys: 3,
+            faults: HANDS,
+            calls: GENTLE,
+            ..HAND_MADE
+        },
+        Scenario {
+            name: "hands-many",
+            about: "the same with so many leases on two sessions that each has its turn only now and then",
+            source: "promise S10",
+            nodes: 2,
+            keys: 24,
+            users: Users { tasks: 16, attached: 90, hold: 20_000, trying: 60, ..HAND_MADE.users },
+            faults: HANDS,
+            calls: DENYING,
+            chaos: 20,
+            calm: 12,
+            ..HAND_MADE
+        },
+        Scenario {
+            name: "damaged",
+            about: "records of leases and sessions are damaged for a while, and one key is forbidden for good: others are not harmed",
+            source: "SECURITY.md: what a hostile process can do",
+            keys: 3,
+            faults: &[
+                (Fault::RecordDamaged, 20.0),
+                (Fault::Forbidden, 3.0),
+                (Fault::Crash, 4.0),
+                (Fault::Pause, 4.0),
+                (Fault::Cut, 3.0),
+            ],
+            calls: GENTLE,
+            deaths: true,
+            ..HAND_MADE
+        },
+        Scenario {
+            name: "same-id",
+            about: "processes begin under the holder id of another, or of their own predecessors",
+            source: "SECURITY.md: a holder id is used once",
+            users: Users { tasks: 3, attached: 60, think: 2000, hold: 3000, ..USERS },
+            faults: &[(Fault::SameId, 20.0), (Fault::Crash, 4.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            ..USUAL
+        },
+        Scenario {
+            name: "tokens",
+            about: "leases become plain data and go from node to node",
+            users: Users { tokens: 60, think: 2000, hold: 1500, ..USERS },
+            ..USUAL
+        },
+        Scenario {
+            name: "calm",
+            about: "nothing goes wrong but deaths: liveness bounds, cost and mail",
+            source: "the promises L1, L3, L4 and C1",
+            faults: &[],
+            calls: &[],
+            users: Users { tasks: 3, attached: 60, mail: 3000, think: 3000, hold: 3000, ..USERS },
+            wall_off_ms: 40,
+            chaos: 2,
+            calm: 60,
+            rounds: 1,
+            ..USUAL
+        },
+        Scenario {
+            name: "kept",
+            about: "answers take up to ttl/8 and single renewals fail: nobody loses a lease by that",
+            source: "the promise L4; KCL issue 1729",
+            faults: &[],
+            calls: &[],
+            stumbles: true,
+            deaths: false,
+            nodes: 2,
+            // Where no ages are told, those of wrong clocks are marked by who only tries, which costs a round trip each time.
+            wall_off_ms: 40,
+            users: Users { tasks: 2, think: 3000, hold: 6000, mail: 0, tokens: 0, ..USERS },
+            chaos: 1,
+            calm: 80,
+            rounds: 1,
+            ..USUAL
+        },
+        Scenario {
+            name: "kept-clocks",
+            about: "the same with wrong wall clocks, where the store tells ages",
+            source: "the promise L4; KCL issue 1729",
+            faults: &[],
+            calls: &[],
+            stumbles: true,
+            deaths: false,
+            nodes: 2,
+            store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
+            users: Users { tasks: 2, think: 3000, hold: 6000, mail: 0, tokens: 0, ..USERS },
+            chaos: 1,
+            calm: 80,
+            rounds: 1,
+            ..USUAL
+        },
+        Scenario {
+            name: "store-clock",
+            about: "the store's clock jumps by up to an hour; wall clocks are right",
+            source: "a server's wall clock that is set",
+            store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
+            wall_off_ms: 0,
+            faults: &[
+                (Fault::StoreClock, 40.0),
+                (Fault::Crash, 6.0),
+                (Fault::Pause, 6.0),
+                (Fault::Cut, 6.0),
+                (Fault::Rate, 4.0),
+            ],
+            users: USERS,
+            ..USUAL
+        },
+        Scenario {
+            name: "wall",
+            about: "wall clocks jump by an hour and by ten years; the store tells ages",
+            source: "hosts' wall clocks that are set",
+            store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
+            users: Users { gc: 0, ..USERS },
+            faults: &[
+                (Fault::WallJump, 30.0),
+                (Fault::WallDecade, 10.0),
+                (Fault::Crash, 6.0),
+                (Fault::Pause, 6.0),
+                (Fault::Cut, 6.0),
+                (Fault::Rate, 4.0),
+            ],
+            ..USUAL
+        },
+        Scenario {
+            name: "suspend",
+            about: "machines are suspended for many ttls",
+            source: "suspend, in which CLOCK_MONOTONIC stands still",
+            faults: &[(Fault::Suspend, 60.0), (Fault::Pause, 10.0), (Fault::Rate, 4.0)],
+            users: USERS,
+            ..USUAL
+        },
+        Scenario {
+            name: "failover",
+            about: "the store loses acknowledged writes: only fences hold",
+            source: "the promise S2; failovers of stores that replicate asynchronously",
+            wall_off_ms: 0,
+            users: Users { gc: 0, ..USERS },
+            faults: &[(Fault::Failover, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            // The clock that a claim is made by is read after the failover: neither the network nor a stopped process holds
+            // an older claim back.
+            calls: &[
+                (Fault::RequestLost, 0.03),
+                (Fault::AnswerLost, 0.04),
+                (Fault::Refused, 0.02),
+                (Fault::HintLost, 0.1),
+                (Fault::PauseBeforeEffect, 0.1),
+            ],
+            excused: &[Rule::S1, Rule::S3, Rule::S4, Rule::Mail, Rule::Answered],
+            ..USUAL
+        },
+        Scenario {
+            name: "hidden",
+            about: "virtual machines are paused and none of their clocks tells: only fences hold",
+            source: "hypervisors that pause and clone machines",
+            faults: &[(Fault::Hidden, 30.0), (Fault::Crash, 6.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            calls: &[
+                (Fault::Hidden, 0.05),
+                (Fault::RequestLost, 0.05),
+                (Fault::AnswerLost, 0.05),
+                (Fault::Slow, 0.06),
+                (Fault::Refused, 0.02),
+                (Fault::HintLost, 0.1),
+                (Fault::PauseBeforeEffect, 0.1),
+            ],
+            excused: &[Rule::S1],
+            users: USERS,
+            ..USUAL
+        },
+        Scenario {
+            name: "frozen",
+            about: "virtual machines are paused, none of their clocks tells, and the store dates records by what its clients took \
+                    its clock for: a lease that is renewed after that is held by one",
+            source: "a host whose clocks have missed some time, beside a store that tells dates with its answers",
+            store: Some(StoreSpec { ages: Ages::Dated, push: false, lags: false }),
+            wall_off_ms: 40,
+            faults: &[(Fault::Frozen, 30.0), (Fault::Crash, 12.0), (Fault::Pause, 6.0), (Fault::Cut, 4.0)],
+            users: Users { gc: 0, trying: 60, attached: 40, think: 1500, hold: 8000, ..USERS },
+            nodes: 4,
+            ..USUAL
+        },
+        Scenario {
+            name: "beyond-rho",
+            about: "clock rates off by 50 %: only fences hold",
+            source: "the assumption on clock rates, and what is left without it",
+            rate: 500_000,
+            excused: &[Rule::S1, Rule::S10, Rule::L1, Rule::L3, Rule::L4],
+            users: USERS,
+            ..USUAL
+        },
+    ]
+}
+
+/// The scenario of this name.
+#[must_use]
+pub fn named(name: &str) -> Option<Scenario> {
+    all().into_iter().find(|scenario| scenario.name == name)
+}

@@ -1,0 +1,138 @@
+//! What a world of sections is like, as data.
+
+use crate::kernel::fault::Fault;
+use crate::kernel::registers::Ages;
+
+/// What a world of sections is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) nodes: usize,
+    pub(crate) tasks: usize,
+    /// The longest duration that is asked for.
+    pub(crate) duration_ms: u64,
+    pub(crate) wall_off_ms: u64,
+    /// How well the store tells ages: one of these, by the seed.
+    pub(crate) ages: &'static [Ages],
+    /// Processes live only as long as one lease of theirs, or shorter, and others follow soon.
+    pub(crate) brief: bool,
+    pub(crate) gc: bool,
+    /// The clock of whoever runs `gc` is off by up to this much.
+    pub(crate) gc_off_ms: u64,
+    /// The most ranges that the section holds.
+    pub(crate) most_parts: usize,
+    /// Users look at what is leased, have what is over collected, and stop their process in good order.
+    pub(crate) asks: bool,
+    /// The mean number of each fault in 100 durations.
+    pub(crate) faults: &'static [(Fault, f64)],
+    /// The probability that a fault befalls a call.
+    pub(crate) calls: &'static [(Fault, f64)],
+}
+
+const CALLS: &[(Fault, f64)] = &[
+    (Fault::RequestLost, 0.04),
+    (Fault::AnswerLost, 0.06),
+    (Fault::Slow, 0.05),
+    (Fault::Zombie, 0.05),
+    (Fault::Duplicated, 0.05),
+    (Fault::Refused, 0.03),
+    (Fault::PauseMidStep, 0.02),
+];
+
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "sections",
+        about: "four processes lease ranges of one section, the usual faults",
+        nodes: 4,
+        tasks: 2,
+        duration_ms: 10_000,
+        wall_off_ms: 3_600_000,
+        ages: &[Ages::Untold, Ages::Fine],
+        brief: false,
+        gc: false,
+        gc_off_ms: 0,
+        most_parts: 1000,
+        asks: false,
+        faults: &[
+            (Fault::Pause, 12.0),
+            (Fault::Crash, 10.0),
+            (Fault::Suspend, 6.0),
+            (Fault::Rate, 8.0),
+            (Fault::WallJump, 6.0),
+            (Fault::WallDecade, 2.0),
+            (Fault::SpuriousWake, 20.0),
+        ],
+        calls: CALLS,
+    },
+    Scenario {
+        name: "sections-clocks",
+        about: "as above; the store's clock jumps, wall clocks are right, and records are removed when all in them is long over",
+        nodes: 3,
+        tasks: 2,
+        duration_ms: 10_000,
+        wall_off_ms: 0,
+        ages: &[Ages::Fine],
+        brief: false,
+        gc: true,
+        gc_off_ms: 0,
+        most_parts: 1000,
+        asks: false,
+        faults: &[
+            (Fault::StoreClock, 20.0),
+            (Fault::Pause, 10.0),
+            (Fault::Crash, 10.0),
+            (Fault::Suspend, 4.0),
+            (Fault::Rate, 8.0),
+        ],
+        calls: CALLS,
+    },
+    Scenario {
+        name: "sections-asked",
+        about: "processes also look, collect what is over and stop; few ranges fit; records are removed by somebody whose clock is wrong",
+        nodes: 3,
+        tasks: 3,
+        duration_ms: 10_000,
+        wall_off_ms: 0,
+        ages: &[Ages::Fine],
+        brief: false,
+        gc: true,
+        gc_off_ms: 3_600_000,
+        most_parts: 6,
+        asks: true,
+        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 20.0), (Fault::Suspend, 4.0), (Fault::Rate, 8.0)],
+        calls: CALLS,
+    },
+    Scenario {
+        name: "sections-brief",
+        about: "only processes that live shorter than a lease, one after the other; ages fall short by seconds, and the store's clock is set",
+        nodes: 4,
+        tasks: 1,
+        duration_ms: 10_000,
+        wall_off_ms: 100,
+        ages: &[Ages::Coarse, Ages::Dated],
+        brief: true,
+        gc: false,
+        gc_off_ms: 0,
+        most_parts: 1000,
+        asks: false,
+        faults: &[(Fault::Crash, 20.0), (Fault::Rate, 8.0), (Fault::StoreClock, 4.0)],
+        calls: &[(Fault::RequestLost, 0.02), (Fault::AnswerLost, 0.03), (Fault::Duplicated, 0.02)],
+    },
+    Scenario {
+        name: "sections-calm",
+        about: "nothing goes wrong: every command is answered, and what is over is free again",
+        nodes: 3,
+        tasks: 3,
+        duration_ms: 10_000,
+        wall_off_ms: 0,
+        ages: &[Ages::Untold, Ages::Fine],
+        brief: false,
+        gc: false,
+        gc_off_ms: 0,
+        most_parts: 1000,
+        asks: false,
+        faults: &[],
+        calls: &[],
+    },
+];
