@@ -77,6 +77,8 @@ struct Watched {
     fence: Fence,
     heartbeat: Nonce,
     since: Tick,
+    /// For how long it had been by then, which may be before this process's time began.
+    stood: Duration,
     /// The last version that the store told of, and when.
     heard: Option<(Version, Tick)>,
 }
@@ -107,15 +109,15 @@ impl FailureDetector {
         let record = &stored.record;
         let heartbeat = if rules.bugs.has(Bug::MailProlongs) { record.nonce } else { tenure.heartbeat };
         let agreed = agreed(now, stored, rules);
-        let since = self.since(now, key, tenure, stored, heartbeat, agreed, rules.bugs);
-        let (watched, limit) = (watched(now, rules.bugs), silence_limit(tenure.ttl, rules.bugs));
+        let silent = self.silent(now, key, tenure, stored, heartbeat, agreed, rules.bugs);
+        let limit = silence_limit(tenure.ttl, rules.bugs);
         if rules.bugs.has(Bug::DeadNeverJudged) {
             return Verdict::Live { until: now.held.after(ttl) };
         }
-        if watched.since(since) >= limit {
+        if silent >= limit {
             return Verdict::Suspected;
         }
-        let mut until = now.held.after(limit.saturating_sub(watched.since(since)));
+        let mut until = now.held.after(limit.saturating_sub(silent));
         if let Some(agreed) = agreed {
             if agreed > ttl {
                 return Verdict::Suspected;
@@ -134,10 +136,10 @@ impl FailureDetector {
         Verdict::Live { until }
     }
 
-    /// Since when this heartbeat has been seen, or has stood by what two witnesses said when it was first seen; starts over when the
+    /// For how long this heartbeat has been seen, or has stood by what two witnesses said when it was first seen; starts over when the
     /// heartbeat is a new one. What they say later may be less: a letter to the dead begins the age of its record anew.
     #[allow(clippy::too_many_arguments, reason = "the facts of one look")]
-    fn since(
+    fn silent(
         &mut self,
         now: Now,
         key: &Key,
@@ -146,25 +148,24 @@ impl FailureDetector {
         heartbeat: Nonce,
         agreed: Option<Duration>,
         bugs: Bugs,
-    ) -> Tick {
-        let now_waited = watched(now, bugs);
+    ) -> Duration {
+        let since = watched(now, bugs);
         let fence = stored.record.fence;
         let stood = agreed.unwrap_or_default().saturating_sub(STAMPED);
-        let first = Tick(now_waited.0.saturating_sub(u64::try_from(stood.as_nanos()).unwrap_or(u64::MAX)));
-        let fresh = || Watched { fence, heartbeat, since: first, heard: None };
+        let fresh = || Watched { fence, heartbeat, since, stood, heard: None };
         // Without room for it, this look is the first one again.
-        let Some(detector) = self.kept.look(now_waited, key, tenure.ttl.duration(), fresh) else {
-            return first;
+        let Some(detector) = self.kept.look(since, key, tenure.ttl.duration(), fresh) else {
+            return stood;
         };
         let same = detector.fence == fence && detector.heartbeat == heartbeat;
         if !same && !bugs.has(Bug::SilenceNotRestarted) {
             // It was written before the store told of it, and nothing was written since.
             let heard = detector.heard.filter(|(version, _)| *version == stored.version);
-            let since = heard.map_or(first, |(_, at)| at.min(first));
+            let stood = heard.map_or(stood, |(_, at)| since.since(at).max(stood));
             // What the store told of may be newer than what this read shows.
-            *detector = Watched { since, heard: detector.heard, ..fresh() };
+            *detector = Watched { stood, heard: detector.heard, ..fresh() };
         }
-        detector.since
+        since.since(detector.since).saturating_add(detector.stood)
     }
 
     /// The store tells that `key`, which is being watched, was written in this version.
@@ -464,21 +465,40 @@ mod tests {
         assert_eq!(judge(&mut detector, then, &seen, &Rules::default()), Verdict::Suspected);
     }
 
+    /// The letter was written just now, and keeps heartbeat and stamp.
+    fn letter(heartbeat: u128, stamp: u64, age: u64) -> Stored {
+        let mut letter = stored(heartbeat, stamp, Some(age));
+        (letter.record.nonce, letter.version) = (Nonce(heartbeat + 1), Version(heartbeat + 1));
+        letter
+    }
+
     #[test]
     fn l1_a_letter_to_the_dead_prolongs_nothing() {
         let (mut detector, rules) = (FailureDetector::default(), Rules::default());
         let stamp = at(97).wall.0;
         let until = Verdict::Live { until: at(107).held.after(STAMPED) };
         assert_eq!(judge(&mut detector, at(100), &stored(1, stamp, Some(3)), &rules), until);
-        // It was written just now, and keeps heartbeat and stamp.
-        let mut letter = stored(1, stamp, Some(0));
-        (letter.record.nonce, letter.version) = (Nonce(2), Version(2));
-        assert_eq!(judge(&mut detector, at(106), &letter, &rules), until);
-        letter = letter.aged(Some(Duration::from_secs(2)));
-        assert_eq!(judge(&mut detector, at(108), &letter, &rules), Verdict::Suspected);
+        assert_eq!(judge(&mut detector, at(106), &letter(1, stamp, 0), &rules), until);
+        assert_eq!(judge(&mut detector, at(108), &letter(1, stamp, 2), &rules), Verdict::Suspected);
         // The next heartbeat begins anew, by what both witnesses say of that.
         let until = Verdict::Live { until: at(118).held.after(STAMPED) };
         assert_eq!(judge(&mut detector, at(109), &stored(3, at(108).wall.0, Some(4)), &rules), until);
+    }
+
+    #[test]
+    fn l1_a_process_that_is_younger_than_a_silence_counts_all_of_it() {
+        let (mut detector, rules) = (FailureDetector::default(), Rules::default());
+        let stamp = at(0).wall.0 - 6000;
+        let until = Verdict::Live { until: at(4).held.after(STAMPED) };
+        assert_eq!(judge(&mut detector, at(0), &stored(1, stamp, Some(6)), &rules), until);
+        assert_eq!(judge(&mut detector, at(3), &letter(1, stamp, 0), &rules), until);
+        assert_eq!(judge(&mut detector, at(5), &letter(1, stamp, 2), &rules), Verdict::Suspected);
+        // Likewise one that was heard of, and stands for longer by both witnesses than this process does.
+        detector.heard(at(6), &Key::new("k").unwrap(), Version(3), &rules);
+        let seen = stored(3, at(0).wall.0 - 1000, Some(8));
+        let until = Verdict::Live { until: at(9).held.after(STAMPED) };
+        assert_eq!(judge(&mut detector, at(7), &seen, &rules), until);
+        assert_eq!(judge(&mut detector, at(8), &letter(3, at(0).wall.0 - 1000, 0), &rules), until);
     }
 
     /// More keys than are kept without a thought.
