@@ -7,9 +7,14 @@ use super::coordinator::Event;
 use super::held::{Cell, Held};
 use super::table::Table;
 use super::worker::{Answer, Command, Notice, Output, Request, Worker};
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use tenure_core::Clock;
+use std::task::{Context, Poll};
+use tenure_core::{Clock, ErrorKind, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -79,10 +84,7 @@ pub(crate) async fn run(
                     worker.stop(clock.now(), None);
                 }
             },
-            Some(answer) = jobs.join_next(), if !jobs.is_empty() => match answer {
-                Ok(answer) => worker.on_answer(clock.now(), answer),
-                Err(_panicked) => worker.unanswered(),
-            },
+            Some(Ok(answer)) = jobs.join_next(), if !jobs.is_empty() => worker.on_answer(clock.now(), answer),
             () = tokio::time::sleep(pause) => {}
         }
     }
@@ -92,11 +94,32 @@ pub(crate) async fn run(
     }
 }
 
+/// Whatever happens, there is an answer: a lease without one would stay busy, and a worker without one would take no more.
 async fn perform(table: Table, request: Request) -> Answer {
     match request {
-        Request::Look => Answer::Looked(table.list().await),
+        Request::Look => Answer::Looked(caught(ErrorKind::Unavailable, table.list()).await),
         Request::Settle(settling, purpose) => {
-            Answer::Settled(purpose, Box::new(table.settle(*settling).await))
+            let settled = caught(ErrorKind::Unknown, table.settle(*settling)).await;
+            Answer::Settled(purpose, Box::new(settled))
         }
     }
+}
+
+/// A request whose code panics, such as what a caller's own client does besides, has an error of this kind.
+async fn caught<T>(
+    kind: ErrorKind,
+    request: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let mut request = pin!(request);
+    let polled = |cx: &mut Context<'_>| {
+        let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(StoreError::new(kind, crashed(&*panic)))))
+    };
+    poll_fn(polled).await
+}
+
+fn crashed(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
+    format!("the code of a request failed: {text}")
 }

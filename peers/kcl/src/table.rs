@@ -100,7 +100,7 @@ impl Table {
     /// Opens the table with a client of the caller's own. Its retries and timeouts are not used.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// As [`Self::open`]; and `Invalid`, if `config` names a region, an endpoint or a profile: the client has its own.
     ///
     /// # Cancel safety
     /// Nothing is changed.
@@ -110,6 +110,7 @@ impl Table {
         format: Format,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
+        config.check_bare()?;
         Self::start(Service::with_client(client, &config, schema::layout())?, format, clock).await
     }
 

@@ -231,11 +231,6 @@ impl Worker {
         std::mem::take(&mut self.outputs)
     }
 
-    /// A request has no answer and never will: its lease stays busy, is not renewed, and is told as lost in time.
-    pub(crate) fn unanswered(&mut self) {
-        self.under_way = self.under_way.saturating_sub(1);
-    }
-
     fn send(&mut self, request: Request) {
         self.under_way += 1;
         self.outputs.push(Output::Request(request));

@@ -3,7 +3,8 @@
 //! Plan: a fleet of three splits the leases evenly and comes to rest, with at most one believer at every instant, while one
 //! joins by stealing, one dies and one stops; what is stopped is released; loss is told by the deadline without any I/O, and by
 //! the next renewal when another has taken, evicted or deleted the row; answers that are lost cost nothing; a handoff of the
-//! KCL's is told and carried out; updates keep other fields; what is not held can't be changed.
+//! KCL's is told and carried out; updates keep other fields; what is not held can't be changed; requests whose code panics are failures
+//! like others.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,6 +22,9 @@ use support::{item, lease_table, name_of, number, open, put, text};
 use tenure_core::{Clock, Loss};
 use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
+use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
+use tenure_dynamodb::aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
 use tenure_dynamodb_testkit::client;
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_kcl::{Coordinator, Edit, Event, Events, Fields, Format, Held, LeaseError, Options, Table};
@@ -384,4 +388,47 @@ async fn what_can_t_be_read_is_told_once_and_left_alone() {
     worker.stop().await;
     let left = item(&name, "bad").await.unwrap();
     assert_eq!(left, bad.map(|(name, value)| (name.to_owned(), value)).into());
+}
+
+/// What a program adds to its client: the first request of each kind panics.
+#[derive(Debug)]
+struct Panics {
+    scans: AtomicBool,
+    updates: AtomicBool,
+}
+
+impl Intercept for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let target = context.request().headers().get("x-amz-target").unwrap_or_default();
+        for (action, armed) in [("Scan", &self.scans), ("UpdateItem", &self.updates)] {
+            assert!(!target.ends_with(action) || !armed.swap(false, Ordering::SeqCst), "no {action} here");
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_panics_is_a_failure_and_the_worker_goes_on_taking() {
+    let table = lease_table("kcl-panics", Format::kcl()).await;
+    create(&table, 1).await;
+    let panics = Panics { scans: AtomicBool::new(true), updates: AtomicBool::new(true) };
+    let own = Client::from_conf(client(&tenure_dynamodb_testkit::endpoint()).interceptor(panics).build());
+    let config = DynamoConfig::new(name_of(&table));
+    let spoilt = Table::with_client(&own, config, Format::kcl(), Arc::new(RealClock::new())).await.unwrap();
+    let (worker, mut events) = Coordinator::start(&spoilt, options("me")).unwrap();
+    match timeout(LONG, events.next()).await.expect("an event in time") {
+        Some(Event::LookFailed(error)) => assert!(error.to_string().contains("no Scan here"), "{error}"),
+        other => panic!("{other:?}"),
+    }
+    let held = taken(&mut events).await;
+    worker.release(held.key()).await.unwrap();
 }

@@ -14,6 +14,7 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use support::{item, lease_table, name_of, number, open, put, service, text};
 use tenure_core::ErrorKind;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
@@ -215,11 +216,11 @@ async fn a_lost_answer_is_not_taken_for_won_when_another_won() {
     let other = Arc::new(there.clone());
     let first = Arc::new(AtomicUsize::new(0));
     let stub = Stub::start(move |action, _| {
-        if action == "UpdateItem" && first.fetch_add(1, Ordering::SeqCst) == 0 {
-            Fate::RequestLost
-        } else {
-            Fate::Through
+        if action != "UpdateItem" {
+            return Fate::Through;
         }
+        let is_first = first.fetch_add(1, Ordering::SeqCst) == 0;
+        if is_first { Fate::RequestLost } else { Fate::Late(Duration::from_secs(2)) }
     })
     .await;
     let table = open(client(&stub.endpoint), &name, Format::kcl()).await;
@@ -236,6 +237,12 @@ async fn a_client_of_ones_own_will_do() {
     let own = Client::from_conf(client(&tenure_dynamodb_testkit::endpoint()).build());
     let clock = Arc::new(RealClock::new());
     let config = tenure_dynamodb::DynamoConfig::new(&name);
+    // What it has of its own can't be named besides: it would be ignored.
+    for named in [config.clone().region("eu-west-1"), config.clone().endpoint("http://127.0.0.1:1")] {
+        let error = Table::with_client(&own, named, Format::kcl(), clock.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), tenure_core::ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains("leave them out"), "{error}");
+    }
     let again = Table::with_client(&own, config, Format::kcl(), clock).await.unwrap();
     table.create("a", Fields::new()).await.unwrap();
     assert!(again.read("a").await.unwrap().is_some());
