@@ -336,7 +336,10 @@ impl Scheduler {
         let Candidate { key, seen, probe } = candidate;
         self.claiming += 1;
         self.board.set(&key, Local::Ours);
-        let from = seen.record.tenure.as_ref().filter(|_| probe).map(|tenure| tenure.attachment.clone());
+        let tenure = seen.record.tenure.as_ref().filter(|_| probe);
+        // Who has lost a lease has not died.
+        let has_died = tenure.is_some_and(|tenure| tenure.holder != *self.leases.holder());
+        let from = tenure.map(|tenure| tenure.attachment.clone());
         let (leases, sender, most) = (self.leases.clone(), self.sender.clone(), self.plan.takeovers);
         tokio::spawn(async move {
             let began = boottime();
@@ -345,8 +348,8 @@ impl Scheduler {
             let mut trust = Trust::Good;
             let result = match result {
                 Ok(guard) => {
-                    trust = Trust::in_unit(guard.metadata(), from.is_some(), most);
-                    if from.is_some() && trust == Trust::Good { counted(guard).await } else { Ok(guard) }
+                    trust = Trust::in_unit(guard.metadata(), has_died, most);
+                    if has_died && trust == Trust::Good { counted(guard).await } else { Ok(guard) }
                 }
                 refused => refused,
             };
