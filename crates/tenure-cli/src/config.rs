@@ -157,32 +157,40 @@ pub(crate) struct Work {
 }
 
 impl args::Work {
-    pub(crate) fn validated(self, cores: usize) -> Result<Work, Failure> {
-        /// More than any machine runs, and few enough for its threads.
-        const MOST_SLOTS: usize = 4096;
-        let command = Template::new(self.command)?;
-        let name = self.name.as_deref().map(JobName::new).transpose()?;
-        let slots = self.parallel.unwrap_or(cores);
-        if slots == 0 || slots > MOST_SLOTS {
-            return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));
-        }
-        let units = if self.units.is_empty() { self.named } else { self.units };
-        let source = match (units.is_empty(), self.from) {
-            (false, _) => Source::Arguments(units),
+    /// Where units come from, if nothing is typed `otherwise`.
+    fn source(&self, otherwise: Source) -> Result<Source, Failure> {
+        let units = if self.units.is_empty() { &self.named } else { &self.units };
+        let source = match (units.is_empty(), &self.from) {
+            (false, _) => Source::Arguments(units.clone()),
             (true, Some(path)) if path.as_os_str() == "-" => Source::Input,
-            (true, Some(path)) => Source::File(path),
-            (true, None) if self.join => Source::Join,
-            (true, None) => Source::Input,
+            (true, Some(path)) => Source::File(path.clone()),
+            (true, None) => otherwise,
         };
         if self.null && matches!(source, Source::Arguments(_) | Source::Join) {
             return Err(Failure::usage(
                 "--null is for units from a file or standard input; there are none to read",
             ));
         }
+        Ok(source)
+    }
+
+    fn separator(&self) -> u8 {
+        if self.null { 0 } else { b'\n' }
+    }
+
+    pub(crate) fn validated(self, cores: usize) -> Result<Work, Failure> {
+        /// More than any machine runs, and few enough for its threads.
+        const MOST_SLOTS: usize = 4096;
+        let name = self.name.as_deref().map(JobName::new).transpose()?;
+        let slots = self.parallel.unwrap_or(cores);
+        if slots == 0 || slots > MOST_SLOTS {
+            return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));
+        }
+        let source = self.source(if self.join { Source::Join } else { Source::Input })?;
         Ok(Work {
             name,
             source,
-            separator: if self.null { 0 } else { b'\n' },
+            separator: self.separator(),
             slots,
             retries: self.retries,
             takeovers: self.max_takeovers,
@@ -192,7 +200,7 @@ impl args::Work {
             ttl: ttl(self.ttl)?,
             grace: self.grace,
             json: self.json,
-            command,
+            command: Template::new(self.command)?,
         })
     }
 }

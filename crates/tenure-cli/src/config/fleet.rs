@@ -37,22 +37,10 @@ impl Work {
         if let Some(empty) = self.label.iter().find(|label| label.is_empty()) {
             return Err(Failure::usage(format!("--label {empty:?} is empty; name what this process offers")));
         }
-        let units = if self.units.is_empty() { self.named } else { self.units };
-        let source = match (units.is_empty(), self.from) {
-            (false, _) => Source::Arguments(units),
-            (true, Some(path)) if path.as_os_str() == "-" => Source::Input,
-            (true, Some(path)) => Source::File(path),
-            (true, None) => Source::Join,
-        };
-        if self.null && matches!(source, Source::Arguments(_) | Source::Join) {
-            return Err(Failure::usage(
-                "--null is for units from a file or --from -; there are none to read",
-            ));
-        }
         Ok(Forever {
             name,
-            source,
-            separator: if self.null { 0 } else { b'\n' },
+            source: self.source(Source::Join)?,
+            separator: self.separator(),
             most: self.parallel.map(|most| most as u64),
             most_weight: self.most_weight,
             balance: match self.balance {

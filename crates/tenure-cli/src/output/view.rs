@@ -1,5 +1,6 @@
 //! Records as people and programs are shown them.
 
+use crate::exit::{DAMAGED, Failure};
 use crate::keys::{Part, part_of};
 use crate::output::section::Leased;
 use crate::text::{brief, count, date};
@@ -140,6 +141,11 @@ impl View {
             },
         };
         View { key, state, left, leased, stored: Ok(stored) }
+    }
+
+    /// What is stored, where only a record that can be read will do.
+    pub(crate) fn sound(&self) -> Result<&Stored, Failure> {
+        self.stored.as_ref().map_err(|problem| Failure::new(DAMAGED, format!("{}: {problem}", self.key)))
     }
 
     /// How many ranges are held, if it is a section in which some are.

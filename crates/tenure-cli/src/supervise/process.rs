@@ -2,6 +2,7 @@
 //! is over when all that it has started is over, in whatever group or session that is.
 
 use super::client::{Subject, Watchdogs};
+use super::stopping::Ending;
 use super::table::{Entry, Table};
 use crate::exit::{self, Failure};
 use crate::text::escaped;
@@ -155,39 +156,38 @@ impl Running {
     /// stopped already, and whether something is alive even then.
     fn end_leftovers(&self, grace: Duration) -> (Vec<Entry>, bool) {
         const STEP: Duration = Duration::from_millis(5);
-        /// What can't be killed within this time hangs in the kernel.
-        const LONG: Duration = Duration::from_secs(2);
         /// What ends with the command needs a moment for it.
         const MOMENT: Duration = Duration::from_millis(25);
         let Subject { group, .. } = self.subject;
         // As long as the group has a member, its number can't be given to another.
-        let is_group_gone = || killpg(Pid::from_raw(group), None).is_err();
-        if is_group_gone() && self.watchdogs.has_adopted_nobody() {
+        let is_group_gone = killpg(Pid::from_raw(group), None).is_err();
+        if is_group_gone && self.watchdogs.has_adopted_nobody() {
             return (Vec::new(), false);
         }
-        let remains = || self.watchdogs.alive(&self.subject);
-        let ends_within = |patience: Duration, pull: &dyn Fn()| {
-            let end = boottime() + patience;
-            while !remains().is_empty() {
-                if boottime() >= end {
-                    return false;
-                }
-                pull();
-                std::thread::sleep(STEP);
-            }
-            true
-        };
         let was_signalled = self.process_group.was_signalled.load(Ordering::SeqCst);
         self.process_group
             .set(Some(Held { subject: self.subject.clone(), watchdogs: Arc::clone(&self.watchdogs) }));
         self.watchdogs.watch(group);
-        let mut left = Vec::new();
+        let after_a_pause = || {
+            std::thread::sleep(STEP);
+            self.watchdogs.alive(&self.subject)
+        };
+        let mut left = self.watchdogs.alive(&self.subject);
+        let moment = boottime() + MOMENT.min(grace);
+        while !left.is_empty() && !was_signalled && boottime() < moment {
+            left = after_a_pause();
+        }
         let mut is_stuck = false;
-        if was_signalled || !ends_within(MOMENT.min(grace), &|| {}) {
-            left = remains();
+        if !left.is_empty() {
             self.process_group.signal(Signal::SIGTERM);
-            let is_over = ends_within(grace, &|| {});
-            is_stuck = !is_over && !ends_within(LONG, &|| self.process_group.signal(Signal::SIGKILL));
+            let mut ending = Ending::new(grace);
+            while !is_stuck && !after_a_pause().is_empty() {
+                let (is_due, is_overdue) = ending.judge(boottime());
+                if is_due {
+                    self.process_group.signal(Signal::SIGKILL);
+                }
+                is_stuck = is_overdue;
+            }
         }
         self.process_group.set(None);
         self.watchdogs.forget(group);

@@ -22,15 +22,14 @@ pub(crate) enum Why {
 #[derive(Debug, Default)]
 pub(crate) struct Stopper {
     pub(super) process_group: Arc<ProcessGroup>,
-    stopping: Mutex<Option<Stopping>>,
+    stopping: Mutex<Option<(Why, Ending)>>,
     /// It was told to stop.
     pub(super) news: Notify,
 }
 
-/// A command that was told to stop.
+/// What was sent TERM.
 #[derive(Debug)]
-struct Stopping {
-    why: Why,
+pub(super) struct Ending {
     kill_at: Duration,
     /// When it was first sent KILL, and when last.
     killed: Option<(Duration, Duration)>,
@@ -44,12 +43,11 @@ const AGAIN: Duration = Duration::from_millis(50);
 impl Stopper {
     /// Sends TERM, with KILL to follow `within` this time. If it was stopping already, KILL may come sooner; the first reason stays.
     pub(crate) fn stop(&self, why: Why, within: Duration) {
-        let kill_at = boottime() + within;
         match &mut *self.stopping() {
-            Some(stopping) => stopping.kill_at = stopping.kill_at.min(kill_at),
+            Some((_, ending)) => ending.hasten(within),
             stopping => {
                 self.process_group.signal(Signal::SIGTERM);
-                *stopping = Some(Stopping { why, kill_at, killed: None });
+                *stopping = Some((why, Ending::new(within)));
             }
         }
         self.news.notify_one();
@@ -62,7 +60,7 @@ impl Stopper {
 
     /// Why it was told to stop, if it was.
     pub(crate) fn why(&self) -> Option<Why> {
-        self.stopping().as_ref().map(|stopping| stopping.why)
+        self.stopping().as_ref().map(|(why, _)| *why)
     }
 
     /// Does `start` unless the command is to stop already. Whoever tells it to stop meanwhile waits until there is something to signal.
@@ -72,7 +70,7 @@ impl Stopper {
 
     /// Sends KILL when its time has come. To be called every few milliseconds. True if even that has not helped for long.
     pub(super) fn go_on(&self) -> bool {
-        let judged = self.stopping().as_mut().map(|stopping| stopping.judge(boottime()));
+        let judged = self.stopping().as_mut().map(|(_, ending)| ending.judge(boottime()));
         let (is_due, is_overdue) = judged.unwrap_or_default();
         if is_due {
             self.kill();
@@ -80,14 +78,23 @@ impl Stopper {
         is_overdue
     }
 
-    fn stopping(&self) -> MutexGuard<'_, Option<Stopping>> {
+    fn stopping(&self) -> MutexGuard<'_, Option<(Why, Ending)>> {
         self.stopping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Stopping {
+impl Ending {
+    /// KILL is to follow `within` this time.
+    pub(super) fn new(within: Duration) -> Ending {
+        Ending { kill_at: boottime() + within, killed: None }
+    }
+
+    fn hasten(&mut self, within: Duration) {
+        self.kill_at = self.kill_at.min(boottime() + within);
+    }
+
     /// Whether to send KILL now, and whether it should have helped long ago.
-    fn judge(&mut self, now: Duration) -> (bool, bool) {
+    pub(super) fn judge(&mut self, now: Duration) -> (bool, bool) {
         match &mut self.killed {
             None if now < self.kill_at => (false, false),
             None => {
@@ -112,8 +119,8 @@ mod tests {
     #[test]
     fn s6_kill_comes_in_time_and_again_and_what_outlives_it_is_known_after_a_while() {
         let at = Duration::from_millis;
-        let mut stop = Stopping { why: Why::Asked, kill_at: at(1_000), killed: None };
-        let mut judged = |ms| stop.judge(at(ms));
+        let mut ending = Ending { kill_at: at(1_000), killed: None };
+        let mut judged = |ms| ending.judge(at(ms));
         assert_eq!(judged(999), (false, false));
         assert_eq!(judged(1_000), (true, false));
         assert_eq!((judged(1_049), judged(1_050)), ((false, false), (true, false)));

@@ -43,7 +43,7 @@ async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> 
         Err(failure) if failure.code == exit::ABSENT => return Ok(None),
         Err(failure) => return Err(failure),
     };
-    let stored = view.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
+    let stored = view.sound()?;
     let is_held = view.state == State::Held;
     Ok(Sighting::of(&stored.record).filter(|_| is_held).map(Leader::from))
 }

@@ -20,10 +20,7 @@ pub(crate) async fn reclaim(url: &Url, typed: &args::Reclaim) -> Result<u8, Fail
     let name = typed.section.strip_prefix(PREFIX).unwrap_or(&typed.section);
     let key = Key::new(format!("{PREFIX}{name}"))?;
     let leases = super::open(url).await?;
-    let stored = view(&leases, &key)
-        .await?
-        .stored
-        .map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
+    let stored = view(&leases, &key).await?.sound()?.clone();
     let ledger = Ledger::of(&stored.record)?;
     let freed = if typed.now {
         let stand = ledger.entries.len();

@@ -9,7 +9,7 @@ use crate::output::section::Leased;
 use crate::output::view::State;
 use crate::stores::Url;
 use crate::text::brief;
-use crate::work::job::unit::Fnv;
+use crate::work::job::unit::digest;
 use serde_json::json;
 use tenure::{Ask, Key, LeaseError, Leases};
 use tenure_core::Nonces;
@@ -18,7 +18,7 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
     let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
     let seen = view(&leases, &key).await?;
-    let stored = seen.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
+    let stored = seen.sound()?;
     let Some(tenure) = &stored.record.tenure else {
         return Err(not_held(&key, seen.leased.as_ref()));
     };
@@ -93,17 +93,14 @@ fn not_held(key: &Key, leased: Option<&Leased>) -> Failure {
 
 /// Nonces for an operator's own writes, from the random part of this process's name.
 pub(super) fn nonces(leases: &Leases) -> Nonces {
-    let mut digest = Fnv::default();
-    digest.update(b"operator ");
-    digest.update(leases.holder().as_str().as_bytes());
-    Nonces::new(digest.finish())
+    Nonces::new(digest("operator", leases.holder()))
 }
 
 pub(crate) async fn revoke(url: &Url, typed: &args::Revoke) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
     let leases = super::open(url).await?;
     let seen = view(&leases, &key).await?;
-    let stored = seen.stored.map_err(|problem| Failure::new(exit::DAMAGED, format!("{key}: {problem}")))?;
+    let stored = seen.sound()?;
     let Some(tenure) = &stored.record.tenure else {
         return Err(not_held(&key, seen.leased.as_ref()));
     };

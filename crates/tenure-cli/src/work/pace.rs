@@ -7,26 +7,30 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// The shortest one, so that a command that fails at once does not keep the machine busy.
 const SHORTEST: Duration = Duration::from_millis(10);
 
+/// The first pause, doubled so many times.
+pub(super) fn doubled(first: Duration, times: u32) -> Duration {
+    first.saturating_mul(1 << times.min(20)).min(LONGEST.max(first))
+}
+
 /// How long to wait before a command is started again.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(super) struct Pace {
     first: Duration,
-    next: Duration,
+    times: u32,
 }
 
 impl Pace {
-    pub(crate) fn new(first: Duration) -> Pace {
-        let first = first.max(SHORTEST);
-        Pace { first, next: first }
+    pub(super) fn new(first: Duration) -> Pace {
+        Pace { first: first.max(SHORTEST), times: 0 }
     }
 
     /// The pause after a run that has `taken` this long. It doubles each time, until a run is ten times as long as the first pause.
-    pub(crate) fn pause(&mut self, taken: Duration) -> Duration {
+    pub(super) fn pause(&mut self, taken: Duration) -> Duration {
         if taken >= self.first * 10 {
-            self.next = self.first;
+            self.times = 0;
         }
-        let pause = self.next;
-        self.next = pause.saturating_mul(2).min(LONGEST.max(self.first));
+        let pause = doubled(self.first, self.times);
+        self.times = self.times.saturating_add(1);
         pause
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::Source;
 use crate::exit::Failure;
+use crate::output;
 use crate::text::{count, escaped};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
@@ -20,7 +21,7 @@ pub(crate) struct Given {
     /// The file that they were read from, if that path leads to it again.
     pub(crate) file: Option<PathBuf>,
     /// What to tell the user.
-    pub(crate) notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Given {
@@ -43,8 +44,14 @@ impl Given {
     }
 }
 
-/// Reads all units from their source, to its end.
+/// Reads all units from their source, to its end, and tells the user what there is to tell of them.
 pub(crate) fn read(source: &Source, separator: u8) -> Result<Given, Failure> {
+    let given = take(source, separator)?;
+    given.notes.iter().for_each(output::note);
+    Ok(given)
+}
+
+fn take(source: &Source, separator: u8) -> Result<Given, Failure> {
     match source {
         Source::Join => Ok(Given::default()),
         Source::Arguments(units) => {

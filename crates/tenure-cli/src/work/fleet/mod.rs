@@ -35,9 +35,6 @@ pub(crate) async fn forever(url: &Url, plan: Forever) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
     let given = units::read(&plan.source, plan.separator)?;
     let keys = given.keys(&plan.name.unit_prefix())?;
-    for text in &given.notes {
-        output::note(text);
-    }
     let mut signals = Signals::listen()?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let mut member = enlist(url, &plan, clock).await?;
@@ -78,12 +75,6 @@ async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Box<
     Ok(Box::new(native::enlist(url, plan, clock).await?))
 }
 
-/// Why this process leaves.
-enum Stop {
-    Signal(i32),
-    Failure(Failure),
-}
-
 /// All units of this process.
 struct Runners {
     setup: Arc<Setup>,
@@ -93,7 +84,8 @@ struct Runners {
     runners: BTreeMap<String, Runner>,
     /// Units that are ours again before what ran for them when they were lost is dead.
     next: BTreeMap<String, Box<dyn Assignment>>,
-    stop: Option<Stop>,
+    /// Why this process leaves.
+    stop: Option<Failure>,
     /// A worker that leaves does not wait longer than this.
     leave_by: Option<Duration>,
 }
@@ -131,9 +123,8 @@ impl Runners {
         }
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
-            Some(Stop::Signal(_)) if !is_all_over => Err(Failure::silent(exit::LOST)),
-            Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
-            Some(Stop::Failure(failure)) => Err(failure),
+            Some(Failure { by: Some(_), .. }) if !is_all_over => Err(Failure::silent(exit::LOST)),
+            Some(failure) => Err(failure),
             None => {
                 output::note("asked to leave the fleet, and left");
                 Ok(exit::OK)
@@ -142,19 +133,21 @@ impl Runners {
     }
 
     fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
-        if let Some(Stop::Signal(_)) = self.stop {
-            // The watchdog sees to it that nothing is left, and what is held expires.
+        let failure = Failure::by_signal(signal);
+        if self.stop.as_ref().is_some_and(|stop| stop.by.is_some()) {
+            // The watchdogs see to it that nothing is left, and what is held expires.
             self.kill_all();
-            return Err(Failure::by_signal(signal));
+            return Err(failure);
         }
         let held = count(self.runners.len(), "unit");
         output::note(format!("{}: passing on {held}; once more to stop at once", signals::name(signal)));
-        self.leave(Stop::Signal(signal));
+        self.leave(failure);
         Ok(())
     }
 
-    fn leave(&mut self, why: Stop) {
-        if self.stop.is_some() && !matches!(why, Stop::Signal(_)) {
+    /// Of several reasons the user's counts, or else the first.
+    fn leave(&mut self, why: Failure) {
+        if self.stop.is_some() && why.by.is_none() {
             return;
         }
         self.stop = Some(why);
@@ -229,7 +222,7 @@ impl Runners {
                 let how = match outcome {
                     Outcome::NotStarted(error) if is_for_good(&error) => {
                         let program = &self.setup.plan.command.program;
-                        return self.leave(Stop::Failure(process::not_started(program, &error)));
+                        return self.leave(process::not_started(program, &error));
                     }
                     Outcome::NotStarted(error) => format!("CMD can't be started: {error}"),
                     Outcome::Ended { status, .. } => format!("CMD {} after {}", ending(status), brief(taken)),

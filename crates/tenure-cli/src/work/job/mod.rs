@@ -34,9 +34,6 @@ pub(crate) async fn work(url: &Url, plan: config::Work) -> Result<u8, Failure> {
         None => naming::name(&plan.command, &naming::directory()?, &given)?,
     };
     let keys = given.keys(&name.prefix())?;
-    for text in &given.notes {
-        output::note(text);
-    }
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;

@@ -2,7 +2,7 @@
 
 use super::anew;
 use super::board::{Board, Local};
-use super::unit::{Fnv, Status, Unit};
+use super::unit::{Status, Unit, digest};
 use crate::config;
 use crate::exit::Failure;
 use crate::keys::JobName;
@@ -98,10 +98,7 @@ fn won(outcomes: &[Outcome]) -> usize {
 
 /// A number for this process's own writes, from the random part of its name.
 pub(crate) fn instance(leases: &Leases) -> u64 {
-    let mut digest = Fnv::default();
-    digest.update(b"tenure-cli ");
-    digest.update(leases.holder().as_str().as_bytes());
-    digest.finish()
+    digest("tenure-cli", leases.holder())
 }
 
 pub(crate) fn vacant(leases: &Leases, nonces: &mut Nonces, fence: Fence, metadata: Metadata) -> Record {

@@ -100,7 +100,8 @@ pub(crate) struct Scheduler {
     run_secs: Option<f64>,
     /// Since when nothing has worked, and what was said last.
     trouble: Option<(Duration, String)>,
-    stop: Option<Stop>,
+    /// Why the scheduler stops before the job is settled.
+    stop: Option<Failure>,
 }
 
 /// What a unit's record lets us expect of it.
@@ -125,12 +126,6 @@ impl Trust {
             _ => Trust::Good,
         }
     }
-}
-
-/// Why the scheduler stops before the job is settled.
-enum Stop {
-    Signal(i32),
-    Failure(Failure),
 }
 
 /// The shortest pause between two rounds.
@@ -252,9 +247,8 @@ impl Scheduler {
         summary::print(&self.name, &self.board, &self.tally, took, self.plan.json);
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
-            Some(Stop::Signal(_)) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),
-            Some(Stop::Signal(signal)) => Err(Failure::by_signal(signal)),
-            Some(Stop::Failure(failure)) => Err(failure),
+            Some(Failure { by: Some(_), .. }) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),
+            Some(failure) => Err(failure),
             None if self.board.bad() > 0 => Ok(exit::SOME_FAILED),
             None => Ok(exit::OK),
         }

@@ -1,27 +1,12 @@
 //! What a unit's record says about it.
 
-use tenure::{Metadata, Value};
+use tenure::{HolderId, Metadata, Value};
 
-/// FNV-1a with 64 bits (Fowler, Noll, Vo): the same on every machine and in every version.
-#[derive(Debug)]
-pub(crate) struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    pub(crate) fn finish(&self) -> u64 {
-        self.0
-    }
+/// A number for what a process does, from the random part of its name, by FNV-1a with 64 bits (Fowler, Noll, Vo).
+pub(crate) fn digest(what: &str, holder: &HolderId) -> u64 {
+    let text = format!("{what} {}", holder.as_str());
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Fields of a unit's record.

@@ -1,6 +1,6 @@
 //! Trouble, and how the scheduler ends before its job is settled.
 
-use super::{SHORT, Scheduler, Stop};
+use super::{SHORT, Scheduler};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::supervise::signals;
@@ -36,26 +36,24 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn give_up(&mut self, failure: Failure) {
-        self.begin_stop(Stop::Failure(failure));
-    }
-
     pub(super) fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
-        if let Some(Stop::Signal(_)) = self.stop {
+        let failure = Failure::by_signal(signal);
+        if self.stop.as_ref().is_some_and(|stop| stop.by.is_some()) {
             self.slots.kill();
-            return Err(Failure::by_signal(signal));
+            return Err(failure);
         }
         let running = count(self.slots.running(), "running command");
         output::note(format!("{}: stopping {running}; once more to stop at once", signals::name(signal)));
-        self.begin_stop(Stop::Signal(signal));
+        self.give_up(failure);
         Ok(())
     }
 
-    pub(super) fn begin_stop(&mut self, stop: Stop) {
-        if self.stop.is_some() && !matches!(stop, Stop::Signal(_)) {
+    /// Stops before the job is settled. Of several reasons the user's counts, or else the first.
+    pub(super) fn give_up(&mut self, failure: Failure) {
+        if self.stop.is_some() && failure.by.is_none() {
             return;
         }
-        self.stop = Some(stop);
+        self.stop = Some(failure);
         self.board.drop_candidates();
         for task in self.slots.stop(self.plan.grace) {
             self.board.set(&task.key, Local::Open);

@@ -10,8 +10,8 @@ use crate::text::count;
 use crate::work::job::board::Local;
 use crate::work::job::slots::{Ended, Task};
 use crate::work::job::unit::{Ran, Status, Unit};
+use crate::work::pace::doubled;
 use std::process::ExitStatus;
-use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{AcquireError, Attachment, ErrorKind, Guard, Key, LeaseError, StoreError};
 
@@ -141,7 +141,6 @@ impl Scheduler {
     }
 
     pub(super) fn failed(&mut self, key: Key, guard: Guard, exit: i64, started: u64, finished: u64) {
-        const LONGEST: Duration = Duration::from_secs(300);
         self.tally.failures += 1;
         let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts).saturating_add(1);
         let ran = Ran { exit, host: &self.host, worker: self.leases.holder().as_str(), started, finished };
@@ -149,9 +148,8 @@ impl Scheduler {
         let (status, to, not_before) = if is_last {
             (Status::Failed, Local::Failed, None)
         } else {
-            let doubled = self.plan.backoff.saturating_mul(1 << (attempts - 1).min(20));
             let pause =
-                u64::try_from(doubled.min(LONGEST.max(self.plan.backoff)).as_millis()).unwrap_or(u64::MAX);
+                u64::try_from(doubled(self.plan.backoff, attempts - 1).as_millis()).unwrap_or(u64::MAX);
             (Status::Pending, Local::Open, Some(self.wall().saturating_add(pause)))
         };
         let metadata = Unit::record(guard.metadata().clone(), status, attempts, not_before, &ran);
