@@ -15,28 +15,29 @@ mod orphans;
 pub(crate) mod renewal;
 pub(crate) mod seizure;
 mod session;
+pub(crate) mod table;
 mod turns;
 pub(crate) mod update;
 
 use crate::bugs::Bug;
-use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal, Wakeup};
+use crate::holder::acquisition::Wakeup;
 use crate::holder::audit::Audit;
-use crate::holder::command::{Command, KeepAlive, LeaseId, Want};
+use crate::holder::command::{Command, LeaseId};
 use crate::holder::ctx::{Ctx, Part};
-use crate::holder::failure_detector::{FailureDetector, Rules};
-use crate::holder::lease::Lease;
+use crate::holder::failure_detector::FailureDetector;
+use crate::holder::lease::{Lease, Purpose};
 use crate::holder::notice::Notice;
 use crate::holder::orphans::Orphans;
-use crate::holder::renewal::Renewal;
 use crate::holder::session::Session;
+use crate::holder::table::Table;
 use crate::holder::turns::Turns;
-use crate::holder::update::{Fields, Token, Update};
+use crate::holder::update::{Change, Fields, Token, Update};
 use crate::op::{Answer, Event, Hint, Machine, OpId, Request, Step};
+use crate::rules::Rules;
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce, Nonces};
 use crate::values::key::{HolderId, Key};
 use crate::values::metadata::Metadata;
-use crate::values::table::Table;
 use crate::values::time::{Now, Tick, Ttl};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +79,7 @@ pub struct Holder {
     pub(crate) audit: Audit,
     /// Leases that wait for the session to be up.
     pub(crate) queued: BTreeSet<LeaseId>,
-    /// Leases that are being being got.
+    /// Leases that are being got.
     pub(crate) acquiring: BTreeSet<LeaseId>,
     /// Those of them that wait for somebody else's end.
     waiting: BTreeSet<LeaseId>,
@@ -288,15 +289,9 @@ impl Holder {
             Command::Merge(id, metadata) => self.update(now, id, Fields::Merge(metadata)),
             Command::Note(id, own) => self.update(now, id, Fields::Own(own)),
             Command::Detach(id, ttl) => self.detach(now, id, ttl),
-            Command::Refresh(id, token) => {
-                self.use_token(now, id, *token, crate::holder::lease::Purpose::Refresh)
-            }
-            Command::Adopt(id, token) => {
-                self.use_token(now, id, *token, crate::holder::lease::Purpose::Adopt)
-            }
-            Command::Return(id, token) => {
-                self.use_token(now, id, *token, crate::holder::lease::Purpose::Release)
-            }
+            Command::Refresh(id, token) => self.use_token(now, id, *token, Purpose::Refresh),
+            Command::Adopt(id, token) => self.use_token(now, id, *token, Purpose::Adopt),
+            Command::Return(id, token) => self.use_token(now, id, *token, Purpose::Release),
             Command::Examine(id) => self.examine(now, id),
             Command::Announce(about) => self.announce(now, about),
             Command::Start => self.want_session(now),
@@ -334,124 +329,12 @@ impl Holder {
         }
     }
 
-    pub(crate) fn acquire(&mut self, now: Now, id: LeaseId, want: Want) {
-        let (ttl, is_attached) = match want.keep_alive {
-            KeepAlive::Own(ttl) => (ttl, false),
-            KeepAlive::Session => (self.env.identity.ttl, true),
-        };
-        let goal = Goal {
-            key: want.key,
-            ttl,
-            attachment: None,
-            metadata_policy: want.metadata_policy,
-            wait_policy: want.wait_policy,
-        };
-        if !is_attached {
-            self.acquisition(now, id, goal);
-        } else {
-            match self.session.attachment() {
-                Some(attachment) => self.acquisition(now, id, Goal { attachment: Some(attachment), ..goal }),
-                None => self.queue(now, id, goal),
-            }
-        }
-    }
-
-    /// Keeps a wish until the session is up.
-    pub(crate) fn queue(&mut self, now: Now, id: LeaseId, goal: Goal) {
-        self.put(id, Lease::Queued(Box::new(goal)));
-        self.queued.insert(id);
-        self.want_session(now);
-    }
-
-    pub(crate) fn acquisition(&mut self, now: Now, id: LeaseId, goal: Goal) {
-        if goal.takes_turns() && self.waits_behind(id, &goal.key) {
-            let acquisition = Acquisition::behind(goal);
-            return self.after_acquisition(now, id, acquisition, None, false);
-        }
-        let (acquisition, end) = self.lend(now, Part::Lease(id.0), |ctx| Acquisition::start(goal, ctx));
-        self.after_acquisition(now, id, acquisition, end, false);
-    }
-
-    /// Puts an acquisition back, or what it ended with in its place.
-    pub(crate) fn after_acquisition(
-        &mut self,
-        now: Now,
-        id: LeaseId,
-        mut acquisition: Acquisition,
-        end: Option<AcquisitionEnd>,
-        abandoned: bool,
-    ) {
-        let part = Part::Lease(id.0);
-        let Some(end) = end else {
-            self.set_wake(part, acquisition.wake_at());
-            if let Some(seen) = acquisition.take_news() {
-                self.tell(Notice::Seen(id, seen.map(Box::new)));
-            }
-            self.acquiring.insert(id);
-            if acquisition.waits() {
-                self.waiting.insert(id);
-            }
-            let key = acquisition.key().clone();
-            if abandoned {
-                self.waiting.remove(&id);
-                self.leases.insert(id, Lease::Abandoned(Box::new(acquisition)));
-                self.leave_line(now, &key, id, None);
-            } else {
-                self.leases.insert(id, Lease::Acquiring(Box::new(acquisition)));
-            }
-            return;
-        };
-        self.forget_acquisition(id);
-        self.set_wake(part.clone(), None);
-        if acquisition.may_be_orphaned() && acquisition.goal().attachment.is_some() {
-            self.settle_orphan(now, acquisition.key().clone());
-        }
-        match end {
-            AcquisitionEnd::Won(won) => {
-                let (key, version) = (acquisition.key().clone(), won.version);
-                let goal = acquisition.goal();
-                let (fence, metadata) = (won.fence, won.metadata.clone());
-                let lease = if goal.attachment.is_some() {
-                    Lease::attached(goal.key.clone(), won)
-                } else {
-                    let (key, ttl) = (goal.key.clone(), goal.ttl);
-                    let renewal = self.lend(now, part.clone(), |ctx| Renewal::new(key, ttl, won, ctx));
-                    Lease::Renewing(Box::new(renewal))
-                };
-                let until = lease.valid_until();
-                self.set_wake(part, lease.wake_at());
-                self.leases.insert(id, lease);
-                if abandoned {
-                    self.release(now, id, Fields::Keep);
-                } else {
-                    self.tell(Notice::Acquired { lease: id, fence, until, metadata });
-                }
-                return self.leave_line(now, &key, id, Some(version));
-            }
-            _ if abandoned => self.tell(Notice::Released(id, false)),
-            AcquisitionEnd::Held(by) => {
-                let by = by.or_else(|| self.known_occupant(acquisition.key()));
-                self.tell(Notice::Held(id, by));
-            }
-            AcquisitionEnd::Absent => self.tell(Notice::Absent(id)),
-            AcquisitionEnd::Failed(error) => self.tell(Notice::Failed(id, error)),
-            AcquisitionEnd::Dropped => self.tell(Notice::Released(id, false)),
-        }
-        self.leave_line(now, acquisition.key(), id, None);
-    }
-
-    /// A lease is not being got any more.
-    pub(crate) fn forget_acquisition(&mut self, id: LeaseId) {
-        self.acquiring.remove(&id);
-        self.waiting.remove(&id);
-    }
-
     pub(crate) fn start_update(
         &mut self,
         now: Now,
         part: Part,
         token: Token,
-        change: crate::holder::update::Change,
+        change: Change,
         until: Tick,
         is_attached: bool,
     ) -> Update {

@@ -13,18 +13,20 @@ pub mod gc;
 mod holder;
 pub mod op;
 pub mod range;
+mod rules;
 pub mod section;
 mod values;
 
 pub use bugs::{Bug, Bugs};
 pub use holder::acquisition::{MetadataPolicy, WaitPolicy};
 pub use holder::command::{Command, KeepAlive, LeaseId, Want};
-pub use holder::failure_detector::Rules;
 pub use holder::notice::Notice;
 pub use holder::renewal::Loss;
 pub use holder::seizure::{Seized, Seizure};
+pub use holder::table::Table;
 pub use holder::update::{Token, Transferee};
 pub use holder::{Holder, Identity};
+pub use rules::Rules;
 pub use values::error::{ErrorKind, InvalidInput, StoreError};
 pub use values::fence::{Fence, Nonce, Nonces, Version};
 pub use values::host::{Host, MARKS, Mark};
@@ -34,7 +36,6 @@ pub use values::record::{
     Ask, Attachment, Letter, MAILBOX, Occupant, Record, Sighting, Stored, Tenure, Times,
 };
 pub use values::service_clock::ServiceClock;
-pub use values::table::Table;
 pub use values::time::{Clock, Drift, Now, Tick, Ttl, Wall};
 pub use values::{error, reserved, time};
 

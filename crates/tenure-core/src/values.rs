@@ -8,5 +8,4 @@ pub(crate) mod metadata;
 pub(crate) mod record;
 pub mod reserved;
 pub(crate) mod service_clock;
-pub(crate) mod table;
 pub mod time;

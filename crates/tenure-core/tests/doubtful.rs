@@ -230,22 +230,10 @@ fn s2_a_claim_that_a_network_repeated_is_not_the_tenure_that_is_changed() {
     assert_eq!(told.requests, vec![]);
 }
 
-/// A token of the tenure of `holding`, as `b` had it.
-fn token() -> Token {
-    Token {
-        key: key("k"),
-        fence: Fence(7),
-        id: Nonce(70),
-        version: Version(71),
-        holder: HolderId::new("b").unwrap(),
-        ttl: ttl(),
-        since: Wall(WALL),
-        metadata: Metadata::new(),
-    }
-}
-
+/// Takes up the tenure of `holding`, as `b` had it.
 fn adopt() -> Event<Command> {
-    command(Command::Adopt(LEASE, Box::new(token())))
+    let (id, version, holder) = (Nonce(70), Version(71), HolderId::new("b").unwrap());
+    command(Command::Adopt(LEASE, Box::new(Token { id, version, holder, ..token("k") })))
 }
 
 #[test]

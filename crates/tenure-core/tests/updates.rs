@@ -9,7 +9,7 @@ use common::*;
 use tenure_core::op::{Event, Expect, Hint, Machine, Op, OpId, Step};
 use tenure_core::{
     Attachment, Command, Fence, Holder, HolderId, KeepAlive, LeaseId, Loss, Metadata, MetadataPolicy, Nonce,
-    Notice, Record, StoreError, Tick, Token, Transferee, Ttl, Version, WaitPolicy, Wall, Want,
+    Notice, Record, StoreError, Tick, Token, Transferee, Ttl, WaitPolicy, Want,
 };
 
 const SECOND: LeaseId = LeaseId(2);
@@ -148,23 +148,10 @@ fn a_lease_that_becomes_plain_data_is_attached_no_more_and_lasts_as_asked() {
     assert_eq!((tenure.attachment, tenure.ttl, tenure.id), (None, ttl, nonce(2)));
 }
 
-fn token() -> Token {
-    Token {
-        key: key("t"),
-        fence: Fence(7),
-        id: Nonce(40),
-        version: Version(41),
-        holder: HolderId::new("z").unwrap(),
-        ttl: ttl(),
-        since: Wall(WALL),
-        metadata: Metadata::new(),
-    }
-}
-
 #[test]
 fn a_token_is_refreshed_for_its_holder_adopted_by_another_and_returned_vacant() {
     let sends = |make: fn(LeaseId, Box<Token>) -> Command| {
-        let step = holder().step(now(0), command(make(LEASE, Box::new(token()))));
+        let step = holder().step(now(0), command(make(LEASE, Box::new(token("t")))));
         writes(&step)[0].1.tenure.clone().map(|tenure| tenure.holder.to_string())
     };
     assert_eq!(sends(Command::Refresh).as_deref(), Some("z"));
@@ -175,7 +162,7 @@ fn a_token_is_refreshed_for_its_holder_adopted_by_another_and_returned_vacant() 
 #[test]
 fn a_refresh_that_landed_unknown_is_found_behind_mail() {
     let mut a = holder();
-    a.step(now(0), command(Command::Refresh(LEASE, Box::new(token()))));
+    a.step(now(0), command(Command::Refresh(LEASE, Box::new(token("t")))));
     a.step(now(2_500), unknown(1));
     let again = a.step(now(2_700), Event::Wake);
     assert_eq!(again.requests.len(), 1);
@@ -189,7 +176,7 @@ fn a_refresh_that_landed_unknown_is_found_behind_mail() {
 #[test]
 fn an_adoption_whose_answer_outlasts_the_lease_is_not_believed_but_repeated() {
     let mut a = holder();
-    a.step(now(0), command(Command::Adopt(LEASE, Box::new(token()))));
+    a.step(now(0), command(Command::Adopt(LEASE, Box::new(token("t")))));
     let late = a.step(now(8_182), won(1, nonce(1), 7));
     assert_eq!((late.notices.len(), writes(&late).len()), (0, 1), "{late:?}");
     let told = a.step(now(8_190), won(2, nonce(2), 7));

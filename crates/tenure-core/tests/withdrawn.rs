@@ -8,8 +8,7 @@ mod common;
 use common::*;
 use tenure_core::op::{Event, Machine, Op, OpId, Step};
 use tenure_core::{
-    Ask, Command, Fence, Holder, HolderId, KeepAlive, Letter, Loss, Metadata, Nonce, Notice, Record,
-    StoreError, Token, Version, WaitPolicy, Wall,
+    Ask, Command, Holder, KeepAlive, Letter, Loss, Nonce, Notice, Record, StoreError, WaitPolicy,
 };
 
 fn command(command: Command) -> Event<Command> {
@@ -164,19 +163,6 @@ fn every_end_is_told_once_and_every_release_answered() {
     assert_eq!(a.step(now(at + 6), Event::Wake).requests, vec![read(4, "k")]);
 }
 
-fn token() -> Box<Token> {
-    Box::new(Token {
-        key: key("k"),
-        fence: Fence(7),
-        id: Nonce(40),
-        version: Version(41),
-        holder: HolderId::new("z").unwrap(),
-        ttl: ttl(),
-        since: Wall(WALL),
-        metadata: Metadata::new(),
-    })
-}
-
 fn plain(ask: Ask) -> Record {
     with_letter(held("z", Nonce(40), Nonce(41), 7, 0, 0), ask)
 }
@@ -184,13 +170,13 @@ fn plain(ask: Ask) -> Record {
 #[test]
 fn what_is_plain_data_is_not_prolonged_once_it_is_withdrawn() {
     let mut a = holder();
-    a.step(now(0), command(Command::Refresh(LEASE, token())));
+    a.step(now(0), command(Command::Refresh(LEASE, Box::new(token("k")))));
     let step = a.step(now(5), lost(1, Some(plain(Ask::Revoke))));
     assert!(is_lost(&step) && step.requests.is_empty(), "it is left to expire: {step:?}");
     assert_eq!(a.leases(), 0);
     // Whoever takes it up is told, and does not renew it.
     let mut a = holder();
-    a.step(now(0), command(Command::Adopt(LEASE, token())));
+    a.step(now(0), command(Command::Adopt(LEASE, Box::new(token("k")))));
     a.step(now(5), lost(1, Some(plain(Ask::Revoke))));
     let told = a.step(now(10), won(2, nonce(2), 7));
     assert_eq!(told.notices, vec![acquired(LEASE, 7, until(5)), Notice::Asked(LEASE, Ask::Revoke)]);
@@ -200,7 +186,7 @@ fn what_is_plain_data_is_not_prolonged_once_it_is_withdrawn() {
 #[test]
 fn a_letter_in_the_record_of_plain_data_reaches_whoever_takes_that_up() {
     let mut a = holder();
-    a.step(now(0), command(Command::Refresh(LEASE, token())));
+    a.step(now(0), command(Command::Refresh(LEASE, Box::new(token("k")))));
     let carries = a.step(now(5), lost(1, Some(plain(Ask::HandOver))));
     assert_eq!(written(&carries).unwrap().tenure.unwrap().mail, vec![letter(Ask::HandOver)]);
     let told = a.step(now(10), won(2, nonce(2), 7));

@@ -112,9 +112,9 @@ impl Election {
         (!valid_for.is_zero()).then_some(Term { fence: lead.fence, valid_for })
     }
 
-    /// Takes one cue. `next_lease` names a lease that was never used before.
+    /// Takes one input. `next_lease` names a lease that was never used before.
     pub fn step(&mut self, now: Now, input: Input<'_>, next_lease: &mut dyn FnMut() -> LeaseId) -> Output {
-        let mut stage = Stage { now, turn: Output::default(), next_lease };
+        let mut stage = Stage { now, output: Output::default(), next_lease };
         match input {
             Input::Start => self.start(&mut stage, false),
             Input::Observe => self.start(&mut stage, true),
@@ -126,9 +126,9 @@ impl Election {
             Input::Wake => {}
         }
         self.mind_time(&mut stage);
-        let mut turn = stage.turn;
-        turn.wake_at = self.wake_at();
-        turn
+        let mut output = stage.output;
+        output.wake_at = self.wake_at();
+        output
     }
 
     fn start(&mut self, stage: &mut Stage<'_>, observes: bool) {
@@ -138,7 +138,7 @@ impl Election {
                 self.go_on(stage);
             }
             State::Cooling(watch, _) if !observes => {
-                stage.turn.commands.push(Command::Release(watch, None));
+                stage.output.commands.push(Command::Release(watch, None));
                 self.cool_until = Tick(0);
                 self.go_on(stage);
             }
@@ -154,13 +154,13 @@ impl Election {
         let lease = (stage.next_lease)();
         let cooling = stage.now.held < self.cool_until && !self.bugs.has(Bug::CooldownIgnored);
         self.state = if self.observes {
-            stage.turn.commands.push(self.terms.watch(lease));
+            stage.output.commands.push(self.terms.watch(lease));
             State::Observing(lease)
         } else if cooling {
-            stage.turn.commands.push(self.terms.watch(lease));
+            stage.output.commands.push(self.terms.watch(lease));
             State::Cooling(lease, self.cool_until)
         } else {
-            stage.turn.commands.push(self.terms.acquisition(lease));
+            stage.output.commands.push(self.terms.acquire(lease));
             State::Following(lease)
         };
     }
@@ -170,7 +170,7 @@ impl Election {
         match self.state {
             State::Leading(_) => self.retire(stage, Cause::Stopping),
             State::Observing(lease) | State::Following(lease) | State::Cooling(lease, _) => {
-                stage.turn.commands.push(Command::Release(lease, None));
+                stage.output.commands.push(Command::Release(lease, None));
                 self.stopped(stage);
             }
             State::Idle | State::Pausing(_) => self.stopped(stage),
@@ -180,13 +180,13 @@ impl Election {
 
     fn stopped(&mut self, stage: &mut Stage<'_>) {
         self.state = State::Stopped;
-        stage.turn.changes.push(Change::Stopped);
+        stage.output.changes.push(Change::Stopped);
     }
 
     /// Stops leading, as soon as what runs under it has ended.
     fn retire(&mut self, stage: &mut Stage<'_>, cause: Cause) {
         let State::Leading(lead) = self.state else { return };
-        stage.turn.changes.push(Change::StepDown(cause.clone()));
+        stage.output.changes.push(Change::StepDown(cause.clone()));
         if self.bodies == 0 || self.bugs.has(Bug::BodyOutlivesTerm) {
             self.leave(stage, lead, cause);
         } else {
@@ -199,7 +199,7 @@ impl Election {
         let stuck = std::mem::take(&mut self.stuck);
         // What could not be ended may act until the deadline: then nobody may be let in before.
         let give_up = if stuck { Command::Lapse(lead.lease) } else { Command::Release(lead.lease, None) };
-        stage.turn.commands.push(give_up);
+        stage.output.commands.push(give_up);
         self.state = State::Leaving(lead, cause);
     }
 
@@ -232,7 +232,7 @@ impl Election {
             Notice::Acquired { lease, fence, until, .. } if self.follows(*lease) => {
                 let (lease, fence, until) = (*lease, *fence, *until);
                 self.state = State::Leading(Lead { lease, fence, until, deadline: until });
-                stage.turn.changes.push(Change::Elected { lease, fence });
+                stage.output.changes.push(Change::Elected { lease, fence });
             }
             Notice::Valid(lease, until) => self.valid(*lease, *until),
             Notice::Asked(lease, ask) if self.leads(*lease) && *ask != Ask::Confirm => {
@@ -241,10 +241,10 @@ impl Election {
             Notice::Lost(lease, loss) => self.lost(stage, *lease, loss),
             Notice::Released(lease, _) => self.released(stage, *lease),
             Notice::Seen(lease, sighting) if self.looks(*lease) => {
-                stage.turn.changes.push(Change::Leader(sighting.as_deref().cloned()));
+                stage.output.changes.push(Change::Leader(sighting.as_deref().cloned()));
             }
             Notice::Failed(lease, error) if self.looks(*lease) => {
-                stage.turn.changes.push(Change::Failing(error.clone()));
+                stage.output.changes.push(Change::Failing(error.clone()));
                 self.state = State::Pausing(stage.now.held.after(self.terms.follow));
             }
             Notice::Held(lease, _) | Notice::Absent(lease) if self.looks(*lease) => {
@@ -290,7 +290,7 @@ impl Election {
         }
         let cause = Cause::Lost(loss.clone());
         if matches!(self.state, State::Leading(_)) {
-            stage.turn.changes.push(Change::StepDown(cause.clone()));
+            stage.output.changes.push(Change::StepDown(cause.clone()));
         }
         stage.ended(cause);
         if self.bodies > 0 {
@@ -317,7 +317,7 @@ impl Election {
                 self.retire(stage, Cause::Failing);
             }
             State::Cooling(watch, until) if stage.now.held >= until => {
-                stage.turn.commands.push(Command::Release(watch, None));
+                stage.output.commands.push(Command::Release(watch, None));
                 self.go_on(stage);
             }
             State::Pausing(until) if stage.now.held >= until => self.go_on(stage),
@@ -353,12 +353,12 @@ impl Election {
 /// One step's means.
 struct Stage<'a> {
     now: Now,
-    turn: Output,
+    output: Output,
     next_lease: &'a mut dyn FnMut() -> LeaseId,
 }
 
 impl Stage<'_> {
     fn ended(&mut self, cause: Cause) {
-        self.turn.changes.extend([Change::Ended(cause), Change::Leader(None)]);
+        self.output.changes.extend([Change::Ended(cause), Change::Leader(None)]);
     }
 }

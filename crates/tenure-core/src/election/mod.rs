@@ -49,7 +49,7 @@ pub enum Input<'a> {
     Wake,
 }
 
-/// What follows from a cue. The changes are made known first, then the commands are given: what ends a belief goes ahead
+/// What follows from an input. The changes are made known first, then the commands are given: what ends a belief goes ahead
 /// of what frees the key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Output {

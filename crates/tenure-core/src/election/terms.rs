@@ -133,7 +133,7 @@ impl Terms {
     }
 
     /// The command that tries to get the key.
-    pub(crate) fn acquisition(&self, lease: LeaseId) -> Command {
+    pub(crate) fn acquire(&self, lease: LeaseId) -> Command {
         let keep_alive = if self.is_attached { KeepAlive::Session } else { KeepAlive::Own(self.ttl) };
         let wait_policy = WaitPolicy::Follow { every: self.follow, after: self.deference() };
         let (key, metadata_policy) = (self.key.clone(), MetadataPolicy::Replace(self.labels.clone()));

@@ -80,7 +80,7 @@ mod tests {
     use crate::fleet::listing::Peer;
     use crate::fleet::{About, FleetName, Options};
     use crate::holder::Identity;
-    use crate::holder::failure_detector::Rules;
+    use crate::rules::Rules;
     use crate::values::fence::{Fence, Nonce, Version};
     use crate::values::key::HolderId;
     use crate::values::time::{Ttl, Wall};

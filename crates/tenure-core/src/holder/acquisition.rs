@@ -91,7 +91,7 @@ pub(crate) struct Won {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum AcquisitionEnd {
     Won(Won),
-    /// WaitPolicy is over and someone holds it.
+    /// The wait is over and someone holds it.
     Held(Option<Occupant>),
     /// [`MetadataPolicy::Keep`] found no record.
     Absent,
@@ -233,6 +233,11 @@ impl Acquisition {
             }),
             _ => None,
         }
+    }
+
+    /// Whether nobody wants it any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned
     }
 
     /// Nobody wants it any more. It goes on only to find out whether something must be undone.

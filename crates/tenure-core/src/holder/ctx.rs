@@ -1,13 +1,14 @@
 //! What a holder lends to its parts while one of them takes a step.
 
 use crate::bugs::Bug;
-use crate::holder::failure_detector::{FailureDetector, Rules};
+use crate::holder::failure_detector::FailureDetector;
 use crate::holder::lease::Lease;
+use crate::holder::table::Table;
 use crate::op::{Freshness, Op, OpId, Request, Write};
+use crate::rules::Rules;
 use crate::values::fence::{Nonce, Nonces};
 use crate::values::key::{HolderId, Key};
 use crate::values::record::{Attachment, Stored};
-use crate::values::table::Table;
 use crate::values::time::{Now, Tick, Ttl, Wall};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! One lease of a holder, from the wish to its end.
 
+mod acquiring;
 mod attached;
 mod change;
 mod ending;
@@ -173,13 +174,9 @@ impl Holder {
             }
             // It was an acquisition when it was to be woken, and the session that it was attached to has just been lost.
             Lease::Queued(_) => self.put(id, lease),
-            Lease::Acquiring(mut acquisition) => {
+            Lease::Acquiring(mut acquisition) | Lease::Abandoned(mut acquisition) => {
                 let end = self.lend(now, part, |ctx| acquisition.wake(ctx, why));
-                self.after_acquisition(now, id, *acquisition, end, false);
-            }
-            Lease::Abandoned(mut acquisition) => {
-                let end = self.lend(now, part, |ctx| acquisition.wake(ctx, why));
-                self.after_acquisition(now, id, *acquisition, end, true);
+                self.after_acquisition(now, id, *acquisition, end);
             }
             // These two are woken when their time is over, and only then.
             Lease::Attached(attached) => {
@@ -217,13 +214,9 @@ impl Holder {
     ) {
         let part = Part::Lease(id.0);
         match self.leases.remove(&id) {
-            Some(Lease::Acquiring(mut acquisition)) => {
+            Some(Lease::Acquiring(mut acquisition) | Lease::Abandoned(mut acquisition)) => {
                 let end = self.lend(now, part, |ctx| acquisition.answer(ctx, op, result));
-                self.after_acquisition(now, id, *acquisition, end, false);
-            }
-            Some(Lease::Abandoned(mut acquisition)) => {
-                let end = self.lend(now, part, |ctx| acquisition.answer(ctx, op, result));
-                self.after_acquisition(now, id, *acquisition, end, true);
+                self.after_acquisition(now, id, *acquisition, end);
             }
             Some(Lease::Renewing(mut renewal)) => {
                 let mut out = Vec::new();

@@ -91,7 +91,7 @@ impl Holder {
         for id in std::mem::take(&mut self.queued) {
             if let Some(Lease::Queued(mut goal)) = self.leases.remove(&id) {
                 goal.attachment = self.session.attachment();
-                self.acquisition(now, id, *goal);
+                self.begin_acquisition(now, id, *goal);
             }
         }
     }

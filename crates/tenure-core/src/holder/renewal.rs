@@ -6,10 +6,11 @@
 use crate::bugs::Bug;
 use crate::holder::acquisition::Won;
 use crate::holder::ctx::{Attempt, Ctx};
+use crate::holder::update::Token;
 use crate::op::{Answer, Expect, OpId, Outcome, Write};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Nonce, Version};
-use crate::values::key::Key;
+use crate::values::key::{HolderId, Key};
 use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Letter, Occupant, Record, Stored, Tenure};
 use crate::values::time::{Now, Tick, Ttl, Wall};
@@ -156,6 +157,20 @@ impl Renewal {
     /// Until when the holder may believe: not at all while suspended.
     pub(crate) fn valid_until(&self) -> Tick {
         if self.suspended { Tick(0) } else { self.deadline }
+    }
+
+    /// What it is held by, as plain data.
+    pub(crate) fn token(&self, holder: &HolderId) -> Token {
+        Token {
+            key: self.key.clone(),
+            fence: self.fence,
+            id: self.id,
+            version: self.version,
+            holder: holder.clone(),
+            ttl: self.ttl,
+            since: self.since,
+            metadata: self.metadata.clone(),
+        }
     }
 
     /// Whether metadata was asked for that the record may not show yet.
@@ -332,7 +347,7 @@ impl Renewal {
     }
 
     pub(crate) fn open_mail(&mut self, letters: &[Letter]) {
-        self.revoked |= letters.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == self.key);
+        self.revoked |= letters.iter().any(|letter| letter.is(Ask::Revoke, &self.key));
     }
 
     fn failed(&mut self, ctx: &mut Ctx<'_>, attempt: Attempt, error: StoreError, out: &mut Vec<Held>) {

@@ -8,12 +8,13 @@
 //! Whoever takes a lease away may die half-way. The letter does the rest: its holder gives the key up.
 
 use crate::bugs::Bug;
-use crate::holder::failure_detector::{FailureDetector, Rules, Verdict};
+use crate::holder::failure_detector::{FailureDetector, Verdict};
 use crate::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
+use crate::rules::Rules;
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Nonce, Nonces};
 use crate::values::key::{HolderId, Key};
-use crate::values::record::{Ask, Attachment, Letter, MAILBOX, Record, Stored, Tenure};
+use crate::values::record::{Ask, Attachment, Letter, Record, Stored, Tenure};
 use crate::values::time::{Now, Tick, Ttl};
 use std::time::Duration;
 
@@ -283,16 +284,10 @@ impl Seizure {
         holder: HolderId,
     ) {
         let Some(tenure) = &mut stored.record.tenure else { return self.look_at(now.held) };
-        if tenure.mail.len() >= MAILBOX {
-            // A question can wait; whoever asked it does so again.
-            let question = tenure.mail.iter().position(|letter| letter.ask == Ask::Confirm);
-            let Some(question) = question else {
-                let soon = now.held.after(tenure.ttl.part(16));
-                return self.look_at(soon);
-            };
-            tenure.mail.remove(question);
+        if !tenure.post(Letter { key: self.key.clone(), ask: Ask::Revoke }) {
+            let soon = now.held.after(tenure.ttl.part(16));
+            return self.look_at(soon);
         }
-        tenure.mail.push(Letter { key: self.key.clone(), ask: Ask::Revoke });
         stored.record.nonce = self.draw();
         let write = Write { key: at, expect: Expect::Unchanged(stored.version), record: stored.record };
         let op = self.send(Op::Write(Box::new(write)));
@@ -326,5 +321,5 @@ impl Seizure {
 }
 
 fn has_letter(tenure: &Tenure, key: &Key) -> bool {
-    tenure.mail.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == *key)
+    tenure.mail.iter().any(|letter| letter.is(Ask::Revoke, key))
 }

@@ -10,7 +10,7 @@
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal, MetadataPolicy, WaitPolicy, Wakeup};
 use crate::holder::ctx::Ctx;
 use crate::holder::renewal::{Held, Loss, Renewal};
-use crate::holder::update::{Change, Token, Update};
+use crate::holder::update::{Change, Update};
 use crate::op::{Answer, OpId};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::key::Key;
@@ -194,17 +194,7 @@ impl Session {
         match std::mem::replace(&mut self.state, State::Gone) {
             State::Up(renewal) if !lapses => {
                 let until = ctx.now.held.after(renewal.ttl.duration());
-                let token = Token {
-                    key: renewal.key,
-                    fence: renewal.fence,
-                    id: renewal.id,
-                    version: renewal.version,
-                    holder: ctx.holder.clone(),
-                    ttl: renewal.ttl,
-                    since: renewal.since,
-                    metadata: renewal.metadata,
-                };
-                let update = Update::start(token, None, Change::Vacate, until, ctx);
+                let update = Update::start(renewal.token(ctx.holder), None, Change::Vacate, until, ctx);
                 self.state = State::Leaving(Box::new(update));
                 vec![Outcome::Suspended]
             }

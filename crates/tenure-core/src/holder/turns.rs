@@ -92,11 +92,6 @@ impl Turns {
 }
 
 impl Holder {
-    /// A wish that others of this process have, too, waits for its turn.
-    pub(crate) fn waits_behind(&mut self, id: LeaseId, key: &Key) -> bool {
-        self.turns.join(key, id)
-    }
-
     /// `id` does not want the key any more, or has it: in this version. Who is first from now on has slept meanwhile, and looks, unless it is
     /// ours.
     pub(crate) fn leave_line(&mut self, now: Now, key: &Key, id: LeaseId, ours: Option<Version>) {
@@ -166,7 +161,7 @@ impl Holder {
         match self.leases.remove(&id) {
             Some(Lease::Acquiring(mut acquisition)) => {
                 let end = self.lend(now, Part::Lease(id.0), |ctx| f(&mut acquisition, ctx));
-                self.after_acquisition(now, id, *acquisition, end, false);
+                self.after_acquisition(now, id, *acquisition, end);
             }
             Some(lease) => self.put(id, lease),
             None => {}
@@ -224,7 +219,7 @@ impl Holder {
             return self.give_up(now, id, AttachedLease::new(key, won), Fields::Keep, Purpose::Vacate);
         }
         if let Some(Lease::Acquiring(acquisition)) = self.leases.remove(&next) {
-            self.after_acquisition(now, next, *acquisition, Some(AcquisitionEnd::Won(won)), false);
+            self.after_acquisition(now, next, *acquisition, Some(AcquisitionEnd::Won(won)));
         }
     }
 }

@@ -336,7 +336,7 @@ impl Update {
 
     /// Whether a letter that was found in the record withdraws the key.
     pub(crate) fn is_withdrawn(&self) -> bool {
-        self.mail.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == self.token.key)
+        self.mail.iter().any(|letter| letter.is(Ask::Revoke, &self.token.key))
     }
 
     /// Whether the tenure gets a new id by this.

@@ -2,18 +2,19 @@
 
 use super::since::Since;
 use super::wire;
-use crate::holder::failure_detector::Rules;
 use crate::range::RangeSet;
+use crate::rules::Rules;
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};
 use crate::values::metadata::{Metadata, Value};
 use crate::values::record::{Record, Stored, Times};
+use crate::values::reserved;
 use crate::values::time::{Ttl, Wall};
 use std::time::Duration;
 
 /// What keys of sections begin with; the section's name follows.
-pub const PREFIX: &str = "section/";
+pub const PREFIX: &str = reserved::SECTION;
 /// The field of a record's metadata that has the section's entries.
 pub const FIELD: &str = "section";
 /// The field of a record's metadata that says what a sweep has covered: in the layout of a section, but nobody leases it, and its

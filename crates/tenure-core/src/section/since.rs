@@ -9,7 +9,7 @@
 
 use super::ledger::{Entry, Ledger};
 use crate::bugs::Bug;
-use crate::holder::failure_detector::Rules;
+use crate::rules::Rules;
 use crate::values::record::Times;
 use std::time::Duration;
 

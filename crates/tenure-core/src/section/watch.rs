@@ -7,7 +7,7 @@
 
 use super::ledger::{Entry, Ledger};
 use crate::bugs::Bug;
-use crate::holder::failure_detector::Rules;
+use crate::rules::Rules;
 use crate::values::fence::Nonce;
 use crate::values::time::{Now, Tick};
 use std::collections::BTreeMap;

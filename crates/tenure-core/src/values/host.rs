@@ -11,9 +11,8 @@
 //! - machines of one name, as clones are: their lines differ by whatever their pauses were, and the wall clocks tell that;
 //! - a wall clock that jumps: the host's line tells.
 
-use crate::bugs::Bug;
-use crate::holder::failure_detector::Rules;
-use crate::values::time::{Now, Tick, Ttl, Wall};
+use crate::bugs::{Bug, Bugs};
+use crate::values::time::{Drift, Now, Tick, Ttl, Wall};
 use std::time::Duration;
 
 /// The host of a process: what names its present boot, and what its time lines showed when the process's own began. They must be those
@@ -57,24 +56,31 @@ impl Host {
     }
 
     /// For how long, at least, nothing was renewed, as one of this host's marks tells by two witnesses that agree; none if none does.
-    pub(crate) fn since_marked(&self, now: Now, marks: &[Mark], ttl: Ttl, rules: &Rules) -> Option<Duration> {
+    pub(crate) fn since_marked(
+        &self,
+        now: Now,
+        marks: &[Mark],
+        ttl: Ttl,
+        drift: Drift,
+        bugs: Bugs,
+    ) -> Option<Duration> {
         let present = self.mark(now);
-        let foreign = rules.bugs.has(Bug::ForeignMarkBelieved);
+        let foreign = bugs.has(Bug::ForeignMarkBelieved);
         let ours = marks.iter().filter(|mark| mark.boot == self.boot || foreign);
-        ours.filter_map(|mark| present.agreed_since(mark, ttl, rules)).max()
+        ours.filter_map(|mark| present.agreed_since(mark, ttl, drift, bugs)).max()
     }
 }
 
 impl Mark {
-    fn agreed_since(&self, earlier: &Mark, ttl: Ttl, rules: &Rules) -> Option<Duration> {
+    fn agreed_since(&self, earlier: &Mark, ttl: Ttl, drift: Drift, bugs: Bugs) -> Option<Duration> {
         let (held, waited) = (self.held.since(earlier.held), self.waited.since(earlier.waited));
-        if rules.bugs.has(Bug::MarkWithoutWall) {
+        if bugs.has(Bug::MarkWithoutWall) {
             return Some(waited);
         }
         let by_wall = self.wall.since(earlier.wall);
-        let most = |span| rules.drift.most(span) + ttl.part(4);
+        let most = |span| drift.most(span) + ttl.part(4);
         let agree = by_wall <= most(held) && waited <= most(by_wall);
-        (agree || rules.bugs.has(Bug::ForeignMarkBelieved)).then(|| waited.min(by_wall))
+        (agree || bugs.has(Bug::ForeignMarkBelieved)).then(|| waited.min(by_wall))
     }
 }
 
@@ -110,7 +116,8 @@ mod tests {
 
     fn since(marks: &[Mark], later: &Host, now: Now) -> Option<u64> {
         let ttl = Ttl::clamped(TTL.as_millis() as u64);
-        later.since_marked(now, marks, ttl, &Rules::default()).map(|since| since.as_secs())
+        let since = later.since_marked(now, marks, ttl, Drift::default(), Bugs::default());
+        since.map(|since| since.as_secs())
     }
 
     #[test]

@@ -105,6 +105,13 @@ pub struct Letter {
     pub ask: Ask,
 }
 
+impl Letter {
+    /// Whether it asks this about that key.
+    pub(crate) fn is(&self, ask: Ask, key: &Key) -> bool {
+        self.ask == ask && self.key == *key
+    }
+}
+
 /// What a letter asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -9,10 +9,12 @@ pub const WORK: &str = "work/";
 pub const FLEET: &str = "fleet/";
 /// What the keys of sessions begin with, unless another prefix was chosen.
 pub const SESSION: &str = "session/";
+/// What the keys of sections begin with: [`crate::section::PREFIX`].
+pub(crate) const SECTION: &str = "section/";
 
 const ROOMS: [(&str, &str); 4] = [
     (SESSION, "a process's session"),
-    (crate::section::PREFIX, "a section of ranges"),
+    (SECTION, "a section of ranges"),
     (FLEET, "a fleet's record"),
     (WORK, "a unit of a job"),
 ];

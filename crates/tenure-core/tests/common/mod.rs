@@ -11,7 +11,7 @@ use std::time::Duration;
 use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
 use tenure_core::{
     Attachment, Command, Fence, Holder, HolderId, Identity, KeepAlive, Key, LeaseId, Metadata,
-    MetadataPolicy, Nonce, Notice, Now, Record, Rules, StoreError, Stored, Tenure, Tick, Ttl, Version,
+    MetadataPolicy, Nonce, Notice, Now, Record, Rules, StoreError, Stored, Tenure, Tick, Token, Ttl, Version,
     WaitPolicy, Wall, Want,
 };
 
@@ -71,6 +71,20 @@ pub fn holder_by(rules: Rules) -> Holder {
         instance: 0xa,
     };
     Holder::new(identity, rules)
+}
+
+/// A tenure of the process `z` as plain data.
+pub fn token(name: &str) -> Token {
+    Token {
+        key: key(name),
+        fence: Fence(7),
+        id: Nonce(40),
+        version: Version(41),
+        holder: HolderId::new("z").unwrap(),
+        ttl: ttl(),
+        since: Wall(WALL),
+        metadata: Metadata::new(),
+    }
 }
 
 pub fn acquire(name: &str, keep_alive: KeepAlive, wait_policy: WaitPolicy) -> Event<Command> {

@@ -17,7 +17,7 @@ impl Acquisition {
         let Some(tenure) = &seen.record.tenure else { return self.assess_vacant(ctx, seen) };
         if let Some(attempt) = self.unresolved.iter().find(|attempt| attempt.nonce == tenure.id).copied() {
             let is_misdated = attempt.is_misdated(ctx.now, &seen, ctx.rules);
-            if tenure.mail.iter().any(|letter| letter.ask == Ask::Revoke && letter.key == self.goal.key) {
+            if tenure.mail.iter().any(|letter| letter.is(Ask::Revoke, &self.goal.key)) {
                 self.withdraw(ctx.now.held);
             }
             let won = Won {

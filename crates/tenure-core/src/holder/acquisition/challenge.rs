@@ -10,7 +10,7 @@ use super::{Acquisition, AcquisitionEnd, State};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::op::{Expect, Write};
-use crate::values::record::{Ask, Attachment, Letter, MAILBOX, Stored, Tenure};
+use crate::values::record::{Ask, Attachment, Letter, Stored, Tenure};
 use crate::values::time::{Tick, Wall};
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Acquisition {
         let key = self.goal.key.clone();
         if let Some(tenure) = &mut seen.record.tenure {
             // The session is there. A mark that says otherwise must not get younger by this.
-            tenure.mail.retain(|letter| letter.key != key || letter.ask != Ask::Confirm);
+            tenure.mail.retain(|letter| !letter.is(Ask::Confirm, &key));
             tenure.marks.clear();
         }
         // The claimer's own clock, carried on by the store's: so the time until the next question doubles whatever our clock shows.
@@ -79,10 +79,10 @@ impl Acquisition {
     fn letter(&self, ctx: &mut Ctx<'_>, attachment: &Attachment, session: &Stored) -> Option<Write> {
         let mut record = session.record.clone();
         let renewing = record.tenure.as_mut()?;
-        if renewing.mail.len() >= MAILBOX || renewing.mail.iter().any(|letter| letter.key == self.goal.key) {
+        let letter = Letter { key: self.goal.key.clone(), ask: Ask::Confirm };
+        if renewing.mail.iter().any(|other| other.key == letter.key) || !renewing.post(letter) {
             return None;
         }
-        renewing.mail.push(Letter { key: self.goal.key.clone(), ask: Ask::Confirm });
         record.nonce = ctx.nonces.draw();
         Some(Write { key: attachment.session.clone(), expect: Expect::Unchanged(session.version), record })
     }

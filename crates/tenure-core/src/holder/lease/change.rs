@@ -67,7 +67,7 @@ impl Holder {
                 self.end_withdrawn(now, id, token, true);
             }
             Some(Lease::Renewing(renewal)) if renewal.is_revoked() && !ignores => {
-                let token = self.token_of(&renewal);
+                let token = renewal.token(&self.env.identity.holder);
                 self.end_withdrawn(now, id, token, false);
             }
             Some(Lease::Attached(attached)) => {
@@ -84,7 +84,7 @@ impl Holder {
                 );
             }
             Some(Lease::Renewing(renewal)) => {
-                let token = Token { ttl, ..self.token_of(&renewal) };
+                let token = Token { ttl, ..renewal.token(&self.env.identity.holder) };
                 self.change_record(now, id, token, Change::Amend, renewal.deadline, Purpose::Detach, None);
             }
             Some(lease) => {
@@ -278,19 +278,6 @@ impl Holder {
             ttl: self.env.identity.ttl,
             since: attached.since,
             metadata: attached.metadata(),
-        }
-    }
-
-    pub(crate) fn token_of(&self, renewal: &Renewal) -> Token {
-        Token {
-            key: renewal.key.clone(),
-            fence: renewal.fence,
-            id: renewal.id,
-            version: renewal.version,
-            holder: self.env.identity.holder.clone(),
-            ttl: renewal.ttl,
-            since: renewal.since,
-            metadata: renewal.metadata.clone(),
         }
     }
 }

@@ -20,12 +20,12 @@ impl Holder {
             }
             Lease::Acquiring(mut acquisition) | Lease::Abandoned(mut acquisition) => {
                 let end = acquisition.abandon();
-                self.after_acquisition(now, id, *acquisition, end, true);
+                self.after_acquisition(now, id, *acquisition, end);
             }
             Lease::Attached(attached) => self.give_up(now, id, attached, fields, Purpose::Release),
             Lease::Renewing(renewal) => {
                 let until = now.held.after(renewal.ttl.duration());
-                let mut token = self.token_of(&renewal);
+                let mut token = renewal.token(&self.env.identity.holder);
                 token.metadata = match &fields {
                     Fields::Replace(fields) => fields.clone(),
                     fields => fields.over(token.metadata, self.env.rules.bugs),
@@ -128,7 +128,7 @@ impl Holder {
             // A claim that may have landed, or a change that gives the key up anyway: neither can be let go of.
             Some(Lease::Acquiring(mut acquisition)) => {
                 let end = acquisition.abandon();
-                return self.after_acquisition(now, id, *acquisition, end, true);
+                return self.after_acquisition(now, id, *acquisition, end);
             }
             Some(Lease::Updating(updating)) if updating.update.attachment.is_some() => {
                 return self.put(id, Lease::Updating(updating));
