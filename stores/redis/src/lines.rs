@@ -3,15 +3,17 @@
 //! All keys of a namespace are in one slot of a cluster, so there is always one server that has them all. Which one it is shows by
 //! its redirections. Nothing that was sent is sent again, unless the server said that it did not do it.
 
+mod confirm;
+
 use crate::config::Address;
 use crate::connect::{Connector, Line};
 use crate::error::{Call, failed, is_answer, unanswered, unconnected};
 use crate::scripts::Invocation;
+use confirm::Confirmations;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, select_ok};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -48,28 +50,19 @@ impl State {
     }
 }
 
-/// Writes that too few replicas have confirmed, by number.
-struct Confirmations {
-    wanted: u16,
-    channel: String,
-    doubtful: AtomicU64,
-    settled: AtomicU64,
-}
-
 impl Lines {
     pub(crate) fn new(connector: Connector) -> Lines {
-        let confirmations = Confirmations {
-            wanted: connector.config.wait,
-            channel: connector.config.name("confirm"),
-            doubtful: AtomicU64::new(0),
-            settled: AtomicU64::new(0),
-        };
-        let place = connector.config.place();
+        let (place, confirmations) = (connector.config.place(), Confirmations::of(&connector.config));
         Lines { connector, place, state: Arc::default(), confirmations }
     }
 
     /// Calls a script; each call is done at most once.
     pub(crate) async fn call(&self, call: Call, script: &Invocation<'_>) -> Result<Value, StoreError> {
+        self.call_on(call, script).await.map(|(answer, _)| answer)
+    }
+
+    /// The answer, and the connection on which it came.
+    async fn call_on(&self, call: Call, script: &Invocation<'_>) -> Result<(Value, Arc<Line>), StoreError> {
         if self.is_doubtful() {
             Box::pin(self.settle()).await?;
         }
@@ -83,7 +76,7 @@ impl Lines {
             };
             let command = if is_whole { script.whole() } else { script.by_digest() };
             let error = match self.send(&line, call, &command, asked.take().is_some()).await? {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return Ok((answer, line)),
                 Err(error) => error,
             };
             match error.kind() {
@@ -111,8 +104,15 @@ impl Lines {
 
     /// Asks the server that has the namespace for something about itself.
     pub(crate) async fn ask<T: redis::FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        let line = self.line().await?;
-        let answer = self.send(&line, Call::Read, command, false).await?;
+        self.ask_on(&self.line().await?, command).await
+    }
+
+    async fn ask_on<T: redis::FromRedisValue>(
+        &self,
+        line: &Arc<Line>,
+        command: &Cmd,
+    ) -> Result<T, StoreError> {
+        let answer = self.send(line, Call::Read, command, false).await?;
         let answer = answer.and_then(|answer| redis::from_redis_value(answer).map_err(RedisError::from));
         answer.map_err(|error| failed(&self.place, Call::Read, &error))
     }
@@ -128,52 +128,6 @@ impl Lines {
         // Whoever answers calls is up, and what is published anywhere in a cluster is told everywhere.
         let address = self.line().await?.address.clone();
         self.connector.subscription(&address, channel).await
-    }
-
-    /// A write begins.
-    pub(crate) fn unconfirmed_write(&self) -> Unconfirmed<'_> {
-        Unconfirmed { lines: self, is_over: false }
-    }
-
-    fn is_doubtful(&self) -> bool {
-        let Confirmations { doubtful, settled, .. } = &self.confirmations;
-        settled.load(Ordering::SeqCst) < doubtful.load(Ordering::SeqCst)
-    }
-
-    /// After a write that too few replicas have confirmed, nothing is read before they have, and nothing written, as a refusal shows what
-    /// stands there, too: whoever finds its own write there takes it for done.
-    async fn settle(&self) -> Result<(), StoreError> {
-        let Confirmations { wanted, channel, doubtful, settled } = &self.confirmations;
-        let doubts = doubtful.load(Ordering::SeqCst);
-        // It is replicated, and comes after all that was written before, by whatever connection.
-        let mut marker = redis::cmd("PUBLISH");
-        marker.arg(channel).arg("");
-        self.ask::<Value>(&marker).await?;
-        let confirmed = self.confirmed().await;
-        if confirmed.as_ref().is_ok_and(|count| *count >= i64::from(*wanted)) {
-            settled.fetch_max(doubts, Ordering::SeqCst);
-            return Ok(());
-        }
-        Err(StoreError::unavailable(self.unconfirmed(confirmed)))
-    }
-
-    async fn confirmed(&self) -> Result<i64, StoreError> {
-        let span = self.connector.config.timeout / 4;
-        let mut wait = redis::cmd("WAIT");
-        wait.arg(self.confirmations.wanted).arg(u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1));
-        self.ask(&wait).await
-    }
-
-    fn unconfirmed(&self, confirmed: Result<i64, StoreError>) -> String {
-        let (place, wanted) = (&self.place, self.confirmations.wanted);
-        match confirmed {
-            Ok(count) => format!(
-                "{place}: {count} replicas have confirmed the last write in time, of {wanted} that wait= asks for; see INFO replication"
-            ),
-            Err(error) => format!(
-                "{place}: whether {wanted} replicas have confirmed the last write is not known: {error}"
-            ),
-        }
     }
 
     /// The connection on which calls are sent. If there is none, one attempt serves all who wait, and goes on without them: a caller
@@ -297,42 +251,6 @@ async fn settled(attempt: JoinHandle<Result<Arc<Line>, StoreError>>) -> Result<A
     match attempt.await {
         Ok(line) => line,
         Err(error) => Err(StoreError::unavailable(format!("connecting to Redis was broken off: {error}"))),
-    }
-}
-
-/// A write that replicas have not confirmed yet. One that is given up, or whose outcome is not known, stays in doubt.
-pub(crate) struct Unconfirmed<'a> {
-    lines: &'a Lines,
-    is_over: bool,
-}
-
-impl Unconfirmed<'_> {
-    /// Nothing was written.
-    pub(crate) fn nothing_done(mut self) {
-        self.is_over = true;
-    }
-
-    /// Waits until enough replicas have confirmed what was written just now. Else the write's outcome is unknown: it stands, but
-    /// may be gone after a failover.
-    pub(crate) async fn confirm(mut self) -> Result<(), StoreError> {
-        let wanted = self.lines.confirmations.wanted;
-        if wanted > 0 {
-            let confirmed = self.lines.confirmed().await;
-            if !confirmed.as_ref().is_ok_and(|count| *count >= i64::from(wanted)) {
-                return Err(StoreError::unknown(self.lines.unconfirmed(confirmed)));
-            }
-        }
-        self.is_over = true;
-        Ok(())
-    }
-}
-
-impl Drop for Unconfirmed<'_> {
-    fn drop(&mut self) {
-        let Confirmations { wanted, doubtful, .. } = &self.lines.confirmations;
-        if !self.is_over && *wanted > 0 {
-            doubtful.fetch_add(1, Ordering::SeqCst);
-        }
     }
 }
 

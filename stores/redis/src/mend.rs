@@ -4,7 +4,6 @@ use crate::read::raw;
 use crate::scripts::Invocation;
 use crate::store::Inner;
 use crate::value::{fence, record_bytes, stored, untimed};
-use crate::write::begin;
 use redis::Value;
 use tenure_core::{Key, Record, StoreError};
 use tenure_store::Image;
@@ -50,12 +49,12 @@ pub(crate) async fn mend(
     if let Some(instead) = &instead {
         script = script.arg(instead);
     }
-    let (unconfirmed, answer) = begin(inner, &script).await?;
-    let is_done = answer == Value::Int(1);
+    let written = inner.lines.write(&script).await?;
+    let is_done = written.answer == Value::Int(1);
     if is_done {
-        unconfirmed.confirm().await?;
+        written.confirm().await?;
     } else {
-        unconfirmed.nothing_done();
+        written.nothing_done();
     }
     Ok(is_done)
 }

@@ -1,13 +1,12 @@
 //! Conditional writes: one script for one write or many, which answers with what it found.
 
-use crate::error::{Call, refused_in_script};
-use crate::lines::Unconfirmed;
+use crate::error::refused_in_script;
 use crate::scripts::Invocation;
 use crate::store::Inner;
 use crate::value::{ServerTime, damaged, stored, timed, untimed, version_digits};
 use redis::Value;
 use tenure_core::op::{Expect, Outcome, Write};
-use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Version};
+use tenure_core::{Fence, Key, Record, StoreError, Version};
 
 /// A write as the arguments of the script.
 pub(crate) struct Draft {
@@ -113,8 +112,8 @@ pub(crate) async fn send(
     let script = Invocation::new(&inner.scripts.write, &inner.keys)
         .arg(inner.channel.as_bytes())
         .args(drafts.iter().flat_map(|draft| draft.arguments()));
-    let (unconfirmed, answer) = begin(inner, &script).await?;
-    let (now, answers) = timed(&inner.lines.place, &answer)?;
+    let written = inner.lines.write(&script).await?;
+    let (now, answers) = timed(&inner.lines.place, &written.answer)?;
     if answers.len() != drafts.len() {
         return Err(StoreError::unknown(format!("{}: not all writes were answered", inner.lines.place)));
     }
@@ -123,27 +122,10 @@ pub(crate) async fn send(
         .map(|(draft, answer)| Sent { is_done: is_done(answer), outcome: draft.judge(inner, now, answer) })
         .collect();
     if sent.iter().any(|sent| sent.is_done) {
-        return Ok((sent, unconfirmed.confirm().await));
+        return Ok((sent, written.confirm().await));
     }
-    unconfirmed.nothing_done();
+    written.nothing_done();
     Ok((sent, Ok(())))
-}
-
-/// Calls a script that writes.
-pub(crate) async fn begin<'a>(
-    inner: &'a Inner,
-    script: &Invocation<'_>,
-) -> Result<(Unconfirmed<'a>, Value), StoreError> {
-    let unconfirmed = inner.lines.unconfirmed_write();
-    match inner.lines.call(Call::Write, script).await {
-        Ok(answer) => Ok((unconfirmed, answer)),
-        Err(error) => {
-            if error.kind() != ErrorKind::Unknown {
-                unconfirmed.nothing_done();
-            }
-            Err(error)
-        }
-    }
 }
 
 pub(crate) async fn many(inner: &Inner, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
@@ -162,17 +144,18 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
     let expected = version_digits(version);
     let script =
         Invocation::new(&inner.scripts.remove, &inner.keys).arg(key.as_str().as_bytes()).arg(&expected);
-    let (unconfirmed, answer) = begin(inner, &script).await?;
-    let (now, answers) = timed(&inner.lines.place, &answer)?;
+    let written = inner.lines.write(&script).await?;
+    let (now, answers) = timed(&inner.lines.place, &written.answer)?;
     let [answer] = answers else {
         return Err(StoreError::unknown(format!("{}: a removal was not answered", inner.lines.place)));
     };
     match verdict(inner, key, answer)? {
-        Verdict::Done(_) => unconfirmed.confirm().await.map(|()| true),
+        Verdict::Done(_) => written.confirm().await.map(|()| true),
         // One that can't be understood is not merely another version.
         Verdict::Refused(standing) => {
-            unconfirmed.nothing_done();
-            standing.map(|value| stored(key, inner.told(now), value)).transpose().map(|_| false)
+            let standing = standing.map(|value| stored(key, inner.told(now), value)).transpose();
+            written.nothing_done();
+            standing.map(|_| false)
         }
     }
 }

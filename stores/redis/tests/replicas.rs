@@ -1,8 +1,8 @@
 //! What replicas give, and what they don't.
 //!
-//! Plan: with `wait`, a write counts only once a replica has it, and whatever could resolve it waits as well, be it a read, or a
-//! write whose refusal shows it, after one that was given up, too; a replica that lags
-//! and is promoted has lost leases, and their fences are exceeded all the same; a failover that a sentinel decides is followed.
+//! Plan: with `wait`, a write counts only once a replica has it, also if calls go elsewhere by then. Whatever could resolve it
+//! waits as well: a read, or a write whose refusal shows it. So it is after a write that was given up. A replica that lags and is promoted
+//! has lost leases, and their fences are exceeded all the same. A failover that a sentinel decides is followed.
 
 #![allow(
     clippy::unwrap_used,
@@ -91,6 +91,31 @@ async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
     assert_eq!(careful.read(&key).await.unwrap_err().kind(), ErrorKind::Unavailable);
     replica.signal("-CONT");
     assert_eq!(confirmed(&careful, &key).await.fence, Fence(8));
+}
+
+/// A primary that stood still answers when another server is the primary already: only its own replicas can confirm what it wrote.
+#[tokio::test]
+async fn a_write_is_confirmed_where_it_was_made_and_not_where_calls_go_by_then() {
+    let primary = Server::start("--repl-diskless-sync-delay 0");
+    let next = replica_of(primary.port).await;
+    let _last = replica_of(next.port).await;
+    let both = format!("{},127.0.0.1:{}", primary.url(), next.port);
+    let config = at(&both, "jobs").timeout(Duration::from_secs(4)).push(false).wait(1);
+    let store = RedisStore::open(config).await.unwrap();
+    let (scribe, key, other) = (Scribe::new(), Key::new("k").unwrap(), Key::new("other").unwrap());
+    // It has the script from then on.
+    at_last(async || store.write(scribe.absent(&other, scribe.held(5))).await).await;
+    primary.signal("-STOP");
+    let mut written = Box::pin(store.write(scribe.absent(&key, scribe.held(5))));
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut written).await.is_err());
+    // Who has less patience gives the connection up.
+    assert!(tokio::time::timeout(Duration::from_millis(50), store.read(&key)).await.is_err());
+    next.cli(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(at_last(async || store.read(&key).await).await, None);
+    primary.signal("-CONT");
+    let error = written.await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(store.read(&key).await.unwrap(), None);
 }
 
 /// A replica that lags is promoted: a lease that was granted may be granted again. The fences tell the two apart, as each begins at its

@@ -1,0 +1,146 @@
+//! What replicas have confirmed, where `wait=` asks for that.
+//!
+//! A write counts once they have. What is in doubt stays so until they have confirmed something later: until then nothing is read, and
+//! nothing written.
+
+use super::Lines;
+use crate::config::RedisConfig;
+use crate::connect::Line;
+use crate::error::Call;
+use crate::scripts::Invocation;
+use redis::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_core::{ErrorKind, StoreError};
+
+/// Writes that too few replicas have confirmed, by number.
+pub(super) struct Confirmations {
+    wanted: u16,
+    channel: String,
+    doubtful: AtomicU64,
+    settled: AtomicU64,
+}
+
+impl Confirmations {
+    pub(super) fn of(config: &RedisConfig) -> Confirmations {
+        let (doubtful, settled) = (AtomicU64::new(0), AtomicU64::new(0));
+        Confirmations { wanted: config.wait, channel: config.name("confirm"), doubtful, settled }
+    }
+}
+
+impl Lines {
+    /// Calls a script that writes.
+    pub(crate) async fn write(&self, script: &Invocation<'_>) -> Result<Written<'_>, StoreError> {
+        let unconfirmed = self.unconfirmed_write();
+        match self.call_on(Call::Write, script).await {
+            Ok((answer, line)) => Ok(Written { unconfirmed, line, answer }),
+            Err(error) => {
+                if error.kind() != ErrorKind::Unknown {
+                    unconfirmed.nothing_done();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// A write begins.
+    pub(crate) fn unconfirmed_write(&self) -> Unconfirmed<'_> {
+        Unconfirmed { lines: self, is_over: false }
+    }
+
+    pub(super) fn is_doubtful(&self) -> bool {
+        let Confirmations { doubtful, settled, .. } = &self.confirmations;
+        settled.load(Ordering::SeqCst) < doubtful.load(Ordering::SeqCst)
+    }
+
+    /// After a write that too few replicas have confirmed, nothing is read before they have, and nothing written, as a refusal shows what
+    /// stands there, too: whoever finds its own write there takes it for done.
+    pub(super) async fn settle(&self) -> Result<(), StoreError> {
+        let Confirmations { wanted, channel, doubtful, settled } = &self.confirmations;
+        let doubts = doubtful.load(Ordering::SeqCst);
+        // It is replicated, and comes after all that was written before, by whatever connection.
+        let mut marker = redis::cmd("PUBLISH");
+        marker.arg(channel).arg("");
+        let line = self.line().await?;
+        self.ask_on::<Value>(&line, &marker).await?;
+        let confirmed = self.confirmed(&line).await;
+        if confirmed.as_ref().is_ok_and(|count| *count >= i64::from(*wanted)) {
+            settled.fetch_max(doubts, Ordering::SeqCst);
+            return Ok(());
+        }
+        Err(StoreError::unavailable(self.unconfirmed(confirmed)))
+    }
+
+    /// How many replicas have all that was written on this connection. It is to be that of the write, though others may have given it up
+    /// meanwhile: another one may go to another server, which knows nothing of the write.
+    async fn confirmed(&self, line: &Arc<Line>) -> Result<i64, StoreError> {
+        let span = self.connector.config.timeout / 4;
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.confirmations.wanted).arg(u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1));
+        self.ask_on(line, &wait).await
+    }
+
+    fn unconfirmed(&self, confirmed: Result<i64, StoreError>) -> String {
+        let (place, wanted) = (&self.place, self.confirmations.wanted);
+        match confirmed {
+            Ok(count) => format!(
+                "{place}: {count} replicas have confirmed the last write in time, of {wanted} that wait= asks for; see INFO replication"
+            ),
+            Err(error) => format!(
+                "{place}: whether {wanted} replicas have confirmed the last write is not known: {error}"
+            ),
+        }
+    }
+}
+
+/// A write that replicas have not confirmed yet. One that is given up, or whose outcome is not known, stays in doubt.
+pub(crate) struct Unconfirmed<'a> {
+    lines: &'a Lines,
+    is_over: bool,
+}
+
+impl Unconfirmed<'_> {
+    /// Nothing was written.
+    pub(crate) fn nothing_done(mut self) {
+        self.is_over = true;
+    }
+}
+
+/// What a script has answered that may have written.
+pub(crate) struct Written<'a> {
+    unconfirmed: Unconfirmed<'a>,
+    /// On which it was called.
+    line: Arc<Line>,
+    pub(crate) answer: Value,
+}
+
+impl Written<'_> {
+    /// It has written nothing.
+    pub(crate) fn nothing_done(self) {
+        self.unconfirmed.nothing_done();
+    }
+
+    /// Waits until enough replicas have confirmed what it has written. Else the write's outcome is unknown: it stands, but may be gone
+    /// after a failover.
+    pub(crate) async fn confirm(mut self) -> Result<(), StoreError> {
+        let lines = self.unconfirmed.lines;
+        let wanted = lines.confirmations.wanted;
+        if wanted > 0 {
+            let confirmed = lines.confirmed(&self.line).await;
+            if !confirmed.as_ref().is_ok_and(|count| *count >= i64::from(wanted)) {
+                return Err(StoreError::unknown(lines.unconfirmed(confirmed)));
+            }
+        }
+        self.unconfirmed.is_over = true;
+        Ok(())
+    }
+}
+
+impl Drop for Unconfirmed<'_> {
+    fn drop(&mut self) {
+        let Confirmations { wanted, doubtful, .. } = &self.lines.confirmations;
+        if !self.is_over && *wanted > 0 {
+            doubtful.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
