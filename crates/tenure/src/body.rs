@@ -71,9 +71,7 @@ impl Held {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let inner = &self.leases.inner;
-        let own = self.cell.belief.until();
-        let until = if self.is_attached { own.min(inner.session.until()) } else { own };
-        until.since(inner.clock.held())
+        inner.until(&self.cell.belief, self.is_attached).since(inner.clock.held())
     }
 
     /// Told when the body has to end: it has the grace period from then on.

@@ -101,8 +101,7 @@ impl Guard {
     }
 
     fn until(&self) -> Tick {
-        let own = self.cell.belief.until();
-        if self.is_attached { own.min(self.leases.inner.session.until()) } else { own }
+        self.leases.inner.until(&self.cell.belief, self.is_attached)
     }
 
     /// When it is over if nothing happens, also while belief is suspended.

@@ -160,11 +160,11 @@ impl Leases {
     /// For people and gauges. Whether to *act* on a lease is asked of its guard.
     #[must_use]
     pub fn held(&self) -> Vec<(Key, Fence)> {
-        let (now, session) = (self.inner.clock.held(), self.inner.session.until());
-        let users = self.inner.users();
-        let named = users.cells.values().filter_map(|cell| Some((cell.name()?, cell.belief.until())));
-        let held = named.filter(|(name, own)| now < if name.is_attached { session.min(*own) } else { *own });
-        let mut held: Vec<_> = held.map(|(name, _)| (name.key.clone(), name.fence)).collect();
+        let (inner, now) = (&self.inner, self.inner.clock.held());
+        let users = inner.users();
+        let named = users.cells.values().filter_map(|cell| Some((cell, cell.name()?)));
+        let held = named.filter(|(cell, name)| now < inner.until(&cell.belief, name.is_attached));
+        let mut held: Vec<_> = held.map(|(_, name)| (name.key.clone(), name.fence)).collect();
         held.sort_unstable();
         held
     }
@@ -234,6 +234,11 @@ impl std::fmt::Debug for Leases {
 }
 
 impl Inner {
+    /// Until when a lease is believed in: one that is attached, no longer than the session.
+    pub(crate) fn until(&self, own: &Belief, is_attached: bool) -> Tick {
+        if is_attached { own.until().min(self.session.until()) } else { own.until() }
+    }
+
     pub(crate) fn users(&self) -> MutexGuard<'_, Users> {
         // No code that can panic runs under the lock, so what it guards is whole.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
@@ -250,7 +255,7 @@ impl Inner {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now until then, or until it is released, `lease` outlasts a stop. It must renews itself.
+    /// From now until then, or until it is released, `lease` outlasts a stop. It must renew itself.
     pub(crate) fn keep_until(&self, lease: LeaseId, at: Tick) {
         self.kept().insert(lease, at);
     }

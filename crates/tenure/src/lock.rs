@@ -91,12 +91,12 @@ impl Lock {
         let leases = self.leases.clone();
         let (inner, key) = (&leases.inner, self.key.clone());
         let ttl = self.ttl.unwrap_or(inner.session_ttl.duration());
-        let wait_policy = inner.store_patience.unwrap_or(LEAST_STORE_PATIENCE.max(ttl.saturating_mul(6)));
+        let patience = inner.store_patience.unwrap_or(LEAST_STORE_PATIENCE.max(ttl.saturating_mul(6)));
         let session = if self.ttl.is_some() { &key } else { inner.session_key.as_str() };
         tokio::select! {
             biased;
             acquired = self.get(WaitPolicy::Forever) => acquired,
-            error = inner.troubles.outlast([&key, session], wait_policy) => Err(error.into()),
+            error = inner.troubles.outlast([&key, session], patience) => Err(error.into()),
         }
     }
 

@@ -47,7 +47,8 @@ pub(crate) async fn leave(
     Err(StoreError::unavailable(format!("the record of {key} changes too fast; try again")).into())
 }
 
-/// Whether what holds `key` still is attached to this session, or nobody does: if it became plain data meanwhile, nobody looks for its mail there.
+/// Whether what holds `key` is still attached to this session, or nobody holds it. Once it has become plain data, nobody looks for its
+/// mail there.
 async fn is_attached_to(store: &AnyStore, key: &Key, session: &Key) -> Result<bool, LeaseError> {
     let stored = store.read(key).await?;
     let tenure = stored.and_then(|stored| stored.record.tenure);

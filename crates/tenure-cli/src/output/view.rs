@@ -84,10 +84,10 @@ impl Sessions {
         now: Wall,
     ) -> Result<(), StoreError> {
         self.see(page, now);
-        let is_attached = page
+        let attachments = page
             .iter()
             .filter_map(|listed| listed.stored.as_ref().ok()?.record.tenure.as_ref()?.attachment.as_ref());
-        let unknown: BTreeSet<&Key> = is_attached
+        let unknown: BTreeSet<&Key> = attachments
             .map(|attachment| &attachment.session)
             .filter(|session| !self.0.contains_key(session))
             .collect();

@@ -152,16 +152,16 @@ impl Troubles {
     }
 
     /// Waits until trouble with one of these keys has lasted for `patience`, within the wait itself, and returns the last error.
-    pub(crate) async fn outlast(&self, keys: [&str; 2], wait_policy: Duration) -> StoreError {
+    pub(crate) async fn outlast(&self, keys: [&str; 2], patience: Duration) -> StoreError {
         let began = self.clock.held();
         let mut changes = self.changes.subscribe();
         loop {
             changes.borrow_and_update();
             let failing = self.failing_since(began, keys);
             let left = match failing {
-                Some((lasts, error)) if lasts >= wait_policy => return error,
+                Some((lasts, error)) if lasts >= patience => return error,
                 // Looked at again when the next call may have failed.
-                Some((lasts, _)) => (wait_policy - lasts).max(MOMENT),
+                Some((lasts, _)) => (patience - lasts).max(MOMENT),
                 None => FORGOTTEN,
             };
             tokio::select! {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{HolderId, Metadata};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -97,48 +97,37 @@ where
         };
         Told { why: None, within: within.max(Duration::from_millis(1)) }
     };
-    match supervise(&unit, task, grace, unit.share.stop.clone(), told).await {
-        Ending::Done(Ok(verdict)) if !unit.cancelled().is_cancelled() => {
-            // It may have been lost meanwhile, which has been told.
-            log_failure(&unit, &verdict);
-            let followed = match verdict {
-                Verdict::Done => assignment.finish(None).await,
-                Verdict::DoneWith(fields) => assignment.finish(Some(fields)).await,
-                Verdict::Again | Verdict::Failed(_) => Ok(assignment.release().await),
-                Verdict::HandTo(worker) => assignment.hand_to(&worker).await,
-            };
-            if let Err(error) = followed {
-                tracing::warn!(target: "tenure::fleet", unit = %unit.key(), %error, "this unit could not be let go of as its task said");
-            }
-        }
-        Ending::Done(Ok(verdict)) => {
-            log_failure(&unit, &verdict);
-            drop(assignment);
-        }
-        Ending::Done(Err(error)) => {
-            tracing::error!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit panicked");
-            drop(assignment);
-        }
-        Ending::Stopped { joined: Some(done), .. } => {
-            match done {
-                Ok(verdict) => log_failure(&unit, &verdict),
-                Err(error) if error.is_panic() => {
-                    tracing::error!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit panicked");
-                }
-                Err(_) => {}
-            }
-            drop(assignment);
-        }
+    let (done, decides) = match supervise(&unit, task, grace, unit.share.stop.clone(), told).await {
+        Ending::Done(done) => (done, !unit.cancelled().is_cancelled()),
+        Ending::Stopped { joined: Some(done), .. } => (done, false),
         Ending::Stopped { joined: None, .. } => {
             tracing::error!(target: "tenure::fleet", unit = %unit.key(), "what is done for this unit can't be ended");
-            assignment.lapse();
+            return assignment.lapse();
         }
+    };
+    log_failure(&unit, &done);
+    let Some(verdict) = done.ok().filter(|_| decides) else { return drop(assignment) };
+    // It may have been lost meanwhile, which has been told.
+    let followed = match verdict {
+        Verdict::Done => assignment.finish(None).await,
+        Verdict::DoneWith(fields) => assignment.finish(Some(fields)).await,
+        Verdict::Again | Verdict::Failed(_) => Ok(assignment.release().await),
+        Verdict::HandTo(worker) => assignment.hand_to(&worker).await,
+    };
+    if let Err(error) = followed {
+        tracing::warn!(target: "tenure::fleet", unit = %unit.key(), %error, "this unit could not be let go of as its task said");
     }
 }
 
-/// Also of a verdict that decides nothing, because it came after the task was told to end.
-fn log_failure(unit: &Unit, verdict: &Verdict) {
-    if let Verdict::Failed(error) = verdict {
-        tracing::warn!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit has failed");
+/// Also of what decides nothing, because it came after the task was told to end.
+fn log_failure(unit: &Unit, done: &Result<Verdict, JoinError>) {
+    match done {
+        Ok(Verdict::Failed(error)) => {
+            tracing::warn!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit has failed");
+        }
+        Err(error) if error.is_panic() => {
+            tracing::error!(target: "tenure::fleet", unit = %unit.key(), %error, "what was done for this unit panicked");
+        }
+        _ => {}
     }
 }
