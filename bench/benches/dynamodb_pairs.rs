@@ -44,8 +44,8 @@ struct Cell {
 async fn main() {
     let span = span(Duration::from_millis(1500)).unwrap();
     let requests = Requests::default();
-    let bare = Client::from_conf(client().unwrap().interceptor(requests.clone()).build());
-    make(TABLE).await.unwrap();
+    let bare = Client::from_conf(client(&endpoint()).interceptor(requests.clone()).build());
+    make(TABLE).await;
     let leases = Leases::new(AnyStore::new(store(&bare).await)).unwrap();
     leases.begin_session();
     let locks = unique("locks");
@@ -57,7 +57,7 @@ async fn main() {
         ("bare conditional updates", Contender::Here(pair(move |task| update_pair(update.clone(), task)))),
         ("tenure, the store alone", Contender::store(alone)),
         ("tenure, `Leases`", Contender::leases(leases.clone())),
-        ("AWS's lock client 1.4.0", Contender::Peer(lock_client(&endpoint().unwrap(), &locks))),
+        ("AWS's lock client 1.4.0", Contender::Peer(lock_client(&endpoint(), &locks))),
     ];
     let emulator = emulator().unwrap();
     println!(
@@ -165,7 +165,7 @@ fn lock_client(endpoint: &str, table: &str) -> Peer {
 
 /// Of the lock client, by what goes over the wire, which would slow down what is measured.
 async fn requests_a_pair(table: &str) -> f64 {
-    let relay = Relay::start(&endpoint().unwrap()).await.unwrap();
+    let relay = Relay::start(&endpoint()).await.unwrap();
     let mut client = lock_client(&relay.endpoint, table);
     let counting = tokio::task::spawn_blocking(move || {
         let tally = client.measure("pairs", 1, Duration::from_secs(1)).unwrap();

@@ -3,18 +3,17 @@
 use crate::Trouble;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
-use tenure_dynamodb::aws_sdk_dynamodb::config::{
-    BehaviorVersion, Builder, Config, ConfigBag, Credentials, Intercept, Region, RuntimeComponents,
-};
+use tenure_dynamodb::aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
-use tenure_dynamodb::{DynamoConfig, DynamoStore};
 
-const REGION: &str = "eu-west-1";
+pub use tenure_dynamodb_testkit::{client, endpoint, make, plain};
+pub use tenure_testkit::unique;
 
 /// A setting of the environment that `cargo xtask bench` makes.
 ///
@@ -25,20 +24,12 @@ pub fn told(variable: &str) -> Result<String, Trouble> {
         .map_err(|_| format!("{variable} is not set; start this with `cargo xtask bench`").into())
 }
 
-/// Where DynamoDB Local listens.
-///
-/// # Errors
-/// Nothing says so.
-pub fn endpoint() -> Result<String, Trouble> {
-    told("TENURE_TEST_DYNAMODB")
-}
-
 /// The id of the process that listens there: the emulator's, which is told its port last.
 ///
 /// # Errors
 /// There is none on this host.
 pub fn emulator() -> Result<String, Trouble> {
-    let endpoint = endpoint()?;
+    let endpoint = endpoint();
     let port = endpoint.rsplit(':').next().unwrap_or_default();
     for process in std::fs::read_dir("/proc")? {
         let process = process?;
@@ -54,26 +45,10 @@ pub fn emulator() -> Result<String, Trouble> {
     Err(format!("no java on this host was started with port {port}").into())
 }
 
-/// A name that nothing else in this run has.
-#[must_use]
-pub fn unique(what: &str) -> String {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    format!("{what}-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::SeqCst))
-}
-
 /// Where a table is, and a namespace of it.
 #[must_use]
 pub fn config(endpoint: &str, table: &str, namespace: &str) -> DynamoConfig {
-    DynamoConfig::new(table).region(REGION).endpoint(endpoint).namespace(namespace)
-}
-
-/// Makes a table for tenure if it isn't there.
-///
-/// # Errors
-/// The service refuses.
-pub async fn make(table: &str) -> Result<(), Trouble> {
-    DynamoStore::create_table(&config(&endpoint()?, table, "any")).await?;
-    Ok(())
+    tenure_dynamodb_testkit::config(table).endpoint(endpoint).namespace(namespace)
 }
 
 /// A table with this HASH key, as other programs have.
@@ -87,20 +62,6 @@ pub async fn make_with_hash(client: &Client, table: &str, hash: &str) -> Result<
     let request = client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
     request.key_schema(key).attribute_definitions(definition).send().await?;
     Ok(())
-}
-
-/// The settings of a client with credentials that DynamoDB Local takes, as it takes any.
-///
-/// # Errors
-/// Nothing says where the service is.
-pub fn client() -> Result<Builder, Trouble> {
-    let http = aws_smithy_http_client::Builder::new().build_http();
-    Ok(Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .http_client(http)
-        .region(Region::new(REGION))
-        .endpoint_url(endpoint()?)
-        .credentials_provider(Credentials::new("local", "local", None, None, "benches")))
 }
 
 /// Counts what a client asks for.

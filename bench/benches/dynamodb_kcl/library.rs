@@ -3,7 +3,7 @@
 use crate::TTL;
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
-use tenure_bench::dynamodb::{client, make_with_hash, told, unique};
+use tenure_bench::dynamodb::{make_with_hash, plain, told, unique};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 
@@ -15,7 +15,7 @@ pub(crate) struct Table {
 impl Table {
     /// A table with so many leases, dealt out to `owners`.
     pub(crate) async fn create(leases: usize, owners: &[String]) -> Table {
-        let table = Table { client: Client::from_conf(client().unwrap().build()), name: unique("kcl") };
+        let table = Table { client: plain(), name: unique("kcl") };
         make_with_hash(&table.client, &table.name, "leaseKey").await.unwrap();
         let all: Vec<usize> = (0..leases).collect();
         for batch in all.chunks(25) {

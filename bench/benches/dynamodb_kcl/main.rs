@@ -63,7 +63,7 @@ async fn main() {
 }
 
 async fn relay() -> Relay {
-    Relay::start(&endpoint().unwrap()).await.unwrap()
+    Relay::start(&endpoint()).await.unwrap()
 }
 
 /// What a crew with all its workers asks for; and, if so wished, what becomes of it when workers die and come.

@@ -17,8 +17,8 @@ async fn open(endpoint: &str, namespace: &str) -> Fleet {
 
 /// A fleet with so many units, past the relay.
 pub(crate) async fn create(namespace: &str, count: usize) -> Fleet {
-    dynamodb::make(TABLE).await.unwrap();
-    let fleet = open(&dynamodb::endpoint().unwrap(), namespace).await;
+    dynamodb::make(TABLE).await;
+    let fleet = open(&dynamodb::endpoint(), namespace).await;
     fleet.create_all((0..count).map(|n| NewUnit::named(format!("{n:05}")))).await.unwrap();
     fleet
 }

@@ -69,6 +69,12 @@ pub fn client(endpoint: &str) -> Builder {
         .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
 }
 
+/// A client of the service, with nothing between.
+#[must_use]
+pub fn plain() -> Client {
+    Client::from_conf(client(&endpoint()).build())
+}
+
 /// A store on `table` by that client; the table is made if need be.
 pub async fn store_by(client: Builder, table: &str, namespace: &str) -> DynamoStore {
     make(table).await;

@@ -12,6 +12,7 @@ mod format;
 mod held;
 mod options;
 mod place;
+mod rng;
 mod row;
 mod schema;
 mod settling;

@@ -4,6 +4,7 @@
 //! watched. Each worker wants its even share, of what is free first; only if nothing is free does it steal from the worker that
 //! has most. What may have been stolen from one who does not know yet can be taken at once, and is believed in later.
 
+use super::rng::Rng;
 use super::row::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -156,7 +157,7 @@ impl View<'_> {
 
     /// What to take now. `lots` decides among equals.
     pub(crate) fn choose(&self, lots: u64) -> Vec<(Row, Why)> {
-        let mut lots = Lots(lots);
+        let mut lots = Rng::new(lots);
         let mut available = Vec::new();
         let mut of_others: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
         let mut left = 0;
@@ -188,26 +189,6 @@ impl View<'_> {
         // Where all others have their share exactly and two are wanting here, one of theirs is too much.
         let count = if over == 0 && most >= target && needed > 1 { 1 } else { needed.min(over) };
         rows.into_iter().take(count.min(self.steal)).map(|row| (row.clone(), Why::Stolen)).collect()
-    }
-}
-
-/// Numbers that look random, from a seed (SplitMix64).
-struct Lots(u64);
-
-impl Lots {
-    fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn shuffle<T>(&mut self, values: &mut [T]) {
-        for end in (1..values.len()).rev() {
-            let other = self.draw() % (end as u64 + 1);
-            values.swap(end, usize::try_from(other).unwrap_or(0));
-        }
     }
 }
 

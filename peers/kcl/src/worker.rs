@@ -5,10 +5,12 @@
 //! way for each lease.
 
 mod answers;
+mod talk;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use answers::loss_by;
+pub(crate) use talk::{Answer, Answered, Command, Notice, Output, Purpose, Reply, Request};
 
 use super::agenda::Agenda;
 use super::change::{Change, Edit};
@@ -17,28 +19,13 @@ use super::format::Format;
 use super::held::Cell;
 use super::options::Options;
 use super::row::Row;
-use super::settling::{Settled, Settling};
-use super::table::Listing;
+use super::settling::Settling;
 use super::taker::{Watch, Why};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use talk::Done;
 use tenure_core::{Loss, Now, StoreError, Tick};
-use tokio::sync::oneshot;
-
-pub(crate) type Reply<T> = oneshot::Sender<T>;
-type Done<T> = Result<T, LeaseError>;
-
-/// What users ask of the task.
-pub(crate) enum Command {
-    Update { key: String, edit: Edit, reply: Reply<Done<()>> },
-    End { key: String, taken: Option<u64>, delete: bool, reply: Reply<Done<()>> },
-    Look { reply: Reply<Result<(), StoreError>> },
-    Renew { reply: Reply<()> },
-    Lapse { key: String, taken: u64 },
-    StopTaking,
-    Stop { reply: Reply<()> },
-}
 
 /// What is to be done with a lease besides renewing it.
 enum Wish {
@@ -79,76 +66,6 @@ impl Holding {
     /// Whether it can be renewed now.
     fn is_idle(&self) -> bool {
         !self.busy && !self.lapsed && self.wishes.is_empty()
-    }
-}
-
-/// What is to be done for a worker.
-#[derive(Debug)]
-pub(crate) enum Request {
-    /// To read the whole table.
-    Look,
-    /// To make a change, until its outcome is known.
-    Settle(Box<Settling>, Purpose),
-}
-
-/// What a change is made for, and what its answer goes to.
-#[derive(Debug)]
-pub(crate) enum Purpose {
-    Take { row: Row, why: Why },
-    Keep { key: String, tenure: u64, update: Option<(Edit, Reply<Done<()>>)> },
-    End { key: String, tenure: u64, delete: bool, reply: Option<Reply<Done<()>>> },
-}
-
-/// What a request brought.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Looked(Result<Listing, StoreError>),
-    Settled(Purpose, Box<Result<Settled, StoreError>>),
-}
-
-/// What comes of a step, in order.
-#[derive(Debug)]
-pub(crate) enum Output {
-    /// To be performed, and its answer fed back.
-    Request(Request),
-    /// For whoever listens.
-    Notice(Notice),
-    /// This lease is not to be shown as held any more.
-    Hide(String),
-    /// For whoever asked.
-    Reply(Answered),
-}
-
-/// What users are told.
-#[derive(Debug)]
-pub(crate) enum Notice {
-    /// It is held, and to be shown as such.
-    Taken(Arc<Cell>),
-    Lost(Arc<Cell>, Loss),
-    /// Another is to have it.
-    Wanted(Arc<Cell>, String),
-    LookFailed(StoreError),
-    Foreign(StoreError),
-    Revived(String),
-    Skipped(usize),
-}
-
-/// What somebody asked for is done, or not.
-#[derive(Debug)]
-pub(crate) enum Answered {
-    Done(Reply<Done<()>>, Done<()>),
-    Looked(Reply<Result<(), StoreError>>, Result<(), StoreError>),
-    Renewed(Reply<()>),
-}
-
-impl Answered {
-    /// Tells whoever asked, if it still waits.
-    pub(crate) fn tell(self) {
-        let _gone = match self {
-            Answered::Done(reply, told) => reply.send(told).is_err(),
-            Answered::Looked(reply, told) => reply.send(told).is_err(),
-            Answered::Renewed(reply) => reply.send(()).is_err(),
-        };
     }
 }
 
@@ -361,14 +278,18 @@ impl Worker {
         is_done || now.held >= *by
     }
 
+    /// Whether the table is read when it is time: not before what the last look brought has been dealt with.
+    fn may_look(&self) -> bool {
+        !self.takes_none && self.is_dealt_with()
+    }
+
+    fn is_dealt_with(&self) -> bool {
+        !self.looking && self.takes.is_empty() && self.taking.is_empty()
+    }
+
     /// Starts the requests that are due, within the bound.
     fn launch(&mut self, now: Now) {
-        if !self.takes_none
-            && !self.looking
-            && self.takes.is_empty()
-            && self.taking.is_empty()
-            && now.waited >= self.look_at
-        {
+        if self.may_look() && now.waited >= self.look_at {
             self.looking = true;
             self.served.append(&mut self.asked);
             self.send(Request::Look);
@@ -445,8 +366,7 @@ impl Worker {
         // The time line of timers is not that of the clock, which suspend moves on.
         let most = self.options.failover / 10;
         let has_room = self.under_way < self.options.at_once;
-        let looks = (!self.takes_none && !self.looking && self.takes.is_empty() && self.taking.is_empty())
-            .then(|| now.expect(self.look_at));
+        let looks = self.may_look().then(|| now.expect(self.look_at));
         let settles = self.unsettled.values().filter_map(|unsettled| match unsettled {
             Unsettled::Until(at) => Some(now.expect(*at)),
             Unsettled::Unconfirmed => None,

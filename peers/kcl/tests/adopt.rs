@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Unit};
 use tenure::{Value, memory};
-use tenure_dynamodb::aws_sdk_dynamodb::Client;
-use tenure_dynamodb::aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb::service::number;
+use tenure_dynamodb_testkit::{endpoint, plain};
 use tenure_kcl::adopt::{Adopted, Adopter, Progress, Step};
 use tenure_kcl::{Coordinator, Edit, Events, Fields, Held, Options, Place, Table};
 use tokio::time::{sleep, timeout};
@@ -26,9 +26,7 @@ const FAILOVER: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(60);
 
 async fn lease_table(name: &str) -> Table {
-    let endpoint = std::env::var("TENURE_TEST_DYNAMODB").expect(
-        "TENURE_TEST_DYNAMODB does not say where DynamoDB Local listens: `cargo xtask services up` starts it and prints that",
-    );
+    let endpoint = endpoint();
     let name = format!("adopt-{name}-{}", std::process::id());
     let url = format!("//{name}?region=eu-west-1&endpoint={endpoint}&dialect=kcl");
     // DynamoDB Local has only just been started, perhaps on a busy machine.
@@ -40,10 +38,6 @@ async fn lease_table(name: &str) -> Table {
 
 fn options(worker: &str) -> Options {
     Options::new(worker).failover(FAILOVER)
-}
-
-fn number(n: usize) -> AttributeValue {
-    AttributeValue::N(n.to_string())
 }
 
 /// What was answered to checkpoints, by lease.
@@ -319,19 +313,9 @@ async fn what_looks_as_if_nobody_ever_had_it_is_kept_until_who_had_an_earlier_ro
     assert!(kept >= FAILOVER, "it was kept for {kept:?}");
 }
 
-/// A peer that knows no condition.
-fn service() -> Client {
-    let config = Config::builder()
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-west-1"))
-        .endpoint_url(std::env::var("TENURE_TEST_DYNAMODB").unwrap())
-        .credentials_provider(Credentials::new("local", "local", None, None, "tests"));
-    Client::from_conf(config.build())
-}
-
+/// As a peer does that knows no condition.
 async fn force_update(table: &str, unit: &str) {
-    let update = service().update_item().table_name(table);
+    let update = plain().update_item().table_name(table);
     let update = update.key("leaseKey", AttributeValue::S(unit.to_owned())).update_expression("SET x = :x");
     update.expression_attribute_values(":x", number(1)).send().await.unwrap();
 }
@@ -365,7 +349,7 @@ async fn rows_that_are_made_again_are_deleted_and_what_is_doubtful_is_named() {
                         ("leaseCounter", number(1)),
                     ];
                     let item = item.map(|(name, value)| (name.to_owned(), value)).into();
-                    service().put_item().table_name(&name).set_item(Some(item)).send().await.unwrap();
+                    plain().put_item().table_name(&name).set_item(Some(item)).send().await.unwrap();
                 }
                 _ => {}
             }

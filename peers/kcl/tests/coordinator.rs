@@ -279,7 +279,7 @@ async fn lost_answers_cost_nothing() {
         held.push(taken(&mut events).await);
     }
     for round in 1..=5 {
-        worker.update("k00", Edit::new().set("round", number(&round.to_string()))).await.unwrap();
+        worker.update("k00", Edit::new().set("round", number(round))).await.unwrap();
         worker.renew_now().await.unwrap();
     }
     assert!(held.iter().all(|held| held.is_held() && held.counter_at_take() == 2), "{held:?}");

@@ -15,13 +15,12 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{item, lease_table, name_of, number, open, put, service, text};
+use support::{item, lease_table, name_of, number, open, put, text};
 use tenure_core::ErrorKind;
-use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
-use tenure_dynamodb_testkit::{client, config, make};
+use tenure_dynamodb_testkit::{client, config, make, plain};
 use tenure_kcl::{Edit, Fields, Format, LeaseError, Row, Table, Unowned};
 use tenure_testkit::{RealClock, unique};
 
@@ -173,7 +172,7 @@ async fn a_table_of_many_pages_is_read_to_its_end() {
     let listing = table.list().await.unwrap();
     assert_eq!((listing.rows.len(), listing.foreign.len()), (30, 0));
     assert!(listing.rows.is_sorted_by(|a, b| a.key() < b.key()));
-    let page = service().scan().table_name(name_of(&table)).send().await.unwrap();
+    let page = plain().scan().table_name(name_of(&table)).send().await.unwrap();
     assert!(page.last_evaluated_key().is_some(), "there was more than one page");
 }
 
@@ -234,7 +233,7 @@ async fn a_lost_answer_is_not_taken_for_won_when_another_won() {
 async fn a_client_of_ones_own_will_do() {
     let table = lease_table("kcl-client", Format::kcl()).await;
     let name = name_of(&table);
-    let own = Client::from_conf(client(&tenure_dynamodb_testkit::endpoint()).build());
+    let own = plain();
     let clock = Arc::new(RealClock::new());
     let config = tenure_dynamodb::DynamoConfig::new(&name);
     // What it has of its own can't be named besides: it would be ignored.

@@ -17,13 +17,16 @@ pub(crate) struct Calls {
     pub(crate) options: Options,
 }
 
-/// What came of a request that writes.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    /// It took effect.
-    Done,
-    /// Its condition did not hold for the item that came along, if it did.
-    Refused(Option<Item>),
+/// A request under the condition that is asked for, with the item that it did not hold for in the answer. The SDK's requests have no
+/// trait in common.
+macro_rules! under {
+    ($asked:ident, $request:expr) => {
+        $request
+            .condition_expression($asked.condition)
+            .set_expression_attribute_names(Some($asked.names.into_iter().collect()))
+            .set_expression_attribute_values(Some($asked.values.into_iter().collect()))
+            .return_values_on_condition_check_failure(AllOld)
+    };
 }
 
 impl Calls {
@@ -38,56 +41,31 @@ impl Calls {
         key: &LeaseKey,
         standing: &Standing,
         asked: Asked,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<Ended<()>, StoreError> {
         let options = &self.options;
         let item = item::written(&options.names, &key.pk, &key.sk, standing, options.buffer());
         let request = self.service.client().put_item().table_name(self.service.table()).set_item(Some(item));
-        let request = request
-            .condition_expression(asked.condition)
-            .set_expression_attribute_names(Some(asked.names.into_iter().collect()))
-            .set_expression_attribute_values(Some(asked.values.into_iter().collect()))
-            .return_values_on_condition_check_failure(AllOld);
-        self.answer(request.send().await)
+        self.answer(under!(asked, request).send().await)
     }
 
-    pub(crate) async fn update(&self, key: &LeaseKey, asked: Asked) -> Result<Answer, StoreError> {
-        let request = self
-            .service
-            .client()
-            .update_item()
-            .table_name(self.service.table())
-            .set_key(Some(self.keys(key)));
-        let request = request
-            .set_update_expression(asked.update)
-            .condition_expression(asked.condition)
-            .set_expression_attribute_names(Some(asked.names.into_iter().collect()))
-            .set_expression_attribute_values(Some(asked.values.into_iter().collect()))
-            .return_values_on_condition_check_failure(AllOld);
-        self.answer(request.send().await)
+    pub(crate) async fn update(&self, key: &LeaseKey, asked: Asked) -> Result<Ended<()>, StoreError> {
+        let request = self.service.client().update_item().table_name(self.service.table());
+        let request = request.set_key(Some(self.keys(key))).set_update_expression(asked.update);
+        self.answer(under!(asked, request).send().await)
     }
 
-    pub(crate) async fn delete(&self, key: &LeaseKey, asked: Asked) -> Result<Answer, StoreError> {
-        let request = self
-            .service
-            .client()
-            .delete_item()
-            .table_name(self.service.table())
-            .set_key(Some(self.keys(key)));
-        let request = request
-            .condition_expression(asked.condition)
-            .set_expression_attribute_names(Some(asked.names.into_iter().collect()))
-            .set_expression_attribute_values(Some(asked.values.into_iter().collect()))
-            .return_values_on_condition_check_failure(AllOld);
-        self.answer(request.send().await)
+    pub(crate) async fn delete(&self, key: &LeaseKey, asked: Asked) -> Result<Ended<()>, StoreError> {
+        let request = self.service.client().delete_item().table_name(self.service.table());
+        self.answer(under!(asked, request.set_key(Some(self.keys(key)))).send().await)
     }
 
     fn answer<T, E: Conditional>(
         &self,
         answer: Result<T, SdkError<E, HttpResponse>>,
-    ) -> Result<Answer, StoreError> {
+    ) -> Result<Ended<()>, StoreError> {
         Ok(match self.service.ended(answer)? {
-            Ended::Done(_) => Answer::Done,
-            Ended::Refused(old) => Answer::Refused(old),
+            Ended::Done(_) => Ended::Done(()),
+            Ended::Refused(old) => Ended::Refused(old),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Acquires, refreshes and releases.
 
-use super::calls::{Answer, Calls};
+use super::calls::Calls;
 use super::error::{LeaseError, LeaseKey};
 use super::item::Standing;
 use super::judge::{self, Found, Still};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, InvalidInput, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
-use tenure_dynamodb::service::Service;
+use tenure_dynamodb::service::{Ended, Service};
 
 /// How often a request is repeated whose outcome is not known, before that is told.
 const ROUNDS: usize = 3;
@@ -120,8 +120,8 @@ impl Manager {
             // Repeated to the byte: should both take effect, that is one acquisition.
             let answer = calls.put(&key, &standing, Asked::acquire(&options.names, now)).await;
             let found = match answer {
-                Ok(Answer::Done) => Ok(Some(standing.clone())),
-                Ok(Answer::Refused(old)) => calls.refused(&key, old).await,
+                Ok(Ended::Done(())) => Ok(Some(standing.clone())),
+                Ok(Ended::Refused(old)) => calls.refused(&key, old).await,
                 Err(error) if error.kind() == ErrorKind::Unknown => {
                     (is_known, trouble) = (false, Some(error));
                     calls.read(&key).await
@@ -227,7 +227,7 @@ impl Manager {
             let answer = calls.update(&lease.key, asked).await;
             let was_answered = answer.is_ok();
             let found = match answer {
-                Ok(Answer::Done) => {
+                Ok(Ended::Done(())) => {
                     let token = next.unwrap_or(before.token);
                     *lease = Lease {
                         key: before.key,
@@ -238,7 +238,7 @@ impl Manager {
                     };
                     return Ok(());
                 }
-                Ok(Answer::Refused(old)) => calls.refused(&lease.key, old).await,
+                Ok(Ended::Refused(old)) => calls.refused(&lease.key, old).await,
                 Err(error) if error.kind() == ErrorKind::Unknown => {
                     trouble = Some(error);
                     calls.read(&lease.key).await
@@ -306,8 +306,8 @@ impl Manager {
         for _ in 0..ROUNDS {
             let asked = Asked::is_of(&self.options().names, &lease.token);
             let found = match calls.delete(&lease.key, asked).await {
-                Ok(Answer::Done) => return Ok(()),
-                Ok(Answer::Refused(old)) => calls.refused(&lease.key, old).await,
+                Ok(Ended::Done(())) => return Ok(()),
+                Ok(Ended::Refused(old)) => calls.refused(&lease.key, old).await,
                 Err(error) if error.kind() == ErrorKind::Unknown => {
                     trouble = Some(error);
                     calls.read(&lease.key).await

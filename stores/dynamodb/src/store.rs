@@ -6,6 +6,7 @@ use crate::dates::Dates;
 use crate::item::{self, Item};
 use crate::layout::Layout;
 use crate::released::Released;
+use crate::service::Service;
 use crate::table::{self, Place};
 use crate::{guard, inspect, mend, read, write};
 use aws_sdk_dynamodb::Client;
@@ -77,11 +78,7 @@ impl DynamoStore {
     /// # Cancel safety
     /// The table may have been made, or not.
     pub async fn create_table(config: &DynamoConfig) -> Result<bool, StoreError> {
-        config.check()?;
-        let client = connect(config).await?;
-        let place = place(&client, config, Layout::native());
-        let clock = Dates::new(Arc::new(NoClock), config.drift);
-        table::create(&harnessed(&client, config.timeout, clock), &place).await
+        Service::connect(config, Layout::native()).await?.create().await
     }
 
     async fn start(client: &Client, config: DynamoConfig, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
@@ -137,16 +134,6 @@ pub(crate) fn place(client: &Client, config: &DynamoConfig, layout: Layout) -> P
     let region = client.config().region().map_or("an unknown region", |region| region.as_ref());
     let (table, endpoint) = (config.table.clone(), config.endpoint.clone());
     Place { table, region: region.to_owned(), endpoint, layout }
-}
-
-/// Where nothing is dated.
-struct NoClock;
-
-impl Clock for NoClock {
-    fn now(&self) -> tenure_core::Now {
-        let start = tenure_core::Tick(0);
-        tenure_core::Now { held: start, waited: start, wall: tenure_core::Wall(0) }
-    }
 }
 
 impl Inner {

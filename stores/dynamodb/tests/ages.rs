@@ -13,10 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tenure_core::{Ask, ErrorKind, Letter, Record};
-use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
-use tenure_dynamodb_testkit::{client, key, make, store_by, wins};
+use tenure_dynamodb_testkit::{client, key, make, plain, store_by, wins};
 use tenure_store::{Expiry, Store};
 use tenure_testkit::{RealClock, Scribe, unique};
 
@@ -110,7 +109,7 @@ async fn ages_can_be_switched_off() {
     make(TABLE).await;
     let namespace = unique("off");
     let open = async |attested_ages: bool| {
-        let client = Client::from_conf(client(&tenure_dynamodb_testkit::endpoint()).build());
+        let client = plain();
         let config = DynamoConfig::new(TABLE).namespace(&namespace).attested_ages(attested_ages);
         DynamoStore::with_client(&client, config, Arc::new(RealClock::new())).await.unwrap()
     };

@@ -271,7 +271,7 @@ async fn without_credentials_nothing_is_sent() {
 #[tokio::test]
 async fn a_vacant_record_that_was_changed_by_hand_is_told_and_not_written_over() {
     let namespace = unique("hand");
-    let plain = Client::from_conf(client(&endpoint()).build());
+    let plain = tenure_dynamodb_testkit::plain();
     let store = store_by(client(&endpoint()), TABLE, &namespace).await;
     let scribe = Scribe::new();
     let number = |number: u64| Some(AttributeValue::N(number.to_string()));

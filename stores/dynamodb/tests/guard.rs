@@ -11,9 +11,8 @@
 
 use tenure_core::{Attachment, Fence, Key, Record};
 use tenure_dynamodb::DynamoStore;
-use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
-use tenure_dynamodb_testkit::{client, endpoint, key, store, wins};
+use tenure_dynamodb_testkit::{key, plain, store, wins};
 use tenure_store::PrefixedStore;
 use tenure_testkit::{Scribe, unique};
 
@@ -22,7 +21,7 @@ const TABLE: &str = "tenure-guard";
 /// An application's own write under these conditions, to an item of its own that it keeps in the same table; whether it went
 /// through.
 async fn writes(guard: Vec<TransactWriteItem>, namespace: &str) -> bool {
-    let client = Client::from_conf(client(&endpoint()).build());
+    let client = plain();
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let update = Update::builder()
         .table_name(TABLE)

@@ -12,12 +12,11 @@
 
 use std::sync::Arc;
 use tenure_core::{ErrorKind, StoreError};
-use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
-use tenure_dynamodb_testkit::{REGION, client, config, endpoint, key, make, store, wins};
+use tenure_dynamodb_testkit::{REGION, config, key, make, plain, store, wins};
 use tenure_store::{Store, StoreExt};
 use tenure_testkit::{RealClock, Scribe, unique};
 
@@ -28,10 +27,6 @@ async fn open(config: DynamoConfig) -> Result<DynamoStore, StoreError> {
 async fn refusal(config: DynamoConfig) -> (ErrorKind, String) {
     let error = open(config).await.unwrap_err();
     (error.kind(), error.to_string())
-}
-
-fn service() -> Client {
-    Client::from_conf(client(&endpoint()).build())
 }
 
 #[tokio::test]
@@ -47,7 +42,7 @@ async fn a_table_is_made_when_asked_for_and_once() {
     assert!(wins(&store, scribe.absent(&key("a"), scribe.held(5))).await);
     assert_eq!(DynamoStore::create_table(&config(&table)).await, Ok(false));
     assert!(store.read(&key("a")).await.unwrap().is_some(), "a table that is there is left as it is");
-    let made = service().describe_table().table_name(&table).send().await.unwrap();
+    let made = plain().describe_table().table_name(&table).send().await.unwrap();
     let billing = made.table().unwrap().billing_mode_summary().unwrap().billing_mode();
     assert_eq!(billing, Some(&BillingMode::PayPerRequest));
 }
@@ -72,7 +67,7 @@ async fn a_table_with_other_keys_is_refused() {
         KeySchemaElement::builder().attribute_name("leaseKey").key_type(KeyType::Hash).build().unwrap();
     let kind =
         AttributeDefinition::builder().attribute_name("leaseKey").attribute_type(ScalarAttributeType::S);
-    let request = service().create_table().table_name(&table).billing_mode(BillingMode::PayPerRequest);
+    let request = plain().create_table().table_name(&table).billing_mode(BillingMode::PayPerRequest);
     request.key_schema(part).attribute_definitions(kind.build().unwrap()).send().await.unwrap();
     let (kind, text) = refusal(config(&table)).await;
     assert_eq!(kind, ErrorKind::Invalid);
@@ -85,7 +80,7 @@ async fn a_table_that_is_replaced_while_in_use_is_noticed() {
     make(&table).await;
     let before = open(config(&table)).await.unwrap();
     let scribe = Scribe::new();
-    service().delete_table().table_name(&table).send().await.unwrap();
+    plain().delete_table().table_name(&table).send().await.unwrap();
     let error = before.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("no such table"), "{error}");
     make(&table).await;
@@ -112,7 +107,7 @@ async fn a_client_s_own_settings_are_not_contradicted() {
     let table = unique("own");
     make(&table).await;
     let with = async |config: DynamoConfig| {
-        DynamoStore::with_client(&service(), config, Arc::new(RealClock::new())).await
+        DynamoStore::with_client(&plain(), config, Arc::new(RealClock::new())).await
     };
     for config in [
         DynamoConfig::new(&table).region("us-east-1"),

@@ -1,7 +1,8 @@
 //! A peer: it takes, renews and evicts under its own conditions, which are the row's counter or less.
 
-use super::world::{Dice, FAILOVER};
+use super::world::FAILOVER;
 use crate::format::{Format, Unowned};
+use crate::rng::Rng;
 use crate::row::Row;
 use std::collections::BTreeMap;
 use tenure_dynamodb::service::text;
@@ -24,7 +25,7 @@ impl Peer {
         now: u64,
         format: Format,
         rows: &mut BTreeMap<String, Row>,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) -> u64 {
         for (key, row) in rows.iter_mut() {
             let renews = self.held.get(key) == Some(&row.counter);
@@ -34,14 +35,14 @@ impl Peer {
             } else {
                 self.held.remove(key);
             }
-            match dice.below(8) {
+            match rng.below(8) {
                 // Whoever has it.
                 0 => {
                     row.counter += 1;
                     row.owner = Some(text(&self.id));
                     self.held.insert(key.clone(), row.counter);
                 }
-                1 if renews || dice.one_in(4) => {
+                1 if renews || rng.one_in(4) => {
                     row.counter += u64::from(format.is_kcl());
                     row.owner = (format.unowned == Unowned::Null).then(|| text("NULL"));
                     self.held.remove(key);
@@ -50,6 +51,6 @@ impl Peer {
             }
         }
         let usual = FAILOVER / 3;
-        now + if dice.one_in(10) { FAILOVER * 2 } else { 1 + dice.below(usual) }
+        now + if rng.one_in(10) { FAILOVER * 2 } else { 1 + rng.below(usual) }
     }
 }

@@ -1,6 +1,5 @@
 //! The world: time, the table, the network between it and the workers, and what is checked.
 
-mod dice;
 mod faults;
 
 use super::adoption::Adoption;
@@ -9,6 +8,7 @@ use crate::change::{Aim, Change};
 use crate::format::Format;
 use crate::held::Held;
 use crate::options::Options;
+use crate::rng::Rng;
 use crate::row::{Fields, Row};
 use crate::settling::{Answer, Settled, Settling};
 use crate::table::Listing;
@@ -18,8 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, Now, StoreError, Tick, Wall};
-
-pub(super) use dice::Dice;
 
 /// All times of a world are in microseconds.
 pub(super) type Micros = u64;
@@ -91,7 +89,7 @@ pub(super) enum Happens {
 
 pub(super) struct World {
     pub(super) terms: Terms,
-    dice: Dice,
+    rng: Rng,
     pub(super) now: Micros,
     order: u64,
     queue: BTreeMap<(Micros, u64), (u64, Happens)>,
@@ -111,10 +109,10 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(terms: Terms) -> World {
-        let mut dice = Dice::of(terms.seed);
+        let mut rng = Rng::new(terms.seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
         let (keys, most_peers, workers) = match terms.moves {
             Some(units) => (units, 1, 4),
-            None => (1 + usize::try_from(dice.below(4)).unwrap(), 3, 2 + dice.below(3)),
+            None => (1 + usize::try_from(rng.below(4)).unwrap(), 3, 2 + rng.below(3)),
         };
         let rows = (0..keys).map(|n| {
             let key = format!("k{n:03}");
@@ -122,7 +120,7 @@ impl World {
             (key, row)
         });
         let rows = rows.collect();
-        let peers: Vec<Peer> = (0..dice.below(most_peers)).map(|n| Peer::new(format!("peer-{n}"))).collect();
+        let peers: Vec<Peer> = (0..rng.below(most_peers)).map(|n| Peer::new(format!("peer-{n}"))).collect();
         let mut world = World {
             terms,
             now: 0,
@@ -138,13 +136,13 @@ impl World {
             remade: 0,
             adoption: None,
             peers,
-            dice,
+            rng,
         };
         for _ in 0..workers {
             world.start();
         }
         for n in 0..world.peers.len() {
-            let at = world.dice.below(FAILOVER);
+            let at = world.rng.below(FAILOVER);
             world.at(at, 0, Happens::Peer(n));
         }
         world.at(FAILOVER / 4, 0, Happens::Fault);
@@ -204,15 +202,15 @@ impl World {
 
     fn start(&mut self) {
         self.ids += 1;
-        let clock = Arc::new(Watch { now: AtomicU64::new(self.now), rate: 91 + self.dice.below(19) });
+        let clock = Arc::new(Watch { now: AtomicU64::new(self.now), rate: 91 + self.rng.below(19) });
         let options = Options::new(format!("ours-{}", self.ids))
             .failover(Duration::from_micros(FAILOVER))
             .leases_to_steal(if self.terms.moves.is_some() {
                 8
             } else {
-                1 + usize::try_from(self.dice.below(3)).unwrap()
+                1 + usize::try_from(self.rng.below(3)).unwrap()
             })
-            .seed(self.dice.draw());
+            .seed(self.rng.draw());
         let machine = Worker::new(self.terms.format, Arc::new(options));
         let ours =
             Ours { machine, clock, stalled_until: 0, under_way: BTreeMap::new(), believes: Vec::new() };
@@ -285,8 +283,8 @@ impl World {
 
     /// One step of a worker, which may stand still in the midst of it.
     fn step(&mut self, who: u64) -> Result<(), String> {
-        let stalls = self.is_faulty() && self.dice.one_in(60);
-        let (early, stall) = (self.dice.one_in(2), self.dice.below(FAILOVER));
+        let stalls = self.is_faulty() && self.rng.one_in(60);
+        let (early, stall) = (self.rng.one_in(2), self.rng.below(FAILOVER));
         let Some(ours) = self.ours.get_mut(&who) else { return Ok(()) };
         let stand_still = |is_due: bool| {
             if stalls && is_due {
@@ -426,16 +424,12 @@ impl World {
     }
 
     pub(super) fn delay(&mut self) -> Micros {
-        let usual = 200 + self.dice.below(4_000);
-        if self.is_faulty() && self.dice.one_in(20) {
-            usual + self.dice.below(FAILOVER * 3 / 2)
-        } else {
-            usual
-        }
+        let usual = 200 + self.rng.below(4_000);
+        if self.is_faulty() && self.rng.one_in(20) { usual + self.rng.below(FAILOVER * 3 / 2) } else { usual }
     }
 
     fn is_lost(&mut self) -> bool {
-        self.is_faulty() && self.dice.one_in(15)
+        self.is_faulty() && self.rng.one_in(15)
     }
 
     /// What the service does: the conditions of all changes are those of the row that was read.
@@ -460,7 +454,7 @@ impl World {
             // It is dead from here on, and what it has becomes silent.
             return Ok(());
         }
-        let next = peer.acts(self.now, self.terms.format, &mut self.rows, &mut self.dice);
+        let next = peer.acts(self.now, self.terms.format, &mut self.rows, &mut self.rng);
         self.at(next, 0, Happens::Peer(n));
         Ok(())
     }

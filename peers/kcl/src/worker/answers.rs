@@ -307,7 +307,7 @@ impl Worker {
 
     /// Answers those who asked for a look, when what it found has been dealt with.
     pub(super) fn answer_lookers(&mut self) {
-        if self.looking || !self.takes.is_empty() || !self.taking.is_empty() {
+        if !self.is_dealt_with() {
             return;
         }
         let result = self.look_error.clone().map_or(Ok(()), Err);

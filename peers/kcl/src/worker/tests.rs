@@ -3,7 +3,10 @@
 //! as lost, without an answer of the table's, counted from before the last renewal that won was sent.
 use super::*;
 use crate::row::Fields;
+use crate::settling::Settled;
+use crate::table::Listing;
 use tenure_core::Wall;
+use tokio::sync::oneshot;
 
 const FAILOVER: Duration = Duration::from_secs(10);
 

@@ -22,7 +22,7 @@ use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
-use tenure_dynamodb_testkit::{Beliefs, Party, client, endpoint, monotonic};
+use tenure_dynamodb_testkit::{Beliefs, Party, endpoint, monotonic, plain};
 use tenure_testkit::unique;
 
 type Item = std::collections::BTreeMap<String, AttributeValue>;
@@ -60,7 +60,7 @@ fn number(text: &str) -> AttributeValue {
 impl Table {
     /// A table with leases that nobody has.
     async fn create() -> Table {
-        let (client, name) = (Client::from_conf(client(&endpoint()).build()), unique("tenure-interop"));
+        let (client, name) = (plain(), unique("tenure-interop"));
         let key =
             KeySchemaElement::builder().attribute_name("leaseKey").key_type(KeyType::Hash).build().unwrap();
         let definition = AttributeDefinition::builder()

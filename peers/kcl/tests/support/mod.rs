@@ -1,6 +1,6 @@
 //! Lease tables as the KCL and a8m have them, and rows in them as those programs write them.
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,21 +8,10 @@ use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::config::Builder;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
-use tenure_dynamodb_testkit::{client, endpoint};
+pub(crate) use tenure_dynamodb::service::{number, text};
+use tenure_dynamodb_testkit::{client, endpoint, plain};
 use tenure_kcl::{Format, Table};
 use tenure_testkit::{RealClock, unique};
-
-pub(crate) fn text(value: &str) -> AttributeValue {
-    AttributeValue::S(value.to_owned())
-}
-
-pub(crate) fn number(digits: &str) -> AttributeValue {
-    AttributeValue::N(digits.to_owned())
-}
-
-pub(crate) fn service() -> Client {
-    Client::from_conf(client(&endpoint()).build())
-}
 
 /// A new table.
 pub(crate) async fn lease_table(what: &str, format: Format) -> Table {
@@ -43,12 +32,12 @@ pub(crate) async fn open(client: Builder, name: &str, format: Format) -> Table {
 /// Writes a row as another program may.
 pub(crate) async fn put(table: &str, row: &[(&str, AttributeValue)]) {
     let item = row.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    service().put_item().table_name(table).set_item(Some(item)).send().await.unwrap();
+    plain().put_item().table_name(table).set_item(Some(item)).send().await.unwrap();
 }
 
 /// A row as it stands there.
 pub(crate) async fn item(table: &str, key: &str) -> Option<BTreeMap<String, AttributeValue>> {
-    let request = service().get_item().table_name(table).key("leaseKey", text(key)).consistent_read(true);
+    let request = plain().get_item().table_name(table).key("leaseKey", text(key)).consistent_read(true);
     request.send().await.unwrap().item.map(|item| item.into_iter().collect())
 }
 

@@ -1,6 +1,6 @@
 //! Tables and managers of TableTheory's leases, and ways to spoil them.
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,8 @@ use tenure_dynamodb::aws_sdk_dynamodb::error::BoxError;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
-use tenure_dynamodb_testkit::{action, client, endpoint};
+use tenure_dynamodb_testkit::action;
+pub(crate) use tenure_dynamodb_testkit::plain;
 use tenure_tabletheory::{Manager, Options};
 use tenure_testkit::ManualClock;
 
@@ -22,11 +23,6 @@ pub(crate) const TABLE: &str = "tenure-tabletheory";
 
 /// A second in 2023 at which nothing is rounded.
 pub(crate) const START: u64 = 1_700_000_000;
-
-/// A client without anything between.
-pub(crate) fn plain() -> Client {
-    Client::from_conf(client(&endpoint()).build())
-}
 
 /// Makes a table with these keys if it isn't there.
 pub(crate) async fn make_table(table: &str, keys: [&str; 2]) {

@@ -19,8 +19,8 @@ use std::time::Duration;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb_testkit::plain;
 use tenure_dynamodb_testkit::stub::Fate;
-use tenure_dynamodb_testkit::{client, endpoint};
 
 /// One episode for each of the faults, side by side.
 async fn episodes(name: &str, faults: &[Fault]) {
@@ -105,7 +105,7 @@ struct Hand {
 
 impl Hand {
     fn of(arena: &Arena) -> Hand {
-        Hand { client: Client::from_conf(client(&endpoint()).build()), namespace: arena.namespace.clone() }
+        Hand { client: plain(), namespace: arena.namespace.clone() }
     }
 
     fn keys(&self) -> [(&'static str, AttributeValue); 2] {

@@ -35,9 +35,9 @@ impl World {
             return Ok(());
         }
         self.at(self.now + self.now % 7 + FAILOVER / 8, 0, Happens::Fault);
-        let place = usize::try_from(self.dice.below(self.ours.len() as u64)).unwrap();
+        let place = usize::try_from(self.rng.below(self.ours.len() as u64)).unwrap();
         let Some(who) = self.ours.keys().nth(place).copied() else { return Ok(()) };
-        let (what, span) = (self.dice.below(11), self.dice.below(FAILOVER));
+        let (what, span) = (self.rng.below(11), self.rng.below(FAILOVER));
         if what == 10 {
             self.remake();
             return Ok(());

@@ -1,0 +1,96 @@
+//! What goes into a worker, and what comes out.
+
+use crate::change::Edit;
+use crate::error::LeaseError;
+use crate::held::Cell;
+use crate::row::Row;
+use crate::settling::{Settled, Settling};
+use crate::table::Listing;
+use crate::taker::Why;
+use std::sync::Arc;
+use tenure_core::{Loss, StoreError};
+use tokio::sync::oneshot;
+
+pub(crate) type Reply<T> = oneshot::Sender<T>;
+pub(super) type Done<T> = Result<T, LeaseError>;
+
+/// What users ask of the task.
+pub(crate) enum Command {
+    Update { key: String, edit: Edit, reply: Reply<Done<()>> },
+    End { key: String, taken: Option<u64>, delete: bool, reply: Reply<Done<()>> },
+    Look { reply: Reply<Result<(), StoreError>> },
+    Renew { reply: Reply<()> },
+    Lapse { key: String, taken: u64 },
+    StopTaking,
+    Stop { reply: Reply<()> },
+}
+
+/// What is to be done for a worker.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// To read the whole table.
+    Look,
+    /// To make a change, until its outcome is known.
+    Settle(Box<Settling>, Purpose),
+}
+
+/// What a change is made for, and what its answer goes to.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    Take { row: Row, why: Why },
+    Keep { key: String, tenure: u64, update: Option<(Edit, Reply<Done<()>>)> },
+    End { key: String, tenure: u64, delete: bool, reply: Option<Reply<Done<()>>> },
+}
+
+/// What a request brought.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Looked(Result<Listing, StoreError>),
+    Settled(Purpose, Box<Result<Settled, StoreError>>),
+}
+
+/// What comes of a step, in order.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// To be performed, and its answer fed back.
+    Request(Request),
+    /// For whoever listens.
+    Notice(Notice),
+    /// This lease is not to be shown as held any more.
+    Hide(String),
+    /// For whoever asked.
+    Reply(Answered),
+}
+
+/// What users are told.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// It is held, and to be shown as such.
+    Taken(Arc<Cell>),
+    Lost(Arc<Cell>, Loss),
+    /// Another is to have it.
+    Wanted(Arc<Cell>, String),
+    LookFailed(StoreError),
+    Foreign(StoreError),
+    Revived(String),
+    Skipped(usize),
+}
+
+/// What somebody asked for is done, or not.
+#[derive(Debug)]
+pub(crate) enum Answered {
+    Done(Reply<Done<()>>, Done<()>),
+    Looked(Reply<Result<(), StoreError>>, Result<(), StoreError>),
+    Renewed(Reply<()>),
+}
+
+impl Answered {
+    /// Tells whoever asked, if it still waits.
+    pub(crate) fn tell(self) {
+        let _gone = match self {
+            Answered::Done(reply, told) => reply.send(told).is_err(),
+            Answered::Looked(reply, told) => reply.send(told).is_err(),
+            Answered::Renewed(reply) => reply.send(()).is_err(),
+        };
+    }
+}
