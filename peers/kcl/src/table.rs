@@ -149,7 +149,7 @@ impl Table {
     pub async fn read(&self, key: &str) -> Result<Option<Row>, StoreError> {
         let request = self.inner.service.client().get_item().table_name(self.inner.service.table());
         let request = request.key(LEASE_KEY, text(key)).consistent_read(true);
-        let answer = request.send().await.map_err(|error| self.inner.service.failed(Call::Read, &error))?;
+        let answer = request.send().await.map_err(|error| self.inner.service.failed(Call::Read, error))?;
         self.row(answer.item.as_ref())
     }
 
@@ -172,7 +172,7 @@ impl Table {
                 .table_name(self.inner.service.table())
                 .consistent_read(true);
             let answer = request.set_exclusive_start_key(start).send().await;
-            let answer = answer.map_err(|error| self.inner.service.failed(Call::Read, &error))?;
+            let answer = answer.map_err(|error| self.inner.service.failed(Call::Read, error))?;
             for item in answer.items() {
                 match Row::read(self.inner.format, item) {
                     Ok(Some(row)) => listing.rows.push(row),

@@ -71,7 +71,7 @@ impl SqliteStorage {
         let connection = connect(path, OpenFlags::empty())?;
         let asks = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'less_record'";
         let tables: i64 =
-            connection.query_row(asks, [], |row| row.get(0)).map_err(|e| failed(path, Call::Read, &e))?;
+            connection.query_row(asks, [], |row| row.get(0)).map_err(|e| failed(path, Call::Read, e))?;
         if tables == 0 {
             return Err(StoreError::invalid(format!(
                 "{}: there is no table less_record; SqliteStorage::migrate or less's own migration makes it",
@@ -89,7 +89,7 @@ impl SqliteStorage {
     pub fn migrate(path: impl AsRef<Path>) -> Result<(), StoreError> {
         let path = path.as_ref();
         let connection = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
-        connection.execute_batch(TABLE).map_err(|error| failed(path, Call::Write, &error))
+        connection.execute_batch(TABLE).map_err(|error| failed(path, Call::Write, error))
     }
 
     /// Runs a transaction in a thread where it may wait.
@@ -132,13 +132,17 @@ fn connect(path: &Path, more: OpenFlags) -> Result<Connection, StoreError> {
         )));
     }
     let connection =
-        Connection::open_with_flags(path, flags).map_err(|error| failed(path, Call::Read, &error))?;
-    connection.busy_timeout(BUSY).map_err(|error| failed(path, Call::Read, &error))?;
+        Connection::open_with_flags(path, flags).map_err(|error| failed(path, Call::Read, error))?;
+    connection.busy_timeout(BUSY).map_err(|error| failed(path, Call::Read, error))?;
     Ok(connection)
 }
 
 /// What an error means. A transaction that failed before its commit was rolled back.
-fn failed(path: &Path, call: Call, error: &rusqlite::Error) -> StoreError {
+fn failed(path: &Path, call: Call, error: rusqlite::Error) -> StoreError {
+    meaning(path, call, &error).because(error)
+}
+
+fn meaning(path: &Path, call: Call, error: &rusqlite::Error) -> StoreError {
     let text = format!("{}: {error}", path.display());
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::foreign(text),
@@ -166,12 +170,12 @@ impl Inner {
             Call::Write => TransactionBehavior::Immediate,
         };
         let transaction =
-            connection.transaction_with_behavior(behavior).map_err(|e| failed(&self.path, Call::Read, &e))?;
+            connection.transaction_with_behavior(behavior).map_err(|e| failed(&self.path, Call::Read, e))?;
         let result = work(self, &transaction).map_err(|trouble| match trouble {
-            Trouble::Sql(error) => failed(&self.path, Call::Read, &error),
+            Trouble::Sql(error) => failed(&self.path, Call::Read, error),
             Trouble::Store(error) => error.about(self.path.display()),
         })?;
-        transaction.commit().map_err(|error| failed(&self.path, call, &error))?;
+        transaction.commit().map_err(|error| failed(&self.path, call, error))?;
         Ok(result)
     }
 

@@ -216,4 +216,10 @@ fn what_can_not_be_opened_is_named_with_the_remedy() {
     )
     .unwrap();
     assert!(open("text").contains("not a database"), "{}", open("text"));
+    let error = SqliteStorage::open(directory.path().join("text"), tenure::clock::system()).unwrap_err();
+    let source = std::error::Error::source(&error);
+    assert!(
+        source.is_some_and(|source| source.is::<rusqlite::Error>()),
+        "{error:?} keeps where it came from"
+    );
 }

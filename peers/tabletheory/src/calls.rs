@@ -74,7 +74,7 @@ impl Calls {
         let request =
             self.service.client().get_item().table_name(self.service.table()).set_key(Some(self.keys(key)));
         let answer = request.consistent_read(true).send().await;
-        let answer = answer.map_err(|error| self.service.failed(Call::Read, &error))?;
+        let answer = answer.map_err(|error| self.service.failed(Call::Read, error))?;
         answer.item().map(|item| self.understand(key, item)).transpose()
     }
 

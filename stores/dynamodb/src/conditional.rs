@@ -23,7 +23,7 @@ pub enum Ended<T> {
 }
 
 /// Errors of requests that take a condition: those of `PutItem`, `UpdateItem` and `DeleteItem`.
-pub trait Conditional: ProvideErrorMetadata + Error + 'static {
+pub trait Conditional: ProvideErrorMetadata + Error + Send + Sync + 'static {
     /// The refusal, if that is what it is.
     fn refusal(self) -> Option<ConditionalCheckFailedException>;
     /// Whether it is one.
@@ -56,6 +56,6 @@ pub(crate) fn ended<T, E: Conditional>(
             let old = error.into_err().refusal().and_then(|refusal| refusal.item);
             Ok(Ended::Refused(old.filter(|item| !item.is_empty())))
         }
-        Err(error) => Err(failed(place, Call::Write, &error)),
+        Err(error) => Err(failed(place, Call::Write, error)),
     }
 }

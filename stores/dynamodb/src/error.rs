@@ -21,7 +21,20 @@ pub enum Call {
 }
 
 /// The error of a call to the service.
-pub(crate) fn failed<E>(place: &Place, call: Call, error: &SdkError<E, HttpResponse>) -> StoreError
+pub(crate) fn failed<E>(place: &Place, call: Call, error: SdkError<E, HttpResponse>) -> StoreError
+where
+    E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+{
+    let meaning = meaning(place, call, &error);
+    // The words of the service are in it.
+    let is_plain = error.as_service_error().is_none_or(|refusal| refusal.code().is_some_and(is_plain));
+    match error.into_source() {
+        Ok(source) if is_plain => meaning.because(source),
+        _ => meaning,
+    }
+}
+
+fn meaning<E>(place: &Place, call: Call, error: &SdkError<E, HttpResponse>) -> StoreError
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
@@ -96,6 +109,24 @@ fn refused(place: &Place, call: Call, status: u16, code: Option<&str>, message: 
         )),
         _ => StoreError::unavailable(format!("{place}: the service refused the request ({status} {code})")),
     }
+}
+
+/// Whether the service's words with this code are for everybody: they can't hold what was signed, nor what nobody knows of yet.
+fn is_plain(code: &str) -> bool {
+    [
+        "ResourceNotFoundException",
+        "ProvisionedThroughputExceededException",
+        "ThrottlingException",
+        "RequestLimitExceeded",
+        "LimitExceededException",
+        "AccessDeniedException",
+        "ItemCollectionSizeLimitExceededException",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+        "ReplicatedWriteConflictException",
+        "ValidationException",
+    ]
+    .contains(&code)
 }
 
 fn is_about_keys(said: &str) -> bool {

@@ -13,7 +13,7 @@ pub(crate) async fn inspect(inner: &Inner) -> Inspection {
     let mut found = Inspection::default();
     let place = &inner.place;
     let answer = inner.client.describe_table().table_name(&place.table).send().await;
-    match &answer {
+    match answer {
         Ok(answer) => answer.table().into_iter().for_each(|table| add_table(table, &mut found)),
         Err(error) => {
             found.note("table", format!("can't be told: {}", failed(place, Call::Read, error)));

@@ -25,7 +25,7 @@ pub(crate) async fn one(inner: &Inner, key: &Key) -> Result<Option<Stored>, Stor
 pub(crate) async fn item(inner: &Inner, key: &Key) -> Result<Option<Item>, StoreError> {
     let request = inner.client.get_item().table_name(&inner.place.table).set_key(Some(inner.keys(key)));
     let answer = request.consistent_read(true).send().await;
-    Ok(answer.map_err(|error| failed(&inner.place, Call::Read, &error))?.item)
+    Ok(answer.map_err(|error| failed(&inner.place, Call::Read, error))?.item)
 }
 
 pub(crate) async fn many(
@@ -55,7 +55,7 @@ async fn batch_get(
         let keys = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(latest).build();
         let keys = keys.map_err(|error| StoreError::invalid(format!("{}: {error}", inner.place)))?;
         let answer = inner.client.batch_get_item().request_items(table, keys).send().await;
-        let answer = answer.map_err(|error| failed(&inner.place, Call::Read, &error))?;
+        let answer = answer.map_err(|error| failed(&inner.place, Call::Read, error))?;
         for item in answer.responses().and_then(|tables| tables.get(table)).into_iter().flatten() {
             found.push(listed(inner, item)?);
         }
@@ -102,7 +102,7 @@ pub(crate) async fn list(
     while found.len() < limit {
         let most = i32::try_from(limit - found.len()).unwrap_or(i32::MAX);
         let answer = query(inner, prefix).set_exclusive_start_key(start).limit(most).send().await;
-        let answer = answer.map_err(|error| failed(&inner.place, Call::Read, &error))?;
+        let answer = answer.map_err(|error| failed(&inner.place, Call::Read, error))?;
         for item in answer.items() {
             found.push(listed(inner, item)?);
         }

@@ -166,9 +166,9 @@ impl Service {
 
     /// What an error means to the caller: `Unknown` where a write may have taken effect.
     #[must_use]
-    pub fn failed<E>(&self, call: Call, error: &SdkError<E, HttpResponse>) -> StoreError
+    pub fn failed<E>(&self, call: Call, error: SdkError<E, HttpResponse>) -> StoreError
     where
-        E: ProvideErrorMetadata + Error + 'static,
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
         error::failed(&self.place, call, error)
     }

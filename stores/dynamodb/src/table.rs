@@ -35,7 +35,7 @@ pub(crate) async fn examine(
     one_region: Option<&str>,
 ) -> Result<String, StoreError> {
     let answer = client.describe_table().table_name(&place.table).send().await;
-    let answer = answer.map_err(|error| failed(place, Call::Read, &error))?;
+    let answer = answer.map_err(|error| failed(place, Call::Read, error))?;
     let table =
         answer.table().ok_or_else(|| StoreError::unavailable(format!("{place}: no description came")))?;
     check_keys(place, table)?;
@@ -128,7 +128,7 @@ pub(crate) async fn create(client: &Client, place: &Place) -> Result<bool, Store
         Err(error) if error.as_service_error().is_some_and(|error| error.is_resource_in_use_exception()) => {
             false
         }
-        Err(error) => return Err(failed(place, Call::Write, &error)),
+        Err(error) => return Err(failed(place, Call::Write, error)),
     };
     await_active(client, place).await?;
     Ok(created)
@@ -140,7 +140,7 @@ pub(crate) async fn delete_by(client: &Client, place: &Place, attribute: &str) -
     let rule =
         rule.map_err(|error| StoreError::invalid(format!("{place}: no such time to live ({error})")))?;
     let request = client.update_time_to_live().table_name(&place.table).time_to_live_specification(rule);
-    request.send().await.map(drop).map_err(|error| failed(place, Call::Write, &error))
+    request.send().await.map(drop).map_err(|error| failed(place, Call::Write, error))
 }
 
 async fn await_active(client: &Client, place: &Place) -> Result<(), StoreError> {
@@ -149,15 +149,15 @@ async fn await_active(client: &Client, place: &Place) -> Result<(), StoreError> 
     const PAUSE: Duration = Duration::from_secs(1);
     for _ in 0..LOOKS {
         let answer = client.describe_table().table_name(&place.table).send().await;
-        let status = match &answer {
-            Ok(answer) => answer.table().and_then(TableDescription::table_status),
+        let status = match answer {
+            Ok(answer) => answer.table().and_then(TableDescription::table_status).cloned(),
             // A table that has just been made need not be seen at once.
             Err(error) if error.as_service_error().is_some_and(|e| e.is_resource_not_found_exception()) => {
                 None
             }
             Err(error) => return Err(failed(place, Call::Read, error)),
         };
-        if status.is_some_and(|status| *status != TableStatus::Creating) {
+        if status.is_some_and(|status| status != TableStatus::Creating) {
             return Ok(());
         }
         tokio::time::sleep(PAUSE).await;

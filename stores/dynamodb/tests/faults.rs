@@ -13,6 +13,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -95,6 +96,13 @@ async fn each_refusal_has_an_error_of_its_own() {
             assert_eq!(error.kind(), kind, "{text}");
             assert!(text.contains(says) && text.contains(TABLE) && text.contains("eu-west-1"), "{text}");
             assert!(!text.contains("hidden"), "{text}");
+            let chain: Vec<&dyn Error> =
+                std::iter::successors(error.source(), |cause| (*cause).source()).collect();
+            assert!(!format!("{chain:?}").contains("hidden"), "{chain:?}");
+            // What the service says of signatures and credentials, or with a code that nobody knows, is for nobody.
+            let is_plain =
+                !message.contains("hidden") && !["ExpiredTokenException", "RequestExpired"].contains(&code);
+            assert_eq!(!chain.is_empty(), is_plain, "{code}: {chain:?}");
         }
     }
 }
@@ -125,6 +133,11 @@ async fn a_service_that_fails_or_cuts_the_connection_leaves_a_write_unknown() {
         );
         assert_eq!(stub.take(), 2, "{fate:?}: no retry may hide what became of the first");
         assert!(errors.iter().all(|error| error.to_string().contains(TABLE)), "{errors:?}");
+        // What the service says is for nobody, as nobody knows what it is.
+        let is_lost = matches!(fate, Fate::RequestLost);
+        for error in &errors {
+            assert_eq!(error.source().is_some(), is_lost, "{fate:?}: {error}");
+        }
     }
 }
 

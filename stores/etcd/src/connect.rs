@@ -53,7 +53,7 @@ impl Lines {
         let member = |endpoint: &String| {
             let bad = |error: tonic::transport::Error| {
                 let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                StoreError::invalid(format!("{place}: {error}: {why}"))
+                StoreError::invalid(format!("{place}: {error}: {why}")).because(error)
             };
             let scheme = if tls.is_some() { "https" } else { "http" };
             let mut member = Endpoint::from_shared(format!("{scheme}://{endpoint}")).map_err(bad)?;

@@ -25,6 +25,16 @@ pub(crate) enum Fault {
 
 impl Fault {
     pub(crate) fn of(place: &str, status: &Status) -> Fault {
+        match Fault::meaning(place, status) {
+            Fault::Elsewhere(error) => Fault::Elsewhere(error.because(status.clone())),
+            Fault::Pass(error) => Fault::Pass(error.because(status.clone())),
+            Fault::Refused(error) => Fault::Refused(error.because(status.clone())),
+            Fault::Full(error) => Fault::Full(error.because(status.clone())),
+            Fault::Broken(error) => Fault::Broken(error.because(status.clone())),
+        }
+    }
+
+    fn meaning(place: &str, status: &Status) -> Fault {
         if never_connected(status) {
             return Fault::Elsewhere(StoreError::unavailable(format!(
                 "{place}: {}; is etcd listening for clients there, and does it speak what the URL says (etcd:, etcds:)?",
@@ -81,7 +91,7 @@ impl Fault {
     pub(crate) fn into_error(self, call: Call) -> StoreError {
         match self {
             Fault::Broken(error) if call == Call::Write => {
-                StoreError::unknown(format!("a write was not answered: {error}"))
+                StoreError::unknown(format!("a write was not answered: {error}")).because(error)
             }
             Fault::Full(error) if call == Call::Write => full::unclear(&error),
             Fault::Elsewhere(error)

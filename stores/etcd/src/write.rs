@@ -260,7 +260,11 @@ pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>
                 // What was written is written, so whatever goes wrong now leaves the whole unknown.
                 let is_begun =
                     outcomes.iter().flatten().any(|outcome| matches!(outcome, Outcome::Won { .. }));
-                return Err(if is_begun { StoreError::unknown(error.to_string()) } else { error });
+                return Err(if is_begun {
+                    StoreError::unknown(error.to_string()).because(error)
+                } else {
+                    error
+                });
             }
         }
         if let Some((place, _)) = open.first() {

@@ -12,6 +12,8 @@
 
 mod support;
 
+use std::error::Error;
+use std::io::ErrorKind::ConnectionRefused;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
@@ -30,6 +32,9 @@ fn says(error: &StoreError, kind: ErrorKind, words: &[&str]) {
     let text = error.to_string();
     assert_eq!(error.kind(), kind, "{text}");
     assert!(words.iter().all(|word| text.contains(word)) && !text.contains("hush"), "{text}");
+    for cause in std::iter::successors(error.source(), |cause| (*cause).source()) {
+        assert!(!format!("{cause} {cause:?}").contains("hush"), "{cause} {cause:?}");
+    }
 }
 
 fn at(url: &str) -> EtcdConfig {
@@ -41,6 +46,11 @@ async fn a_port_where_nobody_answers_or_nobody_speaks_etcd_is_told_of() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nobody = refusal(at(&format!("etcd://u:hush@127.0.0.1:{port}/p"))).await;
     says(&nobody, ErrorKind::Unavailable, &["is etcd listening", "refused", &port.to_string()]);
+    let mut causes = std::iter::successors(nobody.source(), |cause| (*cause).source());
+    let refused = |cause: &(dyn Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ConnectionRefused)
+    };
+    assert!(causes.any(refused), "{nobody:?}");
 
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();

@@ -13,11 +13,12 @@ pub(crate) fn failed(place: &str, call: Call, error: &RedisError) -> StoreError 
     if is_answer(error) {
         return refused(place, error);
     }
-    if call == Call::Read {
+    let broken = if call == Call::Read {
         StoreError::unavailable(format!("{place}: {error}"))
     } else {
         StoreError::unknown(format!("{place}: the connection failed under a write: {error}"))
-    }
+    };
+    broken.because(error.clone())
 }
 
 /// Whether the server said so itself; the connection is as good as before then.
@@ -29,11 +30,12 @@ pub(crate) fn is_answer(error: &RedisError) -> bool {
 pub(crate) fn not_connected(place: &str, error: &RedisError) -> StoreError {
     match error.kind() {
         ErrorKind::AuthenticationFailed => wrong_password(place, "the user or the password is wrong"),
-        _ if is_answer(error) => refused(place, error),
+        _ if is_answer(error) => return refused(place, error),
         _ => StoreError::unavailable(format!(
             "{place}: {error}; is a Redis server listening there, and does it speak what the URL says (redis:// or rediss://)?"
         )),
     }
+    .because(error.clone())
 }
 
 /// A command had no answer in time.
@@ -61,6 +63,7 @@ fn wrong_password(place: &str, says: &str) -> StoreError {
 
 fn refused(place: &str, error: &RedisError) -> StoreError {
     refused_as(place, error.code().unwrap_or("ERR"), error.detail().unwrap_or_default())
+        .because(error.clone())
 }
 
 /// What the server has said to a script, which went on.

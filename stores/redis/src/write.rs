@@ -135,7 +135,7 @@ pub(crate) async fn many(inner: &Inner, writes: Vec<Write>) -> Result<Vec<Outcom
     let has_written = sent.iter().any(|sent| sent.is_done);
     match sent.into_iter().map(|sent| sent.outcome).collect() {
         // The rest has taken effect, so whatever is wrong with one leaves the whole unknown.
-        Err(error) if has_written => Err(StoreError::unknown(error.to_string())),
+        Err(error) if has_written => Err(StoreError::unknown(error.to_string()).because(error)),
         outcomes => outcomes,
     }
 }

@@ -13,6 +13,7 @@
 
 mod support;
 
+use std::error::Error;
 use std::time::Duration;
 use support::{Server, at, authority, cli, cluster_url, tls_url, unique, url};
 use tenure_core::op::Hint;
@@ -33,6 +34,9 @@ fn says(error: &StoreError, kind: ErrorKind, words: &[&str]) {
     let text = error.to_string();
     assert_eq!(error.kind(), kind, "{text}");
     assert!(words.iter().all(|word| text.contains(word)) && !text.contains("hush"), "{text}");
+    for cause in std::iter::successors(error.source(), |cause| (*cause).source()) {
+        assert!(!format!("{cause} {cause:?}").contains("hush"), "{cause} {cause:?}");
+    }
 }
 
 #[tokio::test]
@@ -87,7 +91,9 @@ async fn what_is_wrong_with_the_url_is_said() {
     assert!(RedisStore::open(by_file).await.is_ok());
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nobody = RedisConfig::from_url(&format!("redis://u:hush@127.0.0.1:{port}")).unwrap();
-    says(&refusal(nobody).await, ErrorKind::Unavailable, &["is a Redis server listening there"]);
+    let error = refusal(nobody).await;
+    says(&error, ErrorKind::Unavailable, &["is a Redis server listening there"]);
+    assert!(error.source().is_some_and(|cause| cause.is::<redis::RedisError>()), "{error:?}");
     let elsewhere = RedisConfig::from_url("redis://u:hush@db.example").unwrap();
     says(&refusal(elsewhere).await, ErrorKind::Invalid, &["plain text", "rediss://", "plain=accept"]);
     says(

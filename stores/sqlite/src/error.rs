@@ -5,7 +5,11 @@ use std::path::Path;
 use tenure_core::StoreError;
 
 /// The error of a call of which it is certain that it wrote nothing.
-pub(crate) fn undone(path: &Path, error: &Error) -> StoreError {
+pub(crate) fn undone(path: &Path, error: Error) -> StoreError {
+    meaning(path, &error).because(error)
+}
+
+fn meaning(path: &Path, error: &Error) -> StoreError {
     let at = path.display();
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::unavailable(format!(
@@ -46,13 +50,14 @@ pub(crate) fn undone(path: &Path, error: &Error) -> StoreError {
 }
 
 /// The error of a COMMIT that failed.
-pub(crate) fn at_commit(path: &Path, error: &Error) -> StoreError {
+pub(crate) fn at_commit(path: &Path, error: Error) -> StoreError {
     match error.sqlite_error_code() {
         // The frames may be in the log all the same, and a recovery after a crash would find them.
         Some(ErrorCode::SystemIoFailure | ErrorCode::OutOfMemory) => StoreError::unknown(format!(
             "{}: I/O failed while committing ({error}); it may or may not have taken effect",
             path.display()
-        )),
+        ))
+        .because(error),
         // For want of space the frame that commits was not written in full, and without it nothing counts.
         _ => undone(path, error),
     }
@@ -78,7 +83,7 @@ mod tests {
     fn only_what_is_certain_is_called_undone() {
         let path = Path::new("/x/leases.db");
         let error = |code| Error::SqliteFailure(ffi::Error::new(code), None);
-        let kinds = |code| (undone(path, &error(code)).kind(), at_commit(path, &error(code)).kind());
+        let kinds = |code| (undone(path, error(code)).kind(), at_commit(path, error(code)).kind());
         assert_eq!(kinds(ffi::SQLITE_IOERR_FSYNC), (ErrorKind::Unavailable, ErrorKind::Unknown));
         assert_eq!(kinds(ffi::SQLITE_FULL), (ErrorKind::Unavailable, ErrorKind::Unavailable));
         assert_eq!(kinds(ffi::SQLITE_BUSY), (ErrorKind::Unavailable, ErrorKind::Unavailable));
@@ -87,7 +92,13 @@ mod tests {
         for code in
             [ffi::SQLITE_FULL, ffi::SQLITE_IOERR, ffi::SQLITE_BUSY, ffi::SQLITE_NOTADB, ffi::SQLITE_READONLY]
         {
-            assert!(undone(path, &error(code)).to_string().contains("/x/leases.db"));
+            let undone = undone(path, error(code));
+            assert!(undone.to_string().contains("/x/leases.db"));
+            for kept in [undone, at_commit(path, error(code))] {
+                let source =
+                    std::error::Error::source(&kept).and_then(|source| source.downcast_ref::<Error>());
+                assert_eq!(source.and_then(Error::sqlite_error).map(|error| error.extended_code), Some(code));
+            }
         }
     }
 }

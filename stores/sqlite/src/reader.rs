@@ -115,10 +115,10 @@ impl Reader {
         statements: &mut Option<Reading<'c>>,
         query: impl FnOnce(&mut Reading<'c>) -> Result<T, RowError>,
     ) -> Result<T, StoreError> {
-        let failed = |error: &rusqlite::Error| undone(&self.place.path, error);
+        let failed = |error: rusqlite::Error| undone(&self.place.path, error);
         let mut reading = match statements.take() {
             Some(reading) => reading,
-            None => Reading::prepare(&self.connection).map_err(|error| failed(&error))?,
+            None => Reading::prepare(&self.connection).map_err(failed)?,
         };
         let result = query(&mut reading);
         *statements = Some(reading);
@@ -128,7 +128,7 @@ impl Reader {
         }
         result.map_err(|error| match error {
             RowError::Record(error) => error,
-            RowError::Sql(error) => failed(&error),
+            RowError::Sql(error) => failed(error),
         })
     }
 }

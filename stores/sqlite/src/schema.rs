@@ -55,7 +55,7 @@ enum Owner {
 
 pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, StoreError> {
     let _transaction = crate::pause::transaction();
-    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    let failed = |error: rusqlite::Error| undone(&place.path, error);
     let writer = connect(place, config)?;
     let mut owner = owner(place, &writer)?;
     if let (Owner::Other { application_id }, false) = (&owner, config.within_application) {
@@ -101,7 +101,7 @@ pub(crate) fn open(place: &Place, config: &SqliteConfig) -> Result<Opened, Store
 /// A connection that only reads, and the name of this set of records, where nothing can be written.
 pub(crate) fn look(place: &Place, config: &SqliteConfig) -> Result<(Connection, String), StoreError> {
     let connected = |how: &str| {
-        let connection = connect_to_look(place, config, how).map_err(|error| undone(&place.path, &error))?;
+        let connection = connect_to_look(place, config, how).map_err(|error| undone(&place.path, error))?;
         let owner = owner(place, &connection)?;
         Ok::<_, StoreError>((connection, owner))
     };
@@ -160,7 +160,7 @@ fn making(config: &SqliteConfig) -> Duration {
 }
 
 fn connect(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreError> {
-    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    let failed = |error: rusqlite::Error| undone(&place.path, error);
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, config.create);
     let connection = Connection::open_with_flags(&place.path, flags).map_err(failed)?;
@@ -183,7 +183,7 @@ fn connect(place: &Place, config: &SqliteConfig) -> Result<Connection, StoreErro
 
 /// Whose the file is at one instant: another process may be making its tables just now.
 fn owner(place: &Place, connection: &Connection) -> Result<Owner, StoreError> {
-    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    let failed = |error: rusqlite::Error| undone(&place.path, error);
     connection.execute_batch("BEGIN").map_err(failed)?;
     let owner = owner_within(place, connection);
     connection.execute_batch("ROLLBACK").map_err(failed)?;
@@ -191,7 +191,7 @@ fn owner(place: &Place, connection: &Connection) -> Result<Owner, StoreError> {
 }
 
 fn owner_within(place: &Place, connection: &Connection) -> Result<Owner, StoreError> {
-    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    let failed = |error: rusqlite::Error| undone(&place.path, error);
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
     let ours = number(
         "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('tenure_meta', 'tenure_record')",
@@ -214,7 +214,7 @@ fn owner_within(place: &Place, connection: &Connection) -> Result<Owner, StoreEr
 }
 
 fn use_wal(place: &Place, connection: &Connection) -> Result<(), StoreError> {
-    let failed = |error: rusqlite::Error| undone(&place.path, &error);
+    let failed = |error: rusqlite::Error| undone(&place.path, error);
     let mode: String =
         connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(failed)?;
     if mode == "wal" {

@@ -169,7 +169,7 @@ impl<'c> Pen<'c> {
 
     fn transact(&mut self, group: &[Job]) -> Result<(Vec<Answer>, bool), Failure> {
         let path = &self.place.path;
-        let failed = |error: &rusqlite::Error| {
+        let failed = |error: rusqlite::Error| {
             let error = undone(path, error);
             Failure { is_particular: !error.is_passing(), error }
         };
@@ -178,14 +178,14 @@ impl<'c> Pen<'c> {
             None => Ok(()),
         };
         whole(StoreError::unavailable)?;
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| failed(&error))?;
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
         let result = self.judge_all(group);
         let result = match result {
             Ok(done) => match self.connection.execute_batch("COMMIT") {
                 Ok(()) => Ok(done),
-                Err(error) => Err(Failure { error: at_commit(path, &error), is_particular: false }),
+                Err(error) => Err(Failure { error: at_commit(path, error), is_particular: false }),
             },
-            Err(error) => Err(failed(&error)),
+            Err(error) => Err(failed(error)),
         };
         if result.is_err() && !self.connection.is_autocommit() {
             // If even this fails, the next BEGIN does too, and says why.

@@ -60,9 +60,10 @@ impl StoreError {
     }
 
     /// The same with the error that it came from, for those who look at [`source`](std::error::Error::source). The text says it already.
+    /// No error in the chain may show a secret.
     #[must_use]
-    pub fn because(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        StoreError { source: Some(Arc::new(source)), ..self }
+    pub fn because(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        StoreError { source: Some(Arc::from(source.into())), ..self }
     }
 
     /// The call did not take effect and may be repeated.
