@@ -183,8 +183,10 @@ impl World {
             self.scene.settled_by = self.scene.settled_by.max(t + bound + self.plan_bound());
         }
         if !live.is_empty() {
-            let found = l3::audited(t.saturating_sub(self.scene.listed.max(healed)), self.bound(AUDITED));
-            self.check(Rule::L3, found);
+            self.check(
+                Rule::L3,
+                l3::audited(t.saturating_sub(self.scene.listed.max(healed)), self.bound(AUDITED)),
+            );
         }
         let (due, is_fair) = l2::due(self, &live);
         let planned = l2::as_planned(&due).and(is_fair);
@@ -203,8 +205,7 @@ impl World {
                 spec.and_then(|(spec, _)| spec.retry).map_or(Duration::ZERO, |retry| retry.rest * 5 / 4);
             if covered.get(key) == Some(&true) {
                 let idle = Idle { bound: idle.bound + rest.as_nanos() as True, ..idle };
-                let found = l3::not_idle_for_long(key, idle, t);
-                self.checks.check(self.t, Rule::L3, found);
+                self.checks.check(self.t, Rule::L3, l3::not_idle_for_long(key, idle, t));
             } else {
                 // Nobody can have it for now; whoever can, once somebody can, is about to find that out.
                 truth.idle = Some(Idle { since: t, bound: bound.max(idle.bound), by_death: false });
@@ -213,8 +214,11 @@ impl World {
         // All list once the board is raised: whoever has what its unit's record does not show learns of that.
         if t > self.scene.raised.max(healed) + self.bound(1000) + self.plan_bound() && self.store.is_sound() {
             for node in self.nodes.iter().filter(|node| node.acts()) {
-                let found = s10::found_out(node, &self.scene.units, &self.store, self.scene.raised);
-                self.checks.check(self.t, Rule::S10, found);
+                self.checks.check(
+                    self.t,
+                    Rule::S10,
+                    s10::found_out(node, &self.scene.units, &self.store, self.scene.raised),
+                );
             }
         }
         if t > self.scene.settled_by {
@@ -232,8 +236,8 @@ impl World {
                 };
                 if asked.is_some_and(|asked| t > asked.max(healed) + late) {
                     let text = format!(
-                        "w{} has no answer about lease {} of {} ({:?})",
-                        node.index, lease.0, work.unit, work.body
+                        "{} has no answer about lease {} of {} ({:?})",
+                        node.who, lease.0, work.unit, work.body
                     );
                     self.checks.check(self.t, Rule::Answered, Err(text));
                 }

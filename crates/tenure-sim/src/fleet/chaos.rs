@@ -59,7 +59,7 @@ impl World {
         if self.nodes[index].machine.is_none() {
             return;
         }
-        self.tell(|| Story::Fault(Some(index), "dies".to_owned()));
+        self.tell(|world| Story::Fault(Some(world.name(index)), "dies".to_owned()));
         self.end_process(index);
         // In the calm it stays away until the others have taken over.
         let mean = if self.healed.is_some() { 12_000 } else { 1000 };

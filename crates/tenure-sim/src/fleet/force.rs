@@ -19,7 +19,7 @@ impl World {
         // The first of those that are alike are the first that a plan moves.
         let some: Vec<Key> = (0..3).filter_map(|_| self.any_open()).collect();
         let Some(key) = some.into_iter().min().filter(|_| refused < MOST) else { return };
-        self.tell(|| Story::Store(format!("{key} is forbidden")));
+        self.tell(|_| Story::Store(format!("{key} is forbidden")));
         let is_first = self.scene.units.keys().all(|key| !self.store.is_forbidden(key));
         match self.rng.below(5) {
             0 if is_first => self.store.forbid(key),
@@ -34,7 +34,7 @@ impl World {
             return;
         }
         self.store.permit();
-        self.tell(|| Story::Store("all is permitted and can be read".to_owned()));
+        self.tell(|_| Story::Store("all is permitted and can be read".to_owned()));
         // Whoever was refused tries again once in 32 ttls; what its record shows where it is planned, and what is not worked on there, that
         // worker finds at its own audit.
         let audit = self.bound(13_000 * self.nodes.len() as u64);
@@ -57,7 +57,7 @@ impl World {
     pub(super) fn delete_unit(&mut self) {
         let Some(key) = self.any_unit().filter(|key| self.store.get(key).is_some()) else { return };
         self.note_behind(&key);
-        self.tell(|| Story::Store(format!("somebody deletes {key}")));
+        self.tell(|_| Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
         self.closed(&key, tenure_core::fleet::Status::Deleted);
         self.hint(&key);
@@ -71,7 +71,7 @@ impl World {
         if !self.store.put_back(self.t, &key, back) {
             return;
         }
-        self.tell(|| Story::Store(format!("somebody restores an older copy of {key}")));
+        self.tell(|_| Story::Store(format!("somebody restores an older copy of {key}")));
         self.note_behind(&key);
         self.learn(&key);
         self.hint(&key);

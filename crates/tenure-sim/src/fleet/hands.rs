@@ -11,7 +11,7 @@ use tenure_core::{HolderId, Key};
 impl World {
     /// Somebody makes a record unreadable; after a while it is mended.
     pub(super) fn damage(&mut self, key: &Key, per_mille: u64) {
-        self.tell(|| Story::Store(format!("somebody damages {key}")));
+        self.tell(|_| Story::Store(format!("somebody damages {key}")));
         self.store.damage(key.clone());
         self.hint(key);
         self.at(self.t + self.per_mille(per_mille), What::Mend);
@@ -21,7 +21,7 @@ impl World {
     pub(super) fn mend(&mut self) {
         let mut is_told = true;
         for key in self.store.mend() {
-            self.tell(|| Story::Store(format!("somebody mends {key}")));
+            self.tell(|_| Story::Store(format!("somebody mends {key}")));
             self.hint(&key);
             is_told &= key == self.scene.board;
         }
@@ -79,7 +79,7 @@ impl World {
     pub(super) fn vanish(&mut self, index: usize) {
         self.kill(index);
         let key = self.nodes[index].session.clone();
-        self.tell(|| Story::Store(format!("somebody deletes {key}")));
+        self.tell(|_| Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
         self.checks.tenures.forget(&key);
         self.hint(&key);

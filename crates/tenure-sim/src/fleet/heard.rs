@@ -16,8 +16,7 @@ impl World {
                 self.assigned(index, now, unit, lease, fence, &fields);
             }
             FleetNotice::Draining(lease, _, until) => {
-                let found = invariants::s6::drain_is_due(index, now.held, until, self.ttl);
-                self.check(Rule::S6, found);
+                self.check(Rule::S6, invariants::s6::drain_is_due(index, now.held, until, self.ttl));
                 self.draining(index, lease);
             }
             FleetNotice::Lost(lease, loss) => self.lost(index, lease, &loss),
@@ -47,20 +46,20 @@ impl World {
         let t = self.t;
         let node = &self.nodes[index];
         let who = (index, node.life, lease);
-        let found = invariants::s4::assigned_while_believed(node, now.held);
-        self.checks.check(self.t, Rule::S4, found);
+        self.checks.check(self.t, Rule::S4, invariants::s4::assigned_while_believed(node, now.held));
         let order = self.checks.tenures.order(&unit, fence);
         let Some(truth) = self.scene.units.get_mut(&unit) else { return };
         // Whoever is told so late that he does not believe in it any more does nothing with it.
         if node.believes(t) && !self.checks.excused.contains(&Rule::S1) {
-            let found = invariants::s2::grows(&unit, truth, fence, who);
-            self.checks.check(self.t, Rule::S2, found);
+            self.checks.check(self.t, Rule::S2, invariants::s2::grows(&unit, truth, fence, who));
             truth.assigned = (fence, who);
         }
-        let found = invariants::s4::open_when_claimed(&unit, truth, fence);
-        self.checks.check(self.t, Rule::S4, found);
-        let found = invariants::s4::carried(&unit, truth, fields.get(POINT).and_then(Value::as_i64));
-        self.checks.check(self.t, Rule::S4, found);
+        self.checks.check(self.t, Rule::S4, invariants::s4::open_when_claimed(&unit, truth, fence));
+        self.checks.check(
+            self.t,
+            Rule::S4,
+            invariants::s4::carried(&unit, truth, fields.get(POINT).and_then(Value::as_i64)),
+        );
         truth.tries.0 += 1;
         let idle = truth.idle.take();
         if let Some(idle) = idle.filter(|idle| idle.by_death && self.healed.is_some()) {
@@ -75,8 +74,7 @@ impl World {
         self.nodes[index].own.works.insert(lease, work);
         self.nodes[index].own.known.insert(lease);
         let behind = self.scene.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
-        let found = invariants::s1::one_worker(&self.nodes, &unit, behind, t);
-        self.check(Rule::S1, found);
+        self.check(Rule::S1, invariants::s1::one_worker(&self.nodes, &unit, behind, t));
         self.moved(index, "takes", &unit);
         self.appoint(index, lease);
     }
@@ -137,8 +135,7 @@ impl World {
         };
         let unit = work.unit.clone();
         if let Some(truth) = self.scene.units.get(&unit) {
-            let found = invariants::s4::written(&unit, truth, point);
-            self.check(Rule::S4, found);
+            self.check(Rule::S4, invariants::s4::written(&unit, truth, point));
         }
     }
 
@@ -178,13 +175,11 @@ impl World {
                 format!("w{index} is told that {} ended by {request:?}, and asked {:?}", work.unit, work.end);
             self.check(Rule::Answered, Err(text));
         }
-        let found = invariants::s6::ended(index, &work);
-        self.check(Rule::S6, found);
+        self.check(Rule::S6, invariants::s6::ended(index, &work));
         if let (Body::Ended { finished: true, .. }, true) = (work.body, ours) {
             let behind = self.scene.units.get(&work.unit).is_some_and(|truth| truth.is_behind(work.fence));
             if !behind {
-                let found = invariants::s4::finished(&work.unit, self.store.get(&work.unit));
-                self.check(Rule::S4, found);
+                self.check(Rule::S4, invariants::s4::finished(&work.unit, self.store.get(&work.unit)));
             }
             if let Some(truth) = self.scene.units.get_mut(&work.unit) {
                 truth.idle = None;
@@ -200,13 +195,11 @@ impl World {
             return;
         }
         node.own.deadline = until;
-        let found = invariants::s4::founded(node, until, node.own.ttl);
-        self.check(Rule::S4, found);
+        self.checks.check(self.t, Rule::S4, invariants::s4::founded(node, until, node.own.ttl));
         let units: Vec<Key> = self.nodes[index].own.works.values().map(|work| work.unit.clone()).collect();
         for unit in units {
             let behind = self.scene.units.get(&unit).map(|truth| truth.behind.as_slice()).unwrap_or_default();
-            let found = invariants::s1::one_worker(&self.nodes, &unit, behind, t);
-            self.check(Rule::S1, found);
+            self.check(Rule::S1, invariants::s1::one_worker(&self.nodes, &unit, behind, t));
         }
     }
 
@@ -217,8 +210,7 @@ impl World {
             let text = format!("w{index} has stopped, and {unit} is still worked on there");
             self.checks.check(self.t, Rule::S6, Err(text));
         }
-        let found = invariants::l2::last_word(node, self.healed.is_some() && self.board_is_sound());
-        self.check(Rule::L2, found);
+        self.check(Rule::L2, invariants::l2::last_word(node, self.healed.is_some() && self.board_is_sound()));
         self.end_process(index);
         let span = if self.healed.is_some() { self.per_mille(100) } else { self.per_mille(1000) };
         self.restart(index, span);

@@ -85,8 +85,6 @@ impl Scene for Fleet {
     type Due = Due;
 
     const LETTER: char = 'w';
-    const FLAPS: bool = false;
-    const WAITS_BY_ITS_CLOCK: bool = false;
 
     fn frame(scenario: &Scenario) -> Frame {
         let Scenario { name, about, nodes, rate, wall_off_ms, faults, calls, .. } = *scenario;

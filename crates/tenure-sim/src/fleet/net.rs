@@ -45,8 +45,7 @@ impl World {
         let Landed { before, after } = landed;
         let (t, before) = (self.t, before.as_ref());
         let by = self.nodes[envelope.node].name_of(envelope.life);
-        let found = invariants::s3::passed(key, before, after, by);
-        self.check(Rule::S3, found);
+        self.check(Rule::S3, invariants::s3::passed(key, before, after, by));
         let node = &mut self.nodes[envelope.node];
         let keeps = after.tenure.as_ref().is_some_and(|tenure| tenure.holder == node.who);
         if node.life == envelope.life && self.scene.units.contains_key(key) && !keeps {
@@ -68,8 +67,7 @@ impl World {
             self.disturb_by_plan();
         }
         if let Some(truth) = self.scene.units.get_mut(key) {
-            let found = invariants::s4::kept(key, truth, before, after, is_new);
-            self.check(Rule::S4, found);
+            self.checks.check(self.t, Rule::S4, invariants::s4::kept(key, truth, before, after, is_new));
         }
         // A write that was given up long ago may still land in the calm: whatever that spoils needs time to mend.
         if envelope.stray && self.healed.is_some() {

@@ -14,13 +14,13 @@ impl World {
     /// A write of somebody whose clock is right and whose network works.
     pub(super) fn write(&mut self, write: Write) -> bool {
         let key = write.key.clone();
-        self.tell(|| {
+        self.tell(|_| {
             Story::Store(format!(
                 "outside: {}",
                 crate::kernel::trace::describe(&Op::Write(Box::new(write.clone())))
             ))
         });
-        let (result, landed) = self.store.perform(self.t, Op::Write(Box::new(write)), None, 0);
+        let (result, landed) = self.store.perform(self.t, &Op::Write(Box::new(write)), None, 0);
         if let Some((key, landed)) = landed {
             let found = self.checks.tenures.landed(&key, landed.before.as_ref(), &landed.after).map(|_| ());
             self.check(Rule::S2, found);
@@ -210,7 +210,7 @@ impl World {
             .map(|(key, _)| key.clone())
             .collect();
         for key in old {
-            self.tell(|| Story::Store(format!("gc removes {key}")));
+            self.tell(|_| Story::Store(format!("gc removes {key}")));
             self.store.remove(self.t, &key);
         }
     }
@@ -226,7 +226,7 @@ impl World {
         let at = self.rng.index(keys.len());
         let Some(key) = keys.get(at).filter(|_| !keys.is_empty()) else { return };
         let key = if self.rng.chance(0.3) { self.scene.board.clone() } else { key.clone() };
-        self.tell(|| Story::Store(format!("somebody deletes {key}")));
+        self.tell(|_| Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
         // Who writes it anew may have read his clock long before.
         self.checks.tenures.forget(&key);

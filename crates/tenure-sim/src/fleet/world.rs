@@ -50,11 +50,12 @@ impl World {
         // All look and audit by the shortest ttl that there is.
         let quickest = if self.scenario.ttls { Ttl::clamped(self.ttl.millis() / 4) } else { self.ttl };
         let super::Scenario { rate, lag, .. } = self.scenario;
-        let found = invariants::c1::little(&self.nodes, &self.scene, audit, quickest, rate, lag > 100);
-        self.check(Rule::C1, found);
+        self.check(
+            Rule::C1,
+            invariants::c1::little(&self.nodes, &self.scene, audit, quickest, rate, lag > 100),
+        );
         let ttls = self.scene.settled_time / self.per_mille(1000);
-        let found = invariants::c1::refused(&self.scene, self.nodes.len() as u64, ttls);
-        self.check(Rule::C1, found);
+        self.check(Rule::C1, invariants::c1::refused(&self.scene, self.nodes.len() as u64, ttls));
         self.check_tries();
     }
 
@@ -65,8 +66,7 @@ impl World {
             let (tries, owners) = truth.tries;
             // By the fastest clock.
             let ttls = calm * (1_000_000 + self.scenario.rate) / 1_000_000;
-            let found = invariants::c1::tried(tries, workers, owners, ttls);
-            self.checks.check(self.t, Rule::C1, found);
+            self.checks.check(self.t, Rule::C1, invariants::c1::tried(tries, workers, owners, ttls));
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) fn given_up(
 ) -> Result<(), String> {
     match standing {
         Some(record) if record.fence == fence && record.tenure.is_some() && !node.uses_token(key, fence) => {
-            Err(format!("node {} was told that it gave up {key} {fence}, which stands", node.index))
+            Err(format!("{} was told that it gave up {key} {fence}, which stands", node.who))
         }
         _ => Ok(()),
     }
@@ -32,7 +32,7 @@ pub(crate) fn not_blamed(node: usize, error: &StoreError, shares_ids: bool) -> R
         || text.contains("over the limit")
         || (shares_ids && text.contains("its own holder id"));
     if error.kind() == ErrorKind::Invalid && !is_known {
-        return Err(format!("node {node} is told of a mistake that it did not make: {error}"));
+        return Err(format!("n{node} is told of a mistake that it did not make: {error}"));
     }
     Ok(())
 }
@@ -40,12 +40,12 @@ pub(crate) fn not_blamed(node: usize, error: &StoreError, shares_ids: bool) -> R
 /// Users are told that the session's record shows what they announced: once, and if it is so.
 pub(crate) fn announced(node: &mut Node, store: &Registers) -> Result<(), String> {
     if node.own.announced.take().is_none() {
-        return Err(format!("node {} is told of what nobody announced, or once more", node.index));
+        return Err(format!("{} is told of what nobody announced, or once more", node.who));
     }
     let fence = node.machine.as_ref().and_then(Holder::session_fence);
     match store.get(&node.session) {
         Some(record) if Some(record.fence) == fence && record.metadata.is_empty() => {
-            Err(format!("the session of node {} shows nothing of what was announced", node.index))
+            Err(format!("the session of {} shows nothing of what was announced", node.who))
         }
         _ => Ok(()),
     }
@@ -58,7 +58,7 @@ pub(crate) fn announced_in_time(node: &Node, healed: True, t: True, ttl: True) -
     if since.is_none_or(|since| t.saturating_sub(since) <= ttl * BOUND / 100) {
         return Ok(());
     }
-    Err(format!("node {} announced something and has no answer", node.index))
+    Err(format!("{} announced something and has no answer", node.who))
 }
 
 /// How long a key may still show a lease that was given up when the store refused that, in hundredths of a ttl: time to look at it
@@ -79,7 +79,7 @@ pub(crate) fn freed_at_last(
     };
     match node.own.denied.iter().find(late) {
         Some((key, fence, _)) => {
-            Err(format!("node {} gave up k{key} {fence}, and it still stands on its session", node.index))
+            Err(format!("{} gave up k{key} {fence}, and it still stands on its session", node.who))
         }
         None => Ok(()),
     }
@@ -100,8 +100,8 @@ pub(crate) fn in_time(node: &Node, view: &View, healed: True, t: True, ttl: True
         return Ok(());
     }
     Err(format!(
-        "node {} lease {} of k{} ({:?}) has no answer to what was asked at {:.3} s",
-        node.index,
+        "{} lease {} of k{} ({:?}) has no answer to what was asked at {:.3} s",
+        node.who,
         view.id.0,
         view.key,
         view.stage,

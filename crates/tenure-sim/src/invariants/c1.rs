@@ -20,9 +20,7 @@ pub(crate) fn sent(node: &Node, keys: &[Key], write: &Write) -> Result<(), Strin
         view.is_attached && held && !view.updating && keys[view.key] == write.key
     };
     match node.own.views.iter().find(idle) {
-        Some(view) => {
-            Err(format!("node {} renews k{}, which is attached to its session", node.index, view.key))
-        }
+        Some(view) => Err(format!("{} renews k{}, which is attached to its session", node.who, view.key)),
         None => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use tenure_core::Loss;
 pub(crate) fn not_lost(node: usize, key: usize, loss: &Loss) -> Result<(), String> {
     match loss {
         Loss::Expired | Loss::Unreachable(_) | Loss::Taken(_) | Loss::Deleted => {
-            Err(format!("node {node} lost k{key} though its store answered: {loss:?}"))
+            Err(format!("n{node} lost k{key} though its store answered: {loss:?}"))
         }
         _ => Ok(()),
     }

@@ -72,7 +72,7 @@ pub(crate) fn has_cause(
     if is_so {
         return Ok(());
     }
-    Err(format!("node {node} steps down from k{key} for no cause: {cause:?} at {}, told {prompt:?}", now.0))
+    Err(format!("n{node} steps down from k{key} for no cause: {cause:?} at {}, told {prompt:?}", now.0))
 }
 
 /// Asked at any instant. Of a leader whose record was changed by hand, S10 says how long it may lead on.
@@ -84,10 +84,7 @@ pub(crate) fn one_leader(nodes: &[Node], acts: &Acts, key: usize, t: True) -> Re
     };
     let mut leading = nodes.iter().filter(leads);
     match (leading.next(), leading.next()) {
-        (Some(one), Some(other)) => Err(format!(
-            "k{key} is led by node {} life {} and by node {} life {}",
-            one.index, one.life, other.index, other.life
-        )),
+        (Some(one), Some(other)) => Err(format!("k{key} is led by {} and by {}", one.who, other.who)),
         _ => Ok(()),
     }
 }
@@ -99,10 +96,7 @@ pub(crate) fn not_past_the_deadline(node: &Node, key: usize, t: True) -> Result<
     if node.own.views.iter().any(|view| view.key == key && node.believes(view, t)) {
         return Ok(());
     }
-    Err(format!(
-        "node {} says that it leads k{key} with fence {}, and its lease is over",
-        node.index, term.fence
-    ))
+    Err(format!("{} says that it leads k{key} with fence {}, and its lease is over", node.who, term.fence))
 }
 
 /// The key is given up.
@@ -110,13 +104,13 @@ pub(crate) fn bodies_are_over(node: usize, key: usize, bodies: u32) -> Result<()
     if bodies == 0 {
         return Ok(());
     }
-    Err(format!("node {node} gives k{key} up while {bodies} bodies run under it"))
+    Err(format!("n{node} gives k{key} up while {bodies} bodies run under it"))
 }
 
 /// A candidate tries to lead, or looks.
 pub(crate) fn may_try(node: usize, key: usize, was_stopped: bool) -> Result<(), String> {
     if was_stopped {
-        Err(format!("node {node} tries to lead k{key} after its candidate was stopped"))
+        Err(format!("n{node} tries to lead k{key} after its candidate was stopped"))
     } else {
         Ok(())
     }
@@ -133,7 +127,7 @@ pub(crate) fn has_stopped(
 ) -> Result<(), String> {
     match since {
         Some(since) if !has_stopped && t > since + ttl * 20 => {
-            Err(format!("node {node} was told to stop leading k{key} 20 ttls ago, and has not"))
+            Err(format!("n{node} was told to stop leading k{key} 20 ttls ago, and has not"))
         }
         _ => Ok(()),
     }
@@ -144,10 +138,7 @@ pub(crate) fn stood_back(node: usize, key: usize, now: Tick, tries_from: Tick) -
     if now >= tries_from {
         return Ok(());
     }
-    Err(format!(
-        "node {node} tries to lead k{key} at {}, and was to stand back until {}",
-        now.0, tries_from.0
-    ))
+    Err(format!("n{node} tries to lead k{key} at {}, and was to stand back until {}", now.0, tries_from.0))
 }
 
 /// At the end of a long calm in which nobody resigns.

@@ -31,7 +31,7 @@ pub(crate) fn told(
                 .iter()
                 .any(|(asked, ask, at)| *asked == key && *ask == letter.ask && *at >= written)
         {
-            return Err(format!("node {} emptied its mailbox without telling of {letter:?}", node.index));
+            return Err(format!("{} emptied its mailbox without telling of {letter:?}", node.who));
         }
     }
     Ok(())

@@ -26,6 +26,7 @@ pub(crate) mod turns;
 pub(crate) mod withdrawn;
 
 use crate::kernel::clock::True;
+use crate::kernel::kinds::kinds;
 use std::fmt;
 
 /// A promise, which is stated at the top of its file.
@@ -54,60 +55,31 @@ pub enum Rule {
     Turns,
 }
 
-impl Rule {
-    /// Every promise that is checked.
-    pub const ALL: &'static [Rule] = &[
-        Rule::S1,
-        Rule::S2,
-        Rule::S3,
-        Rule::S4,
-        Rule::S5,
-        Rule::S6,
-        Rule::S7,
-        Rule::S10,
-        Rule::P2,
-        Rule::L1,
-        Rule::L2,
-        Rule::L3,
-        Rule::L4,
-        Rule::C1,
-        Rule::Mail,
-        Rule::Withdrawn,
-        Rule::Answered,
-        Rule::Cooldown,
-        Rule::Turns,
-    ];
-
-    /// The promise in one line.
-    #[must_use]
-    pub fn about(self) -> &'static str {
-        match self {
-            Rule::S1 => "at no instant do two holders both believe that they hold a key",
-            Rule::S2 => "each tenure's fence is greater than every earlier one of its key",
-            Rule::S3 => "after its loss, a tenure changes nothing",
-            Rule::S4 => "belief is built only on writes that took effect, from before they were sent",
-            Rule::S5 => "loss is told no later than the local deadline",
-            Rule::S6 => "what could not be ended is left to expire, not given up",
-            Rule::S7 => "within a section no two live leases overlap",
-            Rule::S10 => "what others do to a lease's record reaches its holder in time",
-            Rule::P2 => "a resource that checks fences never accepts a deposed holder",
-            Rule::L1 => "a dead holder's key is held again within 1.4 ttl, or 1.15 ttl with age or push",
-            Rule::L2 => "units are soon at their planned owners; with nothing changing, nothing moves",
-            Rule::L3 => "a key that someone waits for does not stay free",
-            Rule::L4 => "a holder does not lose its lease by itself",
-            Rule::C1 => "holding costs one renewal a process, whatever it holds",
-            Rule::Mail => "a holder's renewal shows it its mail",
-            Rule::Withdrawn => "a letter ends what it names and no more, in time",
-            Rule::Answered => "every command is answered",
-            Rule::Turns => "a process that hands a key on among its own leases lets others have it in time",
-            Rule::Cooldown => "a leader that has stepped down stands back for its cooldown",
-        }
-    }
+kinds! { Rule,
+    S1 "S1": "at no instant do two holders both believe that they hold a key",
+    S2 "S2": "each tenure's fence is greater than every earlier one of its key",
+    S3 "S3": "after its loss, a tenure changes nothing",
+    S4 "S4": "belief is built only on writes that took effect, from before they were sent",
+    S5 "S5": "loss is told no later than the local deadline",
+    S6 "S6": "what could not be ended is left to expire, not given up",
+    S7 "S7": "within a section no two live leases overlap",
+    S10 "S10": "what others do to a lease's record reaches its holder in time",
+    P2 "P2": "a resource that checks fences never accepts a deposed holder",
+    L1 "L1": "a dead holder's key is held again within 1.4 ttl, or 1.15 ttl with age or push",
+    L2 "L2": "units are soon at their planned owners; with nothing changing, nothing moves",
+    L3 "L3": "a key that someone waits for does not stay free",
+    L4 "L4": "a holder does not lose its lease by itself",
+    C1 "C1": "holding costs one renewal a process, whatever it holds",
+    Mail "Mail": "a holder's renewal shows it its mail",
+    Withdrawn "Withdrawn": "a letter ends what it names and no more, in time",
+    Answered "Answered": "every command is answered",
+    Cooldown "Cooldown": "a leader that has stepped down stands back for its cooldown",
+    Turns "Turns": "a process that hands a key on among its own leases lets others have it in time",
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
+        f.write_str(self.name())
     }
 }
 

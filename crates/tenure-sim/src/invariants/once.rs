@@ -74,7 +74,7 @@ impl Ledger {
             {
                 return Ok(());
             }
-            return Err(format!("node {node} is told of a lease that nobody has or wants: {notice:?}"));
+            return Err(format!("n{node} is told of a lease that nobody has or wants: {notice:?}"));
         };
         let before = *open;
         let expected = match notice {
@@ -116,6 +116,6 @@ impl Ledger {
         if expected {
             return Ok(());
         }
-        Err(format!("node {node} is told what it did not ask for, or once more: {notice:?}, {before:?}"))
+        Err(format!("n{node} is told what it did not ask for, or once more: {notice:?}, {before:?}"))
     }
 }

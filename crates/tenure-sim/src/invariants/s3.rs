@@ -53,10 +53,10 @@ pub(crate) fn sent(node: &Node, now: Tick, write: &Write) -> Result<(), String> 
             .as_ref()
             .is_some_and(|tenure| tenure.id != record.nonce && tenure.heartbeat == record.nonce);
         if renews {
-            return Err(format!("node {} renews {} {} after its loss", node.index, write.key, closed.fence));
+            return Err(format!("{} renews {} {} after its loss", node.who, write.key, closed.fence));
         }
         if record.tenure.is_none() && now < closed.vacate_from {
-            return Err(format!("node {} vacates {} {} after its loss", node.index, write.key, closed.fence));
+            return Err(format!("{} vacates {} {} after its loss", node.who, write.key, closed.fence));
         }
     }
     Ok(())

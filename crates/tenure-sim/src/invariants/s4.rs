@@ -18,7 +18,7 @@ pub(crate) fn founded(node: &Node, key: &Key, fence: Fence, until: Tick, now: No
     let heartbeats =
         || node.own.heartbeats.iter().filter(|heartbeat| heartbeat.key == *key && heartbeat.fence == fence);
     if heartbeats().next().is_none() {
-        return Err(format!("node {} believes in {key} {fence}, of which no write took effect", node.index));
+        return Err(format!("{} believes in {key} {fence}, of which no write took effect", node.who));
     }
     founded_on(node, &format!("{key} {fence}"), heartbeats(), until, now)
 }
@@ -50,13 +50,13 @@ fn founded_on<'a>(
     }
     Err(if gap {
         format!(
-            "node {} believes in {what} on a write from before a time that was hidden, as its clocks show",
-            node.index
+            "{} believes in {what} on a write from before a time that was hidden, as its clocks show",
+            node.who
         )
     } else {
         format!(
-            "node {} believes in {what} until {}, and its last write that took effect allows {last:?}",
-            node.index, until.0
+            "{} believes in {what} until {}, and its last write that took effect allows {last:?}",
+            node.who, until.0
         )
     })
 }
@@ -73,10 +73,9 @@ pub(crate) fn gap_noticed(node: &Node, t: True) -> Result<(), String> {
     });
     match view {
         None => Ok(()),
-        Some(view) => Err(format!(
-            "node {} believes in k{} on a write from before a gap in its time",
-            node.index, view.key
-        )),
+        Some(view) => {
+            Err(format!("{} believes in k{} on a write from before a gap in its time", node.who, view.key))
+        }
     }
 }
 
@@ -92,8 +91,8 @@ pub(crate) fn updated(
         return Ok(());
     }
     Err(format!(
-        "node {} was told that {n} is written with {key} {fence}, and no such write took effect: {written:?}",
-        node.index
+        "{} was told that {n} is written with {key} {fence}, and no such write took effect: {written:?}",
+        node.who
     ))
 }
 
@@ -101,7 +100,7 @@ pub(crate) fn updated(
 pub(crate) fn resolved(node: usize, claims: &[Claim], key: usize, now: Tick) -> Result<(), String> {
     match claims.iter().find(|c| c.key == key && !c.settled && now.since(c.sent) < c.wait_policy) {
         Some(claim) => Err(format!(
-            "node {node} told its user that it did not get k{key}, but never looked for its claim of {:?} ago",
+            "n{node} told its user that it did not get k{key}, but never looked for its claim of {:?} ago",
             now.since(claim.sent)
         )),
         None => Ok(()),

@@ -38,14 +38,14 @@ pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Res
         let deadline = view.withdrawn.filter(|end| *end > Tick(0)).map_or(deadline, |end| end.min(deadline));
         if now >= deadline {
             return Err(format!(
-                "node {} was not told of the loss of k{} {} at its deadline {}, and it is {}",
-                node.index, view.key, belief.fence, deadline.0, now.0
+                "{} was not told of the loss of k{} {} at its deadline {}, and it is {}",
+                node.who, view.key, belief.fence, deadline.0, now.0
             ));
         }
         if wake_at.is_none_or(|at| at > deadline) {
             return Err(format!(
-                "node {} holds k{} {} until {} and wants to be woken at {wake_at:?}",
-                node.index, view.key, belief.fence, deadline.0
+                "{} holds k{} {} until {} and wants to be woken at {wake_at:?}",
+                node.who, view.key, belief.fence, deadline.0
             ));
         }
     }

@@ -27,8 +27,8 @@ pub(crate) fn sent(node: &Node, lapses: &[Lapse], now: Tick, write: &Write) -> R
         let session = lapse.session == Some(write.record.fence) && write.key == node.session;
         if itself || session {
             return Err(format!(
-                "node {} vacates {} although {} {} was left to expire",
-                node.index, write.key, lapse.key, lapse.fence
+                "{} vacates {} although {} {} was left to expire",
+                node.who, write.key, lapse.key, lapse.fence
             ));
         }
     }

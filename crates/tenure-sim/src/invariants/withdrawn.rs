@@ -15,14 +15,14 @@ pub(crate) fn was_written(node: &Node, key: &Key, ask: Ask, letters: &[(Key, Let
     if letters.iter().any(|(to, letter)| letter.key == *key && letter.ask == ask && reaches(to)) {
         return Ok(());
     }
-    Err(format!("node {} is told of a letter that nobody wrote to it: {ask:?} {key}", node.index))
+    Err(format!("{} is told of a letter that nobody wrote to it: {ask:?} {key}", node.who))
 }
 
 /// A user is told to believe until `until`.
 pub(crate) fn not_prolonged(node: usize, view: &View, until: Tick) -> Result<(), String> {
     match view.withdrawn {
         Some(end) if until > end => Err(format!(
-            "node {node} believes in k{} until {}, which was withdrawn with {} as its end",
+            "n{node} believes in k{} until {}, which was withdrawn with {} as its end",
             view.key, until.0, end.0
         )),
         _ => Ok(()),
@@ -47,8 +47,8 @@ pub(crate) fn was_asked(
         _ if matches!(view.stage, Stage::Ending(_) | Stage::Token) && letters.iter().any(asks) => Ok(()),
         Some(end) if now >= end => Ok(()),
         end => Err(format!(
-            "node {} is told at {} that k{} was withdrawn, and the end that was told of is {end:?}",
-            node.index, now.0, view.key
+            "{} is told at {} that k{} was withdrawn, and the end that was told of is {end:?}",
+            node.who, now.0, view.key
         )),
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn was_asked(
 /// A user is given a lease as plain data.
 pub(crate) fn not_detached(node: usize, view: &View) -> Result<(), String> {
     match view.withdrawn {
-        Some(_) => Err(format!("node {node} made plain data of k{}, which was withdrawn", view.key)),
+        Some(_) => Err(format!("n{node} made plain data of k{}, which was withdrawn", view.key)),
         None => Ok(()),
     }
 }

@@ -42,8 +42,8 @@ impl<S: Scene> World<S> {
         let index = self.rng.index(self.nodes.len());
         self.tally.faults[fault as usize] += 1;
         self.trace.fold(fault as u64);
-        let node = fault.is_of_node().then_some(index);
-        self.tell(|| Story::Fault(node, fault.about().to_owned()));
+        let of_node = fault.is_of_node();
+        self.tell(|world| Story::Fault(of_node.then(|| world.name(index)), fault.about().to_owned()));
         if S::strike(self, fault, index) {
             return;
         }
@@ -94,7 +94,7 @@ impl<S: Scene> World<S> {
         self.store_down = true;
         let span = 10 * MILLI + self.rng.below(self.per_mille(50));
         self.at(self.t + span, What::StoreUp);
-        self.tell(|| Story::Store(format!("{lost} writes are lost")));
+        self.tell(|_| Story::Store(format!("{lost} writes are lost")));
     }
 
     fn suspend(&mut self, index: usize, pace: Pace) {
@@ -118,7 +118,7 @@ impl<S: Scene> World<S> {
     pub(super) fn hide(&mut self, index: usize, life: u32) {
         let node = &self.nodes[index];
         if node.life == life && !node.paused && self.healed.is_none() {
-            self.tell(|| Story::Fault(Some(index), Fault::Hidden.about().to_owned()));
+            self.tell(|world| Story::Fault(Some(world.name(index)), Fault::Hidden.about().to_owned()));
             self.suspend(index, Pace::Hidden);
         }
     }
@@ -157,7 +157,7 @@ impl<S: Scene> World<S> {
         }
         (node.requests_pass, node.answers_pass) = (true, true);
         // A flapping link fails again soon.
-        let flaps = S::FLAPS && self.healed.is_none() && !self.setup.without.has(Fault::Flap);
+        let flaps = self.healed.is_none() && !self.setup.without.has(Fault::Flap);
         if flaps && self.frame.has(Fault::Flap) && self.rng.chance(0.6) {
             self.tally.faults[Fault::Flap as usize] += 1;
             let gap = self.rng.span(self.per_mille(100));

@@ -35,6 +35,7 @@ mod chaos;
 pub(crate) mod clock;
 pub(crate) mod coverage;
 pub(crate) mod fault;
+pub(crate) mod kinds;
 mod net;
 mod node;
 mod phase;

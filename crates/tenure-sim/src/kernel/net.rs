@@ -49,6 +49,12 @@ impl Envelope {
         write.record.tenure.as_ref().map(|tenure| tenure.id).filter(|id| *id == write.record.nonce)
     }
 
+    /// Its number, for people: those of a fleet's worker and of the holder in it are told apart by a star.
+    fn name(&self) -> String {
+        let OpId(id) = self.id;
+        format!("#{}{:x}", if id >> 63 == 1 { "*" } else { "" }, id & (u64::MAX >> 1))
+    }
+
     /// Whether it is a claim that is attached to a session.
     fn is_attached(&self) -> bool {
         let Op::Write(write) = &self.op else { return false };
@@ -68,7 +74,7 @@ pub(crate) fn key_of(op: &Op) -> Option<&Key> {
 
 /// An answer on its way, with the date that it bears; or, without one, the driver's own word that there is none.
 pub(crate) struct Reply {
-    envelope: Envelope,
+    envelope: Box<Envelope>,
     result: Result<Answer, StoreError>,
     date: Option<u64>,
 }
@@ -80,7 +86,7 @@ impl<S: Scene> World<S> {
         S::sent(self, index, now, &op);
         let node = &self.nodes[index];
         let (life, patience) = (node.life, now.held.after(timeout));
-        let mut envelope = Envelope {
+        let mut envelope = Box::new(Envelope {
             node: index,
             life,
             id,
@@ -95,7 +101,7 @@ impl<S: Scene> World<S> {
             stumbles: false,
             token: false,
             dated: node.service.at_most(node.clock.held(self.t)),
-        };
+        });
         let mut lost = !node.requests_pass;
         if urgent && self.befalls(Fault::Hidden) {
             let soon = self.t + self.rng.below(MILLI);
@@ -119,7 +125,7 @@ impl<S: Scene> World<S> {
         }
         self.tell_fate(&envelope, (!lost).then_some(arrives), again);
         if let Some(again) = again {
-            let copy = Envelope { stray: true, ..envelope.clone() };
+            let copy = Envelope { stray: true, ..(*envelope).clone() };
             self.at(again, What::Request(Box::new(copy)));
         }
         if lost {
@@ -129,23 +135,27 @@ impl<S: Scene> World<S> {
             self.forsake(envelope.clone());
             envelope.stray = true;
         }
-        self.at(arrives, What::Request(Box::new(envelope)));
+        self.at(arrives, What::Request(envelope));
     }
 
     /// What becomes of a request that is sent now.
     fn tell_fate(&mut self, envelope: &Envelope, arrives: Option<True>, again: Option<True>) {
         let t = self.t;
-        self.tell(|| {
+        if !matches!(envelope.op, Op::Write(_)) && arrives.is_some_and(|at| at <= t + MILLI) {
+            // A read that meets with nothing is told where it arrives.
+            return;
+        }
+        self.tell(|world| {
             let in_ms = |at: True| format!("{:.3} ms", (at - t) as f64 / MILLI as f64);
-            let mut text = format!("sends #{:x} {}", envelope.id.0, describe(&envelope.op));
+            let mut text = format!("sends {} {}", envelope.name(), describe(&envelope.op));
             text += &arrives.map_or(" (is lost)".to_owned(), |at| format!(" (arrives in {})", in_ms(at)));
             text += &again.map_or(String::new(), |at| format!(" (and once more in {})", in_ms(at)));
-            Story::Sent(envelope.node, text)
+            Story::Process(world.name(envelope.node), text)
         });
     }
 
     /// Nothing will have come by then: the driver says so itself.
-    fn forsake(&mut self, envelope: Envelope) {
+    fn forsake(&mut self, envelope: Box<Envelope>) {
         let error = match envelope.op {
             Op::Read(_) | Op::ReadMany(..) | Op::List { .. } => self.errors.unavailable.clone(),
             Op::Write(_) => self.errors.unknown.clone(),
@@ -159,7 +169,7 @@ impl<S: Scene> World<S> {
         if self.store_down || envelope.term != self.store_term {
             self.tell_end(&envelope, "reaches no store");
             if !envelope.stray {
-                self.forsake(*envelope);
+                self.forsake(envelope);
             }
             return;
         }
@@ -170,7 +180,7 @@ impl<S: Scene> World<S> {
             Err(self.errors.denied.clone())
         } else {
             let lag = S::lag(self, &envelope);
-            let (result, landed) = self.store.perform(self.t, envelope.op.clone(), envelope.dated, lag);
+            let (result, landed) = self.store.perform(self.t, &envelope.op, envelope.dated, lag);
             self.tell_performed(&envelope, &result);
             match landed {
                 Some((key, landed)) => self.landed(&envelope, &key, &landed),
@@ -197,19 +207,22 @@ impl<S: Scene> World<S> {
                 &envelope,
                 if lost { "has its answer lost" } else { "has its answer come too late" },
             );
-            self.forsake(*envelope);
+            self.forsake(envelope);
         } else {
             let date = Some(self.store.date(self.t));
-            self.at(answers, What::Reply(Box::new(Reply { envelope: *envelope, result, date })));
+            self.at(answers, What::Reply(Box::new(Reply { envelope, result, date })));
         }
     }
 
     fn tell_end(&mut self, envelope: &Envelope, what: &str) {
-        self.tell(|| Story::Sent(envelope.node, format!("#{:x} {what}", envelope.id.0)));
+        self.tell(|world| {
+            let who = world.nodes[envelope.node].name_of(envelope.life);
+            Story::Process(who.clone(), format!("{} {what}", envelope.name()))
+        });
     }
 
     fn tell_performed(&mut self, envelope: &Envelope, result: &Result<Answer, StoreError>) {
-        self.tell(|| {
+        self.tell(|world| {
             let end = match result {
                 Ok(Answer::Write(Outcome::Won { fence, .. })) => format!("won, fence {fence}"),
                 Ok(Answer::Write(Outcome::Lost(None))) => "lost: there is no record".to_owned(),
@@ -220,8 +233,8 @@ impl<S: Scene> World<S> {
                 Ok(_) => "read".to_owned(),
                 Err(error) => error.to_string(),
             };
-            let id = envelope.id.0;
-            Story::Store(format!("{}{} #{id:x} {}: {end}", S::LETTER, envelope.node, describe(&envelope.op)))
+            let who = world.nodes[envelope.node].name_of(envelope.life);
+            Story::Store(format!("{who} {} {}: {end}", envelope.name(), describe(&envelope.op)))
         });
     }
 
@@ -233,36 +246,34 @@ impl<S: Scene> World<S> {
         let is_new = matches!(begins, Ok(true));
         self.check(Rule::S2, begins.map(|_| ()));
         let by: &HolderId = self.nodes[envelope.node].name_of(envelope.life);
-        let found = s3::landed(key, before.as_ref(), after, by, envelope.token);
-        self.check(Rule::S3, found);
+        self.check(Rule::S3, s3::landed(key, before.as_ref(), after, by, envelope.token));
         S::landed(self, envelope, key, landed, is_new);
     }
 
     /// An answer reaches its node.
-    pub(super) fn reply(&mut self, reply: Box<Reply>) {
-        let Envelope { node: index, life, id, sent, dated, patience, .. } = reply.envelope;
+    pub(super) fn reply(&mut self, mut reply: Box<Reply>) {
+        let Envelope { node: index, life, id, sent, dated, patience, .. } = *reply.envelope;
         let node = &mut self.nodes[index];
         if node.life != life {
             return;
         }
-        if S::WAITS_BY_ITS_CLOCK && reply.date.is_none() && node.clock.held(self.t) < patience {
+        if reply.date.is_none() && node.clock.held(self.t) < patience {
             // Its clock stood still meanwhile.
             let soon = self.t + self.per_mille(10);
             return self.at(soon, What::Reply(reply));
         }
-        let Reply { envelope, mut result, date } = *reply;
-        if let Some(date) = date.filter(|_| self.spec.ages == Ages::Dated) {
+        if let Some(date) = reply.date.filter(|_| self.spec.ages == Ages::Dated) {
             // What a client of a store that tells dates makes of an answer.
             let now = node.clock.held(self.t);
             node.service.answered(sent.held, now, date);
             let refuted = dated.is_some_and(|dated| node.service.refutes(dated, sent.held, now));
             let misses = self.setup.bugs.has(Bug::HiddenTimeMissed);
-            if refuted && !misses && matches!(result, Ok(Answer::Write(Outcome::Won { .. }))) {
-                result = Err(self.errors.unknown.clone());
+            if refuted && !misses && matches!(reply.result, Ok(Answer::Write(Outcome::Won { .. }))) {
+                reply.result = Err(self.errors.unknown.clone());
             }
         }
-        S::answered(self, index, &envelope, &result);
-        self.deliver(index, Input::Answer(id, result));
+        S::answered(self, index, &reply.envelope, &reply.result);
+        self.deliver(index, Input::Answer(id, reply.result));
     }
 
     /// Tells those who listen that a key has changed, and into which version.

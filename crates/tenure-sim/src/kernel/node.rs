@@ -159,7 +159,7 @@ impl<S: Scene> World<S> {
     /// The users of a process give it a command.
     pub(crate) fn command(&mut self, index: usize, command: Command<S>) {
         S::commanded(self, index, &command);
-        self.tell(|| Story::Command(index, format!("{command:?}")));
+        self.tell(|world| Story::Process(world.name(index), format!("← {command:?}")));
         self.step(index, Event::Command(command));
     }
 
@@ -191,7 +191,7 @@ impl<S: Scene> World<S> {
         self.trace.step(&step, index);
         let life = self.nodes[index].life;
         for notice in step.notices {
-            self.tell(|| Story::Notice(index, format!("{notice:?}")));
+            self.tell(|world| Story::Process(world.name(index), format!("→ {notice:?}")));
             S::told(self, index, now, notice);
         }
         if self.nodes[index].life != life {

@@ -30,7 +30,7 @@ impl<S: Scene> World<S> {
     /// Everything works from now on; only what is under way already may still arrive late.
     fn begin_calm(&mut self) {
         let text = format!("everything is healed; the store is {:?}", self.spec);
-        self.tell(|| Story::Fault(None, text));
+        self.tell(|_| Story::Fault(None, text));
         S::heals(self);
         (self.store_down, self.throttled) = (false, false);
         S::mend(self);

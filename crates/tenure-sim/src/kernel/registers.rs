@@ -243,60 +243,55 @@ impl Registers {
     pub(crate) fn perform(
         &mut self,
         t: True,
-        op: Op,
+        op: &Op,
         dated: Option<u64>,
         lag: True,
     ) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
-        self.dated = dated;
-        let done = self.performed(t, op, lag);
-        self.dated = None;
-        done
-    }
-
-    fn performed(
-        &mut self,
-        t: True,
-        op: Op,
-        lag: True,
-    ) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
-        match op {
-            Op::Read(key) if self.is_forbidden(&key) => {
-                (Err(self.refusal(&key).unwrap_or_else(denied)), None)
+        let listed = match op {
+            Op::Read(key) if self.is_forbidden(key) => {
+                return (Err(self.refusal(key).unwrap_or_else(denied)), None);
             }
             Op::Write(write) if self.is_sealed(&write.key) => {
-                (Err(self.refusal(&write.key).unwrap_or_else(denied)), None)
+                return (Err(self.refusal(&write.key).unwrap_or_else(denied)), None);
             }
-            Op::Read(key) if self.damaged.contains(&key) => (Err(unreadable()), None),
-            Op::Write(write) if self.damaged.contains(&write.key) => (Err(unreadable()), None),
+            Op::Read(key) if self.damaged.contains(key) => return (Err(unreadable()), None),
+            Op::Write(write) if self.damaged.contains(&write.key) => return (Err(unreadable()), None),
+            Op::Write(write) if self.is_too_large(write) => return (Err(too_large()), None),
+            Op::Write(write) => {
+                self.dated = dated;
+                let done = self.write(t, write);
+                self.dated = None;
+                return done;
+            }
             Op::Read(key) => {
-                let current = self.entries.get(&key).map(|entry| self.stored(entry, t));
-                (Ok(Answer::Read(current)), None)
+                let current = self.entries.get(key).map(|entry| self.stored(entry, t));
+                return (Ok(Answer::Read(current)), None);
             }
             Op::ReadMany(keys, freshness) => {
-                let lag = if freshness == Freshness::Recent { lag } else { 0 };
-                let found = keys.into_iter().filter_map(|key| {
-                    let stored = self.listed(&key, self.recent(&key, t, lag)?, t);
-                    Some(Listed { key, stored })
+                let lag = if *freshness == Freshness::Recent { lag } else { 0 };
+                let found = keys.iter().filter_map(|key| {
+                    let stored = self.listed(key, self.recent(key, t, lag)?, t);
+                    Some(Listed { key: key.clone(), stored })
                 });
-                (Ok(Answer::Listed(found.collect())), None)
+                found.collect()
             }
             Op::List { prefix, after, limit } => {
                 let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
                 let following = self.entries.range::<Key, _>((from, Bound::Unbounded));
                 let page = following
-                    .skip_while(|(key, _)| *key.as_str() < *prefix)
-                    .take_while(|(key, _)| key.as_str().starts_with(&prefix))
-                    .take(limit)
+                    .skip_while(|(key, _)| *key.as_str() < **prefix)
+                    .take_while(|(key, _)| key.as_str().starts_with(&**prefix))
+                    .take(*limit)
                     .map(|(key, entry)| Listed { key: key.clone(), stored: self.listed(key, entry, t) });
-                (Ok(Answer::Listed(page.collect())), None)
+                page.collect()
             }
-            Op::Write(write) if self.is_too_large(&write) => (Err(too_large()), None),
-            Op::Write(write) => self.write(t, *write),
-        }
+        };
+        (Ok(Answer::Listed(listed)), None)
     }
 
-    fn write(&mut self, t: True, write: Write) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
-        let Write { key, expect, mut record } = write;
+    fn write(&mut self, t: True, write: &Write) -> (Result<Answer, StoreError>, Option<(Key, Landed)>) {
+        let Write { key, expect, record } = write;
+        let (key, expect) = (key.clone(), *expect);
         let standing = self.entries.get(&key);
         let holds = match (expect, standing) {
             (Expect::Absent, standing) => standing.is_none(),
@@ -309,6 +304,7 @@ impl Registers {
             let current = standing.map(|entry| self.stored(entry, t));
             return (Ok(Answer::Write(Outcome::Lost(current))), None);
         }
+        let mut record = record.clone();
         if let (Expect::Vacant, Some(entry)) = (expect, standing) {
             match entry.record.fence.next(record.fence) {
                 Ok(fence) => record.fence = fence,

@@ -139,11 +139,13 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let early = self.timeline.len().saturating_sub(SHOWN);
+        // What was read is for whoever wants all.
+        let lines: Vec<_> = self.timeline.iter().filter(|line| !line.ends_with(": read")).collect();
+        let early = lines.len().saturating_sub(SHOWN);
         if early > 0 {
-            writeln!(f, "({early} earlier lines; with --json all of them)")?;
+            writeln!(f, "({early} earlier lines, and those of reads; with --json all of them)")?;
         }
-        for line in &self.timeline[early..] {
+        for line in &lines[early..] {
             writeln!(f, "{line}")?;
         }
         let Violation { rule, at, text } = &self.violation;

@@ -76,10 +76,6 @@ pub(crate) trait Scene: Sized + 'static {
 
     /// Begins the names of its processes.
     const LETTER: char;
-    /// Whether links that flap fail again soon.
-    const FLAPS: bool;
-    /// Whether drivers give up by their own clocks, which may stand still.
-    const WAITS_BY_ITS_CLOCK: bool;
 
     // Before anything happens.
 

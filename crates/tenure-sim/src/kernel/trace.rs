@@ -3,24 +3,20 @@
 use super::clock::{SECOND, True};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use tenure_core::Tick;
 use tenure_core::op::{Expect, Op, Step};
+use tenure_core::{HolderId, Tick};
 
 /// Lines kept of a timeline.
 const KEPT: usize = 40000;
 
 /// One line of a timeline.
 pub(crate) enum Story {
-    /// Users tell a process something.
-    Command(usize, String),
-    /// A process tells its users something.
-    Notice(usize, String),
-    /// A process sends something, or that is over.
-    Sent(usize, String),
+    /// Of a process: what its users tell it (←) or hear (→), what it sends, and what becomes of that.
+    Process(HolderId, String),
     /// Something happens in the store.
     Store(String),
-    /// Something goes wrong, at a node if there is one.
-    Fault(Option<usize>, String),
+    /// Something goes wrong, for a process if for one of them.
+    Fault(Option<HolderId>, String),
 }
 
 #[derive(Debug)]
@@ -44,14 +40,17 @@ impl Trace {
         self.fold(step.wake_at.unwrap_or(Tick(0)).0);
     }
 
-    pub(crate) fn tell(&mut self, t: True, letter: char, story: impl FnOnce() -> Story) {
+    /// Whether anybody wants to read it.
+    pub(super) fn is_read(&self) -> bool {
+        self.lines.is_some()
+    }
+
+    pub(super) fn push(&mut self, t: True, story: Story) {
         let Some(lines) = &mut self.lines else { return };
-        let text = match story() {
-            Story::Command(node, text) => format!("{letter}{node} ← {text}"),
-            Story::Notice(node, text) => format!("{letter}{node} → {text}"),
-            Story::Sent(node, text) => format!("{letter}{node} {text}"),
+        let text = match story {
+            Story::Process(who, text) => format!("{who} {text}"),
             Story::Store(text) => format!("                         store: {text}"),
-            Story::Fault(Some(node), text) => format!("{letter}{node} ** {text}"),
+            Story::Fault(Some(who), text) => format!("{who} ** {text}"),
             Story::Fault(None, text) => format!("** {text}"),
         };
         if lines.len() >= KEPT {

@@ -298,8 +298,16 @@ impl<S: Scene> World<S> {
     }
 
     /// Tells a line of the timeline.
-    pub(crate) fn tell(&mut self, story: impl FnOnce() -> Story) {
-        self.trace.tell(self.t, S::LETTER, story);
+    pub(crate) fn tell(&mut self, story: impl FnOnce(&Self) -> Story) {
+        if self.trace.is_read() {
+            let story = story(self);
+            self.trace.push(self.t, story);
+        }
+    }
+
+    /// The name of the process on a node, or of the last one there.
+    pub(crate) fn name(&self, index: usize) -> HolderId {
+        self.nodes[index].who.clone()
     }
 
     /// The wall clock of somebody whose clock is right.

@@ -94,7 +94,7 @@ impl World {
             return;
         }
         self.tally.faults[Fault::Crash as usize] += 1;
-        self.tell(|| Story::Fault(Some(index), "dies in the calm".to_owned()));
+        self.tell(|world| Story::Fault(Some(world.name(index)), "dies in the calm".to_owned()));
         // A walls' disagreement takes the second witness away.
         let jumps = self.scenario.faults.iter().any(|(fault, _)| *fault == Fault::StoreClock);
         let agree = self.scenario.wall_off_ms <= 100 && !jumps;

@@ -104,8 +104,6 @@ impl Scene for Leases {
     type Due = Due;
 
     const LETTER: char = 'n';
-    const FLAPS: bool = true;
-    const WAITS_BY_ITS_CLOCK: bool = true;
 
     fn frame(scenario: &Scenario) -> Frame {
         let Scenario { name, about, source, nodes, ttl_ms, rate, wall_off_ms, faults, calls, .. } = *scenario;

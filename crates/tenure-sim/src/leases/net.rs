@@ -82,12 +82,13 @@ impl World {
             // Whoever finds an old claim of its own that was put back gives it up anew.
             return;
         }
-        let found = invariants::s3::sent(node, now.held, write);
-        self.checks.check(self.t, Rule::S3, found);
-        let found = invariants::s6::sent(node, &self.scene.lapses[index], now.held, write);
-        self.checks.check(self.t, Rule::S6, found);
-        let found = invariants::c1::sent(node, &self.scene.keys, write);
-        self.checks.check(self.t, Rule::C1, found);
+        self.checks.check(self.t, Rule::S3, invariants::s3::sent(node, now.held, write));
+        self.checks.check(
+            self.t,
+            Rule::S6,
+            invariants::s6::sent(node, &self.scene.lapses[index], now.held, write),
+        );
+        self.checks.check(self.t, Rule::C1, invariants::c1::sent(node, &self.scene.keys, write));
         let Some(tenure) = &write.record.tenure else { return };
         if tenure.id == write.record.nonce
             && tenure.attachment.is_none()
@@ -110,8 +111,7 @@ impl World {
         self.note_coverage(index, life, key, ours, landed);
         let Landed { before, after } = landed;
         let (t, before) = (self.t, before.as_ref());
-        let found = invariants::withdrawn::not_beaten(key, before, after);
-        self.check(Rule::Withdrawn, found);
+        self.check(Rule::Withdrawn, invariants::withdrawn::not_beaten(key, before, after));
         if is_new && let Some(key) = ours {
             self.scene.questions.begins(key, t);
             self.claim_landed(key);
@@ -231,15 +231,14 @@ impl World {
             _ => false,
         };
         if let Some(before) = before.filter(|_| renewed && node.life == life) {
-            let found = invariants::mail::told(node, &self.scene.keys, key, before, written);
-            self.check(Rule::Mail, found);
+            self.check(Rule::Mail, invariants::mail::told(node, &self.scene.keys, key, before, written));
         }
     }
 
     /// What a conditional write came to, for those who write without a process.
     pub(crate) fn write_as_admin(&mut self, write: tenure_core::op::Write) -> bool {
         let (to, tenure) = (write.key.clone(), write.record.tenure.clone());
-        let (result, _) = self.store.perform(self.t, Op::Write(Box::new(write)), None, 0);
+        let (result, _) = self.store.perform(self.t, &Op::Write(Box::new(write)), None, 0);
         let is_written = matches!(result, Ok(Answer::Write(Outcome::Won { .. })));
         self.note_letters(&to, tenure.filter(|_| is_written).map(|tenure| tenure.mail).unwrap_or_default());
         is_written

@@ -11,8 +11,7 @@ impl World {
         let expires = self.scene.lapsed.is_some_and(|lapsed| self.t < lapsed + 2 * self.ttl_ns());
         if self.scenario.users.elects && self.scenario.users.hold == 0 && !expires {
             for key in 0..self.scene.keys.len() {
-                let found = invariants::leads::someone_leads(&self.nodes, key, self.t);
-                self.check(Rule::L3, found);
+                self.check(Rule::L3, invariants::leads::someone_leads(&self.nodes, key, self.t));
             }
         }
     }
@@ -52,15 +51,20 @@ impl World {
                 continue;
             }
             let since = *self.scene.free_since[key].get_or_insert(t);
-            let found = invariants::l3::not_free_for_long(key, since, t, ttl);
-            self.check(Rule::L3, found);
+            self.check(Rule::L3, invariants::l3::not_free_for_long(key, since, t, ttl));
         }
         for node in self.nodes.iter().filter(|node| node.acts()) {
-            let found = invariants::answered::announced_in_time(node, healed, t, ttl);
-            self.checks.check(self.t, Rule::Answered, found);
+            self.checks.check(
+                self.t,
+                Rule::Answered,
+                invariants::answered::announced_in_time(node, healed, t, ttl),
+            );
             for view in &node.own.views {
-                let found = invariants::answered::in_time(node, view, healed, t, ttl);
-                self.checks.check(self.t, Rule::Answered, found);
+                self.checks.check(
+                    self.t,
+                    Rule::Answered,
+                    invariants::answered::in_time(node, view, healed, t, ttl),
+                );
             }
             let stands = |key: usize, fence| {
                 let record = self.store.get(&self.scene.keys[key]).filter(|record| record.fence == fence);
@@ -71,8 +75,11 @@ impl World {
                     attachment.session == node.session && Some(attachment.fence) == session
                 })
             };
-            let found = invariants::answered::freed_at_last(node, stands, healed, t, ttl);
-            self.checks.check(self.t, Rule::Answered, found);
+            self.checks.check(
+                self.t,
+                Rule::Answered,
+                invariants::answered::freed_at_last(node, stands, healed, t, ttl),
+            );
         }
         self.check_acts();
         self.check_seizers(healed);
@@ -116,8 +123,7 @@ impl World {
         };
         let since = (*self.scene.left_since[key].get_or_insert(self.t)).max(healed);
         let slow = if self.scenario.stumbles { self.ttl_ns() } else { 0 };
-        let found = invariants::l3::not_left_for_long(key, since + slow, self.t, self.ttl_ns());
-        self.check(Rule::L3, found);
+        self.check(Rule::L3, invariants::l3::not_left_for_long(key, since + slow, self.t, self.ttl_ns()));
     }
 
     /// A claim took effect late: whoever waits has to find out about it anew.

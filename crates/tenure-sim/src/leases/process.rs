@@ -67,8 +67,7 @@ impl World {
         if node.paused || node.clock.held(self.t) < due {
             return self.at(self.t + self.per_mille(50), What::Own(Due::Gap(index as u8, life)));
         }
-        let found = invariants::s4::gap_noticed(node, self.t);
-        self.check(Rule::S4, found);
+        self.check(Rule::S4, invariants::s4::gap_noticed(node, self.t));
         self.nodes[index].own.gap = None;
     }
 }

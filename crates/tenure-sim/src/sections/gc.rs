@@ -23,7 +23,7 @@ impl World {
         });
         if over {
             let before = self.ledger();
-            self.tell(|| Story::Store("the section is removed".to_owned()));
+            self.tell(|_| Story::Store("the section is removed".to_owned()));
             self.store.remove(self.t, &self.scene.key.clone());
             self.scene.removals += 1;
             self.left_out(

@@ -78,8 +78,6 @@ impl Scene for Sections {
     type Due = Due;
 
     const LETTER: char = 'n';
-    const FLAPS: bool = true;
-    const WAITS_BY_ITS_CLOCK: bool = true;
 
     fn frame(scenario: &Scenario) -> Frame {
         let Scenario { name, about, nodes, duration_ms, wall_off_ms, faults, calls, .. } = *scenario;
@@ -188,8 +186,7 @@ impl Scene for Sections {
 
     fn sent(world: &mut World, index: usize, _now: Now, op: &Op) {
         if let Op::Write(write) = op {
-            let ledger = Ledger::of(&write.record).unwrap_or_default();
-            world.check_lapses(index, &ledger);
+            world.check_lapses(index, &write.record);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::invariants::s7::{self, Believed};
 use crate::kernel::clock::{MILLI, True};
 use tenure_core::range::{KeyRange, RangeSet};
 use tenure_core::section::{Ledger, SectionCommand, SectionNotice};
-use tenure_core::{Drift, Fence, LeaseId, Tick, Ttl};
+use tenure_core::{Drift, Fence, LeaseId, Record, Tick, Ttl};
 
 /// Keys are 0 to this.
 const SPACE: u64 = 48;
@@ -203,8 +203,7 @@ impl World {
             }
             SectionNotice::Listed(lease, entries) => {
                 if let Some(view) = self.nodes[index].own.views.remove(&lease) {
-                    let found = s7::all_listed(&entries, self.believed_since(view.since));
-                    self.check(Rule::Answered, found);
+                    self.check(Rule::Answered, s7::all_listed(&entries, self.believed_since(view.since)));
                     self.think(index, view.task);
                 }
             }
@@ -243,8 +242,7 @@ impl World {
         }
         // A belief that is over when it is told of is none.
         if !ending && self.nodes[index].clock.held(self.t) < until {
-            let found = s7::disjoint(&believed, self.believed());
-            self.check(Rule::S7, found);
+            self.check(Rule::S7, s7::disjoint(&believed, self.believed()));
         }
         let found = self.scene.entries.obtained(&believed, sent, until);
         self.check(Rule::S4, found);
@@ -281,10 +279,14 @@ impl World {
     }
 
     /// S6: what a user let lapse is not taken out by its own process before its time.
-    pub(super) fn check_lapses(&mut self, index: usize, written: &Ledger) {
+    pub(super) fn check_lapses(&mut self, index: usize, written: &Record) {
         let node = &mut self.nodes[index];
         let now = node.clock.held(self.t);
         node.own.views.retain(|_, view| view.lapsed.is_none_or(|(_, over)| now < over));
+        if node.own.views.values().all(|view| view.lapsed.is_none()) {
+            return;
+        }
+        let written = &Ledger::of(written).unwrap_or_default();
         let mut lapsed = node.own.views.values().filter_map(|view| view.lapsed);
         let standing =
             self.store.get(&self.scene.key).and_then(|record| Ledger::of(record).ok()).unwrap_or_default();

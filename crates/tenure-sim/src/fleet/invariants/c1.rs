@@ -27,8 +27,8 @@ pub(crate) fn little(
     let looks = if twice { looks * 2 } else { looks };
     if let Some(node) = nodes.iter().find(|node| node.own.settled_reads > looks) {
         return Err(format!(
-            "w{} read {} times in {ttls} ttls that were settled",
-            node.index, node.own.settled_reads
+            "{} read {} times in {ttls} ttls that were settled",
+            node.who, node.own.settled_reads
         ));
     }
     // There is one audit in 7.5 ttls at the most by a fast clock.

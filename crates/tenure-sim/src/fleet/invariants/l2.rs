@@ -33,7 +33,7 @@ pub(crate) fn as_planned(due: &[Due<'_>]) -> Result<(), String> {
 pub(crate) fn last_word(node: &Node, is_calm: bool) -> Result<(), String> {
     match &node.own.unsaid {
         Some(unit) if is_calm && node.own.leaving && !node.stopping => {
-            Err(format!("w{} has left, and told nobody that it gave {unit} up", node.index))
+            Err(format!("{} has left, and told nobody that it gave {unit} up", node.who))
         }
         _ => Ok(()),
     }

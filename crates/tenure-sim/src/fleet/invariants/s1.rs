@@ -20,7 +20,7 @@ pub(crate) fn one_worker(
     for node in nodes.iter().filter(|node| node.believes(t)) {
         let here = node.own.works.iter().filter(|(_, work)| work.unit == *unit && work.runs());
         for (lease, work) in here.filter(|(_, work)| counts(work.fence) && lasts(node, work.until)) {
-            let who = format!("w{}.{} lease {} {}", node.index, node.life, lease.0, work.fence);
+            let who = format!("{} lease {} {}", node.who, lease.0, work.fence);
             match first {
                 Some(other) => return Err(format!("{unit} is worked on by {other} and by {who}")),
                 None => first = Some(who),

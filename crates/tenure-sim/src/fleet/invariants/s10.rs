@@ -21,8 +21,8 @@ pub(crate) fn found_out(
         let since = behind.iter().find(|(fence, _)| *fence == work.fence).map(|(_, at)| *at);
         if !stands && since.is_some_and(|at| at < raised) {
             return Err(format!(
-                "w{} works on {} under fence {}, which its record does not show any more",
-                node.index, work.unit, work.fence
+                "{} works on {} under fence {}, which its record does not show any more",
+                node.who, work.unit, work.fence
             ));
         }
     }

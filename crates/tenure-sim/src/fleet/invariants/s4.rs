@@ -98,7 +98,7 @@ pub(crate) fn assigned_while_believed(node: &Node, now: Tick) -> Result<(), Stri
     if now < node.own.deadline {
         return Ok(());
     }
-    Err(format!("w{} is assigned a unit after the end of its session", node.index))
+    Err(format!("{} is assigned a unit after the end of its session", node.who))
 }
 
 /// Users were told to believe until `until`.
@@ -107,8 +107,8 @@ pub(crate) fn founded(node: &Node, until: Tick, ttl: Ttl) -> Result<(), String> 
     match last {
         Some(allowed) if until <= allowed => Ok(()),
         allowed => Err(format!(
-            "w{} believes until {}, and its last write that took effect allows {allowed:?}",
-            node.index, until.0
+            "{} believes until {}, and its last write that took effect allows {allowed:?}",
+            node.who, until.0
         )),
     }
 }

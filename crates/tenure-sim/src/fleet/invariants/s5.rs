@@ -13,12 +13,12 @@ pub(crate) fn told_in_time(node: &Node, now: Tick, wake_at: Option<Tick>) -> Res
         return Ok(());
     }
     if now >= node.own.deadline {
-        return Err(format!("w{} was not told of the loss of {} at its deadline", node.index, work.unit));
+        return Err(format!("{} was not told of the loss of {} at its deadline", node.who, work.unit));
     }
     if wake_at.is_none_or(|at| at > node.own.deadline) {
         return Err(format!(
-            "w{} has {} until {} and wants to be woken at {wake_at:?}",
-            node.index, work.unit, node.own.deadline.0
+            "{} has {} until {} and wants to be woken at {wake_at:?}",
+            node.who, work.unit, node.own.deadline.0
         ));
     }
     Ok(())

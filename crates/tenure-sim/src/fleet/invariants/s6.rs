@@ -20,15 +20,15 @@ pub(crate) fn sent(node: &Node, now: Tick, op: &Op) -> Result<(), String> {
     if let Some((_, work)) = node.works_on(&write.key)
         && (passes || work.fence == record.fence)
     {
-        return Err(format!("w{} gives up {} while it is worked on", node.index, write.key));
+        return Err(format!("{} gives up {} while it is worked on", node.who, write.key));
     }
     for lapse in node.own.lapses.iter().filter(|lapse| now < lapse.until) {
         let itself = write.key == lapse.unit && record.fence == lapse.fence;
         let session = lapse.session == Some(record.fence) && write.key == node.session;
         if itself || session {
             return Err(format!(
-                "w{} vacates {} although {} was left to expire",
-                node.index, write.key, lapse.unit
+                "{} vacates {} although {} was left to expire",
+                node.who, write.key, lapse.unit
             ));
         }
     }

@@ -32,7 +32,7 @@ impl World {
         }
         tenure.mail.push(Letter { key, ask });
         stored.record.nonce = self.admin.draw();
-        self.tell(|| Story::Store(format!("someone writes {ask:?} about k{index} to {to}")));
+        self.tell(|_| Story::Store(format!("someone writes {ask:?} about k{index} to {to}")));
         let write =
             Write { key: to.clone(), expect: Expect::Unchanged(stored.version), record: stored.record };
         self.mail_landed();

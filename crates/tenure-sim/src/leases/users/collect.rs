@@ -40,7 +40,7 @@ impl World {
                     && collector.may_forget(stored)
                     && !collector.is_ridden(key) =>
                 {
-                    self.tell(|| Story::Store(format!("gc removes {key}")));
+                    self.tell(|_| Story::Store(format!("gc removes {key}")));
                     self.store.remove(self.t, key);
                     let found = self.none_is_attached_to(key);
                     self.check(Rule::L1, found);
@@ -64,7 +64,7 @@ impl World {
     }
 
     fn vacate(&mut self, key: &Key, seen: &Stored, fence: Fence, stamp: Wall) {
-        self.tell(|| Story::Store(format!("gc vacates {key}")));
+        self.tell(|_| Story::Store(format!("gc vacates {key}")));
         let nonce = self.admin.draw();
         let record = Record { fence, nonce, stamp, tenure: None, metadata: seen.record.metadata.clone() };
         let expect = Expect::Unchanged(seen.version);

@@ -112,15 +112,18 @@ impl World {
             let joined = !self.coin(0.15);
             return self.end_body(index, key, joined);
         }
-        let found = invariants::leads::has_stopped(
-            index,
-            key,
-            seat.has_stopped,
-            seat.stopping,
+        self.checks.check(
             self.t,
-            self.ttl_ns(),
+            Rule::Answered,
+            invariants::leads::has_stopped(
+                index,
+                key,
+                seat.has_stopped,
+                seat.stopping,
+                self.t,
+                self.ttl_ns(),
+            ),
         );
-        self.checks.check(self.t, Rule::Answered, found);
         let (has_stopped, terms, turn) = (seat.has_stopped, seat.election.terms().clone(), seat.wake_turn);
         if has_stopped && self.coin(0.2) {
             let next = Seat::new(terms, self.setup.bugs);
@@ -220,8 +223,10 @@ impl World {
     fn changed(&mut self, index: usize, key: usize, held: Tick, change: &Change, prompt: Prompt) {
         if let Change::StepDown(cause) = change {
             let seat = &self.nodes[index].own.seats[key];
-            let found = invariants::leads::has_cause(index, key, cause, prompt, held, seat.election.terms());
-            self.check(Rule::L4, found);
+            self.check(
+                Rule::L4,
+                invariants::leads::has_cause(index, key, cause, prompt, held, seat.election.terms()),
+            );
         }
         match change {
             Change::StepDown(_) if self.nodes[index].own.seats[key].bodies > 0 => {
@@ -234,8 +239,11 @@ impl World {
                 if *cause != Cause::Stopping {
                     seat.tries_from = held.after(seat.election.terms().cooldown);
                 }
-                let found = invariants::leads::bodies_are_over(index, key, seat.bodies);
-                self.check(Rule::S6, found);
+                self.checks.check(
+                    self.t,
+                    Rule::S6,
+                    invariants::leads::bodies_are_over(index, key, seat.bodies),
+                );
                 // From now on nobody believes, before the holder hears of it.
                 let t = self.t;
                 for view in self.nodes[index].own.views.iter_mut().filter(|view| view.key == key) {
@@ -280,11 +288,13 @@ impl World {
             withdrawn: None,
         };
         let seat = &self.nodes[index].own.seats[key];
-        let found = invariants::leads::may_try(index, key, seat.stopping.is_some());
-        self.checks.check(self.t, Rule::Cooldown, found);
+        self.checks.check(
+            self.t,
+            Rule::Cooldown,
+            invariants::leads::may_try(index, key, seat.stopping.is_some()),
+        );
         if follows {
-            let found = invariants::leads::stood_back(index, key, held, seat.tries_from);
-            self.check(Rule::Cooldown, found);
+            self.check(Rule::Cooldown, invariants::leads::stood_back(index, key, held, seat.tries_from));
         }
         self.nodes[index].own.views.push(view);
     }
@@ -310,9 +320,7 @@ impl World {
 
     /// What candidates say must be so.
     pub(crate) fn check_leaders(&mut self, index: usize, key: usize) {
-        let found = invariants::leads::one_leader(&self.nodes, &self.scene.acts, key, self.t);
-        self.check(Rule::S1, found);
-        let found = invariants::leads::not_past_the_deadline(&self.nodes[index], key, self.t);
-        self.check(Rule::S5, found);
+        self.check(Rule::S1, invariants::leads::one_leader(&self.nodes, &self.scene.acts, key, self.t));
+        self.check(Rule::S5, invariants::leads::not_past_the_deadline(&self.nodes[index], key, self.t));
     }
 }

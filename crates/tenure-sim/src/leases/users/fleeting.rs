@@ -56,7 +56,7 @@ impl World {
         let own = self.nodes[index].session.clone();
         let at = self.rng.index(sessions.len().max(1));
         let session = sessions.get(at).filter(|_| self.rng.chance(0.5)).cloned().unwrap_or(own);
-        self.tell(|| Story::Store(format!("somebody deletes {session}")));
+        self.tell(|_| Story::Store(format!("somebody deletes {session}")));
         self.store.remove(self.t, &session);
         self.checks.tenures.forget(&session);
     }

@@ -38,7 +38,7 @@ impl World {
             .get(&self.scene.keys[key])
             .filter(|record| record.tenure.is_some())
             .map(|record| record.fence);
-        self.tell(|| Story::Store(format!("somebody begins to release k{key} by force")));
+        self.tell(|_| Story::Store(format!("somebody begins to release k{key} by force")));
         let seizer = Seizer { machine, clock, key, fence, under_way: None, turn: 0, began: self.t };
         let slot = match self.scene.seizers.iter().position(Option::is_none) {
             Some(slot) => {
@@ -63,7 +63,7 @@ impl World {
             None => Event::Wake,
             Some((id, op)) => {
                 if self.rng.chance(0.03) {
-                    self.tell(|| Story::Store("who releases by force dies".to_owned()));
+                    self.tell(|_| Story::Store("who releases by force dies".to_owned()));
                     self.scene.seizers[slot] = None;
                     return;
                 }
@@ -80,8 +80,8 @@ impl World {
         if self.store_down || self.throttled || (!healed && self.rng.chance(0.05)) {
             return Err(error);
         }
-        self.tell(|| Story::Store(format!("by force: {}", describe(&op))));
-        let (result, landed) = self.store.perform(self.t, op, None, 0);
+        self.tell(|_| Story::Store(format!("by force: {}", describe(&op))));
+        let (result, landed) = self.store.perform(self.t, &op, None, 0);
         if let (Some((at, landed)), Some(Some(seizer))) = (landed, self.scene.seizers.get(slot)) {
             let (key, meant) = (seizer.key, seizer.fence);
             let after = &landed.after;
@@ -117,7 +117,7 @@ impl World {
         seizer.turn += 1;
         let turn = seizer.turn;
         if notices.iter().any(|notice| !matches!(notice, Seized::Told { .. })) {
-            self.tell(|| Story::Store(format!("by force: {notices:?}")));
+            self.tell(|_| Story::Store(format!("by force: {notices:?}")));
             self.scene.seizers[slot] = None;
             return;
         }
@@ -146,7 +146,7 @@ impl World {
     pub(crate) fn delete_lease(&mut self) {
         let Some((index, key)) = self.some_record() else { return };
         self.note_behind(index, &key);
-        self.tell(|| Story::Store(format!("somebody deletes {key}")));
+        self.tell(|_| Story::Store(format!("somebody deletes {key}")));
         self.store.remove(self.t, &key);
         self.hint(&key);
     }
@@ -157,7 +157,7 @@ impl World {
         let back = self.rng.index(8);
         self.note_behind(index, &key);
         if self.store.put_back(self.t, &key, back) {
-            self.tell(|| Story::Store(format!("somebody restores an older copy of {key}")));
+            self.tell(|_| Story::Store(format!("somebody restores an older copy of {key}")));
             self.note_behind(index, &key);
         }
         self.hint(&key);
@@ -167,7 +167,7 @@ impl World {
     pub(crate) fn damage_some(&mut self, index: usize) {
         let at = self.rng.index(self.scene.keys.len() + 1);
         let key = self.scene.keys.get(at).cloned().unwrap_or_else(|| self.nodes[index].session.clone());
-        self.tell(|| Story::Store(format!("somebody damages {key}")));
+        self.tell(|_| Story::Store(format!("somebody damages {key}")));
         self.store.damage(key);
         self.later(self.per_mille(1500), What::Mend);
     }

@@ -22,8 +22,7 @@ impl World {
             }
             Notice::Failed(lease, error) => {
                 let shares_ids = self.frame.has(Fault::SameId);
-                let found = invariants::answered::not_blamed(index, &error, shares_ids);
-                self.check(Rule::Answered, found);
+                self.check(Rule::Answered, invariants::answered::not_blamed(index, &error, shares_ids));
                 self.not_had(index, now, lease);
             }
             Notice::Released(lease, true) => self.released(index, lease),
@@ -46,8 +45,11 @@ impl World {
             Notice::SessionAsked(_) | Notice::Given(_) => {}
             Notice::NotAnnounced(_) => self.nodes[index].own.announced = None,
             Notice::Announced => {
-                let found = invariants::answered::announced(&mut self.nodes[index], &self.store);
-                self.check(Rule::Answered, found);
+                self.checks.check(
+                    self.t,
+                    Rule::Answered,
+                    invariants::answered::announced(&mut self.nodes[index], &self.store),
+                );
             }
             Notice::Stopped => self.stopped(index),
         }
@@ -69,11 +71,12 @@ impl World {
         self.set_doing(index, task, Doing::Holding { lease, ends });
         self.next_use(index, task, ends);
         if !is_attached {
-            let found = invariants::s4::founded(&self.nodes[index], &self.scene.keys[key], fence, until, now);
-            self.check(Rule::S4, found);
+            self.check(
+                Rule::S4,
+                invariants::s4::founded(&self.nodes[index], &self.scene.keys[key], fence, until, now),
+            );
         }
-        let found = invariants::s1::one_holder(&self.nodes, &self.scene.acts, key, t, self.ttl);
-        self.check(Rule::S1, found);
+        self.check(Rule::S1, invariants::s1::one_holder(&self.nodes, &self.scene.acts, key, t, self.ttl));
     }
 
     fn valid(&mut self, index: usize, now: Now, lease: LeaseId, until: Tick) {
@@ -91,12 +94,12 @@ impl World {
             return;
         }
         let fence = belief.fence;
-        let found = invariants::withdrawn::not_prolonged(index, view, until);
-        self.check(Rule::Withdrawn, found);
-        let found = invariants::s4::founded(&self.nodes[index], &self.scene.keys[key], fence, until, now);
-        self.check(Rule::S4, found);
-        let found = invariants::s1::one_holder(&self.nodes, &self.scene.acts, key, t, self.ttl);
-        self.check(Rule::S1, found);
+        self.checks.check(self.t, Rule::Withdrawn, invariants::withdrawn::not_prolonged(index, view, until));
+        self.check(
+            Rule::S4,
+            invariants::s4::founded(&self.nodes[index], &self.scene.keys[key], fence, until, now),
+        );
+        self.check(Rule::S1, invariants::s1::one_holder(&self.nodes, &self.scene.acts, key, t, self.ttl));
     }
 
     fn session_valid(&mut self, index: usize, now: Now, until: Tick) {
@@ -108,14 +111,15 @@ impl World {
         }
         node.own.session_deadline = Some(until);
         let node = &self.nodes[index];
-        let found = invariants::s4::session_founded(node, until, now);
-        self.check(Rule::S4, found);
+        self.check(Rule::S4, invariants::s4::session_founded(node, until, now));
         for key in 0..self.scene.keys.len() {
             let is_attached =
                 |view: &View| view.key == key && view.is_attached && matches!(view.stage, Stage::Held(_));
             if self.nodes[index].own.views.iter().any(is_attached) {
-                let found = invariants::s1::one_holder(&self.nodes, &self.scene.acts, key, t, self.ttl);
-                self.check(Rule::S1, found);
+                self.check(
+                    Rule::S1,
+                    invariants::s1::one_holder(&self.nodes, &self.scene.acts, key, t, self.ttl),
+                );
             }
         }
     }
@@ -126,8 +130,10 @@ impl World {
         let (key, n) = (view.key, view.update);
         if let (true, Stage::Held(belief)) = (asked, view.stage) {
             let (node, written) = (&self.nodes[index], &self.scene.updates[key]);
-            let found = invariants::s4::updated(node, &self.scene.keys[key], belief.fence, n, written);
-            self.check(Rule::S4, found);
+            self.check(
+                Rule::S4,
+                invariants::s4::updated(node, &self.scene.keys[key], belief.fence, n, written),
+            );
         }
     }
 
@@ -143,8 +149,10 @@ impl World {
                 let alone = self.nodes[index].own.views.iter().filter(|view| view.key == key).count() == 1;
                 // Where that can't be looked at, the error says so.
                 if alone && !is_attached && !self.store.is_unreadable(&self.scene.keys[key]) {
-                    let found = invariants::s4::resolved(index, &self.scene.claims[index], key, now.held);
-                    self.check(Rule::S4, found);
+                    self.check(
+                        Rule::S4,
+                        invariants::s4::resolved(index, &self.scene.claims[index], key, now.held),
+                    );
                 }
                 self.finished(index, lease);
             }
@@ -158,8 +166,10 @@ impl World {
             && !self.scene.acts.is_behind(*key, belief.fence)
         {
             let key = &self.scene.keys[*key];
-            let found = invariants::answered::given_up(node, key, belief.fence, self.store.get(key));
-            self.check(Rule::Answered, found);
+            self.check(
+                Rule::Answered,
+                invariants::answered::given_up(node, key, belief.fence, self.store.get(key)),
+            );
         }
         self.finished(index, lease);
     }
@@ -206,8 +216,10 @@ impl World {
             // Nobody has believed in what was to become plain data since that was asked for.
             let given_up = ending && matches!(loss, Loss::Unreachable(_));
             let withdrawn = *loss == Loss::Revoked || given_up;
-            let found = invariants::withdrawn::was_asked(node, lease, now.held, loss, &self.scene.letters);
-            self.check(Rule::Withdrawn, found);
+            self.check(
+                Rule::Withdrawn,
+                invariants::withdrawn::was_asked(node, lease, now.held, loss, &self.scene.letters),
+            );
             let vacate_from = if withdrawn { Tick(0) } else { Tick::NEVER };
             let key = self.scene.keys[key].clone();
             self.nodes[index].close(Closed {
@@ -219,8 +231,7 @@ impl World {
         }
         let settled = self.healed.is_some_and(|healed| self.t > healed + self.per_mille(2000));
         if settled && belief.is_some_and(|belief| self.healed.is_some_and(|healed| belief.since > healed)) {
-            let found = invariants::l4::not_lost(index, key, loss);
-            self.check(Rule::L4, found);
+            self.check(Rule::L4, invariants::l4::not_lost(index, key, loss));
         }
         // Whoever gives a lease up is told twice: of the loss, and that it is given up.
         let ending =
@@ -249,8 +260,10 @@ impl World {
             view.withdrawn = Some(view.withdrawn.map_or(end, |before| before.min(end)));
         }
         let node = &self.nodes[index];
-        let found = invariants::withdrawn::was_written(node, &self.scene.keys[key], ask, &self.scene.letters);
-        self.check(Rule::Withdrawn, found);
+        self.check(
+            Rule::Withdrawn,
+            invariants::withdrawn::was_written(node, &self.scene.keys[key], ask, &self.scene.letters),
+        );
         // Half of all users do what they are asked for.
         if self.rng.chance(0.5)
             && let Some(slot) = self.nodes[index].own.tasks.get_mut(task)
@@ -267,8 +280,7 @@ impl World {
             self.scene.free_since[key] = None;
         }
         if let Some(view) = self.nodes[index].view(lease) {
-            let found = invariants::withdrawn::not_detached(index, view);
-            self.check(Rule::Withdrawn, found);
+            self.checks.check(self.t, Rule::Withdrawn, invariants::withdrawn::not_detached(index, view));
         }
         self.finished(index, lease);
         if self.rng.chance(0.1) {
