@@ -37,6 +37,7 @@ const CALLS: &[(Fault, f64)] = &[
     (Fault::Zombie, 0.05),
     (Fault::Duplicated, 0.05),
     (Fault::Refused, 0.03),
+    (Fault::Denied, 0.01),
     (Fault::PauseMidStep, 0.02),
 ];
 
@@ -61,6 +62,12 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             (Fault::Rate, 8.0),
             (Fault::WallJump, 6.0),
             (Fault::WallDecade, 2.0),
+            (Fault::Cut, 6.0),
+            (Fault::CutAnswers, 4.0),
+            (Fault::CutRequests, 3.0),
+            (Fault::Flap, 2.0),
+            (Fault::StoreDown, 1.0),
+            (Fault::Throttle, 1.0),
             (Fault::SpuriousWake, 20.0),
         ],
         calls: CALLS,
@@ -100,7 +107,15 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         gc_off_ms: 3_600_000,
         most_parts: 6,
         asks: true,
-        faults: &[(Fault::Pause, 10.0), (Fault::Crash, 20.0), (Fault::Suspend, 4.0), (Fault::Rate, 8.0)],
+        faults: &[
+            (Fault::Pause, 10.0),
+            (Fault::Crash, 20.0),
+            (Fault::Suspend, 4.0),
+            (Fault::Rate, 8.0),
+            (Fault::Cut, 6.0),
+            (Fault::CutAnswers, 4.0),
+            (Fault::StoreDown, 1.0),
+        ],
         calls: CALLS,
     },
     Scenario {
