@@ -56,7 +56,7 @@ async fn thousand() -> Result<(), Error> {
     const ROUNDS: u32 = 300;
     for (name, bytes) in [("64", 8), ("256", 32)] {
         let section = Section::builder(tenure::memory(), "s").most_parts(1100).start()?;
-        let all: Vec<KeyRange> = KeyRange::universe(bytes).split(1001).collect();
+        let all: Vec<KeyRange> = KeyRange::universe_of_bytes(bytes).split(1001).collect();
         let (last, held) = all.split_last().ok_or("no ranges")?;
         let day = Duration::from_secs(86_400);
         let mut holding = Vec::new();
@@ -153,7 +153,7 @@ impl Source for Places {
         let number = |point: &Point| u64::from_str_radix(&point.to_string(), 16).unwrap_or(u64::MAX);
         let items: Vec<u64> = (number(range.low())..number(range.high())).take(limit).collect();
         let is_all = items.len() < limit;
-        Ok(Page { items, is_all })
+        Ok(Page::new(items, is_all))
     }
 
     fn key(&self, item: &u64) -> Point {

@@ -228,7 +228,7 @@ impl Source for Items {
 
     async fn scan(&self, range: &KeyRange, _: usize, _: Duration) -> Result<Page<u64>, &'static str> {
         let items = (0..100).filter(|key| range.contains(&(*key).into())).collect();
-        Ok(Page { items, is_all: true })
+        Ok(Page::new(items, true))
     }
 
     fn key(&self, item: &u64) -> Point {

@@ -22,7 +22,7 @@ fn every_vector_of_the_json_form_comes_out_the_same() {
 
 #[test]
 fn the_json_form_is_the_quoted_text() {
-    let range = KeyRange::universe(2);
+    let range = KeyRange::universe_of_bytes(2);
     assert_eq!(serde_json::to_string(&range).unwrap(), "\"0_10000\"");
     assert_eq!(serde_json::from_str::<KeyRange>("\"0_10000\"").unwrap(), range);
 }

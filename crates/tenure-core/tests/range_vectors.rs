@@ -32,7 +32,7 @@ fn bytes(value: &Value) -> u16 {
 fn ours(op: &str, input: &Value) -> Result<Value, InvalidInput> {
     let number = |name: &str| input[name].as_u64().unwrap();
     Ok(match op {
-        "universe" => KeyRange::universe(bytes(input)).to_string().into(),
+        "universe" => KeyRange::universe_of_bytes(bytes(input)).to_string().into(),
         "from_string" => range(input)?.to_string().into(),
         "span_inclusive" => KeyRange::span_inclusive(hex(&input[0]), hex(&input[1]))?.to_string().into(),
         "query_bounds" => {

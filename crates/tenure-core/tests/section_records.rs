@@ -14,19 +14,14 @@ fn set(text: &str) -> RangeSet {
 
 /// A lease of ten seconds, made at the wall's 0 s.
 fn entry(stood: Duration) -> Entry {
-    Entry {
-        id: Nonce(1),
-        holder: HolderId::new("a").unwrap(),
-        fence: Fence(5),
-        stamp: Wall(0),
-        duration: Ttl::new(Duration::from_secs(10)).unwrap(),
-        since: Since::Written(stood),
-        parts: set("0_10 20_30"),
-    }
+    let (holder, duration) = (HolderId::new("a").unwrap(), Ttl::new(Duration::from_secs(10)).unwrap());
+    let mut entry = Entry::new(Nonce(1), holder, Fence(5), Wall(0), duration, set("0_10 20_30"));
+    entry.since = Since::Written(stood);
+    entry
 }
 
 fn ledger() -> Ledger {
-    Ledger { entries: vec![entry(Duration::ZERO)] }
+    Ledger::new(vec![entry(Duration::ZERO)])
 }
 
 fn record(metadata: Metadata) -> Record {
@@ -72,17 +67,21 @@ fn records_of_sections_and_of_sweeps_are_known_from_each_other_and_from_others()
 
 #[test]
 fn a_lease_of_nothing_or_with_a_fence_that_none_can_follow_is_damage() {
-    let read = |entry| Ledger::of(&record(Ledger { entries: vec![entry] }.into_metadata()));
-    assert!(read(Entry { fence: Fence::MAX, ..entry(Duration::ZERO) }).is_ok());
-    assert!(read(Entry { fence: Fence(Fence::MAX.0 + 1), ..entry(Duration::ZERO) }).is_err());
-    assert!(read(Entry { parts: RangeSet::default(), ..entry(Duration::ZERO) }).is_err());
+    let read = |change: &dyn Fn(&mut Entry)| {
+        let mut entry = entry(Duration::ZERO);
+        change(&mut entry);
+        Ledger::of(&record(Ledger::new(vec![entry]).into_metadata()))
+    };
+    assert!(read(&|entry| entry.fence = Fence::MAX).is_ok());
+    assert!(read(&|entry| entry.fence = Fence(Fence::MAX.0 + 1)).is_err());
+    assert!(read(&|entry| entry.parts = RangeSet::default()).is_err());
 }
 
 #[test]
 fn a_section_is_over_once_more_than_the_duration_has_passed_by_both_witnesses() {
     let over = |stood: u64, age: u64, wall: u64| {
         let entries = vec![entry(Duration::from_millis(stood))];
-        let record = record(Ledger { entries }.into_metadata());
+        let record = record(Ledger::new(entries).into_metadata());
         is_over(&Stored::new(record).aged(Some(Duration::from_millis(age))), Wall(wall))
     };
     assert!(over(0, 10_001, 10_001));

@@ -141,7 +141,7 @@ fn who_waits_first_and_goes_away_has_the_next_one_ask() {
 fn who_loses_patience_behind_others_is_told_who_has_the_key() {
     let mut a = queue_that_knows(1);
     a.step(now(20), want(7, WaitPolicy::Until(tick(1_000))));
-    let by = Occupant { holder: HolderId::new("a").unwrap(), fence: Fence(100), since: Wall(WALL + 10) };
+    let by = Occupant::new(HolderId::new("a").unwrap(), Fence(100), Wall(WALL + 10));
     assert_eq!(a.step(now(1_000), Event::Wake).notices, vec![Notice::Held(LeaseId(7), Some(by))]);
 }
 

@@ -25,6 +25,14 @@ pub type Changes = tokio::sync::mpsc::Receiver<Hint>;
 /// - The [`Times`](tenure_core::Times) of a record are of its last write and of the answer, by a clock that all users of the store
 ///   share. `written` is never before the write took effect, and `now` never after the answer: so no span from any write
 ///   to any later answer is told too long. A store that has no such clock tells none.
+/// - What the caller got wrong is `Invalid`, before anything is written: a record that [`codec::check`](crate::codec::check) refuses (too much
+///   metadata, or too deep, too much mail, a fence beyond the highest), and a batch of more than `Capabilities::batch` writes. One such record in
+///   a batch has nothing of the batch written.
+/// - A vacant record with the highest fence can't be acquired: that is `Foreign`, and nothing is written.
+/// - A fence that is lower than what stands there is written as it was given, or refused with `Invalid`; it is never made another one, but by
+///   `Vacant`.
+/// - Writes of one batch to the same key take effect in their order. An empty batch has no outcomes.
+/// - `id` and `capabilities` are the same from every handle and process.
 /// - A record that can't be understood is answered with `Foreign` and never written over or removed, but by `mend`.
 /// - Dropping a call's future may leave it done, undone, or still to be done.
 /// - A call does not block its thread, nor compute for long: the task that awaits it renews leases, too.

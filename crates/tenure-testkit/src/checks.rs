@@ -55,7 +55,9 @@ pub fn all<S: Subject>() -> Vec<Check<S>> {
 fn won(outcome: Outcome) -> (Version, Fence) {
     match outcome {
         Outcome::Won { version, fence } => (version, fence),
-        Outcome::Lost(standing) => panic!("the condition holds, but the write lost to {standing:?}"),
+        Outcome::Lost(standing) => {
+            panic!("the condition holds, but the write lost to {}", brief(&format!("{standing:?}"), 0))
+        }
     }
 }
 
@@ -66,6 +68,34 @@ fn lost(outcome: Outcome) -> Option<(Record, Version)> {
         Outcome::Lost(standing) => ageless(standing),
         Outcome::Won { .. } => panic!("the condition does not hold, but the write was {outcome:?}"),
     }
+}
+
+/// As much of a text as a person reads, from shortly before this byte on.
+fn brief(text: &str, from: usize) -> String {
+    const BEFORE: usize = 40;
+    const MOST: usize = 200;
+    let skipped =
+        text.char_indices().map(|(at, _)| at).take_while(|at| at + BEFORE <= from).last().unwrap_or(0);
+    let shown: String = text[skipped..].chars().take(MOST).collect();
+    let (head, tail) =
+        (if skipped > 0 { "…" } else { "" }, if skipped + shown.len() < text.len() { "…" } else { "" });
+    format!("{head}{shown}{tail}")
+}
+
+/// That what was read is what was written. A difference is shown where it begins: a record may be as large as a store takes.
+#[track_caller]
+fn same(found: &Record, expected: &Record) {
+    if found == expected {
+        return;
+    }
+    let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
+    let at = found.bytes().zip(expected.bytes()).take_while(|(a, b)| a == b).count();
+    panic!(
+        "the record differs from character {at} of {} on: it is {}, and should be {}",
+        found.len(),
+        brief(&found, at),
+        brief(&expected, at)
+    );
 }
 
 fn ageless(stored: Option<Stored>) -> Option<(Record, Version)> {

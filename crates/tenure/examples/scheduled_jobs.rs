@@ -68,7 +68,7 @@ async fn main() -> Result<(), Error> {
 
 async fn start(node: usize, store: AnyStore, log: Log) -> Result<(JobScheduler, Candidate, Leases), Error> {
     let leases = Leases::new(store)?;
-    let candidate = Candidate::on(&leases).key("scheduler").start()?;
+    let candidate = leases.candidate().key("scheduler").start()?;
     // Longer than nodes' ticks are apart, shorter than the period.
     let locker = Locker::new(leases.clone()).at_least_for(Duration::from_millis(PERIOD_MS / 3 * 2));
     let schedule = JobScheduler::new().await?;

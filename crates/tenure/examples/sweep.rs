@@ -75,7 +75,7 @@ impl Source for Reminders {
             })
             .await?;
         let is_all = items.len() < limit;
-        Ok(Page { items, is_all })
+        Ok(Page::new(items, is_all))
     }
 
     fn key(&self, item: &Reminder) -> Point {
@@ -90,7 +90,7 @@ async fn take_part(dir: &Path) -> Result<(), Error> {
         .open(&format!("sqlite:{}", dir.join("leases.db").display()), Opening::default())
         .await?;
     let section = Section::new(store, "reminders")?;
-    let sweep = Sweep::new(section, "stale", KeyRange::universe(8))
+    let sweep = Sweep::new(section, "stale", KeyRange::universe_of_bytes(8))
         .batch(1000)
         .share(5000)
         .duration(Duration::from_secs(6));

@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use std::sync::Mutex;
 use std::time::Duration;
 use tenure::AnyStore;
-use tenure::election::Candidate;
 use tenure::range::{KeyRange, RangeSet, Section};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Instrument as _, Metadata};
@@ -67,7 +66,7 @@ async fn what_bodies_log_is_in_the_span_of_their_caller() {
     lock.instrument(tracing::info_span!("lock")).await.unwrap();
     let blocking = leases.lock("b").with_lease_blocking(|_| tracing::info!(target: "body", blocking = 1));
     blocking.instrument(tracing::info_span!("blocking")).await.unwrap();
-    let candidate = Candidate::on(&leases).start().unwrap();
+    let candidate = leases.candidate().start().unwrap();
     candidate.elected().await.unwrap();
     let led = candidate.run_while_leader(|_| async { tracing::info!(target: "body", leader = 1) });
     led.instrument(tracing::info_span!("leader")).await.unwrap();

@@ -340,7 +340,7 @@ async fn c1_a_resignation_costs_two_round_trips_until_the_next_one_leads() {
 async fn c1_a_thousand_candidates_are_attached_to_one_session() {
     let world = World::new();
     let process = world.process();
-    let on = |n: usize| Candidate::on(&process.leases).key(format!("k{n}"));
+    let on = |n: usize| process.leases.candidate().key(format!("k{n}"));
     let candidates: Vec<Candidate> = (0..1000).map(|n| on(n).start().unwrap()).collect();
     for candidate in &candidates {
         candidate.elected().await.unwrap();
@@ -362,7 +362,7 @@ async fn c1_a_thousand_candidates_are_attached_to_one_session() {
 async fn attached_leases_are_succeeded_like_others() {
     let world = World::new();
     let (a, b) = (world.process(), world.process());
-    let on = |leases: &tenure::Leases| Candidate::on(leases).start().unwrap();
+    let on = |leases: &tenure::Leases| leases.candidate().start().unwrap();
     let (first, second) = (on(&a.leases), on(&b.leases));
     first.elected().await.unwrap();
     assert!(!second.is_leader());

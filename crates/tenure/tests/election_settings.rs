@@ -15,7 +15,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
     let secs = Duration::from_secs;
     let on_store = || Candidate::builder(AnyStore::new(line.clone())).clock(world.clock.clone());
     let process = world.process();
-    let attached = || Candidate::on(&process.leases);
+    let attached = || process.leases.candidate();
     let large = Metadata::from([("x".to_owned(), tenure::Value::Text("x".repeat(5000)))]);
     let cases = [
         (on_store().key(""), "a key can't be empty"),
@@ -49,7 +49,7 @@ async fn settings_that_do_not_fit_are_refused_before_any_io() {
     // The session's drift counts.
     let (_, unsteady) = world.line();
     let unsteady = world.builder(&unsteady).drift(tenure::Drift::per_mille(200).unwrap()).start().unwrap();
-    let refused = Candidate::on(&unsteady).errors(2).start().unwrap_err().to_string();
+    let refused = unsteady.candidate().errors(2).start().unwrap_err().to_string();
     assert!(refused.contains("believes for 6.666666666s only"), "{refused}");
     settle().await;
     assert_eq!(line.take().round_trips() + process.store.take().round_trips(), 0);

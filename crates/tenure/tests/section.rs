@@ -292,7 +292,7 @@ async fn sections_live_in_a_sqlite_file_too() {
         Section::new(open().await.unwrap(), "s").unwrap(),
         Section::new(open().await.unwrap(), "s").unwrap(),
     );
-    let whole = KeyRange::universe(32);
+    let whole = KeyRange::universe_of_bytes(32);
     let halves: Vec<KeyRange> = whole.split(2).collect();
     let (first, second) = (halves[0].clone(), halves[1].clone());
     let got = a

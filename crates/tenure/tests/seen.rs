@@ -83,7 +83,7 @@ async fn what_a_process_holds_is_listed() {
         |_| async move { leases.held() }
     });
     assert_eq!(inside.await.unwrap()[0].0, Key::new("body").unwrap());
-    let candidate = Candidate::on(&a.leases).key("led").start().unwrap();
+    let candidate = a.leases.candidate().key("led").start().unwrap();
     candidate.elected().await.unwrap();
     assert_eq!(held(), ["led"]);
     candidate.stop().await;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::AnyStore;
 use tenure::range::sweep::{Page, Source, Sweep, SweepError, Swept};
-use tenure::range::{Entry, KeyRange, Ledger, Point, RangeLease, RangeSet, Section, Since};
+use tenure::range::{Entry, KeyRange, Ledger, Point, RangeLease, RangeSet, Section};
 use tenure::{Expect, Fence, HolderId, Key, Outcome, Record, Store, Ttl, Wall, Write};
 use tenure_core::Nonce;
 use tenure_store::Fault;
@@ -45,7 +45,7 @@ impl Source for Items {
             .take(limit)
             .collect();
         let is_all = items.len() < limit;
-        Ok(Page { items, is_all })
+        Ok(Page::new(items, is_all))
     }
 
     fn key(&self, item: &u64) -> Point {
@@ -173,7 +173,7 @@ async fn nothing_is_handled_after_the_lease_is_over() {
                 tokio::time::sleep(Duration::from_millis(7500)).await;
             }
             let items = if range.contains(&7u64.into()) { vec![7] } else { vec![] };
-            Ok(Page { items, is_all: true })
+            Ok(Page::new(items, true))
         }
     });
     let late = Arc::new(AtomicBool::new(false));
@@ -190,7 +190,7 @@ async fn nothing_is_handled_after_the_lease_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_source_that_finds_nothing_but_says_that_there_is_more_is_told_of() {
     let world = World::new();
-    let source = Scans(|_| async { Ok(Page { items: vec![], is_all: false }) });
+    let source = Scans(|_| async { Ok(Page::new(vec![], false)) });
     let sweep = sweep(AnyStore::new(world.memory.clone()), &world);
     let (result, took) = common::timed(sweep.run(Arc::new(source), |_, _| async { Ok(()) })).await;
     let Err(SweepError::Fruitless(_)) = &result else { panic!("{result:?}") };
@@ -204,7 +204,7 @@ async fn sections_of_similar_names_have_sweeps_of_their_own() {
         let store = AnyStore::new(world.memory.clone());
         let section = Section::builder(store, name).clock(world.clock.clone()).start().unwrap();
         let items = Items::new([1, 2, 3]);
-        let swept = run(Sweep::new(section, "one", KeyRange::universe(4)), items).await.unwrap();
+        let swept = run(Sweep::new(section, "one", KeyRange::universe_of_bytes(4)), items).await.unwrap();
         assert_eq!(swept.items, 3, "{name}");
     }
 }
@@ -231,14 +231,13 @@ async fn bad_settings_are_told_before_any_io() {
 async fn what_is_covered_stays_within_a_record_however_scattered_it_is() {
     let world = World::new();
     let store = AnyStore::new(world.memory.clone());
-    let space = KeyRange::universe(32);
+    let space = KeyRange::universe_of_bytes(32);
     // Every other of as many ranges as just fit.
     let ledger = |count: usize| {
         let parts: RangeSet = space.split(12_000).step_by(2).take(count).collect();
         let (holder, stamp) = (HolderId::new("another").unwrap(), Wall(1));
-        let (duration, since) = (Ttl::MIN, Since::NEW);
-        let entry = Entry { id: Nonce(1), holder, fence: Fence(1), stamp, duration, since, parts };
-        Ledger { entries: vec![entry] }.into_cover()
+        let entry = Entry::new(Nonce(1), holder, Fence(1), stamp, Ttl::MIN, parts);
+        Ledger::new(vec![entry]).into_cover()
     };
     let most = store.capabilities().section_bytes();
     let (thousand, two) = (ledger(1000).1, ledger(2000).1);
@@ -260,7 +259,7 @@ async fn what_is_covered_stays_within_a_record_however_scattered_it_is() {
             *scans += 1;
             *scans > 60
         };
-        async move { if is_enough { Err("enough") } else { Ok(Page { items: vec![], is_all: true }) } }
+        async move { if is_enough { Err("enough") } else { Ok(Page::new(vec![], true)) } }
     });
     let section = Section::builder(store, "s").clock(world.clock.clone()).start().unwrap();
     let scattered = Sweep::new(section, "one", space).shards(60_000);

@@ -17,7 +17,7 @@ use crate::supervise::signals::Signals;
 use crate::verbs::run::about;
 use hook::{Hook, Leader};
 use std::time::Duration;
-use tenure::{AcquireError, Candidate, Leases};
+use tenure::{AcquireError, Leases};
 
 pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure> {
     process::find(&plan.term.command.program)?;
@@ -36,7 +36,7 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
     let leases = leases.store_patience(Duration::MAX).start()?;
     let following = match on_change {
         Some(command) => {
-            let observer = Candidate::on(&leases).key(term.key.as_str()).observe()?;
+            let observer = leases.candidate().key(term.key.as_str()).observe()?;
             let hook = Hook::start(command, term.key.clone(), leases.holder().as_str().to_owned())?;
             Some(hook.follow(observer.changes(), move |status| {
                 // It ends with its observer.

@@ -11,7 +11,7 @@ use crate::supervise::signals::Signals;
 use crate::text::date;
 use serde_json::json;
 use tenure::election::Leader;
-use tenure::{Candidate, Clock, Key, Leases, Sighting};
+use tenure::{Key, Leases, Sighting};
 
 pub(crate) async fn leader(url: &Url, typed: &args::Leader) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
@@ -51,7 +51,7 @@ async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> 
 async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let mut last = present(leases, key).await?;
-    let observer = Candidate::on(leases).key(key.as_str()).observe()?;
+    let observer = leases.candidate().key(key.as_str()).observe()?;
     let mut changes = observer.changes();
     print(leases, key, last.as_ref(), as_json)?;
     loop {
@@ -97,6 +97,7 @@ fn document(leases: &Leases, key: &Key, leader: Option<&Leader>) -> serde_json::
 /// Who leads by the row of less's table as it stands.
 #[cfg(feature = "less")]
 async fn of_less(place: &crate::stores::less::Place, key: &Key, typed: &args::Leader) -> Result<u8, Failure> {
+    use tenure::Clock as _;
     if typed.follow {
         return Err(Failure::usage(
             "--follow is not for less's table; `tenure elect --on-change` tells of leaders",

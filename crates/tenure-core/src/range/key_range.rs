@@ -48,9 +48,9 @@ impl KeyRange {
         KeyRange { low, high }
     }
 
-    /// All keys of `bytes` bytes: 0 to 2^(8 · `bytes`).
+    /// All keys of so many bytes: 0 to 2^(8 · `bytes`). Those of 32 bits are of 4 bytes, and are `KeyRange::from(0..=u32::MAX)`, too.
     #[must_use]
-    pub fn universe(bytes: u16) -> KeyRange {
+    pub fn universe_of_bytes(bytes: u16) -> KeyRange {
         KeyRange { low: Point::default(), high: Point(BigUint::from(1u8) << (8 * u64::from(bytes))) }
     }
 

@@ -210,7 +210,7 @@ mod tests {
             }
         });
         let all = KeyRange::from(0..=u64::MAX);
-        assert_eq!(all, KeyRange::universe(8));
+        assert_eq!(all, KeyRange::universe_of_bytes(8));
         assert_eq!(RangeInclusive::<u64>::try_from(&all), Ok(0..=u64::MAX));
         let error = Range::<u64>::try_from(&all).unwrap_err().to_string();
         assert!(error.contains("beyond the highest u64"), "{error}");

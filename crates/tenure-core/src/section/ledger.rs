@@ -24,6 +24,7 @@ pub const COVERED: &str = "covered";
 /// One lease within a section. It is never renewed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Entry {
     /// The lease itself, never used again.
     pub id: Nonce,
@@ -42,6 +43,19 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// A lease of `parts` that is about to be written.
+    #[must_use]
+    pub fn new(
+        id: Nonce,
+        holder: HolderId,
+        fence: Fence,
+        stamp: Wall,
+        duration: Ttl,
+        parts: RangeSet,
+    ) -> Entry {
+        Entry { id, holder, fence, stamp, duration, since: Since::NEW, parts }
+    }
+
     /// For how long, at least, it stands, if it was seen in a record with these times.
     #[must_use]
     pub fn stood(&self, times: Times) -> Option<Duration> {
@@ -51,6 +65,7 @@ impl Entry {
 
 /// All leases of a section.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Ledger {
     /// In the order in which they were made.
     pub entries: Vec<Entry>,
@@ -59,6 +74,12 @@ pub struct Ledger {
 impl Ledger {
     /// The most bytes that a ledger is written with, on a store that takes as much.
     pub const MAX_BYTES: usize = 192 * 1024;
+
+    /// These leases, in the order in which they were made.
+    #[must_use]
+    pub fn new(entries: Vec<Entry>) -> Ledger {
+        Ledger { entries }
+    }
 
     /// What a section's record says.
     ///

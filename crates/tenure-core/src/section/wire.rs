@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_thousand_leases_of_256_bits_fit() {
-        let whole = KeyRange::universe(32);
+        let whole = KeyRange::universe_of_bytes(32);
         let entries: Vec<Entry> = whole
             .split(1000)
             .enumerate()

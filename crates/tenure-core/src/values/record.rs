@@ -227,13 +227,22 @@ impl Stored {
 /// Who holds a key, as told to those who don't.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
 pub struct Occupant {
     /// Who.
     pub holder: HolderId,
     /// Under which fence.
     pub fence: Fence,
-    /// Since when, by the holder's wall clock.
+    /// Since when, by the wall clock of the holder. Of two processes that hold it one after the other, each goes by its own.
     pub since: Wall,
+}
+
+impl Occupant {
+    /// Whoever holds a key under this fence since then.
+    #[must_use]
+    pub fn new(holder: HolderId, fence: Fence, since: Wall) -> Occupant {
+        Occupant { holder, fence, since }
+    }
 }
 
 /// As `b-17 (fence 8)`.

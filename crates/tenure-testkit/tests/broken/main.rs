@@ -1,5 +1,5 @@
 //! The suite is sharp: a store with any one of these flaws fails the check that is named for it, and no check fails on the
-//! store without a flaw.
+//! store without a flaw. What a check says of its failure is short.
 //!
 //! Every check is run against every flaw, on a runtime whose time is simulated, so that checks which wait for something
 //! that never comes don't really wait.
@@ -13,6 +13,9 @@ use std::sync::Arc;
 use store::{Broken, Flaw};
 use tenure_testkit::{Clones, ManualClock, checks};
 
+/// As many bytes as somebody reads of a check that failed.
+const LEGIBLE: usize = 4000;
+
 /// The names of the checks that fail on a store with `flaw`.
 fn failing(flaw: Flaw) -> Vec<&'static str> {
     let checks = checks::all::<Clones<Broken>>();
@@ -21,7 +24,12 @@ fn failing(flaw: Flaw) -> Vec<&'static str> {
         let subject = Clones::new(Broken::new(flaw, clock.clone()), clock);
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-        std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on((check.run)(&subject)))).is_err()
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on((check.run)(&subject))));
+        if let Err(panic) = &outcome {
+            let says = panic.downcast_ref::<String>().map_or(0, String::len);
+            assert!(says <= LEGIBLE, "{} says {says} bytes about a store that {flaw:?}", check.name);
+        }
+        outcome.is_err()
     };
     checks.iter().filter(|check| fails(check)).map(|check| check.name).collect()
 }

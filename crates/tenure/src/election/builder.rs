@@ -261,3 +261,10 @@ fn checked_grace(grace: Option<Duration>, terms: &Terms) -> Result<Duration, Inv
     }
     Ok(grace)
 }
+
+impl Leases {
+    /// A candidate that is attached to the session of these leases, with settings: any number of them cost no more to hold than one.
+    pub fn candidate(&self) -> CandidateBuilder {
+        CandidateBuilder::on_leases(self.clone())
+    }
+}

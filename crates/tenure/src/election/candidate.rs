@@ -7,7 +7,6 @@ use super::status::{Leader, Status};
 use crate::body::Held;
 use crate::driver::Trouble;
 use crate::error::{AcquireError, BodyError};
-use crate::leases::Leases;
 use std::sync::Arc;
 use tenure_core::election::{Standing, Term};
 use tenure_core::{HolderId, Key};
@@ -24,14 +23,9 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// A candidate on `store`, by itself, with settings: it has one record and renews it.
+    /// A candidate on `store`, by itself, with settings: it has one record and renews it. See [`Leases::candidate`](crate::Leases::candidate) for many.
     pub fn builder(store: impl Store) -> CandidateBuilder {
         CandidateBuilder::on_store(AnyStore::new(store))
-    }
-
-    /// A candidate that is attached to the session of `leases`, with settings: any number of these cost no more to hold than one.
-    pub fn on(leases: &Leases) -> CandidateBuilder {
-        CandidateBuilder::on_leases(leases.clone())
     }
 
     pub(super) fn started((shared, wishes): (Arc<Shared>, mpsc::UnboundedSender<Wish>)) -> Candidate {

@@ -18,7 +18,7 @@
 //! deadline, though every call to the store hangs. Work that must not outlive the leadership goes into
 //! [`Candidate::run_while_leader`].
 //!
-//! Each candidate made by [`Candidate::builder`] renews itself, with one record. Those made by [`Candidate::on`] are attached
+//! Each candidate made by [`Candidate::builder`] renews itself, with one record. Those made by [`Leases::candidate`](crate::Leases::candidate) are attached
 //! to the session of a [`crate::Leases`], which renews any number of them with one write.
 //!
 //! # What is logged

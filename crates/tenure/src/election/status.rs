@@ -28,7 +28,8 @@ pub struct Leader {
     pub id: HolderId,
     /// The fence of its term.
     pub fence: Fence,
-    /// Since when, by its own wall clock.
+    /// Since when, by its own wall clock. All others see when its claim was sent; it says itself when it heard that it had won, which is the
+    /// answer's way later.
     pub since: Wall,
     /// Its labels.
     pub labels: Metadata,

@@ -6,7 +6,7 @@
 //! use tenure::range::{KeyRange, Section};
 //!
 //! let section = Section::new(tenure::memory(), "reminders")?;
-//! let keys = KeyRange::universe(32).split(16).next().unwrap_or_default();
+//! let keys = KeyRange::universe_of_bytes(32).split(16).next().unwrap_or_default();
 //! let parts = section
 //!     .with_lease(keys.clone(), Duration::from_secs(30), |lease| async move {
 //!         // Work on `lease.parts()` until `lease.cancelled()`, and send `lease.fence()` along with every effect.

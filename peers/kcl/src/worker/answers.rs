@@ -23,7 +23,7 @@ pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
     let Some(row) = standing else { return Loss::Deleted };
     let Some(holder) = row.holder() else { return Loss::Revoked };
     let occupant = HolderId::new(holder).ok();
-    Loss::Taken(occupant.map(|holder| Occupant { holder, fence: Fence(row.counter()), since: wall }))
+    Loss::Taken(occupant.map(|holder| Occupant::new(holder, Fence(row.counter()), wall)))
 }
 
 impl Worker {

@@ -1,6 +1,6 @@
 //! What a sweep has covered: one record, which only grows.
 
-use crate::range::{Section, Since};
+use crate::range::Section;
 use std::time::Duration;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::range::RangeSet;
@@ -98,8 +98,8 @@ impl Covered {
     /// One entry of all that is covered, as if this process held it.
     fn ledger(&self, id: Nonce, fence: Fence, stamp: Wall) -> Ledger {
         let (holder, parts) = (self.section.holder().clone(), self.parts.clone());
-        let entry = Entry { id, holder, fence, stamp, duration: Ttl::MIN, since: Since::NEW, parts };
-        Ledger { entries: if entry.parts.is_empty() { vec![] } else { vec![entry] } }
+        let entry = Entry::new(id, holder, fence, stamp, Ttl::MIN, parts);
+        Ledger::new(if entry.parts.is_empty() { vec![] } else { vec![entry] })
     }
 }
 

@@ -26,6 +26,7 @@ pub struct Sweep {
 
 /// What one process has done for a sweep that is complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Swept {
     /// Items that its handler has handled.
     pub items: u64,

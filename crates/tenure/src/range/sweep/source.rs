@@ -6,11 +6,20 @@ use tenure_core::range::{KeyRange, Point};
 
 /// Items that were scanned, in the order of their keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page<T> {
     /// The items.
     pub items: Vec<T>,
     /// Whether that is all there is in the range. If not, the last item tells how far the scan has come.
     pub is_all: bool,
+}
+
+impl<T> Page<T> {
+    /// These items; `is_all` if there are no more in the range.
+    #[must_use]
+    pub fn new(items: Vec<T>, is_all: bool) -> Page<T> {
+        Page { items, is_all }
+    }
 }
 
 /// A source of items that are ordered by key.
