@@ -32,3 +32,8 @@ pub use options::Options;
 pub use place::Place;
 pub use row::{Fields, Row};
 pub use table::{Listing, Table};
+
+/// The example of the crate's page in registries is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

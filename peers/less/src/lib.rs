@@ -19,3 +19,8 @@ pub use postgres::PostgresStorage;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStorage;
 pub use storage::{Calling, Micros, Row, Seen, Storage};
+
+/// The example of the crate's page in registries is compiled.
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -20,3 +20,8 @@ pub use lease::{Belief, Lease};
 pub use manager::Manager;
 pub use options::{Names, Options};
 pub use table::ClockGap;
+
+/// The example of the crate's page in registries is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

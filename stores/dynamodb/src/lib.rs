@@ -144,3 +144,8 @@ pub use aws_sdk_dynamodb;
 pub use config::DynamoConfig;
 pub use dialect::Dialect;
 pub use store::DynamoStore;
+
+/// The example of the crate's page in registries is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -105,3 +105,8 @@ mod write;
 pub use config::{EtcdConfig, Tls};
 pub use guard::{Condition, EtcdGuard};
 pub use store::EtcdStore;
+
+/// The example of the crate's page in registries is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

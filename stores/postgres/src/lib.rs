@@ -117,3 +117,8 @@ pub use store::PostgresStore;
 
 pub use deadpool_postgres;
 pub use tokio_postgres;
+
+/// The example of the crate's page in registries is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

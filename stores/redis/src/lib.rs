@@ -110,3 +110,8 @@ mod write;
 
 pub use config::RedisConfig;
 pub use store::{RedisStore, acl};
+
+/// The example of the crate's page in registries is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -79,3 +79,8 @@ pub use config::SqliteConfig;
 pub use guard::{SqlGuard, SqlGuardParams};
 pub use pause::{WritesPaused, pause_writes};
 pub use store::SqliteStore;
+
+/// The example of the crate's page in registries is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
