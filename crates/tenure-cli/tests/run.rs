@@ -157,8 +157,9 @@ fn the_second_signal_does_not_wait_for_the_grace() {
     let mut run = bench.start(&[
         "run",
         "k",
+        // The watchdogs, too, would wait for longer than this test does.
         "--ttl",
-        "60s",
+        "1h",
         "--grace",
         "1h",
         "--",
@@ -174,6 +175,13 @@ fn the_second_signal_does_not_wait_for_the_grace() {
     assert_eq!(run.wait(), 143);
     wait_until("the group to be dead", || !is_alive(pid) && !is_alive(child));
     assert_eq!(bench.state("k"), "held", "nothing was waited for, so it is left to expire");
+}
+
+#[test]
+fn a_command_runs_for_longer_than_a_ttl() {
+    let bench = Bench::new();
+    let ran = bench.run(&["run", "k", "--ttl", "3s", "--", "sh", "-c", "sleep 5; echo done"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Units of work whose commands can't be killed.
+//! Commands that can't be killed: units of work, and what a command leaves running.
 //!
 //! Plan: after KILL and a few seconds nobody waits for such a command any more; its unit is left to expire and is not given back,
 //! so that nobody runs it beside the command before that; other units are run meanwhile, in its slot, too; a process that is asked
-//! to stop ends, with a status of its own. The same with --forever.
+//! to stop ends, with a status of its own. The same with --forever. A command whose
+//! leftovers can't be killed has not ended.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -65,6 +66,21 @@ fn s6_a_fleets_unit_whose_command_can_not_be_killed_is_left_to_expire_and_nobody
     let said = || bench.read("errors").contains("bad: CMD can't be killed; the unit is left to expire");
     wait_until("it to be told", said);
     assert_eq!(work.wait(), 76);
+    assert_eq!(bench.state("fleet/f/unit/bad"), "held", "not given back");
+    assert!(is_alive(pid));
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn s6_a_command_is_not_over_while_what_it_has_left_running_can_not_be_killed() {
+    let bench = Bench::new();
+    let script = "trap '' TERM; while :; do sleep 0.1; done & echo $! > pid";
+    let arguments = ["run", "k", "--ttl", "30s", "--grace", "100ms", "--", "sh", "-c", script];
+    let mut run = toothless::start(&bench, &arguments, true);
+    let pid = bench.await_number("pid");
+    assert_eq!(run.wait(), 76, "{}", bench.read("errors"));
+    assert!(bench.read("errors").contains("can't be killed; its lease is left to expire"));
+    assert_eq!(bench.state("k"), "held", "not given back");
     assert!(is_alive(pid));
     kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }

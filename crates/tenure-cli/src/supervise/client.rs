@@ -207,8 +207,8 @@ impl Watchdogs {
         self.tell(&mut state, &format!("-{group}\n"));
     }
 
-    /// What is watched must be dead in `left` unless this is called again. `left` must be told, and this called, at once: the
-    /// clock is read here, so a pause between the two would prolong the deadline. `asked_at` is when it was measured.
+    /// What is watched must be dead `left` after `asked_at` unless this is called again. That is the time, since boot, *before* it was
+    /// asked how long a lease is good: a pause in between would prolong the deadline.
     pub(crate) fn prolong(&self, asked_at: Duration, left: Duration) {
         let deadline = asked_at + left;
         let mut state = self.state();
@@ -384,9 +384,4 @@ fn spawn(children: &Children, mark: &str, lead: Lead) -> std::io::Result<Watchdo
     // A watchdog that doesn't read must not hold up what tells it.
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     Ok(WatchdogChild { child, pipe })
-}
-
-/// The time, as [`Watchdogs::prolong`] wants it: to be read *before* asking how long a lease is good.
-pub(crate) fn asked_now() -> Duration {
-    boottime()
 }

@@ -1,7 +1,7 @@
 //! One command under a lease: started, stopped in time, and seen to its end. What becomes of the lease then is for the caller to
 //! decide, but only a command that is known to be over lets it be given up.
 
-use super::client::{Watchdogs, asked_now};
+use super::client::Watchdogs;
 use super::health::LeaseHealth;
 use super::lease::Lease;
 use super::process::{self, Running};
@@ -100,13 +100,13 @@ impl Started {
         stopper: &Arc<Stopper>,
     ) -> Result<Started, Outcome> {
         let watchdogs = &policy.watchdogs;
-        let (asked_at, began) = (asked_now(), boottime());
+        let began = boottime();
         let (left, promised, lead) = (lease.remaining(), lease.promised(), watchdogs.lead());
         if left <= lead.total() {
             return Err(Outcome::TooLate);
         }
         if policy.is_alone {
-            watchdogs.prolong(asked_at, left);
+            watchdogs.prolong(began, left);
         }
         command.env("TENURE_KEY", lease.key());
         match lease.fence() {
@@ -168,7 +168,7 @@ impl Started {
                 () = tokio::time::sleep(pause) => {}
             }
             if *is_alone {
-                let asked_at = asked_now();
+                let asked_at = boottime();
                 watchdogs.prolong(asked_at, lease.remaining());
             }
             if let Some((why, within)) = health.judge(lease, watchdogs.lead(), boottime()) {

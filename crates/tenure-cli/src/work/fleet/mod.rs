@@ -14,7 +14,6 @@ use crate::config::fleet::Forever;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::stores::Url;
-use crate::supervise::client::asked_now;
 use crate::supervise::process;
 use crate::supervise::run::{Outcome, Policy};
 use crate::supervise::signals::{self, Signals};
@@ -160,7 +159,7 @@ impl Runners {
     fn on(&mut self, event: Event) {
         match event {
             Event::Assigned(assignment) => {
-                let (asked_at, unit) = (asked_now(), assignment.unit());
+                let (asked_at, unit) = (boottime(), assignment.unit());
                 // One that was asked for long ago may end before the others.
                 self.setup.policy.watchdogs.not_beyond(asked_at, unit.remaining());
                 let name = unit.name().to_owned();
@@ -236,7 +235,7 @@ impl Runners {
     /// Starts what is due, and sees to the deadline that the watchdogs go by.
     fn look_after(&mut self) {
         self.member.sound();
-        let asked_at = asked_now();
+        let asked_at = boottime();
         let left = self.member.remaining();
         if !left.is_zero() {
             self.setup.policy.watchdogs.prolong(asked_at, left);

@@ -16,7 +16,6 @@ use super::unit::Unit;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
-use crate::supervise::client::asked_now;
 use crate::supervise::outage::Outage;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
@@ -395,7 +394,7 @@ impl Scheduler {
     /// Sees to the deadline that the watchdogs go by, and to what is shown.
     fn look_after(&mut self) {
         const OFTEN: Duration = Duration::from_millis(4);
-        let asked_at = asked_now();
+        let asked_at = boottime();
         if asked_at < self.looked_after + OFTEN {
             return;
         }

@@ -2,7 +2,6 @@
 
 use crate::config::Template;
 use crate::output;
-use crate::supervise::client::asked_now;
 use crate::supervise::run::{Outcome, Policy, run};
 use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
@@ -109,7 +108,7 @@ impl Setup {
     /// Runs a unit's command.
     async fn run(&self, unit: &str, guard: &Guard, stopper: &Arc<Stopper>) -> Ended {
         let wall = || self.policy.clock.now().wall.0;
-        let asked_at = asked_now();
+        let asked_at = boottime();
         self.policy.watchdogs.prolong(asked_at, guard.remaining());
         let (started, began) = (wall(), boottime());
         match run(guard, self.command.for_unit(unit), &self.policy, stopper).await {
