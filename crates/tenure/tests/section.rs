@@ -1,5 +1,5 @@
 //! Plan: sections by the library, in simulated time: what the body gets; it runs once, also with nothing; the lease is over after
-//! return, error, panic and cancellation, and only after the body's end; deadlines; a body that can't be ended; contention of many
+//! return, error, panic and cancellation, and only after the body's end; waiting for some of it; deadlines; a body that can't be ended; contention of many
 //! tasks; bad input; a dead process's ranges; `list` and `reclaim`; a store that hangs; SQLite; and that locks keep off. What holds
 //! at the end of a lease, and fences, guards without a body, and stopping are in `section_end.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -60,6 +60,31 @@ async fn s7_bodies_get_what_nobody_else_holds_and_run_also_with_nothing() {
         .unwrap();
     assert_eq!(got, set("10_20"));
     assert_eq!(held(&b).await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_some_has_it_soon_after_it_is_given_up_and_nothing_in_the_end() {
+    let world = World::new();
+    let (a, b) = (section(&world), section(&world));
+    let one = a.acquire(set("0_10"), SPAN * 10).await.unwrap();
+    let (none, took) = timed(b.acquire_some(set("0_5"), SPAN, SPAN)).await;
+    assert!(none.unwrap().parts().is_empty());
+    assert!(took >= SPAN && took < SPAN * 2, "{took:?}");
+    let free = async {
+        tokio::time::sleep(SPAN).await;
+        one.release().await
+    };
+    let ((some, took), released) = tokio::join!(timed(b.acquire_some(set("0_5"), SPAN, SPAN * 5)), free);
+    assert!(released);
+    assert_eq!(*some.unwrap().set(), set("0_5"));
+    assert!(took >= SPAN && took <= SPAN + Duration::from_secs(2), "{took:?}");
+    // What is left of it is there at once.
+    let (some, took) = timed(b.acquire_some(set("7_20"), SPAN, SPAN)).await;
+    assert_eq!((some.unwrap().set().clone(), took), (set("7_20"), Duration::ZERO));
+    // A section that is stopped lets nobody wait.
+    let _held = a.acquire(set("30_40"), SPAN * 10).await.unwrap();
+    let (waits, ()) = tokio::join!(b.acquire_some(set("30_40"), SPAN, SPAN * 5), b.stop());
+    assert!(matches!(waits, Err(tenure::AcquireError::Stopped)));
 }
 
 #[tokio::test(start_paused = true)]

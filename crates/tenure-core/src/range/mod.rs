@@ -8,7 +8,7 @@
 //! A [`RangeSet`] is any set of points, kept as sorted ranges that neither overlap nor touch.
 //!
 //! LUCI's names (of luci-go's `server/tq/internal/partition`) and ours: `Partition` is [`KeyRange`], `SortedPartitions` is
-//! [`RangeSet`], `FromInts` is [`KeyRange::new`], `Universe` is [`KeyRange::universe`], `SpanInclusive` is
+//! [`RangeSet`], `FromInts` is [`KeyRange::new`], `Universe` is [`KeyRange::universe_of_bytes`], `SpanInclusive` is
 //! [`KeyRange::span_inclusive`], `QueryBounds` is [`KeyRange::query_bounds`], `Split` is [`KeyRange::split`],
 //! `EducatedSplitAfter` is [`KeyRange::educated_split_after`], a `SortedPartitionsBuilder` with its `Exclude` and `Result` is
 //! [`KeyRange::exclude_all`], and `OnlyIn` is [`RangeSet::only_in`].

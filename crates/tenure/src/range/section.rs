@@ -129,6 +129,39 @@ impl Section {
         self.obtain(desired.into(), duration).await
     }
 
+    /// As [`Section::acquire`], for who waits until there is something to have of `desired`; for `wait` at the most, and then with nothing. It asks
+    /// at once, and then less and less often, once in a second in the end: each time costs a read.
+    ///
+    /// # Errors
+    /// As [`Section::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Section::acquire`].
+    pub async fn acquire_some(
+        &self,
+        desired: impl Into<RangeSet>,
+        duration: Duration,
+        wait: Duration,
+    ) -> Result<RangeGuard, AcquireError> {
+        const FIRST: Duration = Duration::from_millis(50);
+        const LONGEST: Duration = Duration::from_secs(1);
+        let (desired, duration) = (desired.into(), self.duration(duration)?);
+        let (begun, mut pause) = (self.inner.clock.held(), FIRST);
+        loop {
+            let guard = self.obtain(desired.clone(), duration).await?;
+            let left = wait.saturating_sub(self.inner.clock.held().since(begun));
+            if !guard.parts().is_empty() || left.is_zero() {
+                return Ok(guard);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause.min(left)) => {}
+                // The next attempt says so.
+                () = self.inner.stopping.cancelled() => {}
+            }
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+
     /// Ends it for this process, all clones included: bodies are told to end, and their leases given up after that; what is under
     /// way, such as a claim that nobody waits for any more, is given back; nothing more can be leased. Waits until that is done or
     /// has become pointless. What a [`RangeGuard`] holds is left to expire.
