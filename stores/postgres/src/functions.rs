@@ -1,91 +1,89 @@
-//! The writes as functions of the server's, which keeps their plans: for whoever has a session of one's own or borrows one.
+//! The writes as functions of the server's, which keeps their plans.
 //!
-//! They are what the statements of [`crate::write`] are, and answer with the same columns. Those take more than twice the server's time, and
-//! serve tables of version 1. This text belongs to version 2 of the tables: whoever changes it makes another version. So it shares no piece
-//! with those statements, which may change.
+//! One that wrote answers with the version that it gave the row, which has 16 bytes; one that was refused, with the row that stands there as
+//! [`standing`] makes it, and with nothing where none stands. A function's own look sees what was committed until then, so what it tells was
+//! there when its write was refused, or came between.
+//!
+//! This text, with what it takes from [`crate::row`], belongs to version 3 of the tables: whoever changes it makes another version.
+
+use crate::row::{columns, whole};
 
 /// The statements that make them in a schema.
+///
+/// What a write costs the server is mostly not the row, but to set up each operator and function of its statement. Hence the client brings
+/// what it can know: the digest, and the version wherever the server raises no fence. And a write that leaves the fence as it is does not
+/// set it, so that the trigger on it has nothing to look at.
 pub(crate) fn text(schema: &str) -> String {
-    let (begin, end) = (BEGIN, END);
-    let look = format!(
-        "SELECT r.key, r.version, r.fence, r.tenure, r.ride_key, r.ride_fence, r.record, r.written, clock_timestamp()
-            INTO key, version, fence, tenure, ride_key, ride_fence, record, written, now FROM {schema}.record AS r WHERE r.key = $1;"
-    );
-    let (version, digest) = (version("$4"), digest("$4"));
-    let insert = format!(
-        "INSERT INTO {schema}.record AS t (key, version, fence, tenure, ride_key, ride_fence, record, digest, written)
-            VALUES ($1, {version}, $4, $5, $6, $7, $8,
-                {digest},
-                clock_timestamp())
-            ON CONFLICT DO NOTHING RETURNING t.fence, t.version INTO done, v;
-            IF NOT FOUND THEN
-            {look}
+    let look = format!("SELECT {} INTO answer FROM {schema}.record AS r WHERE r.key = $1;", standing("r"));
+    let insert = |version: &str| {
+        format!(
+            "INSERT INTO {schema}.record AS t (key, version, fence, tenure, ride_key, ride_fence, record, digest, written)
+            VALUES ($1, {version}, $2, $3, $4, $5, $6, $7, clock_timestamp())
+            ON CONFLICT DO NOTHING RETURNING t.version INTO answer;
+            IF answer IS NULL THEN
+                {look}
             END IF;"
+        )
+    };
+    let put = |set: &str, condition: &str| {
+        format!(
+            "UPDATE {schema}.record AS t SET {set}, tenure = $3, ride_key = $4, ride_fence = $5, record = $6, digest = $7,
+            written = clock_timestamp()
+        WHERE t.key = $1 AND {condition} RETURNING t.version INTO answer;"
+        )
+    };
+    let whole = whole("t");
+    let keep = put("version = $8", &format!("t.version = $9 AND t.fence = $2 AND {whole}"));
+    let set = put("version = $8, fence = $2", &format!("t.version = $9 AND {whole}"));
+    let raise = put(
+        "version = int8send($8 # greatest($2, t.fence + 1)) || $9, fence = greatest($2, t.fence + 1)",
+        // What was written with a tenure has another digest than that of the record alone.
+        "t.tenure IS NULL AND t.fence < 9223372036854775807 AND sha256(t.record) = t.digest",
     );
-    let vacant = "t.tenure IS NULL AND t.fence < 9223372036854775807";
-    let (raise, put) =
-        (put(schema, "greatest($4, t.fence + 1)", vacant), put(schema, "$4", "t.version = $11"));
+    let (insert_as_given, insert_as_asked) = (insert("$8"), insert("int8send($8 # $2) || $9"));
     format!(
         "
-    CREATE FUNCTION {schema}.write_absent{begin}
+    CREATE FUNCTION {schema}.write_absent({GIVEN}, bytea) {BEGIN}
         {look}
-        IF NOT FOUND THEN
-            {insert}
+        IF answer IS NULL THEN
+            {insert_as_given}
         END IF;
-{end}
-    CREATE FUNCTION {schema}.write_vacant{begin}
+    {END}
+    CREATE FUNCTION {schema}.write_vacant({GIVEN}, bigint, bytea) {BEGIN}
         {raise}
-        IF NOT FOUND THEN
+        IF answer IS NULL THEN
             {look}
-            IF NOT FOUND THEN
-            {insert}
+            IF answer IS NULL THEN
+            {insert_as_asked}
             END IF;
         END IF;
-{end}
-    CREATE FUNCTION {schema}.write_unchanged{begin}
-        {put}
-        IF NOT FOUND THEN
-            {look}
+    {END}
+    CREATE FUNCTION {schema}.write_unchanged({GIVEN}, bytea, bytea) {BEGIN}
+        {keep}
+        IF answer IS NULL THEN
+            {set}
+            IF answer IS NULL THEN
+                {look}
+            END IF;
         END IF;
-{end}
+    {END}
 "
     )
 }
 
-/// Parameters: $1 key, $2 and $3 the halves of the nonce, $4 fence, $5 tenure, $6 and $7 what it is attached to, $8 record. Then: $9 channel, $10
-/// whether to tell there, $11 the version that is expected.
-const BEGIN: &str = "(bytea, bigint, bytea, bigint, bytea, bytea, bigint, bytea, text, boolean, bytea,
-        OUT done bigint, OUT key bytea, OUT version bytea, OUT fence bigint, OUT tenure bytea, OUT ride_key bytea,
-        OUT ride_fence bigint, OUT record bytea, OUT written timestamptz, OUT now timestamptz) LANGUAGE plpgsql AS $$
+/// The parameters of all: $1 key, $2 fence, $3 tenure, $4 and $5 what it is attached to, $6 record, $7 digest. Then $8 the version, and $9 that
+/// which is expected; or, where the server may raise the fence, $8 and $9 the halves of the nonce.
+const GIVEN: &str = "bytea, bigint, bytea, bytea, bigint, bytea, bytea";
+
+const BEGIN: &str = "RETURNS bytea LANGUAGE plpgsql AS $$
     #variable_conflict use_column
-    DECLARE v bytea;
+    DECLARE answer bytea;
     BEGIN";
 
-const END: &str = "        IF done IS NOT NULL AND $10 THEN
-            PERFORM pg_notify($9, encode(v, 'hex') || ' ' || encode($1, 'hex'));
-        END IF;
+const END: &str = "    RETURN answer;
     END $$;";
 
-/// Writes over the row that is there, on a condition, if nobody has changed it around tenure.
-fn put(schema: &str, fence: &str, condition: &str) -> String {
-    let (version, digest) = (version(fence), digest(fence));
-    format!(
-        "UPDATE {schema}.record AS t SET version = {version}, fence = {fence}, tenure = $5, ride_key = $6, ride_fence = $7, record = $8,
-            digest = {digest},
-            written = clock_timestamp()
-        WHERE t.key = $1 AND {condition}
-            AND sha256(t.version || int8send(t.fence) || coalesce(t.tenure, ''::bytea) || coalesce(t.ride_key, ''::bytea) || int8send(coalesce(t.ride_fence, -1)) || t.record) = t.digest
-        RETURNING t.fence, t.version INTO done, v;"
-    )
-}
-
-fn version(fence: &str) -> String {
-    format!("int8send($2 # {fence}) || $3")
-}
-
-fn digest(fence: &str) -> String {
-    let version = version(fence);
-    format!(
-        "sha256({version} || int8send({fence}) || coalesce($5, ''::bytea) || coalesce($6, ''::bytea) || int8send(coalesce($7, -1)) || $8)"
-    )
+/// A row as one value, in the server's binary form of rows.
+pub(crate) fn standing(row: &str) -> String {
+    format!("record_send(ROW({}))", columns(row))
 }

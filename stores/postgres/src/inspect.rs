@@ -149,7 +149,7 @@ async fn add_triggers(lines: &Lines, schema: &str, found: &mut Inspection) -> Re
     const ABOUT: &str = "tables";
     let sql = "SELECT t.tgname::text, t.tgenabled = 'D' FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
                JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'record' AND NOT t.tgisinternal";
-    let mut missing = vec!["fence_grows", "fence_stays", "fences_stay"];
+    let mut missing = vec!["fence_grows", "key_stays", "fence_stays", "fences_stay"];
     for row in &lines.ask(Call::Read, sql, &[(&schema, Type::TEXT)]).await? {
         let (name, is_off): (String, bool) = (get(row, 0)?, get(row, 1)?);
         missing.retain(|trigger| *trigger != name);

@@ -22,9 +22,9 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// After how long without a notification it is asked whether anybody still wants them.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// The key of the advisory lock, as an expression: of the channel, as an expression.
+/// The key of the advisory lock of a channel, as an expression.
 fn lock(channel: &str) -> String {
-    format!("hashtextextended({channel}, 0)")
+    format!("hashtextextended('{channel}', 0)")
 }
 
 /// Whether a write tells of itself, as an expression: if it is news, as another expression says, and somebody listens to the channel.
@@ -122,7 +122,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    let lock = lock(&format!("'{channel}'"));
+    let lock = lock(channel);
     let ask = format!("SELECT pg_advisory_lock_shared({lock}); LISTEN \"{channel}\"");
     let asking = async {
         if client.batch_execute(&ask).await.is_err() {

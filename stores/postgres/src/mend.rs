@@ -4,7 +4,7 @@ use crate::connect::Params;
 use crate::error::Call;
 use crate::row::{columns, fence_at, key_at, record_bytes, stored};
 use crate::store::Inner;
-use crate::write::{Draft, put_over};
+use crate::write::Draft;
 use tenure_core::op::{Expect, Write};
 use tenure_core::{Key, Record, StoreError};
 use tenure_store::Image;
@@ -28,7 +28,11 @@ impl Sql {
                 columns("r")
             ),
             remove: format!("DELETE FROM {table} AS t WHERE t.key = $1 AND {} = $2", copy(&table, "t")),
-            replace: put_over(&table, &format!("{} = $11", copy(&table, "t"))),
+            replace: format!(
+                "UPDATE {table} AS t SET version = $8, fence = $2, tenure = $3, ride_key = $4, ride_fence = $5, record = $6, digest = $7, \
+                 written = clock_timestamp() WHERE t.key = $1 AND {} = $9 RETURNING 1",
+                copy(&table, "t")
+            ),
         }
     }
 }
@@ -78,9 +82,8 @@ pub(crate) async fn mend(
         return inner.lines.ask(Call::Write, &sql, params).await.map(|rows| !rows.is_empty());
     };
     let write = Write { key: key.clone(), expect: Expect::Absent, record };
-    let draft = Draft::new(inner, &write)?;
-    let mut params = draft.params();
-    params[10] = (&seen.copy, Type::TEXT);
+    let draft = Draft::new(&write)?;
+    let params = draft.row([draft.version(), (&seen.copy, Type::TEXT)]);
     let rows = inner.lines.ask(Call::Write, &inner.mends.replace, &params).await?;
     Ok(!rows.is_empty())
 }

@@ -4,6 +4,7 @@
 //! columns contradict its record was not written by tenure, and is left alone.
 
 use crate::cells::Cells;
+use sha2::{Digest, Sha256};
 use std::time::SystemTime;
 use tenure_core::{Fence, Key, StoreError, Stored, Times, Version};
 use tenure_store::codec;
@@ -12,29 +13,32 @@ use tenure_store::codec;
 pub(crate) fn columns(of: &str) -> String {
     let names = ["key", "version", "fence", "tenure", "ride_key", "ride_fence", "record"];
     let names: Vec<String> = names.iter().map(|name| format!("{of}.{name}")).collect();
-    format!("{}, {of}.written, clock_timestamp() AS now", names.join(", "))
+    format!("{}, {of}.written, clock_timestamp()", names.join(", "))
 }
 
 /// True while nobody has changed the row around tenure.
 pub(crate) fn whole(row: &str) -> String {
-    let of = |name: &str| format!("{row}.{name}");
-    let digest = digest([
-        &of("version"),
-        &of("fence"),
-        &of("tenure"),
-        &of("ride_key"),
-        &of("ride_fence"),
-        &of("record"),
-    ]);
-    format!("{digest} = {row}.digest")
+    format!("{} = {row}.digest", digest_of(row))
 }
 
-/// The digest of a row, as the server makes it: it covers all but the key and the time.
-pub(crate) fn digest([version, fence, tenure, ride_key, ride_fence, record]: [&str; 6]) -> String {
+/// What [`digest`] is, as the server makes it.
+pub(crate) fn digest_of(row: &str) -> String {
     format!(
-        "sha256({version} || int8send({fence}) || coalesce({tenure}, ''::bytea) || coalesce({ride_key}, ''::bytea) \
-         || int8send(coalesce({ride_fence}, -1)) || {record})"
+        "sha256({row}.record || coalesce({row}.tenure, '') || coalesce({row}.ride_key, '') || coalesce(int8send({row}.ride_fence), ''))"
     )
+}
+
+/// The digest of a row: of the record, and of what conditions and guards compare besides. The version and the fence are not in it, since
+/// the server may raise the latter: whoever changes one of them changes what a version is compared with.
+pub(crate) fn digest(columns: &Columns, record: &[u8]) -> Vec<u8> {
+    let mut digest = Sha256::new_with_prefix(record);
+    for part in [&columns.tenure, &columns.ride_key] {
+        digest.update(part.as_deref().unwrap_or_default());
+    }
+    if let Some(fence) = columns.ride_fence {
+        digest.update(fence.to_be_bytes());
+    }
+    digest.finalize().to_vec()
 }
 
 /// All are bytes, and a record's last write is known by its version.

@@ -1,25 +1,29 @@
 //! The tables, and how they come to be: on request only, by versioned steps.
 
-use crate::error::{Call, failed, missing_tables};
-use crate::functions;
+use crate::error::{Call, failed};
 use crate::lines::{Line, Lines};
+use crate::{functions, row};
 use tenure_core::StoreError;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-/// The version of the tables that this program makes. Version 1 is used, too: it lacks what refuses a lower fence, and is slower.
-const VERSION: i32 = 2;
+/// The version of the tables that this program makes, and the only one that it uses.
+const VERSION: i32 = 3;
 
 /// What is in place of each version: the steps from version 0, which is an empty schema. `{s}` is the schema, `{functions}` what
-/// [`functions::text`] makes in it.
+/// [`functions::text`] makes in it, `{digest}` and `{digest_2}` those of a row, as of version 3 and before.
 ///
-/// A record's key is bytes, since PostgreSQL's text can't hold a NUL. `digest` covers what conditions and guards compare and the
-/// record itself: a row that was changed around tenure no longer matches it, and no condition holds there.
+/// A record's key is bytes, since PostgreSQL's text can't hold a NUL. `digest` covers the record and what conditions and guards compare
+/// besides: a row that was changed around tenure no longer matches it, and no condition holds there.
 ///
 /// Version 2: whoever writes, a row's fence never goes back, and its key stays. A row goes only if its fence is below the server's clock,
-/// with which the next one begins. What is inserted anew is not looked at: nothing is left of what stood there before. Writes are functions;
-/// and what was checked of each column is left to the digest, as such checks cost as much as the write.
-const STEPS: [&str; 2] = ["
+/// with which the next one begins. What is inserted anew is not looked at: nothing is left of what stood there before. What was checked of
+/// each column is left to the digest, as such checks cost as much as the write.
+///
+/// Version 3: writes are functions, whose digests come from the client. What refuses is asked after the write: before it, the server locks the
+/// row and logs that, whatever comes of it. And it is asked only of writes that set the fence or the key: even a condition that is false
+/// costs some µs to set up. Older rows get their digests of today, if they match those of then.
+const STEPS: [&str; 3] = ["
     CREATE TABLE {s}.meta (name text PRIMARY KEY, value text NOT NULL);
     CREATE TABLE {s}.record (
         key        bytea       PRIMARY KEY CHECK (octet_length(key) BETWEEN 1 AND 512),
@@ -56,18 +60,22 @@ const STEPS: [&str; 2] = ["
     CREATE TRIGGER fences_stay BEFORE TRUNCATE ON {s}.record FOR EACH STATEMENT EXECUTE FUNCTION {s}.refuse();
     ALTER TABLE {s}.record DROP CONSTRAINT record_key_check, DROP CONSTRAINT record_version_check, DROP CONSTRAINT record_fence_check,
         DROP CONSTRAINT record_tenure_check, DROP CONSTRAINT record_digest_check;
+", "
+    DROP TRIGGER fence_grows ON {s}.record;
+    CREATE TRIGGER fence_grows AFTER UPDATE OF fence ON {s}.record FOR EACH ROW
+        WHEN (NEW.fence < OLD.fence) EXECUTE FUNCTION {s}.refuse();
+    CREATE TRIGGER key_stays AFTER UPDATE OF key ON {s}.record FOR EACH ROW
+        WHEN (NEW.key <> OLD.key) EXECUTE FUNCTION {s}.refuse();
+    DROP FUNCTION IF EXISTS {s}.write_absent, {s}.write_vacant, {s}.write_unchanged;
+    UPDATE {s}.record AS t SET digest = {digest} WHERE t.digest = {digest_2};
 {functions}"];
 
-/// Whose the schema is.
-pub(crate) struct Found {
-    /// The name of this set of records.
-    pub(crate) id: String,
-    /// Whether writes are functions of the server's.
-    pub(crate) has_functions: bool,
-}
+/// The digest of the row `t` before version 3.
+const DIGEST_2: &str = "sha256(t.version || int8send(t.fence) || coalesce(t.tenure, '') || coalesce(t.ride_key, '') \
+     || int8send(coalesce(t.ride_fence, -1)) || t.record)";
 
-/// Looks at the tables without changing anything.
-pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<Found, StoreError> {
+/// The name of this set of records. Looks at the tables without changing anything.
+pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<String, StoreError> {
     let rows = lines.ask(Call::Read, &format!("SELECT name, value FROM {schema}.meta"), &[]).await?;
     let value = |name: &str| {
         rows.iter().find_map(|row| {
@@ -85,10 +93,14 @@ pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<Found, StoreE
             lines.place
         )));
     }
-    if version < 1 {
-        return Err(missing_tables(&lines.place));
+    if version < VERSION {
+        return Err(StoreError::invalid(format!(
+            "{}: the tables have version {version}, this program uses version {VERSION}; stop what uses them, and have their owner bring them \
+             up to date by `tenure doctor --create-table` or PostgresStore::migrate",
+            lines.place
+        )));
     }
-    Ok(Found { id: format!("postgres:{id}"), has_functions: version >= 2 })
+    Ok(format!("postgres:{id}"))
 }
 
 /// Makes the tables, or brings them up to date. False if they were so already.
@@ -137,7 +149,8 @@ async fn steps(line: &Line<'_>, place: &str, schema: &str) -> Result<bool, Store
     }
     let mut all = format!("CREATE SCHEMA IF NOT EXISTS {schema};");
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
-        all.push_str(&step.replace("{s}", schema).replace("{functions}", &functions::text(schema)));
+        let step = step.replace("{functions}", &functions::text(schema)).replace("{digest_2}", DIGEST_2);
+        all.push_str(&step.replace("{digest}", &row::digest_of("t")).replace("{s}", schema));
     }
     all.push_str(&format!(
         "INSERT INTO {schema}.meta VALUES ('schema', '{VERSION}') ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value; COMMIT"

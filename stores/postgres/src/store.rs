@@ -23,7 +23,7 @@ pub(crate) struct Inner {
     pub(crate) sql: write::Sql,
     pub(crate) reads: read::Sql,
     pub(crate) mends: mend::Sql,
-    pub(crate) channel: String,
+    channel: String,
     pub(crate) tells_ages: bool,
     config: PostgresConfig,
     id: String,
@@ -71,18 +71,15 @@ impl PostgresStore {
     }
 
     async fn start(lines: Lines, config: PostgresConfig) -> Result<Self, StoreError> {
-        let schema::Found { id, has_functions } = schema::examine(&lines, &config.schema).await?;
+        let id = schema::examine(&lines, &config.schema).await?;
+        let channel = format!("tenure_{}", config.schema);
         let (tells_ages, capabilities) = (config.attested_ages, config.capabilities());
         let inner = Inner {
             lines,
-            sql: if has_functions {
-                write::Sql::calls(&config.schema)
-            } else {
-                write::Sql::new(&config.schema)
-            },
+            sql: write::Sql::new(&config.schema, &channel),
             reads: read::Sql::new(&config.schema),
             mends: mend::Sql::new(&config.schema),
-            channel: format!("tenure_{}", config.schema),
+            channel,
             tells_ages,
             config,
             id,

@@ -1,24 +1,24 @@
-//! Conditional writes. Each is one statement, which also answers with what it found: a call of a function (see [`crate::functions`]), or
-//! on tables of version 1 what follows here.
+//! Conditional writes. Each is one statement, which also answers with what it found: a call of a function (see [`crate::functions`]).
 //!
-//! The statement reads the row as of its beginning, and writes where the condition holds for the row as it is by then. If the
-//! condition did not hold for what was read, that is the answer: it was refused at that instant. If it did, and yet nothing was
+//! If the condition does not hold for the row that the answer shows, the write was refused for that. If it does, and yet nothing was
 //! written, another write came between, and the statement is sent again.
 
-use crate::cells::{Cells, Composite};
+use crate::cells::Composite;
 use crate::connect::Params;
 use crate::error::{Call, failed, unanswered};
+use crate::functions::standing;
 use crate::lines::Line;
 use crate::listen::tells;
-use crate::row::{Columns, columns, digest, key_at, stored, version_bytes, whole};
+use crate::row::{Columns, digest, key_at, stored, version_bytes, whole};
 use crate::store::Inner;
 use futures_util::future::{OptionFuture, join, join_all};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use tenure_core::op::{Expect, Outcome, Write};
 use tenure_core::{Fence, Key, StoreError, Stored, Version};
 use tenure_store::codec;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 
 /// How often a statement is sent again because other writes of the key came between.
 const ROUNDS: usize = 16;
@@ -26,101 +26,55 @@ const ROUNDS: usize = 16;
 /// The statements, for one schema.
 #[derive(Debug)]
 pub(crate) struct Sql {
-    absent: String,
-    vacant: String,
-    unchanged: String,
+    absent: Calls,
+    vacant: Calls,
+    unchanged: Calls,
     remove: String,
 }
 
-impl Sql {
-    /// Parameters: $1 key, $2 and $3 the halves of the nonce, $4 fence, $5 tenure, $6 and $7 what it is attached to, $8 record. Then: $9
-    /// channel, $10 whether it is news in any case, $11 the version that is expected.
-    pub(crate) fn new(schema: &str) -> Sql {
-        let table = format!("{schema}.record");
-        let insert = format!(
-            "INSERT INTO {table} AS t (key, {}, written) SELECT $1::bytea, {}, clock_timestamp()",
-            NAMES.join(", "),
-            values("$4::bigint").join(", ")
-        );
-        let absent =
-            format!("{insert} WHERE NOT EXISTS (SELECT 1 FROM found) ON CONFLICT (key) DO NOTHING {WRITTEN}");
-        // A row that was locked until a moment ago is looked at again, as it is by then: so says READ COMMITTED.
-        let is_free =
-            |row: &str| format!("{row}.tenure IS NULL AND {row}.fence < {} AND {}", i64::MAX, whole(row));
-        let raised = values("greatest($4::bigint, t.fence + 1)");
-        let vacant = format!(
-            "{insert} WHERE NOT EXISTS (SELECT 1 FROM {table} AS now WHERE now.key = $1 AND NOT ({})) \
-             ON CONFLICT (key) DO UPDATE SET {} WHERE {} {WRITTEN}",
-            is_free("now"),
-            set(raised),
-            is_free("t")
-        );
-        let unchanged = put_over(&table, &format!("t.version = $11 AND {}", whole("t")));
-        let found =
-            format!("found AS MATERIALIZED (SELECT {} FROM {table} AS r WHERE r.key = $1)", columns("r"));
-        let told = tells(
-            "$10::boolean OR (found.tenure IS NOT NULL AND found.tenure IS DISTINCT FROM $5)",
-            "$9::text",
-        );
-        let write = |put: &str| {
-            format!(
-                "WITH {found}, put AS ({put}) SELECT put.fence, found.*, CASE WHEN put.fence IS NOT NULL \
-                 AND {told} THEN pg_notify($9::text, encode(put.version, 'hex') || ' ' || encode($1, 'hex'))::text END \
-                 FROM (SELECT $11::bytea) AS one LEFT JOIN found ON true LEFT JOIN put ON true"
-            )
-        };
-        let remove = format!(
-            "WITH {found}, gone AS (DELETE FROM {table} AS t WHERE t.key = $1 AND t.version = $2 AND {} \
-             RETURNING t.fence) \
-             SELECT gone.fence, found.* FROM (SELECT 1) AS one LEFT JOIN found ON true LEFT JOIN gone ON true",
-            whole("t")
-        );
-        Sql { absent: write(&absent), vacant: write(&vacant), unchanged: write(&unchanged), remove }
-    }
+/// The calls of one function, with the parameters of [`Draft::params`].
+#[derive(Debug)]
+struct Calls {
+    quiet: String,
+    /// The same, and those who listen are told of what was written.
+    news: String,
+}
 
-    /// The same by functions of the server's.
-    pub(crate) fn calls(schema: &str) -> Sql {
-        let mut params: Vec<String> = (1..=11).map(|n| format!("${n}")).collect();
-        params[9] = tells("$10", "$9");
-        let call = |name: &str| format!("SELECT {schema}.{name}({})", params.join(", "));
+impl Calls {
+    fn new(schema: &str, channel: &str, name: &str, params: usize) -> Calls {
+        let params: Vec<String> = (1..=params).map(|n| format!("${n}")).collect();
+        let call = format!("SELECT {schema}.{name}({})", params.join(", "));
+        let tells = tells("octet_length(put.version) = 16", channel);
+        let news = format!(
+            "SELECT put.version, CASE WHEN {tells} THEN \
+             pg_notify('{channel}', encode(put.version, 'hex') || ' ' || encode($1, 'hex'))::text END \
+             FROM ({call} AS version) AS put"
+        );
+        Calls { news, quiet: call }
+    }
+}
+
+impl Sql {
+    pub(crate) fn new(schema: &str, channel: &str) -> Sql {
+        let calls = |name, params| Calls::new(schema, channel, name, params);
+        let table = format!("{schema}.record");
+        let remove = format!(
+            "WITH gone AS (DELETE FROM {table} AS t WHERE t.key = $1 AND t.version = $2 AND {} RETURNING t.version) \
+             SELECT coalesce((SELECT version FROM gone), (SELECT {} FROM {table} AS r WHERE r.key = $1))",
+            whole("t"),
+            standing("r")
+        );
         Sql {
-            absent: call("write_absent"),
-            vacant: call("write_vacant"),
-            unchanged: call("write_unchanged"),
-            ..Sql::new(schema)
+            absent: calls("write_absent", 8),
+            vacant: calls("write_vacant", 9),
+            unchanged: calls("write_unchanged", 9),
+            remove,
         }
     }
 }
 
-/// What a statement that writes answers with.
-const WRITTEN: &str = "RETURNING t.fence, t.version";
-
-/// Writes the record over the row `t` that is there, on a condition; its parameters are those of [`Sql::new`].
-pub(crate) fn put_over(table: &str, condition: &str) -> String {
-    let given = set(values("$4::bigint"));
-    format!("UPDATE {table} AS t SET {given} WHERE t.key = $1 AND {condition} {WRITTEN}")
-}
-
-fn set(values: [String; 7]) -> String {
-    let set: Vec<String> =
-        NAMES.iter().zip(values).map(|(name, value)| format!("{name} = {value}")).collect();
-    format!("{}, written = clock_timestamp()", set.join(", "))
-}
-
-/// The columns that a write sets, besides the time.
-const NAMES: [&str; 7] = ["version", "fence", "tenure", "ride_key", "ride_fence", "record", "digest"];
-
-/// Their values, with a fence that the server may have raised: see [`Version::of`].
-fn values(fence: &str) -> [String; 7] {
-    let version = format!("(int8send($2::bigint # {fence}) || $3::bytea)");
-    let digest = digest([&version, fence, "$5::bytea", "$6::bytea", "$7::bigint", "$8::bytea"]);
-    let given = ["$5::bytea", "$6::bytea", "$7::bigint", "$8::bytea"].map(str::to_owned);
-    let [tenure, ride_key, ride_fence, record] = given;
-    [version, fence.to_owned(), tenure, ride_key, ride_fence, record, digest]
-}
-
 pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
-    let draft = Draft::new(inner, write)?;
+    let draft = Draft::new(write)?;
     for _ in 0..ROUNDS {
         let rows = inner.lines.ask(Call::Write, draft.sql(inner), &draft.params()).await?;
         if let Some(outcome) = draft.judge(inner, rows.first())? {
@@ -137,18 +91,19 @@ pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreEr
 pub(crate) struct Draft<'a> {
     write: &'a Write,
     key: &'a [u8],
-    nonce: (i64, Vec<u8>),
     columns: Columns,
     bytes: Vec<u8>,
-    channel: &'a str,
-    is_news: bool,
+    digest: Vec<u8>,
+    nonce: (i64, Vec<u8>),
     expected: Vec<u8>,
+    is_news: bool,
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(inner: &'a Inner, write: &'a Write) -> Result<Draft<'a>, StoreError> {
+    pub(crate) fn new(write: &'a Write) -> Result<Draft<'a>, StoreError> {
         let record = &write.record;
         let bytes = codec::encode(record)?;
+        let columns = Columns::of(record, record.version().0);
         let expected = match write.expect {
             Expect::Unchanged(version) => version_bytes(version),
             Expect::Absent | Expect::Vacant => Vec::new(),
@@ -157,52 +112,77 @@ impl<'a> Draft<'a> {
         Ok(Draft {
             write,
             key: write.key.as_str().as_bytes(),
-            nonce: (((nonce >> 64) as u64).cast_signed(), (nonce as u64).to_be_bytes().to_vec()),
-            columns: Columns::of(record, record.version().0),
+            digest: digest(&columns, &bytes),
+            columns,
             bytes,
-            channel: &inner.channel,
+            nonce: (((nonce >> 64) as u64).cast_signed(), (nonce as u64).to_be_bytes().to_vec()),
+            expected,
             // What others wait for: an end, mail, or a successor.
             is_news: record.tenure.as_ref().is_none_or(|tenure| {
                 let succeeds = matches!(write.expect, Expect::Unchanged(_)) && tenure.id == record.nonce;
                 succeeds || !tenure.mail.is_empty()
             }),
-            expected,
         })
     }
 
     fn sql<'s>(&self, inner: &'s Inner) -> &'s str {
-        match self.write.expect {
+        let calls = match self.write.expect {
             Expect::Absent => &inner.sql.absent,
             Expect::Vacant => &inner.sql.vacant,
             Expect::Unchanged(_) => &inner.sql.unchanged,
+        };
+        if self.is_news { &calls.news } else { &calls.quiet }
+    }
+
+    /// Those of the functions: see [`crate::functions`].
+    fn params(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
+        let version = self.version();
+        match self.write.expect {
+            Expect::Absent => self.row([version]),
+            Expect::Vacant => self.row([(&self.nonce.0, Type::INT8), (&self.nonce.1, Type::BYTEA)]),
+            Expect::Unchanged(_) => self.row([version, (&self.expected, Type::BYTEA)]),
         }
     }
 
-    pub(crate) fn params(&self) -> [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 11] {
+    /// The version that the row gets, unless the server raises its fence.
+    pub(crate) fn version(&self) -> (&(dyn ToSql + Sync), Type) {
+        (&self.columns.version, Type::BYTEA)
+    }
+
+    /// What the columns of a row get but for the version, and then `more`.
+    pub(crate) fn row<'s, const N: usize>(
+        &'s self,
+        more: [(&'s (dyn ToSql + Sync), Type); N],
+    ) -> Vec<(&'s (dyn ToSql + Sync), Type)> {
         let Columns { fence, tenure, ride_key, ride_fence, .. } = &self.columns;
-        [
+        let row: [(&(dyn ToSql + Sync), Type); 7] = [
             (&self.key, Type::BYTEA),
-            (&self.nonce.0, Type::INT8),
-            (&self.nonce.1, Type::BYTEA),
             (fence, Type::INT8),
             (tenure, Type::BYTEA),
             (ride_key, Type::BYTEA),
             (ride_fence, Type::INT8),
             (&self.bytes, Type::BYTEA),
-            (&self.channel, Type::TEXT),
-            (&self.is_news, Type::BOOL),
-            (&self.expected, Type::BYTEA),
-        ]
+            (&self.digest, Type::BYTEA),
+        ];
+        row.into_iter().chain(more).collect()
+    }
+
+    /// The fence that the server gave with a version, which tells it; none if the version is not this write's.
+    fn fence_of(&self, version: Version) -> Option<Fence> {
+        let fence = (version.0 ^ self.write.record.nonce.0) >> 64;
+        let fence = u64::try_from(fence).ok().map(Fence)?;
+        (Version::of(self.write.record.nonce, fence) == version).then_some(fence)
     }
 
     /// What came of the statement; none if another write came between.
     fn judge(&self, inner: &Inner, row: Option<&Row>) -> Result<Option<Outcome>, StoreError> {
-        let (written, standing) = answer(inner, &self.write.key, row)?;
-        if let Some(fence) = written {
-            let version = Version::of(self.write.record.nonce, fence);
-            return Ok(Some(Outcome::Won { version, fence }));
-        }
-        let standing = standing?;
+        let standing = match answer(inner, &self.write.key, row)? {
+            Answer::Done(version) => {
+                let fence = self.fence_of(version).ok_or_else(|| unclear(inner, "another's version"))?;
+                return Ok(Some(Outcome::Won { version, fence }));
+            }
+            Answer::Stands(standing) => standing?,
+        };
         let holds = match (self.write.expect, &standing) {
             (Expect::Absent, standing) => standing.is_none(),
             (Expect::Vacant, None) => true,
@@ -219,32 +199,29 @@ impl<'a> Draft<'a> {
     }
 }
 
-type Standing = Result<Option<Stored>, StoreError>;
-
-/// The fence of what the statement wrote or removed, if it did, and what it had found before.
-fn answer(inner: &Inner, key: &Key, row: Option<&Row>) -> Result<(Option<Fence>, Standing), StoreError> {
-    let unclear = |why: &dyn std::fmt::Display| {
-        StoreError::unknown(format!("{}: a write was answered unclearly: {why}", inner.lines.place))
-    };
-    let row = row.ok_or_else(|| unclear(&"no row"))?;
-    // What a function answers is one column.
-    if row.len() == 1 {
-        let answer: Composite<'_> = row.try_get(0).map_err(|error| unclear(&error))?;
-        return told(inner, key, &answer).map_err(|why| unclear(&why));
-    }
-    told(inner, key, row).map_err(|why| unclear(&why))
+/// What a statement that writes answers.
+enum Answer {
+    /// The version that it wrote or removed.
+    Done(Version),
+    /// What stands there instead. One that can't be understood is not merely another version.
+    Stands(Result<Option<Stored>, StoreError>),
 }
 
-/// The same of its columns; the error is why it can't be told whether anything was written.
-fn told(inner: &Inner, key: &Key, answer: &impl Cells) -> Result<(Option<Fence>, Standing), String> {
-    let done: Option<i64> = answer.cell(0)?;
-    let fence = done.map(|fence| u64::try_from(fence).map(Fence)).transpose();
-    let standing = match key_at(answer, 1) {
-        Ok(None) => Ok(None),
-        Ok(Some(_)) => stored(key, answer, 1, inner.tells_ages).map(Some),
-        Err(error) => Err(error),
-    };
-    Ok((fence.map_err(|error| error.to_string())?, standing))
+fn answer(inner: &Inner, key: &Key, row: Option<&Row>) -> Result<Answer, StoreError> {
+    let row = row.ok_or_else(|| unclear(inner, "no row"))?;
+    let told: Option<&[u8]> = row.try_get(0).map_err(|error| unclear(inner, error))?;
+    let Some(told) = told else { return Ok(Answer::Stands(Ok(None))) };
+    if let Ok(version) = <[u8; 16]>::try_from(told) {
+        return Ok(Answer::Done(Version(u128::from_be_bytes(version))));
+    }
+    let row = Composite::parse(told).ok_or_else(|| unclear(inner, "a record that is cut off"))?;
+    let standing = key_at(&row, 0).and_then(|_| stored(key, &row, 0, inner.tells_ages));
+    Ok(Answer::Stands(standing.map(Some)))
+}
+
+/// It can't be told whether anything was written.
+fn unclear(inner: &Inner, why: impl Display) -> StoreError {
+    StoreError::unknown(format!("{}: a write was answered unclearly: {why}", inner.lines.place))
 }
 
 pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result<bool, StoreError> {
@@ -252,11 +229,12 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
     let params: &Params<'_> = &[(&bytes, Type::BYTEA), (&expected, Type::BYTEA)];
     for _ in 0..ROUNDS {
         let rows = inner.lines.ask(Call::Write, &inner.sql.remove, params).await?;
-        let (removed, standing) = answer(inner, key, rows.first())?;
-        let is_done = removed.is_some();
-        // One that can't be understood is not merely another version.
-        if is_done || standing?.is_none_or(|standing| standing.version != version) {
-            return Ok(is_done);
+        let standing = match answer(inner, key, rows.first())? {
+            Answer::Done(_) => return Ok(true),
+            Answer::Stands(standing) => standing?,
+        };
+        if standing.is_none_or(|standing| standing.version != version) {
+            return Ok(false);
         }
     }
     Err(StoreError::unavailable(format!("{}: the key {key} changes too often; try again", inner.lines.place)))
@@ -265,8 +243,7 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
 /// All writes in one transaction, whose statements are sent without waiting for each other. They go in the order of their keys, so
 /// that two batches don't wait for each other; writes of one key go one after the other.
 pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
-    let drafts: Vec<Draft<'_>> =
-        writes.iter().map(|write| Draft::new(inner, write)).collect::<Result<_, _>>()?;
+    let drafts: Vec<Draft<'_>> = writes.iter().map(|write| Draft::new(write)).collect::<Result<_, _>>()?;
     let mut turns: BTreeMap<(usize, &Key), usize> = BTreeMap::new();
     let mut seen: BTreeMap<&Key, usize> = BTreeMap::new();
     for (place, write) in writes.iter().enumerate() {

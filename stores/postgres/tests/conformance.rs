@@ -1,5 +1,5 @@
 //! The conformance suite on a real PostgreSQL server: each check has a schema of its own, and its handles share no more than that.
-//! Once as it comes, once without ages, once without push, once behind a prefix, and once on tables of version 1.
+//! Once as it comes, once without ages, once without push, and once behind a prefix.
 
 #![allow(
     clippy::unwrap_used,
@@ -50,10 +50,3 @@ conformance!(without_ages, || schema(|config| config.attested_ages(false)));
 conformance!(without_push, || schema(|config| config.push(false)));
 
 conformance!(prefixed, || async { Prefixed::new(schema(|config| config).await, "p%_'") });
-
-conformance!(on_tables_of_version_1, || async {
-    let name = unique("suite");
-    assert!(PostgresStore::migrate(&config(&name)).await.unwrap());
-    support::to_version_1(&name).await;
-    Live::new(Schema { name, configure: |config| config })
-});

@@ -1,8 +1,8 @@
 //! The table itself keeps fences: whatever writes to it, by tenure or by hand, a row's fence never goes back.
 //!
 //! Plan: updates to a lower fence, to another key; deletes and truncation of a fence that is ahead of the clock; what a role that uses the
-//! store can do about all that; the store's own writes of a lower fence, alone and in a batch; tables of version 1, which lack this,
-//! and how they get it.
+//! store can do about all that; the store's own writes of a lower fence, alone and in a batch; tables of older versions, which
+//! lack this in part, and how they are brought up to date.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@
 mod support;
 
 use support::{admin, config, unique, url};
-use tenure_core::{ErrorKind, Fence, Key};
+use tenure_core::{Attachment, ErrorKind, Fence, Key};
 use tenure_postgres::tokio_postgres::Client;
 use tenure_postgres::tokio_postgres::error::SqlState;
 use tenure_postgres::{PostgresConfig, PostgresStore};
@@ -111,25 +111,46 @@ async fn who_uses_the_store_can_t_switch_that_off() {
     assert!(text.contains("can't go back"), "{text}");
 }
 
+/// What stands in them is there afterwards: what is held, attached, vacant or damaged.
 #[tokio::test]
-async fn tables_of_version_1_go_on_working_and_are_brought_up_to_date() {
-    let (name, admin, scribe) = (unique("fences"), admin().await, Scribe::new());
-    drop(opened(&name).await);
-    support::to_version_1(&name).await;
-    let (store, key) = (PostgresStore::open(config(&name)).await.unwrap(), Key::new("k").unwrap());
-    store.write(scribe.if_vacant(&key, scribe.held(50))).await.unwrap();
-    // A role that only uses them can't bring them up to date.
-    admin
-        .batch_execute(&format!("CREATE ROLE {name} LOGIN; {}", tenure_postgres::grants(&name, &name)))
-        .await
-        .unwrap();
-    let user =
-        PostgresConfig::from_url(&url().replace("postgres@", &format!("{name}@"))).unwrap().schema(&name);
-    let error = PostgresStore::migrate(&user).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-    assert!(PostgresStore::migrate(&config(&name)).await.unwrap());
-    assert!(!PostgresStore::migrate(&config(&name)).await.unwrap(), "a second time");
-    let text = refusal(&admin, &format!("UPDATE {name}.record SET fence = 49")).await;
-    assert!(text.contains("can't go back"), "{text}");
-    assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence, Fence(50), "what was there is there");
+async fn tables_of_older_versions_are_refused_until_they_are_brought_up_to_date() {
+    for version in [1, 2] {
+        let (name, admin, scribe) = (unique("fences"), admin().await, Scribe::new());
+        let store = opened(&name).await;
+        let keys = ["held", "attached", "vacant", "damaged"].map(|name| Key::new(name).unwrap());
+        let mut attached = scribe.held(50);
+        attached.tenure.as_mut().unwrap().attachment =
+            Some(Attachment { session: keys[0].clone(), fence: Fence(50) });
+        let records = [scribe.held(50), attached, scribe.vacant(50), scribe.vacant(50)];
+        for (key, record) in keys.iter().zip(&records) {
+            store.write(scribe.absent(key, record.clone())).await.unwrap();
+        }
+        let damage = format!("UPDATE {name}.record SET record = substr(record, 2) WHERE key = 'damaged'");
+        admin.batch_execute(&damage).await.unwrap();
+        support::to_version(version, &name).await;
+        let error = PostgresStore::open(config(&name)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("version {version}")) && text.contains("--create-table"), "{text}");
+        // A role that only uses them can't bring them up to date.
+        admin
+            .batch_execute(&format!("CREATE ROLE {name} LOGIN; {}", tenure_postgres::grants(&name, &name)))
+            .await
+            .unwrap();
+        let user = PostgresConfig::from_url(&url().replace("postgres@", &format!("{name}@")));
+        let error = PostgresStore::migrate(&user.unwrap().schema(&name)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(PostgresStore::migrate(&config(&name)).await.unwrap());
+        assert!(!PostgresStore::migrate(&config(&name)).await.unwrap(), "a second time");
+        let text = refusal(&admin, &format!("UPDATE {name}.record SET fence = 49")).await;
+        assert!(text.contains("can't go back"), "{text}");
+        let store = opened(&name).await;
+        for (key, record) in keys.iter().zip(&records).take(3) {
+            assert_eq!(store.read(key).await.unwrap().unwrap().record, *record, "what was there is there");
+            let write = scribe.unchanged(key, record.version(), scribe.held(51));
+            assert!(matches!(store.write(write).await.unwrap(), Outcome::Won { .. }), "{key}");
+        }
+        let error = store.write(scribe.if_vacant(&keys[3], scribe.held(51))).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
+    }
 }

@@ -147,7 +147,7 @@ async fn a_role_with_too_few_rights_is_told_which_it_needs() {
         PostgresStore::migrate(&config).await.unwrap_err()
     };
     says(&refused("other_place").await, ErrorKind::Invalid, &["permission denied", "CREATE on the database"]);
-    support::to_version_1(&name).await;
+    support::to_version(1, &name).await;
     says(&refused(&name).await, ErrorKind::Invalid, &["by who made them"]);
 }
 

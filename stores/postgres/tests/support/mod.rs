@@ -64,16 +64,32 @@ pub(crate) async fn admin() -> Client {
     client
 }
 
-/// Makes of a schema's tables what version 1 was.
-pub(crate) async fn to_version_1(schema: &str) {
-    let back = "
+/// Makes of a schema's tables what version 1 or 2 was; who damaged a row has still done so.
+pub(crate) async fn to_version(version: u8, schema: &str) {
+    let digest = "sha256(record || coalesce(tenure, '') || coalesce(ride_key, '') || coalesce(int8send(ride_fence), ''))";
+    let then = "sha256(version || int8send(fence) || coalesce(tenure, '') || coalesce(ride_key, '') || int8send(coalesce(ride_fence, -1)) || record)";
+    let mut back = format!(
+        "
+        DROP TRIGGER key_stays ON {{s}}.record;
+        DROP TRIGGER fence_grows ON {{s}}.record;
+        UPDATE {{s}}.record SET digest = {then} WHERE digest = {digest};
+        CREATE TRIGGER fence_grows BEFORE UPDATE ON {{s}}.record FOR EACH ROW
+            WHEN (NEW.fence < OLD.fence OR NEW.key <> OLD.key) EXECUTE FUNCTION {{s}}.refuse();
+        DROP FUNCTION {{s}}.write_absent, {{s}}.write_vacant, {{s}}.write_unchanged;
+        CREATE FUNCTION {{s}}.write_absent() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';
+        UPDATE {{s}}.meta SET value = '{version}' WHERE name = 'schema';"
+    );
+    if version == 1 {
+        back.push_str(
+            "
         DROP FUNCTION {s}.refuse() CASCADE;
-        DROP FUNCTION {s}.write_absent, {s}.write_vacant, {s}.write_unchanged;
+        DROP FUNCTION {s}.write_absent;
         ALTER TABLE {s}.record ADD CONSTRAINT record_key_check CHECK (octet_length(key) BETWEEN 1 AND 512),
             ADD CONSTRAINT record_version_check CHECK (octet_length(version) = 16),
             ADD CONSTRAINT record_fence_check CHECK (fence >= 0),
             ADD CONSTRAINT record_tenure_check CHECK (octet_length(tenure) = 16),
-            ADD CONSTRAINT record_digest_check CHECK (octet_length(digest) = 32);
-        UPDATE {s}.meta SET value = '1' WHERE name = 'schema'";
+            ADD CONSTRAINT record_digest_check CHECK (octet_length(digest) = 32);",
+        );
+    }
     admin().await.batch_execute(&back.replace("{s}", schema)).await.unwrap();
 }
