@@ -49,8 +49,8 @@ async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<(), StoreEr
     let version = format!("PostgreSQL {version}, as the role {user:?}");
     if is_standby {
         found.hazard("server", format!("{version}: a standby, which can be read only; name the primary"));
-    } else if number < 120_000 {
-        found.hazard("server", format!("{version}: PostgreSQL 12 or newer is needed"));
+    } else if number < 130_000 {
+        found.hazard("server", format!("{version}: PostgreSQL 13 or newer is needed"));
     } else {
         found.fine("server", version);
     }

@@ -2,6 +2,7 @@
 
 use crate::connect::Params;
 use crate::error::Call;
+use crate::functions::{SET, put};
 use crate::row::{columns, fence_at, key_at, record_bytes, stored};
 use crate::store::Inner;
 use crate::write::Draft;
@@ -28,11 +29,7 @@ impl Sql {
                 columns("r")
             ),
             remove: format!("DELETE FROM {table} AS t WHERE t.key = $1 AND {} = $2", copy(&table, "t")),
-            replace: format!(
-                "UPDATE {table} AS t SET version = $8, fence = $2, tenure = $3, ride_key = $4, ride_fence = $5, record = $6, digest = $7, \
-                 written = clock_timestamp() WHERE t.key = $1 AND {} = $9 RETURNING 1",
-                copy(&table, "t")
-            ),
+            replace: put(schema, SET, &format!("{} = $9", copy(&table, "t"))),
         }
     }
 }

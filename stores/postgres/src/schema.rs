@@ -20,7 +20,7 @@ const VERSION: i32 = 3;
 /// with which the next one begins. What is inserted anew is not looked at: nothing is left of what stood there before. What was checked of
 /// each column is left to the digest, as such checks cost as much as the write.
 ///
-/// Version 3: writes are functions, whose digests come from the client. What refuses is asked after the write: before it, the server locks the
+/// Version 3: digests come from the client, and `writer` is the transaction of the row's last write by tenure. What refuses is asked after the write: before it, the server locks the
 /// row and logs that, whatever comes of it. And it is asked only of writes that set the fence or the key: even a condition that is false
 /// costs some µs to set up. Older rows get their digests of today, if they match those of then.
 const STEPS: [&str; 3] = ["
@@ -66,6 +66,7 @@ const STEPS: [&str; 3] = ["
         WHEN (NEW.fence < OLD.fence) EXECUTE FUNCTION {s}.refuse();
     CREATE TRIGGER key_stays AFTER UPDATE OF key ON {s}.record FOR EACH ROW
         WHEN (NEW.key <> OLD.key) EXECUTE FUNCTION {s}.refuse();
+    ALTER TABLE {s}.record ADD COLUMN writer xid;
     DROP FUNCTION IF EXISTS {s}.write_absent, {s}.write_vacant, {s}.write_unchanged;
     UPDATE {s}.record AS t SET digest = {digest} WHERE t.digest = {digest_2};
 {functions}"];

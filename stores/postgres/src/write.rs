@@ -1,4 +1,4 @@
-//! Conditional writes. Each is one statement, which also answers with what it found: a call of a function (see [`crate::functions`]).
+//! Conditional writes. Each is one statement, which also answers with what it found: see [`crate::functions`].
 //!
 //! If the condition does not hold for the row that the answer shows, the write was refused for that. If it does, and yet nothing was
 //! written, another write came between, and the statement is sent again.
@@ -6,7 +6,7 @@
 use crate::cells::Composite;
 use crate::connect::Params;
 use crate::error::{Call, failed, unanswered};
-use crate::functions::standing;
+use crate::functions::{keep, raise, standing};
 use crate::lines::Line;
 use crate::listen::tells;
 use crate::row::{Columns, digest, key_at, stored, version_bytes, whole};
@@ -32,7 +32,7 @@ pub(crate) struct Sql {
     remove: String,
 }
 
-/// The calls of one function, with the parameters of [`Draft::params`].
+/// The statements of one kind of write, with the parameters of [`Draft::params`].
 #[derive(Debug)]
 struct Calls {
     quiet: String,
@@ -41,22 +41,29 @@ struct Calls {
 }
 
 impl Calls {
-    fn new(schema: &str, channel: &str, name: &str, params: usize) -> Calls {
+    /// `first` is tried before the function is called, and answers with the version that it wrote.
+    fn new(schema: &str, channel: &str, first: Option<String>, name: &str, params: usize) -> Calls {
         let params: Vec<String> = (1..=params).map(|n| format!("${n}")).collect();
-        let call = format!("SELECT {schema}.{name}({})", params.join(", "));
-        let tells = tells("octet_length(put.version) = 16", channel);
+        let call = format!("{schema}.{name}({})", params.join(", "));
+        let (first, done) = match first {
+            Some(put) => {
+                (format!("WITH put AS ({put}) "), format!("coalesce((SELECT version FROM put), {call})"))
+            }
+            None => (String::new(), call),
+        };
+        let tells = tells("octet_length(done.version) = 16", channel);
         let news = format!(
-            "SELECT put.version, CASE WHEN {tells} THEN \
-             pg_notify('{channel}', encode(put.version, 'hex') || ' ' || encode($1, 'hex'))::text END \
-             FROM ({call} AS version) AS put"
+            "{first}SELECT done.version, CASE WHEN {tells} THEN \
+             pg_notify('{channel}', encode(done.version, 'hex') || ' ' || encode($1, 'hex'))::text END \
+             FROM (SELECT {done} AS version) AS done"
         );
-        Calls { news, quiet: call }
+        Calls { news, quiet: format!("{first}SELECT {done}") }
     }
 }
 
 impl Sql {
     pub(crate) fn new(schema: &str, channel: &str) -> Sql {
-        let calls = |name, params| Calls::new(schema, channel, name, params);
+        let calls = |first, name, params| Calls::new(schema, channel, first, name, params);
         let table = format!("{schema}.record");
         let remove = format!(
             "WITH gone AS (DELETE FROM {table} AS t WHERE t.key = $1 AND t.version = $2 AND {} RETURNING t.version) \
@@ -65,9 +72,9 @@ impl Sql {
             standing("r")
         );
         Sql {
-            absent: calls("write_absent", 8),
-            vacant: calls("write_vacant", 9),
-            unchanged: calls("write_unchanged", 9),
+            absent: calls(None, "write_absent", 8),
+            vacant: calls(Some(raise(schema)), "write_vacant", 9),
+            unchanged: calls(Some(keep(schema)), "write_unchanged", 9),
             remove,
         }
     }

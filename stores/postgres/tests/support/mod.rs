@@ -77,6 +77,7 @@ pub(crate) async fn to_version(version: u8, schema: &str) {
             WHEN (NEW.fence < OLD.fence OR NEW.key <> OLD.key) EXECUTE FUNCTION {{s}}.refuse();
         DROP FUNCTION {{s}}.write_absent, {{s}}.write_vacant, {{s}}.write_unchanged;
         CREATE FUNCTION {{s}}.write_absent() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';
+        ALTER TABLE {{s}}.record DROP COLUMN writer;
         UPDATE {{s}}.meta SET value = '{version}' WHERE name = 'schema';"
     );
     if version == 1 {
