@@ -30,10 +30,15 @@ pub(crate) struct Connector {
 pub(crate) struct Proof(String);
 
 impl Proof {
-    fn new() -> Proof {
+    /// How to connect so that the session shows this proof.
+    pub(crate) fn of(server: &tokio_postgres::Config) -> (Proof, tokio_postgres::Config) {
         // The standard library draws its keys at random.
         let draw = || RandomState::new().hash_one(std::process::id());
-        Proof(format!("{:016x}{:016x}", draw(), draw()))
+        let proof = format!("{:016x}{:016x}", draw(), draw());
+        let mut marked = server.clone();
+        let before = server.get_options().map(|options| format!("{options} ")).unwrap_or_default();
+        marked.options(format!("{before}-c tenure.session={proof}"));
+        (Proof(proof), marked)
     }
 
     /// Asks the server. Without an answer it does not hold.
@@ -62,10 +67,7 @@ impl Connector {
         let server = self.config.driver()?;
         let seeks = self.config.prepare == Prepare::Automatic;
         if seeks && !self.takes_no_options.load(Ordering::SeqCst) {
-            let proof = Proof::new();
-            let mut marked = server.clone();
-            let before = server.get_options().map(|options| format!("{options} ")).unwrap_or_default();
-            marked.options(format!("{before}-c tenure.session={}", proof.0));
+            let (proof, marked) = Proof::of(&server);
             match self.client(&marked).await {
                 Ok(client) => return Ok(Lane::start(client, false, Some(proof))),
                 Err(error) if !takes_no_options(&error) => return Err(not_connected(place, &error)),

@@ -3,9 +3,12 @@
 //! A notification locks the whole database until its transaction is over, so commits that notify go one after the other. Hence nobody is
 //! notified where nobody listens: who listens shares an advisory lock, and a write tells only if it can't have that lock for itself for a
 //! moment. A write that can't because another one has it in that very moment tells in vain, which harms nobody.
+//!
+//! Both belong to a session, so whoever listens asks first whether the session is his own. A pooler would pass nothing on, and its session
+//! would go on to share the lock after everybody has gone.
 
 use crate::config::PostgresConfig;
-use crate::connect::tls;
+use crate::connect::{Proof, tls};
 use std::future::poll_fn;
 use std::time::Duration;
 use tenure_core::op::Hint;
@@ -14,7 +17,7 @@ use tenure_store::Changes;
 use tenure_store::parts::Subscribers;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
-use tokio_postgres::{AsyncMessage, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
 /// How long to wait before the connection is made again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -97,61 +100,68 @@ async fn listen_on(config: &PostgresConfig, channel: &str, subscribers: &Subscri
 /// Listens until the connection ends, or nobody wants hints any more. False if it never stood.
 async fn listen(config: &PostgresConfig, channel: &str, subscribers: &Subscribers) -> bool {
     let Ok(server) = config.driver() else { return false };
-    let later = config.timeout / 5;
+    // A pooler refuses the mark, or does not know it afterwards.
+    let (proof, server) = Proof::of(&server);
+    let ear = Ear { proof, channel, subscribers, later: config.timeout / 5 };
     match tls(config) {
         Ok(None) => match server.connect(NoTls).await {
-            Ok((client, connection)) => receive(&client, connection, channel, subscribers, later).await,
+            Ok((client, connection)) => ear.receive(&client, connection).await,
             Err(_) => false,
         },
         Ok(Some(tls)) => match server.connect(tls).await {
-            Ok((client, connection)) => receive(&client, connection, channel, subscribers, later).await,
+            Ok((client, connection)) => ear.receive(&client, connection).await,
             Err(_) => false,
         },
         Err(_) => false,
     }
 }
 
-async fn receive<S, T>(
-    client: &tokio_postgres::Client,
-    mut connection: Connection<S, T>,
-    channel: &str,
-    subscribers: &Subscribers,
+/// Who listens on one connection.
+struct Ear<'a> {
+    proof: Proof,
+    channel: &'a str,
+    subscribers: &'a Subscribers,
+    /// When to tell everybody to look once more.
     later: Duration,
-) -> bool
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-    T: AsyncRead + AsyncWrite + Unpin,
-{
-    let lock = lock(channel);
-    let ask = format!("SELECT pg_advisory_lock_shared({lock}); LISTEN \"{channel}\"");
-    let asking = async {
-        if client.batch_execute(&ask).await.is_err() {
-            return;
-        }
-        subscribers.tell(&Hint::Any);
-        // A write that saw the lock free, and was under way for longer than it took to look at the keys, has told nobody.
-        tokio::time::sleep(later).await;
-        subscribers.tell(&Hint::Any);
-        std::future::pending().await
-    };
-    let mut stood = false;
-    let receiving = async {
-        while subscribers.are_any() {
-            let message = poll_fn(|context| connection.poll_message(context));
-            match tokio::time::timeout(QUIET, message).await {
-                Ok(Some(Ok(message))) => {
-                    stood = true;
-                    if let AsyncMessage::Notification(notification) = message {
-                        subscribers.tell(&hint(notification.payload()));
-                    }
-                }
-                Ok(_) => return,
-                Err(_) => {}
+}
+
+impl Ear<'_> {
+    async fn receive<S, T>(&self, client: &Client, mut connection: Connection<S, T>) -> bool
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let lock = lock(self.channel);
+        let ask = format!("SELECT pg_advisory_lock_shared({lock}); LISTEN \"{}\"", self.channel);
+        let asking = async {
+            if !self.proof.holds(client).await || client.batch_execute(&ask).await.is_err() {
+                return;
             }
-        }
-    };
-    tokio::select! { () = asking => {}, () = receiving => {} }
-    stood
+            self.subscribers.tell(&Hint::Any);
+            // A write that saw the lock free, and landed only after everybody had looked at the keys, has told nobody.
+            tokio::time::sleep(self.later).await;
+            self.subscribers.tell(&Hint::Any);
+            std::future::pending().await
+        };
+        let mut stood = false;
+        let receiving = async {
+            while self.subscribers.are_any() {
+                let message = poll_fn(|context| connection.poll_message(context));
+                match tokio::time::timeout(QUIET, message).await {
+                    Ok(Some(Ok(message))) => {
+                        stood = true;
+                        if let AsyncMessage::Notification(notification) = message {
+                            self.subscribers.tell(&hint(notification.payload()));
+                        }
+                    }
+                    Ok(_) => return,
+                    Err(_) => {}
+                }
+            }
+        };
+        tokio::select! { () = asking => {}, () = receiving => {} }
+        stood
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The table itself keeps fences: whatever writes to it, by tenure or by hand, a row's fence never goes back.
 //!
 //! Plan: updates to a lower fence, to another key; deletes and truncation of a fence that is ahead of the clock; what a role that uses the
-//! store can do about all that; the store's own writes of a lower fence, alone and in a batch; tables of older versions, which
+//! store can do about all that; rows that were restored; the store's own writes of a lower fence, alone and in a batch; tables of older versions, which
 //! lack this in part, and how they are brought up to date.
 
 #![allow(
@@ -109,6 +109,32 @@ async fn who_uses_the_store_can_t_switch_that_off() {
     }
     let text = refusal(&admin, &format!("UPDATE {name}.record SET fence = 4")).await;
     assert!(text.contains("can't go back"), "{text}");
+}
+
+/// A row that was restored or copied was written by another transaction than it says, and is written over by its digest.
+#[tokio::test]
+async fn a_row_that_was_restored_is_taken_and_is_tenure_s_own_again() {
+    let name = unique("fences");
+    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    let (held, vacant) = (Key::new("held").unwrap(), Key::new("vacant").unwrap());
+    let record = scribe.held(50);
+    store.write(scribe.absent(&held, record.clone())).await.unwrap();
+    store.write(scribe.absent(&vacant, scribe.vacant(50))).await.unwrap();
+    let ours = format!("SELECT count(*) FROM {name}.record WHERE xmin = writer");
+    let count = async || admin.query_one(&ours, &[]).await.unwrap().get::<_, i64>(0);
+    assert_eq!(count().await, 2, "tenure wrote them");
+    let restore = format!(
+        "CREATE TABLE {name}.copy AS TABLE {name}.record; DELETE FROM {name}.record; \
+         INSERT INTO {name}.record TABLE {name}.copy"
+    );
+    admin.batch_execute(&restore).await.unwrap();
+    assert_eq!(count().await, 0, "a copy wrote them");
+    let renewal = scribe.unchanged(&held, record.version(), scribe.held(50));
+    for write in [renewal, scribe.if_vacant(&vacant, scribe.held(1))] {
+        let outcome = store.write(write).await.unwrap();
+        assert!(matches!(outcome, Outcome::Won { fence: Fence(50 | 51), .. }), "{outcome:?}");
+    }
+    assert_eq!(count().await, 2, "they are tenure's own again");
 }
 
 /// What stands in them is there afterwards: what is held, attached, vacant or damaged.

@@ -2,7 +2,7 @@
 //!
 //! Plan: a raw connection on the channel, which does not say that it listens, sees what is notified at all. Nothing while nobody listens, also
 //! through a pooler; all that is news while anybody does, also after one of two has gone; nothing again after
-//! the last. A write that was under way before anybody listened, and lands later, is heard of, too.
+//! the last; who listens through a pooler leaves no lock behind. A write that was under way before anybody listened, and lands later, is heard of, too.
 
 #![allow(
     clippy::unwrap_used,
@@ -99,6 +99,29 @@ async fn nobody_is_notified_where_nobody_listens() {
         pair(&writer).await;
         assert_eq!(raw.count().await, 0, "nobody listens any more");
     }
+}
+
+/// The session that a pooler lends stays when its borrower goes, and so would what it shares.
+#[tokio::test]
+async fn who_listens_through_a_pooler_leaves_nothing_behind() {
+    let name = unique("lent");
+    PostgresStore::migrate(&config(&name)).await.unwrap();
+    let pooler =
+        std::env::var("TENURE_TEST_PGBOUNCER").expect("`cargo xtask services run` says where PgBouncer is");
+    let lent = PostgresConfig::from_url(&pooler).unwrap().schema(&name);
+    let lent = PostgresStore::open(lent).await.unwrap();
+    let mut changes = lent.changed("").unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(1), changes.recv()).await;
+    assert!(told.is_err(), "{told:?}: it can't be heard through a pooler");
+    let shared = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' \
+                  AND (classid::bigint << 32 | objid::bigint) = hashtextextended($1, 0)";
+    let channel = format!("tenure_{name}");
+    assert_eq!(admin().await.query_one(shared, &[&channel]).await.unwrap().get::<_, i64>(0), 0);
+    // One's own session is heard.
+    let own = PostgresStore::open(named(&name)).await.unwrap();
+    let mut changes = own.changed("").unwrap();
+    hinted(&lent, &mut changes, "k").await;
+    assert_eq!(admin().await.query_one(shared, &[&channel]).await.unwrap().get::<_, i64>(0), 1);
 }
 
 /// Waits until so many connections say that they listen.
