@@ -19,6 +19,21 @@ use tokio_postgres::{Client, Error, Row, Statement};
 /// No further statements are sent behind one that waits for longer than this, as long as another connection does better.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// A statement, in up to two forms that do the same with the same parameters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Forms<'a> {
+    /// What is prepared.
+    pub(crate) prepared: &'a str,
+    /// What is sent where it is not, and so is planned each time.
+    pub(crate) once: &'a str,
+}
+
+impl<'a> From<&'a str> for Forms<'a> {
+    fn from(sql: &'a str) -> Self {
+        Forms { prepared: sql, once: sql }
+    }
+}
+
 pub(crate) struct Lane {
     client: Client,
     /// Whether what is prepared is found again.
@@ -78,13 +93,13 @@ impl Lane {
         place: &str,
         limit: Duration,
         call: Call,
-        sql: &str,
+        sql: Forms<'_>,
         params: &Params<'_>,
     ) -> Result<Result<Vec<Row>, Error>, StoreError> {
         let statement = async {
             match self.query(sql, params).await {
                 // It was refused before it did anything.
-                Err(error) if is_forgotten(&error) => self.client.query_typed(sql, params).await,
+                Err(error) if is_forgotten(&error) => self.client.query_typed(sql.once, params).await,
                 answer => answer,
             }
         };
@@ -92,9 +107,13 @@ impl Lane {
     }
 
     /// As [`Self::ask`], within a transaction.
-    pub(crate) async fn query(self: &Arc<Self>, sql: &str, params: &Params<'_>) -> Result<Vec<Row>, Error> {
-        let Some(statement) = self.prepared(sql, params) else {
-            return self.client.query_typed(sql, params).await;
+    pub(crate) async fn query(
+        self: &Arc<Self>,
+        sql: Forms<'_>,
+        params: &Params<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let Some(statement) = self.prepared(sql.prepared, params) else {
+            return self.client.query_typed(sql.once, params).await;
         };
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
         let answer = self.client.query(&statement, &values).await;

@@ -27,16 +27,17 @@
 //! record that stands there, and writes nothing. A renewal rewrites one row, in place as a rule: the table's pages are filled by half.
 //!
 //! All calls of a store share its connections. Once none is idle, statements are sent behind others without waiting for their answers.
-//! Writes are functions of the server's, which keeps their plans. What is used again is prepared besides, which needs a session of one's own:
-//! each connection checks that by a setting of its own (`tenure.session`). `prepare=off` switches it off.
+//! A write tries the row that tenure itself wrote last, and else calls a function of the server's, which also tells the row that stands there. What is
+//! used again is prepared, which needs a session of one's own: each connection checks that by a setting of its own (`tenure.session`).
+//! `prepare=off` switches it off.
 //!
-//! Who waits for a key listens on a connection besides, and shares an advisory lock meanwhile. While nobody has that lock, writes notify
-//! nobody: a notification has all commits of the database wait for each other.
+//! Who waits for a key listens on a connection besides, and shares an advisory lock meanwhile, once the session is seen to be its own. While
+//! nobody has that lock, writes notify nobody: a notification has all commits of the database wait for each other.
 //!
 //! # Setup and rights
 //!
 //! Tables come by [`PostgresStore::migrate`] or `tenure doctor --create-table`, and by nothing else; the same brings older ones up to
-//! date, and they work until then. The role that uses the store needs what [`grants`] says: `USAGE` on the schema, `SELECT`, `INSERT` and
+//! date, which are refused until then: stop what uses them first. The role that uses the store needs what [`grants`] says: `USAGE` on the schema, `SELECT`, `INSERT` and
 //! `UPDATE` on its table. It can't remove a record; `tenure gc` runs under a role that has `DELETE` besides. PostgreSQL 13 or newer.
 //!
 //! A trigger keeps fences, whoever writes: a row's fence never goes back, its key stays, and it is removed only once its fence is below the
@@ -58,7 +59,8 @@
 //!   `Unavailable`. A password that is changed in its file.
 //! - A server that is stopped, restarted or full: calls are `Unavailable` or `Unknown`, and all goes on when it is back.
 //! - Its wall clock jumping: an age alone decides nothing.
-//! - Rows damaged or changed by hand: `Foreign`, and never written over.
+//! - Rows damaged or changed by hand: `Foreign`, and never written over. A row shows which transaction wrote it last; if that was not tenure's,
+//!   its digest decides, as after a restore. Only a fence that was raised by hand is taken as it is.
 //!
 //! # What it does not
 //!

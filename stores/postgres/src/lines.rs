@@ -3,7 +3,7 @@
 use crate::config::PostgresConfig;
 use crate::connect::{Connector, Params};
 use crate::error::{Call, failed, unanswered, unconnected};
-use crate::lane::Lane;
+use crate::lane::{Forms, Lane};
 use deadpool_postgres::{Object, Pool};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
@@ -60,6 +60,16 @@ impl Lines {
     /// # Errors
     /// As the store's own calls.
     pub async fn ask(&self, call: Call, sql: &str, params: &Params<'_>) -> Result<Vec<Row>, StoreError> {
+        self.ask_either(call, sql.into(), params).await
+    }
+
+    /// The same of a statement that has two forms.
+    pub(crate) async fn ask_either(
+        &self,
+        call: Call,
+        sql: Forms<'_>,
+        params: &Params<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
         let mut rounds = 1..ROUNDS;
         loop {
             match self.attempt(call, sql, params).await? {
@@ -85,13 +95,13 @@ impl Lines {
     async fn attempt(
         &self,
         call: Call,
-        sql: &str,
+        sql: Forms<'_>,
         params: &Params<'_>,
     ) -> Result<Result<Vec<Row>, Error>, StoreError> {
         if let Source::Own(lanes) = &self.source {
             return lanes.take(self).await?.lane.ask(&self.place, self.timeout, call, sql, params).await;
         }
-        self.borrowed(call, async |client| client.query_typed(sql, params).await).await
+        self.borrowed(call, async |client| client.query_typed(sql.once, params).await).await
     }
 
     /// One call by a connection that nobody else uses meanwhile.
@@ -258,12 +268,12 @@ impl Line<'_> {
     pub(crate) async fn query(
         &self,
         client: &Client,
-        sql: &str,
+        sql: Forms<'_>,
         params: &Params<'_>,
     ) -> Result<Vec<Row>, Error> {
         match self {
             Line::Alone { lane, .. } => lane.query(sql, params).await,
-            Line::Pooled(_) => client.query_typed(sql, params).await,
+            Line::Pooled(_) => client.query_typed(sql.once, params).await,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::cells::Composite;
 use crate::connect::Params;
 use crate::error::{Call, failed, unanswered};
 use crate::functions::{keep, raise, standing};
+use crate::lane::Forms;
 use crate::lines::Line;
 use crate::listen::tells;
 use crate::row::{Columns, digest, key_at, stored, version_bytes, whole};
@@ -35,29 +36,43 @@ pub(crate) struct Sql {
 /// The statements of one kind of write, with the parameters of [`Draft::params`].
 #[derive(Debug)]
 struct Calls {
-    quiet: String,
+    quiet: Form,
     /// The same, and those who listen are told of what was written.
-    news: String,
+    news: Form,
+}
+
+/// A statement in two forms.
+#[derive(Debug)]
+struct Form {
+    /// Tries what most writes are by itself, and calls the function else.
+    prepared: String,
+    /// Calls the function, whose plans the server keeps.
+    once: String,
 }
 
 impl Calls {
-    /// `first` is tried before the function is called, and answers with the version that it wrote.
+    /// `first` answers with the version that it wrote.
     fn new(schema: &str, channel: &str, first: Option<String>, name: &str, params: usize) -> Calls {
         let params: Vec<String> = (1..=params).map(|n| format!("${n}")).collect();
         let call = format!("{schema}.{name}({})", params.join(", "));
-        let (first, done) = match first {
+        let tells = tells("octet_length(done.version) = 16", channel);
+        let tell = |with: &str, done: &str| {
+            format!(
+                "{with}SELECT done.version, CASE WHEN {tells} THEN \
+                 pg_notify('{channel}', encode(done.version, 'hex') || ' ' || encode($1, 'hex'))::text END \
+                 FROM (SELECT {done} AS version) AS done"
+            )
+        };
+        let (with, done) = match first {
             Some(put) => {
                 (format!("WITH put AS ({put}) "), format!("coalesce((SELECT version FROM put), {call})"))
             }
-            None => (String::new(), call),
+            None => (String::new(), call.clone()),
         };
-        let tells = tells("octet_length(done.version) = 16", channel);
-        let news = format!(
-            "{first}SELECT done.version, CASE WHEN {tells} THEN \
-             pg_notify('{channel}', encode(done.version, 'hex') || ' ' || encode($1, 'hex'))::text END \
-             FROM (SELECT {done} AS version) AS done"
-        );
-        Calls { news, quiet: format!("{first}SELECT {done}") }
+        Calls {
+            quiet: Form { prepared: format!("{with}SELECT {done}"), once: format!("SELECT {call}") },
+            news: Form { prepared: tell(&with, &done), once: tell("", &call) },
+        }
     }
 }
 
@@ -83,7 +98,7 @@ impl Sql {
 pub(crate) async fn one(inner: &Inner, write: &Write) -> Result<Outcome, StoreError> {
     let draft = Draft::new(write)?;
     for _ in 0..ROUNDS {
-        let rows = inner.lines.ask(Call::Write, draft.sql(inner), &draft.params()).await?;
+        let rows = inner.lines.ask_either(Call::Write, draft.sql(inner), &draft.params()).await?;
         if let Some(outcome) = draft.judge(inner, rows.first())? {
             return Ok(outcome);
         }
@@ -132,13 +147,14 @@ impl<'a> Draft<'a> {
         })
     }
 
-    fn sql<'s>(&self, inner: &'s Inner) -> &'s str {
+    fn sql<'s>(&self, inner: &'s Inner) -> Forms<'s> {
         let calls = match self.write.expect {
             Expect::Absent => &inner.sql.absent,
             Expect::Vacant => &inner.sql.vacant,
             Expect::Unchanged(_) => &inner.sql.unchanged,
         };
-        if self.is_news { &calls.news } else { &calls.quiet }
+        let Form { prepared, once } = if self.is_news { &calls.news } else { &calls.quiet };
+        Forms { prepared, once }
     }
 
     /// Those of the functions: see [`crate::functions`].

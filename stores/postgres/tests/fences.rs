@@ -111,6 +111,38 @@ async fn who_uses_the_store_can_t_switch_that_off() {
     assert!(text.contains("can't go back"), "{text}");
 }
 
+/// Whatever of it was changed, and whatever a write says of the fence.
+#[tokio::test]
+async fn a_row_that_was_changed_by_hand_is_left_alone() {
+    let name = unique("fences");
+    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    for (n, change) in [
+        "record = substr(record, 2)",
+        "tenure = NULL",
+        "tenure = substr(version, 1, 16)",
+        "ride_key = 'k', ride_fence = 50",
+        "digest = sha256(digest)",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (key, record) = (Key::new(format!("k{n}")).unwrap(), scribe.held(50));
+        store.write(scribe.absent(&key, record.clone())).await.unwrap();
+        let sql = format!("UPDATE {name}.record SET {change} WHERE key = $1");
+        assert_eq!(admin.execute(&sql, &[&key.as_str().as_bytes()]).await.unwrap(), 1);
+        let changed = store.image(&key).await.unwrap().unwrap();
+        for write in [
+            scribe.unchanged(&key, record.version(), scribe.held(50)),
+            scribe.unchanged(&key, record.version(), scribe.held(51)),
+            scribe.if_vacant(&key, scribe.held(51)),
+        ] {
+            let answer = store.write(write).await;
+            assert!(!matches!(answer, Ok(Outcome::Won { .. })), "{change}: {answer:?}");
+        }
+        assert_eq!(store.image(&key).await.unwrap().unwrap().copy, changed.copy, "{change}");
+    }
+}
+
 /// A row that was restored or copied was written by another transaction than it says, and is written over by its digest.
 #[tokio::test]
 async fn a_row_that_was_restored_is_taken_and_is_tenure_s_own_again() {

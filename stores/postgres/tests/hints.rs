@@ -90,6 +90,10 @@ async fn nobody_is_notified_where_nobody_listens() {
         raw.count().await;
         pair(&writer).await;
         assert_eq!(raw.count().await, 1, "the release, and not the acquisition");
+        let (scribe, key) = (Scribe::new(), Key::new("k").unwrap());
+        let refused = scribe.unchanged(&key, scribe.held(1).version(), scribe.vacant(9));
+        assert!(matches!(writer.write(refused).await.unwrap(), Outcome::Lost(Some(_))));
+        assert_eq!(raw.count().await, 0, "what was refused is no news");
         drop(first);
         until_listen(&mut raw, &name, 1).await;
         hinted(&writer, &mut second, "third").await;
