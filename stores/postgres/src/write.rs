@@ -328,3 +328,21 @@ async fn transact(
     client.batch_execute("COMMIT").await.map_err(|error| failed(place, Call::Write, &error))?;
     Ok(attempts)
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a version tells the fence that the server gave, and one of another write tells none.
+    use super::*;
+    use tenure_testkit::Scribe;
+
+    #[test]
+    fn a_version_tells_the_fence_of_its_own_write_only() {
+        let scribe = Scribe::new();
+        let write = scribe.if_vacant(&Key::new("k").unwrap(), scribe.held(5));
+        let draft = Draft::new(&write).unwrap();
+        for fence in [5, 6, u64::MAX >> 1].map(Fence) {
+            assert_eq!(draft.fence_of(Version::of(write.record.nonce, fence)), Some(fence));
+        }
+        assert_eq!(draft.fence_of(Version::of(scribe.nonce(), Fence(5))), None, "another nonce");
+    }
+}

@@ -47,7 +47,8 @@ async fn a_standby_is_read_and_names_itself_to_writers() {
     let (version, _) = won(&primary, scribe.if_vacant(&key, scribe.held(5))).await;
     let standby = Standby::start("").await;
     let warned = async {
-        let warns = |text: &str| text.contains("asynchronously") && text.contains("fences protect");
+        let says = ["asynchronously", "two may hold a key then", "fences protect"];
+        let warns = |text: &str| says.iter().all(|words| text.contains(words));
         while !primary.inspect().await.hazards().any(warns) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
