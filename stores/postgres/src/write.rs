@@ -266,7 +266,7 @@ pub(crate) async fn remove(inner: &Inner, key: &Key, version: Version) -> Result
 /// All writes in one transaction, whose statements are sent without waiting for each other. They go in the order of their keys, so
 /// that two batches don't wait for each other; writes of one key go one after the other.
 pub(crate) async fn many(inner: &Inner, writes: &[Write]) -> Result<Vec<Outcome>, StoreError> {
-    let drafts: Vec<Draft<'_>> = writes.iter().map(|write| Draft::new(write)).collect::<Result<_, _>>()?;
+    let drafts: Vec<Draft<'_>> = writes.iter().map(Draft::new).collect::<Result<_, _>>()?;
     let mut turns: BTreeMap<(usize, &Key), usize> = BTreeMap::new();
     let mut seen: BTreeMap<&Key, usize> = BTreeMap::new();
     for (place, write) in writes.iter().enumerate() {
