@@ -26,10 +26,10 @@
 //! An acquisition, a renewal and a release are one statement each, which commits by itself: one round trip. A refusal answers with the
 //! record that stands there, and writes nothing. A renewal rewrites one row, in place as a rule: the table's pages are filled by half.
 //!
-//! All calls of a store share its connections. Once none is idle, statements are sent behind others without waiting for their answers.
-//! A write tries the row that tenure itself wrote last, and else calls a function of the server's, which also tells the row that stands there. What is
-//! used again is prepared, which needs a session of one's own: each connection checks that by a setting of its own (`tenure.session`).
-//! `prepare=off` switches it off.
+//! All calls of a store share its connections. Once none is idle, statements are sent behind others without waiting for their answers. A
+//! write tries the row that tenure itself wrote last, and else calls a function of the server's, which also tells the row that stands
+//! there. What is used again is prepared, which needs a session of one's own: each connection checks that by a setting of its own
+//! (`tenure.session`). `prepare=off` switches it off.
 //!
 //! Who waits for a key listens on a connection besides, and shares an advisory lock meanwhile, once the session is seen to be its own. While
 //! nobody has that lock, writes notify nobody: a notification has all commits of the database wait for each other.
@@ -37,8 +37,9 @@
 //! # Setup and rights
 //!
 //! Tables come by [`PostgresStore::migrate`] or `tenure doctor --create-table`, and by nothing else; the same brings older ones up to
-//! date, which are refused until then: stop what uses them first. The role that uses the store needs what [`grants`] says: `USAGE` on the schema, `SELECT`, `INSERT` and
-//! `UPDATE` on its table. It can't remove a record; `tenure gc` runs under a role that has `DELETE` besides. PostgreSQL 13 or newer.
+//! date, which are refused until then: stop what uses them first. The role that uses the store needs what [`grants`] says: `USAGE` on the
+//! schema, `SELECT`, `INSERT` and `UPDATE` on its table. It can't remove a record; `tenure gc` runs under a role that has `DELETE`
+//! besides. PostgreSQL 13 or newer.
 //!
 //! A trigger keeps fences, whoever writes: a row's fence never goes back, its key stays, and it is removed only once its fence is below the
 //! server's clock, with which the next one begins. It can't see what stood where a row is inserted, and restores and replication go

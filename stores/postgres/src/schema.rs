@@ -20,9 +20,10 @@ const VERSION: i32 = 3;
 /// with which the next one begins. What is inserted anew is not looked at: nothing is left of what stood there before. What was checked of
 /// each column is left to the digest, as such checks cost as much as the write.
 ///
-/// Version 3: digests come from the client, and `writer` is the transaction of the row's last write by tenure. What refuses is asked after the write: before it, the server locks the
-/// row and logs that, whatever comes of it. And it is asked only of writes that set the fence or the key: even a condition that is false
-/// costs some µs to set up. Older rows get their digests of today, if they match those of then.
+/// Version 3: digests come from the client, and `writer` is the transaction of the row's last write by tenure. What refuses is asked
+/// after the write: before it, the server locks the row and logs that, whatever comes of it. And it is asked only of writes that set the
+/// fence or the key: even a condition that is false costs some µs to set up. Older rows get their digests of today, if they match those
+/// of then.
 const STEPS: [&str; 3] = ["
     CREATE TABLE {s}.meta (name text PRIMARY KEY, value text NOT NULL);
     CREATE TABLE {s}.record (

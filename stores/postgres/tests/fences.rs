@@ -1,8 +1,8 @@
 //! The table itself keeps fences: whatever writes to it, by tenure or by hand, a row's fence never goes back.
 //!
-//! Plan: updates to a lower fence, to another key; deletes and truncation of a fence that is ahead of the clock; what a role that uses the
-//! store can do about all that; rows that were restored; the store's own writes of a lower fence, alone and in a batch; tables of older versions, which
-//! lack this in part, and how they are brought up to date.
+//! Plan: updates to a lower fence, to another key; deletes and truncation of a fence that is ahead of the clock; what a role that uses
+//! the store can do about all that; rows that were restored; the store's own writes of a lower fence, alone and in a batch; tables of
+//! older versions, which lack this in part, and how they are brought up to date.
 
 #![allow(
     clippy::unwrap_used,

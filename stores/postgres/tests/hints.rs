@@ -1,8 +1,8 @@
 //! Who is told of changes, and when nobody is.
 //!
-//! Plan: a raw connection on the channel, which does not say that it listens, sees what is notified at all. Nothing while nobody listens, also
-//! through a pooler; all that is news while anybody does, also after one of two has gone; nothing again after
-//! the last; who listens through a pooler leaves no lock behind. A write that was under way before anybody listened, and lands later, is heard of, too.
+//! Plan: a raw connection on the channel, which does not say that it listens, sees what is notified at all. Nothing while nobody listens,
+//! also through a pooler; all that is news while anybody does, also after one of two has gone; nothing again after the last; who listens
+//! through a pooler leaves no lock behind. A write that was under way before anybody listened, and lands later, is heard of, too.
 
 #![allow(
     clippy::unwrap_used,
