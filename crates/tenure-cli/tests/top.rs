@@ -3,7 +3,7 @@
 //! Plan: the real binary on a pseudo-terminal, whose output a terminal emulator reads. It shows workers, units and counts; follows
 //! a unit that is added, a worker that dies and the takeover; scrolls; adapts to the terminal's size; says when the store is
 //! gone, and goes on; ends by q, by ^C and by a signal, and leaves the terminal as it was. (The layout by itself is tested in
-//! `src/fleet/screen.rs`, and that it refuses to start without a terminal in `fleet_ops.rs`.)
+//! `src/verbs/fleet/screen.rs`, and that it refuses to start without a terminal in `fleet_ops.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "a real process draws in real time")]
 
