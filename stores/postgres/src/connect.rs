@@ -70,11 +70,11 @@ impl Connector {
             let (proof, marked) = Proof::of(&server);
             match self.client(&marked).await {
                 Ok(client) => return Ok(Lane::start(client, false, Some(proof))),
-                Err(error) if !takes_no_options(&error) => return Err(not_connected(place, &error)),
+                Err(error) if !takes_no_options(&error) => return Err(not_connected(place, error)),
                 Err(_) => self.takes_no_options.store(true, Ordering::SeqCst),
             }
         }
-        let client = self.client(&server).await.map_err(|error| not_connected(place, &error))?;
+        let client = self.client(&server).await.map_err(|error| not_connected(place, error))?;
         Ok(Lane::start(client, self.config.prepare == Prepare::Always, None))
     }
 

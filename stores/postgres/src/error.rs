@@ -10,7 +10,11 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
 /// The error of a statement that was sent.
-pub(crate) fn failed(place: &str, call: Call, error: &Error) -> StoreError {
+pub(crate) fn failed(place: &str, call: Call, error: Error) -> StoreError {
+    meaning(place, call, &error).because(error)
+}
+
+fn meaning(place: &str, call: Call, error: &Error) -> StoreError {
     match error.as_db_error() {
         Some(refusal) => refused(place, call, refusal),
         None if call == Call::Read => StoreError::unavailable(format!("{place}: {}", words(error))),
@@ -21,26 +25,27 @@ pub(crate) fn failed(place: &str, call: Call, error: &Error) -> StoreError {
 }
 
 /// A connection could not be had, so nothing was sent.
-pub(crate) fn unconnected(place: &str, error: &PoolError) -> StoreError {
+pub(crate) fn unconnected(place: &str, error: PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => not_connected(place, error),
-        PoolError::Timeout(TimeoutType::Create) => unreached(place),
+        PoolError::Timeout(TimeoutType::Create) => unreached(place).because(error),
         PoolError::Timeout(_) => {
-            StoreError::unavailable(format!("{place}: no connection was free or made in time"))
+            StoreError::unavailable(format!("{place}: no connection was free or made in time")).because(error)
         }
-        other => StoreError::unavailable(format!("{place}: {other}")),
+        other => StoreError::unavailable(format!("{place}: {other}")).because(other),
     }
 }
 
 /// The server refused a connection, or there is none.
-pub(crate) fn not_connected(place: &str, error: &Error) -> StoreError {
-    match error.as_db_error() {
+pub(crate) fn not_connected(place: &str, error: Error) -> StoreError {
+    let meaning = match error.as_db_error() {
         Some(refusal) => refused(place, Call::Read, refusal),
         None => StoreError::unavailable(format!(
             "{place}: {}; is a PostgreSQL server listening there, and does it speak what the URL says (sslmode)?",
-            words(error)
+            words(&error)
         )),
-    }
+    };
+    meaning.because(error)
 }
 
 /// No connection was made in time.

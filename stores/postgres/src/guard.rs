@@ -57,8 +57,8 @@ impl SqlGuard {
         let sql = format!("SELECT {}", self.predicate(1));
         let place = format!("the lease of {}", self.key);
         let row =
-            transaction.query_one(&sql, &params).await.map_err(|error| failed(&place, Call::Read, &error))?;
-        row.try_get(0).map_err(|error| failed(&place, Call::Read, &error))
+            transaction.query_one(&sql, &params).await.map_err(|error| failed(&place, Call::Read, error))?;
+        row.try_get(0).map_err(|error| failed(&place, Call::Read, error))
     }
 
     /// The record is locked against writing, not against reading: whoever takes the key over writes it, and so waits for the end

@@ -126,7 +126,7 @@ impl Lane {
     /// Several statements as one transaction, without an answer.
     pub(crate) async fn run(&self, place: &str, limit: Duration, sql: &str) -> Result<(), StoreError> {
         let ran = self.answered(place, limit, Call::Write, self.client.batch_execute(sql)).await?;
-        ran.map_err(|error| failed(place, Call::Write, &error))
+        ran.map_err(|error| failed(place, Call::Write, error))
     }
 
     /// The connection itself, for a transaction of somebody who shares it with nobody.

@@ -75,7 +75,7 @@ impl Lines {
             match self.attempt(call, sql, params).await? {
                 // Where the database's default is a stricter isolation than READ COMMITTED.
                 Err(error) if is_rolled_back(&error) && rounds.next().is_some() => {}
-                answer => return answer.map_err(|error| failed(&self.place, call, &error)),
+                answer => return answer.map_err(|error| failed(&self.place, call, error)),
             }
         }
     }
@@ -89,7 +89,7 @@ impl Lines {
             return lanes.take(self).await?.lane.run(&self.place, self.timeout, sql).await;
         }
         let ran = self.borrowed(Call::Write, async |client| client.batch_execute(sql).await).await?;
-        ran.map_err(|error| failed(&self.place, Call::Write, &error))
+        ran.map_err(|error| failed(&self.place, Call::Write, error))
     }
 
     async fn attempt(
@@ -121,7 +121,7 @@ impl Lines {
     pub(crate) async fn line(&self) -> Result<Line<'_>, StoreError> {
         match &self.source {
             Source::Pool(pool) => {
-                let object = pool.get().await.map_err(|error| unconnected(&self.place, &error))?;
+                let object = pool.get().await.map_err(|error| unconnected(&self.place, error))?;
                 Ok(Line::Pooled(Pooled(Some(Box::new(object)))))
             }
             Source::Own(lanes) => {

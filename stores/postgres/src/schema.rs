@@ -126,7 +126,7 @@ async fn steps(line: &Line<'_>, place: &str, schema: &str) -> Result<bool, Store
             "{place}: {}; tables are made by a role with CREATE on the database, and brought up to date by who made them",
             refusal.message()
         )),
-        _ => failed(place, Call::Write, &error),
+        _ => failed(place, Call::Write, error),
     };
     let work = line.client()?;
     work.batch_execute("BEGIN").await.map_err(lost)?;

@@ -301,9 +301,9 @@ async fn transact(
     order: &[(usize, usize)],
 ) -> Result<Vec<Option<Outcome>>, StoreError> {
     let (client, place) = (line.client()?, &inner.lines.place);
-    let undone = |error: tokio_postgres::Error| match failed(place, Call::Read, &error) {
+    let undone = |error: tokio_postgres::Error| match failed(place, Call::Read, error) {
         // Nothing was committed, whatever became of the connection.
-        error if error.is_passing() => StoreError::unavailable(error.to_string()),
+        error if error.is_passing() => StoreError::unavailable(error.to_string()).because(error),
         error => error,
     };
     // The database's own default may be a stricter isolation, under which a row that was locked until a moment ago is an error.
@@ -325,7 +325,7 @@ async fn transact(
             attempts[*place] = drafts[*place].judge(inner, answer.map_err(undone)?.first())?;
         }
     }
-    client.batch_execute("COMMIT").await.map_err(|error| failed(place, Call::Write, &error))?;
+    client.batch_execute("COMMIT").await.map_err(|error| failed(place, Call::Write, error))?;
     Ok(attempts)
 }
 

@@ -1,4 +1,5 @@
-//! Opening, and what is refused: each error names the place and the remedy, comes soon, and repeats no password.
+//! Opening, and what is refused: each error names the place and the remedy, comes soon, repeats no password, and keeps the driver's
+//! error as its source.
 //!
 //! Plan: tables come by migration only, once, also when two do it; a schema of others and a newer one are left alone; wrong user,
 //! database, authority, name in the certificate; no server, and one that never answers; a role with too few rights; a server that is read-only.
@@ -12,6 +13,8 @@
 
 mod support;
 
+use std::error::Error;
+use std::io::ErrorKind::ConnectionRefused;
 use support::{admin, config, unique, url};
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_postgres::{PostgresConfig, PostgresStore, Tls};
@@ -26,6 +29,13 @@ fn says(error: &StoreError, kind: ErrorKind, words: &[&str]) {
     let text = error.to_string();
     assert_eq!(error.kind(), kind, "{text}");
     assert!(words.iter().all(|word| text.contains(word)) && !text.contains("hush"), "{text}");
+    for cause in causes(error) {
+        assert!(!format!("{cause} {cause:?}").contains("hush"), "{cause} {cause:?}");
+    }
+}
+
+fn causes(error: &StoreError) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause| (*cause).source())
 }
 
 /// The tests' own server with other parts of its URL.
@@ -78,12 +88,20 @@ async fn newer_tables_are_left_alone() {
 #[tokio::test]
 async fn what_is_wrong_with_the_url_is_said() {
     let user = at(|url| url.replace("postgres@", "nobody_here:hush@"));
-    says(&refusal(user).await, ErrorKind::Invalid, &["nobody_here"]);
+    let error = refusal(user).await;
+    says(&error, ErrorKind::Invalid, &["nobody_here"]);
+    let refused = |cause: &(dyn Error + 'static)| cause.is::<tokio_postgres::error::DbError>();
+    assert!(causes(&error).any(refused), "{error:?}");
     let database = at(|url| format!("{}/no_such_database", url.rsplit_once('/').unwrap().0));
     says(&refusal(database).await, ErrorKind::Invalid, &["no_such_database", "exists"]);
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let nobody = PostgresConfig::from_url(&format!("//u:hush@127.0.0.1:{port}/d")).unwrap();
-    says(&refusal(nobody).await, ErrorKind::Unavailable, &["is a PostgreSQL server listening there"]);
+    let error = refusal(nobody).await;
+    says(&error, ErrorKind::Unavailable, &["is a PostgreSQL server listening there"]);
+    let refused = |cause: &(dyn Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ConnectionRefused)
+    };
+    assert!(causes(&error).any(refused), "{error:?}");
     let no_file = config("tenure").tls(Tls::Verified(Some("/nowhere/ca.pem".into())));
     says(&refusal(no_file).await, ErrorKind::Invalid, &["/nowhere/ca.pem"]);
 }
