@@ -19,6 +19,7 @@ use tenure_bench::pairs::{Contender, Peer, pair, table};
 use tenure_bench::rest::fleet_at_rest;
 use tenure_bench::{is_bench, span};
 use tenure_redis::{RedisConfig, RedisStore};
+use tokio::runtime::Handle;
 
 /// About what a record's value has.
 const VALUE_BYTES: usize = 250;
@@ -35,8 +36,10 @@ async fn main() {
         stores.push(open().await);
     }
     let crowds = [Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap()];
-    let leases = Leases::new(AnyStore::new(open().await)).unwrap();
+    let leases = Leases::new(tenure::open(format!("{url}?namespace={namespace}")).await.unwrap()).unwrap();
+    let here = Leases::builder(AnyStore::new(open().await)).runtime(Handle::current()).start().unwrap();
     leases.begin_session();
+    here.begin_session();
     let client = redis::Client::open(url.as_str()).unwrap();
     let connection = async || client.get_multiplexed_async_connection().await.unwrap();
     let (limit, bare) = (connection().await, connection().await);
@@ -48,6 +51,7 @@ async fn main() {
         ("`SET NX`, `DEL`", Contender::Here(pair(move |task| bare_pair(bare.clone(), task)))),
         ("tenure, the store alone", Contender::store(open().await)),
         ("tenure, `Leases`", Contender::leases(leases.clone())),
+        ("tenure, `Leases` on the tasks' runtime", Contender::leases(here.clone())),
         (
             "redsync 4.18 (Go)",
             Contender::Peer(Peer::go("redsync", url.trim_start_matches("redis://")).unwrap()),
@@ -60,6 +64,7 @@ async fn main() {
         crowd.stop().await;
     }
     leases.stop().await;
+    here.stop().await;
     fleet_at_rest(open().await, if is_bench() { 1000 } else { 50 }).await.unwrap();
 }
 

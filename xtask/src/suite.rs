@@ -20,7 +20,13 @@ const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
 const SLOWEST: usize = 15;
 
 /// What asserts how soon something happens, while nothing else runs.
-const ALONE: [&str; 4] = ["tenure-cli::kill", "tenure-cli::run", "tenure-cli::stuck", "tenure-cli::watchdog"];
+const ALONE: [&str; 5] = [
+    "tenure-cli::kill",
+    "tenure-cli::run",
+    "tenure-cli::stuck",
+    "tenure-cli::watchdog",
+    "tenure::own_thread",
+];
 
 /// What takes a minute or more begins first, so that nothing is left to run by itself at the end: what computes and what waits in
 /// turn.

@@ -25,6 +25,12 @@ impl AnyStore {
             None => AnyStore(Arc::new(store)),
         }
     }
+
+    /// Whether this is a store of that very kind, and no wrapper around one.
+    #[must_use]
+    pub fn is<S: Store>(&self) -> bool {
+        self.0.as_any().is::<S>()
+    }
 }
 
 impl fmt::Debug for AnyStore {
@@ -35,6 +41,7 @@ impl fmt::Debug for AnyStore {
 
 /// The twin of [`Store`] that can be a trait object.
 trait Erased: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
     fn capabilities(&self) -> Capabilities;
     fn id(&self) -> String;
     fn read<'a>(&'a self, key: &'a Key) -> Boxed<'a, Option<Stored>>;
@@ -49,6 +56,9 @@ trait Erased: Send + Sync {
 }
 
 impl<S: Store> Erased for S {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
     fn capabilities(&self) -> Capabilities {
         Store::capabilities(self)
     }
@@ -124,6 +134,7 @@ impl Store for AnyStore {
 mod tests {
     use super::*;
     use crate::memory::MemoryStore;
+    use crate::prefixed::PrefixedStore;
     use tenure_core::{Clock, Now};
 
     struct Stopped;
@@ -139,5 +150,8 @@ mod tests {
         let any = AnyStore::new(MemoryStore::new("memory:test", Arc::new(Stopped)));
         let again = AnyStore::new(any.clone());
         assert!(Arc::ptr_eq(&any.0, &again.0), "each layer would cost every call an allocation");
+        assert!(any.is::<MemoryStore>() && !any.is::<AnyStore>());
+        let wrapped = PrefixedStore::new(any, "p/").unwrap();
+        assert!(!AnyStore::new(wrapped).is::<MemoryStore>());
     }
 }

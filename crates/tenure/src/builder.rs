@@ -3,17 +3,22 @@
 use crate::belief::Belief;
 use crate::clock;
 use crate::driver::{Driver, Troubles};
+use crate::home::{Home, lives_elsewhere};
 use crate::leases::{Inner, Leases};
 use crate::users::Notices;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tenure_core::{
     Clock, Command, Drift, Holder, HolderId, Identity, InvalidInput, Key, Metadata, Nonces, Rules, Ttl,
     reserved,
 };
 use tenure_store::{AnyStore, Store};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
+
+/// How long dropping the last handle may block, unless told otherwise: two writes to a store on another continent.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// Settings of [`Leases`], each with a default.
 #[derive(Clone)]
@@ -27,6 +32,8 @@ pub struct LeasesBuilder {
     about: Metadata,
     rules: Rules,
     store_patience: Option<Duration>,
+    runtime: Option<Handle>,
+    linger: Duration,
 }
 
 impl LeasesBuilder {
@@ -41,6 +48,8 @@ impl LeasesBuilder {
             about: Metadata::new(),
             rules: Rules::default(),
             store_patience: None,
+            runtime: None,
+            linger: LINGER,
         }
     }
 
@@ -115,7 +124,29 @@ impl LeasesBuilder {
         self
     }
 
-    /// Another clock than the machine's, for tests.
+    /// The runtime that leases are renewed on. By default they are renewed on a thread of tenure's own, whatever the caller's runtime is
+    /// busy with.
+    ///
+    /// The store's connections are where it was opened: on that thread, too, if [`open`](crate::open) did it, and on the runtime around its
+    /// own `open` otherwise. A runtime that is busy delays what is asked of its connections, renewals among it.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// How long dropping the last handle may block its thread until what is held is given back, as where `main` ends without
+    /// [`Leases::stop`]; half a second by default. It does not block where leases are renewed on a runtime of the caller's, nor on a
+    /// runtime of one thread that the store may need to answer. What takes longer goes on as long as the process does, and
+    /// [a warning](crate#what-is-logged) tells of it.
+    #[must_use]
+    pub fn linger(mut self, longest: Duration) -> Self {
+        self.linger = longest;
+        self
+    }
+
+    /// Another clock than the machine's, for tests. Leases are renewed on the runtime around [`start`](Self::start), then, so that paused
+    /// timers go with it.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -129,13 +160,11 @@ impl LeasesBuilder {
         self
     }
 
-    /// Starts the background task. Nothing is written yet: the session begins with the first lease that is attached to it.
+    /// Starts renewing, in the background. Nothing is written yet: the session begins with the first lease that is attached to it.
     ///
     /// # Errors
-    /// When a setting is out of range for this store. There is no I/O.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// When a setting is out of range for this store, or the thread can't be started; with a clock of one's own, outside a tokio runtime. There
+    /// is no I/O.
     pub fn start(self) -> Result<Leases, InvalidInput> {
         let session_ttl = checked_ttl(&self.store, self.session_ttl)?;
         if self.rules.poll < Duration::from_millis(1) {
@@ -159,6 +188,7 @@ impl LeasesBuilder {
         if !session_key.as_str().starts_with(reserved::SESSION) {
             reserved::check(&session_key)?;
         }
+        let home = Home::of(self.runtime, self.clock.is_some());
         let clock = self.clock.unwrap_or_else(|| clock::system());
         let instance = self.instance.unwrap_or_else(clock::instance);
         let identity = Identity {
@@ -172,6 +202,10 @@ impl LeasesBuilder {
         let (listen, listening) = watch::channel(false);
         let troubles = Troubles::new(Arc::clone(&clock));
         let inner = Arc::new(Inner {
+            home: home.clone(),
+            driving: OnceLock::new(),
+            linger: self.linger,
+            is_elsewhere: lives_elsewhere(&self.store),
             troubles: Arc::clone(&troubles),
             store_patience: self.store_patience,
             kept: Mutex::default(),
@@ -204,8 +238,9 @@ impl LeasesBuilder {
             troubles,
             sink,
         };
-        tokio::spawn(driver.run(|| Command::Stop));
-        Ok(Leases { inner })
+        // Nobody else has it yet.
+        let _ = inner.driving.set(home.run(driver.run(|| Command::Stop))?);
+        Ok(Leases::of(inner))
     }
 }
 

@@ -5,11 +5,12 @@ use crate::builder::LeasesBuilder;
 use crate::driver::{Trouble, Troubles};
 use crate::error::AcquireError;
 use crate::guard::Guard;
+use crate::home::{Driving, Home};
 use crate::lock::Lock;
 use crate::users::{Asked, News, Reply, Users};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_core::{
     Clock, Command, Drift, Fence, HolderId, InvalidInput, Key, LeaseId, Loss, Nonce, Nonces, Notice,
@@ -17,14 +18,27 @@ use tenure_core::{
 };
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, oneshot, watch};
+use tracing::field::display;
 
 /// The leases of one process on one store. Cheap to clone; clones share the session.
 ///
-/// When the last clone and the last [`Guard`] are dropped, what is still held is handed back in the background.
-/// [`Leases::stop`] does so and waits for it.
+/// Leases are renewed on a thread of tenure's own, also while the runtime is busy or blocked
+/// ([`LeasesBuilder::runtime`](crate::LeasesBuilder::runtime) names another place, and says what becomes of the store's connections).
+///
+/// When the last clone and the last [`Guard`] are dropped, what is still held is handed back. The drop waits for that, half a second at
+/// the most ([`LeasesBuilder::linger`](crate::LeasesBuilder::linger)): a guard that is dropped as `main` ends is released.
+/// [`Leases::stop`] does the same without blocking, and takes as long as it takes.
+///
+/// A forked child has none of its parent's leases: what it asks of them is refused as after a stop, and dropping them gives nothing back.
 #[derive(Clone)]
 pub struct Leases {
     pub(crate) inner: Arc<Inner>,
+    _presence: Arc<Presence>,
+}
+
+/// The leases are wanted as long as somebody has this.
+struct Presence {
+    inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
@@ -46,6 +60,13 @@ pub(crate) struct Inner {
     /// Marks writes that no machine makes.
     pub(crate) nonces: Mutex<Nonces>,
     pub(crate) users: Mutex<Users>,
+    /// Where what works in the background of these leases runs.
+    pub(crate) home: Home,
+    pub(crate) driving: OnceLock<Driving>,
+    /// How long the last handle's end may block.
+    pub(crate) linger: Duration,
+    /// The store answers though the thread that waits for it does nothing else.
+    pub(crate) is_elsewhere: bool,
     pub(crate) troubles: Arc<Troubles>,
     pub(crate) store_patience: Option<Duration>,
     /// Leases that outlast a stop until then, because others count on that.
@@ -53,6 +74,11 @@ pub(crate) struct Inner {
 }
 
 impl Leases {
+    pub(crate) fn of(inner: Arc<Inner>) -> Leases {
+        let _presence = Arc::new(Presence { inner: Arc::clone(&inner) });
+        Leases { inner, _presence }
+    }
+
     /// Leases on `store`, of whatever kind, with settings.
     #[must_use]
     pub fn builder(store: impl Store) -> LeasesBuilder {
@@ -63,9 +89,6 @@ impl Leases {
     ///
     /// # Errors
     /// As [`LeasesBuilder::start`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
     pub fn new(store: impl Store) -> Result<Leases, InvalidInput> {
         Leases::builder(store).start()
     }
@@ -293,7 +316,7 @@ impl Inner {
         {
             let mut users = self.users();
             // After a stop nobody would answer: the sender is dropped, and with it the wait ends.
-            if !users.over {
+            if !users.over && self.driving.get().is_none_or(Driving::is_ours) {
                 users.replies.insert(id, (Asked::of(&command), sender));
             }
         }
@@ -322,6 +345,22 @@ impl Inner {
 
     pub(crate) fn forget(&self, id: LeaseId) {
         self.users().cells.remove(&id);
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let inner = &self.inner;
+        let Some(driving) = inner.driving.get().filter(|driving| driving.is_ours()) else { return };
+        inner.keep();
+        inner.send(Command::Stop);
+        if matches!(inner.home, Home::Own) && !driving.outlast(inner.linger, inner.is_elsewhere) {
+            let holder = display(&inner.holder);
+            tracing::warn!(
+                name: "leases.left", target: "tenure::lease", holder,
+                "not all leases are given back yet; if the process ends now, others wait for them until their ttl is over"
+            );
+        }
     }
 }
 

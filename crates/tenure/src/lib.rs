@@ -25,7 +25,8 @@
 //! ([`election`]).
 //!
 //! # What is logged
-//! Events of `tracing`. With the target `tenure::lease`, `lease.lost` (warn; fields `key`, `fence`, `reason`). With the target
+//! Events of `tracing`. With the target `tenure::lease`, `lease.lost` (warn; fields `key`, `fence`, `reason`) and `leases.left` (warn; field
+//! `holder`: the last handle was dropped before all was given back). With the target
 //! `tenure::store` and the field `key`:
 //!
 //! | name | level | when |
@@ -51,6 +52,7 @@ pub mod election;
 mod error;
 pub mod fleet;
 mod guard;
+mod home;
 mod leases;
 mod lock;
 mod mail;

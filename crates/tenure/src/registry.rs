@@ -12,6 +12,8 @@
 //! ```
 
 use crate::clock;
+#[cfg(any(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
+use crate::home::Homed;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
@@ -115,18 +117,18 @@ impl Registry {
         let mut kinds: BTreeMap<String, Opener> = BTreeMap::new();
         kinds.insert("memory".to_owned(), opener(memory));
         #[cfg(feature = "dynamodb")]
-        kinds.insert("dynamodb".to_owned(), opener(dynamodb));
+        kinds.insert("dynamodb".to_owned(), opener(|rest, opening| Homed::open(dynamodb(rest, opening))));
         #[cfg(feature = "etcd")]
         for id in ["etcd", "etcds"] {
-            kinds.insert(id.to_owned(), opener(move |rest, _| etcd(format!("{id}:{rest}"))));
+            kinds.insert(id.to_owned(), opener(move |rest, _| Homed::open(etcd(format!("{id}:{rest}")))));
         }
         #[cfg(feature = "postgres")]
         for id in ["postgres", "postgresql"] {
-            kinds.insert(id.to_owned(), opener(postgres));
+            kinds.insert(id.to_owned(), opener(|rest, opening| Homed::open(postgres(rest, opening))));
         }
         #[cfg(feature = "redis")]
         for id in ["redis", "rediss"] {
-            kinds.insert(id.to_owned(), opener(move |rest, opening| redis(id, rest, opening)));
+            kinds.insert(id.to_owned(), opener(move |rest, opening| Homed::open(redis(id, rest, opening))));
         }
         #[cfg(feature = "sqlite")]
         kinds.insert("sqlite".to_owned(), opener(sqlite));
@@ -163,7 +165,7 @@ impl Registry {
         self.kinds.keys().map(String::as_str)
     }
 
-    /// Opens the store at `url`.
+    /// Opens the store at `url`. The connections of tenure's own kinds are made on the thread that renews leases, whichever runtime asks.
     ///
     /// # Errors
     /// `Invalid` when the URL has no scheme or one that is not known: that lists those that are, or names the feature of this crate that

@@ -90,6 +90,15 @@ impl Sink<Holder> for Notices {
     }
 }
 
+/// The driver is gone, by a panic or with its runtime: nobody is to wait for it, nor believe for long.
+impl Drop for Notices {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.users().stop();
+        }
+    }
+}
+
 impl Inner {
     fn take(&self, notice: Notice, commands: &mut Vec<Command>) -> ControlFlow<()> {
         let mut users = self.users();

@@ -7,11 +7,13 @@ use super::worker::{AtStop, Inner, Worker};
 use crate::builder::{check_drift, checked_ttl};
 use crate::clock;
 use crate::driver::{Driver, Troubles};
+use crate::home::Home;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker as Machine};
 use tenure_core::{Drift, HolderId, Identity, InvalidInput, Key, Metadata, Rules};
 use tenure_store::Store;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument as _;
 
@@ -27,6 +29,7 @@ pub struct WorkerBuilder {
     fields: Metadata,
     rules: Rules,
     at_stop: AtStop,
+    runtime: Option<Handle>,
 }
 
 impl WorkerBuilder {
@@ -41,6 +44,7 @@ impl WorkerBuilder {
             fields: Metadata::new(),
             rules: Rules::default(),
             at_stop: AtStop::default(),
+            runtime: None,
         }
     }
 
@@ -131,13 +135,19 @@ impl WorkerBuilder {
         self
     }
 
+    /// The runtime that this worker renews on, as [`LeasesBuilder::runtime`](crate::LeasesBuilder::runtime) has it; by default, a thread of
+    /// tenure's own. What is done for units runs on the caller's in any case.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
     /// Joins the fleet, in the background. Units come as [`Event`](super::Event)s.
     ///
     /// # Errors
-    /// When a setting is out of range for this store, or the fields are too large or one is named `tenure`. There is no I/O.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// When a setting is out of range for this store, or the fields are too large or one is named `tenure`, or the thread can't be started;
+    /// with a clock of one's own, outside a tokio runtime. There is no I/O.
     pub fn start(self) -> Result<Worker, InvalidInput> {
         let store = self.fleet.store().clone();
         let ttl = checked_ttl(&store, self.ttl)?;
@@ -165,6 +175,7 @@ impl WorkerBuilder {
         let machine = Machine::new(identity, self.rules, options)?;
         let (commands, receiver) = mpsc::unbounded_channel();
         let (listen, listening) = watch::channel(false);
+        let home = Home::of(self.runtime, self.fleet.has_own_clock());
         let clock = Arc::clone(self.fleet.clock());
         let meters = Meters::new(&name, &holder);
         let span = tracing::info_span!(target: "tenure::fleet", "worker", fleet = %name, worker = %holder);
@@ -176,7 +187,7 @@ impl WorkerBuilder {
         let driver =
             Driver { machine, store, clock, commands: receiver, listen: listening, watches, troubles, sink };
         inner.send(FleetCommand::Join);
-        tokio::spawn(driver.run(|| FleetCommand::Leave).instrument(span));
+        home.run(driver.run(|| FleetCommand::Leave).instrument(span))?;
         // A store without hints is polled.
         let _ = listen.send(push);
         Ok(Worker::new(inner, self.at_stop))

@@ -19,6 +19,7 @@ pub struct Fleet {
     store: AnyStore,
     name: FleetName,
     clock: Arc<dyn Clock>,
+    has_own_clock: bool,
     nonces: Arc<Mutex<Nonces>>,
     /// Something may have been changed through this handle that the workers were not told of.
     untold: Arc<AtomicBool>,
@@ -33,10 +34,12 @@ impl Fleet {
     /// # Errors
     /// When the name is empty, longer than 128 bytes or has a `/` in it, or the store can't list or keep fences.
     pub fn new(store: impl Store, name: impl Into<String>) -> Result<Fleet, InvalidInput> {
-        Fleet::with_clock(store, name, clock::system(), clock::instance())
+        let fleet = Fleet::with_clock(store, name, clock::system(), clock::instance())?;
+        Ok(Fleet { has_own_clock: false, ..fleet })
     }
 
-    /// As [`Fleet::new`], with another clock, and other random bits, than the machine's: for tests.
+    /// As [`Fleet::new`], with another clock, and other random bits, than the machine's: for tests. Its workers renew on the runtime around
+    /// their start.
     ///
     /// # Errors
     /// As [`Fleet::new`].
@@ -54,7 +57,8 @@ impl Fleet {
             return Err(InvalidInput::new(text));
         }
         let nonces = Arc::new(Mutex::new(Nonces::new(instance ^ OUTSIDE_MACHINES)));
-        Ok(Fleet { store, name: FleetName::new(name)?, clock, nonces, untold: Arc::default() })
+        let (name, untold) = (FleetName::new(name)?, Arc::default());
+        Ok(Fleet { store, name, clock, has_own_clock: true, nonces, untold })
     }
 
     /// A worker of this fleet: set it up, then start it.
@@ -73,6 +77,10 @@ impl Fleet {
     #[must_use]
     pub fn store(&self) -> &AnyStore {
         &self.store
+    }
+
+    pub(super) fn has_own_clock(&self) -> bool {
+        self.has_own_clock
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {

@@ -15,6 +15,16 @@ pub(super) struct Notices {
     pub(super) meters: Meters,
 }
 
+/// The driver is gone, by a panic or with its runtime: nobody is to wait for it, nor believe for long.
+impl Drop for Notices {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.users().end();
+            inner.told.notify_waiters();
+        }
+    }
+}
+
 impl Sink<Machine> for Notices {
     fn tell(&mut self, notice: FleetNotice, commands: &mut Vec<FleetCommand>) -> ControlFlow<()> {
         let Some(inner) = self.inner.upgrade() else {
@@ -122,16 +132,7 @@ impl Notices {
             FleetNotice::Stopped => {
                 tracing::info!(target: "tenure::fleet", worker = %inner.holder, "stopped");
                 self.meters.stopped();
-                let mut users = inner.users();
-                users.over = true;
-                users.replies.clear();
-                users.news.take_all_back();
-                for share in std::mem::take(&mut users.shares).values() {
-                    share.lost(Loss::Released);
-                }
-                for stopped in std::mem::take(&mut users.stopped) {
-                    let _ = stopped.send(());
-                }
+                inner.users().end();
                 return ControlFlow::Break(());
             }
         }
@@ -155,6 +156,19 @@ impl Notices {
 }
 
 impl Users {
+    /// All hear that it is over.
+    fn end(&mut self) {
+        self.over = true;
+        self.replies.clear();
+        self.news.take_all_back();
+        for share in std::mem::take(&mut self.shares).values() {
+            share.lost(Loss::Released);
+        }
+        for stopped in std::mem::take(&mut self.stopped) {
+            let _ = stopped.send(());
+        }
+    }
+
     /// Answers a request, and says what that was to end; none if nobody made it.
     fn answer(&mut self, lease: LeaseId, request: RequestId, reply: Reply) -> Option<Ends> {
         let (ends, asker) = self.replies.remove(&(lease, request))?;

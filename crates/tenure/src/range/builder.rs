@@ -4,6 +4,7 @@ use super::section::{Inner, Section};
 use super::users::Told;
 use crate::clock;
 use crate::driver::{Driver, Troubles};
+use crate::home::Home;
 use crate::leases::Leases;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,6 +26,7 @@ pub struct SectionBuilder {
     most_parts: usize,
     longest: Duration,
     grace: Option<Duration>,
+    home: Option<Home>,
 }
 
 impl SectionBuilder {
@@ -38,6 +40,7 @@ impl SectionBuilder {
             most_parts: 1000,
             longest: Ttl::MAX.duration(),
             grace: None,
+            home: None,
         }
     }
 
@@ -84,7 +87,15 @@ impl SectionBuilder {
         self
     }
 
-    /// Another clock than the machine's, for tests.
+    /// The runtime that the section's requests go out from, as [`LeasesBuilder::runtime`](crate::LeasesBuilder::runtime) has it; by default, a
+    /// thread of tenure's own.
+    #[must_use]
+    pub fn runtime(mut self, runtime: tokio::runtime::Handle) -> Self {
+        self.home = Some(Home::On(runtime));
+        self
+    }
+
+    /// Another clock than the machine's, for tests. The section works on the runtime around [`start`](Self::start), then.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
@@ -94,10 +105,8 @@ impl SectionBuilder {
     /// Starts the background task. Nothing is read or written yet.
     ///
     /// # Errors
-    /// When a setting is out of range, or the name can't be one. There is no I/O.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
+    /// When a setting is out of range, the name can't be one, or the thread can't be started; with a clock of one's own, outside a tokio
+    /// runtime. There is no I/O.
     pub fn start(self) -> Result<Section, InvalidInput> {
         let capabilities = self.store.capabilities();
         if self.most_parts == 0 {
@@ -114,6 +123,7 @@ impl SectionBuilder {
             None => HolderId::new(clock::holder_name())?,
         };
         let key = section::key(&self.name)?;
+        let home = self.home.unwrap_or_else(|| Home::of(None, self.clock.is_some()));
         let clock = self.clock.unwrap_or_else(|| clock::system());
         let machine = section::Section::new(SectionSetup {
             key: key.clone(),
@@ -146,7 +156,7 @@ impl SectionBuilder {
         let troubles = Troubles::new(Arc::clone(&clock));
         let driver =
             Driver { machine, store: self.store, clock, commands: receiver, listen, watches, troubles, sink };
-        tokio::spawn(driver.run(|| SectionCommand::Stop));
+        home.run(driver.run(|| SectionCommand::Stop))?;
         Ok(Section { inner })
     }
 }
@@ -155,8 +165,10 @@ impl Leases {
     /// A section of this name on the same store, with the same clock and holder.
     pub fn section(&self, name: impl AsRef<str>) -> SectionBuilder {
         let holder = self.holder().clone();
-        SectionBuilder::new(self.store().clone(), name.as_ref())
+        let mut section = SectionBuilder::new(self.store().clone(), name.as_ref())
             .holder(holder)
-            .clock(Arc::clone(self.clock()))
+            .clock(Arc::clone(self.clock()));
+        section.home = Some(self.inner.home.clone());
+        section
     }
 }

@@ -50,9 +50,6 @@ impl Section {
     ///
     /// # Errors
     /// As [`SectionBuilder::start`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
     pub fn new(store: impl Store, name: impl AsRef<str>) -> Result<Section, InvalidInput> {
         Section::builder(store, name).start()
     }

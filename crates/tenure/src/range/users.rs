@@ -52,6 +52,15 @@ pub(super) struct Told {
     pub(super) inner: Weak<Inner>,
 }
 
+/// The driver is gone, by a panic or with its runtime: nobody is to wait for it.
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.users().end();
+        }
+    }
+}
+
 impl Sink<Section> for Told {
     fn tell(&mut self, notice: SectionNotice, commands: &mut Vec<SectionCommand>) -> ControlFlow<()> {
         let inner = self.inner.upgrade();
