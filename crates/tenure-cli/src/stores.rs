@@ -173,7 +173,8 @@ impl Url {
                 "is read-only for this process: it is shown as it is now, and nothing in it can be changed";
             crate::output::note(format!("{} {text}", self.shown()));
         }
-        let opening = Opening::default().create(missing == Missing::Create).create_table(create_table);
+        let opening =
+            Opening::default().create(missing == Missing::Create).create_table(create_table).here(true);
         Ok(Registry::standard().open(&self.plain(), opening.look(look).clock(clock)).await?)
     }
 

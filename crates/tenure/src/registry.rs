@@ -32,13 +32,15 @@ pub struct Opening {
     pub create_table: bool,
     /// Whether one that this process can't write to is opened all the same, to be read only. No, by default.
     pub look: bool,
+    /// Whether a server's connections are made on the runtime around, and not on the thread that renews leases. No, by default.
+    pub here: bool,
     /// The clock that a store tells ages by, or bridges the time between its service's own dates.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Default for Opening {
     fn default() -> Self {
-        Opening { create: true, create_table: false, look: false, clock: clock::system() }
+        Opening { create: true, create_table: false, look: false, here: false, clock: clock::system() }
     }
 }
 
@@ -64,6 +66,14 @@ impl Opening {
         self
     }
 
+    /// Whether a server's connections are made on the runtime around, which is where leases are to be renewed then
+    /// ([`LeasesBuilder::runtime`](crate::LeasesBuilder::runtime)), and not on the thread that renews leases. No, by default.
+    #[must_use]
+    pub fn here(mut self, on: bool) -> Self {
+        self.here = on;
+        self
+    }
+
     /// Another clock than the machine's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -78,6 +88,7 @@ impl fmt::Debug for Opening {
             .field("create", &self.create)
             .field("create_table", &self.create_table)
             .field("look", &self.look)
+            .field("here", &self.here)
             .finish_non_exhaustive()
     }
 }
@@ -117,18 +128,28 @@ impl Registry {
         let mut kinds: BTreeMap<String, Opener> = BTreeMap::new();
         kinds.insert("memory".to_owned(), opener(memory));
         #[cfg(feature = "dynamodb")]
-        kinds.insert("dynamodb".to_owned(), opener(|rest, opening| Homed::open(dynamodb(rest, opening))));
+        kinds.insert(
+            "dynamodb".to_owned(),
+            opener(|rest, opening| housed(opening.here, dynamodb(rest, opening))),
+        );
         #[cfg(feature = "etcd")]
         for id in ["etcd", "etcds"] {
-            kinds.insert(id.to_owned(), opener(move |rest, _| Homed::open(etcd(format!("{id}:{rest}")))));
+            kinds.insert(
+                id.to_owned(),
+                opener(move |rest, opening| housed(opening.here, etcd(format!("{id}:{rest}")))),
+            );
         }
         #[cfg(feature = "postgres")]
         for id in ["postgres", "postgresql"] {
-            kinds.insert(id.to_owned(), opener(|rest, opening| Homed::open(postgres(rest, opening))));
+            kinds
+                .insert(id.to_owned(), opener(|rest, opening| housed(opening.here, postgres(rest, opening))));
         }
         #[cfg(feature = "redis")]
         for id in ["redis", "rediss"] {
-            kinds.insert(id.to_owned(), opener(move |rest, opening| Homed::open(redis(id, rest, opening))));
+            kinds.insert(
+                id.to_owned(),
+                opener(move |rest, opening| housed(opening.here, redis(id, rest, opening))),
+            );
         }
         #[cfg(feature = "sqlite")]
         kinds.insert("sqlite".to_owned(), opener(sqlite));
@@ -211,6 +232,15 @@ where
     Fut: Future<Output = Result<AnyStore, StoreError>> + Send + 'static,
 {
     Arc::new(move |rest, opening| Box::pin(open(rest, opening)))
+}
+
+/// Opens the store of a server, on the thread that renews leases or here.
+#[cfg(any(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
+async fn housed<F>(here: bool, open: F) -> Result<AnyStore, StoreError>
+where
+    F: Future<Output = Result<AnyStore, StoreError>> + Send + 'static,
+{
+    if here { open.await } else { Homed::open(open).await }
 }
 
 async fn memory(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
