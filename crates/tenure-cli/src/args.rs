@@ -95,6 +95,14 @@ pub(crate) struct Run {
     /// Between TERM and KILL when CMD is stopped. When the lease is being lost there is less: an eighth of the ttl at most
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
+    /// Stop CMD when it has run for this long, as when the lease is being lost, with the whole grace period; the status is 76 then
+    /// [default: any]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) max: Option<Duration>,
+    /// Hold the lease for this long at least, also when CMD ends sooner: tenure ends then. For commands that are shorter than the
+    /// clocks of hosts differ. The ttl is no shorter than this, so that it holds if tenure is killed
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) min: Option<Duration>,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,

@@ -28,6 +28,10 @@ pub(crate) struct Run {
     pub(crate) patience: WaitPolicy,
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
+    /// How long CMD may run.
+    pub(crate) at_most: Option<Duration>,
+    /// How long the lease is held at least.
+    pub(crate) at_least: Duration,
     pub(crate) command: Template,
 }
 
@@ -38,12 +42,26 @@ impl args::Run {
             (false, Some(wait)) => WaitPolicy::Within(wait),
             (false, None) => WaitPolicy::Forever,
         };
+        let at_least = self.min.unwrap_or_default();
+        match self.max {
+            Some(max) if max.is_zero() => {
+                return Err(Failure::usage("--max 0s leaves CMD no time at all; allow it some"));
+            }
+            Some(max) if max < at_least => {
+                let (max, min) = (brief(max), brief(at_least));
+                return Err(Failure::usage(format!("--max {max} is shorter than --min {min}")));
+            }
+            _ => {}
+        }
         Ok(Run {
             // Whether it is one of tenure's own matters where tenure keeps its own.
             key: key(&self.key)?,
             patience,
-            ttl: ttl(self.ttl)?,
+            // What is to be held for some time is not over before, whatever becomes of its holder.
+            ttl: ttl(self.ttl.max(at_least))?,
             grace: self.grace,
+            at_most: self.max,
+            at_least,
             command: Template::new(self.command)?,
         })
     }
@@ -64,6 +82,8 @@ impl args::Elect {
             patience: WaitPolicy::Forever,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
+            at_most: None,
+            at_least: Duration::ZERO,
             command: Template::new(self.command)?,
         };
         if self.on_change.as_ref().is_some_and(|command| command.is_empty()) {

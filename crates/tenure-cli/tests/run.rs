@@ -1,7 +1,7 @@
 //! `tenure run`, by the real binary on real files.
 //!
 //! Plan: the command's status, environment, arguments and standard input and output; what happens when the key is held
-//! (--try, --wait, waiting); fences grow; signals to tenure, one and two; what a command leaves behind, or has started elsewhere; withdrawal and release by
+//! (--try, --wait, waiting); the longest and the least time; fences grow; signals to tenure, one and two; what a command leaves behind, or has started elsewhere; withdrawal and release by
 //! force while it runs; a store that goes away while it runs, or is waited for; what the watchdog stopped; a terminal. What happens when tenure
 //! itself is killed or stopped is in
 //! `watchdog.rs`.
@@ -107,6 +107,52 @@ fn a_held_key_is_refused_waited_for_or_had_in_the_end() {
     holder.signal(Signal::SIGTERM);
     assert_eq!(holder.wait(), 143);
     assert_eq!((patient.wait(), endless.wait()), (0, 0));
+}
+
+#[test]
+fn a_command_that_runs_for_longer_than_its_longest_time_is_stopped_and_named() {
+    let bench = Bench::new();
+    let mut running = bench.start(&["run", "k", "--max", "300ms", "--", "sh", "-c", STAYS]);
+    let (pid, child) = (bench.await_number("pid"), bench.await_number("child"));
+    assert_eq!(running.wait(), 76);
+    assert!(!is_alive(pid) && !is_alive(child));
+    assert_eq!(bench.state("k"), "vacant");
+    let ran = bench.run(&[
+        "run",
+        "k",
+        "--max",
+        "1ms",
+        "--grace",
+        "100ms",
+        "--",
+        "sh",
+        "-c",
+        "trap '' TERM; sleep 1000",
+    ]);
+    assert!(ran.code == 76 && ran.err.contains("k: it ran for longer than the 1ms of --max"), "{ran:?}");
+    assert_eq!(bench.run(&["run", "k", "--max", "1m", "--", "sh", "-c", "exit 3"]).code, 3);
+}
+
+#[test]
+fn a_lease_is_held_for_its_least_time_by_whoever_ends_sooner() {
+    let bench = Bench::new();
+    let before = now_ms();
+    assert_eq!(bench.run(&["run", "k", "--min", "1s", "--", "sh", "-c", "exit 3"]).code, 3);
+    assert!(now_ms() >= before + 1000);
+    assert_eq!(bench.state("k"), "vacant");
+    let mut waits = bench.start(&["run", "k", "--min", "10m", "--", "touch", "ran"]);
+    wait_until("the command has run", || bench.path("ran").exists());
+    assert_eq!(bench.run(&["run", "k", "--try", "--", "true"]).code, 75);
+    // Who does not wait for it leaves it to expire.
+    waits.signal(Signal::SIGTERM);
+    assert_eq!(waits.wait(), 0);
+    assert_eq!(bench.run(&["run", "k", "--try", "--", "true"]).code, 75);
+    for (limits, says) in
+        [(["--max", "0s"].as_slice(), "no time at all"), (&["--max", "1s", "--min", "2s"], "shorter")]
+    {
+        let ran = bench.run(&[&["run", "k"], limits, &["--", "true"]].concat());
+        assert!(ran.code == 64 && ran.err.contains(says), "{ran:?}");
+    }
 }
 
 #[test]

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 use tenure_core::{Ask, Fence, Key, Loss, Tick};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::field::display;
 
 /// Until when something is believed. The top bit says that belief is suspended for now.
 #[derive(Debug, Default)]
@@ -94,6 +96,15 @@ impl Cell {
             cancel.cancel();
         }
         news.wake.notify_waiters();
+    }
+
+    /// Says that it is held for as long as it may be.
+    pub(crate) fn tell_overrun(&self, most: Duration) {
+        let (key, fence) = self.name().map(|name| (display(&name.key), display(name.fence))).unzip();
+        let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+        tracing::warn!(
+            name: "lease.overran", target: "tenure::lease", key, fence, most_ms, "lease held for as long as it may be"
+        );
     }
 
     pub(crate) fn asked(&self, ask: Ask) {

@@ -14,13 +14,13 @@
 
 use crate::belief::Cell;
 use crate::cancelled::Cancelled;
-use crate::driver::nap;
+use crate::driver::{nap, sleep_until};
 use crate::error::BodyError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Fence, Key, Loss};
+use tenure_core::{Fence, Key, Loss, Tick};
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
@@ -80,43 +80,48 @@ impl Held {
     }
 }
 
+/// How long a body may run, and take to end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Limits {
+    /// An eighth of the ttl, if nothing is said.
+    pub(crate) grace: Option<Duration>,
+    pub(crate) at_most: Option<Duration>,
+}
+
 /// Runs `body` under `guard` and gives the lease up after it.
-pub(crate) async fn run<T, F, Fut>(guard: Guard, grace: Option<Duration>, body: F) -> Result<T, BodyError<T>>
+pub(crate) async fn run<T, F, Fut>(guard: Guard, limits: Limits, body: F) -> Result<T, BodyError<T>>
 where
     F: FnOnce(Held) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    run_as(guard, grace, |held| tokio::spawn(body(held).in_current_span())).await
+    run_as(guard, limits, |held| tokio::spawn(body(held).in_current_span())).await
 }
 
 /// Runs `body` under `guard` on a thread of its own, and gives the lease up after it.
-pub(crate) async fn run_blocking<T, F>(
-    guard: Guard,
-    grace: Option<Duration>,
-    body: F,
-) -> Result<T, BodyError<T>>
+pub(crate) async fn run_blocking<T, F>(guard: Guard, limits: Limits, body: F) -> Result<T, BodyError<T>>
 where
     F: FnOnce(Held) -> T + Send + 'static,
     T: Send + 'static,
 {
     let span = Span::current();
     let body = move |held| span.in_scope(move || body(held));
-    run_as(guard, grace, |held| tokio::task::spawn_blocking(|| body(held))).await
+    run_as(guard, limits, |held| tokio::task::spawn_blocking(|| body(held))).await
 }
 
 async fn run_as<T: Send + 'static>(
     guard: Guard,
-    grace: Option<Duration>,
+    limits: Limits,
     start: impl FnOnce(Held) -> JoinHandle<T>,
 ) -> Result<T, BodyError<T>> {
-    let grace = grace.unwrap_or_else(|| guard.ttl().part(8));
+    let grace = limits.grace.unwrap_or_else(|| guard.ttl().part(8));
+    let over = limits.at_most.map(|most| (guard.leases().clock().held().after(most), most));
     let stop = CancellationToken::new();
     let task = start(Held::under(&guard, stop.clone()));
     // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
     let caller = CancellationToken::new();
     let gone = caller.clone();
-    let watch = tokio::spawn(async move { watch(guard, task, grace, stop, gone).await });
+    let watch = tokio::spawn(async move { watch(guard, task, grace, over, stop, gone).await });
     let _present = caller.drop_guard();
     match watch.await {
         Ok(result) => result,
@@ -128,17 +133,24 @@ async fn watch<T: Send + 'static>(
     guard: Guard,
     task: JoinHandle<T>,
     grace: Duration,
+    over: Option<(Tick, Duration)>,
     stop: CancellationToken,
     caller_gone: CancellationToken,
 ) -> Result<T, BodyError<T>> {
+    let clock = Arc::clone(guard.leases().clock());
     let told = async {
-        caller_gone.cancelled().await;
-        Told { why: None, within: grace }
+        tokio::select! {
+            () = caller_gone.cancelled() => Told { why: None, within: grace },
+            () = sleep_until(&*clock, over.map(|(at, _)| at)) => {
+                guard.cell().tell_overrun(over.map_or(Duration::ZERO, |(_, most)| most));
+                Told { why: Some(Loss::Overran), within: grace }
+            }
+        }
     };
     match supervise(&guard, task, grace, stop, told).await {
         Ending::Done(done) => finish(guard, done).await,
         Ending::Stopped { why, joined: Some(done) } => {
-            give_up(guard.release()).await;
+            let_go(guard).await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
         Ending::Stopped { why, joined: None } => {
@@ -254,10 +266,17 @@ pub(crate) async fn give_up(release: impl Future<Output = bool>) {
     let _known = tokio::time::timeout(PATIENCE, release).await;
 }
 
+/// Gives a lease up after its body. One whose least time is not over goes by itself.
+async fn let_go(guard: Guard) {
+    if !guard.is_kept() {
+        give_up(guard.release()).await;
+    }
+}
+
 async fn finish<T>(guard: Guard, done: Result<T, JoinError>) -> Result<T, BodyError<T>> {
     let held = guard.is_held();
     let loss = guard.cell().loss();
-    give_up(guard.release()).await;
+    let_go(guard).await;
     match done {
         Ok(value) if held => Ok(value),
         Ok(value) => Err(BodyError::Interrupted { why: loss.unwrap_or(Loss::Expired), value: Some(value) }),

@@ -25,6 +25,8 @@ pub struct Guard {
     /// None when there is none, as mostly: there may be a million guards.
     metadata: Option<Box<Metadata>>,
     cell: Arc<Cell>,
+    /// Not to be free before.
+    free_at: Tick,
     /// Nothing is to be given up any more.
     spent: bool,
 }
@@ -42,8 +44,18 @@ impl Guard {
         cell: Arc<Cell>,
     ) -> Guard {
         cell.set_name(Name { key: key.clone(), fence, is_attached });
-        let mut guard =
-            Guard { leases, id, key, fence, ttl, is_attached, metadata: None, cell, spent: false };
+        let mut guard = Guard {
+            leases,
+            id,
+            key,
+            fence,
+            ttl,
+            is_attached,
+            metadata: None,
+            cell,
+            free_at: Tick(0),
+            spent: false,
+        };
         guard.set_metadata(metadata);
         guard
     }
@@ -63,7 +75,18 @@ impl Guard {
         cell: Arc<Cell>,
     ) -> Guard {
         cell.set_name(Name { key: key.clone(), fence, is_attached });
-        Guard { leases, id, key, fence, ttl, is_attached, metadata: None, cell, spent: true }
+        Guard {
+            leases,
+            id,
+            key,
+            fence,
+            ttl,
+            is_attached,
+            metadata: None,
+            cell,
+            free_at: Tick(0),
+            spent: true,
+        }
     }
 
     /// The key.
@@ -179,7 +202,8 @@ impl Guard {
         }
     }
 
-    /// Gives the lease up, and waits until the next holder can have it. False: it was lost already.
+    /// Gives the lease up, and waits until the next holder can have it, which is when its [least time](crate::Lock::at_least_for) is over.
+    /// False: it was lost already.
     ///
     /// # Cancel safety
     /// Dropping the future does not stop the release.
@@ -202,8 +226,24 @@ impl Guard {
     async fn give_up(mut self, metadata: Option<Metadata>) -> bool {
         self.spent = true;
         self.cell.belief.end();
+        if self.is_kept() {
+            self.leases.inner.forget(self.id);
+            return self.leases.inner.release_at(self.id, metadata, self.free_at).await.unwrap_or(false);
+        }
+        self.leases.inner.keep_no_longer(self.id);
         let reply = self.leases.inner.ask(self.id, Command::Release(self.id, metadata));
         matches!(reply.await, Ok(Reply::Released(true)))
+    }
+
+    /// From now on it is kept until then, also if it is given up, dropped, or stopped with all others. It must renew itself.
+    pub(crate) fn keep_until(&mut self, at: Tick) {
+        self.free_at = at;
+        self.leases.inner.keep_until(self.id, at);
+    }
+
+    /// Whether its least time is not over yet.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.free_at > self.leases.inner.clock.held()
     }
 
     /// Stops believing but leaves the record to expire: for when what was done under the lease can't be ended for certain.
@@ -215,10 +255,6 @@ impl Guard {
         self.cell.belief.end();
         // An error means that the driver is gone, and with it the renewals.
         let _ = self.leases.inner.ask(self.id, Command::Lapse(self.id)).await;
-    }
-
-    pub(crate) fn id(&self) -> LeaseId {
-        self.id
     }
 
     /// Turns the lease into plain data, valid for a ttl from now: to be refreshed, released or taken up again by any
@@ -268,7 +304,12 @@ impl Drop for Guard {
         if !self.spent {
             self.cell.belief.end();
             self.leases.inner.forget(self.id);
-            self.leases.inner.send(Command::Release(self.id, None));
+            if self.is_kept() {
+                drop(self.leases.inner.release_at(self.id, None, self.free_at));
+            } else {
+                self.leases.inner.keep_no_longer(self.id);
+                self.leases.inner.send(Command::Release(self.id, None));
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tenure_core::InvalidInput;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
+use tracing::Dispatch;
 use tracing::instrument::WithSubscriber as _;
 use tracing::subscriber::NoSubscriber;
 
@@ -58,20 +59,23 @@ impl Home {
                 InvalidInput::new("there is no tokio runtime here; call this within one, or name one")
             })?,
         };
+        // A subscriber for all threads may come later.
+        let own = tracing::dispatcher::get_default(|to| (!to.is::<NoSubscriber>()).then(|| to.clone()));
         let (ends, ended) = mpsc::channel();
         let held = thread.clone();
         let driver = async move {
             let _ends: (mpsc::Sender<()>, Option<Arc<Thread>>) = (ends, held);
             driver.await;
         };
-        // A subscriber for all threads may come later.
-        let has_none = tracing::dispatcher::get_default(|to| to.is::<NoSubscriber>());
-        if has_none {
-            runtime.spawn(driver);
-        } else {
-            runtime.spawn(driver.with_current_subscriber());
-        }
-        Ok(Driving { thread, ended: Mutex::new(ended), process: std::process::id() })
+        let driving = Driving {
+            thread,
+            runtime,
+            subscriber: own,
+            ended: Mutex::new(ended),
+            process: std::process::id(),
+        };
+        driving.spawn(driver);
+        Ok(driving)
     }
 }
 
@@ -79,6 +83,9 @@ impl Home {
 #[derive(Debug)]
 pub(crate) struct Driving {
     thread: Option<Arc<Thread>>,
+    runtime: Handle,
+    /// Whose events go where those of all threads do has none.
+    subscriber: Option<Dispatch>,
     /// Closed when the driver has ended, by a panic or otherwise.
     ended: Mutex<mpsc::Receiver<()>>,
     process: u32,
@@ -88,6 +95,14 @@ impl Driving {
     /// Whether it is of this process: a forked child has no threads of its parent's.
     pub(crate) fn is_ours(&self) -> bool {
         self.process == std::process::id()
+    }
+
+    /// Does something beside the driver.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        match &self.subscriber {
+            Some(own) => drop(self.runtime.spawn(work.with_subscriber(own.clone()))),
+            None => drop(self.runtime.spawn(work)),
+        }
     }
 
     /// Blocks until it has ended, for so long at the most. False: it goes on. Where this thread is the one that has to work for that, it

@@ -1,8 +1,8 @@
 //! The leases of this process: where they are asked for.
 
-use crate::belief::Belief;
+use crate::belief::{Belief, Cell};
 use crate::builder::LeasesBuilder;
-use crate::driver::{Trouble, Troubles};
+use crate::driver::{Trouble, Troubles, sleep_until};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::home::{Driving, Home};
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_core::{
-    Clock, Command, Drift, Fence, HolderId, InvalidInput, Key, LeaseId, Loss, Nonce, Nonces, Notice,
-    Sighting, StoreError, Tick, Ttl, reserved,
+    Clock, Command, Drift, Fence, HolderId, InvalidInput, Key, LeaseId, Loss, Metadata, Nonce, Nonces,
+    Notice, Sighting, StoreError, Tick, Ttl, reserved,
 };
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -224,7 +224,7 @@ impl Leases {
     }
 
     /// Gives everything back, the session last, and waits until that is done or has become pointless because it has all
-    /// expired. Guards that are still around are lost. Only the minimum time of a [`JobLock`](crate::election::JobLock) outlasts it.
+    /// expired. Guards that are still around are lost. Only the [least time](Lock::at_least_for) of a lease outlasts it.
     ///
     /// # Cancel safety
     /// Dropping the future does not stop the stopping.
@@ -276,6 +276,47 @@ impl Inner {
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Tick>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives `lease` up once it is that late; what is stopped before leaves it to expire. Told with what comes of it.
+    pub(crate) fn release_at(
+        self: &Arc<Self>,
+        lease: LeaseId,
+        metadata: Option<Metadata>,
+        at: Tick,
+    ) -> oneshot::Receiver<bool> {
+        let (sender, released) = oneshot::channel();
+        let (inner, clock) = (Arc::downgrade(self), Arc::clone(&self.clock));
+        self.beside(async move {
+            sleep_until(&*clock, Some(at)).await;
+            let Some(inner) = inner.upgrade() else { return };
+            inner.keep_no_longer(lease);
+            let reply = inner.ask(lease, Command::Release(lease, metadata));
+            drop(inner);
+            // Mostly nobody waits.
+            let _ = sender.send(matches!(reply.await, Ok(Reply::Released(true))));
+        });
+        released
+    }
+
+    /// Ends `lease` once it is that late, if it is held then: its holder is told, and its record is left to expire, as its holder may act still.
+    pub(crate) fn end_at(self: &Arc<Self>, lease: LeaseId, cell: &Arc<Cell>, at: Tick, most: Duration) {
+        let (inner, cell, clock) = (Arc::downgrade(self), Arc::downgrade(cell), Arc::clone(&self.clock));
+        self.beside(async move {
+            sleep_until(&*clock, Some(at)).await;
+            let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
+            if inner.users().cells.remove(&lease).is_some() {
+                cell.tell_overrun(most);
+                cell.lost(Loss::Overran);
+                inner.send(Command::Lapse(lease));
+            }
+        });
+    }
+
+    fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(driving) = self.driving.get() {
+            driving.spawn(work);
+        }
     }
 
     /// From now until then, or until it is released, `lease` outlasts a stop. It must renew itself.

@@ -26,7 +26,7 @@
 //!
 //! # What is logged
 //! Events of `tracing`. With the target `tenure::lease`, `lease.lost` (warn; fields `key`, `fence`, `reason`) and `leases.left` (warn; field
-//! `holder`: the last handle was dropped before all was given back). With the target
+//! `holder`: the last handle was dropped before all was given back) and `lease.overran` (warn; fields `key`, `fence`, `most_ms`). With the target
 //! `tenure::store` and the field `key`:
 //!
 //! | name | level | when |

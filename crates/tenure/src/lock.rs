@@ -1,6 +1,6 @@
 //! Asking for one key.
 
-use crate::body::Held;
+use crate::body::{Held, Limits};
 use crate::builder::{check_drift, checked_ttl};
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
@@ -24,12 +24,15 @@ pub struct Lock {
     ttl: Option<Duration>,
     metadata_policy: MetadataPolicy,
     grace: Option<Duration>,
+    at_most: Option<Duration>,
+    at_least: Duration,
 }
 
 impl Lock {
     pub(crate) fn new(leases: Leases, key: &str) -> Lock {
         let metadata_policy = MetadataPolicy::Replace(Metadata::new());
-        Lock { leases, key: key.to_owned(), ttl: None, metadata_policy, grace: None }
+        let (key, at_least) = (key.to_owned(), Duration::ZERO);
+        Lock { leases, key, ttl: None, metadata_policy, grace: None, at_most: None, at_least }
     }
 
     /// Gives the lease a ttl and renewals of its own. Without, it is attached to the process's session, which costs nothing to
@@ -58,6 +61,24 @@ impl Lock {
     /// less than what is left of the lease before each renewal: 0.46 of the ttl, usually.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
+        self
+    }
+
+    /// The longest that it may be held; for ever by default. A body that runs for longer is told to end, as on a loss: it has its grace
+    /// period, and is aborted then. A [`Guard`] is lost by then, and its key is free a ttl later, as whoever has the guard may act still.
+    /// The reason is [`Loss::Overran`](crate::Loss::Overran), and [an event](crate#what-is-logged) names the key.
+    pub fn at_most_for(mut self, longest: Duration) -> Self {
+        self.at_most = Some(longest);
+        self
+    }
+
+    /// The least time that it is held, from when it was taken: also when it is given up sooner, or this process ends or dies. Not at all by
+    /// default. For work that is shorter than clocks differ: whoever comes a moment later finds it taken.
+    ///
+    /// Such a lease renews itself, with a ttl that is no shorter than this time, a day at the most. If the process ends meanwhile, the
+    /// lease is over when that ttl has passed since the last renewal.
+    pub fn at_least_for(mut self, least: Duration) -> Self {
+        self.at_least = least;
         self
     }
 
@@ -90,9 +111,10 @@ impl Lock {
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
         let leases = self.leases.clone();
         let (inner, key) = (&leases.inner, self.key.clone());
-        let ttl = self.ttl.unwrap_or(inner.session_ttl.duration());
+        let own_ttl = self.asked_ttl();
+        let ttl = own_ttl.unwrap_or(inner.session_ttl.duration());
         let patience = inner.store_patience.unwrap_or(LEAST_STORE_PATIENCE.max(ttl.saturating_mul(6)));
-        let session = if self.ttl.is_some() { &key } else { inner.session_key.as_str() };
+        let session = if own_ttl.is_some() { &key } else { inner.session_key.as_str() };
         tokio::select! {
             biased;
             acquired = self.get(WaitPolicy::Forever) => acquired,
@@ -125,7 +147,8 @@ impl Lock {
     ///
     /// # Errors
     /// [`BodyError::Acquire`] when the lease could not be had, as [`Lock::acquire`] says, or the grace period is too long for
-    /// its ttl: the body did not run. [`BodyError::Interrupted`] when the lease was lost or withdrawn while the body ran.
+    /// its ttl: the body did not run. [`BodyError::Interrupted`] when the lease was lost or withdrawn while the body ran, or it
+    /// [ran for too long](Lock::at_most_for).
     /// [`BodyError::Panicked`] when it panicked. What the body itself returns, an error or not, is returned as it is.
     ///
     /// # Cancel safety
@@ -137,8 +160,8 @@ impl Lock {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (grace, lock) = self.checked()?;
-        crate::body::run(lock.acquire().await?, grace, body).await
+        let (limits, lock) = self.checked()?;
+        crate::body::run(lock.acquire().await?, limits, body).await
     }
 
     /// As [`Lock::with_lease`], if nobody has the lease.
@@ -154,8 +177,8 @@ impl Lock {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (grace, lock) = self.checked()?;
-        crate::body::run(lock.try_acquire().await?, grace, body).await
+        let (limits, lock) = self.checked()?;
+        crate::body::run(lock.try_acquire().await?, limits, body).await
     }
 
     /// As [`Lock::with_lease`], waiting for the lease no longer than `patience`. The body has as long as it needs.
@@ -171,8 +194,8 @@ impl Lock {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (grace, lock) = self.checked()?;
-        crate::body::run(lock.acquire_within(patience).await?, grace, body).await
+        let (limits, lock) = self.checked()?;
+        crate::body::run(lock.acquire_within(patience).await?, limits, body).await
     }
 
     /// As [`Lock::with_lease`], for a body that blocks: it runs on a thread of the runtime's for such work, and is joined before the
@@ -191,8 +214,8 @@ impl Lock {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (grace, lock) = self.checked()?;
-        crate::body::run_blocking(lock.acquire().await?, grace, body).await
+        let (limits, lock) = self.checked()?;
+        crate::body::run_blocking(lock.acquire().await?, limits, body).await
     }
 
     /// As [`Lock::with_lease_blocking`], if nobody has the lease.
@@ -207,8 +230,8 @@ impl Lock {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (grace, lock) = self.checked()?;
-        crate::body::run_blocking(lock.try_acquire().await?, grace, body).await
+        let (limits, lock) = self.checked()?;
+        crate::body::run_blocking(lock.try_acquire().await?, limits, body).await
     }
 
     /// As [`Lock::with_lease_blocking`], waiting for the lease no longer than `patience`.
@@ -227,15 +250,38 @@ impl Lock {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (grace, lock) = self.checked()?;
-        crate::body::run_blocking(lock.acquire_within(patience).await?, grace, body).await
+        let (limits, lock) = self.checked()?;
+        crate::body::run_blocking(lock.acquire_within(patience).await?, limits, body).await
     }
 
-    /// The grace period of a body, checked before anything is asked, and the request.
-    fn checked(mut self) -> Result<(Option<Duration>, Lock), AcquireError> {
-        let grace = self.grace.take();
-        grace.map_or(Ok(()), |grace| self.check_grace(grace))?;
-        Ok((grace, self))
+    /// The limits of a body, checked before anything is asked, and the request.
+    fn checked(mut self) -> Result<(Limits, Lock), AcquireError> {
+        self.check_span()?;
+        let limits = Limits { grace: self.grace.take(), at_most: self.at_most.take() };
+        limits.grace.map_or(Ok(()), |grace| self.check_grace(grace))?;
+        Ok((limits, self))
+    }
+
+    fn check_span(&self) -> Result<(), InvalidInput> {
+        match self.at_most {
+            Some(most) if most.is_zero() => {
+                Err(InvalidInput::new("a lease that may be held for no time at all is of no use; allow some"))
+            }
+            Some(most) if most < self.at_least => Err(InvalidInput::new(format!(
+                "a lease can't be held for {:?} at least and {most:?} at most; choose a longest time that is no shorter",
+                self.at_least
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The ttl of its own, if it has one: what is to be held for some time must last for it by itself.
+    fn asked_ttl(&self) -> Option<Duration> {
+        if self.at_least.is_zero() {
+            return self.ttl;
+        }
+        let ttl = self.ttl.unwrap_or(self.leases.inner.session_ttl.duration());
+        Some(ttl.max(self.at_least.min(Ttl::MAX.duration())))
     }
 
     fn own_ttl(&self, ttl: Duration) -> Result<Ttl, InvalidInput> {
@@ -248,7 +294,7 @@ impl Lock {
     /// A grace period that is as long as what is mostly left of the lease would end every body at once.
     fn check_grace(&self, grace: Duration) -> Result<(), InvalidInput> {
         let inner = &self.leases.inner;
-        let ttl = self.ttl.map_or(Ok(inner.session_ttl), |ttl| self.own_ttl(ttl))?;
+        let ttl = self.asked_ttl().map_or(Ok(inner.session_ttl), |ttl| self.own_ttl(ttl))?;
         let renewal = inner.renew_every.min(ttl.part(3));
         let most = inner.drift.belief(ttl).saturating_sub(renewal + ttl.part(50));
         if grace >= most {
@@ -269,7 +315,8 @@ impl Lock {
         if !keeps_metadata {
             inner.check_free(&key)?;
         }
-        let (keep_alive, is_attached) = match self.ttl {
+        self.check_span()?;
+        let (keep_alive, is_attached) = match self.asked_ttl() {
             Some(ttl) => (KeepAlive::Own(self.own_ttl(ttl)?), false),
             None => (KeepAlive::Session, true),
         };
@@ -284,7 +331,16 @@ impl Lock {
         pending.done();
         match reply {
             Ok(Reply::Acquired { fence, metadata, cell }) => {
-                Ok(Guard::new(self.leases.clone(), id, key, fence, ttl, is_attached, metadata, cell))
+                let now = inner.clock.held();
+                if let Some(most) = self.at_most {
+                    inner.end_at(id, &cell, now.after(most), most);
+                }
+                let mut guard =
+                    Guard::new(self.leases.clone(), id, key, fence, ttl, is_attached, metadata, cell);
+                if !self.at_least.is_zero() {
+                    guard.keep_until(now.after(self.at_least));
+                }
+                Ok(guard)
             }
             Ok(Reply::Refused(error)) => Err(error),
             Ok(_) | Err(_) => Err(AcquireError::Stopped),

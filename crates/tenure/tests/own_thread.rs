@@ -1,17 +1,12 @@
 //! Leases are renewed on a thread of tenure's own. In real time, with a short ttl.
 //!
 //! Plan: a runtime of one thread that is blocked for 4 ttls loses nothing; what is dropped as `main` ends is given back before it has ended;
-//! a store that never answers delays that end for as long as was said, and a warning tells of it; without a runtime, leases start; when the
-//! runtime that leases were to be renewed on ends, whoever asks is told, and nobody waits.
+//! without a runtime, leases start; when the runtime that leases were to be renewed on ends, whoever asks is told, and nobody waits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::fmt::Write as _;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure::{AcquireError, AnyStore, Key, Leases, LeasesBuilder, Loss, MemoryStore, Store};
-use tenure_store::{Fault, FaultyStore};
+use tenure::{AcquireError, AnyStore, Key, Leases, LeasesBuilder, Loss, Store};
 use tokio::runtime::Runtime;
-use tracing::span;
 
 const TTL: Duration = Duration::from_secs(1);
 
@@ -55,48 +50,6 @@ fn what_is_dropped_as_main_ends_is_given_back() {
     });
     let is_free = |key: &str| runtime().block_on(is_free(&store, key));
     assert!(is_free("k") && is_free(&session));
-}
-
-/// Takes down the names of events.
-#[derive(Clone, Default)]
-struct Scribe(Arc<Mutex<String>>);
-
-impl tracing::Subscriber for Scribe {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.is_event()
-    }
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn event(&self, event: &tracing::Event<'_>) {
-        let metadata = event.metadata();
-        writeln!(self.0.lock().unwrap(), "{} {}", metadata.level(), metadata.name()).unwrap();
-    }
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
-
-#[test]
-fn what_can_not_be_given_back_in_time_is_told() {
-    let scribe = Scribe::default();
-    let _here = tracing::subscriber::set_default(scribe.clone());
-    let faulty = FaultyStore::new(MemoryStore::new("own thread", tenure::clock::system()));
-    let store = AnyStore::new(faulty.clone());
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(
-        async {
-            let leases = builder(&store).linger(Duration::from_millis(1)).start().unwrap();
-            let _guard = leases.acquire("k").await.unwrap();
-            faulty.always(Fault::Hang);
-        },
-    );
-    let said = scribe.0.lock().unwrap().clone();
-    // Nothing is said of what goes well.
-    assert!(said.contains("WARN leases.left"), "{said}");
-    scribe.0.lock().unwrap().clear();
-    drop(builder(&tenure::memory()).start().unwrap());
-    assert_eq!(*scribe.0.lock().unwrap(), "");
 }
 
 #[test]

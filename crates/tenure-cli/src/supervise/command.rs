@@ -9,6 +9,7 @@ use super::stopping::{Stopper, Why};
 use super::terminal::Terminal;
 use crate::exit::{self, Asked, Failure};
 use crate::output;
+use crate::text::brief;
 use std::pin::pin;
 use std::process::Command;
 use std::sync::Arc;
@@ -76,7 +77,8 @@ pub(crate) async fn attend<T: Tenancy>(
     policy.watchdogs.dismiss();
     let (loss, trouble) = (tenancy.loss().await, tenancy.trouble());
     // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
-    let _known = tokio::time::timeout(policy.ttl, tenancy.release()).await;
+    // It may be kept for its least time; who asks to stop does not wait for that.
+    let _known = signals.unless(tokio::time::timeout(policy.ttl, tenancy.release())).await;
     let loss = loss.or_else(|| stopped.map(|_| T::TOO_LATE.to_owned()));
     // The loss may name its cause already.
     let because = |text: String| match trouble {
@@ -87,6 +89,10 @@ pub(crate) async fn attend<T: Tenancy>(
     match (asked, stopped, loss, status) {
         (Some(by), ..) => Err(Failure::asked(by)),
         (_, Some(Why::Revoked), ..) => Ok(Ended::Withdrawn(stopped_since("the lease was withdrawn"))),
+        (_, Some(Why::Overran), ..) => {
+            let most = policy.at_most.map_or_else(String::new, |most| format!(" {}", brief(most)));
+            Ok(Ended::Lost(stopped_since(&format!("it ran for longer than the{most} of --max"))))
+        }
         (_, _, Some(loss), _) => Ok(Ended::Lost(stopped_since(&because(loss)))),
         (_, _, None, status) => Ok(Ended::Done(status.map_or(exit::INTERNAL, shell_status))),
     }

@@ -23,6 +23,8 @@ pub(crate) struct Policy {
     pub(crate) ttl: Duration,
     /// Between TERM and KILL, if there is time for it.
     pub(crate) grace: Duration,
+    /// The longest that a command may run, if there is a limit.
+    pub(crate) at_most: Option<Duration>,
     /// The watchdogs go by the lease of the one command that there is. Otherwise the caller tells them of the first that ends.
     pub(crate) is_alone: bool,
 }
@@ -31,7 +33,13 @@ impl Policy {
     /// For one command at a time. Starts the watchdogs; `name` must be a text that no other process uses.
     pub(crate) fn new(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
         let watchdogs = Watchdogs::start(name, Lead::new(ttl, grace))?;
-        Ok(Policy { watchdogs, clock: tenure::clock::system(), ttl, grace, is_alone: true })
+        Ok(Policy { watchdogs, clock: tenure::clock::system(), ttl, grace, at_most: None, is_alone: true })
+    }
+
+    /// A command that runs for longer is stopped.
+    pub(crate) fn at_most(mut self, longest: Option<Duration>) -> Policy {
+        self.at_most = longest;
+        self
     }
 
     /// For any number of commands at a time.
@@ -156,11 +164,16 @@ impl Started {
         stopper: &Stopper,
     ) -> Outcome {
         const QUICK: Duration = Duration::from_millis(5);
-        let Policy { watchdogs, ttl, grace, is_alone, .. } = policy;
+        let Policy { watchdogs, ttl, grace, at_most, is_alone, .. } = policy;
         let slow = (*ttl / 40).clamp(QUICK, Duration::from_millis(250));
         let mut health = LeaseHealth::default();
         let ended = loop {
-            let pause = if stopper.why().is_some() { QUICK } else { slow };
+            let left = at_most.map(|most| most.saturating_sub(boottime().saturating_sub(self.began)));
+            let pause = if stopper.why().is_some() {
+                QUICK
+            } else {
+                left.map_or(slow, |left| left.clamp(QUICK, slow))
+            };
             tokio::select! {
                 biased;
                 ended = &mut self.ended => break ended,
@@ -173,6 +186,9 @@ impl Started {
             }
             if let Some((why, within)) = health.judge(lease, watchdogs.lead(), boottime()) {
                 stopper.stop(why, within.min(*grace));
+            }
+            if left.is_some_and(|left| left.is_zero()) && stopper.why().is_none() {
+                stopper.stop(Why::Overran, *grace);
             }
             if stopper.go_on() {
                 return Outcome::Stuck(Remains(Some(self.ended)));

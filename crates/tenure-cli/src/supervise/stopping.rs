@@ -16,6 +16,8 @@ pub(crate) enum Why {
     Revoked,
     /// The lease was about to be lost.
     Losing,
+    /// It has run for as long as it may.
+    Overran,
 }
 
 /// The means to stop a command, for whoever decides that. It may come before the command is started, which is then not done.

@@ -27,7 +27,7 @@ pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     let outage = Outage::new(plan.patience != WaitPolicy::Try);
     let store = outage.watch(store);
     let leases = Leases::builder(store).clock(clock).store_patience(Duration::MAX).start()?;
-    let policy = Policy::new(leases.holder().as_str(), plan.ttl, plan.grace)?;
+    let policy = Policy::new(leases.holder().as_str(), plan.ttl, plan.grace)?.at_most(plan.at_most);
     let result = under_lease(&leases, &plan, &outage, &policy, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, plan.ttl, leases.stop()).await;
@@ -41,7 +41,7 @@ async fn under_lease(
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl);
+    let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).at_least_for(plan.at_least);
     let acquired = async {
         match plan.patience {
             WaitPolicy::Try => lock.try_acquire().await,

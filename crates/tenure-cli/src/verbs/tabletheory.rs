@@ -66,13 +66,16 @@ impl Tenancy for Rented {
 
 /// Runs the command under the lease whose partition key is the plan's key. `rest` is what follows `dynamodb:` in the URL.
 pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
+    if !plan.at_least.is_zero() {
+        return Err(Failure::usage("TableTheory's leases have no least time; leave --min out"));
+    }
     let options = Options::from_url(rest)?;
     let (lead, margin) = (Lead::new(plan.ttl, plan.grace), options.margin());
     check_ttl(plan.ttl, options.margin(), lead)?;
     let mut signals = Signals::listen()?;
     let manager = Manager::open(options, tenure::clock::system(), uuid).await?;
     check_clock(manager.coarse_clock_gap().await?, margin)?;
-    let policy = Policy::new(&format!("tabletheory-{}", uuid()), plan.ttl, plan.grace)?;
+    let policy = Policy::new(&format!("tabletheory-{}", uuid()), plan.ttl, plan.grace)?.at_most(plan.at_most);
     let lease = match acquired(&manager, &plan, &mut signals).await {
         Ok(lease) => lease,
         Err(failure) => {

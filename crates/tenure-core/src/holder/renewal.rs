@@ -33,6 +33,8 @@ pub enum Loss {
     Revoked,
     /// It was given up by someone else who had its token.
     Released,
+    /// It was held for as long as its holder had said that it may be.
+    Overran,
 }
 
 /// For people, as in `the lease is lost: taken: b-17 (fence 8)`.
@@ -46,6 +48,7 @@ impl fmt::Display for Loss {
             Loss::Deleted => f.write_str("its record was deleted"),
             Loss::Revoked => f.write_str("it was withdrawn"),
             Loss::Released => f.write_str("it was released"),
+            Loss::Overran => f.write_str("it was held for longer than it may be"),
         }
     }
 }

@@ -5,8 +5,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use std::time::Duration;
-use tenure_core::{Fence, Loss, Tick, Ttl};
-use tokio_util::sync::CancellationToken;
+use tenure_core::{Fence, Loss};
 
 /// Locks jobs by name, as job schedulers expect: taken if free, renewed by itself while the job runs, and kept for a minimum
 /// time.
@@ -68,21 +67,9 @@ impl Locker {
     /// # Cancel safety
     /// When the future is dropped, a claim that is under way is followed up and given back in the background.
     pub async fn lock(&self, job: impl AsRef<str>) -> Result<Option<JobLock>, AcquireError> {
-        let taken_at = self.leases.clock().held();
-        let mut lock = self.leases.lock(format!("{}{}", self.prefix, job.as_ref()));
-        if !self.at_least.is_zero() {
-            // What is attached to the session would be free as soon as that ends.
-            let ttl = self.at_least.max(self.leases.inner.session_ttl.duration());
-            lock = lock.ttl(ttl.min(Ttl::MAX.duration()));
-        }
-        match lock.try_acquire().await {
-            Ok(guard) => {
-                let free_at = taken_at.after(self.at_least);
-                if !self.at_least.is_zero() {
-                    self.leases.inner.keep_until(guard.id(), free_at);
-                }
-                Ok(Some(JobLock { guard: Some(guard), leases: self.leases.clone(), free_at }))
-            }
+        let lock = self.leases.lock(format!("{}{}", self.prefix, job.as_ref()));
+        match lock.at_least_for(self.at_least).try_acquire().await {
+            Ok(guard) => Ok(Some(JobLock { guard })),
             Err(AcquireError::Held(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -93,27 +80,25 @@ impl Locker {
 #[derive(Debug)]
 #[must_use = "dropping a lock unlocks it"]
 pub struct JobLock {
-    guard: Option<Guard>,
-    leases: Leases,
-    free_at: Tick,
+    guard: Guard,
 }
 
 impl JobLock {
     /// The fencing token of this run: send it along with every effect.
     #[must_use]
     pub fn fence(&self) -> Fence {
-        self.guard.as_ref().map_or(Fence(0), Guard::fence)
+        self.guard.fence()
     }
 
     /// Whether the lock is held at this instant. A few nanoseconds, no I/O.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.guard.as_ref().is_some_and(Guard::is_held)
+        self.guard.is_held()
     }
 
     /// Told when the lock is lost, so that the job can end.
     pub fn cancelled(&self) -> Cancelled {
-        self.guard.as_ref().map_or_else(|| Cancelled::by(&CancellationToken::new()), Guard::cancelled)
+        self.guard.cancelled()
     }
 
     /// Waits until the lock is lost, and says why.
@@ -121,39 +106,14 @@ impl JobLock {
     /// # Cancel safety
     /// May be dropped and called again.
     pub async fn lost(&self) -> Loss {
-        match &self.guard {
-            Some(guard) => guard.lost().await,
-            None => Loss::Released,
-        }
+        self.guard.lost().await
     }
 
     /// Ends the run, and waits until the lock is free: at once, or when the minimum time is over.
     ///
     /// # Cancel safety
     /// When the future is dropped, the lock is unlocked in the background.
-    pub async fn unlock(mut self) {
-        if let Some(guard) = self.guard.take() {
-            let done = tokio::spawn(free(guard, self.leases.clone(), self.free_at));
-            // It fails only if the runtime is being shut down.
-            let _ = done.await;
-        }
+    pub async fn unlock(self) {
+        self.guard.release().await;
     }
-}
-
-impl Drop for JobLock {
-    fn drop(&mut self) {
-        if let (Some(guard), Ok(runtime)) = (self.guard.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(free(guard, self.leases.clone(), self.free_at));
-        }
-    }
-}
-
-async fn free(guard: Guard, leases: Leases, at: Tick) {
-    let left = at.since(leases.clock().held());
-    tokio::select! {
-        () = tokio::time::sleep(left) => {}
-        _ = guard.lost() => {}
-    }
-    leases.inner.keep_no_longer(guard.id());
-    guard.release().await;
 }

@@ -106,7 +106,7 @@ impl Scheduler {
                 let now = self.wall();
                 self.failed(key, guard, i64::from(exit::LOST), now, now);
             }
-            Ended::Stopped(Why::Losing) => {
+            Ended::Stopped(Why::Losing | Why::Overran) => {
                 let why =
                     self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
                 output::note(format!(

@@ -1,0 +1,56 @@
+//! Events of tenure's own thread go where those of the thread go that started the leases. One test, as subscribers of threads disturb each other.
+//!
+//! Plan: a store that never answers keeps the end of the last handle waiting for as long as was said, and a warning tells of it; nothing is
+//! said of what goes well; a store that fails is told of from the other thread.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tenure::{AnyStore, Leases, MemoryStore};
+use tenure_store::{Fault, FaultyStore};
+use tracing::span;
+
+/// Takes down the names of events.
+#[derive(Clone, Default)]
+struct Scribe(Arc<Mutex<String>>);
+
+impl tracing::Subscriber for Scribe {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.is_event()
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let metadata = event.metadata();
+        writeln!(self.0.lock().unwrap(), "{} {}", metadata.level(), metadata.name()).unwrap();
+    }
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[test]
+fn what_can_not_be_given_back_in_time_is_told() {
+    let scribe = Scribe::default();
+    let _here = tracing::subscriber::set_default(scribe.clone());
+    let faulty = FaultyStore::new(MemoryStore::new("own thread", tenure::clock::system()));
+    let store = AnyStore::new(faulty.clone());
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(
+        async {
+            let leases = Leases::builder(store.clone()).linger(Duration::from_millis(1)).start().unwrap();
+            let _guard = leases.acquire("k").await.unwrap();
+            faulty.inject([Fault::Refuse]);
+            assert!(leases.try_acquire("other").await.is_err());
+            faulty.always(Fault::Hang);
+        },
+    );
+    let said = scribe.0.lock().unwrap().clone();
+    assert!(said.contains("WARN store.failing") && said.contains("WARN leases.left"), "{said}");
+    // Nothing is said of what goes well.
+    scribe.0.lock().unwrap().clear();
+    drop(Leases::new(tenure::memory()).unwrap());
+    assert_eq!(*scribe.0.lock().unwrap(), "");
+}
