@@ -1,6 +1,7 @@
 //! What is typed: the command line as clap sees it. What it means is worked out once, in `config`.
 
 pub(crate) mod fleet;
+pub(crate) mod jobs;
 mod records;
 
 use crate::exit;
@@ -218,8 +219,18 @@ pub(crate) struct Range {
 /// &steal=N for how many leases are stolen at a time), the table is the fleet and NAME begins this worker's id there. --ttl is the
 /// failover time, the same for all; --parallel is the most leases that this process takes; labels and weights are not to be had.
 /// TENURE_FENCE is the row's counter when the lease was taken: it grows for as long as the row lives.
+///
+/// What became of a job can be looked at: `work ls`, `work status JOB`, `work retry JOB`, `work rm JOB`. A word that stands before
+/// a CMD is a unit, also if it is one of these: `work ls -- echo`.
 #[derive(Debug, Parser)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
 pub(crate) struct Work {
+    #[command(subcommand)]
+    pub(crate) jobs: Option<jobs::Jobs>,
     /// The units
     #[arg(value_name = "UNIT")]
     pub(crate) units: Vec<OsString>,

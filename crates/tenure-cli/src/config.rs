@@ -8,6 +8,8 @@ use crate::keys::JobName;
 use crate::text::brief;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tenure::range::KeyRange;
@@ -268,16 +270,25 @@ fn duration(span: Duration) -> Result<Duration, Failure> {
 pub(crate) struct Template {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
+    /// Where the program is. Found once for many units: each entry of the PATH that lacks it costs each of them a call.
+    path: Option<PathBuf>,
 }
 
 impl Template {
     pub(crate) fn new(command: Vec<OsString>) -> Result<Template, Failure> {
         let mut words = command.into_iter();
         match words.next() {
-            Some(program) if !program.is_empty() => Ok(Template { program, arguments: words.collect() }),
+            Some(program) if !program.is_empty() => {
+                Ok(Template { program, arguments: words.collect(), path: None })
+            }
             Some(_) => Err(Failure::usage("the name of the command is empty")),
             None => Err(Failure::usage("no command is given; write it after --")),
         }
+    }
+
+    /// The same, of a program that was found there.
+    pub(crate) fn at(self, path: PathBuf) -> Template {
+        Template { path: Some(path), ..self }
     }
 
     /// The command as it stands.
@@ -289,7 +300,11 @@ impl Template {
 
     /// The command for `unit`, without input.
     pub(crate) fn for_unit(&self, unit: &str) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = match &self.path {
+            Some(path) => Command::new(path),
+            None => Command::new(&self.program),
+        };
+        command.arg0(&self.program);
         command.args(self.fill(unit)).stdin(Stdio::null()).env("TENURE_UNIT", unit);
         command
     }

@@ -12,7 +12,7 @@ mod verbs;
 mod work;
 
 use args::{Args, Verb};
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use exit::Failure;
 use std::process::ExitCode;
 use stores::Url;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         supervise::keyboard::main();
         return ExitCode::from(exit::OK);
     }
-    let args = match Args::try_parse() {
+    let args = match parsed() {
         Ok(args) => args,
         Err(error) => {
             // It has nowhere else to go if this can't be written.
@@ -50,6 +50,22 @@ fn main() -> ExitCode {
             failure.code
         }
     })
+}
+
+/// What is typed. Where there is a command, what stands before it are units, also if they are called as the verbs below `work`.
+fn parsed() -> Result<Args, clap::Error> {
+    let mut command = Args::command();
+    if std::env::args_os().any(|word| word == "--") {
+        command = command.mut_subcommand("work", |work| {
+            let verbs: Vec<String> = work.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+            // They can't be taken out; these are names that nobody types.
+            let hidden = ["\n0", "\n1", "\n2", "\n3"];
+            let renamed = verbs.iter().zip(hidden);
+            renamed.fold(work, |work, (verb, hidden)| work.mut_subcommand(verb, |it| it.name(hidden)))
+        });
+    }
+    let mut matches = command.try_get_matches()?;
+    Args::from_arg_matches_mut(&mut matches)
 }
 
 /// Where leases are kept if nothing is said.
@@ -86,6 +102,7 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         Verb::Elect(typed) => verbs::elect(url, typed.validated()?).await,
         Verb::Leader(typed) => verbs::leader(url, &typed).await,
         Verb::Range(typed) => verbs::range(url, typed.validated()?).await,
+        Verb::Work(args::Work { jobs: Some(typed), .. }) => verbs::jobs(url, typed).await,
         Verb::Work(typed) if typed.forever => work::fleet::forever(url, typed.validated_forever()?).await,
         Verb::Fleet(typed) => verbs::fleet(url, is_named, typed).await,
         Verb::Work(typed) => {

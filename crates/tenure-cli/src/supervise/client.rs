@@ -66,7 +66,7 @@ pub(crate) struct Subject {
     /// Its process group. The process of that number leads it, until it is reaped.
     pub(crate) group: i32,
     pub(crate) is_reaped: bool,
-    /// When it was started, as the table of processes tells it.
+    /// When it was started, or a moment before, as the table of processes would tell it.
     pub(crate) start: u64,
     /// Its own mark.
     pub(crate) mark: String,
@@ -118,6 +118,7 @@ impl Watchdogs {
         let n = self.commands.fetch_add(1, Ordering::Relaxed);
         let mark = format!("{}.{n}", self.mark);
         command.env(MARK, marked(&mark)).process_group(0);
+        let start = table::ticks(boottime());
         // Until it is known, it is found by its mark.
         self.tell(&mut self.state(), "?\n");
         let child = self.children.start(command);
@@ -127,7 +128,6 @@ impl Watchdogs {
                 let group = child.id().cast_signed();
                 state.groups.insert(group);
                 self.tell(&mut state, &format!("+{group}\n!\n"));
-                let start = Entry::of(group).map_or(0, |entry| entry.start);
                 Ok((child, Subject { group, is_reaped: false, start, mark }))
             }
             Err(error) => {

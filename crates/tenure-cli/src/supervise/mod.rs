@@ -14,6 +14,7 @@ pub(crate) mod stopping;
 pub(crate) mod suspend;
 mod table;
 mod terminal;
+mod threads;
 pub(crate) mod watchdog;
 
 /// This program, also if its file was replaced meanwhile.

@@ -9,11 +9,11 @@ use crate::text::escaped;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
+use nix::unistd::{AccessFlags, Pid, access};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -216,15 +216,18 @@ pub(crate) fn shell_status(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-/// Whether there is such a program at all, told before anything else is done.
-pub(crate) fn find(program: &OsStr) -> Result<(), Failure> {
+/// Where a program is, as execvp(3) would find it. That there is none is told before anything else is done.
+pub(crate) fn find(program: &OsStr) -> Result<PathBuf, Failure> {
     let missing = || not_started(program, &std::io::ErrorKind::NotFound.into());
     if program.as_bytes().contains(&b'/') {
-        return if Path::new(program).exists() { Ok(()) } else { Err(missing()) };
+        return if Path::new(program).exists() { Ok(program.into()) } else { Err(missing()) };
     }
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    let found = std::env::split_paths(&path).any(|directory| directory.join(program).exists());
-    if found { Ok(()) } else { Err(missing()) }
+    // An empty entry is the working directory.
+    let places = std::env::split_paths(&path).map(|directory| Path::new(".").join(directory).join(program));
+    let places: Vec<PathBuf> = places.filter(|path| path.exists()).collect();
+    let is_program = |path: &&PathBuf| path.is_file() && access(*path, AccessFlags::X_OK).is_ok();
+    places.iter().find(is_program).or(places.first()).cloned().ok_or_else(missing)
 }
 
 /// A command that could not be started, in the shell's terms.

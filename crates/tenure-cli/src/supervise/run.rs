@@ -6,6 +6,7 @@ use super::health::LeaseHealth;
 use super::lease::Lease;
 use super::process::{self, Running};
 use super::stopping::{Stopper, Why};
+use super::threads::Threads;
 use super::watchdog::Lead;
 use crate::exit::Failure;
 use std::io;
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 /// How commands are run.
 pub(crate) struct Policy {
     pub(crate) watchdogs: Arc<Watchdogs>,
+    threads: Arc<Threads>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ttl: Duration,
     /// Between TERM and KILL, if there is time for it.
@@ -33,7 +35,8 @@ impl Policy {
     /// For one command at a time. Starts the watchdogs; `name` must be a text that no other process uses.
     pub(crate) fn new(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
         let watchdogs = Watchdogs::start(name, Lead::new(ttl, grace))?;
-        Ok(Policy { watchdogs, clock: tenure::clock::system(), ttl, grace, at_most: None, is_alone: true })
+        let (threads, clock) = (Arc::default(), tenure::clock::system());
+        Ok(Policy { watchdogs, threads, clock, ttl, grace, at_most: None, is_alone: true })
     }
 
     /// A command that runs for longer is stopped.
@@ -142,9 +145,8 @@ impl Started {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("command".to_owned()).stack_size(256 << 10).spawn(work);
-        let told = match thread {
-            Ok(_) => group.await.unwrap_or(Err(Outcome::Stuck(Remains(None)))),
+        let told = match policy.threads.run(work) {
+            Ok(()) => group.await.unwrap_or(Err(Outcome::Stuck(Remains(None)))),
             Err(error) => Err(Outcome::NotStarted(error)),
         };
         let group = told?;

@@ -6,6 +6,7 @@ use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
 
 /// One process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +112,11 @@ impl Table {
     }
 }
 
+/// A time since boot as the table tells it: in hundredths of a second, whatever the kernel's own ticks are (proc(5)).
+pub(crate) fn ticks(since_boot: Duration) -> u64 {
+    u64::try_from(since_boot.as_millis() / 10).unwrap_or(u64::MAX)
+}
+
 /// The marks in the environment that a process was started with, from that of the outermost tenure to that of the innermost.
 /// None if it has none, or they may not be read.
 pub(crate) fn marks_of(pid: i32) -> Vec<String> {
@@ -130,6 +136,7 @@ pub(crate) fn is_of(mark: &str, whose: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenure::clock::boottime;
 
     fn entry(pid: i32, parent: i32, state: char) -> Entry {
         let stat = format!("{pid} (a) b (c)) {state} {parent} 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0");
@@ -144,6 +151,15 @@ mod tests {
         assert_eq!(Entry::parse(5, "5 (a) S 4"), None);
         let own = Entry::of(std::process::id().cast_signed());
         assert!(own.is_some_and(|own| own.is_alive() && !own.is_stopped()));
+    }
+
+    #[test]
+    fn a_time_since_boot_is_told_in_the_tables_own_ticks() {
+        let before = ticks(boottime());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let start = Entry::of(child.id().cast_signed()).unwrap().start;
+        assert!(before <= start && start <= ticks(boottime()), "{before} {start}");
+        child.wait().unwrap();
     }
 
     #[test]

@@ -132,11 +132,14 @@ impl WatchdogProcess {
         let mut text = Vec::new();
         loop {
             let now = boottime();
-            if self.doomed.as_ref().is_some_and(|doomed| now >= doomed.kill_at) {
+            let is_kill_due = self.doomed.as_ref().is_some_and(|doomed| now >= doomed.kill_at);
+            // What was told and not read yet may put it off, or say that a group's number is another's now.
+            let is_told_more = (is_kill_due || self.is_due(now)) && readable(&input, Some(Duration::ZERO));
+            if is_kill_due && !is_told_more {
                 self.kill();
             }
             let mut next = self.next();
-            if self.is_due(now) {
+            if self.is_due(now) && !is_told_more {
                 if self.first_is_at_work() {
                     // It has done it by the deadline, if it lives until then.
                     let is_past = self.deadline.is_some_and(|deadline| now > deadline);
@@ -150,11 +153,20 @@ impl WatchdogProcess {
                 continue;
             }
             match self.hear(&mut input, &mut text) {
-                Heard::Lines => {}
+                Heard::Lines => self.rest(&input),
                 Heard::Bye => return,
                 Heard::Closed => return self.orphaned(),
             }
         }
+    }
+
+    /// Lets news gather for a moment: commands that are very short would wake both watchdogs three times each. Nothing is late by
+    /// it: what is due is done in time, by all that was told until then, and the end of tenure is noticed at once.
+    fn rest(&self, input: &File) {
+        const LONGEST: Duration = Duration::from_millis(20);
+        let rest = LONGEST.min(self.lead.kill / 4);
+        let next = self.next().map(|at| at.saturating_sub(boottime()));
+        let _is_over = polled(input, PollFlags::empty(), Some(next.map_or(rest, |next| next.min(rest))));
     }
 
     fn has_charges(&self) -> bool {
@@ -335,12 +347,18 @@ impl Targets {
 
 /// Waits until there is something to read; false when `within` is over.
 fn readable(input: &impl AsFd, within: Option<Duration>) -> bool {
+    polled(input, PollFlags::POLLIN, within)
+}
+
+/// Waits until there is one of these, or the other end is closed; false when `within` is over.
+fn polled(input: &impl AsFd, what: PollFlags, within: Option<Duration>) -> bool {
     let timeout = match within {
+        Some(Duration::ZERO) => PollTimeout::ZERO,
         // Rounded up, so that a wait is never over a little before its time.
         Some(within) => PollTimeout::try_from(within.as_millis() + 1).unwrap_or(PollTimeout::MAX),
         None => PollTimeout::NONE,
     };
-    let mut fds = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    let mut fds = [PollFd::new(input.as_fd(), what)];
     poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
 }
 

@@ -4,7 +4,7 @@ mod anew;
 mod board;
 mod naming;
 mod progress;
-mod register;
+pub(crate) mod register;
 mod scheduler;
 mod slots;
 mod summary;
@@ -25,8 +25,9 @@ use register::Registered;
 use scheduler::Scheduler;
 use tenure::{Clock, Leases, Metadata, Value, Wall};
 
-pub(crate) async fn work(url: &Url, plan: config::Work) -> Result<u8, Failure> {
-    process::find(&plan.command.program)?;
+pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failure> {
+    let path = process::find(&plan.command.program)?;
+    plan.command = plan.command.at(path);
     let began = tenure::clock::system().now().wall;
     let given = units::read(&plan.source, plan.separator)?;
     let name = match &plan.name {

@@ -105,7 +105,7 @@ pub(crate) fn vacant(leases: &Leases, nonces: &mut Nonces, fence: Fence, metadat
     Record { fence, nonce: nonces.draw(), stamp: leases.clock().now().wall, tenure: None, metadata }
 }
 
-fn reset(leases: &Leases, nonces: &mut Nonces, listed: &Listed) -> Option<Write> {
+pub(crate) fn reset(leases: &Leases, nonces: &mut Nonces, listed: &Listed) -> Option<Write> {
     let stored = listed.stored.as_ref().ok()?;
     let is_failed = Unit::of(&stored.record.metadata)?.status == Status::Failed;
     if !is_failed || stored.record.tenure.is_some() {

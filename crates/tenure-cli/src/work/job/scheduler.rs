@@ -16,6 +16,7 @@ use super::unit::Unit;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
+use crate::output::view::{Sessions, State, View};
 use crate::supervise::outage::Outage;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
@@ -23,16 +24,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Attachment, Guard, Key, LeaseError, Leases, Listed, Metadata, StoreError};
+use tenure::{AcquireError, Attachment, Guard, Key, LeaseError, Leases, Listed, Metadata, Store, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// What comes back to the scheduler.
 enum Event {
-    /// `from`: the holder that it was taken from, if it was a probe, by the session that it was attached to.
     Claimed {
         key: Key,
-        from: Option<Option<Attachment>>,
+        from: Option<From>,
         took: Duration,
         trust: Trust,
         result: Result<Guard, AcquireError>,
@@ -79,8 +79,11 @@ pub(crate) struct Scheduler {
     claiming: usize,
     /// Units whose commands run on, as they can't be killed, on their way to be left to expire.
     lapsing: Vec<JoinHandle<()>>,
-    /// Results that are being written.
+    /// Results that are being written, or are about to be.
     recording: usize,
+    /// Those that wait for others to be written with, and since when the first does.
+    results: Vec<(Key, Guard, Local, Metadata)>,
+    results_since: Duration,
     is_fetching: bool,
     is_auditing: bool,
     /// Units may have been added: list them all.
@@ -101,6 +104,15 @@ pub(crate) struct Scheduler {
     trouble: Option<(Duration, String)>,
     /// Why the scheduler stops before the job is settled.
     stop: Option<Failure>,
+}
+
+/// Whom a unit was taken from.
+#[derive(Debug, Clone)]
+struct From {
+    /// The session that it was attached to.
+    attachment: Option<Attachment>,
+    /// Who has lost a lease and lives has not died.
+    has_died: bool,
 }
 
 /// What a unit's record lets us expect of it.
@@ -129,6 +141,8 @@ impl Trust {
 
 /// The shortest pause between two rounds.
 const SHORT: Duration = Duration::from_millis(10);
+/// How long the result of a short run waits for others.
+const MOMENT: Duration = Duration::from_millis(10);
 /// Results under way that hold up further claims.
 const MOST_RECORDING: usize = 1024;
 
@@ -169,6 +183,8 @@ impl Scheduler {
             claiming: 0,
             lapsing: Vec::new(),
             recording: 0,
+            results: Vec::new(),
+            results_since: Duration::ZERO,
             is_fetching: false,
             is_auditing: false,
             audit_due: false,
@@ -190,6 +206,7 @@ impl Scheduler {
     pub(crate) async fn work(&mut self, signals: &mut Signals) -> Result<u8, Failure> {
         loop {
             self.pump();
+            self.write_results();
             if self.is_over() {
                 break;
             }
@@ -253,16 +270,23 @@ impl Scheduler {
         }
     }
 
-    /// Claims ahead of the slots: as many units as end while a claim is under way, with some to spare. None if runs are so long
-    /// that waiting for a claim does not matter.
+    /// Claims ahead of the slots: as many units as end while a claim is under way, with some to spare, and as end in a moment, as
+    /// what is claimed together costs less. None if runs are so long that waiting for a claim does not matter.
     fn ahead(&self) -> usize {
         let Some(run_secs) = self.run_secs else { return 0 };
-        let ended = self.plan.slots as f64 * self.claim_secs / run_secs.max(1e-6);
+        let while_claiming = (3.0 * self.claim_secs).max(2.0 * MOMENT.as_secs_f64());
+        let ended = self.plan.slots as f64 * while_claiming / run_secs.max(1e-6);
         if run_secs > 50.0 * self.claim_secs {
             0
         } else {
-            ((3.0 * ended).ceil() as usize).clamp(self.plan.slots, 512)
+            (ended.ceil() as usize).clamp(self.plan.slots, 512)
         }
+    }
+
+    /// How many claims or results of short runs gather before they are sent: those that come to a store together share a transaction
+    /// there, or a request, where it has such. One by one if runs are long.
+    fn batch(&self) -> usize {
+        self.ahead() / 2
     }
 
     fn room(&self) -> usize {
@@ -279,6 +303,7 @@ impl Scheduler {
             return;
         }
         self.start_alone();
+        let is_enough = self.room() >= self.batch();
         loop {
             // The next page is fetched before the last candidate is gone.
             let few = self.board.candidates.len() < 2 * self.plan.slots.min(64);
@@ -289,7 +314,7 @@ impl Scheduler {
             {
                 self.fetch(after, limit);
             }
-            if self.room() == 0 {
+            if self.room() == 0 || !is_enough {
                 return;
             }
             let page_is_due = self.is_fetching || !self.board.is_round_over();
@@ -330,17 +355,22 @@ impl Scheduler {
         self.claiming += 1;
         self.board.set(&key, Local::Ours);
         let tenure = seen.record.tenure.as_ref().filter(|_| probe);
-        // Who has lost a lease has not died.
-        let has_died = tenure.is_some_and(|tenure| tenure.holder != *self.leases.holder());
-        let from = tenure.map(|tenure| tenure.attachment.clone());
+        let from = tenure.map(|tenure| From {
+            attachment: tenure.attachment.clone(),
+            has_died: tenure.holder != *self.leases.holder(),
+        });
         let (leases, sender, most) = (self.leases.clone(), self.sender.clone(), self.plan.takeovers);
         tokio::spawn(async move {
             let began = boottime();
             let result = leases.lock(key.as_str()).keep_metadata(Some(*seen)).try_acquire().await;
             let took = boottime().saturating_sub(began);
-            let mut trust = Trust::Good;
+            let (mut trust, mut from) = (Trust::Good, from);
             let result = match result {
                 Ok(guard) => {
+                    if let Some(From { attachment: Some(attachment), has_died }) = &mut from {
+                        *has_died = *has_died && !is_back(&leases, attachment).await;
+                    }
+                    let has_died = from.as_ref().is_some_and(|from| from.has_died);
                     trust = Trust::in_unit(guard.metadata(), has_died, most);
                     if has_died && trust == Trust::Good { counted(guard).await } else { Ok(guard) }
                 }
@@ -350,13 +380,27 @@ impl Scheduler {
         });
     }
 
-    fn record(&mut self, key: Key, guard: Guard, to: Local, metadata: tenure::Metadata) {
+    fn record(&mut self, key: Key, guard: Guard, to: Local, metadata: Metadata) {
         self.recording += 1;
-        let sender = self.sender.clone();
-        tokio::spawn(async move {
-            let result = guard.release_with(metadata).await;
-            let _over = sender.send(Event::Recorded { key, to, result });
-        });
+        if self.results.is_empty() {
+            self.results_since = boottime();
+        }
+        self.results.push((key, guard, to, metadata));
+    }
+
+    /// Writes the results that have gathered, together, if there are enough of them or they have waited long enough.
+    fn write_results(&mut self) {
+        let is_more_to_come = self.slots.running() > 0 && self.results.len() < self.batch();
+        if is_more_to_come && boottime() < self.results_since + MOMENT {
+            return;
+        }
+        for (key, guard, to, metadata) in self.results.drain(..) {
+            let sender = self.sender.clone();
+            tokio::spawn(async move {
+                let result = guard.release_with(metadata).await;
+                let _over = sender.send(Event::Recorded { key, to, result });
+            });
+        }
     }
 
     fn on(&mut self, event: Event) {
@@ -413,12 +457,26 @@ impl Scheduler {
     fn pause(&self) -> Duration {
         let now = boottime();
         let pause = (self.plan.ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(100));
-        if self.next_round > now { pause.min(self.next_round - now) } else { pause }
+        let pause = if self.next_round > now { pause.min(self.next_round - now) } else { pause };
+        if self.results.is_empty() {
+            pause
+        } else {
+            pause.min((self.results_since + MOMENT).saturating_sub(now))
+        }
     }
 
     fn wall(&self) -> u64 {
         self.leases.clock().now().wall.0
     }
+}
+
+/// Whether the process of a session that was lost has another now: it lives.
+async fn is_back(leases: &Leases, lost: &Attachment) -> bool {
+    let Ok(Some(stored)) = leases.store().read(&lost.session).await else { return false };
+    let is_later = stored.record.fence > lost.fence;
+    let (listed, now) = (Listed { key: lost.session.clone(), stored: Ok(stored) }, leases.clock().now().wall);
+    let view = View::of(leases.store(), &mut Sessions::default(), listed, now).await;
+    is_later && view.state == State::Held
 }
 
 /// A unit that was taken over is told apart from one that was never run, before it is run: its worker may die of it.
@@ -428,5 +486,29 @@ async fn counted(mut guard: Guard) -> Result<Guard, AcquireError> {
         Ok(()) => Ok(guard),
         Err(LeaseError::Store(error)) => Err(AcquireError::Store(error)),
         Err(_) => Err(AcquireError::Held(None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a session that was lost tells a process that lives from one that has died.
+    use super::*;
+    use tenure::Fence;
+
+    #[tokio::test]
+    async fn who_has_lost_a_session_and_has_another_lives() {
+        let store = tenure::memory();
+        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        there.begin_session();
+        while there.session_remaining().is_zero() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let session = there.session_key().clone();
+        let fence = here.store().read(&session).await.unwrap().unwrap().record.fence;
+        let lost = |fence| Attachment { session: session.clone(), fence };
+        assert!(is_back(&here, &lost(Fence(fence.0 - 1))).await);
+        assert!(!is_back(&here, &lost(fence)).await, "it is the one that was lost");
+        there.stop().await;
+        assert!(!is_back(&here, &lost(Fence(fence.0 - 1))).await, "it is over");
     }
 }

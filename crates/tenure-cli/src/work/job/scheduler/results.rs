@@ -1,6 +1,6 @@
 //! What comes back to the scheduler, and what follows from it: claims won and lost, runs that have ended, results recorded.
 
-use super::{Scheduler, Trust};
+use super::{From, Scheduler, Trust};
 use crate::exit;
 use crate::keys::JobName;
 use crate::output;
@@ -13,13 +13,13 @@ use crate::work::job::unit::{Ran, Status, Unit};
 use crate::work::pace::doubled;
 use std::process::ExitStatus;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Attachment, ErrorKind, Guard, Key, LeaseError, StoreError};
+use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError, StoreError};
 
 impl Scheduler {
     pub(super) fn on_claimed(
         &mut self,
         key: Key,
-        from: Option<Option<Attachment>>,
+        from: Option<From>,
         trust: Trust,
         result: Result<Guard, AcquireError>,
     ) {
@@ -52,7 +52,7 @@ impl Scheduler {
     }
 
     /// The record as it was when it was claimed is certain, unlike the board.
-    pub(super) fn on_won(&mut self, key: Key, guard: Guard, from: Option<Option<Attachment>>, trust: Trust) {
+    pub(super) fn on_won(&mut self, key: Key, guard: Guard, from: Option<From>, trust: Trust) {
         let now_is = match Unit::of(guard.metadata()) {
             _ if self.stop.is_some() => Local::Open,
             Some(unit) if unit.status == Status::Pending => Local::Ours,
@@ -68,8 +68,8 @@ impl Scheduler {
             return;
         }
         self.won_in_round += 1;
-        if let Some(attachment) = from {
-            self.tally.taken_over += 1;
+        if let Some(From { attachment, has_died }) = from {
+            self.tally.taken_over += usize::from(has_died);
             if let Some(attachment) = attachment {
                 // What else its holder had is free as well: look again at once.
                 self.board.bury(attachment);

@@ -1,0 +1,134 @@
+//! `work retry` and `work rm`.
+
+use super::survey::{of_job, records};
+use crate::args::jobs::{Retry, Rm};
+use crate::exit::{self, Failure};
+use crate::keys::JobName;
+use crate::output;
+use crate::stores::{Url, patiently};
+use crate::text::{count, escaped};
+use crate::verbs::open;
+use crate::work::job::register::{instance, reset};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tenure::{Key, Leases, Listed, Outcome, Store, StoreExt, Write};
+use tenure_core::Nonces;
+
+pub(super) async fn retry(url: &Url, typed: &Retry) -> Result<u8, Failure> {
+    let name = JobName::new(&typed.job)?;
+    let prefix = name.prefix();
+    let unit = |unit: &std::ffi::OsString| {
+        let unit = unit.to_str().ok_or_else(|| Failure::usage("a unit's name must be UTF-8"))?;
+        Ok::<Key, Failure>(Key::new(format!("{prefix}{unit}"))?)
+    };
+    let wanted = typed.units.iter().map(unit).collect::<Result<BTreeSet<Key>, Failure>>()?;
+    let leases = open(url).await?;
+    let all = records(leases.store(), &name).await?;
+    if all.is_empty() {
+        return Err(super::absent(&name));
+    }
+    if let Some(key) = wanted.iter().find(|key| !all.iter().any(|listed| listed.key == **key)) {
+        let unit = JobName::of_key(key).map_or("", |(_, unit)| unit);
+        return Err(Failure::new(
+            exit::ABSENT,
+            format!("the job \"{}\" has no unit \"{}\"", name.as_str(), escaped(unit)),
+        ));
+    }
+    let mut nonces = Nonces::new(instance(&leases));
+    let chosen = all.iter().filter(|listed| wanted.is_empty() || wanted.contains(&listed.key));
+    let writes: Vec<Write> = chosen.filter_map(|listed| reset(&leases, &mut nonces, listed)).collect();
+    if writes.is_empty() {
+        let which = if wanted.is_empty() { "no unit" } else { "none of these units" };
+        return Err(Failure::new(
+            exit::ABSENT,
+            format!("{which} of the job \"{}\" has failed", name.as_str()),
+        ));
+    }
+    let outcomes = patiently(async || leases.store().write_all(writes.clone()).await).await?;
+    let n = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Won { .. })).count();
+    if typed.json {
+        output::json(&json!({"job": name.as_str(), "retried": n}))?;
+    } else {
+        output::note(format!("{} to be tried again", count(n, "unit")));
+    }
+    Ok(exit::OK)
+}
+
+pub(super) async fn rm(url: &Url, typed: &Rm) -> Result<u8, Failure> {
+    let name = JobName::new(&typed.job)?;
+    let leases = open(url).await?;
+    let job = of_job(&leases, &name).await?.ok_or_else(|| super::absent(&name))?;
+    let (units, open, shown) = (job.units(), job.open(), name.as_str());
+    if !job.workers.is_empty() || !job.running.is_empty() {
+        let who =
+            job.workers.first().map(|worker| format!("pid {} on {}", worker.pid, escaped(&worker.host)));
+        let who =
+            who.or_else(|| job.running.first().map(|running| escaped(&running.holder))).unwrap_or_default();
+        return Err(Failure::new(
+            exit::HELD,
+            format!("the job \"{shown}\" is being worked on, by {who}: stop that first, or wait for its end"),
+        ));
+    }
+    let unrun = if open > 0 { format!(", {open} of them not done") } else { String::new() };
+    output::confirm(
+        typed.yes,
+        &format!(
+            "Remove the job \"{shown}\" with {}{unrun}? Given again, all are run again.",
+            count(units, "unit")
+        ),
+    )?;
+    let all = records(leases.store(), &name).await?;
+    await_fences(&leases, &all).await?;
+    let (mut removed, mut left) = (0, 0);
+    for listed in &all {
+        // One that somebody has taken meanwhile stays, and so does one that can't be read.
+        let is_gone = match &listed.stored {
+            Ok(stored) if stored.record.tenure.is_none() || is_dead(&leases, listed).await? => {
+                let (key, version) = (&listed.key, stored.version);
+                patiently(async || leases.store().remove(key, version).await).await?
+            }
+            _ => false,
+        };
+        *(if is_gone { &mut removed } else { &mut left }) += 1;
+    }
+    if typed.json {
+        output::json(&json!({"job": shown, "removed": removed, "left": left}))?;
+    } else {
+        output::note(format!("job \"{shown}\": {} removed", count(removed, "unit")));
+    }
+    if left > 0 {
+        return Err(Failure::new(
+            exit::HELD,
+            format!(
+                "{} left: taken by somebody meanwhile, or damaged (see `tenure rm --damaged`)",
+                count(left, "unit")
+            ),
+        ));
+    }
+    Ok(exit::OK)
+}
+
+/// Whether its holder is dead, by the look that was just taken: nobody holds anything of this job.
+async fn is_dead(leases: &Leases, listed: &Listed) -> Result<bool, Failure> {
+    let view = crate::verbs::look::view(leases, &listed.key).await?;
+    Ok(view.state != crate::output::view::State::Held)
+}
+
+/// A key whose record goes begins at the wall clock again, which must be beyond the fence that it had.
+async fn await_fences(leases: &Leases, all: &[Listed]) -> Result<(), Failure> {
+    const LONGEST: Duration = Duration::from_secs(5);
+    let highest = all.iter().filter_map(|listed| Some(listed.stored.as_ref().ok()?.record.fence)).max();
+    let ahead = || {
+        let now = leases.clock().now().wall.0;
+        highest.map_or(Duration::ZERO, |fence| Duration::from_millis((fence.0 + 1).saturating_sub(now)))
+    };
+    if ahead() > LONGEST {
+        return Err(Failure::new(
+            exit::HELD,
+            "a unit's fence is ahead of this host's clock, so its record can't go yet: check the hosts' clocks, or try again later",
+        ));
+    }
+    tokio::time::sleep(ahead()).await;
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! `work ls` and `work status`.
+
+use super::survey::{Failed, Running, Survey, Worker, of_job, survey};
+use crate::args::jobs::{Ls, Status};
+use crate::exit::{self, Failure};
+use crate::keys::{JOBS, JobName};
+use crate::output;
+use crate::stores::Url;
+use crate::text::{brief, count, date, escaped, table};
+use crate::verbs::open_to_look;
+use serde_json::json;
+use tenure::Wall;
+
+pub(super) async fn ls(url: &Url, typed: &Ls) -> Result<u8, Failure> {
+    let leases = open_to_look(url).await?;
+    let jobs = survey(&leases, JOBS).await?;
+    let now = leases.clock().now().wall;
+    if typed.json {
+        let jobs: Vec<_> = jobs.iter().map(|(name, job)| counts(name, job, now)).collect();
+        output::json(&json!({"store": url.shown(), "jobs": jobs}))?;
+        return Ok(exit::OK);
+    }
+    if jobs.is_empty() {
+        output::note("there are no jobs");
+        return Ok(exit::OK);
+    }
+    let dash = || "-".to_owned();
+    let rows: Vec<Vec<String>> = jobs
+        .iter()
+        .map(|(name, job)| {
+            vec![
+                escaped(name),
+                job.units().to_string(),
+                job.done.to_string(),
+                job.failed.len().to_string(),
+                job.running.len().to_string(),
+                job.waiting.to_string(),
+                job.workers.len().to_string(),
+                job.left(now).map_or_else(dash, brief),
+                job.ended.map_or_else(dash, |at| date(Wall(at))),
+            ]
+        })
+        .collect();
+    let heading = ["JOB", "UNITS", "DONE", "FAILED", "RUNNING", "WAITING", "WORKERS", "LEFT", "LAST RESULT"];
+    output::print(&table(&heading, &rows))?;
+    Ok(exit::OK)
+}
+
+pub(super) async fn status(url: &Url, typed: &Status) -> Result<u8, Failure> {
+    let name = JobName::new(&typed.job)?;
+    let leases = open_to_look(url).await?;
+    let job = of_job(&leases, &name).await?.ok_or_else(|| super::absent(&name))?;
+    let now = leases.clock().now().wall;
+    if typed.json {
+        let mut document = counts(name.as_str(), &job, now);
+        if let Some(document) = document.as_object_mut() {
+            document.insert("workers".into(), job.workers.iter().map(worker_json).collect());
+            document.insert(
+                "running_units".into(),
+                job.running.iter().take(typed.most).map(running_json).collect(),
+            );
+            document
+                .insert("failed_units".into(), job.failed.iter().take(typed.most).map(failed_json).collect());
+        }
+        output::json(&document)?;
+    } else {
+        output::print(&page(&name, &job, typed.most, now))?;
+    }
+    Ok(exit::OK)
+}
+
+fn counts(name: &str, job: &Survey, now: Wall) -> serde_json::Value {
+    json!({
+        "job": name,
+        "units": job.units(),
+        "done": job.done,
+        "failed": job.failed.len(),
+        "running": job.running.len(),
+        "waiting": job.waiting,
+        "damaged": job.damaged,
+        "workers": job.workers.len(),
+        "rate_per_second": job.rate(now),
+        "left_seconds": job.left(now).map(|left| left.as_secs_f64()),
+        "began": job.began.map(|at| date(Wall(at))),
+        "last_result": job.ended.map(|at| date(Wall(at))),
+    })
+}
+
+fn worker_json(worker: &Worker) -> serde_json::Value {
+    let Worker { holder, host, pid, since, held } = worker;
+    json!({"worker": holder, "host": host, "pid": pid, "since": date(*since), "units": held})
+}
+
+fn running_json(running: &Running) -> serde_json::Value {
+    let Running { unit, holder, since } = running;
+    json!({"unit": unit, "worker": holder, "since": date(*since)})
+}
+
+fn failed_json(failed: &Failed) -> serde_json::Value {
+    let Failed { unit, exit, host, finished, attempts, reason, output } = failed;
+    json!({
+        "unit": unit, "exit": exit, "host": host, "finished": finished.map(date), "attempts": attempts,
+        "reason": reason, "output": output,
+    })
+}
+
+fn page(name: &JobName, job: &Survey, most: usize, now: Wall) -> String {
+    let mut text = format!("job      {}\n", escaped(name.as_str()));
+    let mut parts = vec![format!("{} done", job.done)];
+    for (n, what) in [
+        (job.failed.len(), "failed"),
+        (job.running.len(), "running"),
+        (job.waiting, "waiting"),
+        (job.damaged, "with a damaged record"),
+    ] {
+        if n > 0 {
+            parts.push(format!("{n} {what}"));
+        }
+    }
+    text.push_str(&format!("units    {}: {}\n", job.units(), parts.join(", ")));
+    if let Some(rate) = job.rate(now) {
+        let left = job.left(now).map_or_else(String::new, |left| format!(", about {} left", brief(left)));
+        text.push_str(&format!("rate     {}{left}\n", per_time(rate)));
+    }
+    if let Some(at) = job.ended {
+        let ago = brief(now.since(Wall(at)));
+        text.push_str(&format!("last     result {ago} ago, at {}\n", date(Wall(at))));
+    }
+    text.push_str(&format!(
+        "workers  {}\n",
+        if job.workers.is_empty() { "none".into() } else { job.workers.len().to_string() }
+    ));
+    for Worker { host, pid, since, held, .. } in &job.workers {
+        let held = count(*held, "unit");
+        text.push_str(&format!(
+            "  {} pid {pid}: {held}, here for {}\n",
+            escaped(host),
+            brief(now.since(*since))
+        ));
+    }
+    let more = |n: usize| {
+        if n > most { format!("  … and {} more; see --most\n", n - most) } else { String::new() }
+    };
+    if !job.running.is_empty() {
+        text.push_str("running\n");
+        for Running { unit, holder, since } in job.running.iter().take(most) {
+            let since = brief(now.since(*since));
+            text.push_str(&format!("  {}: for {since}, by {}\n", escaped(unit), escaped(holder)));
+        }
+        text.push_str(&more(job.running.len()));
+    }
+    if !job.failed.is_empty() {
+        text.push_str("failed\n");
+        job.failed.iter().take(most).for_each(|failed| text.push_str(&told(failed)));
+        text.push_str(&more(job.failed.len()));
+        text.push_str(&format!("try them again: tenure work retry {}\n", escaped(name.as_str())));
+    }
+    text
+}
+
+fn told(failed: &Failed) -> String {
+    let mut parts: Vec<String> = failed.exit.map(|exit| format!("exit {exit}")).into_iter().collect();
+    parts.extend(failed.host.as_ref().map(|host| format!("on {}", escaped(host))));
+    parts.extend(failed.finished.map(|at| format!("at {}", date(at))));
+    parts.push(count(usize::try_from(failed.attempts).unwrap_or(usize::MAX), "attempt"));
+    parts.extend(failed.reason.as_ref().map(|reason| escaped(reason)));
+    let mut text = format!("  {}: {}\n", escaped(&failed.unit), parts.join(", "));
+    for line in failed.output.iter().flat_map(|output| output.lines()) {
+        text.push_str(&format!("    | {}\n", escaped(line)));
+    }
+    text
+}
+
+/// A rate in the largest unit of time in which it is one or more.
+pub(crate) fn per_time(per_second: f64) -> String {
+    let (n, unit) = match per_second {
+        n if n >= 1.0 => (n, "s"),
+        n if n * 60.0 >= 1.0 => (n * 60.0, "m"),
+        n => (n * 3600.0, "h"),
+    };
+    if n >= 99.5 { format!("{n:.0}/{unit}") } else { format!("{n:.1}/{unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_told_in_the_unit_of_time_that_fits() {
+        let told = |rate| per_time(rate);
+        assert_eq!(told(1234.4), "1234/s");
+        assert_eq!(told(2.0), "2.0/s");
+        assert_eq!(told(0.5), "30.0/m");
+        assert_eq!(told(0.001), "3.6/h");
+    }
+}
