@@ -121,6 +121,21 @@ pub enum Bug {
     TurnOfTheGone,
     TurnsUnending,
     WinnerUnwatched,
+    PermitsUncounted,
+    WriterBesideReaders,
+    GrantForgotten,
+    QueueReversed,
+    TicketsOvertaken,
+    GrantKeepsFence,
+    PermitIdReused,
+    ReleaseTakesAnother,
+    CancelLeavesTicket,
+    GhostForgotten,
+    DeadTicketKept,
+    StraysKept,
+    PermitsUnaudited,
+    TicketBelieved,
+    SemaphoreUnconditional,
 }
 
 impl Bug {
@@ -238,6 +253,21 @@ impl Bug {
         Bug::TurnOfTheGone,
         Bug::TurnsUnending,
         Bug::WinnerUnwatched,
+        Bug::PermitsUncounted,
+        Bug::WriterBesideReaders,
+        Bug::GrantForgotten,
+        Bug::QueueReversed,
+        Bug::TicketsOvertaken,
+        Bug::GrantKeepsFence,
+        Bug::PermitIdReused,
+        Bug::ReleaseTakesAnother,
+        Bug::CancelLeavesTicket,
+        Bug::GhostForgotten,
+        Bug::DeadTicketKept,
+        Bug::StraysKept,
+        Bug::PermitsUnaudited,
+        Bug::TicketBelieved,
+        Bug::SemaphoreUnconditional,
     ];
 
     /// Those that only fleets can have.
@@ -441,6 +471,23 @@ impl Bug {
             }
             Bug::TurnsUnending => "a process hands a key on among its own for as long as any of them waits",
             Bug::WinnerUnwatched => "who lost the race for a key that was given up does not watch the winner",
+            Bug::PermitsUncounted => "permits are granted without counting how many are out",
+            Bug::WriterBesideReaders => "permits are held exclusively beside those who share",
+            Bug::GrantForgotten => "whoever gives permits up leaves it to those who wait to get them",
+            Bug::QueueReversed => "the last one in the queue of a semaphore has its turn first",
+            Bug::TicketsOvertaken => "permits that are free are taken though others came before",
+            Bug::GrantKeepsFence => "permits are granted under the fence of those before",
+            Bug::PermitIdReused => "all of a process's claims to permits of a key go by one id",
+            Bug::ReleaseTakesAnother => "permits that are gone are given up by taking another's out",
+            Bug::CancelLeavesTicket => "a ticket that nobody wants any more stays in the queue",
+            Bug::GhostForgotten => "a write of a semaphore that may still land is taken for one that won't",
+            Bug::DeadTicketKept => "the sessions of those who hold permits are never found dead",
+            Bug::StraysKept => {
+                "claims to permits that stand in a record, and that their process does not know of, are left there"
+            }
+            Bug::PermitsUnaudited => "nobody looks whether a semaphore's record still shows what is held",
+            Bug::TicketBelieved => "whoever has joined a semaphore's queue counts as a holder",
+            Bug::SemaphoreUnconditional => "a semaphore is written whatever others have made of it meanwhile",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
         }
     }
@@ -464,6 +511,25 @@ impl Bug {
         )
     }
 
+    /// Those that only semaphores can have.
+    pub const OF_SEMAPHORES: &'static [Bug] = &[
+        Bug::PermitsUncounted,
+        Bug::WriterBesideReaders,
+        Bug::GrantForgotten,
+        Bug::QueueReversed,
+        Bug::TicketsOvertaken,
+        Bug::GrantKeepsFence,
+        Bug::PermitIdReused,
+        Bug::ReleaseTakesAnother,
+        Bug::CancelLeavesTicket,
+        Bug::GhostForgotten,
+        Bug::DeadTicketKept,
+        Bug::StraysKept,
+        Bug::PermitsUnaudited,
+        Bug::TicketBelieved,
+        Bug::SemaphoreUnconditional,
+    ];
+
     /// The bug of this name, as its `Display` writes it.
     #[must_use]
     pub fn named(name: &str) -> Option<Bug> {
@@ -481,28 +547,31 @@ impl fmt::Display for Bug {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bugs {
     #[cfg(feature = "bugs")]
-    on: u128,
+    on: [u128; 2],
 }
 
 impl Bugs {
     /// No bug at all.
     pub const NONE: Bugs = Bugs {
         #[cfg(feature = "bugs")]
-        on: 0,
+        on: [0; 2],
     };
 
     /// Switches `bug` on.
     #[cfg(feature = "bugs")]
     #[must_use]
     pub fn with(self, bug: Bug) -> Bugs {
-        Bugs { on: self.on | 1 << bug as u32 }
+        let (mut on, bug) = (self.on, bug as usize);
+        on[bug / 128] |= 1 << (bug % 128);
+        Bugs { on }
     }
 
     /// Whether `bug` is switched on.
     #[cfg(feature = "bugs")]
     #[must_use]
     pub fn has(self, bug: Bug) -> bool {
-        self.on & (1 << bug as u32) != 0
+        let bug = bug as usize;
+        self.on[bug / 128] & (1 << (bug % 128)) != 0
     }
 
     /// Whether `bug` is switched on: never in this build.

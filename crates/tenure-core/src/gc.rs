@@ -11,8 +11,10 @@
 
 use crate::bugs::{Bug, Bugs};
 use crate::op::Listed;
+use crate::semaphore;
 use crate::values::fence::Fence;
 use crate::values::key::Key;
+use crate::values::metadata::Metadata;
 use crate::values::record::{Attachment, Stored};
 use crate::values::time::Wall;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +53,8 @@ impl Survey {
                 if !self.named.contains(&attachment.session) {
                     self.named.insert(attachment.session.clone());
                 }
+            } else if let Ok(ledger) = semaphore::Ledger::of(&stored.record) {
+                self.named.extend(ledger.tickets().map(|ticket| ticket.attachment.session.clone()));
             } else if lives(stored) {
                 self.living = told_by(stored).map_or(self.living, |told| told.min(self.living));
             }
@@ -121,14 +125,28 @@ impl Collector {
         self.ridden.contains_key(session) && !self.bugs.has(Bug::GcDropsRiddenSession)
     }
 
+    /// Whether the tenure of a session that a claim names has ended.
+    fn has_ended(&self, attachment: &Attachment) -> bool {
+        self.ridden.get(&attachment.session).is_some_and(|fence| *fence != Some(attachment.fence))
+    }
+
+    /// A semaphore's metadata and fence without the claims of sessions that have ended, what is free granted on; none if there are no such
+    /// claims.
+    #[must_use]
+    pub fn without_ended(&self, stored: &Stored) -> Option<(Metadata, Fence)> {
+        let mut ledger = semaphore::Ledger::of(&stored.record).ok()?;
+        if !ledger.remove(|ticket| self.has_ended(&ticket.attachment)) {
+            return None;
+        }
+        let mut fence = stored.record.fence;
+        ledger.grant_on(&mut fence, Fence::floor(self.wall), self.bugs);
+        Some((ledger.to_metadata().0, fence))
+    }
+
     /// What `stored` is attached to, if that has ended: then its holder does not believe any more, and it can be vacated.
     #[must_use]
     pub fn ended_attachment<'a>(&self, stored: &'a Stored) -> Option<&'a Attachment> {
-        let attachment = attachment_of(stored)?;
-        self.ridden
-            .get(&attachment.session)
-            .filter(|fence| **fence != Some(attachment.fence))
-            .map(|_| attachment)
+        attachment_of(stored).filter(|attachment| self.has_ended(attachment))
     }
 }
 
@@ -151,7 +169,6 @@ mod tests {
     use crate::values::error::StoreError;
     use crate::values::fence::Nonce;
     use crate::values::key::HolderId;
-    use crate::values::metadata::Metadata;
     use crate::values::record::{Record, Tenure};
     use crate::values::time::Ttl;
 
@@ -224,6 +241,34 @@ mod tests {
         let is_old = |stamp_ago, age| collector.is_old(&stored(1, NOW - stamp_ago, age));
         assert!(is_old(DAY, Some(DAY)));
         assert!(!is_old(DAY - 1, Some(DAY)) && !is_old(DAY, Some(DAY - 1)) && !is_old(DAY, None));
+    }
+
+    #[test]
+    fn l1_a_semaphores_claims_name_their_sessions_and_those_of_ended_ones_are_taken_out() {
+        use crate::semaphore::{Grant, Ledger, Mode, Ticket};
+        let ticket = |id, session| Ticket {
+            id: Nonce(id),
+            holder: HolderId::new("a").unwrap(),
+            attachment: Attachment { session: key(session), fence: Fence(7) },
+            ttl: Ttl::MIN,
+            mode: Mode::Exclusive,
+            permits: 1,
+            barges: false,
+            since: Wall(0),
+        };
+        let ledger = Ledger::new(1, vec![Grant::new(ticket(1, "ended"), Fence(5))], vec![ticket(2, "live")]);
+        let mut semaphore = stored(5, 0, None);
+        semaphore.record.metadata = ledger.to_metadata().0;
+        let all = [("live", held(stored(7, 0, None), None)), ("ended", stored(8, 0, None)), ("s", semaphore)];
+        let collector = collector(NOW, &all);
+        assert!(collector.is_ridden(&key("live")) && collector.is_ridden(&key("ended")));
+        let (metadata, fence) = collector.without_ended(&all[2].1).unwrap();
+        let mut record = all[2].1.record.clone();
+        (record.metadata, record.fence) = (metadata, fence);
+        let left = Ledger::of(&record).unwrap();
+        assert_eq!((left.holders.len(), left.queue.len(), left.holders[0].ticket.id), (1, 0, Nonce(2)));
+        assert_eq!(left.holders[0].fence, fence);
+        assert!(fence > Fence(5) && collector.without_ended(&Stored::new(record)).is_none());
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub(crate) mod lease;
 pub(crate) mod notice;
 mod on_session;
 mod orphans;
+mod permits;
 pub(crate) mod renewal;
 pub(crate) mod seizure;
 mod session;
@@ -28,6 +29,7 @@ use crate::holder::failure_detector::FailureDetector;
 use crate::holder::lease::{Lease, Purpose};
 use crate::holder::notice::Notice;
 use crate::holder::orphans::Orphans;
+use crate::holder::permits::Permits;
 use crate::holder::session::Session;
 use crate::holder::table::Table;
 use crate::holder::turns::Turns;
@@ -84,6 +86,7 @@ pub struct Holder {
     /// Those of them that wait for somebody else's end.
     waiting: BTreeSet<LeaseId>,
     pub(crate) turns: Turns,
+    pub(crate) permits: Permits,
     /// Leases that were left to expire while the session goes on renewing: a stop must not vacate the session before that.
     pub(crate) lapsing: u32,
     pub(crate) stopping: bool,
@@ -118,7 +121,7 @@ impl Machine for Holder {
     }
 
     fn listens(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.waiting.is_empty() || self.permits.listens()
     }
 }
 
@@ -149,6 +152,7 @@ impl Holder {
             acquiring: BTreeSet::new(),
             waiting: BTreeSet::new(),
             turns: Turns::default(),
+            permits: Permits::default(),
             lapsing: 0,
             stopping: false,
             timers: BTreeSet::new(),
@@ -159,7 +163,7 @@ impl Holder {
     /// How many leases this holder has, wants, or is giving up.
     #[must_use]
     pub fn leases(&self) -> usize {
-        self.leases.len()
+        self.leases.len() + self.permits.len()
     }
 
     /// The fence of the session while it is up.
@@ -231,6 +235,7 @@ impl Holder {
                 Part::Session => self.wake_session(now),
                 Part::Lease(id) => self.wake_lease(now, LeaseId(id), Wakeup::Time),
                 Part::Orphan(key) => self.wake_orphan(now, &key),
+                Part::Semaphore(key) => self.wake_semaphore(now, key),
                 // It goes by the session's renewals.
                 Part::Audit => {}
             }
@@ -242,6 +247,7 @@ impl Holder {
             Some(Part::Session) => self.answer_session(now, op, result),
             Some(Part::Lease(id)) => self.answer_lease(now, LeaseId(id), op, result),
             Some(Part::Orphan(key)) => self.answer_orphan(now, &key, op, result),
+            Some(Part::Semaphore(key)) => self.answer_semaphore(now, key, op, result),
             Some(Part::Audit) => self.answer_audit(now, op, result),
             None => {}
         }
@@ -254,6 +260,7 @@ impl Holder {
             self.env.detector.heard(now, key, *version, &self.env.rules);
         }
         self.turns.heard(hint.key());
+        self.semaphores_changed(now, hint);
         let why = match hint {
             Hint::Written(_, version) => Wakeup::Changed(Some(*version)),
             Hint::Any | Hint::Key(_) => Wakeup::Changed(None),
@@ -273,11 +280,20 @@ impl Holder {
 
     fn command(&mut self, now: Now, command: Command) {
         match command {
-            Command::Acquire(id, _) | Command::Refresh(id, _) | Command::Adopt(id, _) if self.stopping => {
+            Command::Acquire(id, _)
+            | Command::Permits(id, _)
+            | Command::Refresh(id, _)
+            | Command::Adopt(id, _)
+                if self.stopping =>
+            {
                 self.tell(Notice::Failed(
                     id,
                     StoreError::invalid("this holder is stopping; start another one"),
                 ));
+            }
+            Command::Permits(id, wish) => self.acquire_permits(now, id, *wish),
+            command if command.lease().is_some_and(|id| self.permits.has(id)) => {
+                self.command_permits(now, command);
             }
             Command::Acquire(id, want) => self.acquire(now, id, want),
             Command::Release(id, None) => self.release(now, id, Fields::Keep),
@@ -321,10 +337,11 @@ impl Holder {
                 self.release(now, id, Fields::Keep);
             }
         }
+        self.release_all_permits(now);
     }
 
     fn go_on_stopping(&mut self, now: Now) {
-        if self.leases.len() == self.lapsing as usize {
+        if self.leases.len() == self.lapsing as usize && !self.permits.is_open() {
             self.leave_session(now);
         }
     }

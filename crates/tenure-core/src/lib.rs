@@ -15,6 +15,7 @@ pub mod op;
 pub mod range;
 mod rules;
 pub mod section;
+pub mod semaphore;
 mod values;
 
 pub use bugs::{Bug, Bugs};

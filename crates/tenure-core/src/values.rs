@@ -4,6 +4,7 @@ pub mod error;
 pub(crate) mod fence;
 pub(crate) mod host;
 pub(crate) mod key;
+pub(crate) mod leb;
 pub(crate) mod metadata;
 pub(crate) mod record;
 pub mod reserved;

@@ -51,6 +51,8 @@ mod section_records;
 mod section_trouble;
 #[path = "seizure.rs"]
 mod seizure;
+#[path = "semaphore.rs"]
+mod semaphore;
 #[path = "session.rs"]
 mod session;
 #[path = "session_trouble.rs"]

@@ -16,6 +16,7 @@ mod invariants;
 mod kernel;
 mod leases;
 mod sections;
+mod semaphores;
 
 pub use args::{Asked, USAGE, parse};
 pub use invariants::{Rule, Violation};

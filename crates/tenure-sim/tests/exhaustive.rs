@@ -5,6 +5,7 @@ mod checker;
 
 use checker::{SCOPE, Scope};
 use stateright::{Checker, Model};
+use tenure_core::semaphore::Mode;
 
 fn check(name: &str, scope: Scope) {
     let checker = scope.checker().threads(1).spawn_dfs().join();
@@ -44,6 +45,24 @@ fn three_processes() {
             deaths: 1,
             releases: 1,
             delays: 1,
+            ..SCOPE
+        },
+    );
+}
+
+#[test]
+fn a_writer_and_a_reader_of_one_key() {
+    let permits = &[Mode::Exclusive, Mode::Shared];
+    check(
+        "permits",
+        Scope {
+            attached: &[true, true],
+            permits,
+            units: 9,
+            losses: 1,
+            deaths: 1,
+            releases: 1,
+            delays: 0,
             ..SCOPE
         },
     );

@@ -4,6 +4,7 @@ mod checker;
 
 use checker::{SCOPE, Scope};
 use stateright::{Checker, Model};
+use tenure_core::semaphore::Mode;
 use tenure_core::{Bug, Bugs};
 
 #[test]
@@ -18,6 +19,21 @@ fn the_checker_finds_a_bug_that_is_there() {
             delays: 0,
             ..SCOPE
         };
+        let scope = Scope { bugs: Bugs::default().with(bug), ..scope };
+        let checker = scope.checker().threads(2).spawn_bfs().join();
+        assert!(
+            checker.discoveries().keys().any(|name| name.starts_with('S')),
+            "{bug} is not found in {} states",
+            checker.unique_state_count()
+        );
+    }
+}
+
+#[test]
+fn the_checker_finds_bugs_of_semaphores() {
+    for bug in [Bug::WriterBesideReaders, Bug::SemaphoreUnconditional] {
+        let permits = &[Mode::Exclusive, Mode::Shared];
+        let scope = Scope { attached: &[true, true], permits, units: 9, releases: 1, ..SCOPE };
         let scope = Scope { bugs: Bugs::default().with(bug), ..scope };
         let checker = scope.checker().threads(2).spawn_bfs().join();
         assert!(

@@ -101,7 +101,7 @@ impl Capabilities {
         Capabilities { age_error, ..self }
     }
 
-    /// The most bytes that a section's leases may take: what is left of a record for them.
+    /// The most bytes that a section's leases, or a semaphore's holders and tickets, may take: what is left of a record for them.
     #[must_use]
     pub fn section_bytes(&self) -> usize {
         /// The rest of a record without a tenure, and room for what stores put beside it.

@@ -11,6 +11,7 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::Write as CborWrite;
 use minicbor::{Decoder, Encoder};
 use tenure_core::section::{self, Ledger};
+use tenure_core::semaphore;
 use tenure_core::{
     Ask, Attachment, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Nonce, Record, StoreError,
     Tenure, Tick, Ttl, Wall,
@@ -20,9 +21,9 @@ use tenure_core::{
 pub const VERSION: u8 = 1;
 /// The most bytes that an encoded record may have.
 pub const MAX_BYTES: usize = 256 * 1024;
-/// The most bytes of encoded metadata that a record is written with, but for a section's.
+/// The most bytes of encoded metadata that a record is written with, but for a section's and a semaphore's.
 pub const MAX_METADATA_BYTES: usize = 4096;
-/// The most bytes of encoded metadata that a section's record is written with: all leases of its ranges are in there. A store
+/// The most bytes of encoded metadata that a section's or a semaphore's record is written with: all of its leases are in there. A store
 /// whose [`record_bytes`](crate::Capabilities::record_bytes) are fewer takes fewer.
 pub const MAX_SECTION_BYTES: usize = Ledger::MAX_BYTES + 64;
 
@@ -38,7 +39,8 @@ pub fn check(record: &Record) -> Result<(), StoreError> {
 }
 
 fn most_metadata(record: &Record) -> usize {
-    let is_large = section::is_section(record) || section::is_cover(record);
+    let is_large =
+        section::is_section(record) || section::is_cover(record) || semaphore::is_semaphore(record);
     if is_large { MAX_SECTION_BYTES } else { MAX_METADATA_BYTES }
 }
 
@@ -72,7 +74,7 @@ pub fn check_metadata(metadata: &Metadata) -> Result<(), StoreError> {
 /// A record as bytes.
 ///
 /// # Errors
-/// `Invalid` when its metadata is too large (over 4 KiB encoded; 192 KiB for a section's) or too deep (over 16 levels), when it has more mail than
+/// `Invalid` when its metadata is too large (over 4 KiB encoded; 192 KiB for a section's or a semaphore's) or too deep (over 16 levels), when it has more mail than
 /// a record carries, or when its fence is beyond the highest.
 pub fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
     check_bounds(record)?;

@@ -98,7 +98,7 @@ impl Leases {
     /// Locks are not reentrant: who asks for a key that this very process holds waits for it as for anybody else's
     /// ([`Leases::held`] lists those).
     ///
-    /// The key is checked when it is acquired: those that begin with `session/`, `section/`, `fleet/` and `work/` are kept for
+    /// The key is checked when it is acquired: those that begin with `session/`, `section/`, `semaphore/`, `fleet/` and `work/` are kept for
     /// tenure's own records.
     pub fn lock(&self, key: impl AsRef<str>) -> Lock {
         Lock::new(self.clone(), key.as_ref())

@@ -90,6 +90,8 @@ struct Tally {
     unfinished: usize,
     /// Sections in which ranges are held, or may be.
     sections: usize,
+    /// Semaphores that somebody holds or waits for.
+    semaphores: usize,
     /// What sweeps have covered.
     sweeps: usize,
     /// Vacant and old, but open units of a fleet, or what a fleet needs.
@@ -135,6 +137,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::Gc) -> Result<u8, Failure> {
             "kept_for_fences": tally.ahead,
             "kept_for_unfinished_jobs": tally.unfinished,
             "kept_sections": tally.sections,
+            "kept_semaphores": tally.semaphores,
             "kept_sweeps": tally.sweeps,
             "kept_for_fleets": tally.in_fleets,
             "damaged": tally.damaged,
@@ -157,6 +160,7 @@ fn tell(tally: &Tally, typed: &args::Gc) {
         (tally.ahead, "record", "kept: their fences are ahead of a clock, and would begin lower"),
         (tally.unfinished, "unit", "kept: their jobs are not finished"),
         (tally.sections, "section", "kept: ranges in them may be held"),
+        (tally.semaphores, "semaphore", "kept: permits of them are held, or waited for"),
         (tally.sweeps, "record", "kept: they say what sweeps have covered; --sweeps removes them, too"),
         (tally.in_fleets, "record", "kept: fleets need them"),
         (tally.damaged, "damaged record", "left as they are; see `tenure ls` and `tenure rm --damaged`"),

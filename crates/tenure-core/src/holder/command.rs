@@ -2,6 +2,7 @@
 
 use crate::holder::acquisition::{MetadataPolicy, WaitPolicy};
 use crate::holder::update::{Token, Transferee};
+use crate::semaphore::Wish;
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::time::Ttl;
@@ -37,6 +38,9 @@ pub struct Want {
 pub enum Command {
     /// Get a lease. Answered by `Acquired`, `Held`, `Absent` or `Failed`.
     Acquire(LeaseId, Want),
+    /// Get permits of a semaphore. Answered by `Acquired`, `Held` or `Failed`. They are given up by `Release` or `Lapse`, and take no
+    /// other command.
+    Permits(LeaseId, Box<Wish>),
     /// Give up a lease, or the attempt to get it; with other metadata in the same write, if given. Answered by
     /// `Released`.
     Release(LeaseId, Option<Metadata>),
@@ -77,4 +81,28 @@ pub enum Command {
     Start,
     /// Give up everything. Answered by `Stopped`.
     Stop,
+}
+
+impl Command {
+    /// Which lease it is about; none if it is about the session or all.
+    #[must_use]
+    pub fn lease(&self) -> Option<LeaseId> {
+        match self {
+            Command::Acquire(lease, _)
+            | Command::Permits(lease, _)
+            | Command::Release(lease, _)
+            | Command::Finish(lease, _)
+            | Command::Pass(lease, ..)
+            | Command::Lapse(lease)
+            | Command::Update(lease, _)
+            | Command::Merge(lease, _)
+            | Command::Note(lease, _)
+            | Command::Detach(lease, _)
+            | Command::Refresh(lease, _)
+            | Command::Adopt(lease, _)
+            | Command::Return(lease, _)
+            | Command::Examine(lease) => Some(*lease),
+            Command::Announce(_) | Command::Start | Command::Stop => None,
+        }
+    }
 }

@@ -22,6 +22,8 @@ pub(crate) enum Part {
     Lease(u64),
     /// An orphaned claim: a key that may still show a claim which nobody here wants.
     Orphan(Key),
+    /// A semaphore, by its key.
+    Semaphore(Key),
     /// The audit of what is attached to the session.
     Audit,
 }

@@ -31,7 +31,7 @@ impl Holder {
     pub(crate) fn wake_session(&mut self, now: Now) {
         let was_down = self.session.is_down();
         self.step_session(now, Session::wake);
-        if was_down && !self.queued.is_empty() {
+        if was_down && (!self.queued.is_empty() || self.permits.listens()) {
             self.want_session(now);
         }
     }
@@ -42,11 +42,13 @@ impl Holder {
 
     /// The last act of a stop. Where something that is attached to it could not be ended for certain, it all expires together.
     pub(crate) fn leave_session(&mut self, now: Now) {
-        let lapses = self.lapsing > 0 && !self.env.rules.bugs.has(Bug::StopVacatesSession);
+        let lapses = (self.lapsing > 0 || self.permits.is_lapsing())
+            && !self.env.rules.bugs.has(Bug::StopVacatesSession);
         self.step_session(now, |session, ctx| session.leave(ctx, lapses));
     }
 
     fn step_session(&mut self, now: Now, step: impl FnOnce(&mut Session, &mut Ctx<'_>) -> Vec<Outcome>) {
+        let had_session = self.session.attachment().is_some();
         let (mut ctx, session, _) = self.split(now, Part::Session);
         let outcomes = step(session, &mut ctx);
         self.set_wake(Part::Session, self.session.wake_at());
@@ -55,6 +57,9 @@ impl Holder {
         }
         if self.session.attachment().is_some() {
             self.unqueue_all(now);
+            if !had_session {
+                self.permits_go_on(now);
+            }
         }
     }
 
@@ -67,6 +72,7 @@ impl Holder {
                     self.renew_each_attached(now);
                 }
                 self.audit(now);
+                self.audit_permits(now);
             }
             Outcome::Suspended => self.tell(Notice::SessionValid(Tick(0))),
             Outcome::Mail(letters) => self.sort_mail(now, letters),
@@ -118,7 +124,8 @@ impl Holder {
                 self.tell(Notice::Failed(id, error.clone()));
             }
         }
-        let is_wanted = !self.queued.is_empty();
+        self.permits_failed(now, error);
+        let is_wanted = !self.queued.is_empty() || self.permits.listens();
         let (ctx, session, _) = self.split(now, Part::Session);
         session.retry(&ctx, is_wanted);
         self.set_wake(Part::Session, self.session.wake_at());
@@ -138,12 +145,16 @@ impl Holder {
             self.set_wake(Part::Lease(id.0), None);
             self.end_with_session(now, id, lease, loss);
         }
+        self.permits_lost(now, loss);
     }
 
     fn sort_mail(&mut self, now: Now, letters: Vec<Letter>) {
         for letter in letters {
             if letter.ask == Ask::Take {
                 self.tell(Notice::Given(letter.key));
+                continue;
+            }
+            if self.asked_about_permits(now, &letter.key, letter.ask) {
                 continue;
             }
             // One that was lost unawares, or is being given up, may still be there beside the one that the letter is about.

@@ -18,6 +18,7 @@ use crate::range::{KeyRange, Point, RangeSet};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::HolderId;
+use crate::values::leb::{put, put_bytes, take, take_bytes};
 use crate::values::time::{Ttl, Wall};
 use std::time::Duration;
 
@@ -52,14 +53,6 @@ pub(super) fn encode(ledger: &Ledger) -> Vec<u8> {
     out
 }
 
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
 fn put_since(out: &mut Vec<u8>, since: Since) {
     match since {
         Since::Written(stood) => {
@@ -72,11 +65,6 @@ fn put_since(out: &mut Vec<u8>, since: Since) {
             put(out, at);
         }
     }
-}
-
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
 }
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Ledger, StoreError> {
@@ -143,30 +131,6 @@ fn are_disjoint(entries: &[Entry]) -> bool {
     let mut parts: Vec<&KeyRange> = entries.iter().flat_map(|entry| entry.parts.ranges()).collect();
     parts.sort_unstable();
     parts.iter().zip(parts.iter().skip(1)).all(|(one, next)| one.high() <= next.low())
-}
-
-fn take(rest: &mut &[u8]) -> Option<u64> {
-    let mut number = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first()?;
-        *rest = after;
-        let bits = u64::from(byte & 0x7f);
-        if shift == 63 && bits > 1 {
-            return None;
-        }
-        number |= bits << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
-}
-
-fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let count = usize::try_from(take(rest)?).ok()?;
-    let (bytes, after) = rest.split_at_checked(count)?;
-    *rest = after;
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -11,10 +11,13 @@ pub const FLEET: &str = "fleet/";
 pub const SESSION: &str = "session/";
 /// What the keys of sections begin with: [`crate::section::PREFIX`].
 pub(crate) const SECTION: &str = "section/";
+/// What the keys of semaphores begin with: [`crate::semaphore::PREFIX`].
+pub(crate) const SEMAPHORE: &str = "semaphore/";
 
-const ROOMS: [(&str, &str); 4] = [
+const ROOMS: [(&str, &str); 5] = [
     (SESSION, "a process's session"),
     (SECTION, "a section of ranges"),
+    (SEMAPHORE, "a semaphore"),
     (FLEET, "a fleet's record"),
     (WORK, "a unit of a job"),
 ];
@@ -54,6 +57,7 @@ mod tests {
         for (text, what) in [
             ("session/a", "a process's session"),
             ("section/x", "a section of ranges"),
+            ("semaphore/x", "a semaphore"),
             ("fleet/f/unit/u", "a fleet's record"),
             ("work/j/u", "a unit of a job"),
         ] {

@@ -8,6 +8,8 @@ pub(crate) mod c1;
 pub(crate) mod l1;
 pub(crate) mod l3;
 pub(crate) mod l4;
+pub(crate) mod l5;
+pub(crate) mod l6;
 pub(crate) mod leads;
 pub(crate) mod mail;
 pub(crate) mod once;
@@ -21,6 +23,7 @@ pub(crate) mod s4;
 pub(crate) mod s5;
 pub(crate) mod s6;
 pub(crate) mod s7;
+pub(crate) mod s8;
 pub(crate) mod tried;
 pub(crate) mod turns;
 pub(crate) mod withdrawn;
@@ -41,12 +44,15 @@ pub enum Rule {
     S5,
     S6,
     S7,
+    S8,
     S10,
     P2,
     L1,
     L2,
     L3,
     L4,
+    L5,
+    L6,
     C1,
     Mail,
     Withdrawn,
@@ -63,12 +69,15 @@ kinds! { Rule,
     S5 "S5": "loss is told no later than the local deadline",
     S6 "S6": "what could not be ended is left to expire, not given up",
     S7 "S7": "within a section no two live leases overlap",
+    S8 "S8": "never are more permits of a key out than there are, nor a writer beside anyone",
     S10 "S10": "what others do to a lease's record reaches its holder in time",
     P2 "P2": "a resource that checks fences never accepts a deposed holder",
     L1 "L1": "a dead holder's key is held again within 1.4 ttl, or 1.15 ttl with age or push",
     L2 "L2": "units are soon at their planned owners; with nothing changing, nothing moves",
     L3 "L3": "a key that someone waits for does not stay free",
     L4 "L4": "a holder does not lose its lease by itself",
+    L5 "L5": "permits that are free go to the head of the queue at once, and those of the dead in time",
+    L6 "L6": "nobody is granted permits before an earlier ticket",
     C1 "C1": "holding costs one renewal a process, whatever it holds",
     Mail "Mail": "a holder's renewal shows it its mail",
     Withdrawn "Withdrawn": "a letter ends what it names and no more, in time",

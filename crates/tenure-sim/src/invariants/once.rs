@@ -37,7 +37,9 @@ impl Ledger {
     pub(crate) fn asks(&mut self, command: &Command) {
         self.crossed = None;
         match command {
-            Command::Acquire(id, _) | Command::Adopt(id, _) => self.open(*id).get = true,
+            Command::Acquire(id, _) | Command::Permits(id, _) | Command::Adopt(id, _) => {
+                self.open(*id).get = true;
+            }
             Command::Update(id, _) | Command::Merge(id, _) | Command::Note(id, _) => {
                 self.open(*id).change = true
             }

@@ -3,7 +3,7 @@
 //! (calm), and that is repeated; safety is checked all the time, liveness in the calm.
 //!
 //! A *scene* says what differs: the machine that processes run, their users, their own faults, and what must hold. There are
-//! `leases` (elections, too), `fleet` and `sections`. The kernel calls the scene at fixed points, which [`Scene`] lists in the order of a
+//! `leases` (elections, too), `fleet`, `sections` and `semaphores`. The kernel calls the scene at fixed points, which [`Scene`] lists in the order of a
 //! world's life.
 //!
 //! | to find out | read |

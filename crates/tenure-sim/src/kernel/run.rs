@@ -10,6 +10,7 @@ use crate::fleet::{self, Fleet};
 use crate::invariants::Violation;
 use crate::leases::{Leases, scenario};
 use crate::sections::{self, Sections};
+use crate::semaphores::{self, Semaphores};
 use tenure_core::{Bugs, InvalidInput};
 
 /// What to run.
@@ -67,10 +68,11 @@ impl Kind {
 }
 
 /// All kinds of worlds.
-fn kinds() -> [Kind; 3] {
+fn kinds() -> [Kind; 4] {
     [
         Kind::of::<Leases>("all", "all worlds of leases and elections by turns", &scenario::all()),
         Kind::of::<Sections>("sections-all", "all worlds of sections by turns", sections::SCENARIOS),
+        Kind::of::<Semaphores>("semaphores-all", "all worlds of semaphores by turns", semaphores::SCENARIOS),
         Kind::of::<Fleet>("fleet-all", "all worlds of fleets by turns", fleet::SCENARIOS),
     ]
 }
@@ -117,7 +119,7 @@ pub(super) struct Outcome {
     pub(super) lines: Vec<String>,
 }
 
-/// All scenarios by name, with what each is about: those of leases and elections, of sections and of fleets, each with a name for
+/// All scenarios by name, with what each is about: those of leases and elections, of sections, of semaphores and of fleets, each with a name for
 /// all of its kind by turns.
 #[must_use]
 pub fn scenarios() -> Vec<(&'static str, String)> {

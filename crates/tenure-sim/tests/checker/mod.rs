@@ -6,7 +6,8 @@
 use stateright::{Model, Property};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
+use tenure_core::op::{Answer, Event, Expect, Listed, Machine, Op, OpId, Outcome, Step};
+use tenure_core::semaphore::{Ledger, Mode, Wish};
 use tenure_core::{
     Bugs, Command, Fence, Holder, HolderId, Identity, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy,
     Notice, Now, Record, Rules, StoreError, Stored, Tick, Ttl, WaitPolicy, Wall, Want,
@@ -22,6 +23,8 @@ const LEASE: LeaseId = LeaseId(1);
 pub(crate) struct Scope {
     /// For each process, whether its lease is attached to its session.
     pub(crate) attached: &'static [bool],
+    /// For each process, how it wants one permit of two, if that is what all want; all are attached then.
+    pub(crate) permits: &'static [Mode],
     pub(crate) units: u64,
     pub(crate) losses: u8,
     pub(crate) deaths: u8,
@@ -120,7 +123,13 @@ impl State {
     fn perform(&mut self, op: Op) -> Answer {
         let write = match op {
             Op::Read(key) => return Answer::Read(self.store.get(&key).map(stored)),
-            Op::ReadMany(..) | Op::List { .. } => return Answer::Listed(Vec::new()),
+            Op::ReadMany(keys, _) => {
+                let found = keys.into_iter().filter_map(|key| Some((self.store.get(&key).map(stored)?, key)));
+                return Answer::Listed(
+                    found.map(|(stored, key)| Listed { key, stored: Ok(stored) }).collect(),
+                );
+            }
+            Op::List { .. } => return Answer::Listed(Vec::new()),
             Op::Write(write) => *write,
         };
         let standing = self.store.get(&write.key);
@@ -141,6 +150,16 @@ impl State {
             if highest.is_some_and(|highest| record.fence <= highest) {
                 self.broken = Some("S2");
             }
+        }
+        for grant in Ledger::of(&record).into_iter().flat_map(|ledger| ledger.holders) {
+            let before = self.store.get(&write.key).and_then(|record| Ledger::of(record).ok());
+            let is_new = before.is_none_or(|before| before.grant(grant.ticket.id).is_none());
+            let highest = self.highest.get(&write.key).copied().filter(|_| is_new);
+            if highest.is_some_and(|highest| grant.fence <= highest) {
+                self.broken = Some("S2");
+            }
+            let highest = self.highest.entry(write.key.clone()).or_default();
+            *highest = grant.fence.max(*highest);
         }
         let (version, fence) = (record.version(), record.fence);
         self.store.insert(write.key, record);
@@ -191,7 +210,15 @@ impl Model for Scope {
                 metadata_policy,
                 wait_policy: WaitPolicy::Forever,
             };
-            state.act(index, *attached, Event::Command(Command::Acquire(LEASE, want)));
+            let command = match self.permits.get(index) {
+                None => Command::Acquire(LEASE, want),
+                Some(mode) => {
+                    let (key, wait_policy) = (Key::new("semaphore/k").unwrap(), WaitPolicy::Forever);
+                    let wish = Wish { key, permits: 2, take: 1, mode: *mode, barges: false, wait_policy };
+                    Command::Permits(LEASE, Box::new(wish))
+                }
+            };
+            state.act(index, *attached, Event::Command(command));
         }
         vec![state]
     }
@@ -276,8 +303,22 @@ impl Model for Scope {
         vec![
             Property::always("S1: one holder", |scope: &Scope, state: &State| {
                 let pairs = state.processes.iter().zip(scope.attached);
-                pairs.filter(|(process, is_attached)| state.believes(process, **is_attached)).count() <= 1
+                let held =
+                    pairs.filter(|(process, is_attached)| state.believes(process, **is_attached)).count();
+                held <= if scope.permits.is_empty() { 1 } else { 2 }
             }),
+            Property::always(
+                "S8: a writer is alone, and there are two permits",
+                |scope: &Scope, state: &State| {
+                    let believed = state
+                        .processes
+                        .iter()
+                        .zip(scope.permits)
+                        .filter(|(process, _)| state.believes(process, true));
+                    let modes: Vec<&Mode> = believed.map(|(_, mode)| mode).collect();
+                    modes.len() <= if modes.contains(&&Mode::Exclusive) { 1 } else { 2 }
+                },
+            ),
             Property::always("S2 and S5", |_, state: &State| state.broken.is_none()),
             Property::sometimes("someone takes over", |scope: &Scope, state: &State| {
                 let pairs = state.processes.iter().zip(scope.attached).enumerate();
@@ -290,5 +331,13 @@ impl Model for Scope {
     }
 }
 
-pub(crate) const SCOPE: Scope =
-    Scope { attached: &[], units: 0, losses: 0, deaths: 0, releases: 0, delays: 0, bugs: Bugs::NONE };
+pub(crate) const SCOPE: Scope = Scope {
+    attached: &[],
+    permits: &[],
+    units: 0,
+    losses: 0,
+    deaths: 0,
+    releases: 0,
+    delays: 0,
+    bugs: Bugs::NONE,
+};

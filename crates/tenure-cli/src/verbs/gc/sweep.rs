@@ -9,6 +9,7 @@ use crate::verbs::fleet::upkeep::Verdict;
 use crate::verbs::pages::Pages;
 use tenure::range as section;
 use tenure::{Expect, Key, Listed, Outcome, Store, StoreError, StoreExt, Stored, Version, Write};
+use tenure_core::semaphore;
 use tokio::task::JoinSet;
 
 /// What is to be done about a page.
@@ -37,7 +38,7 @@ impl Collection {
             plan.remove.iter().try_for_each(|(key, _)| removable(key))?;
             tally.removable += plan.remove.len();
             if self.acts {
-                tally.vacated += self.vacate(plan.vacate).await?;
+                tally.vacated += self.vacate(known, plan.vacate).await?;
                 tally.removed += self.remove(plan.remove).await?;
             } else {
                 tally.vacated += plan.vacate.len();
@@ -54,6 +55,14 @@ impl Collection {
         };
         let is_vacant = stored.record.tenure.is_none();
         if !is_vacant && is_session(&key) || !collector.is_old(&stored) {
+            return;
+        }
+        if semaphore::is_semaphore(&stored.record) && !semaphore::is_idle(&stored.record) {
+            // What is held or waited for is not for gc to end, but for what the dead have left.
+            match collector.without_ended(&stored) {
+                Some(_) => plan.vacate.push((key, stored)),
+                None => tally.semaphores += 1,
+            }
             return;
         }
         let is_dying = session_of(&stored).is_some_and(|session| dying.contains(session));
@@ -88,10 +97,14 @@ impl Collection {
     }
 
     /// Vacates what was attached to ended sessions, each on condition that the record is still as it was seen.
-    async fn vacate(&mut self, attached: Vec<(Key, Stored)>) -> Result<usize, StoreError> {
+    async fn vacate(&mut self, known: &Surveyed, attached: Vec<(Key, Stored)>) -> Result<usize, StoreError> {
         let mut writes = Vec::with_capacity(attached.len());
         for (key, seen) in attached {
-            let (expect, record) = (Expect::Unchanged(seen.version), self.vacant(&seen, seen.record.fence));
+            let (expect, mut record) =
+                (Expect::Unchanged(seen.version), self.vacant(&seen, seen.record.fence));
+            if let Some((metadata, fence)) = known.collector.without_ended(&seen) {
+                (record.metadata, record.fence) = (metadata, fence);
+            }
             writes.push(Write { key, expect, record });
         }
         let outcomes = self.store.write_all(writes).await?;

@@ -1,0 +1,434 @@
+//! The machine of one semaphore in one process: one operation under way at a time, and whatever is wanted goes into the next.
+
+use super::Wish;
+use super::job::{Giving, Job, Wanted};
+use super::ledger::Ledger;
+use crate::bugs::Bug;
+use crate::holder::command::LeaseId;
+use crate::holder::ctx::Ctx;
+use crate::holder::notice::Notice;
+use crate::holder::renewal::Loss;
+use crate::op::{Freshness, OpId};
+use crate::values::error::StoreError;
+use crate::values::fence::{Fence, Nonce, Version};
+use crate::values::key::Key;
+use crate::values::record::{Attachment, Occupant, Stored};
+use crate::values::time::{Now, Tick, Ttl};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What was last seen of the record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Seen {
+    pub(super) ledger: Ledger,
+    pub(super) fence: Fence,
+    /// None: there is no record.
+    pub(super) version: Option<Version>,
+    /// The operation that has shown it; 0 for a guess.
+    pub(super) op: OpId,
+}
+
+/// The operation that is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Flight {
+    /// The record is read, and these sessions with it.
+    Looking { op: OpId, sessions: Vec<Attachment> },
+    /// `version`: that of the record if it takes effect.
+    Writing { op: OpId, ledger: Box<Ledger>, fence: Fence, version: Version, over: Option<Version> },
+    /// The fence of a dead session is being raised.
+    Fencing { op: OpId, attachment: Attachment },
+}
+
+impl Flight {
+    pub(super) fn op(&self) -> OpId {
+        match self {
+            Flight::Looking { op, .. } | Flight::Writing { op, .. } | Flight::Fencing { op, .. } => *op,
+        }
+    }
+}
+
+/// The machine of one semaphore in one process.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Semaphore {
+    pub(super) key: Key,
+    /// The session's ttl.
+    pub(super) ttl: Ttl,
+    pub(super) most_bytes: usize,
+    pub(super) jobs: BTreeMap<LeaseId, Job>,
+    pub(super) seen: Option<Seen>,
+    /// There may be a record: nothing is guessed any more.
+    pub(super) is_known: bool,
+    pub(super) flight: Option<Flight>,
+    /// A write that was not answered was sent over this version, and may land as long as that stands.
+    pub(super) ghost: Option<Option<Version>>,
+    /// Sessions that are over, of those whose claims the record shows.
+    pub(super) dead: BTreeSet<Attachment>,
+    /// Sessions that have been silent for too long, and are to be fenced.
+    pub(super) suspects: Vec<(Attachment, Stored)>,
+    /// The last look that showed sessions.
+    pub(super) looked: OpId,
+    /// When the record is looked at again, and when the sessions in its way, as long as somebody waits.
+    pub(super) look_at: Tick,
+    pub(super) sessions_at: Tick,
+    /// Where the next look at sessions begins.
+    pub(super) turn: usize,
+    /// Changes that the store told of since the record was last seen.
+    pub(super) changes: u32,
+    /// One of them came while an operation was under way, which may not have seen it.
+    pub(super) hinted: Option<Option<Version>>,
+    /// Somebody asks what stands in the record.
+    pub(super) curious: bool,
+    /// The process gives up everything.
+    pub(super) is_stopping: bool,
+    /// Which holder was in the way when, and how many were asked about.
+    pub(super) doubt: Option<(Nonce, Tick)>,
+    pub(super) asked: usize,
+    /// Writes in a row that others were quicker than.
+    pub(super) losses: u32,
+    /// Operations in a row that failed.
+    pub(super) failures: u32,
+    /// Nothing is sent before then.
+    pub(super) pause: Option<Tick>,
+    pub(super) notices: Vec<Notice>,
+}
+
+impl Semaphore {
+    /// A machine that has seen nothing yet. `most_bytes`: the most that the store takes for a ledger.
+    pub(crate) fn new(key: Key, ttl: Ttl, most_bytes: usize) -> Semaphore {
+        Semaphore {
+            key,
+            ttl,
+            most_bytes,
+            jobs: BTreeMap::new(),
+            seen: None,
+            is_known: false,
+            flight: None,
+            ghost: None,
+            dead: BTreeSet::new(),
+            suspects: Vec::new(),
+            looked: OpId(0),
+            look_at: Tick(0),
+            sessions_at: Tick(0),
+            turn: 0,
+            changes: 0,
+            hinted: None,
+            curious: false,
+            is_stopping: false,
+            doubt: None,
+            asked: 0,
+            losses: 0,
+            failures: 0,
+            pause: None,
+            notices: Vec::new(),
+        }
+    }
+
+    pub(super) fn tell(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+
+    /// What users are to be told.
+    pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Whether nothing is held, wanted or under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.jobs.is_empty() && self.flight.is_none() && !self.curious
+    }
+
+    /// Whether something of a lease is left, but for what is left to expire.
+    pub(crate) fn is_open(&self) -> bool {
+        self.jobs.values().any(|job| !job.is_lapsing())
+    }
+
+    /// Whether something is left to expire.
+    pub(crate) fn is_lapsing(&self) -> bool {
+        self.jobs.values().any(Job::is_lapsing)
+    }
+
+    /// Whether it waits for something that a push of the store would tell it sooner.
+    pub(crate) fn listens(&self) -> bool {
+        self.jobs.values().any(|job| matches!(job, Job::Wanted(_)))
+    }
+
+    /// Whether anything is held.
+    pub(crate) fn holds(&self) -> bool {
+        self.jobs.values().any(|job| matches!(job, Job::Held { .. }))
+    }
+
+    /// The leases that hold permits.
+    pub(crate) fn held(&self) -> impl Iterator<Item = LeaseId> {
+        self.jobs.iter().filter(|(_, job)| matches!(job, Job::Held { .. })).map(|(lease, _)| *lease)
+    }
+
+    /// All leases that it has something to do for.
+    pub(crate) fn leases(&self) -> impl ExactSizeIterator<Item = LeaseId> {
+        self.jobs.keys().copied()
+    }
+
+    /// Whether it has something to do for a lease.
+    pub(crate) fn has(&self, lease: LeaseId) -> bool {
+        self.jobs.contains_key(&lease)
+    }
+
+    /// Somebody wants permits.
+    pub(crate) fn want(&mut self, ctx: &mut Ctx<'_>, lease: LeaseId, wish: Wish) {
+        let reused = ctx.rules.bugs.has(Bug::PermitIdReused);
+        let shared = self.jobs.values().next().map(Job::id).filter(|_| reused);
+        let id = shared.unwrap_or_else(|| ctx.nonces.draw());
+        let born = OpId(*ctx.last_op);
+        self.pause = None;
+        let wanted = Wanted { wish, id, born, since: ctx.now.wall, sent: None, last_error: None };
+        self.jobs.insert(lease, Job::Wanted(Box::new(wanted)));
+    }
+
+    /// Permits, or the attempt to get them, are given up.
+    pub(crate) fn release(&mut self, lease: LeaseId) {
+        let (id, was_held) = match self.jobs.get_mut(&lease) {
+            None => return self.tell(Notice::Released(lease, false)),
+            Some(Job::Wanted(wanted)) if wanted.sent.is_none() => {
+                self.jobs.remove(&lease);
+                return self.tell(Notice::Released(lease, false));
+            }
+            Some(Job::Wanted(wanted)) => (wanted.id, false),
+            Some(Job::Held { id, .. }) => (*id, true),
+            // Its user has been told of its end, or will be.
+            Some(Job::Giving(Giving { is_awaited: true, .. })) => return,
+            Some(Job::Giving(_)) => return self.tell(Notice::Released(lease, false)),
+        };
+        let giving = Giving { id, is_awaited: true, tried: false, was_held, not_before: None };
+        self.jobs.insert(lease, Job::Giving(giving));
+    }
+
+    /// Permits are given up, but what was done under them could not be ended for certain: they stay out for a full ttl.
+    pub(crate) fn lapse(&mut self, ctx: &Ctx<'_>, lease: LeaseId) {
+        let not_before = Some(ctx.now.held.after(self.ttl.duration()));
+        match self.jobs.get_mut(&lease) {
+            Some(Job::Held { id, .. }) if !ctx.rules.bugs.has(Bug::LapseVacates) => {
+                let (id, is_awaited) = (*id, false);
+                let giving = Giving { id, is_awaited, tried: false, was_held: true, not_before };
+                self.jobs.insert(lease, Job::Giving(giving));
+            }
+            Some(Job::Giving(giving)) if giving.not_before.is_some() => giving.not_before = not_before,
+            _ => return self.release(lease),
+        }
+        self.tell(Notice::Released(lease, false));
+    }
+
+    /// What is done with other leases can't be done with permits.
+    pub(crate) fn cannot(&mut self, lease: LeaseId) {
+        let error = StoreError::invalid("permits carry no metadata, and can't become plain data");
+        self.tell(Notice::Failed(lease, error));
+    }
+
+    /// All is given up. What the store refuses for good ends with the session.
+    pub(crate) fn stop(&mut self, ctx: &mut Ctx<'_>) {
+        for lease in self.jobs.keys().copied().collect::<Vec<_>>() {
+            if !matches!(self.jobs.get(&lease), Some(Job::Giving(_))) {
+                self.release(lease);
+            }
+        }
+        self.is_stopping = true;
+        self.go_on(ctx);
+    }
+
+    /// The session that all of it is attached to is gone. Whoever waits, waits on: behind those who came meanwhile.
+    pub(crate) fn session_lost(&mut self, ctx: &mut Ctx<'_>, loss: &Loss) {
+        (self.flight, self.seen, self.ghost, self.pause) = (None, None, None, None);
+        self.suspects.clear();
+        for (lease, job) in std::mem::take(&mut self.jobs) {
+            match job {
+                Job::Wanted(mut wanted) => {
+                    (wanted.id, wanted.sent) = (ctx.nonces.draw(), None);
+                    self.jobs.insert(lease, Job::Wanted(wanted));
+                }
+                Job::Held { .. } if ctx.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
+                Job::Held { .. } => self.tell(Notice::Lost(lease, loss.clone())),
+                Job::Giving(Giving { is_awaited: true, .. }) => self.tell(Notice::Released(lease, false)),
+                Job::Giving(_) => {}
+            }
+        }
+    }
+
+    /// The session can't be begun now. Who only tries is told; who waits, waits on.
+    pub(crate) fn session_failed(&mut self, now: Now, error: &StoreError) {
+        for (lease, job) in std::mem::take(&mut self.jobs) {
+            match job {
+                Job::Wanted(wanted) if !wanted.is_patient(now) || !error.is_passing() => {
+                    self.tell(Notice::Failed(lease, error.clone()));
+                }
+                Job::Wanted(mut wanted) => {
+                    wanted.last_error = Some(error.clone());
+                    self.jobs.insert(lease, Job::Wanted(wanted));
+                }
+                job => drop(self.jobs.insert(lease, job)),
+            }
+        }
+    }
+
+    /// The store says that the record has changed.
+    pub(crate) fn heard(&mut self, ctx: &mut Ctx<'_>, version: Option<Version>) {
+        let is_known = self.seen.as_ref().is_some_and(|seen| seen.version == version);
+        if !self.listens() || version.is_some() && is_known {
+            return;
+        }
+        self.changes = self.changes.saturating_add(1);
+        let awaited = self.jobs.values().filter_map(|job| match (job, &self.seen) {
+            (Job::Wanted(wanted), Some(seen)) => Some(seen.ledger.grants_before(wanted.id)),
+            _ => None,
+        });
+        // A hint that names no version may stand for any number of changes.
+        if version.is_some() && awaited.min().is_some_and(|writes| self.changes < writes) {
+            return;
+        }
+        // One that names no version may stand for any number of changes.
+        self.hinted = if self.hinted == Some(None) { self.hinted } else { Some(version) };
+        self.go_on(ctx);
+    }
+
+    /// Somebody asks about a claim that nobody here may know of: see [`crate::Ask::Confirm`].
+    pub(crate) fn ask(&mut self, ctx: &mut Ctx<'_>) {
+        self.curious = true;
+        self.go_on(ctx);
+    }
+
+    /// When to come back if nothing happens.
+    pub(crate) fn wake_at(&self, now: Now, has_session: bool) -> Option<Tick> {
+        let ends = self.jobs.values().filter_map(|job| match job {
+            Job::Wanted(wanted) => wanted.end().into_iter().chain(self.resolves_by(wanted)).min(),
+            Job::Giving(giving) => giving.not_before.filter(|at| now.held < *at),
+            Job::Held { .. } => None,
+        });
+        let acts = has_session && self.flight.is_none();
+        let look_at = (acts && self.listens()).then_some(self.look_at.min(self.sessions_at));
+        let next = match self.pause.filter(|_| acts && !self.is_idle()) {
+            Some(pause) => Some(pause),
+            None => look_at,
+        };
+        ends.chain(next).min()
+    }
+
+    /// Until when it is worth finding out what became of an attempt that only tries.
+    pub(super) fn resolves_by(&self, wanted: &Wanted) -> Option<Tick> {
+        let is_open = wanted.wish.wait_policy == crate::WaitPolicy::Try && wanted.last_error.is_some();
+        is_open.then_some(wanted.sent?.after(self.ttl.duration()))
+    }
+
+    /// Does what there is to do, if nothing is under way.
+    pub(crate) fn go_on(&mut self, ctx: &mut Ctx<'_>) {
+        if ctx.session.is_some() {
+            self.settle(ctx);
+        }
+        self.give_up_overdue(ctx.now);
+        if ctx.session.is_none() || self.flight.is_some() {
+            return;
+        }
+        if self.pause.is_some_and(|at| ctx.now.held < at) {
+            return;
+        }
+        self.pause = None;
+        if let Some((attachment, session)) = self.suspects.pop() {
+            return self.fence(ctx, attachment, session);
+        }
+        if let Some(version) = self.hinted.take()
+            && (version.is_none() || self.seen.as_ref().is_none_or(|seen| seen.version != version))
+        {
+            self.look_at = Tick(0);
+        }
+        let is_work = |job: &Job| match job {
+            Job::Wanted(_) => true,
+            Job::Held { .. } => false,
+            Job::Giving(giving) => giving.is_due(ctx.now),
+        };
+        if !self.jobs.values().any(is_work) && !self.curious && !self.has_strays(ctx) {
+            return;
+        }
+        match self.seen.take() {
+            Some(seen) => self.plan(ctx, seen),
+            None if self.is_known || self.curious => {
+                self.curious = false;
+                self.look(ctx);
+            }
+            None => {
+                let nothing = Seen { ledger: Ledger::default(), fence: Fence(0), version: None, op: OpId(0) };
+                self.plan(ctx, nothing);
+            }
+        }
+    }
+
+    /// Those who have waited for long enough are told so, whatever is under way.
+    fn give_up_overdue(&mut self, now: Now) {
+        let overdue = |(lease, job): (&LeaseId, &Job)| match job {
+            Job::Wanted(wanted) => {
+                let by = wanted.end().into_iter().chain(self.resolves_by(wanted)).min();
+                by.is_some_and(|by| now.held >= by).then_some(*lease)
+            }
+            _ => None,
+        };
+        for lease in self.jobs.iter().filter_map(overdue).collect::<Vec<_>>() {
+            let error = match self.jobs.get_mut(&lease) {
+                Some(Job::Wanted(wanted)) => wanted.last_error.take(),
+                _ => None,
+            };
+            let occupant = self.seen.as_ref().and_then(|seen| seen.ledger.occupant());
+            self.give_up(lease, error.ok_or(occupant));
+        }
+    }
+
+    /// An attempt is over without permits: because of an error, or of somebody who holds them.
+    pub(super) fn give_up(&mut self, lease: LeaseId, why: Result<StoreError, Option<Occupant>>) {
+        let Some(Job::Wanted(wanted)) = self.jobs.remove(&lease) else { return };
+        self.tell(match why {
+            Ok(error) => Notice::Failed(lease, error),
+            Err(occupant) => Notice::Held(lease, occupant),
+        });
+        if wanted.sent.is_some() {
+            let (id, is_awaited, was_held) = (wanted.id, false, false);
+            let giving = Giving { id, is_awaited, tried: false, was_held, not_before: None };
+            self.jobs.insert(lease, Job::Giving(giving));
+        }
+    }
+
+    /// Reads the record, and the sessions in the way of those who wait if it is time for that.
+    pub(super) fn look(&mut self, ctx: &mut Ctx<'_>) {
+        let own = ctx.session.clone();
+        let wants = self.listens() && (self.sessions_at <= ctx.now.held || self.has_try(ctx));
+        let sessions = if wants { self.in_the_way(own.as_ref()) } else { Vec::new() };
+        let op = if sessions.is_empty() {
+            ctx.read(&self.key, self.ttl)
+        } else {
+            let keys = sessions.iter().map(|attachment| attachment.session.clone());
+            let keys: BTreeSet<Key> = keys.chain([self.key.clone()]).collect();
+            ctx.read_many(keys.into_iter().collect(), Freshness::Latest, self.ttl)
+        };
+        self.flight = Some(Flight::Looking { op, sessions });
+    }
+
+    /// Whether the record shows a claim of our session that nobody here knows of.
+    fn has_strays(&self, ctx: &Ctx<'_>) -> bool {
+        let Some((seen, own)) = self.seen.as_ref().zip(ctx.session.as_ref()) else { return false };
+        let mut own = seen.ledger.tickets().filter(|ticket| ticket.attachment == *own);
+        own.any(|ticket| self.jobs.values().all(|job| job.id() != ticket.id))
+            && !ctx.rules.bugs.has(Bug::StraysKept)
+    }
+
+    fn has_try(&self, ctx: &Ctx<'_>) -> bool {
+        let tries = |job: &Job| matches!(job, Job::Wanted(wanted) if !wanted.is_patient(ctx.now) && self.looked <= wanted.born);
+        self.jobs.values().any(tries)
+    }
+
+    /// When to look again, between ¾ of the usual time and that.
+    pub(super) fn set_look(&mut self, ctx: &Ctx<'_>) {
+        self.look_at = ctx.jittered(self.ttl.part(4).min(ctx.rules.poll));
+    }
+
+    /// Nothing is sent for some time after others were quicker so often that a pause is better than another attempt.
+    pub(super) fn give_way(&mut self, ctx: &Ctx<'_>) {
+        const OFTEN: u32 = 32;
+        if self.losses.is_multiple_of(OFTEN) {
+            let span = Duration::from_millis(1) * 2u32.pow((self.losses / OFTEN).min(6));
+            self.pause = Some(ctx.jittered(span));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Semaphores: permits of a key, with those who hold them and those who wait for them in one record.
+//!
+//! The record has no tenure: its one metadata field lists holders and tickets ([`Ledger`]), and every change is one conditional
+//! write of all of it. So there are never more permits out than there are, whatever the processes do. A permit is held *shared*, beside
+//! as many others as there are permits, or *exclusively*, beside nobody. With one mode only this is a counting semaphore or a fair
+//! lock; with both it is a lock for readers and writers.
+//!
+//! Holders and tickets are attached to sessions: each is live exactly while its session's record shows the same fence, as an attached
+//! lease is. None is ever renewed. Whoever gives a permit up grants what is free to the head of the queue in the same write. Whoever
+//! waits finds out who is dead, fences that session first, and grants on.
+//!
+//! [`Semaphore`] is the part of a [`Holder`](crate::Holder) that drives one key; what its users want at a time goes into one write.
+
+mod answers;
+mod deaths;
+mod job;
+mod ledger;
+mod machine;
+mod plan;
+mod wire;
+
+pub use ledger::{FIELD, Grant, Ledger, PREFIX, Ticket, is_idle, is_semaphore, key};
+pub(crate) use machine::Semaphore;
+
+use crate::holder::acquisition::WaitPolicy;
+use crate::values::error::InvalidInput;
+use crate::values::key::Key;
+
+/// How a permit is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Mode {
+    /// Beside others, as long as there are permits.
+    Shared,
+    /// Beside nobody.
+    Exclusive,
+}
+
+/// Permits that a user wants.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Wish {
+    /// Of which key.
+    pub key: Key,
+    /// How many there are in all. Whoever uses the key at a time must say the same.
+    pub permits: u32,
+    /// How many are wanted.
+    pub take: u32,
+    /// How they are held.
+    pub mode: Mode,
+    /// Takes what is free though others wait for more, instead of waiting behind them.
+    pub barges: bool,
+    /// How long to wait.
+    pub wait_policy: WaitPolicy,
+}
+
+impl Wish {
+    /// Whether it can ever be had.
+    ///
+    /// # Errors
+    /// When there are no permits, or too many, or more are wanted than there are.
+    pub fn check(&self) -> Result<(), InvalidInput> {
+        let Wish { key, permits, take, .. } = self;
+        if *permits == 0 || *permits > Ledger::MOST_PERMITS {
+            let most = Ledger::MOST_PERMITS;
+            return Err(InvalidInput::new(format!("{key} can't have {permits} permits; say 1 to {most}")));
+        }
+        if *take == 0 || take > permits {
+            return Err(InvalidInput::new(format!(
+                "{take} permits of {key} can't be had: it has {permits}; take 1 to {permits}"
+            )));
+        }
+        if matches!(self.wait_policy, WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. }) {
+            return Err(InvalidInput::new(format!("permits of {key} can be waited for, and not followed")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! What people do to the records of semaphores behind their users' backs, and `gc`.
+
+use super::{Due, What, World};
+use crate::kernel::trace::Story;
+use std::time::Duration;
+use tenure_core::gc::Collector;
+use tenure_core::op::Listed;
+use tenure_core::semaphore::{self, Ledger};
+
+impl World {
+    fn some_key(&mut self) -> usize {
+        self.rng.index(self.scene.keys.len())
+    }
+
+    pub(super) fn delete_record(&mut self) {
+        let key = self.some_key();
+        let name = self.scene.keys[key].clone();
+        if self.store.get(&name).is_some() {
+            self.tell(|_| Story::Store(format!("somebody deletes {name}")));
+            self.store.remove(self.t, &name);
+            self.by_hand(key);
+        }
+    }
+
+    pub(super) fn restore_record(&mut self) {
+        let key = self.some_key();
+        let (name, writes) = (self.scene.keys[key].clone(), self.rng.index(8));
+        if self.store.get(&name).is_some() && self.store.put_back(self.t, &name, writes) {
+            self.tell(|_| Story::Store(format!("somebody puts back an older copy of {name}")));
+            self.by_hand(key);
+        }
+    }
+
+    pub(super) fn delete_session(&mut self, index: usize) {
+        let session = self.nodes[index].session.clone();
+        if self.store.get(&session).is_some() {
+            self.tell(|_| Story::Store(format!("somebody deletes {session}")));
+            self.store.remove(self.t, &session);
+        }
+    }
+
+    /// What is believed in and not shown any more is behind the protocol's back.
+    fn by_hand(&mut self, key: usize) {
+        let shown = self.ledger(key);
+        let believed: Vec<_> = self.believed(key).map(|one| one.fence).collect();
+        let granted = shown.holders.iter().map(|grant| grant.fence);
+        self.scene.behind.extend(believed.into_iter().chain(granted).map(|fence| (key, fence)));
+        self.scene.put_back.extend(shown.tickets().map(|ticket| ticket.id));
+        self.scene.grants[key].put_back(&shown);
+        self.hint(&self.scene.keys[key].clone());
+    }
+
+    /// `gc` by a clock that is right: semaphores that nobody uses, and sessions that nothing names.
+    pub(super) fn collect(&mut self) {
+        self.later(self.per_mille(6000), What::Own(Due::Collect));
+        let retention = Duration::from_millis(self.ttl.millis() * 4);
+        let all = self.store.list(self.t);
+        let collector = Collector::new(self.true_wall(), retention, &all, self.setup.bugs);
+        for Listed { key, stored } in &all {
+            let Ok(stored) = stored else { continue };
+            let is_semaphore = self.key_index(key).is_some();
+            let may_go =
+                if is_semaphore { semaphore::is_idle(&stored.record) } else { !collector.is_ridden(key) };
+            let is_vacant = stored.record.tenure.is_none();
+            if is_vacant && may_go && collector.is_old(stored) && collector.may_forget(stored) {
+                self.tell(|_| Story::Store(format!("gc removes {key}")));
+                self.store.remove(self.t, key);
+                let named = self.names(key);
+                self.check(crate::invariants::Rule::L1, named);
+            }
+        }
+    }
+
+    /// Whoever finds a claim on a session that is missing can't tell since when.
+    fn names(&self, session: &tenure_core::Key) -> Result<(), String> {
+        for key in 0..self.scene.keys.len() {
+            let ledger: Ledger = self.ledger(key);
+            if ledger.tickets().any(|ticket| ticket.attachment.session == *session) {
+                return Err(format!("gc removes {session}, and k{key} names it"));
+            }
+        }
+        Ok(())
+    }
+}

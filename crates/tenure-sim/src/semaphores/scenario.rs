@@ -1,0 +1,166 @@
+//! What a world of semaphores is like, as data.
+
+use crate::invariants::Rule;
+use crate::kernel::fault::Fault;
+use crate::kernel::registers::{Ages, StoreSpec};
+
+/// What one key of a world is used as.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Use {
+    pub(crate) permits: u32,
+    /// The most that one user takes.
+    pub(crate) most: u64,
+    /// How many of a hundred want it exclusively.
+    pub(crate) exclusive: u64,
+    /// How many of a hundred barge.
+    pub(crate) barging: u64,
+}
+
+/// Two at a time, three, or one that takes them all.
+const COUNTED: Use = Use { permits: 3, most: 2, exclusive: 0, barging: 0 };
+/// Readers, and now and then a writer.
+const READ: Use = Use { permits: 1 << 20, most: 1, exclusive: 30, barging: 0 };
+/// A fair lock.
+const FAIR: Use = Use { permits: 1 << 20, most: 1, exclusive: 100, barging: 0 };
+
+/// What a world of semaphores is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) nodes: usize,
+    pub(crate) tasks: usize,
+    pub(crate) keys: &'static [Use],
+    pub(crate) wall_off_ms: u64,
+    /// None: by the seed.
+    pub(crate) store: Option<StoreSpec>,
+    /// How many of a hundred users only try.
+    pub(crate) trying: u64,
+    /// Between two wishes of a user, and how long permits are held, in thousandths of a ttl.
+    pub(crate) think: u64,
+    pub(crate) hold: u64,
+    pub(crate) gc: bool,
+    /// The mean number of each fault in 100 ttls.
+    pub(crate) faults: &'static [(Fault, f64)],
+    /// The probability that a fault befalls a call.
+    pub(crate) calls: &'static [(Fault, f64)],
+    pub(crate) excused: &'static [Rule],
+}
+
+const CALLS: &[(Fault, f64)] = &[
+    (Fault::RequestLost, 0.03),
+    (Fault::AnswerLost, 0.05),
+    (Fault::Slow, 0.04),
+    (Fault::Zombie, 0.04),
+    (Fault::Duplicated, 0.04),
+    (Fault::Refused, 0.02),
+    (Fault::Denied, 0.01),
+    (Fault::HintLost, 0.1),
+    (Fault::PauseMidStep, 0.01),
+];
+
+/// Nothing is under way for long: what lands after a record was deleted would have fences from before that.
+const GENTLE: &[(Fault, f64)] = &[
+    (Fault::RequestLost, 0.03),
+    (Fault::AnswerLost, 0.04),
+    (Fault::Refused, 0.02),
+    (Fault::Denied, 0.01),
+    (Fault::HintLost, 0.1),
+];
+
+/// What the others differ from.
+const USUAL: Scenario = Scenario {
+    name: "semaphores",
+    about: "four processes share the permits of two keys, as a semaphore and as readers and writers; the usual faults",
+    nodes: 4,
+    tasks: 2,
+    keys: &[COUNTED, READ],
+    wall_off_ms: 3_600_000,
+    store: None,
+    trying: 10,
+    think: 1500,
+    hold: 1000,
+    gc: false,
+    faults: &[
+        (Fault::Pause, 5.0),
+        (Fault::Crash, 5.0),
+        (Fault::Suspend, 2.0),
+        (Fault::Rate, 4.0),
+        (Fault::WallJump, 2.0),
+        (Fault::Cut, 3.0),
+        (Fault::CutAnswers, 3.0),
+        (Fault::CutRequests, 2.0),
+        (Fault::Flap, 1.0),
+        (Fault::StoreDown, 1.0),
+        (Fault::Throttle, 1.0),
+        (Fault::SpuriousWake, 10.0),
+        (Fault::SpuriousHint, 10.0),
+    ],
+    calls: CALLS,
+    excused: &[],
+};
+
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    USUAL,
+    Scenario {
+        name: "semaphores-crowd",
+        about: "a fair lock and a single semaphore that six processes with three users each want most of the time",
+        nodes: 6,
+        tasks: 3,
+        keys: &[FAIR, Use { barging: 20, ..COUNTED }],
+        think: 300,
+        hold: 300,
+        ..USUAL
+    },
+    Scenario {
+        name: "semaphores-hands",
+        about: "somebody deletes records of semaphores, and puts back older ones",
+        wall_off_ms: 0,
+        faults: &[
+            (Fault::RecordDeleted, 8.0),
+            (Fault::RecordRestored, 8.0),
+            (Fault::Deleted, 2.0),
+            (Fault::Crash, 4.0),
+            (Fault::Pause, 4.0),
+            (Fault::Rate, 4.0),
+            (Fault::Cut, 3.0),
+            (Fault::StoreDown, 1.0),
+        ],
+        calls: GENTLE,
+        ..USUAL
+    },
+    Scenario {
+        name: "semaphores-hidden",
+        about: "machines whose time is hidden from them: fences hold, beliefs may not",
+        faults: &[
+            (Fault::Hidden, 8.0),
+            (Fault::Frozen, 4.0),
+            (Fault::Crash, 4.0),
+            (Fault::Pause, 4.0),
+            (Fault::Rate, 4.0),
+        ],
+        keys: &[FAIR, COUNTED],
+        excused: &[Rule::S8, Rule::S3],
+        ..USUAL
+    },
+    Scenario {
+        name: "semaphores-gc",
+        about: "records of semaphores that nobody uses are removed, and so are sessions that no claim names",
+        nodes: 3,
+        wall_off_ms: 0,
+        think: 9000,
+        gc: true,
+        store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
+        faults: &[(Fault::Crash, 10.0), (Fault::Pause, 6.0), (Fault::Rate, 4.0), (Fault::StoreDown, 1.0)],
+        calls: GENTLE,
+        ..USUAL
+    },
+    Scenario {
+        name: "semaphores-calm",
+        about: "nothing goes wrong but that processes come and go",
+        wall_off_ms: 0,
+        faults: &[(Fault::Crash, 4.0)],
+        calls: &[],
+        ..USUAL
+    },
+];

@@ -1,0 +1,75 @@
+//! Bugs on purpose in worlds of semaphores. Plan: each one that can hurt a semaphore is caught, by a promise that it breaks, within a
+//! minute of one core, with a table of by what and when.
+//!
+//! The table: `cargo test --release -p tenure-sim --features bugs --test semaphore_bugs -- --nocapture`.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::time::Duration;
+use tenure_core::{Bug, Bugs};
+use tenure_sim::{Options, Rule, run};
+
+/// By what else bugs are caught that others can have, too.
+const COMMON: &[Bug] = &[
+    Bug::SessionNotFenced,
+    Bug::AttachedOutlivesSession,
+    Bug::SilenceTooShort,
+    Bug::NoDriftMargin,
+    Bug::WallDecides,
+    Bug::MissingIsDead,
+    Bug::HolderMissesSuspend,
+    Bug::UnknownIsSuccess,
+    Bug::LapseVacates,
+];
+
+/// How long it may take to catch one, on a core of its own.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How long this thread has had a core: what else the machine does makes no bug harder to catch.
+fn core_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(stat.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap())
+}
+
+#[test]
+fn every_bug_that_can_hurt_a_semaphore_is_caught() {
+    let broken = [
+        Rule::S2,
+        Rule::S3,
+        Rule::S4,
+        Rule::S5,
+        Rule::S6,
+        Rule::S8,
+        Rule::S10,
+        Rule::P2,
+        Rule::L5,
+        Rule::L6,
+        Rule::Answered,
+    ];
+    let mut survivors = Vec::new();
+    for bug in Bug::OF_SEMAPHORES.iter().chain(COMMON) {
+        let began = core_time();
+        let options = Options {
+            scenario: Some("semaphores-all".to_owned()),
+            bugs: Bugs::default().with(*bug),
+            worlds: 1000,
+            hours: 1e9,
+            shrink: false,
+            ..Options::default()
+        };
+        let report = run(&options).unwrap();
+        let took = core_time() - began;
+        assert!(took <= LIMIT, "{bug} took {took:?}");
+        let ms = took.as_millis();
+        match report.failure {
+            Some(failure) if broken.contains(&failure.violation.rule) => {
+                let rule = failure.violation.rule.to_string();
+                println!(
+                    "{bug:<22} {rule:<8} after {:>4} worlds, {ms:>5} ms: {}",
+                    report.worlds, failure.replay
+                );
+            }
+            other => survivors.push((*bug, other.map(|failure| failure.violation))),
+        }
+    }
+    assert!(survivors.is_empty(), "not caught as they should be: {survivors:?}");
+}
