@@ -226,7 +226,8 @@ impl LeasesBuilder {
         });
         // The driver must not keep itself alive: it ends when all who could ask something of it are gone.
         let sink = Notices { inner: Arc::downgrade(&inner) };
-        let rules = Rules { host: clock.host(), ..self.rules };
+        let semaphore_bytes = self.store.capabilities().section_bytes();
+        let rules = Rules { host: clock.host(), semaphore_bytes, ..self.rules };
         let machine = Holder::new(identity, rules);
         let driver = Driver {
             machine,

@@ -313,7 +313,7 @@ impl Inner {
         });
     }
 
-    fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Some(driving) = self.driving.get() {
             driving.spawn(work);
         }

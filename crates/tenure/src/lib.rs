@@ -21,7 +21,7 @@
 //!
 //! # Where to go on
 //! [`Leases`] gets leases, [`Guard`] is one that is held, [`Lock::with_lease`] runs a body that ends before its lease does,
-//! [`range::Section`] leases ranges of keys, [`LeaseToken`] passes one on to another process as plain data, and a [`Candidate`] leads a key whenever it can
+//! [`permits`] has semaphores, readers and writers, and fair locks, [`Leases::lock_all`] locks several keys at once, [`range::Section`] leases ranges of keys, [`LeaseToken`] passes one on to another process as plain data, and a [`Candidate`] leads a key whenever it can
 //! ([`election`]).
 //!
 //! # What is logged
@@ -55,7 +55,9 @@ mod guard;
 mod home;
 mod leases;
 mod lock;
+mod lock_all;
 mod mail;
+pub mod permits;
 pub mod range;
 pub mod registry;
 mod seize;
@@ -71,6 +73,8 @@ pub use error::{AcquireError, BodyError, LeaseError};
 pub use guard::Guard;
 pub use leases::Leases;
 pub use lock::Lock;
+pub use lock_all::{Guards, LockAll};
+pub use permits::Permits;
 pub use seize::Forced;
 pub use tenure_core::{
     Ask, Attachment, Clock, Drift, ErrorKind, Fence, HolderId, Host, InvalidInput, Key, Letter, Loss,

@@ -7,6 +7,7 @@ use crate::guard::Guard;
 use crate::leases::{Leases, end_of};
 use crate::users::Reply;
 use std::time::Duration;
+use tenure_core::semaphore::{self, Mode, Wish};
 use tenure_core::{
     Command, InvalidInput, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy, StoreError, Stored, Ttl,
     WaitPolicy, Want, reserved,
@@ -26,13 +27,24 @@ pub struct Lock {
     grace: Option<Duration>,
     at_most: Option<Duration>,
     at_least: Duration,
+    /// Of a semaphore: what is wanted of it.
+    pub(crate) share: Option<Share>,
+}
+
+/// Permits of a semaphore that are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) permits: u32,
+    pub(crate) take: u32,
+    pub(crate) mode: Mode,
+    pub(crate) barges: bool,
 }
 
 impl Lock {
     pub(crate) fn new(leases: Leases, key: &str) -> Lock {
         let metadata_policy = MetadataPolicy::Replace(Metadata::new());
         let (key, at_least) = (key.to_owned(), Duration::ZERO);
-        Lock { leases, key, ttl: None, metadata_policy, grace: None, at_most: None, at_least }
+        Lock { leases, key, ttl: None, metadata_policy, grace: None, at_most: None, at_least, share: None }
     }
 
     /// Gives the lease a ttl and renewals of its own. Without, it is attached to the process's session, which costs nothing to
@@ -308,6 +320,15 @@ impl Lock {
 
     async fn get(self, wait_policy: WaitPolicy) -> Result<Guard, AcquireError> {
         let inner = &self.leases.inner;
+        self.check_span()?;
+        if let Some(share) = self.share {
+            let key = semaphore::key(&self.key)?;
+            let Share { permits, take, mode, barges } = share;
+            let wish = Wish { key: key.clone(), permits, take, mode, barges, wait_policy };
+            wish.check()?;
+            let ttl = inner.session_ttl;
+            return self.ask(key, ttl, true, |id| Command::Permits(id, Box::new(wish))).await;
+        }
         let key = Key::new(&self.key)?;
         // Who keeps the metadata of a job's unit does it no harm.
         let keeps_metadata = matches!(self.metadata_policy, MetadataPolicy::Keep(_))
@@ -315,7 +336,6 @@ impl Lock {
         if !keeps_metadata {
             inner.check_free(&key)?;
         }
-        self.check_span()?;
         let (keep_alive, is_attached) = match self.asked_ttl() {
             Some(ttl) => (KeepAlive::Own(self.own_ttl(ttl)?), false),
             None => (KeepAlive::Session, true),
@@ -323,11 +343,24 @@ impl Lock {
         if let MetadataPolicy::Replace(metadata) = &self.metadata_policy {
             tenure_store::codec::check_metadata(metadata)?;
         }
-        let id = inner.next_id();
         let ttl = if let KeepAlive::Own(ttl) = keep_alive { ttl } else { inner.session_ttl };
-        let want = Want { key: key.clone(), keep_alive, metadata_policy: self.metadata_policy, wait_policy };
+        let metadata_policy = self.metadata_policy.clone();
+        let want = Want { key: key.clone(), keep_alive, metadata_policy, wait_policy };
+        self.ask(key, ttl, is_attached, |id| Command::Acquire(id, want)).await
+    }
+
+    /// Asks the machine for it, and waits for the answer.
+    async fn ask(
+        self,
+        key: Key,
+        ttl: Ttl,
+        is_attached: bool,
+        command: impl FnOnce(LeaseId) -> Command,
+    ) -> Result<Guard, AcquireError> {
+        let inner = &self.leases.inner;
+        let id = inner.next_id();
         let pending = Pending { leases: &self.leases, id, done: false };
-        let reply = inner.ask(id, Command::Acquire(id, want)).await;
+        let reply = inner.ask(id, command(id)).await;
         pending.done();
         match reply {
             Ok(Reply::Acquired { fence, metadata, cell }) => {

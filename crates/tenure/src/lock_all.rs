@@ -1,0 +1,351 @@
+//! Several keys at once, all or none.
+
+use crate::body::{self, Ending, Held, Holding, Told};
+use crate::cancelled::Cancelled;
+use crate::clock;
+use crate::error::{AcquireError, BodyError};
+use crate::guard::Guard;
+use crate::leases::Leases;
+use std::time::Duration;
+use tenure_core::{Fence, InvalidInput, Key, Loss};
+use tokio_util::sync::CancellationToken;
+
+/// A request for several keys, from [`Leases::lock_all`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens until they are acquired"]
+pub struct LockAll {
+    leases: Leases,
+    keys: Vec<String>,
+    ttl: Option<Duration>,
+    grace: Option<Duration>,
+}
+
+impl Leases {
+    /// A request for the leases on all of these keys, or none.
+    ///
+    /// They are tried for in the order of their names. Where one is held, those before it are given back, that one is waited for, and then the rest
+    /// is tried for again: so nobody holds one while it waits for another, and no two requests can wait for each other. Each is a
+    /// [lock](Leases::lock) of its own, and excludes whoever locks it alone.
+    pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockAll {
+        let keys = keys.into_iter().map(|key| key.as_ref().to_owned()).collect();
+        LockAll { leases: self.clone(), keys, ttl: None, grace: None }
+    }
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    Try,
+    Until(tenure_core::Tick),
+    Forever,
+}
+
+impl Wait {
+    fn is_over(self, leases: &Leases) -> bool {
+        match self {
+            Wait::Try => true,
+            Wait::Until(end) => leases.inner.clock.held() >= end,
+            Wait::Forever => false,
+        }
+    }
+}
+
+impl LockAll {
+    /// As [`Lock::ttl`](crate::Lock::ttl), for each of them.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// As [`Lock::grace`](crate::Lock::grace).
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Takes all of them if nobody has any.
+    ///
+    /// # Errors
+    /// [`AcquireError::Held`] with whoever has the first that is held; `Invalid` when no key is named, or one twice. Otherwise as
+    /// [`Lock::try_acquire`](crate::Lock::try_acquire). Nothing is kept.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, all that was had is given back in the background.
+    pub async fn try_acquire(self) -> Result<Guards, AcquireError> {
+        self.get(Wait::Try).await
+    }
+
+    /// Takes all of them, waiting for as long as others have any.
+    ///
+    /// # Errors
+    /// As [`LockAll::try_acquire`], but for `Held`.
+    ///
+    /// # Cancel safety
+    /// As [`LockAll::try_acquire`].
+    pub async fn acquire(self) -> Result<Guards, AcquireError> {
+        self.get(Wait::Forever).await
+    }
+
+    /// Takes all of them, waiting for at most `patience` altogether.
+    ///
+    /// # Errors
+    /// As [`LockAll::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`LockAll::try_acquire`].
+    pub async fn acquire_within(self, patience: Duration) -> Result<Guards, AcquireError> {
+        let end = self.leases.inner.clock.held().after(patience);
+        self.get(Wait::Until(end)).await
+    }
+
+    /// Waits for all of them and runs `body` under them: it is told to end when any is lost, and all are given up after it. What it knows of
+    /// ([`Held`]) is the first of them by name; [`Guards`] has all fences.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease`](crate::Lock::with_lease).
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease`](crate::Lock::with_lease).
+    pub async fn with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let grace = self.grace;
+        run(self.acquire().await?, grace, body).await
+    }
+
+    fn names(&self) -> Result<Vec<String>, InvalidInput> {
+        let mut names = self.keys.clone();
+        names.sort_unstable();
+        if names.is_empty() {
+            return Err(InvalidInput::new("no key is named; name one, or more"));
+        }
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(InvalidInput::new(format!("{} is named twice; name each key once", pair[0])));
+        }
+        for name in &names {
+            self.leases.inner.check_free(&Key::new(name)?)?;
+        }
+        Ok(names)
+    }
+
+    async fn get(self, wait: Wait) -> Result<Guards, AcquireError> {
+        let names = self.names()?;
+        let (mut first, mut tries) = (0, 0u32);
+        loop {
+            // Dropping what was had gives it back.
+            let mut guards = Vec::with_capacity(names.len());
+            guards.push(self.one(&names[first], wait).await?);
+            let mut missed = None;
+            for (at, name) in names.iter().enumerate().filter(|(at, _)| *at != first) {
+                match self.one(name, Wait::Try).await {
+                    Ok(guard) => guards.push(guard),
+                    Err(AcquireError::Held(by)) => {
+                        missed = Some((at, by));
+                        break;
+                    }
+                    Err(error) => {
+                        give_back(guards).await;
+                        return Err(error);
+                    }
+                }
+            }
+            let Some((at, by)) = missed else { return Ok(Guards::new(guards)) };
+            give_back(guards).await;
+            if wait.is_over(&self.leases) {
+                return Err(AcquireError::Held(by));
+            }
+            first = at;
+            // Two that meet again and again must not go on in step.
+            let most = 1u64 << tries.min(7);
+            tokio::time::sleep(Duration::from_millis(clock::instance() % most)).await;
+            tries += 1;
+        }
+    }
+
+    async fn one(&self, name: &str, wait: Wait) -> Result<Guard, AcquireError> {
+        let mut lock = self.leases.lock(name);
+        if let Some(ttl) = self.ttl {
+            lock = lock.ttl(ttl);
+        }
+        match wait {
+            Wait::Try => lock.try_acquire().await,
+            Wait::Until(end) => lock.acquire_within(end.since(self.leases.inner.clock.held())).await,
+            Wait::Forever => lock.acquire().await,
+        }
+    }
+}
+
+async fn give_back(guards: Vec<Guard>) {
+    for guard in guards {
+        guard.release().await;
+    }
+}
+
+/// Leases on several keys that are held together: all of them, until they are released or dropped, or any is lost.
+///
+/// Dropping it releases all in the background.
+#[must_use = "dropping guards gives their leases up"]
+#[derive(Debug)]
+pub struct Guards {
+    guards: Vec<Guard>,
+    /// Cancelled when any is lost or withdrawn.
+    gone: CancellationToken,
+    /// Stops waiting for that.
+    _watch: tokio_util::sync::DropGuard,
+}
+
+impl Guards {
+    fn new(mut guards: Vec<Guard>) -> Guards {
+        guards.sort_by(|one, other| one.key().cmp(other.key()));
+        let (gone, over) = (CancellationToken::new(), CancellationToken::new());
+        for guard in &guards {
+            let (any, gone, over) = (guard.cell().token(), gone.clone(), over.clone());
+            guard.leases().inner.beside(async move {
+                tokio::select! {
+                    () = any.cancelled() => gone.cancel(),
+                    () = over.cancelled() => {}
+                }
+            });
+        }
+        Guards { guards, gone, _watch: over.drop_guard() }
+    }
+
+    /// The guard of each key, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Guard> {
+        self.guards.iter()
+    }
+
+    /// The fence of each key, in the order of their names.
+    pub fn fences(&self) -> impl Iterator<Item = (&Key, Fence)> {
+        self.guards.iter().map(|guard| (guard.key(), guard.fence()))
+    }
+
+    /// Whether all are held at this instant. No I/O, and never blocks.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.guards.iter().all(Guard::is_held)
+    }
+
+    /// How long all are held if no renewal succeeds from now on; zero when any is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.guards.iter().map(Guard::remaining).min().unwrap_or_default()
+    }
+
+    /// Waits until any of them is lost, and says which and why: from then on the others are of no use.
+    ///
+    /// # Cancel safety
+    /// May be dropped and called again.
+    pub async fn lost(&self) -> (&Key, Loss) {
+        let lost = self.guards.iter().map(|guard| Box::pin(async move { (guard.key(), guard.lost().await) }));
+        futures_util::future::select_all(lost).await.0
+    }
+
+    /// Told when any of them is lost, or its holder is told to stop.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled::by(&self.gone)
+    }
+
+    /// Whether any of them was withdrawn.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.guards.iter().any(Guard::is_revoked)
+    }
+
+    /// Gives all up, and waits until the next holders can have them. False: one was lost already.
+    ///
+    /// # Cancel safety
+    /// Dropping the future releases the rest in the background.
+    pub async fn release(self) -> bool {
+        let mut all = true;
+        for guard in self.guards {
+            all &= guard.release().await;
+        }
+        all
+    }
+
+    /// As [`Guard::lapse`], for all.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may release some in the background.
+    pub async fn lapse(self) {
+        for guard in self.guards {
+            guard.lapse().await;
+        }
+    }
+
+    fn first(&self) -> &Guard {
+        // There is one at the least: nothing else makes one.
+        &self.guards[0]
+    }
+
+    fn reason(&self) -> Loss {
+        let found = self.guards.iter().find_map(|guard| guard.cell().loss());
+        found.unwrap_or(if self.is_revoked() { Loss::Revoked } else { Loss::Expired })
+    }
+}
+
+impl Holding for Guards {
+    fn remaining(&self) -> Duration {
+        Guards::remaining(self)
+    }
+    fn is_suspended(&self) -> bool {
+        self.guards.iter().any(Guard::is_suspended)
+    }
+    fn gone(&self) -> CancellationToken {
+        self.gone.clone()
+    }
+    fn why(&self) -> Loss {
+        self.reason()
+    }
+    fn reserve(&self) -> Duration {
+        self.first().ttl().part(50)
+    }
+}
+
+/// Runs `body` under all, and gives them up after it.
+async fn run<T, F, Fut>(guards: Guards, grace: Option<Duration>, body: F) -> Result<T, BodyError<T>>
+where
+    F: FnOnce(Held) -> Fut,
+    Fut: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let grace = grace.unwrap_or_else(|| guards.first().ttl().part(8));
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(body(Held::under(guards.first(), stop.clone())));
+    let caller = CancellationToken::new();
+    let gone = caller.clone();
+    let watch = tokio::spawn(async move {
+        let told = async {
+            gone.cancelled().await;
+            Told { why: None, within: grace }
+        };
+        match body::supervise(&guards, task, grace, stop, told).await {
+            Ending::Done(done) => {
+                let (held, why) = (guards.is_held(), guards.reason());
+                body::give_up(guards.release()).await;
+                match done {
+                    Ok(value) if held => Ok(value),
+                    Ok(value) => Err(BodyError::Interrupted { why, value: Some(value) }),
+                    Err(error) => Err(BodyError::Panicked(error.to_string())),
+                }
+            }
+            Ending::Stopped { why, joined: Some(done) } => {
+                body::give_up(guards.release()).await;
+                Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
+            }
+            Ending::Stopped { why, joined: None } => {
+                guards.lapse().await;
+                Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
+            }
+        }
+    });
+    let _present = caller.drop_guard();
+    match watch.await {
+        Ok(result) => result,
+        Err(error) => Err(BodyError::Panicked(error.to_string())),
+    }
+}

@@ -1,0 +1,226 @@
+//! Semaphores, readers and writers, and fair locks: permits of a key, which several may hold at a time, and which go to those who wait in
+//! the order of their asking.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let leases = tenure::Leases::new(tenure::memory())?;
+//! // Three of the fleet at a time, whichever they are.
+//! let guard = leases.semaphore("render", 3).acquire().await?;
+//! assert!(guard.is_held());
+//! guard.release().await;
+//! // Any number of readers, or one writer.
+//! let reads = leases.shared("config").acquire().await?;
+//! assert!(leases.exclusive("config").try_acquire().await.is_err());
+//! reads.release().await;
+//! // One at a time, first come, first served.
+//! leases.fair_lock("printer").with_lease(async |held| println!("fence {}", held.fence())).await?;
+//! # leases.stop().await; Ok(()) }
+//! ```
+//!
+//! # When to use which
+//! | wanted | take | order of those who wait | costs |
+//! |---|---|---|---|
+//! | one holder | [`Leases::lock`] | whoever is quickest | 1 write to get, 1 to give up |
+//! | one holder, in turn | [`Leases::fair_lock`] | first come, first served | 1 or 2 writes to get, 1 to give up |
+//! | at most n holders | [`Leases::semaphore`] | first come, first served | as above |
+//! | many readers or one writer | [`Leases::shared`], [`Leases::exclusive`] | first come, first served: a writer that waits holds up later readers | as above |
+//! | several keys, all or none | [`Leases::lock_all`] | none | a lock each |
+//! | one leader, and all know who | [`election`](crate::election) | by rank | a lock |
+//! | units shared out among workers | [`fleet`](crate::fleet) | – | a session each |
+//! | parts of a key space | [`range`](crate::range) | none waits | 1 or 2 writes |
+//!
+//! A barrier or a latch is none of these: whoever waits for *n others to have come* wants no exclusion, and needs no lease. A count in a database does it; and
+//! whoever holds a permit of its own shows that it is there.
+//!
+//! # What is promised
+//! Never are more permits believed in than there are, nor an exclusive one beside any other, by the assumptions of a lock. Each grant has a
+//! [fence](crate::Guard::fence) that is greater than all earlier ones of its key, shared ones included: a resource that several share must not refuse lower
+//! fences, and keeps out only what is below the last *exclusive* one. Nobody is overtaken by who asks later, but by those that
+//! [barge](Permits::barging).
+//!
+//! # How it works
+//! All holders and all who wait stand in one record, under `semaphore/NAME`. They are attached to their processes' sessions, so holding costs nothing more, and
+//! permits have the ttl of the session ([`LeasesBuilder::session_ttl`](crate::LeasesBuilder::session_ttl)). Whoever gives permits up grants them to the next in the
+//! same write. A [lock](Leases::lock) of the same name is another key. One record has room for some 2,400 processes, and takes one write at a time: where the order does
+//! not matter, divide the permits among several names.
+
+use crate::body::Held;
+use crate::error::{AcquireError, BodyError};
+use crate::guard::Guard;
+use crate::leases::Leases;
+use crate::lock::{Lock, Share};
+use std::time::Duration;
+pub use tenure_core::semaphore::{Grant, Ledger, Mode, PREFIX, Ticket, is_idle, is_semaphore, key};
+
+/// A request for permits, from [`Leases::semaphore`], [`Leases::shared`], [`Leases::exclusive`] or [`Leases::fair_lock`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens until they are acquired"]
+pub struct Permits {
+    lock: Lock,
+}
+
+impl Leases {
+    /// One of so many permits of `name`, or [more](Permits::take). All who use the name at a time must say the same number; it may change once nobody
+    /// uses it.
+    pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Permits {
+        Permits::new(self, name.as_ref(), permits, Mode::Shared)
+    }
+
+    /// `name` for a reader: beside all other readers, and no [writer](Leases::exclusive).
+    pub fn shared(&self, name: impl AsRef<str>) -> Permits {
+        Permits::new(self, name.as_ref(), Ledger::MOST_PERMITS, Mode::Shared)
+    }
+
+    /// `name` for a writer: beside nobody who holds it [shared](Leases::shared) or exclusively.
+    pub fn exclusive(&self, name: impl AsRef<str>) -> Permits {
+        Permits::new(self, name.as_ref(), Ledger::MOST_PERMITS, Mode::Exclusive)
+    }
+
+    /// `name` for one at a time, first come, first served: the same as [`Leases::exclusive`], where nobody shares.
+    pub fn fair_lock(&self, name: impl AsRef<str>) -> Permits {
+        self.exclusive(name)
+    }
+}
+
+impl Permits {
+    fn new(leases: &Leases, name: &str, permits: u32, mode: Mode) -> Permits {
+        let mut lock = Lock::new(leases.clone(), name);
+        lock.share = Some(Share { permits, take: 1, mode, barges: false });
+        Permits { lock }
+    }
+
+    fn share(mut self, change: impl FnOnce(&mut Share)) -> Self {
+        self.lock.share.as_mut().map(change);
+        self
+    }
+
+    /// So many permits, all or none; one by default. What is held exclusively is all there is.
+    pub fn take(self, permits: u32) -> Self {
+        self.share(|share| {
+            if share.mode == Mode::Shared {
+                share.take = permits;
+            }
+        })
+    }
+
+    /// Takes what is free though others wait for more, instead of waiting behind them. They may starve: readers that barge hold up a writer for
+    /// as long as any of them comes. Off by default.
+    pub fn barging(self, on: bool) -> Self {
+        self.share(|share| share.barges = on)
+    }
+
+    /// As [`Lock::grace`].
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.lock = self.lock.grace(grace);
+        self
+    }
+
+    /// As [`Lock::at_most_for`].
+    pub fn at_most_for(mut self, longest: Duration) -> Self {
+        self.lock = self.lock.at_most_for(longest);
+        self
+    }
+
+    /// Takes the permits if they are free, and nobody came before.
+    ///
+    /// A holder that died counts as one until its session's ttl is over. Where the store tells ages, a later try takes its permits then; elsewhere somebody has
+    /// to wait for them.
+    ///
+    /// # Errors
+    /// [`AcquireError::Held`] when they are not free, with whoever has held some longest; `Invalid` when they can't ever be had: there
+    /// are fewer, others say another number, or the record is full. Otherwise as [`Lock::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped, what comes of it is given back in the background.
+    pub async fn try_acquire(self) -> Result<Guard, AcquireError> {
+        self.lock.try_acquire().await
+    }
+
+    /// Takes the permits, waiting for its turn. The guard is that of a lease that is attached to the session: it has no metadata, and does not become
+    /// plain data.
+    ///
+    /// A process that loses its session loses its place: it waits on at the end of the queue.
+    ///
+    /// # Errors
+    /// As [`Permits::try_acquire`], but for `Held`; and as [`Lock::acquire`] with trouble that lasts.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped it leaves the queue in the background, and gives back what it was granted meanwhile.
+    pub async fn acquire(self) -> Result<Guard, AcquireError> {
+        self.lock.acquire().await
+    }
+
+    /// Takes the permits, waiting for its turn for at most `patience`.
+    ///
+    /// # Errors
+    /// As [`Permits::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Permits::acquire`].
+    pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
+        self.lock.acquire_within(patience).await
+    }
+
+    /// Waits for the permits and runs `body` under them, as [`Lock::with_lease`] does.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease`].
+    pub async fn with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.lock.with_lease(body).await
+    }
+
+    /// As [`Permits::with_lease`], if the permits are free.
+    ///
+    /// # Errors
+    /// As [`Lock::try_with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease`].
+    pub async fn try_with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.lock.try_with_lease(body).await
+    }
+
+    /// As [`Permits::with_lease`], waiting no longer than `patience`.
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease_within`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease`].
+    pub async fn with_lease_within<T, F, Fut>(self, patience: Duration, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.lock.with_lease_within(patience, body).await
+    }
+
+    /// As [`Permits::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`].
+    ///
+    /// # Errors
+    /// As [`Lock::with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::with_lease_blocking`].
+    pub async fn with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.lock.with_lease_blocking(body).await
+    }
+}

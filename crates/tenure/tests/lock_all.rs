@@ -1,0 +1,137 @@
+//! Several keys at once, in simulated time. Plan: all or none; who waits holds none; no two wait for each other; one deadline for all;
+//! the loss of one is the loss of all; a body ends before any is given up.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{TTL, World, timed};
+use std::time::Duration;
+use tenure::{AcquireError, BodyError};
+
+#[tokio::test(start_paused = true)]
+async fn all_are_had_or_none() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let one = a.leases.acquire("k2").await.unwrap();
+    let refused = b.leases.lock_all(["k3", "k1", "k2"]).try_acquire().await.unwrap_err();
+    assert!(matches!(refused, AcquireError::Held(Some(by)) if by.holder == *a.leases.holder()));
+    for key in ["k1", "k3"] {
+        a.leases.try_acquire(key).await.unwrap().release().await;
+    }
+    one.release().await;
+    let all = b.leases.lock_all(["k3", "k1", "k2"]).try_acquire().await.unwrap();
+    assert!(all.is_held() && all.remaining() <= TTL);
+    let keys: Vec<String> = all.fences().map(|(key, _)| key.to_string()).collect();
+    assert_eq!(keys, ["k1", "k2", "k3"]);
+    for key in ["k1", "k2", "k3"] {
+        assert!(a.leases.try_acquire(key).await.is_err());
+    }
+    assert!(all.release().await);
+    assert_eq!(all_free(&a.leases).await, 3);
+}
+
+async fn all_free(leases: &tenure::Leases) -> usize {
+    let mut free = 0;
+    for key in ["k1", "k2", "k3"] {
+        if let Ok(guard) = leases.try_acquire(key).await {
+            guard.release().await;
+            free += 1;
+        }
+    }
+    free
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_one_holds_none_of_the_others() {
+    let world = World::new();
+    let (a, b, c) = (world.process(), world.process(), world.process());
+    let last = a.leases.acquire("k3").await.unwrap();
+    let waits = tokio::spawn({
+        let leases = b.leases.clone();
+        async move { leases.lock_all(["k1", "k2", "k3"]).acquire().await.unwrap() }
+    });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    for key in ["k1", "k2"] {
+        c.leases.try_acquire(key).await.unwrap().release().await;
+    }
+    last.release().await;
+    assert!(waits.await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_that_want_overlapping_keys_all_come_to_their_turn() {
+    let world = World::new();
+    let mut tasks = Vec::new();
+    for n in 0..8 {
+        let process = world.process();
+        tasks.push(tokio::spawn(async move {
+            let keys = [["k1", "k2"], ["k2", "k3"], ["k3", "k1"]][n % 3];
+            for _ in 0..5 {
+                let all = process.leases.lock_all(keys).acquire().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                assert!(all.release().await);
+            }
+        }));
+    }
+    let (_, took) = timed(async {
+        for task in tasks {
+            task.await.unwrap();
+        }
+    })
+    .await;
+    assert!(took < Duration::from_secs(120), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_one_deadline_for_all() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let _one = a.leases.acquire("k2").await.unwrap();
+    let within = b.leases.lock_all(["k1", "k2"]).acquire_within(Duration::from_secs(4));
+    let (late, took) = timed(within).await;
+    assert!(matches!(late, Err(AcquireError::Held(Some(_)))), "{late:?}");
+    assert!((3900..=4300).contains(&took.as_millis()), "{took:?}");
+    assert!(a.leases.try_acquire("k1").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_loss_of_one_is_the_loss_of_all_and_ends_the_body_first() {
+    let world = World::new();
+    let a = world.process();
+    let all = a.leases.lock_all(["k1", "k2"]).ttl(TTL).acquire().await.unwrap();
+    a.leases.request("k2", tenure::Ask::Revoke).await.unwrap();
+    let (lost, took) = timed(all.lost()).await;
+    assert_eq!(lost.0.as_str(), "k2");
+    assert!(!all.is_held() && took <= TTL, "{took:?}");
+    assert!(all.iter().next().unwrap().is_held(), "the other is still held, and of no use");
+    assert!(!all.release().await);
+    let body = a.leases.lock_all(["k1", "k2"]).ttl(TTL).with_lease(async |held| held.cancelled().await);
+    let revoked = async {
+        // What was withdrawn above is free a ttl later at the most.
+        while a.leases.request("k1", tenure::Ask::Revoke).await.is_err() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let told = tokio::select! {
+        told = body => told.unwrap_err(),
+        () = revoked => unreachable!("it waits for ever"),
+    };
+    assert!(matches!(told, BodyError::Interrupted { value: Some(()), .. }), "{told}");
+    assert!(a.leases.try_acquire("k1").await.is_ok());
+    assert!(a.leases.try_acquire("k2").await.is_ok());
+}
+
+#[tokio::test]
+async fn no_key_and_a_key_twice_are_refused_before_anything_is_asked() {
+    let leases = tenure::Leases::new(tenure::memory()).unwrap();
+    for (keys, says) in [
+        (vec![], "no key is named"),
+        (vec!["a", "b", "a"], "a is named twice"),
+        (vec!["a", "section/x"], "a section of ranges"),
+    ] {
+        let error = leases.lock_all(keys).try_acquire().await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    leases.stop().await;
+}

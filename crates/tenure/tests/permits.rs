@@ -1,0 +1,219 @@
+//! Semaphores, readers and writers, and fair locks, in simulated time. Plan: as many hold permits as there are, in the order of their
+//! asking; a guard of permits is a guard like others; what can't be had is said; the dead are out of the way in time; holding costs what a
+//! session costs; whoever goes away while waiting leaves nothing behind.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Process, TTL, World, settle, timed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tenure::permits::{Ledger, key};
+use tenure::{AcquireError, ErrorKind, LeaseError, Leases, Loss, Metadata, Store};
+use tenure_store::Fault;
+
+async fn ledger(process: &Process, name: &str) -> Ledger {
+    let stored = process.leases.store().read(&key(name).unwrap()).await.unwrap();
+    Ledger::of(&stored.unwrap().record).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn s8_as_many_hold_permits_as_there_are_and_the_next_comes_when_one_is_given_up() {
+    let world = World::new();
+    let processes: Vec<Process> = (0..4).map(|_| world.process()).collect();
+    let mut guards = Vec::new();
+    for process in &processes[..3] {
+        guards.push(process.leases.semaphore("s", 3).acquire().await.unwrap());
+    }
+    let refused = processes[3].leases.semaphore("s", 3).try_acquire().await.unwrap_err();
+    let AcquireError::Held(Some(by)) = refused else { panic!("{refused}") };
+    assert_eq!(by.holder, *processes[0].leases.holder());
+    let fourth = processes[3].leases.clone();
+    let waits = tokio::spawn(async move { fourth.semaphore("s", 3).acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!waits.is_finished() && guards.iter().all(|guard| guard.is_held()));
+    let fences: Vec<_> = guards.iter().map(|guard| guard.fence()).collect();
+    assert!(fences.is_sorted() && fences[0] < fences[2]);
+    assert!(guards.remove(1).release().await);
+    let (fourth, took) = timed(waits).await;
+    let fourth = fourth.unwrap();
+    assert!(fourth.is_held() && fourth.fence() > fences[2] && took < Duration::from_secs(1), "{took:?}");
+    assert!(fourth.remaining() <= TTL && fourth.key().as_str() == "semaphore/s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_readers_and_writers_have_their_turns_and_a_writer_does_not_starve() {
+    let world = World::new();
+    let order = Arc::new(Mutex::new(String::new()));
+    let first = world.process();
+    let held = first.leases.shared("k").acquire().await.unwrap();
+    let mut tasks = Vec::new();
+    for who in ["r", "w", "r", "r", "w", "r"] {
+        let (process, order) = (world.process(), Arc::clone(&order));
+        tasks.push(tokio::spawn(async move {
+            let asked = if who == "r" { process.leases.shared("k") } else { process.leases.exclusive("k") };
+            let body = async move |_| {
+                order.lock().unwrap().push_str(&format!("<{who}"));
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                order.lock().unwrap().push_str(&format!("{who}>"));
+            };
+            asked.with_lease(body).await.unwrap();
+            process.leases.stop().await;
+        }));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    held.release().await;
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), "<rr><ww><r<rr>r><ww><rr>");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_of_permits_tells_its_loss_and_takes_no_metadata() {
+    let world = World::new();
+    let process = world.process();
+    let mut guard = process.leases.fair_lock("k").acquire().await.unwrap();
+    assert!(process.leases.held().iter().any(|(held, fence)| held == guard.key() && *fence == guard.fence()));
+    let error = guard.update(Metadata::new()).await.unwrap_err();
+    assert!(matches!(&error, LeaseError::Store(error) if error.kind() == ErrorKind::Invalid), "{error}");
+    assert!(guard.is_held());
+    process.faults.always(Fault::Refuse);
+    let (loss, took) = timed(guard.lost()).await;
+    assert!(matches!(loss, Loss::Unreachable(_) | Loss::Expired), "{loss}");
+    assert!(!guard.is_held() && took < TTL, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn l5_the_permits_of_a_dead_process_are_granted_on_within_its_time() {
+    let world = World::new();
+    let (dead, waits) = (world.process(), world.process());
+    let guard = dead.leases.exclusive("k").acquire().await.unwrap();
+    let next = tokio::spawn({
+        let leases = waits.leases.clone();
+        async move { leases.shared("k").acquire().await.unwrap() }
+    });
+    tokio::time::sleep(TTL).await;
+    assert!(guard.is_held() && !next.is_finished());
+    dead.faults.always(Fault::Refuse);
+    let (next, took) = timed(next).await;
+    assert!(next.unwrap().is_held() && !guard.is_held());
+    assert!(took <= TTL * 14 / 10, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_a_thousand_permits_of_one_process_cost_what_its_session_costs() {
+    let world = World::new();
+    let process = world.process();
+    let mut guards = Vec::new();
+    for _ in 0..1000 {
+        guards.push(process.leases.semaphore("s", 1000).acquire().await.unwrap());
+    }
+    process.store.take();
+    tokio::time::sleep(TTL * 10).await;
+    let counts = process.store.take();
+    assert!((29..=31).contains(&counts.writes) && counts.reads <= counts.writes + 1, "{counts:?}");
+    assert!(guards.iter().all(|guard| guard.is_held()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_fair_pairs_of_one_process_take_a_write_each_way() {
+    let world = World::new();
+    let process = world.process();
+    process.leases.fair_lock("k").acquire().await.unwrap().release().await;
+    process.store.take();
+    for _ in 0..10 {
+        assert!(process.leases.fair_lock("k").acquire().await.unwrap().release().await);
+    }
+    assert_eq!(process.store.take().round_trips(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_goes_away_while_it_waits_leaves_the_queue() {
+    let world = World::new();
+    let (holds, waits, last) = (world.process(), world.process(), world.process());
+    let guard = holds.leases.exclusive("k").acquire().await.unwrap();
+    let gone = tokio::time::timeout(Duration::from_secs(2), waits.leases.exclusive("k").acquire()).await;
+    assert!(gone.is_err());
+    settle().await;
+    assert!(ledger(&holds, "k").await.queue.is_empty());
+    let (late, took) = timed(waits.leases.exclusive("k").acquire_within(Duration::from_secs(3))).await;
+    assert!(
+        matches!(late, Err(AcquireError::Held(Some(_)))) && took < Duration::from_millis(3200),
+        "{late:?}"
+    );
+    guard.release().await;
+    assert!(last.leases.exclusive("k").try_acquire().await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_permits_are_taken_at_once_and_who_barges_does_not_wait_behind_others() {
+    let world = World::new();
+    let (a, b, c) = (world.process(), world.process(), world.process());
+    let two = a.leases.semaphore("s", 3).take(2).acquire().await.unwrap();
+    let all = tokio::spawn({
+        let leases = b.leases.clone();
+        async move { leases.semaphore("s", 3).take(3).acquire().await.unwrap() }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(c.leases.semaphore("s", 3).try_acquire().await.is_err());
+    let one = c.leases.semaphore("s", 3).barging(true).try_acquire().await.unwrap();
+    one.release().await;
+    two.release().await;
+    assert!(all.await.unwrap().is_held());
+}
+
+#[tokio::test]
+async fn what_can_never_be_had_is_refused_before_anything_is_asked() {
+    let leases = Leases::new(tenure::memory()).unwrap();
+    for (asked, says) in [
+        (leases.semaphore("s", 0), "can't have 0 permits"),
+        (leases.semaphore("s", 2).take(3), "it has 2"),
+        (leases.semaphore("s", 2).take(0), "take 1 to 2"),
+        (leases.semaphore("", 2), "can't be empty"),
+        (leases.semaphore("s", 2).at_most_for(Duration::ZERO), "no time at all"),
+        (leases.semaphore("s", 2).grace(Duration::from_secs(60)), "a grace period"),
+    ] {
+        let error = asked.with_lease(async |_| ()).await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(leases.lock("semaphore/s").try_acquire().await.unwrap_err().to_string().contains("a semaphore"));
+    leases.semaphore("t", 2).acquire().await.unwrap().release().await;
+    let _held = leases.semaphore("t", 2).acquire().await.unwrap();
+    let error = leases.semaphore("t", 3).acquire().await.unwrap_err().to_string();
+    assert!(error.contains("has 2 permits as long as it is used, and not 3"), "{error}");
+    leases.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_body_under_permits_ends_before_they_are_granted_on() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let ended = Arc::new(Mutex::new(false));
+    let body = tokio::spawn({
+        let (leases, ended) = (a.leases.clone(), Arc::clone(&ended));
+        async move {
+            leases
+                .fair_lock("k")
+                .with_lease(async move |held| {
+                    held.cancelled().await;
+                    *ended.lock().unwrap() = true;
+                })
+                .await
+        }
+    });
+    settle().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let next = tokio::spawn({
+        let (leases, ended) = (b.leases.clone(), Arc::clone(&ended));
+        async move {
+            let guard = leases.fair_lock("k").acquire().await.unwrap();
+            assert!(*ended.lock().unwrap());
+            guard
+        }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    a.faults.always(Fault::Refuse);
+    assert!(body.await.unwrap().is_err());
+    assert!(next.await.unwrap().is_held());
+}
