@@ -136,6 +136,15 @@ pub enum Bug {
     PermitsUnaudited,
     TicketBelieved,
     SemaphoreUnconditional,
+    OlderTickRuns,
+    TickRunsAgain,
+    BegunRunsAgain,
+    BegunIsDone,
+    UnwrittenRuns,
+    EndForgotten,
+    BeginNotAwaited,
+    TickCollected,
+    RunsUnheld,
 }
 
 impl Bug {
@@ -268,6 +277,15 @@ impl Bug {
         Bug::PermitsUnaudited,
         Bug::TicketBelieved,
         Bug::SemaphoreUnconditional,
+        Bug::OlderTickRuns,
+        Bug::TickRunsAgain,
+        Bug::BegunRunsAgain,
+        Bug::BegunIsDone,
+        Bug::UnwrittenRuns,
+        Bug::EndForgotten,
+        Bug::BeginNotAwaited,
+        Bug::TickCollected,
+        Bug::RunsUnheld,
     ];
 
     /// Those that only fleets can have.
@@ -489,6 +507,21 @@ impl Bug {
             Bug::TicketBelieved => "whoever has joined a semaphore's queue counts as a holder",
             Bug::SemaphoreUnconditional => "a semaphore is written whatever others have made of it meanwhile",
             Bug::FinishOverwritten => "what outsiders changed meanwhile undoes that a unit is finished",
+            Bug::OlderTickRuns => "a tick is run though a later one has begun",
+            Bug::TickRunsAgain => "a tick is run though its record shows it",
+            Bug::BegunRunsAgain => {
+                "a tick that is to run once at most is run again when its host died in the middle"
+            }
+            Bug::BegunIsDone => {
+                "a tick that is to run once at least is not run again when its host died in the middle"
+            }
+            Bug::UnwrittenRuns => "a tick is run though it could not be written that it begins",
+            Bug::EndForgotten => "the end of a tick leaves nothing of it in its record",
+            Bug::BeginNotAwaited => "a tick is run before it is known to be written that it begins",
+            Bug::TickCollected => "gc removes the record of a tick that some host may still come with",
+            Bug::RunsUnheld => {
+                "a tick is run though its lease was over when its beginning was known to be written"
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 //! ended long ago, and has to wait for a ttl.
 
 use crate::bugs::{Bug, Bugs};
+use crate::once;
 use crate::op::Listed;
 use crate::semaphore;
 use crate::values::fence::Fence;
@@ -112,11 +113,22 @@ impl Collector {
         if self.bugs.has(Bug::GcForgetsFloor) {
             return true;
         }
-        let Some(told) = told_by(stored) else { return false };
-        let told = told.min(self.living);
-        let time = if self.bugs.has(Bug::GcTrustsItsClock) { self.wall } else { told.min(self.wall) };
+        let Some(time) = self.time(stored) else { return false };
         let retention = u64::try_from(self.older_than.as_millis()).unwrap_or(u64::MAX);
         stored.record.fence < Fence::floor(Wall(time.0.saturating_sub(retention)))
+    }
+
+    /// What time it is by the lowest of the clocks; none where the store doesn't say when `stored` was written.
+    fn time(&self, stored: &Stored) -> Option<Wall> {
+        let told = told_by(stored)?.min(self.living);
+        Some(if self.bugs.has(Bug::GcTrustsItsClock) { self.wall } else { told.min(self.wall) })
+    }
+
+    /// Whether it says what ran at a tick that some host may still come with ([`crate::once`]).
+    #[must_use]
+    pub fn tells_of_ticks(&self, stored: &Stored) -> bool {
+        let Some(until) = once::kept_until(&stored.record.metadata) else { return false };
+        self.time(stored).is_none_or(|time| time < until) && !self.bugs.has(Bug::TickCollected)
     }
 
     /// Whether a claim names this session, of whatever tenure of it.
@@ -169,6 +181,7 @@ mod tests {
     use crate::values::error::StoreError;
     use crate::values::fence::Nonce;
     use crate::values::key::HolderId;
+    use crate::values::metadata::Value;
     use crate::values::record::{Record, Tenure};
     use crate::values::time::Ttl;
 
@@ -233,6 +246,21 @@ mod tests {
             "an attached lease's record has no beats"
         );
         assert!(all_ahead(&[("a", lives(0))]), "nobody holds it");
+    }
+
+    #[test]
+    fn what_ran_is_kept_by_the_lowest_of_the_clocks() {
+        let tells = |wall, stamp, age, keep: i64| {
+            let mut stored = stored(1, stamp, age);
+            let field = Metadata::from([("keep".to_owned(), Value::from(keep))]);
+            stored.record.metadata = Metadata::from([("once".to_owned(), Value::Map(field))]);
+            collector(wall, &[]).tells_of_ticks(&stored)
+        };
+        let (stamp, age, now) = (NOW - 2 * DAY, Some(2 * DAY), NOW as i64);
+        assert!(!tells(NOW, stamp, age, now) && tells(NOW, stamp, age, now + 1));
+        assert!(tells(NOW + DAY, stamp, age, now + 1), "gc's own clock is ahead");
+        assert!(tells(NOW, stamp, None, now), "the store tells no age");
+        assert!(!collector(NOW, &[]).tells_of_ticks(&stored(1, stamp, age)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod election;
 pub mod fleet;
 pub mod gc;
 mod holder;
+pub mod once;
 pub mod op;
 pub mod range;
 mod rules;

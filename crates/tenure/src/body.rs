@@ -20,7 +20,7 @@ use crate::guard::Guard;
 use crate::leases::Leases;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::{Fence, Key, Loss, Tick};
+use tenure_core::{Fence, Key, Loss, Metadata, Tick};
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
@@ -95,7 +95,7 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    run_as(guard, limits, |held| tokio::spawn(body(held).in_current_span())).await
+    run_as(guard, limits, |held| tokio::spawn(body(held).in_current_span()), |_| None).await
 }
 
 /// Runs `body` under `guard` on a thread of its own, and gives the lease up after it.
@@ -106,13 +106,24 @@ where
 {
     let span = Span::current();
     let body = move |held| span.in_scope(move || body(held));
-    run_as(guard, limits, |held| tokio::task::spawn_blocking(|| body(held))).await
+    run_as(guard, limits, |held| tokio::task::spawn_blocking(|| body(held)), |_| None).await
 }
 
-async fn run_as<T: Send + 'static>(
+/// How a body came to its end, for what is written into the record with the release.
+pub(crate) enum Left<'t, T> {
+    /// By itself.
+    Returned(&'t T),
+    Panicked,
+    /// It was told to end.
+    Interrupted,
+}
+
+/// Runs what `start` starts, under `guard`, and gives the lease up after it, with the metadata that `leave` says, if it does.
+pub(crate) async fn run_as<T: Send + 'static>(
     guard: Guard,
     limits: Limits,
     start: impl FnOnce(Held) -> JoinHandle<T>,
+    leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
     let grace = limits.grace.unwrap_or_else(|| guard.ttl().part(8));
     let over = limits.at_most.map(|most| (guard.leases().clock().held().after(most), most));
@@ -121,7 +132,7 @@ async fn run_as<T: Send + 'static>(
     // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
     let caller = CancellationToken::new();
     let gone = caller.clone();
-    let watch = tokio::spawn(async move { watch(guard, task, grace, over, stop, gone).await });
+    let watch = tokio::spawn(async move { watch(guard, task, (grace, over), stop, gone, leave).await });
     let _present = caller.drop_guard();
     match watch.await {
         Ok(result) => result,
@@ -132,10 +143,10 @@ async fn run_as<T: Send + 'static>(
 async fn watch<T: Send + 'static>(
     guard: Guard,
     task: JoinHandle<T>,
-    grace: Duration,
-    over: Option<(Tick, Duration)>,
+    (grace, over): (Duration, Option<(Tick, Duration)>),
     stop: CancellationToken,
     caller_gone: CancellationToken,
+    leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
     let clock = Arc::clone(guard.leases().clock());
     let told = async {
@@ -148,9 +159,9 @@ async fn watch<T: Send + 'static>(
         }
     };
     match supervise(&guard, task, grace, stop, told).await {
-        Ending::Done(done) => finish(guard, done).await,
+        Ending::Done(done) => finish(guard, done, leave).await,
         Ending::Stopped { why, joined: Some(done) } => {
-            let_go(guard).await;
+            let_go(guard, leave(Left::Interrupted)).await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
         }
         Ending::Stopped { why, joined: None } => {
@@ -267,16 +278,22 @@ pub(crate) async fn give_up(release: impl Future<Output = bool>) {
 }
 
 /// Gives a lease up after its body. One whose least time is not over goes by itself.
-async fn let_go(guard: Guard) {
-    if !guard.is_kept() {
-        give_up(guard.release()).await;
+async fn let_go(guard: Guard, metadata: Option<Metadata>) {
+    match metadata {
+        Some(metadata) => give_up(async { guard.release_with(metadata).await.unwrap_or(false) }).await,
+        None if guard.is_kept() => {}
+        None => give_up(guard.release()).await,
     }
 }
 
-async fn finish<T>(guard: Guard, done: Result<T, JoinError>) -> Result<T, BodyError<T>> {
+async fn finish<T>(
+    guard: Guard,
+    done: Result<T, JoinError>,
+    leave: impl FnOnce(Left<'_, T>) -> Option<Metadata>,
+) -> Result<T, BodyError<T>> {
     let held = guard.is_held();
     let loss = guard.cell().loss();
-    let_go(guard).await;
+    let_go(guard, leave(done.as_ref().map_or(Left::Panicked, Left::Returned))).await;
     match done {
         Ok(value) if held => Ok(value),
         Ok(value) => Err(BodyError::Interrupted { why: loss.unwrap_or(Loss::Expired), value: Some(value) }),

@@ -57,6 +57,7 @@ mod leases;
 mod lock;
 mod lock_all;
 mod mail;
+pub mod once;
 pub mod permits;
 pub mod range;
 pub mod registry;

@@ -330,9 +330,9 @@ impl Lock {
             return self.ask(key, ttl, true, |id| Command::Permits(id, Box::new(wish))).await;
         }
         let key = Key::new(&self.key)?;
-        // Who keeps the metadata of a job's unit does it no harm.
+        // Who keeps the metadata of a job's unit, or of what ran at ticks, does it no harm.
         let keeps_metadata = matches!(self.metadata_policy, MetadataPolicy::Keep(_))
-            && key.as_str().starts_with(reserved::WORK);
+            && [reserved::WORK, reserved::ONCE].iter().any(|room| key.as_str().starts_with(room));
         if !keeps_metadata {
             inner.check_free(&key)?;
         }

@@ -86,6 +86,8 @@ struct Tally {
     vacated: usize,
     /// Old, but their fences lie beyond one of the clocks: they would begin lower.
     ahead: usize,
+    /// Vacant and old, but they say what ran at ticks that some host may still come with.
+    ticks: usize,
     /// Vacant and old, but units of a job that isn't finished.
     unfinished: usize,
     /// Sections in which ranges are held, or may be.

@@ -5,6 +5,8 @@ use crate::values::key::Key;
 
 /// What the keys of units of jobs begin with (`tenure work`).
 pub const WORK: &str = "work/";
+/// What the keys of records begin with that keep what ran at which tick ([`crate::once`]).
+pub const ONCE: &str = "once/";
 /// What the keys of all fleets' records begin with.
 pub const FLEET: &str = "fleet/";
 /// What the keys of sessions begin with, unless another prefix was chosen.
@@ -14,12 +16,13 @@ pub(crate) const SECTION: &str = "section/";
 /// What the keys of semaphores begin with: [`crate::semaphore::PREFIX`].
 pub(crate) const SEMAPHORE: &str = "semaphore/";
 
-const ROOMS: [(&str, &str); 5] = [
+const ROOMS: [(&str, &str); 6] = [
     (SESSION, "a process's session"),
     (SECTION, "a section of ranges"),
     (SEMAPHORE, "a semaphore"),
     (FLEET, "a fleet's record"),
     (WORK, "a unit of a job"),
+    (ONCE, "what runs once per tick"),
 ];
 
 /// Whether `key` is free for a lock or an election of anyone's.
@@ -60,6 +63,7 @@ mod tests {
             ("semaphore/x", "a semaphore"),
             ("fleet/f/unit/u", "a fleet's record"),
             ("work/j/u", "a unit of a job"),
+            ("once/j", "what runs once per tick"),
         ] {
             let error = check(&Key::new(text).unwrap()).unwrap_err().to_string();
             assert!(error.contains(what) && error.contains("doesn't begin with"), "{error}");

@@ -24,6 +24,7 @@ pub(crate) mod s5;
 pub(crate) mod s6;
 pub(crate) mod s7;
 pub(crate) mod s8;
+pub(crate) mod ticks;
 pub(crate) mod tried;
 pub(crate) mod turns;
 pub(crate) mod withdrawn;
@@ -59,6 +60,7 @@ pub enum Rule {
     Answered,
     Cooldown,
     Turns,
+    Ticks,
 }
 
 kinds! { Rule,
@@ -84,6 +86,7 @@ kinds! { Rule,
     Answered "Answered": "every command is answered",
     Cooldown "Cooldown": "a leader that has stepped down stands back for its cooldown",
     Turns "Turns": "a process that hands a key on among its own leases lets others have it in time",
+    Ticks "Ticks": "a tick is begun once at most over all processes, or until it has ended, as is asked for",
 }
 
 impl fmt::Display for Rule {

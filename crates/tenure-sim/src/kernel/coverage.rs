@@ -23,6 +23,8 @@ pub enum Coverage {
     LeftToExpire,
     RefusedByResource,
     DiedHolding,
+    TickRun,
+    TickHadRun,
 }
 
 kinds! { Coverage,
@@ -40,4 +42,6 @@ kinds! { Coverage,
     LeftToExpire "left-to-expire": "what could not be ended was left to expire",
     RefusedByResource "refused-by-resource": "the resource refused a deposed holder's write",
     DiedHolding "died-holding": "a process died while it held something",
+    TickRun "tick-run": "a tick was run",
+    TickHadRun "tick-had-run": "who had the lease found that the tick, or a later one, had run",
 }

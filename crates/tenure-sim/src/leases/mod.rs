@@ -15,6 +15,7 @@ use crate::invariants::once::Ledger;
 use crate::invariants::s4::Claim;
 use crate::invariants::s6::Lapse;
 use crate::invariants::s10::Acts;
+use crate::invariants::ticks::Ticks;
 use crate::invariants::tried::Refused;
 use crate::invariants::turns::Streaks;
 use crate::invariants::{self, Rule};
@@ -65,6 +66,7 @@ pub(crate) struct Leases {
     pub(crate) acts: Acts,
     pub(crate) questions: Questions,
     pub(crate) turns: Streaks,
+    pub(crate) ticks: Ticks,
 }
 
 /// What is due in a world of leases.
@@ -156,6 +158,7 @@ impl Scene for Leases {
             acts: Acts::default(),
             questions: Questions::default(),
             turns: Streaks::default(),
+            ticks: Ticks::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Leases;
 use super::users::elect::Seat;
+use super::users::ticks::Job;
 use crate::kernel;
 use crate::kernel::clock::True;
 use tenure_core::{Ask, Command, Fence, HolderId, Key, LeaseId, Nonce, Now, Tick, Ttl};
@@ -139,6 +140,8 @@ pub(crate) struct Own {
     pub(crate) won: Vec<(Nonce, Fence)>,
     /// Attached leases that were given up though the store would not have it, and when.
     pub(crate) denied: Vec<(usize, Fence, True)>,
+    /// What its users run at ticks.
+    pub(crate) jobs: Vec<Job>,
     /// Its candidates, one for each key, where there are elections.
     pub(crate) seats: Vec<Seat>,
     /// When time was last hidden from it for so long that its wall clock shows it, by its other clocks.

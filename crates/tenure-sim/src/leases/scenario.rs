@@ -7,6 +7,7 @@ use crate::kernel::registers::{Ages, StoreSpec};
 mod elections;
 mod peers;
 mod short;
+mod ticks;
 
 /// How users behave: spans in thousandths of a ttl, shares in percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +38,8 @@ pub struct Users {
     pub use_every: u64,
     /// Whether each node has a candidate for each key, in place of tasks.
     pub elects: bool,
+    /// How many ttls lie between two ticks at which each task runs something, in place of all else; zero for none.
+    pub ticks: u64,
 }
 
 /// A world to run in.
@@ -98,6 +101,7 @@ const USERS: Users = Users {
     gc_ahead: 0,
     use_every: 1500,
     elects: false,
+    ticks: 0,
 };
 
 /// The world of the published figure: three nodes, one key, the usual faults.
@@ -195,6 +199,7 @@ pub fn all() -> Vec<Scenario> {
     all.extend(short::all());
     all.extend(elections::all());
     all.extend(peers::all());
+    all.extend(ticks::all());
     all
 }
 

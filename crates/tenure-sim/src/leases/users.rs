@@ -5,6 +5,7 @@ mod collect;
 pub(crate) mod elect;
 mod fleeting;
 pub(crate) mod seizer;
+pub(crate) mod ticks;
 mod told;
 mod waiter;
 
@@ -57,6 +58,9 @@ impl World {
 
     fn want(&mut self, index: usize, task: usize) {
         let users = self.scenario.users;
+        if users.ticks > 0 {
+            return self.want_tick(index, task);
+        }
         // Whoever lives on finds its own orphaned claims when it wants their keys again: so in the calm it wants but one.
         let all = index >= users.residents || self.healed.is_none();
         let key = if all { self.rng.index(self.scene.keys.len()) } else { 0 };
@@ -111,6 +115,9 @@ impl World {
 
     /// What to do with a lease that is held.
     fn hold(&mut self, index: usize, task: usize, lease: LeaseId, ends: True) {
+        if self.scenario.users.ticks > 0 {
+            return self.run_tick(index, task, lease);
+        }
         let Some(view) = self.nodes[index].view(lease) else { return };
         let Stage::Held(belief) = view.stage else { return };
         let (updating, is_attached, key) = (view.updating, view.is_attached, view.key);

@@ -76,6 +76,7 @@ impl Collection {
             Verdict::Keep if is_vacant => tally.in_fleets += 1,
             Verdict::Damaged => tally.damaged += 1,
             Verdict::Elsewhere if !is_vacant => {}
+            Verdict::Elsewhere if collector.tells_of_ticks(&stored) => tally.ticks += 1,
             Verdict::Elsewhere if JobName::of_key(&key).is_some_and(|(job, _)| unfinished.contains(job)) => {
                 tally.unfinished += 1
             }

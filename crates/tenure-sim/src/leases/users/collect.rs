@@ -38,6 +38,7 @@ impl World {
                 Some(_) => {}
                 None if collector.is_old(stored)
                     && collector.may_forget(stored)
+                    && !collector.tells_of_ticks(stored)
                     && !collector.is_ridden(key) =>
                 {
                     self.tell(|_| Story::Store(format!("gc removes {key}")));

@@ -6,6 +6,7 @@ use crate::kernel::coverage::Coverage;
 use crate::kernel::fault::Fault;
 use crate::leases::World;
 use crate::leases::node::{Belief, Closed, Doing, Node, Stage, View};
+use tenure_core::once::OnceEvent;
 use tenure_core::{Ask, Fence, LeaseId, Loss, Notice, Now, Tick, Token};
 
 impl World {
@@ -15,7 +16,10 @@ impl World {
         self.check(Rule::Answered, found);
         self.tell_candidates(index, &notice);
         match notice {
-            Notice::Acquired { lease, fence, until, .. } => self.acquired(index, now, lease, fence, until),
+            Notice::Acquired { lease, fence, until, metadata } => {
+                self.acquired(index, now, lease, fence, until);
+                self.tick_hears(index, lease, OnceEvent::Held(fence, metadata));
+            }
             Notice::Held(lease, _) => {
                 self.refused(index, lease);
                 self.not_had(index, now, lease);
@@ -25,19 +29,30 @@ impl World {
                 self.check(Rule::Answered, invariants::answered::not_blamed(index, &error, shares_ids));
                 self.not_had(index, now, lease);
             }
-            Notice::Released(lease, true) => self.released(index, lease),
+            Notice::Released(lease, true) => {
+                self.tick_over(index, lease, true);
+                self.released(index, lease);
+            }
             Notice::Released(lease, false) => {
                 self.note_denied(index, lease);
                 self.finished(index, lease);
             }
-            Notice::Absent(lease) | Notice::NotOurs(lease, _) => {
+            Notice::Absent(lease) => {
+                self.make_record(index, lease);
                 self.finished(index, lease);
             }
+            Notice::NotOurs(lease, _) => self.finished(index, lease),
             Notice::Valid(lease, until) => self.valid(index, now, lease, until),
             Notice::SessionValid(until) => self.session_valid(index, now, until),
             Notice::Asked(lease, ask) => self.asked(index, lease, ask),
             Notice::Lost(lease, loss) => self.lost(index, now, lease, &loss),
-            Notice::Updated(lease) => self.updated(index, lease),
+            Notice::Updated(lease) => {
+                self.updated(index, lease);
+                let node = &self.nodes[index];
+                let is_held =
+                    node.own.views.iter().any(|view| view.id == lease && node.believes(view, self.t));
+                self.tick_hears(index, lease, OnceEvent::Written { is_held });
+            }
             // Only candidates follow keys, and have heard of it above.
             Notice::Seen(..) => {}
             Notice::Detached(lease, token) => self.detached(index, lease, *token),
@@ -128,6 +143,10 @@ impl World {
         let Some(view) = self.nodes[index].view(lease) else { return };
         let asked = std::mem::take(&mut view.updating);
         let (key, n) = (view.key, view.update);
+        if self.scenario.users.ticks > 0 {
+            // What it writes has no number.
+            return;
+        }
         if let (true, Stage::Held(belief)) = (asked, view.stage) {
             let (node, written) = (&self.nodes[index], &self.scene.updates[key]);
             self.check(
@@ -141,7 +160,10 @@ impl World {
     fn not_had(&mut self, index: usize, now: Now, lease: LeaseId) {
         let Some(view) = self.nodes[index].view(lease) else { return };
         match view.stage {
-            Stage::Held(_) => view.updating = false,
+            Stage::Held(_) => {
+                view.updating = false;
+                self.tick_hears(index, lease, OnceEvent::NotWritten);
+            }
             // What was asked before it was given up; that it is given up will be told too.
             Stage::Ending(_) => view.updating = false,
             _ => {
@@ -187,6 +209,7 @@ impl World {
 
     fn finished(&mut self, index: usize, lease: LeaseId) {
         self.scene.takeovers.waiter_left(lease);
+        self.tick_over(index, lease, false);
         if let Some(view) = self.nodes[index].forget(lease) {
             if !self.nodes[index].own.views.iter().any(|other| other.key == view.key) {
                 self.scene.claims[index].retain(|claim| claim.key != view.key);

@@ -1,0 +1,218 @@
+//! What a key's record keeps of its ticks: the last run in full, those before it in brief.
+
+use crate::values::error::StoreError;
+use crate::values::fence::Fence;
+use crate::values::key::HolderId;
+use crate::values::metadata::{Metadata, Value};
+use crate::values::time::Wall;
+
+/// The field of a record's metadata.
+const FIELD: &str = "once";
+/// How many runs before the last are kept.
+const EARLIER: usize = 4;
+/// The most bytes of what is said of a run.
+const SAYS: usize = 200;
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// It has begun. If nobody holds the key, whoever ran it is gone.
+    Begun,
+    /// It has ended well.
+    Done,
+    /// It has ended, and not well.
+    Failed,
+}
+
+impl RunState {
+    /// Its name in records and for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RunState::Begun => "begun",
+            RunState::Done => "done",
+            RunState::Failed => "failed",
+        }
+    }
+
+    fn of(name: &str) -> Option<RunState> {
+        [RunState::Begun, RunState::Done, RunState::Failed].into_iter().find(|state| state.name() == name)
+    }
+}
+
+/// One run of a tick.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Run {
+    /// The time that it was scheduled for.
+    pub tick: Wall,
+    /// How far it is.
+    pub state: RunState,
+    /// Who ran it; of earlier runs it is not kept.
+    pub by: Option<HolderId>,
+    /// Under which fence; 0 for earlier runs.
+    pub fence: Fence,
+    /// When it began, by the clock of who ran it.
+    pub began: Option<Wall>,
+    /// When it ended, by the same clock.
+    pub ended: Option<Wall>,
+    /// What was said of its end.
+    pub says: String,
+}
+
+impl Run {
+    pub(super) fn begun(tick: Wall, by: HolderId, fence: Fence, now: Wall) -> Run {
+        let (by, began) = (Some(by), Some(now));
+        Run { tick, state: RunState::Begun, by, fence, began, ended: None, says: String::new() }
+    }
+}
+
+/// What ran when, as a record tells it.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct History {
+    last: Option<Run>,
+    /// The latest first.
+    earlier: Vec<Run>,
+    kept_until: Wall,
+    /// Other fields of the record, which are left as they are.
+    others: Metadata,
+}
+
+impl History {
+    /// What a record's metadata tells.
+    ///
+    /// # Errors
+    /// `Foreign` when it is not understood: a newer version's, or changed by hand.
+    pub fn of(metadata: &Metadata) -> Result<History, StoreError> {
+        let mut others = metadata.clone();
+        let Some(field) = others.remove(FIELD) else { return Ok(History { others, ..History::default() }) };
+        read(&field, others).ok_or_else(|| {
+            StoreError::foreign(format!("the field {FIELD:?}, which says what ran when, can't be understood"))
+        })
+    }
+
+    /// The last run, if there was any.
+    #[must_use]
+    pub fn last(&self) -> Option<&Run> {
+        self.last.as_ref()
+    }
+
+    /// Those before it, the latest first, without who ran them.
+    #[must_use]
+    pub fn earlier(&self) -> &[Run] {
+        &self.earlier
+    }
+
+    pub(super) fn begun(&mut self, run: Run, kept_until: Wall) {
+        if let Some(last) = self.last.replace(run)
+            && self.last.as_ref().is_none_or(|now| now.tick != last.tick)
+        {
+            self.earlier
+                .insert(0, Run { by: None, fence: Fence(0), began: None, says: String::new(), ..last });
+            self.earlier.truncate(EARLIER);
+        }
+        self.kept_until = self.kept_until.max(kept_until);
+    }
+
+    pub(super) fn ended(&mut self, now: Wall, is_well: bool, says: &str) {
+        if let Some(run) = &mut self.last {
+            run.state = if is_well { RunState::Done } else { RunState::Failed };
+            run.ended = Some(now);
+            let mut most = says.len().min(SAYS);
+            while !says.is_char_boundary(most) {
+                most -= 1;
+            }
+            run.says = says.get(..most).unwrap_or_default().to_owned();
+        }
+    }
+
+    /// The metadata that tells it.
+    pub(super) fn fields(&self) -> Metadata {
+        let mut fields = self.others.clone();
+        let Some(last) = &self.last else { return fields };
+        let mut map = brief(last);
+        map.insert("keep".to_owned(), time(self.kept_until));
+        map.insert("fence".to_owned(), number(last.fence.0));
+        if let Some(by) = &last.by {
+            map.insert("by".to_owned(), by.as_str().into());
+        }
+        if let Some(began) = last.began {
+            map.insert("began".to_owned(), time(began));
+        }
+        if !last.says.is_empty() {
+            map.insert("says".to_owned(), last.says.as_str().into());
+        }
+        if !self.earlier.is_empty() {
+            let earlier = self.earlier.iter().map(|run| Value::Map(brief(run))).collect();
+            map.insert("earlier".to_owned(), Value::List(earlier));
+        }
+        fields.insert(FIELD.to_owned(), Value::Map(map));
+        fields
+    }
+}
+
+/// Until when a record must not be removed, as some host may still come with the tick that it shows; none if it tells of no ticks.
+#[must_use]
+pub fn kept_until(metadata: &Metadata) -> Option<Wall> {
+    let Some(Value::Map(field)) = metadata.get(FIELD) else { return None };
+    // What can't be understood is kept.
+    Some(field.get("keep").and_then(wall).unwrap_or(Wall(u64::MAX)))
+}
+
+fn brief(run: &Run) -> Metadata {
+    let mut map = Metadata::from([
+        ("tick".to_owned(), time(run.tick)),
+        ("state".to_owned(), Value::from(run.state.name())),
+    ]);
+    if let Some(ended) = run.ended {
+        map.insert("ended".to_owned(), time(ended));
+    }
+    map
+}
+
+fn number(number: u64) -> Value {
+    Value::from(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn time(wall: Wall) -> Value {
+    number(wall.0)
+}
+
+fn wall(value: &Value) -> Option<Wall> {
+    value.as_i64().and_then(|number| u64::try_from(number).ok()).map(Wall)
+}
+
+fn read(field: &Value, others: Metadata) -> Option<History> {
+    let Value::Map(field) = field else { return None };
+    let mut last = run(field)?;
+    last.by = match field.get("by") {
+        Some(by) => Some(HolderId::new(by.as_text()?).ok()?),
+        None => None,
+    };
+    last.fence = Fence(u64::try_from(field.get("fence")?.as_i64()?).ok()?);
+    last.began = Some(wall(field.get("began")?)?);
+    last.says = field.get("says").map_or(Some(""), Value::as_text)?.to_owned();
+    let kept_until = wall(field.get("keep")?)?;
+    let earlier = match field.get("earlier") {
+        None => Vec::new(),
+        Some(Value::List(runs)) => runs
+            .iter()
+            .map(|earlier| match earlier {
+                Value::Map(map) => run(map),
+                _ => None,
+            })
+            .collect::<Option<_>>()?,
+        Some(_) => return None,
+    };
+    Some(History { last: Some(last), earlier, kept_until, others })
+}
+
+/// What is told of each run.
+fn run(map: &Metadata) -> Option<Run> {
+    let (tick, state) = (wall(map.get("tick")?)?, RunState::of(map.get("state")?.as_text()?)?);
+    let ended = match map.get("ended") {
+        Some(ended) => Some(wall(ended)?),
+        None => None,
+    };
+    Some(Run { tick, state, by: None, fence: Fence(0), began: None, ended, says: String::new() })
+}

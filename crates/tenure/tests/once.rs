@@ -1,0 +1,200 @@
+//! Once per tick, in simulated time.
+//!
+//! Plan: of many hosts one runs each tick, and a later tick runs again; what ran is kept, with errors; who comes late costs a read; a host that
+//! dies in the middle takes the tick with it, or another runs it again, as asked for; one that is stopped in order likewise; a tick whose
+//! forerunner still runs is told as busy, or waited for; ticks that are not due, and clocks that differ too much, are told; a beginning
+//! that can't be written runs nothing; its records are none of others' locks.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod common;
+
+use common::{Process, TTL, World, settle};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tenure::once::{OnceError, OncePer, RunState, Ticked};
+use tenure::{AcquireError, BodyError, Fence, Held, Wall};
+use tenure_store::Fault;
+use tokio::time::sleep;
+
+const PERIOD: Duration = Duration::from_secs(60);
+
+type Ran = Result<Ticked<Result<u32, String>>, OnceError<Result<u32, String>>>;
+
+async fn ok(_held: Held) -> Result<u32, String> {
+    Ok(7)
+}
+
+async fn endless(_held: Held) -> Result<u32, String> {
+    std::future::pending().await
+}
+
+fn tick(process: &Process) -> OncePer {
+    process.leases.once_every("job", PERIOD)
+}
+
+fn here(ran: Ran) -> Result<u32, String> {
+    match ran {
+        Ok(Ticked::Here(result)) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn elsewhere(ran: Ran) -> tenure::once::Run {
+    match ran {
+        Ok(Ticked::Elsewhere(run)) => run,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_hosts_one_runs_each_tick() {
+    let world = World::new();
+    let hosts: Vec<Process> = (0..4).map(|_| world.process()).collect();
+    let runs = Arc::new(AtomicUsize::new(0));
+    for round in 1..=3 {
+        let due = hosts[0].leases.clock().now().wall;
+        let mut asking = tokio::task::JoinSet::new();
+        for host in &hosts {
+            let (once, runs) = (tick(host), Arc::clone(&runs));
+            asking.spawn(async move {
+                once.run(|_| async move {
+                    runs.fetch_add(1, Ordering::SeqCst);
+                    Ok::<_, String>(7)
+                })
+                .await
+            });
+        }
+        while let Some(ran) = asking.join_next().await {
+            assert!(matches!(ran.unwrap(), Ok(Ticked::Here(Ok(7)) | Ticked::Elsewhere(_) | Ticked::Busy(_))));
+        }
+        assert_eq!(runs.load(Ordering::SeqCst), round);
+        // Who comes late costs a read.
+        hosts[1].store.take();
+        let run = elsewhere(tick(&hosts[1]).run(ok).await);
+        assert!(run.state == RunState::Done && run.tick <= due && run.by.is_some() && run.fence > Fence(0));
+        assert_eq!(hosts[1].store.take().round_trips(), 1);
+        sleep(PERIOD).await;
+    }
+    let history = hosts[2].leases.last_runs("job").await.unwrap();
+    assert_eq!((history.last().unwrap().state, history.earlier().len()), (RunState::Done, 2));
+    assert!(hosts[2].leases.last_runs("other").await.unwrap().last().is_none());
+    // One that is long over.
+    let old = history.earlier()[1].tick;
+    elsewhere(hosts[3].leases.once_per("job", old).run(ok).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_it_ended_is_kept() {
+    let world = World::new();
+    let (process, other) = (world.process(), world.process());
+    let failed = tick(&process).run(|_| async { Err::<u32, _>("disk full".to_owned()) });
+    assert_eq!(here(failed.await), Err("disk full".to_owned()));
+    for at_least in [false, true] {
+        let once = if at_least { tick(&other).at_least_once() } else { tick(&other) };
+        let run = elsewhere(once.run(ok).await);
+        assert_eq!((run.state, run.says.as_str()), (RunState::Failed, "disk full"));
+    }
+    sleep(PERIOD).await;
+    let panics = tick(&process).run(|_| async { if true { panic!("a mistake") } else { ok_never() } });
+    assert!(matches!(panics.await, Err(OnceError::Body(BodyError::Panicked(_)))));
+    assert_eq!(elsewhere(tick(&other).run(ok).await).says, "it panicked");
+    sleep(PERIOD).await;
+    let long = tick(&process).at_most_for(TTL).grace(TTL / 10).run(endless).await;
+    assert!(matches!(long, Err(OnceError::Body(BodyError::Interrupted { .. }))), "{long:?}");
+    assert_eq!(elsewhere(tick(&other).run(ok).await).says, "it was interrupted");
+}
+
+fn ok_never() -> Result<u32, String> {
+    Ok(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_dies_takes_the_tick_with_it_unless_it_is_to_run_at_least_once() {
+    for at_least in [false, true] {
+        let world = World::new();
+        let (dies, other) = (world.process(), world.process());
+        let asked = |process| if at_least { tick(process).at_least_once() } else { tick(process) };
+        let dying = tokio::spawn(asked(&dies).run(endless));
+        sleep(Duration::from_millis(10)).await;
+        dies.faults.always(Fault::Hang);
+        if at_least {
+            assert_eq!(here(asked(&other).run(ok).await), Ok(7));
+            assert_eq!(elsewhere(asked(&other).run(ok).await).state, RunState::Done);
+        } else {
+            sleep(TTL * 3).await;
+            assert_eq!(elsewhere(asked(&other).run(ok).await).state, RunState::Begun);
+        }
+        dying.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_stopped_in_order_leaves_the_tick_to_others_if_it_is_to_run_at_least_once() {
+    let world = World::new();
+    let (stopped, other) = (world.process(), world.process());
+    let running = tokio::spawn(tick(&stopped).at_least_once().run(endless));
+    sleep(Duration::from_millis(10)).await;
+    // As a caller does that goes away.
+    running.abort();
+    assert_eq!(here(tick(&other).at_least_once().run(ok).await), Ok(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_whose_forerunner_still_runs_is_busy_or_waited_for() {
+    let world = World::new();
+    let (long, other) = (world.process(), world.process());
+    let running = tokio::spawn(tick(&long).run(|_| async {
+        sleep(PERIOD * 2).await;
+        Ok::<_, String>(1)
+    }));
+    sleep(PERIOD).await;
+    let busy = tick(&other).run(ok).await;
+    assert!(matches!(&busy, Ok(Ticked::Busy(Some(by))) if by.holder == *long.leases.holder()), "{busy:?}");
+    assert_eq!(here(tick(&other).wait(PERIOD * 3).run(ok).await), Ok(7));
+    assert!(matches!(running.await.unwrap(), Ok(Ticked::Here(Ok(1)))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ticks_that_are_not_due_and_clocks_that_differ_are_told() {
+    let world = World::new();
+    let process = world.process();
+    let now = process.leases.clock().now().wall;
+    for (bad, says) in [(Wall(now.0 + 1), "ahead"), (Wall(now.0 - 86_400_000 * 41), "kept for")] {
+        let error = process.leases.once_per("job", bad).run(ok).await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(process.leases.once_per("", now).run(ok).await.is_err());
+    assert_eq!(process.store.take().round_trips(), 0);
+    // Another host ran the tick of an hour from now.
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(here(process.leases.once_per("job", Wall(now.0 + 3_600_000)).run(ok).await), Ok(7));
+    let behind = World { clock: common::PausedClock::start(), memory: world.memory.clone() }.process();
+    let error = behind.leases.once_per("job", now).run(ok).await.unwrap_err();
+    assert!(matches!(&error, OnceError::Ahead(run) if run.tick.0 == now.0 + 3_600_000), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_beginning_that_can_not_be_written_runs_nothing() {
+    let world = World::new();
+    let process = world.process();
+    assert_eq!(here(tick(&process).run(ok).await), Ok(7));
+    sleep(PERIOD).await;
+    // The read, the claim, and then the beginning.
+    process.faults.inject([Fault::None, Fault::None]);
+    process.faults.always(Fault::Hang);
+    let ran = tick(&process).run(|_| async { panic!("it must not run") as Result<u32, String> });
+    assert!(matches!(ran.await, Err(OnceError::Acquire(_))));
+    process.faults.always(Fault::None);
+    settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_records_are_none_of_others_locks() {
+    let process = World::new().process();
+    let error = process.leases.try_acquire("once/job").await.unwrap_err();
+    assert!(
+        matches!(&error, AcquireError::Store(error) if error.to_string().contains("once per tick")),
+        "{error}"
+    );
+}
