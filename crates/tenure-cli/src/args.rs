@@ -185,8 +185,9 @@ pub(crate) struct Range {
 
 /// Share units of work with other processes: a distributed xargs.
 ///
-/// CMD is run once for each unit, by whichever process of the job takes it. `{}` in CMD's arguments stands for the unit; if
-/// there is none, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is not run again,
+/// CMD is run once for each unit, by whichever process of the job takes it. In CMD's arguments `{}` stands for the unit, {.} for the
+/// unit without its extension, {/} for its last part, {//} for its directory, {/.} for its last part without extension, {#} for the
+/// number of its line or argument; if none of them is there, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is not run again,
 /// also not by a later `work` of the same job, unless with --fresh. Any number of processes may share a job, and any may be
 /// killed at any time: its units are taken over once its ttl has passed. A process ends when every unit of the job is done
 /// or failed; it fails if units that it was given failed, or any while it worked on the job.
@@ -203,9 +204,9 @@ pub(crate) struct Range {
 /// then, so that no nightly job skips its work unnoticed: give each night a --name of its own, or --fresh. With --name
 /// and a terminal or nothing as standard input, or with --join, the units that are registered already are worked on.
 ///
-/// Outputs of CMD pass through as they come: those of units that run at the same time may be mixed, though what is
-/// written at once to a pipe or with O_APPEND to a file (a line, mostly) stays in one piece. CMD's standard input is
-/// empty. CMD finds TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
+/// What CMD writes is caught in nameless files (in TMPDIR) and written in one piece when it ends, if more than one unit runs at a time;
+/// with --ungroup, or one at a time, it passes through as it comes. A process that nobody reads from any more (`work … | head`) hands
+/// back what it runs and ends by SIGPIPE, as other programs do. CMD's standard input is empty. CMD finds TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
 /// The first INT, TERM or HUP stops the running commands and hands their units back, unharmed; a second one
 /// kills them at once and leaves their leases to expire.
@@ -226,7 +227,8 @@ pub(crate) struct Range {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    after_help = jobs::EXAMPLES
 )]
 pub(crate) struct Work {
     #[command(subcommand)]
@@ -250,7 +252,7 @@ pub(crate) struct Work {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Units that never end: run CMD for each for as long as this process owns it
-    #[arg(long, requires = "name", conflicts_with_all = ["retries", "max_takeovers", "retry_failed", "fresh", "json"])]
+    #[arg(long, requires = "name", conflicts_with_all = ["retries", "max_takeovers", "retry_failed", "fresh", "json", "How"])]
     pub(crate) forever: bool,
     /// With --forever: a label that units may need of their process. May be repeated
     #[arg(long, value_name = "LABEL", requires = "forever")]
@@ -289,6 +291,8 @@ pub(crate) struct Work {
     /// ttl at most
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
+    #[command(flatten)]
+    pub(crate) how: jobs::How,
     /// Print the summary as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,6 +6,8 @@ use crate::args;
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::text::brief;
+use crate::work::job::pieces::printer::Form;
+use crate::work::template::Filling;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
@@ -175,7 +177,64 @@ pub(crate) struct Work {
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
     pub(crate) json: bool,
+    /// What commands write is caught, and written in this form; none if it passes through.
+    pub(crate) form: Option<Form>,
+    pub(crate) joblog: Option<PathBuf>,
+    pub(crate) timeout: Option<Duration>,
+    /// Between two starts.
+    pub(crate) delay: Duration,
+    pub(crate) load: Option<f64>,
+    pub(crate) halt: Option<Halt>,
+    pub(crate) progress: bool,
+    pub(crate) quiet: bool,
+    pub(crate) verbose: bool,
     pub(crate) command: Template,
+}
+
+/// When a process stops before its job is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Halt {
+    /// What runs is stopped, and not waited for.
+    pub(crate) at_once: bool,
+    pub(crate) counted: Counted,
+    pub(crate) after: usize,
+}
+
+/// Which units are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Failed,
+    Succeeded,
+    Either,
+}
+
+impl Halt {
+    fn parse(text: &str) -> Result<Option<Halt>, Failure> {
+        let bad = || {
+            Failure::usage(format!(
+                "--halt {}: write never, or now or soon, a comma, and fail=N, success=N or done=N, as in now,fail=1",
+                crate::text::escaped(text)
+            ))
+        };
+        if text == "never" {
+            return Ok(None);
+        }
+        let (when, what) = text.split_once(',').ok_or_else(bad)?;
+        let (counted, after) = what.split_once('=').ok_or_else(bad)?;
+        let at_once = match when {
+            "now" => true,
+            "soon" => false,
+            _ => return Err(bad()),
+        };
+        let counted = match counted {
+            "fail" => Counted::Failed,
+            "success" => Counted::Succeeded,
+            "done" => Counted::Either,
+            _ => return Err(bad()),
+        };
+        let after = after.parse().ok().filter(|n| *n > 0).ok_or_else(bad)?;
+        Ok(Some(Halt { at_once, counted, after }))
+    }
 }
 
 impl args::Work {
@@ -209,7 +268,28 @@ impl args::Work {
             return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));
         }
         let source = self.source(if self.join { Source::Join } else { Source::Input })?;
+        let how = &self.how;
+        if how.load.is_some_and(|load| !load.is_finite() || load <= 0.0) {
+            return Err(Failure::usage("--load must be a number above 0, as in 3.5"));
+        }
+        if how.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(Failure::usage(
+                "--timeout 0 would stop each command at once; leave it out for no limit",
+            ));
+        }
+        let is_formed = how.tag || how.keep_order || how.results.is_some();
+        let is_caught = !how.ungroup && (how.group || is_formed || slots > 1);
+        let form = Form { tag: how.tag, keep_order: how.keep_order, results: how.results.clone() };
         Ok(Work {
+            form: is_caught.then_some(form),
+            joblog: how.joblog.clone(),
+            timeout: how.timeout,
+            delay: how.delay,
+            load: how.load,
+            halt: Halt::parse(&how.halt)?,
+            progress: how.progress == args::jobs::Progress::Auto,
+            quiet: how.quiet,
+            verbose: how.verbose,
             name,
             source,
             separator: self.separator(),
@@ -300,46 +380,49 @@ impl Template {
 
     /// The command for `unit`, without input.
     pub(crate) fn for_unit(&self, unit: &str) -> Command {
+        self.filled(&Filling { unit: unit.as_bytes(), number: None })
+    }
+
+    /// The same, for a unit whose number is known.
+    pub(crate) fn filled(&self, filling: &Filling<'_>) -> Command {
         let mut command = match &self.path {
             Some(path) => Command::new(path),
             None => Command::new(&self.program),
         };
         command.arg0(&self.program);
-        command.args(self.fill(unit)).stdin(Stdio::null()).env("TENURE_UNIT", unit);
+        let unit = OsStr::from_bytes(filling.unit);
+        command.args(self.words(filling)).stdin(Stdio::null()).env("TENURE_UNIT", unit);
         command
     }
 
-    /// The arguments for `unit`: put in wherever `{}` stands, or appended if it stands nowhere.
-    fn fill(&self, unit: &str) -> Vec<OsString> {
+    /// The command for a unit, in one line.
+    pub(crate) fn shown(&self, unit: &str, number: usize) -> String {
+        let words = self.words(&Filling { unit: unit.as_bytes(), number: Some(number) });
+        let words = std::iter::once(&self.program).chain(&words).map(|word| word.to_string_lossy());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether a unit's number stands in it.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.arguments.iter().any(|argument| argument.as_bytes().windows(3).any(|token| token == b"{#}"))
+    }
+
+    /// The arguments: the unit put in wherever a token stands, or appended if none stands anywhere.
+    pub(crate) fn words(&self, filling: &Filling<'_>) -> Vec<OsString> {
         let mut found = false;
-        let mut filled: Vec<OsString> = Vec::with_capacity(self.arguments.len() + 1);
-        for argument in &self.arguments {
-            let bytes = argument.as_bytes();
-            if bytes.windows(2).any(|pair| pair == b"{}") {
+        let fill = |argument: &OsString| match filling.fill(argument.as_bytes()) {
+            Some(bytes) => {
                 found = true;
-                filled.push(OsString::from_vec(replace(bytes, unit.as_bytes())));
-            } else {
-                filled.push(argument.clone());
+                OsString::from_vec(bytes)
             }
-        }
+            None => argument.clone(),
+        };
+        let mut filled: Vec<OsString> = self.arguments.iter().map(fill).collect();
         if !found {
-            filled.push(unit.into());
+            filled.push(OsStr::from_bytes(filling.unit).to_owned());
         }
         filled
     }
-}
-
-fn replace(text: &[u8], with: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + with.len());
-    let mut rest = text;
-    while let Some(at) = rest.windows(2).position(|pair| pair == b"{}") {
-        let (before, after) = rest.split_at(at);
-        out.extend_from_slice(before);
-        out.extend_from_slice(with);
-        rest = after.get(2..).unwrap_or_default();
-    }
-    out.extend_from_slice(rest);
-    out
 }
 
 #[cfg(test)]
@@ -348,7 +431,22 @@ mod tests {
 
     fn fill(words: &[&str], unit: &str) -> Vec<String> {
         let template = Template::new(words.iter().map(Into::into).collect()).unwrap();
-        template.fill(unit).into_iter().map(|word| word.into_string().unwrap()).collect()
+        let filling = Filling { unit: unit.as_bytes(), number: None };
+        template.words(&filling).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn when_to_halt_is_told_in_gnu_parallels_words() {
+        let fail = Halt { at_once: true, counted: Counted::Failed, after: 1 };
+        assert_eq!(Halt::parse("now,fail=1").unwrap(), Some(fail));
+        let soon = Halt { at_once: false, counted: Counted::Either, after: 20 };
+        assert_eq!((Halt::parse("soon,done=20").unwrap(), Halt::parse("never").unwrap()), (Some(soon), None));
+        for bad in
+            ["", "now", "now,fail", "now,fail=0", "now,fail=x", "later,fail=1", "now,lost=1", "now,fail=10%"]
+        {
+            let error = Halt::parse(bad).unwrap_err().to_string();
+            assert!(error.starts_with("--halt ") && error.contains("as in now,fail=1"), "{error}");
+        }
     }
 
     #[test]

@@ -40,6 +40,16 @@ pub(crate) fn brief(span: Duration) -> String {
     }
 }
 
+/// A rate in the largest unit of time in which it is one or more.
+pub(crate) fn per_time(per_second: f64) -> String {
+    let (n, unit) = match per_second {
+        n if n >= 1.0 => (n, "s"),
+        n if n * 60.0 >= 1.0 => (n * 60.0, "m"),
+        n => (n * 3600.0, "h"),
+    };
+    if n >= 99.5 { format!("{n:.0}/{unit}") } else { format!("{n:.1}/{unit}") }
+}
+
 fn trimmed(number: f64, unit: &str) -> String {
     let text = format!("{number:.1}");
     format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
@@ -141,6 +151,13 @@ mod tests {
             (864_000_000, "10d"),
         ] {
             assert_eq!(brief(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_told_in_the_unit_of_time_that_fits() {
+        for (rate, told) in [(1234.4, "1234/s"), (2.0, "2.0/s"), (0.5, "30.0/m"), (0.001, "3.6/h")] {
+            assert_eq!(per_time(rate), told);
         }
     }
 

@@ -1,7 +1,74 @@
 //! What is typed to look at jobs, and to change them by hand: the verbs below `work`.
 
-use clap::{Parser, Subcommand};
+use crate::text::span;
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  ls *.gz | tenure work -- gunzip -t {}
+  tenure work --name night --from units.txt --parallel 8 --timeout 10m --joblog night.log -- ./convert.sh {} {.}.png
+  tenure work --keep-order --tag a b c -- ./report.sh
+  tenure work --halt now,fail=1 --results out a b c -- ./test.sh
+  tenure work status night";
+
+/// Whether progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Progress {
+    Auto,
+    Never,
+}
+
+/// How the commands of a job are run, and what becomes of what they write.
+#[derive(Debug, Args)]
+pub(crate) struct How {
+    /// Write what a command writes in one piece, when it ends [default where more than one runs at a time]
+    #[arg(long, conflicts_with = "ungroup")]
+    pub(crate) group: bool,
+    /// Let what commands write pass through as it comes: lines of units that run at the same time may be mixed
+    #[arg(long, short = 'u', conflicts_with_all = ["tag", "keep_order", "results"])]
+    pub(crate) ungroup: bool,
+    /// Begin each line of output with the unit and a tab
+    #[arg(long)]
+    pub(crate) tag: bool,
+    /// Write outputs in the order in which the units were given, however soon they end. Units that other processes run are passed over
+    #[arg(long, short)]
+    pub(crate) keep_order: bool,
+    /// Also save what each unit's command writes: in DIR/UNIT/stdout and stderr, and its exit code in DIR/UNIT/status. In UNIT, a
+    /// slash is %2F, as in URLs
+    #[arg(long, value_name = "DIR")]
+    pub(crate) results: Option<PathBuf>,
+    /// Add a line for each run to FILE, in the columns of GNU parallel's job log
+    #[arg(long, value_name = "FILE")]
+    pub(crate) joblog: Option<PathBuf>,
+    /// Stop a command that runs for longer than this, as in 30s or 5m: TERM, and KILL after the grace period. That is a failed attempt,
+    /// with exit code 124
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) timeout: Option<Duration>,
+    /// Wait at least this long between two starts, as in 500ms or 2s
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "0s", hide_default_value = true)]
+    pub(crate) delay: Duration,
+    /// Start nothing more, while something runs, as long as this host's load average over the last minute is above this, as in 3.5
+    #[arg(long, value_name = "LOAD")]
+    pub(crate) load: Option<f64>,
+    /// When this process stops before the job is done: `now` (running commands are stopped, and their units handed back) or `soon` (they
+    /// are waited for), and after how many units that failed, were done, or either, here: now,fail=1 or soon,success=3 or soon,done=10.
+    /// Ends with status 1 after failures, otherwise with 0
+    #[arg(long, value_name = "WHEN", default_value = "never")]
+    pub(crate) halt: String,
+    /// Show how far the job is: on a terminal by a bar (not where outputs pass through), elsewhere by a line after 10s, 30s, 70s and so
+    /// on, at last each 5m
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) progress: Progress,
+    /// Tell only what goes wrong
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Tell when each unit's command starts and ends
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Jobs {

@@ -5,14 +5,58 @@ pub(crate) mod view;
 
 use crate::exit;
 use crate::exit::Failure;
+use indicatif::ProgressBar;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use tenure::{LeaseError, Loss};
+
+/// The bar that is drawn on the terminal, if one is.
+static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
+/// Only what goes wrong is told.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Draws this bar from now on, or none. Whatever is written here, or undisturbed, is not mixed with it.
+pub(crate) fn draw(bar: Option<ProgressBar>) {
+    *BAR.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+}
+
+/// Writes while no bar is on the screen.
+pub(crate) fn undisturbed<T>(write: impl FnOnce() -> T) -> T {
+    let bar = BAR.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*bar {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+/// From now on, only what goes wrong is told.
+pub(crate) fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
 
 /// A line for the user. That nobody can read it is no reason to fail.
 pub(crate) fn note(text: impl AsRef<str>) {
     // In one piece, as others may write to the same place.
     let line = format!("tenure: {}\n", text.as_ref());
-    let _unread = std::io::stderr().lock().write_all(line.as_bytes());
+    let _unread = undisturbed(|| std::io::stderr().lock().write_all(line.as_bytes()));
+}
+
+/// A line that says nothing that is wrong.
+pub(crate) fn tell(text: impl AsRef<str>) {
+    if !IS_QUIET.load(Ordering::Relaxed) {
+        note(text);
+    }
+}
+
+/// Whether nobody can read what is written to standard output any more.
+pub(crate) fn is_unread() -> bool {
+    let out = std::io::stdout();
+    let mut fds = [PollFd::new(out.as_fd(), PollFlags::empty())];
+    let is_over = |fd: &PollFd<'_>| fd.revents().is_some_and(|seen| seen.contains(PollFlags::POLLERR));
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0) && fds.iter().any(is_over)
 }
 
 /// Writes a result to standard output.

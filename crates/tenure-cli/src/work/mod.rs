@@ -3,4 +3,5 @@
 pub(crate) mod fleet;
 pub(crate) mod job;
 mod pace;
+pub(crate) mod template;
 mod units;

@@ -34,7 +34,14 @@ impl Given {
         self.units.keys().map(String::as_str)
     }
 
-    /// Their keys in order, each with `prefix` before the unit.
+    /// Their keys, which are these, in the order in which they were given.
+    pub(crate) fn in_order(&self, keys: &[Key]) -> Vec<Key> {
+        let mut numbered: Vec<(usize, &Key)> = self.units.values().copied().zip(keys).collect();
+        numbered.sort_unstable();
+        numbered.into_iter().map(|(_, key)| key.clone()).collect()
+    }
+
+    /// Their keys in byte order, each with `prefix` before the unit.
     pub(crate) fn keys(&self, prefix: &str) -> Result<Vec<Key>, Failure> {
         let key = |(unit, number): (&String, &usize)| {
             let at = format!("{} {number}{}", self.item, self.of);

@@ -6,7 +6,7 @@ use crate::exit::{self, Failure};
 use crate::keys::{JOBS, JobName};
 use crate::output;
 use crate::stores::Url;
-use crate::text::{brief, count, date, escaped, table};
+use crate::text::{brief, count, date, escaped, per_time, table};
 use crate::verbs::open_to_look;
 use serde_json::json;
 use tenure::Wall;
@@ -169,28 +169,4 @@ fn told(failed: &Failed) -> String {
         text.push_str(&format!("    | {}\n", escaped(line)));
     }
     text
-}
-
-/// A rate in the largest unit of time in which it is one or more.
-pub(crate) fn per_time(per_second: f64) -> String {
-    let (n, unit) = match per_second {
-        n if n >= 1.0 => (n, "s"),
-        n if n * 60.0 >= 1.0 => (n * 60.0, "m"),
-        n => (n * 3600.0, "h"),
-    };
-    if n >= 99.5 { format!("{n:.0}/{unit}") } else { format!("{n:.1}/{unit}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_told_in_the_unit_of_time_that_fits() {
-        let told = |rate| per_time(rate);
-        assert_eq!(told(1234.4), "1234/s");
-        assert_eq!(told(2.0), "2.0/s");
-        assert_eq!(told(0.5), "30.0/m");
-        assert_eq!(told(0.001), "3.6/h");
-    }
 }

@@ -125,6 +125,17 @@ impl Board {
         self.units.binary_search_by(|(other, _)| other.cmp(key)).ok()
     }
 
+    /// Where that unit stands; none if nothing is known of it.
+    pub(crate) fn local(&self, key: &Key) -> Option<Local> {
+        self.find(key).and_then(|index| self.units.get(index)).map(|(_, local)| *local)
+    }
+
+    /// What is known to be free, in the order in which it is to be tried before anything is looked at.
+    pub(crate) fn try_first(&mut self, candidates: impl Iterator<Item = (Key, Stored)>) {
+        let candidate = |(key, seen)| Candidate { key, seen: Box::new(seen), probe: false };
+        self.candidates.extend(candidates.map(candidate));
+    }
+
     pub(crate) fn keys(&self, of: Local) -> impl Iterator<Item = &Key> {
         self.units.iter().filter(move |(_, local)| *local == of).map(|(key, _)| key)
     }

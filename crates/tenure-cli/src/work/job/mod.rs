@@ -3,6 +3,7 @@
 mod anew;
 mod board;
 mod naming;
+pub(crate) mod pieces;
 mod progress;
 pub(crate) mod register;
 mod scheduler;
@@ -26,6 +27,9 @@ use scheduler::Scheduler;
 use tenure::{Clock, Leases, Metadata, Value, Wall};
 
 pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failure> {
+    if plan.quiet {
+        output::be_quiet();
+    }
     let path = process::find(&plan.command.program)?;
     plan.command = plan.command.at(path);
     let began = tenure::clock::system().now().wall;
@@ -35,6 +39,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
         None => naming::name(&plan.command, &naming::directory()?, &given)?,
     };
     let keys = given.keys(&name.prefix())?;
+    let order = given.in_order(&keys);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;
@@ -48,7 +53,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     ]);
     let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).about(about).start()?;
     leases.begin_session();
-    let registered = signals.unless(register::register(&leases, &plan, &name, keys)).await;
+    let registered = signals.unless(register::register(&leases, &plan, &name, keys, &order)).await;
     let registered = match registered.and_then(|registered| greet(&plan, &name, registered?)) {
         Ok(registered) => registered,
         Err(failure) => {
@@ -64,7 +69,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     }
     let is_named = plan.name.is_some();
     let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
-    let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board);
+    let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board, order)?;
     let mut result = scheduler.work(&mut signals).await;
     if done_before.is_some() && !is_named && scheduler.is_idle() && matches!(result, Ok(exit::OK)) {
         result = Ok(exit::DONE_BEFORE);
@@ -102,13 +107,13 @@ fn greet(plan: &config::Work, name: &JobName, registered: Registered) -> Result<
         0 => String::new(),
         n => format!(", {n} settled already"),
     };
-    output::note(format!(
+    output::tell(format!(
         "job \"{name}\": {} ({} new{settled})",
         count(counts.total(), "unit"),
         registered.created
     ));
     if !is_named {
-        output::note(format!(
+        output::tell(format!(
             "the same command here, with the same units, joins it; from elsewhere, add --join --name {name}"
         ));
     }

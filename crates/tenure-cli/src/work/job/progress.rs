@@ -1,41 +1,125 @@
-//! The progress bar, on a terminal only.
+//! How far the job is: a bar on a terminal, and elsewhere a line now and then.
 
 use super::board::Counts;
+use crate::output;
+use crate::text::{brief, per_time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::time::Duration;
 
-pub(crate) struct Progress(Option<ProgressBar>);
+/// What is shown.
+#[derive(Debug)]
+enum Shown {
+    Bar(ProgressBar),
+    /// The next line is due then, and the one after it so much later.
+    Lines {
+        due: Duration,
+        gap: Duration,
+    },
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(crate) struct Progress {
+    shown: Shown,
+    began: Duration,
+    /// Units that were settled before.
+    before: Option<usize>,
+}
 
 impl Progress {
-    pub(crate) fn new() -> Progress {
-        if !std::io::stderr().is_terminal() {
-            return Progress(None);
+    /// `is_wanted`: not with `--quiet`, nor with `--progress never`. Where commands write to the same terminal at will, a bar would
+    /// be torn to pieces: then there is none.
+    pub(crate) fn new(is_wanted: bool, passes_through: bool, now: Duration) -> Progress {
+        const FIRST: Duration = Duration::from_secs(10);
+        let shown = match (is_wanted, std::io::stderr().is_terminal()) {
+            (false, _) => Shown::Nothing,
+            (true, false) => Shown::Lines { due: now + FIRST, gap: FIRST },
+            (true, true) if passes_through => Shown::Nothing,
+            (true, true) => Shown::Bar(bar()),
+        };
+        if let Shown::Bar(bar) = &shown {
+            output::draw(Some(bar.clone()));
         }
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(10));
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let bars = if plain { "{bar:20}" } else { "{bar:20.green}" };
-        let template = format!("{bars} {{pos}}/{{len}} settled, {{per_sec}}, {{eta}} left, {{wide_msg}}");
-        if let Ok(style) = ProgressStyle::with_template(&template) {
-            bar.set_style(style);
-        }
-        Progress(Some(bar))
+        Progress { shown, began: now, before: None }
     }
 
+    /// Whether what others do is to be known as well.
     pub(crate) fn is_shown(&self) -> bool {
-        self.0.is_some()
+        matches!(self.shown, Shown::Bar(_))
     }
 
-    pub(crate) fn show(&self, counts: Counts, running: usize) {
-        if let Some(bar) = &self.0 {
-            bar.set_length(counts.total() as u64);
-            bar.set_position(counts.settled() as u64);
-            bar.set_message(format!("{running} running here, {} failed", counts.failed));
+    pub(crate) fn show(&mut self, counts: Counts, running: usize, now: Duration) {
+        const LONGEST: Duration = Duration::from_secs(300);
+        let before = *self.before.get_or_insert(counts.settled());
+        match &mut self.shown {
+            Shown::Nothing => {}
+            Shown::Bar(bar) => {
+                bar.set_length(counts.total() as u64);
+                bar.set_position(counts.settled() as u64);
+                bar.set_message(told(counts, running, before, now.saturating_sub(self.began)));
+            }
+            Shown::Lines { due, gap } if now >= *due => {
+                *gap = (*gap * 2).min(LONGEST);
+                *due = now + *gap;
+                let told = told(counts, running, before, now.saturating_sub(self.began));
+                output::tell(format!("{} of {} settled, {told}", counts.settled(), counts.total()));
+            }
+            Shown::Lines { .. } => {}
         }
     }
 
-    pub(crate) fn end(&self) {
-        if let Some(bar) = &self.0 {
+    pub(crate) fn end(&mut self) {
+        output::draw(None);
+        if let Shown::Bar(bar) = std::mem::replace(&mut self.shown, Shown::Nothing) {
             bar.finish_and_clear();
         }
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(10));
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let bars = if plain { "{bar:20}" } else { "{bar:20.green}" };
+    if let Ok(style) = ProgressStyle::with_template(&format!("{bars} {{pos}}/{{len}} settled, {{wide_msg}}"))
+    {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// An estimate is only made once there is something to make it from.
+fn told(counts: Counts, running: usize, before: usize, took: Duration) -> String {
+    const LEAST: Duration = Duration::from_secs(3);
+    const FEW: usize = 3;
+    let mut text = format!("{running} running here");
+    if counts.failed > 0 {
+        text.push_str(&format!(", {} failed", counts.failed));
+    }
+    let settled = counts.settled().saturating_sub(before);
+    if took >= LEAST && settled >= FEW {
+        let rate = settled as f64 / took.as_secs_f64();
+        text.push_str(&format!(", {}", per_time(rate)));
+        let open = counts.open + counts.ours;
+        if let (1.., Ok(left)) = (open, Duration::try_from_secs_f64(open as f64 / rate)) {
+            text.push_str(&format!(", about {} left", brief(left)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_estimated_before_there_is_something_to_do_it_from() {
+        let counts = |done, open| Counts { done, open, ..Counts::default() };
+        let secs = Duration::from_secs;
+        assert_eq!(told(counts(50, 50), 4, 50, secs(60)), "4 running here", "those were done before");
+        assert_eq!(told(counts(50, 50), 4, 0, secs(1)), "4 running here");
+        assert_eq!(told(counts(30, 60), 4, 0, secs(10)), "4 running here, 3.0/s, about 20s left");
+        let over = Counts { done: 8, failed: 2, ..Counts::default() };
+        assert_eq!(told(over, 0, 0, secs(10)), "0 running here, 2 failed, 1.0/s");
     }
 }

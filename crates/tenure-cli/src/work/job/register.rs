@@ -9,8 +9,8 @@ use crate::keys::JobName;
 use crate::output;
 use crate::stores::patiently;
 use crate::text::count;
-use std::collections::BTreeSet;
-use tenure::{Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, StoreExt, Wall, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use tenure::{Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, StoreExt, Stored, Wall, Write};
 use tenure_core::Nonces;
 
 /// The job as it was found, and what was added.
@@ -27,6 +27,7 @@ pub(crate) async fn register(
     plan: &config::Work,
     name: &JobName,
     keys: Vec<Key>,
+    order: &[Key],
 ) -> Result<Registered, Failure> {
     let store = leases.store();
     let prefix = name.prefix();
@@ -40,7 +41,7 @@ pub(crate) async fn register(
     if plan.fresh {
         let settled = listing.iter().filter(|listed| is_given(&listed.key));
         let n = anew::reset(leases, &mut nonces, settled).await?;
-        output::note(format!("{} to be run anew", count(n, "unit")));
+        output::tell(format!("{} to be run anew", count(n, "unit")));
         listing = patiently(async || store.list_all(&prefix).await).await?;
     }
     if plan.retry_failed {
@@ -48,7 +49,7 @@ pub(crate) async fn register(
             listing.iter().filter_map(|listed| reset(leases, &mut nonces, listed)).collect();
         if !resets.is_empty() {
             let n = won(&patiently(async || store.write_all(resets.clone()).await).await?);
-            output::note(format!("{} to be tried again", count(n, "failed unit")));
+            output::tell(format!("{} to be tried again", count(n, "failed unit")));
             listing = patiently(async || store.list_all(&prefix).await).await?;
         }
     }
@@ -77,10 +78,44 @@ pub(crate) async fn register(
             output::note(format!("{}: {error}; it is left as it is, and not run", listed.key));
         }
     }
+    try_in_order(
+        &mut board,
+        order,
+        &listing,
+        missing.iter().zip(&writes).zip(&outcomes).filter_map(registered),
+    );
     board.forgive(is_given);
     let all_done =
         missing.is_empty().then(|| last_done(listing.iter().filter(|listed| is_given(&listed.key))));
     Ok(Registered { board, created: won(&outcomes), all_done: all_done.flatten() })
+}
+
+/// A record that was made here, as it stands.
+fn registered(((key, write), outcome): ((&Key, &Write), &Outcome)) -> Option<(Key, Stored)> {
+    let Outcome::Won { version, fence } = outcome else { return None };
+    let mut stored = Stored::new(Record { fence: *fence, ..write.record.clone() });
+    stored.version = *version;
+    Some((key.clone(), stored))
+}
+
+/// Who comes to a job on which nobody is at work takes its units in the order in which they were given. Of several who do so, the
+/// later ones go through pages instead, as soon as they meet.
+fn try_in_order(
+    board: &mut Board,
+    order: &[Key],
+    listing: &[Listed],
+    made: impl Iterator<Item = (Key, Stored)>,
+) {
+    /// Each takes up room until it is run.
+    const MOST: usize = 16_384;
+    let stored = |listed: &Listed| Some((listed.key.clone(), listed.stored.as_ref().ok()?.clone()));
+    if listing.iter().filter_map(stored).any(|(_, stored)| stored.record.tenure.is_some()) {
+        return;
+    }
+    let is_new = |(_, stored): &(Key, Stored)| stored.record.metadata == Unit::fresh();
+    let mut free: BTreeMap<Key, Stored> =
+        listing.iter().filter_map(stored).chain(made).filter(is_new).collect();
+    board.try_first(order.iter().filter_map(|key| free.remove_entry(key)).take(MOST));
 }
 
 /// When the last of these was done, if all are.

@@ -9,18 +9,21 @@ mod results;
 mod rounds;
 
 use super::board::{Board, Candidate, Local, Terms};
+use super::pieces::capture::{Captured, Captures};
+use super::pieces::joblog::Joblog;
+use super::pieces::printer::Printer;
 use super::progress::Progress;
-use super::slots::{Ended, Setup, Slots};
+use super::slots::{Ended, Pacing, Setup, Slots};
 use super::summary::{self, Tally};
 use super::unit::Unit;
 use crate::config;
-use crate::exit::{self, Failure};
+use crate::exit::{self, Asked, Failure};
 use crate::keys::JobName;
 use crate::output::view::{Sessions, State, View};
 use crate::supervise::outage::Outage;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -41,7 +44,10 @@ enum Event {
         key: Key,
         guard: Guard,
         ended: Ended,
+        captured: Option<Captured>,
     },
+    /// What commands have written can't be written out.
+    Unwritable(std::io::Error),
     Recorded {
         key: Key,
         to: Local,
@@ -71,6 +77,13 @@ pub(crate) struct Scheduler {
     began: Duration,
     tally: Tally,
     progress: Progress,
+    printer: Option<Printer>,
+    joblog: Option<Joblog>,
+    /// The places of the given units among them, from 0, where they matter; and the units by their places.
+    numbers: BTreeMap<Key, usize>,
+    given: Vec<Key>,
+    /// Runs that have ended here.
+    runs: usize,
     /// Units to be run alone: their workers have died as often as is allowed.
     suspects: VecDeque<(Key, Guard)>,
     /// One of those runs.
@@ -139,6 +152,8 @@ impl Trust {
     }
 }
 
+/// What ends who writes where nobody reads.
+const SIGPIPE: i32 = nix::sys::signal::Signal::SIGPIPE as i32;
 /// The shortest pause between two rounds.
 const SHORT: Duration = Duration::from_millis(10);
 /// How long the result of a short run waits for others.
@@ -154,19 +169,41 @@ impl Scheduler {
         outage: Arc<Outage>,
         policy: Policy,
         board: Board,
-    ) -> Scheduler {
+        given: Vec<Key>,
+    ) -> Result<Scheduler, Failure> {
         let (sender, events) = mpsc::unbounded_channel();
         let ended = {
             let sender = sender.clone();
-            move |key, guard, ended| {
-                let _over = sender.send(Event::Ended { key, guard, ended });
+            move |key, guard, ended, captured| {
+                let _over = sender.send(Event::Ended { key, guard, ended, captured });
             }
         };
-        let setup = Setup { command: plan.command.clone(), policy, ended: Box::new(ended) };
+        let captures = plan.form.is_some().then(Arc::<Captures>::default);
+        let printer = match (&plan.form, &captures) {
+            (Some(form), Some(captures)) => {
+                let sender = sender.clone();
+                let trouble = move |error| drop(sender.send(Event::Unwritable(error)));
+                Some(Printer::start(form.clone(), Arc::clone(captures), trouble)?)
+            }
+            _ => None,
+        };
+        let joblog = plan.joblog.as_deref().map(Joblog::open).transpose()?;
+        let has_numbers =
+            plan.command.is_numbered() || plan.form.as_ref().is_some_and(|form| form.keep_order);
+        let given = if has_numbers { given } else { Vec::new() };
+        let (is_progress_wanted, passes_through) = (plan.progress && !plan.quiet, plan.form.is_none());
+        let policy = policy.at_most(plan.timeout);
+        let (command, is_verbose) = (plan.command.clone(), plan.verbose);
+        let setup = Setup { command, policy, captures, is_verbose, ended: Box::new(ended) };
         let now = boottime();
-        Scheduler {
+        Ok(Scheduler {
             seed: super::register::instance(&leases),
-            slots: Slots::new(plan.slots, setup),
+            slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
+            printer,
+            joblog,
+            numbers: given.iter().enumerate().map(|(number, key)| (key.clone(), number)).collect(),
+            given,
+            runs: 0,
             plan,
             name,
             leases,
@@ -177,7 +214,7 @@ impl Scheduler {
             host: tenure::clock::host_name(),
             began: now,
             tally: Tally::default(),
-            progress: Progress::new(),
+            progress: Progress::new(is_progress_wanted, passes_through, now),
             suspects: VecDeque::new(),
             alone: false,
             claiming: 0,
@@ -199,14 +236,22 @@ impl Scheduler {
             run_secs: None,
             trouble: None,
             stop: None,
-        }
+        })
     }
 
     /// Works until every unit is settled, or until told to stop.
     pub(crate) async fn work(&mut self, signals: &mut Signals) -> Result<u8, Failure> {
         loop {
+            self.slots.fill();
             self.pump();
             self.write_results();
+            if let Some(printer) = &mut self.printer {
+                let is_over = |number: usize| {
+                    let local = self.given.get(number).and_then(|key| self.board.local(key));
+                    !matches!(local, Some(Local::Open | Local::Ours))
+                };
+                printer.go_on(self.given.len(), is_over);
+            }
             if self.is_over() {
                 break;
             }
@@ -224,6 +269,15 @@ impl Scheduler {
             }
             self.look_after();
         }
+        if let Some(printer) = self.printer.take() {
+            tokio::select! {
+                () = printer.end() => {}
+                signal = signals.next() => self.on_signal(signal)?,
+            }
+            while let Ok(event) = self.events.try_recv() {
+                self.on(event);
+            }
+        }
         self.conclude()
     }
 
@@ -233,7 +287,7 @@ impl Scheduler {
     }
 
     /// Gives everything back, and says goodbye to the watchdog if nothing can be running.
-    pub(crate) async fn leave(self, signals: &mut Signals, result: &Result<u8, Failure>) {
+    pub(crate) async fn leave(mut self, signals: &mut Signals, result: &Result<u8, Failure>) {
         self.progress.end();
         if self.slots.tasks() > 0 && result.is_err() {
             // At once was asked for: the watchdog does the rest, and what is left in the store expires.
@@ -260,6 +314,10 @@ impl Scheduler {
     fn conclude(&mut self) -> Result<u8, Failure> {
         self.progress.end();
         let took = boottime().saturating_sub(self.began);
+        let is_unread = self.stop.as_ref().is_some_and(|stop| stop.by == Some(Asked::Signal(SIGPIPE)));
+        if is_unread {
+            return Err(self.stop.take().unwrap_or_else(|| Failure::silent(exit::OK)));
+        }
         summary::print(&self.name, &self.board, &self.tally, took, self.plan.json);
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
@@ -273,7 +331,7 @@ impl Scheduler {
     /// Claims ahead of the slots: as many units as end while a claim is under way, with some to spare, and as end in a moment, as
     /// what is claimed together costs less. None if runs are so long that waiting for a claim does not matter.
     fn ahead(&self) -> usize {
-        let Some(run_secs) = self.run_secs else { return 0 };
+        let Some(run_secs) = self.run_secs.filter(|_| self.plan.delay.is_zero()) else { return 0 };
         let while_claiming = (3.0 * self.claim_secs).max(2.0 * MOMENT.as_secs_f64());
         let ended = self.plan.slots as f64 * while_claiming / run_secs.max(1e-6);
         if run_secs > 50.0 * self.claim_secs {
@@ -410,10 +468,11 @@ impl Scheduler {
                 self.claim_secs += (took.as_secs_f64() - self.claim_secs) / 16.0;
                 self.on_claimed(key, from, trust, result);
             }
-            Event::Ended { key, guard, ended } => {
+            Event::Ended { key, guard, ended, captured } => {
                 self.slots.free(&key);
-                self.on_ended(key, guard, ended);
+                self.on_over(key, guard, ended, captured);
             }
+            Event::Unwritable(error) => self.on_unwritable(&error),
             Event::Recorded { key, to, result } => {
                 self.recording -= 1;
                 self.on_recorded(&key, to, result);
@@ -447,17 +506,18 @@ impl Scheduler {
         if !left.is_zero() {
             self.slots.policy().watchdogs.prolong(asked_at, left);
         }
-        self.progress.show(self.board.counts(), self.slots.tasks());
+        self.progress.show(self.board.counts(), self.slots.running(), asked_at);
         if self.progress.is_shown() && !self.is_auditing && boottime() >= self.next_audit {
             self.audit();
         }
     }
 
     /// How long nothing needs to be looked at if nothing happens.
-    fn pause(&self) -> Duration {
+    fn pause(&mut self) -> Duration {
         let now = boottime();
         let pause = (self.plan.ttl / 40).clamp(Duration::from_millis(5), Duration::from_millis(100));
         let pause = if self.next_round > now { pause.min(self.next_round - now) } else { pause };
+        let pause = self.slots.pause().map_or(pause, |next| next.min(pause));
         if self.results.is_empty() {
             pause
         } else {

@@ -5,8 +5,10 @@ use crate::output;
 use crate::supervise::run::{Outcome, Policy, run};
 use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
+use crate::work::job::pieces::capture::{Captured, Captures};
+use crate::work::template::Filling;
 use std::collections::{BTreeMap, VecDeque};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -18,6 +20,8 @@ pub(crate) struct Task {
     pub(crate) key: Key,
     /// The unit's text: the end of its key.
     pub(crate) unit: String,
+    /// Its place among those that were given, from 0.
+    pub(crate) number: Option<usize>,
     pub(crate) guard: Guard,
 }
 
@@ -26,6 +30,8 @@ pub(crate) struct Task {
 pub(crate) enum Ended {
     /// The command ended with this status by itself.
     Ran { status: ExitStatus, started: u64, finished: u64, took: Duration },
+    /// It was stopped because it had run for as long as it may.
+    Overran { started: u64, finished: u64 },
     /// It was stopped by us.
     Stopped(Why),
     /// It was not started: its lease was being lost, or it was to stop already.
@@ -40,19 +46,62 @@ pub(crate) enum Ended {
 pub(crate) struct Setup {
     pub(crate) command: Template,
     pub(crate) policy: Policy,
-    pub(crate) ended: Box<dyn Fn(Key, Guard, Ended) + Send + Sync>,
+    /// Files for what they write; none if it passes through.
+    pub(crate) captures: Option<Arc<Captures>>,
+    /// Each start is told.
+    pub(crate) is_verbose: bool,
+    pub(crate) ended: Box<dyn Fn(Key, Guard, Ended, Option<Captured>) + Send + Sync>,
+}
+
+/// When the next one may start.
+#[derive(Debug, Default)]
+pub(crate) struct Pacing {
+    /// Between two starts.
+    delay: Duration,
+    /// Nothing more is started while the load average is above this.
+    load: Option<f64>,
+    not_before: Duration,
+}
+
+impl Pacing {
+    pub(crate) fn new(delay: Duration, load: Option<f64>) -> Pacing {
+        Pacing { delay, load, not_before: Duration::ZERO }
+    }
+
+    /// How long nothing is to be started yet.
+    fn wait(&mut self, is_idle: bool) -> Duration {
+        /// The average hardly changes sooner.
+        const AGAIN: Duration = Duration::from_secs(1);
+        let now = boottime();
+        // Where nothing runs, something has to.
+        let is_loaded = || self.load.is_some_and(|most| load_average().is_some_and(|load| load > most));
+        if now >= self.not_before && !is_idle && is_loaded() {
+            self.not_before = now + AGAIN;
+        }
+        self.not_before.saturating_sub(now)
+    }
+
+    fn started(&mut self) {
+        self.not_before = boottime() + self.delay;
+    }
+}
+
+/// That of the last minute. None where the system doesn't tell.
+fn load_average() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
 pub(crate) struct Slots {
     n: usize,
     setup: Arc<Setup>,
+    pacing: Pacing,
     waiting: VecDeque<Task>,
     running: BTreeMap<Key, Arc<Stopper>>,
 }
 
 impl Slots {
-    pub(crate) fn new(n: usize, setup: Setup) -> Slots {
-        Slots { n, setup: Arc::new(setup), waiting: VecDeque::new(), running: BTreeMap::new() }
+    pub(crate) fn new(n: usize, pacing: Pacing, setup: Setup) -> Slots {
+        Slots { n, setup: Arc::new(setup), pacing, waiting: VecDeque::new(), running: BTreeMap::new() }
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -73,16 +122,26 @@ impl Slots {
         self.fill();
     }
 
-    /// A task's slot is free: it has ended, or nobody waits for it any more.
+    /// A task's slot is free: it has ended, or nobody waits for it any more. What follows from that may be that nothing more is begun, so
+    /// the next one is not begun here.
     pub(crate) fn free(&mut self, key: &Key) {
         self.running.remove(key);
-        self.fill();
     }
 
-    /// Stops what runs. Returns what was not begun.
-    pub(crate) fn stop(&mut self, grace: Duration) -> Vec<Task> {
+    /// Stops what runs.
+    pub(crate) fn stop(&mut self, grace: Duration) {
         self.running.values().for_each(|stopper| stopper.stop(Why::Asked, grace));
+    }
+
+    /// What was not begun, and isn't to be.
+    pub(crate) fn drain(&mut self) -> Vec<Task> {
         self.waiting.drain(..).collect()
+    }
+
+    /// How long what waits for its time, and not for a slot, has to.
+    pub(crate) fn pause(&mut self) -> Option<Duration> {
+        let is_due = self.running.len() < self.n && !self.waiting.is_empty();
+        is_due.then(|| self.pacing.wait(self.running.is_empty()))
     }
 
     /// Kills what runs, without waiting for anything.
@@ -90,15 +149,18 @@ impl Slots {
         self.running.values().for_each(|stopper| stopper.kill());
     }
 
-    fn fill(&mut self) {
+    /// Starts what may be started now.
+    pub(crate) fn fill(&mut self) {
         while self.running.len() < self.n
-            && let Some(Task { key, unit, guard }) = self.waiting.pop_front()
+            && self.pacing.wait(self.running.is_empty()).is_zero()
+            && let Some(Task { key, unit, number, guard }) = self.waiting.pop_front()
         {
             let (setup, stopper) = (Arc::clone(&self.setup), Arc::<Stopper>::default());
             self.running.insert(key.clone(), Arc::clone(&stopper));
+            self.pacing.started();
             tokio::spawn(async move {
-                let ended = setup.run(&unit, &guard, &stopper).await;
-                (setup.ended)(key, guard, ended);
+                let (ended, captured) = setup.run(&unit, number, &guard, &stopper).await;
+                (setup.ended)(key, guard, ended, captured);
             });
         }
     }
@@ -106,18 +168,45 @@ impl Slots {
 
 impl Setup {
     /// Runs a unit's command.
-    async fn run(&self, unit: &str, guard: &Guard, stopper: &Arc<Stopper>) -> Ended {
+    async fn run(
+        &self,
+        unit: &str,
+        number: Option<usize>,
+        guard: &Guard,
+        stopper: &Arc<Stopper>,
+    ) -> (Ended, Option<Captured>) {
+        let mut command =
+            self.command.filled(&Filling { unit: unit.as_bytes(), number: number.map(|n| n + 1) });
+        let captured = match self.captures.as_ref().map(|captures| captures.take()).transpose() {
+            Ok(captured) => captured,
+            Err(error) => return (Ended::NotStarted(error), None),
+        };
+        match captured.as_ref().map(Captured::stdio).transpose() {
+            Ok(Some((out, err))) => {
+                command.stdout(out).stderr(err);
+            }
+            Ok(None) => {}
+            Err(error) => return (Ended::NotStarted(error), None),
+        }
+        if self.is_verbose {
+            output::note(format!("{}: starts", escaped(unit)));
+        }
+        (self.run_it(command, unit, guard, stopper).await, captured)
+    }
+
+    async fn run_it(&self, command: Command, unit: &str, guard: &Guard, stopper: &Arc<Stopper>) -> Ended {
         let wall = || self.policy.clock.now().wall.0;
         let asked_at = boottime();
         self.policy.watchdogs.prolong(asked_at, guard.remaining());
         let (started, began) = (wall(), boottime());
-        match run(guard, self.command.for_unit(unit), &self.policy, stopper).await {
+        match run(guard, command, &self.policy, stopper).await {
             Outcome::Ended { status, stopped, left } => {
                 if let Some(text) = left {
                     output::note(format!("{}: {text}", escaped(unit)));
                 }
                 match stopped {
                     // It ended well in the time that it was given: that counts.
+                    Some(Why::Overran) if !status.success() => Ended::Overran { started, finished: wall() },
                     Some(why) if !status.success() => Ended::Stopped(why),
                     _ => Ended::Ran {
                         status,

@@ -13,6 +13,9 @@ use tenure::Key;
 pub(crate) struct Tally {
     /// Units that it ran with success.
     pub(crate) done: usize,
+    /// Units whose runs here have come to an end, good or bad, for `--halt`.
+    pub(crate) succeeded: usize,
+    pub(crate) failed: usize,
     /// Runs that failed.
     pub(crate) failures: usize,
     /// Units of processes that were dead that it took over.
@@ -69,7 +72,12 @@ pub(crate) fn print(name: &JobName, board: &Board, tally: &Tally, took: Duration
             text.push_str(&format!(", {n} {what}"));
         }
     }
-    output::note(format!("{text}, in {}", brief(took)));
+    let text = format!("{text}, in {}", brief(took));
+    if bad.is_empty() && damaged.is_empty() {
+        output::tell(text)
+    } else {
+        output::note(text)
+    }
     const SHOWN: usize = 10;
     for (units, what) in [(&bad, "failed"), (&damaged, "damaged")] {
         for unit in units.iter().take(SHOWN) {

@@ -12,6 +12,7 @@ pub(crate) fn digest(what: &str, holder: &HolderId) -> u64 {
 /// Fields of a unit's record.
 const TAKEOVERS: &str = "takeovers";
 const REASON: &str = "reason";
+const OUTPUT: &str = "output";
 
 /// Where a unit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +48,8 @@ pub(crate) struct Ran<'a> {
     /// Both in Unix milliseconds.
     pub(crate) started: u64,
     pub(crate) finished: u64,
+    /// The last lines that it wrote, if it failed and they are known.
+    pub(crate) output: Option<String>,
 }
 
 impl Unit {
@@ -102,6 +105,10 @@ impl Unit {
             Some(at) => metadata.insert("not_before".to_owned(), whole(at).into()),
             None => metadata.remove("not_before"),
         };
+        match &ran.output {
+            Some(lines) => metadata.insert(OUTPUT.to_owned(), lines.as_str().into()),
+            None => metadata.remove(OUTPUT),
+        };
         // A worker that came to a result has survived.
         metadata.remove(TAKEOVERS);
         metadata.remove(REASON);
@@ -147,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_units_record_tells_what_was_written() {
-        let ran = Ran { exit: 3, host: "h", worker: "w", started: 5, finished: 9 };
+        let ran = Ran { exit: 3, host: "h", worker: "w", started: 5, finished: 9, output: None };
         let metadata = Unit::record(Unit::fresh(), Status::Pending, 2, Some(77), &ran);
         let unit = Unit::of(&metadata).unwrap();
         assert_eq!(
@@ -170,7 +177,7 @@ mod tests {
         let takeovers = |metadata: &Metadata| Unit::of(metadata).unwrap().takeovers;
         let twice = Unit::taken_over(Unit::taken_over(Unit::fresh()));
         assert_eq!(takeovers(&twice), 2);
-        let ran = Ran { exit: 3, host: "h", worker: "w", started: 5, finished: 9 };
+        let ran = Ran { exit: 3, host: "h", worker: "w", started: 5, finished: 9, output: None };
         assert_eq!(takeovers(&Unit::record(twice.clone(), Status::Pending, 1, None, &ran)), 0);
         let failed = Unit::give_up(twice, "why");
         assert_eq!(Unit::of(&failed).unwrap().status, Status::Failed);

@@ -1,6 +1,7 @@
 //! Trouble, and how the scheduler ends before its job is settled.
 
 use super::{SHORT, Scheduler};
+use crate::config::{Counted, Halt};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::supervise::signals;
@@ -36,6 +37,38 @@ impl Scheduler {
         }
     }
 
+    /// Nobody reads what commands write any more, or it can't be written: there is no use in going on.
+    pub(super) fn on_unwritable(&mut self, error: &std::io::Error) {
+        let failure = match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Failure::by_signal(super::SIGPIPE),
+            std::io::ErrorKind::Other => Failure::new(exit::INTERNAL, error.to_string()),
+            _ => Failure::new(exit::INTERNAL, format!("standard output can't be written: {error}")),
+        };
+        self.give_up(failure);
+    }
+
+    /// Stops if so many units have failed, or are done, that this was asked for.
+    pub(super) fn halt_if_asked(&mut self) {
+        let Some(Halt { at_once, counted, after }) = self.plan.halt.filter(|_| self.stop.is_none()) else {
+            return;
+        };
+        let n = match counted {
+            Counted::Failed => self.tally.failed,
+            Counted::Succeeded => self.tally.succeeded,
+            Counted::Either => self.tally.failed + self.tally.succeeded,
+        };
+        if n < after {
+            return;
+        }
+        let failure = Failure::silent(if self.tally.failed > 0 { exit::SOME_FAILED } else { exit::OK });
+        output::tell(format!("--halt: {} ended so here: nothing more is begun", count(n, "unit")));
+        if at_once {
+            self.give_up(failure);
+        } else {
+            self.start_no_more(failure);
+        }
+    }
+
     pub(super) fn on_signal(&mut self, signal: i32) -> Result<(), Failure> {
         let failure = Failure::by_signal(signal);
         if self.stop.as_ref().is_some_and(|stop| stop.by.is_some()) {
@@ -53,9 +86,15 @@ impl Scheduler {
         if self.stop.is_some() && failure.by.is_none() {
             return;
         }
+        self.slots.stop(self.plan.grace);
+        self.start_no_more(failure);
+    }
+
+    /// What runs is waited for, and nothing more is begun.
+    pub(super) fn start_no_more(&mut self, failure: Failure) {
         self.stop = Some(failure);
         self.board.drop_candidates();
-        for task in self.slots.stop(self.plan.grace) {
+        for task in self.slots.drain() {
             self.board.set(&task.key, Local::Open);
         }
         for (key, _given_back) in std::mem::take(&mut self.suspects) {

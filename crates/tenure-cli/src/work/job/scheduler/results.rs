@@ -6,14 +6,22 @@ use crate::keys::JobName;
 use crate::output;
 use crate::supervise::process::{not_started, shell_status};
 use crate::supervise::stopping::Why;
-use crate::text::count;
+use crate::text::{brief, count, escaped};
 use crate::work::job::board::Local;
+use crate::work::job::pieces::capture::Captured;
+use crate::work::job::pieces::joblog::Run;
+use crate::work::job::pieces::printer::Piece;
 use crate::work::job::slots::{Ended, Task};
 use crate::work::job::unit::{Ran, Status, Unit};
 use crate::work::pace::doubled;
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError, StoreError};
+
+/// The exit code of a command that ran for too long, as timeout(1) tells it.
+const TIMED_OUT: i64 = 124;
 
 impl Scheduler {
     pub(super) fn on_claimed(
@@ -78,7 +86,10 @@ impl Scheduler {
         }
         let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
         match trust {
-            Trust::Good => self.slots.push(Task { key, unit, guard }),
+            Trust::Good => {
+                let number = self.numbers.get(&key).copied();
+                self.slots.push(Task { key, unit, number, guard });
+            }
             Trust::Suspect => self.suspects.push_back((key, guard)),
             Trust::Spent => self.give_up_on(key, guard),
         }
@@ -95,18 +106,63 @@ impl Scheduler {
         self.record(key, guard, Local::Failed, metadata);
     }
 
-    pub(super) fn on_ended(&mut self, key: Key, guard: Guard, ended: Ended) {
+    /// A run is over: what it has written goes out, and what came of it is recorded.
+    pub(super) fn on_over(&mut self, key: Key, guard: Guard, ended: Ended, captured: Option<Captured>) {
+        let unit = JobName::of_key(&key).map_or("", |(_, unit)| unit).to_owned();
+        let number = self.numbers.get(&key).copied();
+        self.runs += 1;
+        let (exit, span) = match &ended {
+            Ended::Ran { status, started, finished, .. } => (
+                Some(i64::from(shell_status(*status))),
+                Some((*started, *finished, status.signal().unwrap_or(0))),
+            ),
+            Ended::Overran { started, finished } => (Some(TIMED_OUT), Some((*started, *finished, 0))),
+            _ => (None, None),
+        };
+        if let (Some(joblog), Some((started, finished, signal))) = (&mut self.joblog, span) {
+            let length = |captured: &Captured| captured.out.metadata().map_or(0, |file| file.len());
+            let received = captured.as_ref().map_or(0, length);
+            let number = number.map_or(self.runs, |number| number + 1);
+            let command = self.plan.command.shown(&unit, number);
+            let exit = exit.unwrap_or_default();
+            let run = Run { number, started, finished, exit, signal, received, command };
+            if let Err(why) = joblog.add(&run) {
+                output::note(format!("{why}; it is not gone on with"));
+                self.joblog = None;
+            }
+        }
+        if let (true, Some(exit), Some((started, finished, _))) = (self.plan.verbose, exit, span) {
+            let took = brief(Duration::from_millis(finished.saturating_sub(started)));
+            output::note(format!("{}: exit {exit}, in {took}", escaped(&unit)));
+        }
+        let has_failed = exit != Some(0);
+        let tail = captured.as_ref().filter(|_| has_failed).and_then(Captured::tail);
+        if let (Some(printer), Some(captured)) = (&mut self.printer, captured)
+            && !matches!(ended, Ended::Stuck | Ended::TooLate | Ended::NotStarted(_))
+        {
+            printer.print(number, Piece { unit, captured, exit });
+        }
+        self.on_ended(key, guard, ended, tail);
+    }
+
+    fn on_ended(&mut self, key: Key, guard: Guard, ended: Ended, tail: Option<String>) {
         match ended {
             Ended::Ran { status, started, finished, took } => {
                 let run_secs = self.run_secs.get_or_insert(took.as_secs_f64());
                 *run_secs += (took.as_secs_f64() - *run_secs) / 16.0;
-                self.on_ran(key, guard, status, started, finished);
+                self.on_ran(key, guard, status, started, finished, tail);
+            }
+            Ended::Overran { started, finished } => {
+                let unit = escaped(JobName::of_key(&key).map_or("", |(_, unit)| unit));
+                let after = brief(self.plan.timeout.unwrap_or_default());
+                output::note(format!("{unit}: stopped after {after} (--timeout)"));
+                self.failed(key, guard, TIMED_OUT, started, finished, tail);
             }
             Ended::Stopped(Why::Revoked) => {
                 let now = self.wall();
-                self.failed(key, guard, i64::from(exit::LOST), now, now);
+                self.failed(key, guard, i64::from(exit::LOST), now, now, tail);
             }
-            Ended::Stopped(Why::Losing | Why::Overran) => {
+            Ended::Stopped(Why::Losing) => {
                 let why =
                     self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
                 output::note(format!(
@@ -114,7 +170,7 @@ impl Scheduler {
                 ));
                 self.hand_back(&key);
             }
-            Ended::Stopped(Why::Asked) | Ended::TooLate => self.hand_back(&key),
+            Ended::Stopped(Why::Asked | Why::Overran) | Ended::TooLate => self.hand_back(&key),
             Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
             Ended::Stuck => {
                 output::note(format!("{key}: the command can't be killed; the unit is left to expire"));
@@ -129,21 +185,47 @@ impl Scheduler {
         self.board.set(key, Local::Open);
     }
 
-    pub(super) fn on_ran(&mut self, key: Key, guard: Guard, status: ExitStatus, started: u64, finished: u64) {
+    fn on_ran(
+        &mut self,
+        key: Key,
+        guard: Guard,
+        status: ExitStatus,
+        started: u64,
+        finished: u64,
+        tail: Option<String>,
+    ) {
         let exit = i64::from(shell_status(status));
         if !status.success() {
-            return self.failed(key, guard, exit, started, finished);
+            if self.plan.form.is_none() && output::is_unread() {
+                // It may well have failed for that.
+                self.hand_back(&key);
+                self.on_unwritable(&std::io::ErrorKind::BrokenPipe.into());
+                return;
+            }
+            return self.failed(key, guard, exit, started, finished, tail);
         }
         let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts);
-        let ran = Ran { exit, host: &self.host, worker: self.leases.holder().as_str(), started, finished };
+        let worker = self.leases.holder().as_str();
+        let ran = Ran { exit, host: &self.host, worker, started, finished, output: None };
         let metadata = Unit::record(guard.metadata().clone(), Status::Done, attempts, None, &ran);
         self.record(key, guard, Local::Done, metadata);
+        self.tally.succeeded += 1;
+        self.halt_if_asked();
     }
 
-    pub(super) fn failed(&mut self, key: Key, guard: Guard, exit: i64, started: u64, finished: u64) {
+    fn failed(
+        &mut self,
+        key: Key,
+        guard: Guard,
+        exit: i64,
+        started: u64,
+        finished: u64,
+        output: Option<String>,
+    ) {
         self.tally.failures += 1;
         let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts).saturating_add(1);
-        let ran = Ran { exit, host: &self.host, worker: self.leases.holder().as_str(), started, finished };
+        let worker = self.leases.holder().as_str();
+        let ran = Ran { exit, host: &self.host, worker, started, finished, output };
         let is_last = attempts > self.plan.retries;
         let (status, to, not_before) = if is_last {
             (Status::Failed, Local::Failed, None)
@@ -154,6 +236,8 @@ impl Scheduler {
         };
         let metadata = Unit::record(guard.metadata().clone(), status, attempts, not_before, &ran);
         self.record(key, guard, to, metadata);
+        self.tally.failed += usize::from(is_last);
+        self.halt_if_asked();
     }
 
     pub(super) fn on_not_started(&mut self, key: Key, guard: Guard, error: &std::io::Error) {
@@ -161,7 +245,7 @@ impl Scheduler {
         match error.kind() {
             std::io::ErrorKind::ArgumentListTooLong => {
                 let now = self.wall();
-                self.failed(key, guard, i64::from(exit::CANNOT_EXECUTE), now, now);
+                self.failed(key, guard, i64::from(exit::CANNOT_EXECUTE), now, now, None);
             }
             std::io::ErrorKind::OutOfMemory | std::io::ErrorKind::WouldBlock => {
                 // This machine's want of processes or memory is not the unit's fault.

@@ -1,0 +1,114 @@
+//! Files that catch what a command writes. They have no names, so nothing is left of them however tenure ends.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What one command writes.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    pub(crate) out: File,
+    pub(crate) err: File,
+}
+
+/// Pairs of files that are empty, to be used again: most commands write little, and to make a file takes longer than that.
+#[derive(Debug, Default)]
+pub(crate) struct Captures {
+    idle: Mutex<Vec<Captured>>,
+}
+
+impl Captures {
+    pub(crate) fn take(&self) -> io::Result<Captured> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match idle {
+            Some(captured) => Ok(captured),
+            None => Ok(Captured { out: nameless()?, err: nameless()? }),
+        }
+    }
+
+    /// To be called once nothing writes to it any more.
+    pub(crate) fn give_back(&self, captured: Captured) {
+        if emptied(&captured.out).and_then(|()| emptied(&captured.err)).is_ok() {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(captured);
+        }
+    }
+}
+
+impl Captured {
+    /// For a command's standard output and standard error.
+    pub(crate) fn stdio(&self) -> io::Result<(Stdio, Stdio)> {
+        Ok((self.out.try_clone()?.into(), self.err.try_clone()?.into()))
+    }
+
+    /// The last lines of its errors, or else of its output; none if it has written nothing.
+    pub(crate) fn tail(&self) -> Option<String> {
+        [&self.err, &self.out].into_iter().find_map(|file| tail(file).ok()?)
+    }
+}
+
+fn tail(file: &File) -> io::Result<Option<String>> {
+    const MOST_BYTES: u64 = 1024;
+    const MOST_LINES: usize = 10;
+    let length = file.metadata()?.len();
+    let mut bytes = vec![0; usize::try_from(length.min(MOST_BYTES)).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, length.saturating_sub(MOST_BYTES))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines: Vec<&str> =
+        text.lines().rev().filter(|line| !line.trim().is_empty()).take(MOST_LINES).collect();
+    lines.reverse();
+    Ok((!lines.is_empty()).then(|| lines.join("\n")))
+}
+
+fn nameless() -> io::Result<File> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tenure-{}-{number}", std::process::id()));
+        // Nobody else's, also where somebody has guessed the name.
+        let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
+        match file {
+            Ok(file) => {
+                std::fs::remove_file(&path)?;
+                return Ok(file);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                let text = format!("{} can't be written, which catches output: {error}", path.display());
+                return Err(io::Error::new(error.kind(), text));
+            }
+        }
+    }
+}
+
+fn emptied(mut file: &File) -> io::Result<()> {
+    if file.metadata()?.len() > 0 {
+        file.set_len(0)?;
+    }
+    io::Seek::rewind(&mut file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn files_are_used_again_empty_and_the_tail_is_that_of_the_errors() {
+        let captures = Captures::default();
+        let mut one = captures.take().unwrap();
+        assert_eq!(one.tail(), None);
+        one.out.write_all(b"out\n").unwrap();
+        assert_eq!(one.tail().as_deref(), Some("out"));
+        one.err.write_all(("x".repeat(2000) + "\na\n\nb\n").as_bytes()).unwrap();
+        let tail = one.tail().unwrap();
+        assert!(tail.len() <= 1024 && tail.ends_with("x\na\nb"), "{tail}");
+        captures.give_back(one);
+        let mut again = captures.take().unwrap();
+        assert!(captures.idle.lock().unwrap().is_empty());
+        again.out.write_all(b"2").unwrap();
+        assert_eq!((again.tail().as_deref(), again.out.metadata().unwrap().len()), (Some("2"), 1));
+    }
+}

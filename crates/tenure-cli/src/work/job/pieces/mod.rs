@@ -1,0 +1,6 @@
+//! What commands write, each command's in one piece: caught in files, and written by one thread when the command is over.
+
+pub(crate) mod capture;
+pub(crate) mod joblog;
+mod order;
+pub(crate) mod printer;

@@ -1,0 +1,190 @@
+//! The thread that writes pieces: whoever reads them may be slow, and leases must not wait for that.
+
+use super::capture::{Captured, Captures};
+use super::order::Order;
+use crate::exit::Failure;
+use crate::output;
+use crate::text::escaped;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+
+/// What one run has written.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) unit: String,
+    pub(crate) captured: Captured,
+    /// Its exit code, if it ended by itself.
+    pub(crate) exit: Option<i64>,
+}
+
+/// How pieces are written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Each line begins with the unit and a tab.
+    pub(crate) tag: bool,
+    pub(crate) keep_order: bool,
+    /// Where each unit has a directory for its output.
+    pub(crate) results: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Printer {
+    order: Option<Order<Piece>>,
+    pieces: Sender<Piece>,
+    over: oneshot::Receiver<()>,
+}
+
+impl Printer {
+    /// `trouble` is told once if nobody reads any more, or what is written is refused.
+    pub(crate) fn start(
+        form: Form,
+        captures: Arc<Captures>,
+        trouble: impl FnOnce(io::Error) + Send + 'static,
+    ) -> Result<Printer, Failure> {
+        if let Some(directory) = &form.results {
+            std::fs::create_dir_all(directory).map_err(|error| {
+                let directory = escaped(&directory.to_string_lossy());
+                Failure::usage(format!(
+                    "--results {directory}: can't be made: {error}; give another directory"
+                ))
+            })?;
+        }
+        let (pieces, to_write) = channel();
+        let (told, over) = oneshot::channel();
+        let order = form.keep_order.then(Order::default);
+        let writer = Writer { form, captures };
+        let thread = std::thread::Builder::new().name("printer".to_owned());
+        let write = move || {
+            writer.run(&to_write, trouble);
+            let _left = told.send(());
+        };
+        thread.spawn(write).map_err(|error| Failure::new(crate::exit::INTERNAL, error.to_string()))?;
+        Ok(Printer { order, pieces, over })
+    }
+
+    /// Writes it, or keeps it until its turn has come.
+    pub(crate) fn print(&mut self, number: Option<usize>, piece: Piece) {
+        match (&mut self.order, number) {
+            (Some(order), Some(number)) => order.hold(number, piece),
+            _ => self.send(vec![piece]),
+        }
+    }
+
+    /// Writes what has waited for units that are over now. Numbers count from 0.
+    pub(crate) fn go_on(&mut self, total: usize, is_over: impl Fn(usize) -> bool) {
+        let due = self.order.as_mut().map(|order| order.due(total, is_over)).unwrap_or_default();
+        self.send(due);
+    }
+
+    /// Writes the rest, and waits until all is written.
+    pub(crate) async fn end(mut self) {
+        let rest = self.order.as_mut().map(Order::rest).unwrap_or_default();
+        self.send(rest);
+        drop(self.pieces);
+        let _over = self.over.await;
+    }
+
+    fn send(&self, pieces: Vec<Piece>) {
+        for piece in pieces {
+            // Nobody takes them any more after trouble, which was told.
+            let _untold = self.pieces.send(piece);
+        }
+    }
+}
+
+struct Writer {
+    form: Form,
+    captures: Arc<Captures>,
+}
+
+impl Writer {
+    fn run(&self, pieces: &Receiver<Piece>, trouble: impl FnOnce(io::Error)) {
+        for Piece { unit, mut captured, exit } in pieces {
+            if let Err(error) = self.write(&unit, &mut captured, exit) {
+                return trouble(error);
+            }
+            self.captures.give_back(captured);
+        }
+    }
+
+    fn write(&self, unit: &str, captured: &mut Captured, exit: Option<i64>) -> io::Result<()> {
+        captured.out.rewind()?;
+        captured.err.rewind()?;
+        if let Some(results) = &self.form.results {
+            save(&results.join(directory_of(unit)), captured, exit).map_err(|error| {
+                io::Error::other(format!("--results {}: {error}", escaped(&results.to_string_lossy())))
+            })?;
+        }
+        let tag = self.form.tag.then(|| format!("{}\t", escaped(unit)));
+        output::undisturbed(|| {
+            copy(&captured.out, &mut io::stdout().lock(), tag.as_deref())?;
+            // That errors can't be told is no reason to stop.
+            let _unread = copy(&captured.err, &mut io::stderr().lock(), tag.as_deref());
+            Ok(())
+        })
+    }
+}
+
+fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>) -> io::Result<()> {
+    if from.metadata()?.len() == 0 {
+        return Ok(());
+    }
+    let Some(tag) = tag else {
+        io::copy(&mut from, to)?;
+        return to.flush();
+    };
+    let mut lines = BufReader::new(from);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        to.write_all(tag.as_bytes())?;
+        to.write_all(&line)?;
+        if !line.ends_with(b"\n") {
+            // The next piece begins with a tag of its own.
+            to.write_all(b"\n")?;
+        }
+        line.clear();
+    }
+    to.flush()
+}
+
+fn save(directory: &Path, captured: &mut Captured, exit: Option<i64>) -> io::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    for (name, file) in [("stdout", &mut captured.out), ("stderr", &mut captured.err)] {
+        let length = file.metadata()?.len();
+        io::copy(&mut (&*file).take(length), &mut File::create(directory.join(name))?)?;
+        file.rewind()?;
+    }
+    // Last: who finds it finds the rest complete.
+    let status = exit.map_or("stopped\n".to_owned(), |exit| format!("{exit}\n"));
+    std::fs::write(directory.join("status"), status)
+}
+
+/// A unit's directory: its name, with what a file's name can't hold written as in URLs; or a digest if that is too long.
+fn directory_of(unit: &str) -> String {
+    const LONGEST: usize = 200;
+    let is_odd = |c: char| matches!(c, '/' | '%') || c.is_control() || matches!(unit, "." | "..");
+    let written = |c: char| if is_odd(c) { format!("%{:02X}", u32::from(c)) } else { c.to_string() };
+    let name: String = unit.chars().map(written).collect();
+    if name.len() <= LONGEST {
+        return name;
+    }
+    Sha256::digest(unit.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_units_directory_is_one_part_of_a_path() {
+        assert_eq!(directory_of("a b é"), "a b é");
+        assert_eq!(directory_of("d/x%y\n"), "d%2Fx%25y%0A");
+        assert_eq!((directory_of(".."), directory_of(".")), ("%2E%2E".into(), "%2E".into()));
+        assert_eq!(directory_of(&"x".repeat(500)).len(), 64);
+    }
+}

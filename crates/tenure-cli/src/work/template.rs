@@ -1,0 +1,123 @@
+//! What stands for a unit in the words of a command, as GNU parallel has it.
+
+use std::borrow::Cow;
+
+/// The tokens, the longer ones before those that they begin with.
+const TOKENS: [(&[u8], Part); 6] = [
+    (b"{}", Part::Whole),
+    (b"{.}", Part::WithoutExtension),
+    (b"{//}", Part::Directory),
+    (b"{/.}", Part::BaseWithoutExtension),
+    (b"{/}", Part::Base),
+    (b"{#}", Part::Number),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Whole,
+    WithoutExtension,
+    Base,
+    Directory,
+    BaseWithoutExtension,
+    Number,
+}
+
+/// A unit as it is put into a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Filling<'a> {
+    pub(crate) unit: &'a [u8],
+    /// The number of its line or argument, from 1; none leaves `{#}` as it is.
+    pub(crate) number: Option<usize>,
+}
+
+impl Filling<'_> {
+    /// The word with all tokens replaced; none if there are none in it. What is put in is not looked at again.
+    pub(crate) fn fill(&self, word: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let (mut rest, mut has_any) = (word, false);
+        while let Some(at) = rest.iter().position(|byte| *byte == b'{') {
+            let (before, from) = rest.split_at(at);
+            out.extend_from_slice(before);
+            let found =
+                TOKENS.iter().find_map(|(token, part)| Some((from.strip_prefix(*token)?, self.part(*part)?)));
+            rest = match found {
+                Some((after, text)) => {
+                    has_any = true;
+                    out.extend_from_slice(&text);
+                    after
+                }
+                None => {
+                    out.push(b'{');
+                    from.get(1..).unwrap_or_default()
+                }
+            };
+        }
+        out.extend_from_slice(rest);
+        has_any.then_some(out)
+    }
+
+    fn part(&self, part: Part) -> Option<Cow<'_, [u8]>> {
+        let unit = self.unit;
+        Some(match part {
+            Part::Whole => unit.into(),
+            Part::WithoutExtension => without_extension(unit).into(),
+            Part::Base => base(unit).into(),
+            Part::Directory => directory(unit).into(),
+            Part::BaseWithoutExtension => without_extension(base(unit)).into(),
+            Part::Number => self.number?.to_string().into_bytes().into(),
+        })
+    }
+}
+
+fn base(unit: &[u8]) -> &[u8] {
+    unit.rsplit(|byte| *byte == b'/').next().unwrap_or(unit)
+}
+
+fn directory(unit: &[u8]) -> &[u8] {
+    match unit.iter().rposition(|byte| *byte == b'/') {
+        None => b".",
+        Some(0) => b"/",
+        Some(at) => unit.get(..at).unwrap_or(unit),
+    }
+}
+
+/// Without the last dot of its last part and what follows that, if anything does.
+fn without_extension(unit: &[u8]) -> &[u8] {
+    let dot = unit.iter().rposition(|byte| *byte == b'.');
+    let cut = dot.and_then(|at| Some((unit.get(..at)?, unit.get(at + 1..)?)));
+    match cut {
+        Some((before, extension)) if !extension.is_empty() && !extension.contains(&b'/') => before,
+        _ => unit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(word: &str, unit: &str) -> Option<String> {
+        let filled = Filling { unit: unit.as_bytes(), number: Some(7) }.fill(word.as_bytes());
+        filled.map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn tokens_stand_for_parts_of_the_unit() {
+        for (word, filled) in [
+            ("{}", "d/a.tar.gz"),
+            ("{.}", "d/a.tar"),
+            ("{/}", "a.tar.gz"),
+            ("{//}", "d"),
+            ("{/.}", "a.tar"),
+            ("{#}", "7"),
+            ("{//}/{#}-{/.}.{", "d/7-a.tar.{"),
+            ("{{}}", "{d/a.tar.gz}"),
+        ] {
+            assert_eq!(fill(word, "d/a.tar.gz").as_deref(), Some(filled), "{word}");
+        }
+        assert_eq!(fill("{x} { } {", "u"), None);
+        assert_eq!((fill("{//}", "a"), fill("{//}", "/a")), (Some(".".into()), Some("/".into())));
+        assert_eq!((fill("{.}", "a.b/c"), fill("{.}", "c.")), (Some("a.b/c".into()), Some("c.".into())));
+        assert_eq!(fill("{}", "{.}"), Some("{.}".into()), "what is put in is not looked at again");
+        assert_eq!(Filling { unit: b"u", number: None }.fill(b"{#}"), None);
+    }
+}

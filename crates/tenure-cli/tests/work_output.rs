@@ -1,0 +1,171 @@
+//! What becomes of what the commands of `work` write, and when they are run, by the real binary on real files.
+//!
+//! Plan: outputs in one piece, tagged, in order, saved, logged; a reader that goes away; parts of a unit's name in the command; the order
+//! of runs; a command that runs for too long; pauses between starts; a halt, at once and soon; what is told, and what bad values are told.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, Ran};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+fn work<'a>(more: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
+    [&["work", "--name", "j", "--retries", "0"], more, &["--"], command].concat()
+}
+
+#[test]
+fn what_a_command_writes_stays_in_one_piece() {
+    let bench = Bench::new();
+    // All four are at work at the same time, and write half lines in turn.
+    let script = "touch at.{}; while [ $(ls at.* | wc -l) -lt 4 ]; do sleep 0.01; done; \
+                  for n in 1 2 3 4 5; do printf {}; sleep 0.02; printf \"{}\\n\"; done";
+    let ran = bench.run(&work(&["-p", "4", "a", "b", "c", "d"], &["sh", "-c", script]));
+    let mut pieces: Vec<String> =
+        ran.out.lines().collect::<Vec<_>>().chunks(5).map(|lines| lines.join(" ")).collect();
+    pieces.sort();
+    let whole = |unit: &str| vec![unit.repeat(2); 5].join(" ");
+    assert_eq!(pieces, ["a", "b", "c", "d"].map(whole), "{ran:?}");
+    let ran = bench.run(&work(&["-u", "--fresh", "-p", "4", "a", "b", "c", "d"], &["sh", "-c", script]));
+    assert_eq!(ran.out.len(), 4 * 5 * 3, "it passes through: {ran:?}");
+}
+
+#[test]
+fn outputs_come_in_the_order_of_the_units_with_tags_on_each_line() {
+    let bench = Bench::new();
+    // Each waits for the one that is after it.
+    let script =
+        "echo {#}; printf 'x {}' >&2; while [ {} != c ] && [ ! -e $(($1+1)) ]; do sleep 0.01; done; touch $1";
+    let command = ["sh", "-c", script, "sh", "{#}"];
+    let ran = bench.run(&work(&["-k", "--tag", "-p", "3", "b", "a", "c"], &command));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "b\t1\na\t2\nc\t3\n"), "{ran:?}");
+    for line in ["b\tx b\n", "a\tx a\n", "c\tx c\n"] {
+        assert!(ran.err.contains(line), "{ran:?}");
+    }
+}
+
+#[test]
+fn outputs_are_saved_and_runs_are_logged() {
+    let bench = Bench::new();
+    let more = ["--results", "out", "--joblog", "log", "d/x", "y"];
+    let ran = bench.run(&work(&more, &["sh", "-c", "echo {}; echo bad >&2; [ {} = y ] || exit 3"]));
+    assert_eq!((ran.code, ran.out.lines().count()), (1, 2), "{ran:?}");
+    let read = |name: &str| bench.read(&format!("out/{name}"));
+    assert_eq!([read("y/stdout"), read("y/stderr"), read("y/status")], ["y\n", "bad\n", "0\n"]);
+    assert_eq!([read("d%2Fx/stdout"), read("d%2Fx/status")], ["d/x\n", "3\n"]);
+    let log = bench.read("log");
+    assert!(
+        log.starts_with("Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"),
+        "{log}"
+    );
+    let line = log.lines().find(|line| line.ends_with("[ d/x = y ] || exit 3")).unwrap();
+    let columns: Vec<&str> = line.split('\t').collect();
+    assert_eq!((columns.len(), columns[5], columns[6], columns[7]), (9, "4", "3", "0"), "{log}");
+    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
+    assert_eq!(failed["output"], "bad");
+    bench.run(&work(&["--joblog", "log", "z"], &["true"]));
+    assert_eq!(bench.read("log").matches("Seq").count(), 1, "it is added to");
+}
+
+#[test]
+fn who_reads_no_more_ends_the_work_quietly() {
+    for more in [["-p", "2"], ["-p", "1"]] {
+        let bench = Bench::new();
+        let list: String = (0..300).map(|n| format!("{n}\n")).collect();
+        bench.write("list", list);
+        let mut command =
+            bench.tenure(&work(&[&more[..], &["--from", "list"]].concat(), &["sh", "-c", "echo {}"]));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut reader = BufReader::new(child.stdout.take().unwrap());
+        reader.read_line(&mut String::new()).unwrap();
+        drop(reader);
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!(ran.code, 128 + 13, "{ran:?}");
+        assert!(!ran.err.contains("failed") && !ran.err.contains("roken pipe"), "{ran:?}");
+        let status = bench.run(&["work", "status", "j", "--json"]).json();
+        assert_eq!((status["failed"].as_u64(), status["running"].as_u64()), (Some(0), Some(0)), "{status}");
+    }
+}
+
+#[test]
+fn units_are_run_in_the_order_in_which_they_were_given() {
+    let bench = Bench::new();
+    let units: Vec<String> = (0..300).rev().map(|n| format!("u{n}")).collect();
+    bench.write("list", units.join("\n"));
+    let ran = bench.run(&work(&["-p", "1", "--from", "list"], &["echo"]));
+    assert_eq!(ran.out.lines().collect::<Vec<_>>(), units);
+}
+
+#[test]
+fn parts_of_a_name_and_its_number_go_into_the_command() {
+    let bench = Bench::new();
+    let ran =
+        bench.run(&work(&["-k", "d/a.b.c", "e"], &["echo", "{#}", "{.}", "{/}", "{//}", "{/.}", "<{}>"]));
+    assert_eq!(ran.out, "1 d/a.b a.b.c d a.b <d/a.b.c>\n2 e e . e <e>\n");
+}
+
+#[test]
+fn a_command_that_runs_for_too_long_has_failed() {
+    let bench = Bench::new();
+    let ran = bench.run(&work(&["--timeout", "200ms", "a"], &["sh", "-c", "echo begun; sleep 600"]));
+    assert!(ran.code == 1 && ran.err.contains("a: stopped after 200ms (--timeout)"), "{ran:?}");
+    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
+    assert_eq!(failed["exit"], 124);
+}
+
+#[test]
+fn starts_are_so_far_apart() {
+    let bench = Bench::new();
+    let more = ["--delay", "150ms", "-p", "4", "a", "b", "c"];
+    let ran = bench.run(&work(&more, &["sh", "-c", "date +%s%3N # {}"]));
+    let mut times: Vec<i64> = ran.out.lines().map(|line| line.parse().unwrap()).collect();
+    times.sort_unstable();
+    // A command may begin a little after it was started.
+    assert!(times[2] - times[0] >= 200, "{times:?}");
+}
+
+#[test]
+fn a_halt_stops_what_runs_or_waits_for_it() {
+    for (halt, slow_is_done) in [("now,fail=1", 0), ("soon,fail=1", 1)] {
+        let bench = Bench::new();
+        // The second one fails once the first one runs; the third one is never begun.
+        let script = "case {} in a) touch go; for n in 1 2 3 4; do sleep 0.1; done;; b) while [ ! -e go ]; do sleep 0.01; done; exit 1;; \
+                      c) echo begun;; esac";
+        let ran = bench.run(&work(&["--halt", halt, "-p", "2", "a", "b", "c"], &["sh", "-c", script]));
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{ran:?}");
+        let status = bench.run(&["work", "status", "j", "--json"]).json();
+        assert_eq!(status["done"], slow_is_done, "{halt}: {status}");
+        assert_eq!((status["failed"].as_u64(), status["running"].as_u64()), (Some(1), Some(0)), "{status}");
+    }
+    let bench = Bench::new();
+    let ran = bench.run(&work(&["--halt", "soon,success=2", "-p", "1", "a", "b", "c", "d"], &["echo"]));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "a\nb\n"), "{ran:?}");
+}
+
+#[test]
+fn as_much_is_told_as_is_asked_for() {
+    let bench = Bench::new();
+    let ran = bench.run(&work(&["-q", "a"], &["true"]));
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let ran = bench.run(&work(&["-q", "b"], &["false"]));
+    assert!(ran.code == 1 && ran.err.contains("failed: b"), "{ran:?}");
+    let ran = bench.run(&work(&["-v", "c"], &["true"]));
+    assert!(ran.err.contains("c: starts\n") && ran.err.contains("c: exit 0, in "), "{ran:?}");
+}
+
+#[test]
+fn bad_values_name_the_option_and_the_remedy() {
+    let bench = Bench::new();
+    for (more, told) in [
+        (["--halt", "now"], "--halt now: write never, or now or soon"),
+        (["--load", "0"], "--load must be a number above 0, as in 3.5"),
+        (["--timeout", "0"], "--timeout 0 would stop each command at once"),
+        (["--delay", "soon"], "write it as in 500ms, 30s, 5m, 2h or 1d"),
+        (["--progress", "often"], "possible values: auto, never"),
+        (["--joblog", "no/such"], "--joblog no/such: can't be written"),
+        (["--results", "/dev/null/x"], "--results /dev/null/x: can't be made"),
+    ] {
+        let ran = bench.run(&work(&[&more[..], &["u"]].concat(), &["true"]));
+        assert!(ran.code == 64 && ran.err.contains(told), "{ran:?}");
+    }
+}
