@@ -167,6 +167,8 @@ pub(crate) struct Work {
     pub(crate) name: Option<JobName>,
     pub(crate) source: Source,
     pub(crate) separator: u8,
+    /// How many of the given ones are one unit.
+    pub(crate) max_args: usize,
     pub(crate) slots: usize,
     pub(crate) retries: u32,
     /// More takeovers in a row than this, and the unit has failed.
@@ -272,6 +274,11 @@ impl args::Work {
         if how.load.is_some_and(|load| !load.is_finite() || load <= 0.0) {
             return Err(Failure::usage("--load must be a number above 0, as in 3.5"));
         }
+        if how.max_args == 0 {
+            return Err(Failure::usage(
+                "--max-args 0 gives no command a unit; write how many it gets, from 1",
+            ));
+        }
         if how.timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(Failure::usage(
                 "--timeout 0 would stop each command at once; leave it out for no limit",
@@ -302,7 +309,8 @@ impl args::Work {
             ttl: ttl(self.ttl)?,
             grace: self.grace,
             json: self.json,
-            command: Template::new(self.command)?,
+            command: Template::new(self.command)?.batched(how.max_args > 1),
+            max_args: how.max_args,
         })
     }
 }
@@ -352,6 +360,8 @@ pub(crate) struct Template {
     pub(crate) arguments: Vec<OsString>,
     /// Where the program is. Found once for many units: each entry of the PATH that lacks it costs each of them a call.
     path: Option<PathBuf>,
+    /// Units are several ones, with newlines between.
+    is_batched: bool,
 }
 
 impl Template {
@@ -359,7 +369,7 @@ impl Template {
         let mut words = command.into_iter();
         match words.next() {
             Some(program) if !program.is_empty() => {
-                Ok(Template { program, arguments: words.collect(), path: None })
+                Ok(Template { program, arguments: words.collect(), path: None, is_batched: false })
             }
             Some(_) => Err(Failure::usage("the name of the command is empty")),
             None => Err(Failure::usage("no command is given; write it after --")),
@@ -369,6 +379,11 @@ impl Template {
     /// The same, of a program that was found there.
     pub(crate) fn at(self, path: PathBuf) -> Template {
         Template { path: Some(path), ..self }
+    }
+
+    /// The same, for units that are several ones each.
+    fn batched(self, is_batched: bool) -> Template {
+        Template { is_batched, ..self }
     }
 
     /// The command as it stands.
@@ -396,8 +411,8 @@ impl Template {
     }
 
     /// The command for a unit, in one line.
-    pub(crate) fn shown(&self, unit: &str, number: usize) -> String {
-        let words = self.words(&Filling { unit: unit.as_bytes(), number: Some(number) });
+    pub(crate) fn shown(&self, unit: &[u8], number: usize) -> String {
+        let words = self.words(&Filling { unit, number: Some(number) });
         let words = std::iter::once(&self.program).chain(&words).map(|word| word.to_string_lossy());
         words.collect::<Vec<_>>().join(" ")
     }
@@ -407,19 +422,31 @@ impl Template {
         self.arguments.iter().any(|argument| argument.as_bytes().windows(3).any(|token| token == b"{#}"))
     }
 
-    /// The arguments: the unit put in wherever a token stands, or appended if none stands anywhere.
+    /// The arguments: the unit put in wherever a token stands, or appended if none stands anywhere. Of several units in one, each
+    /// becomes an argument where a token is all of one, and all of them stand in it with blanks between otherwise.
     pub(crate) fn words(&self, filling: &Filling<'_>) -> Vec<OsString> {
-        let mut found = false;
-        let fill = |argument: &OsString| match filling.fill(argument.as_bytes()) {
-            Some(bytes) => {
-                found = true;
-                OsString::from_vec(bytes)
-            }
-            None => argument.clone(),
+        let each: Vec<Filling<'_>> = if self.is_batched {
+            filling.unit.split(|byte| *byte == b'\n').map(|unit| Filling { unit, ..*filling }).collect()
+        } else {
+            vec![*filling]
         };
-        let mut filled: Vec<OsString> = self.arguments.iter().map(fill).collect();
+        let (mut found, mut filled) = (false, Vec::new());
+        for argument in &self.arguments {
+            let word = argument.as_bytes();
+            match filling.fill(word) {
+                None => filled.push(argument.clone()),
+                Some(_) if Filling::is_token(word) => {
+                    found = true;
+                    filled.extend(each.iter().filter_map(|one| one.fill(word)).map(OsString::from_vec));
+                }
+                Some(_) => {
+                    found = true;
+                    filled.extend(Filling::fill_all(&each, word).map(OsString::from_vec));
+                }
+            }
+        }
         if !found {
-            filled.push(OsStr::from_bytes(filling.unit).to_owned());
+            filled.extend(each.iter().map(|one| OsStr::from_bytes(one.unit).to_owned()));
         }
         filled
     }
@@ -433,6 +460,16 @@ mod tests {
         let template = Template::new(words.iter().map(Into::into).collect()).unwrap();
         let filling = Filling { unit: unit.as_bytes(), number: None };
         template.words(&filling).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn several_units_are_several_arguments_or_stand_in_one_with_blanks_between() {
+        let words = ["cp", "{}", "a\n{/}.{#}", "{//}"].iter().map(Into::into).collect();
+        let template = Template::new(words).unwrap().batched(true);
+        let filled = template.words(&Filling { unit: b"d/x\ny", number: Some(3) });
+        assert_eq!(filled, ["d/x", "y", "a\nx y.3", "d", "."]);
+        let bare = Template::new(vec!["wc".into(), "-l".into()]).unwrap().batched(true);
+        assert_eq!(bare.words(&Filling { unit: b"a\nb", number: None }), ["-l", "a", "b"]);
     }
 
     #[test]

@@ -153,29 +153,18 @@ fn units() {
     let bench = Bench::new();
     refused(&bench, &["work", "", "--", "true"], 64, "argument 1: a unit can't be empty");
     refused(&bench, &["work", "--from", "nowhere", "--", "true"], 64, "can't be read from nowhere");
-    bench.write("bad", b"fine\n\xff\xfe\n");
-    refused(
-        &bench,
-        &["work", "--from", "bad", "--", "true"],
-        64,
-        "line 2 of bad: the unit \"\\xff\\xfe\" is not UTF-8",
-    );
-    bench.write("long", format!("fine\n{}\n", "x".repeat(600)));
-    refused(
-        &bench,
-        &["work", "--name", "j", "--from", "long", "--", "true"],
-        64,
-        "line 2 of long: the unit \"xxxx",
-    );
-    refused(
-        &bench,
-        &["work", "--name", "j", "--from", "long", "--", "true"],
-        64,
-        "has 600 bytes; after \"work/j/\" the limit is 505",
-    );
-    bench.write("nul", b"a\0b\n");
-    refused(&bench, &["work", "--from", "nul", "--", "true"], 64, "NUL");
-    assert!(!bench.store().exists(), "a list with a bad unit registers nothing");
+    for forever in [
+        ("bad", "line 2 of bad: the unit \"\\xff\\xfe\" is not UTF-8"),
+        ("nul", "line 1 of nul: "),
+        ("long", "has 600 bytes"),
+    ] {
+        bench.write("bad", b"fine\n\xff\xfe\n");
+        bench.write("long", format!("fine\n{}\n", "x".repeat(600)));
+        bench.write("nul", b"a\0b\n");
+        let (list, told) = forever;
+        refused(&bench, &["work", "--forever", "--name", "j", "--from", list, "--", "true"], 64, told);
+    }
+    assert!(!bench.store().exists(), "a fleet's list with a bad unit registers nothing");
 }
 
 #[test]

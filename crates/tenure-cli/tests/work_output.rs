@@ -1,7 +1,7 @@
 //! What becomes of what the commands of `work` write, and when they are run, by the real binary on real files.
 //!
 //! Plan: outputs in one piece, tagged, in order, saved, logged; a reader that goes away; parts of a unit's name in the command; the order
-//! of runs; a command that runs for too long; pauses between starts; a halt, at once and soon; what is told, and what bad values are told.
+//! of runs; names of any bytes, lines that are none, several units in one; a command that runs for too long; pauses between starts; a halt, at once and soon; what is told, and what bad values are told.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -154,12 +154,57 @@ fn as_much_is_told_as_is_asked_for() {
 }
 
 #[test]
+fn a_name_may_be_any_bytes_and_a_line_that_is_none_is_left_out_and_counted() {
+    let bench = Bench::new();
+    let long = "x".repeat(3072);
+    bench.write("list", [b"a\xffb\n".as_slice(), long.as_bytes(), b"\nc\0d\nsha256-0\n"].concat());
+    let script = "printf '%s' \"$1\" | wc -c; yes error | head -c 2000 >&2; case $1 in x*) exit 1;; esac";
+    let more = ["-k", "-p", "2", "--from", "list"];
+    let ran = bench.run(&work(&more, &["sh", "-c", script, "sh", "{}"]));
+    assert_eq!((ran.code, ran.out.as_str()), (1, "3\n3072\n8\n"), "{ran:?}");
+    assert!(
+        ran.err.contains(
+            "line 3 of list: the unit \"c\\u{0}d\" holds a NUL, which no argument can; it is left out"
+        ),
+        "{ran:?}"
+    );
+    assert!(ran.err.contains(&format!("failed: {long}")), "{ran:?}");
+    let ran = bench.run(&work(&["--tag", "--from", "list", "--fresh"], &["sh", "-c", "echo ok # {/}"]));
+    assert_eq!((ran.code, ran.out.lines().count()), (1, 3), "done, but for the line that is none: {ran:?}");
+    assert!(ran.out.contains("a\\xffb\tok\n"), "{ran:?}");
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    assert_eq!((status["done"].as_u64(), status["damaged"].as_u64()), (Some(3), Some(0)), "{status}");
+}
+
+#[test]
+fn a_name_that_stands_in_the_record_is_tried_again_by_that_name() {
+    let bench = Bench::new();
+    let long = "y".repeat(1000);
+    let ran = bench.run(&work(&["-p", "2", &long], &["sh", "-c", "yes | head -c 3000 >&2; exit 1"]));
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
+    assert_eq!(failed["unit"].as_str(), Some(long.as_str()));
+    assert_eq!(bench.run(&["work", "retry", "j", &long]).code, 0);
+    assert_eq!(bench.run(&work(&["--join"], &["sh", "-c", "[ ${#1} = 1000 ]", "sh", "{}"])).code, 0);
+}
+
+#[test]
+fn several_units_go_into_one_command() {
+    let bench = Bench::new();
+    let ran = bench.run(&work(&["-k", "-n", "2", "a", "b", "c"], &["echo", "{}", "<{}>"]));
+    assert_eq!(ran.out, "a b <a b>\nc <c>\n");
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    assert_eq!(status["units"], 2);
+}
+
+#[test]
 fn bad_values_name_the_option_and_the_remedy() {
     let bench = Bench::new();
     for (more, told) in [
         (["--halt", "now"], "--halt now: write never, or now or soon"),
         (["--load", "0"], "--load must be a number above 0, as in 3.5"),
         (["--timeout", "0"], "--timeout 0 would stop each command at once"),
+        (["--max-args", "0"], "--max-args 0 gives no command a unit"),
         (["--delay", "soon"], "write it as in 500ms, 30s, 5m, 2h or 1d"),
         (["--progress", "often"], "possible values: auto, never"),
         (["--joblog", "no/such"], "--joblog no/such: can't be written"),

@@ -43,6 +43,18 @@ pub(crate) struct How {
     /// Add a line for each run to FILE, in the columns of GNU parallel's job log
     #[arg(long, value_name = "FILE")]
     pub(crate) joblog: Option<PathBuf>,
+    /// Give each command so many of the units that are given: N of them, in their order, are one unit, which is done, fails and is tried
+    /// again as one. `{}` by itself stands for N arguments, and in a word for all of them with blanks between. Give the same N to
+    /// all processes of a job
+    #[arg(
+        long,
+        short = 'n',
+        visible_short_alias = 'L',
+        value_name = "N",
+        default_value_t = 1,
+        hide_default_value = true
+    )]
+    pub(crate) max_args: usize,
     /// Stop a command that runs for longer than this, as in 30s or 5m: TERM, and KILL after the grace period. That is a failed attempt,
     /// with exit code 124
     #[arg(long, value_name = "TIME", value_parser = span)]

@@ -4,4 +4,4 @@ pub(crate) mod fleet;
 pub(crate) mod job;
 mod pace;
 pub(crate) mod template;
-mod units;
+pub(crate) mod units;

@@ -33,27 +33,21 @@ pub(crate) struct Filling<'a> {
 impl Filling<'_> {
     /// The word with all tokens replaced; none if there are none in it. What is put in is not looked at again.
     pub(crate) fn fill(&self, word: &[u8]) -> Option<Vec<u8>> {
-        let mut out = Vec::new();
-        let (mut rest, mut has_any) = (word, false);
-        while let Some(at) = rest.iter().position(|byte| *byte == b'{') {
-            let (before, from) = rest.split_at(at);
-            out.extend_from_slice(before);
-            let found =
-                TOKENS.iter().find_map(|(token, part)| Some((from.strip_prefix(*token)?, self.part(*part)?)));
-            rest = match found {
-                Some((after, text)) => {
-                    has_any = true;
-                    out.extend_from_slice(&text);
-                    after
-                }
-                None => {
-                    out.push(b'{');
-                    from.get(1..).unwrap_or_default()
-                }
-            };
-        }
-        out.extend_from_slice(rest);
-        has_any.then_some(out)
+        fill_by(word, |part| self.part(part).map(Cow::into_owned))
+    }
+
+    /// The same for several units, with blanks between what stands for each.
+    pub(crate) fn fill_all(each: &[Filling<'_>], word: &[u8]) -> Option<Vec<u8>> {
+        fill_by(word, |part| {
+            let most = if part == Part::Number { 1 } else { each.len() };
+            let parts: Option<Vec<_>> = each.iter().take(most).map(|one| one.part(part)).collect();
+            Some(parts?.join(&b' '))
+        })
+    }
+
+    /// Whether a word is a token, and nothing beside it.
+    pub(crate) fn is_token(word: &[u8]) -> bool {
+        TOKENS.iter().any(|(token, part)| word == *token && *part != Part::Number)
     }
 
     fn part(&self, part: Part) -> Option<Cow<'_, [u8]>> {
@@ -67,6 +61,31 @@ impl Filling<'_> {
             Part::Number => self.number?.to_string().into_bytes().into(),
         })
     }
+}
+
+/// Tokens are replaced by what they stand for, unless that is nothing.
+fn fill_by(word: &[u8], part_of: impl Fn(Part) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let (mut rest, mut has_any) = (word, false);
+    while let Some(at) = rest.iter().position(|byte| *byte == b'{') {
+        let (before, from) = rest.split_at(at);
+        out.extend_from_slice(before);
+        let found =
+            TOKENS.iter().find_map(|(token, part)| Some((from.strip_prefix(*token)?, part_of(*part)?)));
+        rest = match found {
+            Some((after, text)) => {
+                has_any = true;
+                out.extend_from_slice(&text);
+                after
+            }
+            None => {
+                out.push(b'{');
+                from.get(1..).unwrap_or_default()
+            }
+        };
+    }
+    out.extend_from_slice(rest);
+    has_any.then_some(out)
 }
 
 fn base(unit: &[u8]) -> &[u8] {

@@ -4,6 +4,7 @@ use crate::config::Source;
 use crate::exit::Failure;
 use crate::output;
 use crate::text::{count, escaped};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +15,7 @@ use tenure::Key;
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     /// Each with the number of the argument, line or item where it stands first.
-    units: BTreeMap<String, usize>,
+    units: BTreeMap<Vec<u8>, usize>,
     /// What such a number counts, and of what.
     item: &'static str,
     of: String,
@@ -22,6 +23,16 @@ pub(crate) struct Given {
     pub(crate) file: Option<PathBuf>,
     /// What to tell the user.
     notes: Vec<String>,
+    /// What is no unit, and why.
+    bad: Vec<String>,
+}
+
+/// A unit of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) key: Key,
+    /// Its name, where the key only has its digest.
+    pub(crate) name: Option<Vec<u8>>,
 }
 
 impl Given {
@@ -30,25 +41,83 @@ impl Given {
     }
 
     /// In byte order, however they were given.
-    pub(crate) fn units(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.units.keys().map(String::as_str)
+    pub(crate) fn units(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.units.keys().map(Vec::as_slice)
     }
 
-    /// Their keys, which are these, in the order in which they were given.
-    pub(crate) fn in_order(&self, keys: &[Key]) -> Vec<Key> {
-        let mut numbered: Vec<(usize, &Key)> = self.units.values().copied().zip(keys).collect();
+    /// What was left out, and why.
+    pub(crate) fn left_out_for(&self) -> &[String] {
+        &self.bad
+    }
+
+    /// How many were left out, as nothing can be run for them.
+    pub(crate) fn left_out(&self) -> usize {
+        self.bad.len()
+    }
+
+    /// The same units, so many in each.
+    ///
+    /// # Errors
+    /// One holds a newline, which is what stands between them then.
+    pub(crate) fn batched(self, most: usize) -> Result<Given, Failure> {
+        if most <= 1 {
+            return Ok(self);
+        }
+        let mut numbered: Vec<(usize, &Vec<u8>)> =
+            self.units.iter().map(|(unit, number)| (*number, unit)).collect();
         numbered.sort_unstable();
-        numbered.into_iter().map(|(_, key)| key.clone()).collect()
+        if let Some((number, unit)) = numbered.iter().find(|(_, unit)| unit.contains(&b'\n')) {
+            let (item, of, unit) = (self.item, &self.of, shown(unit));
+            return Err(Failure::usage(format!(
+                "{item} {number}{of}: the unit \"{unit}\" holds a newline, by which --max-args joins units; leave that out"
+            )));
+        }
+        let join = |some: &[(usize, &Vec<u8>)]| {
+            let units: Vec<&[u8]> = some.iter().map(|(_, unit)| unit.as_slice()).collect();
+            (units.join(&b'\n'), some.first().map_or(0, |(number, _)| *number))
+        };
+        let units = numbered.chunks(most).map(join).collect();
+        Ok(Given { units, ..self })
     }
 
-    /// Their keys in byte order, each with `prefix` before the unit.
+    /// What was given of a job, in the order in which it was given.
+    pub(crate) fn named(&self, prefix: &str) -> Result<Vec<Named>, Failure> {
+        let mut numbered: Vec<(usize, &Vec<u8>)> =
+            self.units.iter().map(|(unit, number)| (*number, unit)).collect();
+        numbered.sort_unstable();
+        numbered.into_iter().map(|(_, unit)| named(prefix, unit)).collect()
+    }
+
+    /// The keys of a fleet's units in byte order, each with `prefix` before the unit.
     pub(crate) fn keys(&self, prefix: &str) -> Result<Vec<Key>, Failure> {
-        let key = |(unit, number): (&String, &usize)| {
+        if let Some(bad) = self.bad.first() {
+            return Err(Failure::usage(bad));
+        }
+        let key = |(unit, number): (&Vec<u8>, &usize)| {
             let at = format!("{} {number}{}", self.item, self.of);
             key_of(prefix, unit).map_err(|why| Failure::usage(format!("{at}: {why}")))
         };
         self.units.iter().map(key).collect()
     }
+}
+
+/// What stands in a key for a unit that can't stand there itself: a digest of 256 bits.
+const DIGEST: &str = "sha256-";
+
+/// The unit of a job that is called so. Names that are not UTF-8, or are too long for a key, stand in the record.
+pub(crate) fn named(prefix: &str, unit: &[u8]) -> Result<Named, Failure> {
+    let is_fit = !std::str::from_utf8(unit).is_ok_and(is_digest);
+    if let (true, Ok(key)) = (is_fit, key_of(prefix, unit)) {
+        return Ok(Named { key, name: None });
+    }
+    let digest: String = Sha256::digest(unit).iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Named { key: Key::new(format!("{prefix}{DIGEST}{digest}"))?, name: Some(unit.to_vec()) })
+}
+
+/// Whether the end of a key is no name.
+pub(crate) fn is_digest(unit: &str) -> bool {
+    unit.strip_prefix(DIGEST)
+        .is_some_and(|digest| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Reads all units from their source, to its end, and tells the user what there is to tell of them.
@@ -104,15 +173,21 @@ fn collect<'a>(
     item: &'static str,
     of: &str,
 ) -> Result<Given, Failure> {
-    let mut first_seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut first_seen: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     let mut doubles: Vec<String> = Vec::new();
+    let mut bad: Vec<String> = Vec::new();
     for (number, unit) in units {
-        let at = format!("{item} {number}{of}");
-        let text = text_of(unit).map_err(|why| Failure::usage(format!("{at}: {why}")))?;
-        if let Some(first) = first_seen.get(text) {
+        if let Err(why) = check(unit) {
+            let why = format!("{item} {number}{of}: {why}");
+            if of.is_empty() {
+                // Typed by somebody who is there to type it again.
+                return Err(Failure::usage(why));
+            }
+            bad.push(why);
+        } else if let Some(first) = first_seen.get(unit) {
             doubles.push(format!("\"{}\" ({item}s {first} and {number})", shown(unit)));
         } else {
-            first_seen.insert(text.to_owned(), number);
+            first_seen.insert(unit.to_owned(), number);
         }
     }
     let mut notes = Vec::new();
@@ -122,29 +197,40 @@ fn collect<'a>(
         let listed = doubles.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
         notes.push(format!("{}{of}, run once: {listed}{more}", count(doubles.len(), "duplicate")));
     }
-    Ok(Given { units: first_seen, item, of: of.to_owned(), file: None, notes })
+    Ok(Given { units: first_seen, item, of: of.to_owned(), file: None, notes, bad })
 }
 
-fn text_of(unit: &[u8]) -> Result<&str, String> {
+/// Whether it can be a command's argument.
+fn check(unit: &[u8]) -> Result<(), String> {
+    /// A record's metadata have 4096 bytes, and more than the name stands there.
+    const MOST: usize = 3072;
     if unit.is_empty() {
         return Err("a unit can't be empty".to_owned());
     }
+    if unit.contains(&0) {
+        return Err(format!("the unit \"{}\" holds a NUL, which no argument can", shown(unit)));
+    }
+    if unit.len() > MOST {
+        return Err(format!("the unit \"{}\" has {} bytes; the limit is {MOST}", shown(unit), unit.len()));
+    }
+    Ok(())
+}
+
+fn key_of(prefix: &str, unit: &[u8]) -> Result<Key, String> {
     let Ok(text) = std::str::from_utf8(unit) else {
         return Err(format!("the unit \"{}\" is not UTF-8 text; rename it", shown(unit)));
     };
-    if text.contains('\0') {
-        return Err(format!("the unit \"{}\" holds a NUL, which no argument can", shown(unit)));
-    }
-    Ok(text)
-}
-
-fn key_of(prefix: &str, unit: &str) -> Result<Key, String> {
     let most = Key::MAX_BYTES.saturating_sub(prefix.len());
     if unit.len() > most {
-        let (shown, is, prefix) = (shown(unit.as_bytes()), unit.len(), escaped(prefix));
+        let (shown, is, prefix) = (shown(unit), unit.len(), escaped(prefix));
         return Err(format!("the unit \"{shown}\" has {is} bytes; after \"{prefix}\" the limit is {most}"));
     }
-    Key::new(format!("{prefix}{unit}")).map_err(|error| error.to_string())
+    Key::new(format!("{prefix}{text}")).map_err(|error| error.to_string())
+}
+
+/// A unit as text that is not mistaken for another's.
+pub(crate) fn text_of(unit: &[u8]) -> String {
+    std::str::from_utf8(unit).map_or_else(|_| unit.escape_ascii().to_string(), str::to_owned)
 }
 
 /// The beginning of a unit, fit for a terminal.
@@ -180,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_unit_is_named_with_its_line() {
-        let error = read_lines(b"ok\n\xff\xfe\n", b'\n').unwrap_err().to_string();
+    fn a_bad_unit_of_a_fleet_is_named_with_its_line() {
+        let error = keys(b"ok\n\xff\xfe\n").unwrap_err().to_string();
         assert!(
             error.starts_with("line 2 of f: ") && error.contains("\\xff") && error.contains("UTF-8"),
             "{error}"
         );
-        let error = read_lines(b"a\0b\n", b'\n').unwrap_err().to_string();
+        let error = keys(b"a\0b\n").unwrap_err().to_string();
         assert!(error.contains("NUL"), "{error}");
         let long = [b"ok\n".as_slice(), &[b'x'; 506]].concat();
         let error = keys(&long).unwrap_err().to_string();
@@ -195,6 +281,46 @@ mod tests {
                 && error.contains("506 bytes")
                 && error.contains("limit is 505"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn a_name_that_no_key_can_hold_stands_in_the_record_and_no_other_is_taken_for_it() {
+        let named = |unit: &[u8]| named("work/j/", unit).unwrap();
+        assert_eq!(named("é x".as_bytes()), Named { key: Key::new("work/j/é x").unwrap(), name: None });
+        for odd in [b"a\xff".as_slice(), &[b'x'; 506], &[b'x'; 3072]] {
+            let Named { key, name } = named(odd);
+            let end = key.as_str().strip_prefix("work/j/").unwrap();
+            assert!(is_digest(end), "{end}");
+            assert_eq!(name.as_deref(), Some(odd));
+            assert_ne!(named(end.as_bytes()).key, key, "a unit that is called as that key's end is another");
+        }
+        assert!(!is_digest("sha256-") && !is_digest("a"));
+    }
+
+    #[test]
+    fn what_is_no_unit_is_left_out_and_counted() {
+        let long = "x".repeat(3073);
+        let given = read_lines(format!("ok\na\0b\n{long}\n").as_bytes(), b'\n').unwrap();
+        assert_eq!((given.units().count(), given.left_out()), (1, 2));
+        assert!(
+            given.bad[0].starts_with("line 2 of f: ")
+                && given.bad[1].contains("3073 bytes; the limit is 3072")
+        );
+    }
+
+    #[test]
+    fn units_are_put_together_in_the_order_in_which_they_were_given() {
+        let batched = |text: &[u8]| read_lines(text, 0).unwrap().batched(2);
+        let given = batched(b"c\0a\0b\0").unwrap();
+        let all: Vec<_> =
+            given.named("p/").unwrap().into_iter().map(|unit| unit.key.as_str().to_owned()).collect();
+        assert_eq!(all, ["p/c\na", "p/b"]);
+        assert!(
+            batched(b"c\nd\0a\0")
+                .unwrap_err()
+                .to_string()
+                .contains("item 1 of f: the unit \"c\\nd\" holds a newline")
         );
     }
 
@@ -214,7 +340,7 @@ mod tests {
             [(std::os::fd::AsRawFd::as_raw_fd(&gone), "a"), (std::os::fd::AsRawFd::as_raw_fd(&end), "b")]
         {
             let given = read(&Source::File(format!("/proc/self/fd/{fd}").into()), b'\n').unwrap();
-            assert_eq!((given.units().collect::<Vec<_>>(), &given.file), (vec![unit], &None));
+            assert_eq!((given.units().collect::<Vec<_>>(), &given.file), (vec![unit.as_bytes()], &None));
         }
     }
 }

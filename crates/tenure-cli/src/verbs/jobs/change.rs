@@ -9,8 +9,11 @@ use crate::stores::{Url, patiently};
 use crate::text::{count, escaped};
 use crate::verbs::open;
 use crate::work::job::register::{instance, reset};
+use crate::work::units::{named, text_of};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use tenure::{Key, Leases, Listed, Outcome, Store, StoreExt, Write};
 use tenure_core::Nonces;
@@ -18,25 +21,22 @@ use tenure_core::Nonces;
 pub(super) async fn retry(url: &Url, typed: &Retry) -> Result<u8, Failure> {
     let name = JobName::new(&typed.job)?;
     let prefix = name.prefix();
-    let unit = |unit: &std::ffi::OsString| {
-        let unit = unit.to_str().ok_or_else(|| Failure::usage("a unit's name must be UTF-8"))?;
-        Ok::<Key, Failure>(Key::new(format!("{prefix}{unit}"))?)
-    };
-    let wanted = typed.units.iter().map(unit).collect::<Result<BTreeSet<Key>, Failure>>()?;
+    let unit = |unit: &OsString| Ok((named(&prefix, unit.as_bytes())?.key, text_of(unit.as_bytes())));
+    let wanted = typed.units.iter().map(unit).collect::<Result<BTreeMap<Key, String>, Failure>>()?;
     let leases = open(url).await?;
     let all = records(leases.store(), &name).await?;
     if all.is_empty() {
         return Err(super::absent(&name));
     }
-    if let Some(key) = wanted.iter().find(|key| !all.iter().any(|listed| listed.key == **key)) {
-        let unit = JobName::of_key(key).map_or("", |(_, unit)| unit);
+    let is_missing = |(key, _): &(&Key, &String)| !all.iter().any(|listed| listed.key == **key);
+    if let Some((_, unit)) = wanted.iter().find(is_missing) {
         return Err(Failure::new(
             exit::ABSENT,
             format!("the job \"{}\" has no unit \"{}\"", name.as_str(), escaped(unit)),
         ));
     }
     let mut nonces = Nonces::new(instance(&leases));
-    let chosen = all.iter().filter(|listed| wanted.is_empty() || wanted.contains(&listed.key));
+    let chosen = all.iter().filter(|listed| wanted.is_empty() || wanted.contains_key(&listed.key));
     let writes: Vec<Write> = chosen.filter_map(|listed| reset(&leases, &mut nonces, listed)).collect();
     if writes.is_empty() {
         let which = if wanted.is_empty() { "no unit" } else { "none of these units" };

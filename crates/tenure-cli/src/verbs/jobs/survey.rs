@@ -5,6 +5,7 @@ use crate::keys::JobName;
 use crate::output::view::{Sessions, State, View};
 use crate::verbs::pages::Pages;
 use crate::work::job::unit::{Status, Unit};
+use crate::work::units::text_of;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::{AnyStore, Leases, Listed, Metadata, Value, Wall};
@@ -81,12 +82,17 @@ impl Survey {
         Duration::try_from_secs_f64(self.open() as f64 / rate).ok()
     }
 
-    fn add(&mut self, view: View, unit: &str, now: Wall) {
+    fn add(&mut self, view: View, now: Wall) {
         let Ok(stored) = view.stored else {
             self.damaged += 1;
             return;
         };
         let metadata = &stored.record.metadata;
+        let Some(unit) = Unit::name(&view.key, metadata).map(|name| text_of(&name)) else {
+            self.damaged += 1;
+            return;
+        };
+        let unit = unit.as_str();
         let Some(seen) = Unit::of(metadata) else {
             self.damaged += 1;
             return;
@@ -138,9 +144,9 @@ pub(super) async fn survey(leases: &Leases, prefix: &str) -> Result<BTreeMap<Str
         sessions.follow(store, &page, now()).await?;
         for listed in page {
             let key = listed.key.clone();
-            let Some((job, unit)) = JobName::of_key(&key) else { continue };
+            let Some((job, _)) = JobName::of_key(&key) else { continue };
             let view = View::of(store, &mut sessions, listed, now()).await;
-            jobs.entry(job.to_owned()).or_default().add(view, unit, now());
+            jobs.entry(job.to_owned()).or_default().add(view, now());
         }
     }
     for (job, worker) in workers(store, &mut sessions, now()).await? {

@@ -33,13 +33,15 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     let path = process::find(&plan.command.program)?;
     plan.command = plan.command.at(path);
     let began = tenure::clock::system().now().wall;
-    let given = units::read(&plan.source, plan.separator)?;
+    let given = units::read(&plan.source, plan.separator)?.batched(plan.max_args)?;
     let name = match &plan.name {
         Some(name) => name.clone(),
         None => naming::name(&plan.command, &naming::directory()?, &given)?,
     };
-    let keys = given.keys(&name.prefix())?;
-    let order = given.in_order(&keys);
+    let named = given.named(&name.prefix())?;
+    for bad in given.left_out_for() {
+        output::note(format!("{bad}; it is left out"));
+    }
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;
@@ -53,7 +55,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     ]);
     let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).about(about).start()?;
     leases.begin_session();
-    let registered = signals.unless(register::register(&leases, &plan, &name, keys, &order)).await;
+    let registered = signals.unless(register::register(&leases, &plan, &name, &named)).await;
     let registered = match registered.and_then(|registered| greet(&plan, &name, registered?)) {
         Ok(registered) => registered,
         Err(failure) => {
@@ -69,10 +71,13 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     }
     let is_named = plan.name.is_some();
     let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
-    let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board, order)?;
+    let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board, named)?;
     let mut result = scheduler.work(&mut signals).await;
     if done_before.is_some() && !is_named && scheduler.is_idle() && matches!(result, Ok(exit::OK)) {
         result = Ok(exit::DONE_BEFORE);
+    }
+    if given.left_out() > 0 && matches!(result, Ok(exit::OK | exit::DONE_BEFORE)) {
+        result = Ok(exit::SOME_FAILED);
     }
     scheduler.leave(&mut signals, &result).await;
     result

@@ -52,7 +52,7 @@ pub(crate) fn name(command: &Template, directory: &Path, given: &Given) -> Resul
         None => {
             part(b"units");
             for unit in given.units() {
-                part(unit.as_bytes());
+                part(unit);
             }
         }
     }

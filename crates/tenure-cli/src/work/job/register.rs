@@ -9,6 +9,7 @@ use crate::keys::JobName;
 use crate::output;
 use crate::stores::patiently;
 use crate::text::count;
+use crate::work::units::Named;
 use std::collections::{BTreeMap, BTreeSet};
 use tenure::{Expect, Fence, Key, Leases, Listed, Metadata, Outcome, Record, StoreExt, Stored, Wall, Write};
 use tenure_core::Nonces;
@@ -26,12 +27,11 @@ pub(crate) async fn register(
     leases: &Leases,
     plan: &config::Work,
     name: &JobName,
-    keys: Vec<Key>,
-    order: &[Key],
+    units: &[Named],
 ) -> Result<Registered, Failure> {
     let store = leases.store();
     let prefix = name.prefix();
-    let given: BTreeSet<Key> = keys.iter().cloned().collect();
+    let given: BTreeSet<Key> = units.iter().map(|unit| unit.key.clone()).collect();
     let is_given = |key: &Key| given.is_empty() || given.contains(key);
     if plan.fresh {
         anew::check_alone(leases, name).await?;
@@ -54,17 +54,18 @@ pub(crate) async fn register(
         }
     }
     let known: BTreeSet<&Key> = listing.iter().map(|listed| &listed.key).collect();
-    let missing: Vec<Key> = keys.into_iter().filter(|key| !known.contains(key)).collect();
+    let missing: Vec<&Named> = units.iter().filter(|unit| !known.contains(&unit.key)).collect();
     let writes: Vec<Write> = missing
         .iter()
-        .map(|key| Write {
-            key: key.clone(),
+        .map(|unit| Write {
+            key: unit.key.clone(),
             expect: Expect::Absent,
-            record: vacant(leases, &mut nonces, Fence::default(), Unit::fresh()),
+            record: vacant(leases, &mut nonces, Fence::default(), Unit::called(unit.name.as_deref())),
         })
         .collect();
     // Repeating a batch is harmless: what it has made already is not absent any more.
     let outcomes = patiently(async || store.write_all(writes.clone()).await).await?;
+    let missing: Vec<Key> = missing.into_iter().map(|unit| unit.key.clone()).collect();
     let mut board = Board::new(&listing, &missing);
     for (key, outcome) in missing.iter().zip(&outcomes) {
         if let Outcome::Lost(Some(stored)) = outcome
@@ -78,12 +79,8 @@ pub(crate) async fn register(
             output::note(format!("{}: {error}; it is left as it is, and not run", listed.key));
         }
     }
-    try_in_order(
-        &mut board,
-        order,
-        &listing,
-        missing.iter().zip(&writes).zip(&outcomes).filter_map(registered),
-    );
+    let made = missing.iter().zip(&writes).zip(&outcomes).filter_map(registered);
+    try_in_order(&mut board, units, &listing, made);
     board.forgive(is_given);
     let all_done =
         missing.is_empty().then(|| last_done(listing.iter().filter(|listed| is_given(&listed.key))));
@@ -102,7 +99,7 @@ fn registered(((key, write), outcome): ((&Key, &Write), &Outcome)) -> Option<(Ke
 /// later ones go through pages instead, as soon as they meet.
 fn try_in_order(
     board: &mut Board,
-    order: &[Key],
+    order: &[Named],
     listing: &[Listed],
     made: impl Iterator<Item = (Key, Stored)>,
 ) {
@@ -112,10 +109,13 @@ fn try_in_order(
     if listing.iter().filter_map(stored).any(|(_, stored)| stored.record.tenure.is_some()) {
         return;
     }
-    let is_new = |(_, stored): &(Key, Stored)| stored.record.metadata == Unit::fresh();
+    let is_new = |(_, stored): &(Key, Stored)| {
+        Unit::of(&stored.record.metadata)
+            .is_some_and(|unit| unit.status == Status::Pending && unit.attempts == 0)
+    };
     let mut free: BTreeMap<Key, Stored> =
         listing.iter().filter_map(stored).chain(made).filter(is_new).collect();
-    board.try_first(order.iter().filter_map(|key| free.remove_entry(key)).take(MOST));
+    board.try_first(order.iter().filter_map(|unit| free.remove_entry(&unit.key)).take(MOST));
 }
 
 /// When the last of these was done, if all are.

@@ -23,6 +23,7 @@ use crate::output::view::{Sessions, State, View};
 use crate::supervise::outage::Outage;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
+use crate::work::units::{Named, text_of};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +83,8 @@ pub(crate) struct Scheduler {
     /// The places of the given units among them, from 0, where they matter; and the units by their places.
     numbers: BTreeMap<Key, usize>,
     given: Vec<Key>,
+    /// The names of those whose keys don't tell them.
+    names: BTreeMap<Key, String>,
     /// Runs that have ended here.
     runs: usize,
     /// Units to be run alone: their workers have died as often as is allowed.
@@ -169,7 +172,7 @@ impl Scheduler {
         outage: Arc<Outage>,
         policy: Policy,
         board: Board,
-        given: Vec<Key>,
+        named: Vec<Named>,
     ) -> Result<Scheduler, Failure> {
         let (sender, events) = mpsc::unbounded_channel();
         let ended = {
@@ -190,7 +193,10 @@ impl Scheduler {
         let joblog = plan.joblog.as_deref().map(Joblog::open).transpose()?;
         let has_numbers =
             plan.command.is_numbered() || plan.form.as_ref().is_some_and(|form| form.keep_order);
-        let given = if has_numbers { given } else { Vec::new() };
+        let names = named.iter().filter_map(|unit| Some((unit.key.clone(), text_of(unit.name.as_ref()?))));
+        let names = names.collect();
+        let given: Vec<Key> =
+            if has_numbers { named.into_iter().map(|unit| unit.key).collect() } else { Vec::new() };
         let (is_progress_wanted, passes_through) = (plan.progress && !plan.quiet, plan.form.is_none());
         let policy = policy.at_most(plan.timeout);
         let (command, is_verbose) = (plan.command.clone(), plan.verbose);
@@ -203,6 +209,7 @@ impl Scheduler {
             joblog,
             numbers: given.iter().enumerate().map(|(number, key)| (key.clone(), number)).collect(),
             given,
+            names,
             runs: 0,
             plan,
             name,
@@ -318,7 +325,7 @@ impl Scheduler {
         if is_unread {
             return Err(self.stop.take().unwrap_or_else(|| Failure::silent(exit::OK)));
         }
-        summary::print(&self.name, &self.board, &self.tally, took, self.plan.json);
+        summary::print(&self.name, &self.board, &self.names, &self.tally, took, self.plan.json);
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
             Some(Failure { by: Some(_), .. }) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),

@@ -7,6 +7,7 @@ use crate::supervise::stopping::{Stopper, Why};
 use crate::text::escaped;
 use crate::work::job::pieces::capture::{Captured, Captures};
 use crate::work::template::Filling;
+use crate::work::units::text_of;
 use std::collections::{BTreeMap, VecDeque};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use tenure::{Guard, Key};
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) key: Key,
-    /// The unit's text: the end of its key.
-    pub(crate) unit: String,
+    /// What it is called.
+    pub(crate) unit: Vec<u8>,
     /// Its place among those that were given, from 0.
     pub(crate) number: Option<usize>,
     pub(crate) guard: Guard,
@@ -170,13 +171,12 @@ impl Setup {
     /// Runs a unit's command.
     async fn run(
         &self,
-        unit: &str,
+        unit: &[u8],
         number: Option<usize>,
         guard: &Guard,
         stopper: &Arc<Stopper>,
     ) -> (Ended, Option<Captured>) {
-        let mut command =
-            self.command.filled(&Filling { unit: unit.as_bytes(), number: number.map(|n| n + 1) });
+        let mut command = self.command.filled(&Filling { unit, number: number.map(|n| n + 1) });
         let captured = match self.captures.as_ref().map(|captures| captures.take()).transpose() {
             Ok(captured) => captured,
             Err(error) => return (Ended::NotStarted(error), None),
@@ -189,12 +189,12 @@ impl Setup {
             Err(error) => return (Ended::NotStarted(error), None),
         }
         if self.is_verbose {
-            output::note(format!("{}: starts", escaped(unit)));
+            output::note(format!("{}: starts", escaped(&text_of(unit))));
         }
         (self.run_it(command, unit, guard, stopper).await, captured)
     }
 
-    async fn run_it(&self, command: Command, unit: &str, guard: &Guard, stopper: &Arc<Stopper>) -> Ended {
+    async fn run_it(&self, command: Command, unit: &[u8], guard: &Guard, stopper: &Arc<Stopper>) -> Ended {
         let wall = || self.policy.clock.now().wall.0;
         let asked_at = boottime();
         self.policy.watchdogs.prolong(asked_at, guard.remaining());
@@ -202,7 +202,7 @@ impl Setup {
         match run(guard, command, &self.policy, stopper).await {
             Outcome::Ended { status, stopped, left } => {
                 if let Some(text) = left {
-                    output::note(format!("{}: {text}", escaped(unit)));
+                    output::note(format!("{}: {text}", escaped(&text_of(unit))));
                 }
                 match stopped {
                     // It ended well in the time that it was given: that counts.

@@ -5,6 +5,7 @@ use crate::keys::JobName;
 use crate::output;
 use crate::text::{brief, count, escaped};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::Key;
 
@@ -24,9 +25,17 @@ pub(crate) struct Tally {
     pub(crate) handed_back: usize,
 }
 
-pub(crate) fn print(name: &JobName, board: &Board, tally: &Tally, took: Duration, as_json: bool) {
+pub(crate) fn print(
+    name: &JobName,
+    board: &Board,
+    names: &BTreeMap<Key, String>,
+    tally: &Tally,
+    took: Duration,
+    as_json: bool,
+) {
     let counts = board.counts();
-    let unit = |key: &Key| JobName::of_key(key).map_or_else(String::new, |(_, unit)| unit.to_owned());
+    let of_key = |key: &Key| JobName::of_key(key).map_or_else(String::new, |(_, unit)| unit.to_owned());
+    let unit = |key: &Key| names.get(key).cloned().unwrap_or_else(|| of_key(key));
     let bad: Vec<String> = board.keys(Local::Failed).map(unit).collect();
     let damaged: Vec<String> = board.keys(Local::Damaged).map(unit).collect();
     if as_json {
@@ -85,9 +94,9 @@ pub(crate) fn print(name: &JobName, board: &Board, tally: &Tally, took: Duration
         }
         if units.len() > SHOWN {
             output::note(format!(
-                "  … and {} more; see `tenure ls --all {}`",
+                "  … and {} more; see `tenure work status {}`",
                 units.len() - SHOWN,
-                name.prefix()
+                name.as_str()
             ));
         }
     }

@@ -1,6 +1,8 @@
 //! What a unit's record says about it.
 
-use tenure::{HolderId, Metadata, Value};
+use crate::keys::JobName;
+use crate::work::units::is_digest;
+use tenure::{HolderId, Key, Metadata, Value};
 
 /// A number for what a process does, from the random part of its name, by FNV-1a with 64 bits (Fowler, Noll, Vo).
 pub(crate) fn digest(what: &str, holder: &HolderId) -> u64 {
@@ -13,6 +15,9 @@ pub(crate) fn digest(what: &str, holder: &HolderId) -> u64 {
 const TAKEOVERS: &str = "takeovers";
 const REASON: &str = "reason";
 const OUTPUT: &str = "output";
+const NAME: &str = "name";
+/// What the status begins with where the record has the name.
+const NAMED: &str = "named-";
 
 /// Where a unit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +60,8 @@ pub(crate) struct Ran<'a> {
 impl Unit {
     /// Reads a record's metadata; none if it is no unit's.
     pub(crate) fn of(metadata: &Metadata) -> Option<Unit> {
-        let status = match metadata.get("status")?.as_text()? {
+        let status = metadata.get("status")?.as_text()?;
+        let status = match status.strip_prefix(NAMED).unwrap_or(status) {
             "pending" => Status::Pending,
             "done" => Status::Done,
             "failed" => Status::Failed,
@@ -81,6 +87,25 @@ impl Unit {
         Metadata::from([("status".to_owned(), Value::from("pending"))])
     }
 
+    /// The same, with the unit's name, if the key does not tell it.
+    pub(crate) fn called(name: Option<&[u8]>) -> Metadata {
+        let mut metadata = Unit::fresh();
+        if let Some(name) = name {
+            metadata.insert(NAME.to_owned(), Value::Bytes(name.to_vec()));
+            set_status(&mut metadata, "pending");
+        }
+        metadata
+    }
+
+    /// What a unit is called; none if nothing tells.
+    pub(crate) fn name(key: &Key, metadata: &Metadata) -> Option<Vec<u8>> {
+        let (_, end) = JobName::of_key(key)?;
+        match metadata.get(NAME) {
+            Some(Value::Bytes(name)) if is_digest(end) => Some(name.clone()),
+            _ => (!is_digest(end)).then(|| end.as_bytes().to_vec()),
+        }
+    }
+
     /// The metadata to record for a run that left the unit `status`.
     pub(crate) fn record(
         mut metadata: Metadata,
@@ -94,7 +119,7 @@ impl Unit {
             Status::Done => "done",
             Status::Failed => "failed",
         };
-        metadata.insert("status".to_owned(), status.into());
+        set_status(&mut metadata, status);
         metadata.insert("attempts".to_owned(), i64::from(attempts).into());
         metadata.insert("exit".to_owned(), ran.exit.into());
         metadata.insert("host".to_owned(), ran.host.into());
@@ -124,20 +149,26 @@ impl Unit {
 
     /// The metadata of a unit that has come to no result, and is not tried again for this reason.
     pub(crate) fn give_up(mut metadata: Metadata, reason: &str) -> Metadata {
-        metadata.insert("status".to_owned(), "failed".into());
+        set_status(&mut metadata, "failed");
         metadata.insert(REASON.to_owned(), reason.into());
         metadata
     }
 
     /// The metadata of a settled unit that is to be run again from the start.
     pub(crate) fn reset(mut metadata: Metadata) -> Metadata {
-        metadata.insert("status".to_owned(), "pending".into());
+        set_status(&mut metadata, "pending");
         metadata.insert("attempts".to_owned(), 0.into());
         metadata.remove("not_before");
         metadata.remove(TAKEOVERS);
         metadata.remove(REASON);
         metadata
     }
+}
+
+/// Versions that take the end of the key for the name don't know this status, and leave the unit alone.
+fn set_status(metadata: &mut Metadata, status: &str) {
+    let prefix = if metadata.contains_key(NAME) { NAMED } else { "" };
+    metadata.insert("status".to_owned(), format!("{prefix}{status}").into());
 }
 
 fn number(metadata: &Metadata, name: &str) -> u64 {
@@ -184,6 +215,24 @@ mod tests {
         assert_eq!(failed.get("reason").and_then(Value::as_text), Some("why"));
         let reset = Unit::reset(failed);
         assert_eq!((takeovers(&reset), reset.get("reason")), (0, None));
+    }
+
+    #[test]
+    fn a_record_that_has_the_name_is_no_units_to_versions_that_would_take_the_key_for_it() {
+        let text = |metadata: &Metadata| metadata["status"].as_text().unwrap().to_owned();
+        let named = Unit::called(Some(b"\xff"));
+        assert_eq!(
+            (text(&named).as_str(), Unit::of(&named).unwrap().status),
+            ("named-pending", Status::Pending)
+        );
+        let ran = Ran { exit: 0, host: "h", worker: "w", started: 5, finished: 9, output: None };
+        let done = Unit::record(named.clone(), Status::Done, 0, None, &ran);
+        assert_eq!((text(&done).as_str(), Unit::of(&done).unwrap().status), ("named-done", Status::Done));
+        assert_eq!(
+            (text(&Unit::reset(done)).as_str(), text(&Unit::give_up(named, "x")).as_str()),
+            ("named-pending", "named-failed")
+        );
+        assert_eq!(Unit::called(None), Unit::fresh());
     }
 
     #[test]

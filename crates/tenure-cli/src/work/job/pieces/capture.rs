@@ -56,6 +56,10 @@ fn tail(file: &File) -> io::Result<Option<String>> {
     let mut bytes = vec![0; usize::try_from(length.min(MOST_BYTES)).unwrap_or(0)];
     file.read_exact_at(&mut bytes, length.saturating_sub(MOST_BYTES))?;
     let text = String::from_utf8_lossy(&bytes);
+    // What is no text grows by becoming some, and a record has only so much room.
+    let most = usize::try_from(MOST_BYTES).unwrap_or(0);
+    let from = (text.len().saturating_sub(most)..=text.len()).find(|at| text.is_char_boundary(*at));
+    let text = text.get(from.unwrap_or(0)..).unwrap_or_default();
     let mut lines: Vec<&str> =
         text.lines().rev().filter(|line| !line.trim().is_empty()).take(MOST_LINES).collect();
     lines.reverse();
@@ -105,6 +109,8 @@ mod tests {
         one.err.write_all(("x".repeat(2000) + "\na\n\nb\n").as_bytes()).unwrap();
         let tail = one.tail().unwrap();
         assert!(tail.len() <= 1024 && tail.ends_with("x\na\nb"), "{tail}");
+        one.err.write_all(&[0xff; 3000]).unwrap();
+        assert!((1000..=1024).contains(&one.tail().unwrap().len()), "bytes that are no text");
         captures.give_back(one);
         let mut again = captures.take().unwrap();
         assert!(captures.idle.lock().unwrap().is_empty());

@@ -2,7 +2,6 @@
 
 use super::{From, Scheduler, Trust};
 use crate::exit;
-use crate::keys::JobName;
 use crate::output;
 use crate::supervise::process::{not_started, shell_status};
 use crate::supervise::stopping::Why;
@@ -14,6 +13,7 @@ use crate::work::job::pieces::printer::Piece;
 use crate::work::job::slots::{Ended, Task};
 use crate::work::job::unit::{Ran, Status, Unit};
 use crate::work::pace::doubled;
+use crate::work::units::text_of;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -63,7 +63,11 @@ impl Scheduler {
     pub(super) fn on_won(&mut self, key: Key, guard: Guard, from: Option<From>, trust: Trust) {
         let now_is = match Unit::of(guard.metadata()) {
             _ if self.stop.is_some() => Local::Open,
-            Some(unit) if unit.status == Status::Pending => Local::Ours,
+            Some(unit) if unit.status == Status::Pending => match Unit::name(&key, guard.metadata()) {
+                Some(_) => Local::Ours,
+                // Its record was made anew by somebody who did not know.
+                None => Local::Damaged,
+            },
             Some(unit) if unit.status == Status::Done => Local::Done,
             Some(_) => Local::Failed,
             None => Local::Damaged,
@@ -84,7 +88,7 @@ impl Scheduler {
                 self.next_round = boottime();
             }
         }
-        let unit = JobName::of_key(&key).map_or_else(String::new, |(_, unit)| unit.to_owned());
+        let unit = Unit::name(&key, guard.metadata()).unwrap_or_default();
         match trust {
             Trust::Good => {
                 let number = self.numbers.get(&key).copied();
@@ -108,7 +112,8 @@ impl Scheduler {
 
     /// A run is over: what it has written goes out, and what came of it is recorded.
     pub(super) fn on_over(&mut self, key: Key, guard: Guard, ended: Ended, captured: Option<Captured>) {
-        let unit = JobName::of_key(&key).map_or("", |(_, unit)| unit).to_owned();
+        let name = Unit::name(&key, guard.metadata()).unwrap_or_default();
+        let unit = text_of(&name);
         let number = self.numbers.get(&key).copied();
         self.runs += 1;
         let (exit, span) = match &ended {
@@ -123,7 +128,7 @@ impl Scheduler {
             let length = |captured: &Captured| captured.out.metadata().map_or(0, |file| file.len());
             let received = captured.as_ref().map_or(0, length);
             let number = number.map_or(self.runs, |number| number + 1);
-            let command = self.plan.command.shown(&unit, number);
+            let command = self.plan.command.shown(&name, number);
             let exit = exit.unwrap_or_default();
             let run = Run { number, started, finished, exit, signal, received, command };
             if let Err(why) = joblog.add(&run) {
@@ -135,8 +140,10 @@ impl Scheduler {
             let took = brief(Duration::from_millis(finished.saturating_sub(started)));
             output::note(format!("{}: exit {exit}, in {took}", escaped(&unit)));
         }
-        let has_failed = exit != Some(0);
-        let tail = captured.as_ref().filter(|_| has_failed).and_then(Captured::tail);
+        /// Beside a longer name there is no room in the record.
+        const LONG: usize = 1024;
+        let is_told = exit != Some(0) && name.len() <= LONG;
+        let tail = captured.as_ref().filter(|_| is_told).and_then(Captured::tail);
         if let (Some(printer), Some(captured)) = (&mut self.printer, captured)
             && !matches!(ended, Ended::Stuck | Ended::TooLate | Ended::NotStarted(_))
         {
@@ -153,7 +160,7 @@ impl Scheduler {
                 self.on_ran(key, guard, status, started, finished, tail);
             }
             Ended::Overran { started, finished } => {
-                let unit = escaped(JobName::of_key(&key).map_or("", |(_, unit)| unit));
+                let unit = escaped(&text_of(&Unit::name(&key, guard.metadata()).unwrap_or_default()));
                 let after = brief(self.plan.timeout.unwrap_or_default());
                 output::note(format!("{unit}: stopped after {after} (--timeout)"));
                 self.failed(key, guard, TIMED_OUT, started, finished, tail);
