@@ -3,6 +3,7 @@
 //! Plan: outputs in one piece, tagged, in order, saved, logged; a reader that goes away; parts of a unit's name in the command; the order
 //! of runs; names of any bytes, lines that are none, several units in one; a command that runs for too long; pauses between starts; a halt, at once and soon; what is told, and what bad values are told.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+#![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
 mod common;
 
@@ -116,12 +117,10 @@ fn a_command_that_runs_for_too_long_has_failed() {
 #[test]
 fn starts_are_so_far_apart() {
     let bench = Bench::new();
-    let more = ["--delay", "150ms", "-p", "4", "a", "b", "c"];
-    let ran = bench.run(&work(&more, &["sh", "-c", "date +%s%3N # {}"]));
-    let mut times: Vec<i64> = ran.out.lines().map(|line| line.parse().unwrap()).collect();
-    times.sort_unstable();
-    // A command may begin a little after it was started.
-    assert!(times[2] - times[0] >= 200, "{times:?}");
+    let began = std::time::Instant::now();
+    let ran = bench.run(&work(&["--delay", "300ms", "-p", "4", "a", "b", "c"], &["true"]));
+    // When a command begins is the machine's business; when the last one may end is not.
+    assert!(ran.code == 0 && began.elapsed() >= std::time::Duration::from_millis(600), "{ran:?}");
 }
 
 #[test]
