@@ -194,7 +194,7 @@ pub(crate) struct Range {
 ///
 /// Units are the UNIT arguments, the lines of FILE, or else of standard input; empty lines are skipped, and what is
 /// given twice is run once. A name is any bytes but NUL, up to 3072 of them; a line that is none is told, left out, and makes the status 1.
-/// A list is read to its end before its first unit is run.
+/// With --name, and without --fresh, units are run before the list on standard input has ended; otherwise it is read to its end first.
 ///
 /// Without --name, a job is CMD with its arguments, the working directory's path, and the units: FILE's path, or else the set
 /// of units itself. The same again joins the job, on whichever host; anything else is another job. Where the same path leads

@@ -7,8 +7,8 @@
 
 mod common;
 
-use common::{Bench, Ran};
-use std::io::{BufRead, BufReader};
+use common::{Bench, Ran, wait_until};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 fn work<'a>(more: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
@@ -194,6 +194,27 @@ fn several_units_go_into_one_command() {
     assert_eq!(ran.out, "a b <a b>\nc <c>\n");
     let status = bench.run(&["work", "status", "j", "--json"]).json();
     assert_eq!(status["units"], 2);
+}
+
+#[test]
+fn units_are_run_before_the_list_has_ended() {
+    let bench = Bench::new();
+    let mut command = bench.tenure(&work(&["-k", "-p", "2"], &["sh", "-c", "touch ran.{}; echo {#} {}"]));
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut list = child.stdin.take().unwrap();
+    for unit in ["b", "a", "c"] {
+        list.write_all(format!("{unit}\n").as_bytes()).unwrap();
+        wait_until("the unit to run", || bench.path(&format!("ran.{unit}")).exists());
+    }
+    list.write_all(b"a\nx\0y\nlast").unwrap();
+    drop(list);
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.out.as_str()), (1, "1 b\n2 a\n3 c\n4 last\n"), "{ran:?}");
+    assert!(
+        ran.err.contains("line 5 of standard input: ") && ran.err.contains("4 of 4 units done"),
+        "{ran:?}"
+    );
 }
 
 #[test]

@@ -3,5 +3,6 @@
 pub(crate) mod fleet;
 pub(crate) mod job;
 mod pace;
+pub(crate) mod stream;
 pub(crate) mod template;
 pub(crate) mod units;

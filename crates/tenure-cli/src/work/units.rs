@@ -45,14 +45,29 @@ impl Given {
         self.units.keys().map(Vec::as_slice)
     }
 
-    /// What was left out, and why.
-    pub(crate) fn left_out_for(&self) -> &[String] {
-        &self.bad
-    }
-
     /// How many were left out, as nothing can be run for them.
     pub(crate) fn left_out(&self) -> usize {
         self.bad.len()
+    }
+
+    /// Adds what came after it.
+    pub(crate) fn extend(&mut self, later: Given) {
+        for (unit, number) in later.units {
+            self.units.entry(unit).or_insert(number);
+        }
+        self.notes.extend(later.notes);
+        self.bad.extend(later.bad);
+    }
+
+    /// Tells the user what there is to tell of them: what is given twice, and what is left out.
+    pub(crate) fn tell(&self) {
+        self.notes.iter().for_each(output::note);
+        self.tell_left_out();
+    }
+
+    /// Tells the user what is left out.
+    pub(crate) fn tell_left_out(&self) {
+        self.bad.iter().for_each(|bad| output::note(format!("{bad}; it is left out")));
     }
 
     /// The same units, so many in each.
@@ -157,7 +172,7 @@ fn take(source: &Source, separator: u8) -> Result<Given, Failure> {
     }
 }
 
-fn item(separator: u8) -> &'static str {
+pub(super) fn item(separator: u8) -> &'static str {
     if separator == b'\n' { "line" } else { "item" }
 }
 
@@ -168,7 +183,7 @@ fn split(text: &[u8], separator: u8) -> impl Iterator<Item = (usize, &[u8])> {
         .filter(|(_, unit)| !unit.is_empty())
 }
 
-fn collect<'a>(
+pub(super) fn collect<'a>(
     units: impl Iterator<Item = (usize, &'a [u8])>,
     item: &'static str,
     of: &str,

@@ -107,6 +107,17 @@ impl Board {
         self.bygone = bad.map(|(key, _)| key.clone()).filter(|key| !is_given(key)).collect();
     }
 
+    /// This process was given that one, too.
+    pub(crate) fn is_given(&mut self, key: &Key) {
+        self.bygone.remove(key);
+    }
+
+    /// Adds units, with what stands in their records.
+    pub(crate) fn add(&mut self, units: impl Iterator<Item = (Key, Stored)>) {
+        self.news.extend(units.map(|(key, stored)| (key, local(&Ok(stored)))));
+        self.merge();
+    }
+
     /// How many units have failed, or are damaged, and were not forgiven.
     pub(crate) fn bad(&self) -> usize {
         self.counts.failed + self.counts.damaged - self.bygone.len()

@@ -12,6 +12,7 @@ mod summary;
 pub(crate) mod unit;
 
 use crate::config;
+use crate::config::Source;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output;
@@ -21,6 +22,7 @@ use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::text::{brief, count, date};
+use crate::work::stream::Stream;
 use crate::work::units;
 use register::Registered;
 use scheduler::Scheduler;
@@ -33,15 +35,21 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     let path = process::find(&plan.command.program)?;
     plan.command = plan.command.at(path);
     let began = tenure::clock::system().now().wall;
-    let given = units::read(&plan.source, plan.separator)?.batched(plan.max_args)?;
+    let is_streamed = plan.name.is_some() && plan.source == Source::Input && !plan.fresh;
+    let (given, incoming) = if is_streamed {
+        let (given, incoming) = Stream::start(plan.separator, plan.max_args)?.begin().await?;
+        given.tell();
+        (given, incoming)
+    } else {
+        let given = units::read(&plan.source, plan.separator)?.batched(plan.max_args)?;
+        given.tell_left_out();
+        (given, None)
+    };
     let name = match &plan.name {
         Some(name) => name.clone(),
         None => naming::name(&plan.command, &naming::directory()?, &given)?,
     };
     let named = given.named(&name.prefix())?;
-    for bad in given.left_out_for() {
-        output::note(format!("{bad}; it is left out"));
-    }
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;
@@ -65,18 +73,19 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
         }
     };
     // Whoever was started before the last unit was done has worked on the same job at the same time.
-    let done_before = registered.all_done.filter(|last| *last < began);
+    let done_before = registered.all_done.filter(|last| *last < began && incoming.is_none());
     if let Some(last) = done_before {
         output::note(was_done(&name, given.units().len(), last, began));
     }
     let is_named = plan.name.is_some();
     let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
     let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board, named)?;
+    scheduler.take(incoming);
     let mut result = scheduler.work(&mut signals).await;
     if done_before.is_some() && !is_named && scheduler.is_idle() && matches!(result, Ok(exit::OK)) {
         result = Ok(exit::DONE_BEFORE);
     }
-    if given.left_out() > 0 && matches!(result, Ok(exit::OK | exit::DONE_BEFORE)) {
+    if given.left_out() + scheduler.left_out() > 0 && matches!(result, Ok(exit::OK | exit::DONE_BEFORE)) {
         result = Ok(exit::SOME_FAILED);
     }
     scheduler.leave(&mut signals, &result).await;

@@ -55,14 +55,7 @@ pub(crate) async fn register(
     }
     let known: BTreeSet<&Key> = listing.iter().map(|listed| &listed.key).collect();
     let missing: Vec<&Named> = units.iter().filter(|unit| !known.contains(&unit.key)).collect();
-    let writes: Vec<Write> = missing
-        .iter()
-        .map(|unit| Write {
-            key: unit.key.clone(),
-            expect: Expect::Absent,
-            record: vacant(leases, &mut nonces, Fence::default(), Unit::called(unit.name.as_deref())),
-        })
-        .collect();
+    let writes: Vec<Write> = missing.iter().map(|unit| made(leases, &mut nonces, unit)).collect();
     // Repeating a batch is harmless: what it has made already is not absent any more.
     let outcomes = patiently(async || store.write_all(writes.clone()).await).await?;
     let missing: Vec<Key> = missing.into_iter().map(|unit| unit.key.clone()).collect();
@@ -79,16 +72,22 @@ pub(crate) async fn register(
             output::note(format!("{}: {error}; it is left as it is, and not run", listed.key));
         }
     }
-    let made = missing.iter().zip(&writes).zip(&outcomes).filter_map(registered);
-    try_in_order(&mut board, units, &listing, made);
+    let new = missing.iter().zip(&writes).zip(&outcomes).filter_map(registered);
+    try_in_order(&mut board, units, &listing, new);
     board.forgive(is_given);
     let all_done =
         missing.is_empty().then(|| last_done(listing.iter().filter(|listed| is_given(&listed.key))));
     Ok(Registered { board, created: won(&outcomes), all_done: all_done.flatten() })
 }
 
+/// The write that makes a unit's record, if there is none.
+pub(super) fn made(leases: &Leases, nonces: &mut Nonces, unit: &Named) -> Write {
+    let record = vacant(leases, nonces, Fence::default(), Unit::called(unit.name.as_deref()));
+    Write { key: unit.key.clone(), expect: Expect::Absent, record }
+}
+
 /// A record that was made here, as it stands.
-fn registered(((key, write), outcome): ((&Key, &Write), &Outcome)) -> Option<(Key, Stored)> {
+pub(super) fn registered(((key, write), outcome): ((&Key, &Write), &Outcome)) -> Option<(Key, Stored)> {
     let Outcome::Won { version, fence } = outcome else { return None };
     let mut stored = Stored::new(Record { fence: *fence, ..write.record.clone() });
     stored.version = *version;

@@ -5,6 +5,7 @@
 //! others can't run.
 
 mod ending;
+mod incoming;
 mod results;
 mod rounds;
 
@@ -24,11 +25,15 @@ use crate::supervise::outage::Outage;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::work::units::{Named, text_of};
+use incoming::Incoming;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{AcquireError, Attachment, Guard, Key, LeaseError, Leases, Listed, Metadata, Store, StoreError};
+use tenure::{
+    AcquireError, Attachment, Guard, Key, LeaseError, Leases, Listed, Metadata, Outcome, Store, StoreError,
+    Write,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -46,6 +51,10 @@ enum Event {
         guard: Guard,
         ended: Ended,
         captured: Option<Captured>,
+    },
+    Registered {
+        writes: Vec<Write>,
+        result: Result<Vec<Outcome>, StoreError>,
     },
     /// What commands have written can't be written out.
     Unwritable(std::io::Error),
@@ -83,6 +92,8 @@ pub(crate) struct Scheduler {
     /// The places of the given units among them, from 0, where they matter; and the units by their places.
     numbers: BTreeMap<Key, usize>,
     given: Vec<Key>,
+    incoming: Incoming,
+    has_numbers: bool,
     /// The names of those whose keys don't tell them.
     names: BTreeMap<Key, String>,
     /// Runs that have ended here.
@@ -209,6 +220,8 @@ impl Scheduler {
             joblog,
             numbers: given.iter().enumerate().map(|(number, key)| (key.clone(), number)).collect(),
             given,
+            incoming: Incoming::default(),
+            has_numbers,
             names,
             runs: 0,
             plan,
@@ -272,6 +285,7 @@ impl Scheduler {
                         self.on(event);
                     }
                 },
+                part = self.incoming.next() => self.on_given(part),
                 () = tokio::time::sleep(pause) => {}
             }
             self.look_after();
@@ -315,7 +329,7 @@ impl Scheduler {
 
     fn is_over(&self) -> bool {
         let busy = self.claiming + self.slots.tasks() + self.recording > 0;
-        !busy && (self.stop.is_some() || self.is_settled)
+        !busy && (self.stop.is_some() || (self.is_settled && !self.incoming.is_open()))
     }
 
     fn conclude(&mut self) -> Result<u8, Failure> {
@@ -479,6 +493,7 @@ impl Scheduler {
                 self.slots.free(&key);
                 self.on_over(key, guard, ended, captured);
             }
+            Event::Registered { writes, result } => self.on_registered(&writes, result),
             Event::Unwritable(error) => self.on_unwritable(&error),
             Event::Recorded { key, to, result } => {
                 self.recording -= 1;

@@ -13,6 +13,10 @@ impl Scheduler {
             return;
         }
         let counts = self.board.counts();
+        if counts.open + counts.ours == 0 && self.incoming.is_open() {
+            // Nothing to do before more comes.
+            return;
+        }
         if self.audit_due || counts.open + counts.ours == 0 {
             self.audit();
             return;

@@ -1,0 +1,149 @@
+//! Units from standard input as they come: the first ones are run before the last ones are there.
+
+use super::units::{Given, collect, item};
+use crate::exit::Failure;
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Parts of a list that is being read. Only so many are read ahead: whoever writes the list waits for the store, too.
+pub(crate) struct Stream(mpsc::Receiver<Result<Given, Failure>>);
+
+impl Stream {
+    /// Reads standard input, unless that is a terminal, in a thread. Of `most` units each is made one, across parts.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn start(separator: u8, most: usize) -> Result<Stream, Failure> {
+        const AHEAD: usize = 4;
+        let (parts, stream) = mpsc::channel(AHEAD);
+        let read = move || {
+            let input = std::io::stdin().lock();
+            if !input.is_terminal() {
+                let input = BufReader::with_capacity(64 << 10, input);
+                let mut reader = Reader { input, separator, most, number: 0, waiting: Vec::new() };
+                while let Some(part) = reader.next() {
+                    let is_over = part.is_err();
+                    // Nobody listens any more when the process is about to end.
+                    if parts.blocking_send(part).is_err() || is_over {
+                        return;
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("units".to_owned()).spawn(read);
+        thread.map_err(|error| Failure::new(crate::exit::INTERNAL, error.to_string()))?;
+        Ok(Stream(stream))
+    }
+
+    /// The list, if it is over soon; otherwise its beginning, and what is to come.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub(crate) async fn begin(mut self) -> Result<(Given, Option<Stream>), Failure> {
+        const SOON: Duration = Duration::from_millis(300);
+        let mut given = match self.next().await {
+            Some(part) => part?,
+            None => return Ok((Given::default(), None)),
+        };
+        let end = tokio::time::Instant::now() + SOON;
+        loop {
+            match tokio::time::timeout_at(end, self.next()).await {
+                Ok(Some(part)) => given.extend(part?),
+                Ok(None) => return Ok((given, None)),
+                Err(_) => return Ok((given, Some(self))),
+            }
+        }
+    }
+
+    /// The next part; none at the end. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Result<Given, Failure>> {
+        self.0.recv().await
+    }
+}
+
+struct Reader<R> {
+    input: BufReader<R>,
+    separator: u8,
+    most: usize,
+    number: usize,
+    /// Units with their numbers that are not enough for one yet, or of which the end has not come.
+    waiting: Vec<(usize, Vec<u8>)>,
+}
+
+impl<R: Read> Reader<R> {
+    /// What there is to read now, in whole units; waits for some.
+    fn next(&mut self) -> Option<Result<Given, Failure>> {
+        /// So many are registered together.
+        const LARGEST: usize = 4096;
+        let mut is_over = false;
+        loop {
+            let mut unit = Vec::new();
+            match self.input.read_until(self.separator, &mut unit) {
+                Ok(0) => is_over = true,
+                Ok(_) => {
+                    self.number += 1;
+                    if unit.last() == Some(&self.separator) {
+                        unit.pop();
+                    }
+                    if !unit.is_empty() {
+                        self.waiting.push((self.number, unit));
+                    }
+                }
+                Err(error) => {
+                    let text = format!("units can't be read from standard input: {error}");
+                    return Some(Err(Failure::usage(text)));
+                }
+            }
+            let whole = self.waiting.len() - self.waiting.len() % self.most.max(1);
+            let take = if is_over { self.waiting.len() } else { whole };
+            // More of them have come already: then they are told together.
+            let has_more = self.input.buffer().contains(&self.separator);
+            if take == 0 && !is_over || take < LARGEST && has_more && !is_over {
+                continue;
+            }
+            if take == 0 {
+                return None;
+            }
+            let part: Vec<_> = self.waiting.drain(..take).collect();
+            let units = part.iter().map(|(number, unit)| (*number, unit.as_slice()));
+            let given = collect(units, item(self.separator), " of standard input");
+            return Some(given.and_then(|given| given.batched(self.most)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is given is there at once, and then nothing for a while.
+    struct Chunks(Vec<&'static [u8]>);
+
+    impl Read for Chunks {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            if self.0.is_empty() {
+                return Ok(0);
+            }
+            self.0.remove(0).read(buffer)
+        }
+    }
+
+    fn parts(most: usize, chunks: &[&'static [u8]]) -> Vec<Vec<String>> {
+        let input = BufReader::new(Chunks(chunks.to_vec()));
+        let mut reader = Reader { input, separator: b'\n', most, number: 0, waiting: Vec::new() };
+        std::iter::from_fn(|| reader.next())
+            .map(|part| {
+                let named = part.unwrap().named("").unwrap();
+                named.into_iter().map(|unit| unit.key.as_str().to_owned()).collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_has_come_is_a_part_and_half_a_line_waits_for_its_end() {
+        assert_eq!(parts(1, &[b"b\na\nc", b"c\n", b"\n\nd"]), [vec!["b", "a"], vec!["cc"], vec!["d"]]);
+        assert_eq!(parts(2, &[b"1\n2\n3\n", b"4\n5\n"]), [vec!["1\n2"], vec!["3\n4"], vec!["5"]]);
+        assert_eq!(parts(1, &[b"\n"]), Vec::<Vec<String>>::new());
+    }
+}
