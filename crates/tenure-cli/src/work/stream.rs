@@ -46,12 +46,15 @@ impl Stream {
             Some(part) => part?,
             None => return Ok((Given::default(), None)),
         };
-        let end = tokio::time::Instant::now() + SOON;
+        let mut soon = std::pin::pin!(tokio::time::sleep(SOON));
         loop {
-            match tokio::time::timeout_at(end, self.next()).await {
-                Ok(Some(part)) => given.extend(part?),
-                Ok(None) => return Ok((given, None)),
-                Err(_) => return Ok((given, Some(self))),
+            tokio::select! {
+                biased;
+                part = self.next() => match part {
+                    Some(part) => given.extend(part?),
+                    None => return Ok((given, None)),
+                },
+                () = &mut soon => return Ok((given, Some(self))),
             }
         }
     }
