@@ -77,10 +77,33 @@ impl Verb {
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once
 /// and leaves the lease to expire. tenure then ends by that signal itself, as its caller expects. On a terminal Ctrl-C goes to
 /// CMD alone; if CMD ends by it, so does tenure. Three within two seconds, which CMD does not heed, are as an INT to tenure.
+///
+/// With --permits, --shared, --exclusive or --fair KEY is the name of a semaphore: several may hold it at a time, and those who wait have their
+/// turns in the order of their coming. They exclude each other, but not who runs under the plain lease of that name. With several KEYs CMD
+/// runs while it holds all of them; it finds TENURE_FENCES, a line of fence and key for each, in the place of TENURE_FENCE.
 #[derive(Debug, Parser)]
 pub(crate) struct Run {
-    /// The name of the lease: 1 to 512 bytes of UTF-8
-    pub(crate) key: OsString,
+    /// The name of the lease: 1 to 512 bytes of UTF-8. Of several, all are held, or none
+    #[arg(required = true, value_name = "KEY")]
+    pub(crate) keys: Vec<OsString>,
+    /// At most N at a time hold KEY, all of which say the same N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["shared", "exclusive", "fair"])]
+    pub(crate) permits: Option<u32>,
+    /// Take K of the permits at once [default: 1]
+    #[arg(long, value_name = "K", requires = "permits", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) take: Option<u32>,
+    /// Beside all others that are --shared, and none that is --exclusive
+    #[arg(long, conflicts_with_all = ["exclusive", "fair"])]
+    pub(crate) shared: bool,
+    /// Beside nobody that is --shared or --exclusive
+    #[arg(long, conflicts_with = "fair")]
+    pub(crate) exclusive: bool,
+    /// One at a time, in the order of coming: the same as --exclusive
+    #[arg(long)]
+    pub(crate) fair: bool,
+    /// Exit with this status, and not 75, where another holds what is wanted
+    #[arg(short = 'E', long, value_name = "CODE")]
+    pub(crate) conflict_exit_code: Option<u8>,
     /// Don't wait: exit with status 75 if another holds the lease
     ///
     /// On a store that tells no ages (see `tenure doctor`) a dead holder's lease is had by the second try of one host that finds

@@ -3,7 +3,7 @@
 pub(crate) mod fleet;
 
 use crate::args;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::text::brief;
 use crate::work::job::pieces::printer::Form;
@@ -25,10 +25,30 @@ pub(crate) enum WaitPolicy {
     Forever,
 }
 
+/// What is held of the keys of `run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Their plain leases.
+    Lease,
+    /// So many of so many permits.
+    Permits {
+        take: u32,
+        of: u32,
+    },
+    Shared,
+    Exclusive,
+}
+
 /// `run`.
 #[derive(Debug)]
 pub(crate) struct Run {
+    /// The first of them.
     pub(crate) key: Key,
+    /// All others.
+    pub(crate) more: Vec<Key>,
+    pub(crate) hold: Hold,
+    /// The status if another holds what is wanted.
+    pub(crate) conflict: u8,
     pub(crate) patience: WaitPolicy,
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
@@ -57,9 +77,30 @@ impl args::Run {
             }
             _ => {}
         }
+        let hold = match (self.permits, self.shared, self.exclusive || self.fair) {
+            (Some(of), ..) => Hold::Permits { take: self.take.unwrap_or(1), of },
+            (_, true, _) => Hold::Shared,
+            (_, _, true) => Hold::Exclusive,
+            _ => Hold::Lease,
+        };
+        // Whether it is one of tenure's own matters where tenure keeps its own.
+        let mut keys =
+            self.keys.iter().map(|typed| key(typed)).collect::<Result<Vec<Key>, Failure>>()?.into_iter();
+        let Some(first) = keys.next() else { return Err(Failure::usage("no KEY is named")) };
+        let more: Vec<Key> = keys.collect();
+        if !more.is_empty() && hold != Hold::Lease {
+            return Err(Failure::usage(
+                "several KEYs are held by their plain leases: leave --permits, --shared, --exclusive and --fair out",
+            ));
+        }
+        if !at_least.is_zero() && (hold != Hold::Lease || !more.is_empty()) {
+            return Err(Failure::usage("--min goes with the plain lease of one KEY"));
+        }
         Ok(Run {
-            // Whether it is one of tenure's own matters where tenure keeps its own.
-            key: key(&self.key)?,
+            key: first,
+            more,
+            hold,
+            conflict: self.conflict_exit_code.unwrap_or(exit::HELD),
             patience,
             // What is to be held for some time is not over before, whatever becomes of its holder.
             ttl: ttl(self.ttl.max(at_least))?,
@@ -83,6 +124,9 @@ impl args::Elect {
     pub(crate) fn validated(self) -> Result<Elect, Failure> {
         let term = Run {
             key: free_key(&self.key)?,
+            more: Vec::new(),
+            hold: Hold::Lease,
+            conflict: exit::HELD,
             patience: WaitPolicy::Forever,
             ttl: ttl(self.ttl)?,
             grace: self.grace,

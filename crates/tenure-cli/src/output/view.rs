@@ -2,6 +2,7 @@
 
 use crate::exit::{DAMAGED, Failure};
 use crate::keys::{Part, part_of};
+use crate::output::permits::Shared;
 use crate::output::section::Leased;
 use crate::text::{brief, count, date};
 use serde_json::{Map, json};
@@ -45,6 +46,8 @@ pub(crate) struct View {
     pub(crate) left: Option<Duration>,
     /// If it is a section: its leases.
     pub(crate) leased: Option<Leased>,
+    /// If it is a semaphore: its holders, and those who wait.
+    pub(crate) shared: Option<Shared>,
     pub(crate) stored: Result<Stored, String>,
 }
 
@@ -122,7 +125,7 @@ impl View {
         let Listed { key, stored } = listed;
         let damaged = |key, error: StoreError| {
             let stored = Err(error.to_string());
-            View { key, state: State::Damaged, left: None, leased: None, stored }
+            View { key, state: State::Damaged, left: None, leased: None, shared: None, stored }
         };
         let stored = match stored {
             Ok(stored) => stored,
@@ -132,7 +135,12 @@ impl View {
             Ok(leased) => leased,
             Err(error) => return damaged(key, error),
         };
+        let shared = match Shared::of(&stored).transpose() {
+            Ok(shared) => shared,
+            Err(error) => return damaged(key, error),
+        };
         let (state, left) = match (&stored.record.tenure, &leased) {
+            (None, None) if shared.as_ref().is_some_and(|shared| !shared.is_empty()) => (State::Held, None),
             (None, Some(leased)) if !leased.is_empty() => judged(leased.left().unwrap_or_default()),
             (None, _) => (State::Vacant, None),
             (Some(tenure), _) => match &tenure.attachment {
@@ -140,7 +148,7 @@ impl View {
                 Some(attachment) => judged(left_of_attachment(store, sessions, attachment, now).await),
             },
         };
-        View { key, state, left, leased, stored: Ok(stored) }
+        View { key, state, left, leased, shared, stored: Ok(stored) }
     }
 
     /// What is stored, where only a record that can be read will do.
@@ -155,6 +163,9 @@ impl View {
 
     /// Its state in words.
     pub(crate) fn status(&self) -> String {
+        if let Some(shared) = self.shared.as_ref().filter(|shared| !shared.is_empty()) {
+            return format!("{} ({})", self.state.name(), shared.status());
+        }
         match self.ranges() {
             Some(ranges) => format!("{} ({})", self.state.name(), count(ranges, "range")),
             None => self.state.name().to_owned(),
@@ -176,8 +187,14 @@ impl View {
             self.key.to_string(),
             self.status(),
             record.map_or_else(dash, |record| record.fence.to_string()),
-            holder.or_else(|| leased.and_then(Leased::holders)).unwrap_or_else(dash),
-            since.or_else(|| leased.and_then(Leased::since)).map_or_else(dash, date),
+            holder
+                .or_else(|| leased.and_then(Leased::holders))
+                .or_else(|| self.shared.as_ref().and_then(Shared::holders))
+                .unwrap_or_else(dash),
+            since
+                .or_else(|| leased.and_then(Leased::since))
+                .or_else(|| self.shared.as_ref().and_then(Shared::since))
+                .map_or_else(dash, date),
             self.left.map_or_else(dash, brief),
             tenure.and_then(|tenure| tenure.attachment.as_ref()).map_or_else(dash, |_| "yes".to_owned()),
         ]
@@ -221,6 +238,10 @@ impl View {
             view.insert("left_ms".into(), json!(self.left.map(millis)));
             // The metadata are the same, encoded.
             view.insert("leases".into(), leased.json());
+            return;
+        }
+        if let Some(shared) = &self.shared {
+            view.insert("semaphore".into(), shared.json());
             return;
         }
         if let Ok(covered) = Ledger::covered(&stored.record) {

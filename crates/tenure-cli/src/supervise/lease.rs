@@ -3,7 +3,7 @@
 use crate::output;
 use crate::supervise::outage::Outage;
 use std::time::Duration;
-use tenure::{Fence, Guard};
+use tenure::{Fence, Guard, Guards};
 
 /// A lease that is held until a deadline.
 pub(crate) trait Lease {
@@ -12,6 +12,11 @@ pub(crate) trait Lease {
 
     /// None where the layout has no fences.
     fn fence(&self) -> Option<Fence> {
+        None
+    }
+
+    /// Of several keys: a line of fence and key for each.
+    fn fences(&self) -> Option<String> {
         None
     }
 
@@ -107,5 +112,75 @@ impl Tenancy for Native<'_> {
 
     async fn lapse(self) {
         self.guard.lapse().await;
+    }
+}
+
+/// Leases on several keys in tenure's own layout.
+pub(crate) struct NativeAll<'l> {
+    all: All,
+    outage: &'l Outage,
+    ttl: Duration,
+}
+
+struct All {
+    guards: Guards,
+    /// Their names in one text.
+    keys: String,
+}
+
+impl<'l> NativeAll<'l> {
+    pub(crate) fn new(guards: Guards, outage: &'l Outage, ttl: Duration) -> NativeAll<'l> {
+        let keys: Vec<&str> = guards.fences().map(|(key, _)| key.as_str()).collect();
+        let keys = keys.join(" ");
+        NativeAll { all: All { guards, keys }, outage, ttl }
+    }
+}
+
+impl Lease for All {
+    fn key(&self) -> &str {
+        &self.keys
+    }
+
+    fn fences(&self) -> Option<String> {
+        Some(self.guards.fences().map(|(key, fence)| format!("{fence} {key}\n")).collect())
+    }
+
+    fn remaining(&self) -> Duration {
+        self.guards.remaining()
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.guards.is_revoked()
+    }
+
+    fn is_over(&self) -> bool {
+        self.guards.cancelled().is_cancelled()
+    }
+}
+
+impl Tenancy for NativeAll<'_> {
+    fn lease(&self) -> &impl Lease {
+        &self.all
+    }
+
+    async fn loss(&self) -> Option<String> {
+        let guards = &self.all.guards;
+        if guards.is_held() || guards.is_revoked() {
+            return None;
+        }
+        let (key, loss) = guards.lost().await;
+        Some(format!("{key}: {}", output::loss(&loss)))
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.outage.within(self.ttl)
+    }
+
+    async fn release(self) {
+        self.all.guards.release().await;
+    }
+
+    async fn lapse(self) {
+        self.all.guards.lapse().await;
     }
 }

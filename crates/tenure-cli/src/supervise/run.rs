@@ -125,6 +125,10 @@ impl Started {
             // That of a command around this one would be of another lease.
             None => command.env_remove("TENURE_FENCE"),
         };
+        match lease.fences() {
+            Some(fences) => command.env("TENURE_FENCES", fences),
+            None => command.env_remove("TENURE_FENCES"),
+        };
         let deadline = u128::from(policy.clock.now().wall.0) + promised.as_millis();
         command.env("TENURE_DEADLINE", deadline.to_string());
         let (tell_group, group) = oneshot::channel();

@@ -159,6 +159,8 @@ fn page(view: &View) -> String {
             }
             if let Some(leased) = &view.leased {
                 lines.extend(leased.lines().map(|line| ("lease", line)));
+            } else if let Some(shared) = &view.shared {
+                lines.extend(shared.lines().map(|line| ("permits", line)));
             } else if let Ok(covered) = Ledger::covered(&stored.record) {
                 lines.push(("covered", covered.to_string()));
             } else if let serde_json::Value::Object(fields) = fields(&stored.record.metadata) {

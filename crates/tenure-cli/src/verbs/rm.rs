@@ -12,6 +12,7 @@ use crate::stores::Url;
 use crate::text::escaped;
 use crate::work::job::unit::Unit;
 use serde_json::json;
+use tenure::permits;
 use tenure::range::{Ledger, PREFIX, is_cover};
 use tenure::{Fence, Image, Key, Leases, Metadata, Record, Store, Stored, Wall};
 use tenure_core::fleet::{Status, UnitSpec};
@@ -100,6 +101,11 @@ fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
         };
         let text = error.to_string();
         return (!text.contains("upgrade it")).then_some(text);
+    }
+    if key.as_str().starts_with(permits::PREFIX) {
+        // One that says nothing is a semaphore's that nobody uses.
+        let error = permits::Ledger::of(record).err().filter(|_| !record.metadata.is_empty())?.to_string();
+        return (!error.contains("upgrade it")).then_some(error);
     }
     None
 }

@@ -1,17 +1,17 @@
 //! `tenure run`: one command under one lease.
 
-use crate::config::{self, WaitPolicy};
-use crate::exit::{self, Failure};
+use crate::config::{self, Hold, WaitPolicy};
+use crate::exit::Failure;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{Input, attend};
-use crate::supervise::lease::Native;
+use crate::supervise::lease::{Native, NativeAll, Tenancy};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::text::date;
 use std::time::Duration;
-use tenure::{AcquireError, ErrorKind, Leases, StoreError, reserved};
+use tenure::{AcquireError, ErrorKind, Guard, Leases, StoreError, reserved};
 
 pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
@@ -19,14 +19,17 @@ pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::TableTheory)? {
         return crate::verbs::tabletheory::run(rest, plan).await;
     }
-    reserved::check(&plan.key)?;
+    if plan.hold == Hold::Lease {
+        reserved::check(&plan.key)?;
+    }
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;
     // Who only tries is told with the refusal.
     let outage = Outage::new(plan.patience != WaitPolicy::Try);
     let store = outage.watch(store);
-    let leases = Leases::builder(store).clock(clock).store_patience(Duration::MAX).start()?;
+    let leases =
+        Leases::builder(store).session_ttl(plan.ttl).clock(clock).store_patience(Duration::MAX).start()?;
     let policy = Policy::new(leases.holder().as_str(), plan.ttl, plan.grace)?.at_most(plan.at_most);
     let result = under_lease(&leases, &plan, &outage, &policy, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
@@ -41,24 +44,67 @@ async fn under_lease(
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).at_least_for(plan.at_least);
+    if !plan.more.is_empty() {
+        let keys = [&plan.key].into_iter().chain(&plan.more).map(tenure::Key::as_str);
+        let all = leases.lock_all(keys).ttl(plan.ttl);
+        let acquired = async {
+            match plan.patience {
+                WaitPolicy::Try => all.try_acquire().await,
+                WaitPolicy::Within(wait) => all.acquire_within(wait).await,
+                WaitPolicy::Forever => all.acquire().await,
+            }
+        };
+        let guards = had(plan, policy, signals.unless(acquired).await)?;
+        return run_under(plan, NativeAll::new(guards, outage, plan.ttl), policy, signals).await;
+    }
     let acquired = async {
+        let Hold::Lease = plan.hold else { return acquire_permits(leases, plan).await };
+        let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).at_least_for(plan.at_least);
         match plan.patience {
             WaitPolicy::Try => lock.try_acquire().await,
             WaitPolicy::Within(wait) => lock.acquire_within(wait).await,
             WaitPolicy::Forever => lock.acquire().await,
         }
     };
-    let acquired = signals.unless(acquired).await;
-    let guard = match acquired.and_then(|acquired| acquired.map_err(|error| refusal(plan, error))) {
-        Ok(guard) => guard,
-        Err(failure) => {
-            policy.watchdogs.dismiss();
-            return Err(failure);
-        }
-    };
-    let tenancy = Native { guard, outage, ttl: plan.ttl };
+    let guard = had(plan, policy, signals.unless(acquired).await)?;
+    run_under(plan, Native { guard, outage, ttl: plan.ttl }, policy, signals).await
+}
+
+async fn run_under<T: Tenancy>(
+    plan: &config::Run,
+    tenancy: T,
+    policy: &Policy,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
     attend(tenancy, plan.command.command(), Input::Ours, policy, signals).await?.status()
+}
+
+/// What was acquired, unless it could not be had, or the user did not wait for it.
+fn had<T>(
+    plan: &config::Run,
+    policy: &Policy,
+    acquired: Result<Result<T, AcquireError>, Failure>,
+) -> Result<T, Failure> {
+    let had = acquired.and_then(|acquired| acquired.map_err(|error| refusal(plan, error)));
+    if had.is_err() {
+        policy.watchdogs.dismiss();
+    }
+    had
+}
+
+/// Permits are attached to the session, whose ttl is the one that was asked for.
+async fn acquire_permits(leases: &Leases, plan: &config::Run) -> Result<Guard, AcquireError> {
+    let name = plan.key.as_str();
+    let permits = match plan.hold {
+        Hold::Permits { take, of } => leases.semaphore(name, of).take(take),
+        Hold::Shared => leases.shared(name),
+        Hold::Exclusive | Hold::Lease => leases.exclusive(name),
+    };
+    match plan.patience {
+        WaitPolicy::Try => permits.try_acquire().await,
+        WaitPolicy::Within(wait) => permits.acquire_within(wait).await,
+        WaitPolicy::Forever => permits.acquire().await,
+    }
 }
 
 fn refusal(plan: &config::Run, error: AcquireError) -> Failure {
@@ -67,7 +113,8 @@ fn refusal(plan: &config::Run, error: AcquireError) -> Failure {
             let by = by.map_or_else(String::new, |by| {
                 format!(" by {} since {} (fence {})", by.holder, date(by.since), by.fence)
             });
-            Failure::new(exit::HELD, format!("{} is held{by}", plan.key))
+            let what = if plan.more.is_empty() { "is" } else { "and others are, or one of them is," };
+            Failure::new(plan.conflict, format!("{} {what} held{by}", plan.key))
         }
         AcquireError::Store(error) => about(&plan.key, error),
         error => error.into(),

@@ -6,7 +6,7 @@ use crate::config;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::output::section::Leased;
-use crate::output::view::State;
+use crate::output::view::{State, View};
 use crate::stores::Url;
 use crate::text::brief;
 use crate::work::job::unit::digest;
@@ -20,7 +20,7 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
     let seen = view(&leases, &key).await?;
     let stored = seen.sound()?;
     let Some(tenure) = &stored.record.tenure else {
-        return Err(not_held(&key, seen.leased.as_ref()));
+        return Err(not_held(&key, &seen));
     };
     if !typed.yes {
         let danger = match (seen.state == State::Held, typed.now) {
@@ -54,7 +54,7 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
     };
     let forced = match forced {
         Ok(forced) => forced,
-        Err(LeaseError::NotHeld) => return Err(not_held(&key, None)),
+        Err(LeaseError::NotHeld) => return Err(not_held(&key, &seen)),
         Err(LeaseError::Store(error)) => return Err(error.into()),
         Err(error) => return Err(Failure::new(exit::UNAVAILABLE, error.to_string())),
     };
@@ -77,8 +77,15 @@ pub(crate) async fn release(url: &Url, typed: &args::Release) -> Result<u8, Fail
 }
 
 /// Why a record without a tenure can't be taken from anyone.
-fn not_held(key: &Key, leased: Option<&Leased>) -> Failure {
-    match leased.and_then(Leased::left) {
+fn not_held(key: &Key, seen: &View) -> Failure {
+    if seen.shared.as_ref().is_some_and(|shared| !shared.is_empty()) {
+        let text = format!(
+            "{key} is a semaphore: `tenure show {key}` names who holds permits, and the session of each; `tenure release` of a session ends \
+             all that its process holds"
+        );
+        return Failure::usage(text);
+    }
+    match seen.leased.as_ref().and_then(Leased::left) {
         Some(left) => {
             let left = brief(left);
             let text = format!(
@@ -102,7 +109,7 @@ pub(crate) async fn revoke(url: &Url, typed: &args::Revoke) -> Result<u8, Failur
     let seen = view(&leases, &key).await?;
     let stored = seen.sound()?;
     let Some(tenure) = &stored.record.tenure else {
-        return Err(not_held(&key, seen.leased.as_ref()));
+        return Err(not_held(&key, &seen));
     };
     if seen.state == State::Expired {
         let holder = &tenure.holder;

@@ -66,6 +66,11 @@ impl Tenancy for Rented {
 
 /// Runs the command under the lease whose partition key is the plan's key. `rest` is what follows `dynamodb:` in the URL.
 pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
+    if plan.hold != config::Hold::Lease || !plan.more.is_empty() {
+        return Err(Failure::usage(
+            "TableTheory's leases have one key and one holder: neither several KEYs nor permits",
+        ));
+    }
     if !plan.at_least.is_zero() {
         return Err(Failure::usage("TableTheory's leases have no least time; leave --min out"));
     }
@@ -184,7 +189,7 @@ fn refusal(plan: &config::Run, error: LeaseError) -> Failure {
             let until = until.map_or_else(String::new, |until| {
                 format!(" until {} at least", date(Wall(until.saturating_mul(1000))))
             });
-            Failure::new(exit::HELD, format!("{} is held by another{until}", plan.key))
+            Failure::new(plan.conflict, format!("{} is held by another{until}", plan.key))
         }
         LeaseError::Store(error) => about(&plan.key, error),
         LeaseError::Invalid(error) => error.into(),

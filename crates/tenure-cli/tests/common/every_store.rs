@@ -14,7 +14,7 @@ use std::process::Stdio;
 macro_rules! every_store {
     ($place:path) => {
         $crate::every_store!($place;
-            a_command_runs_under_a_lease, who_waits_is_woken_and_succeeds_the_dead, one_leads_and_another_follows,
+            a_command_runs_under_a_lease, permits_are_shared_out, who_waits_is_woken_and_succeeds_the_dead, one_leads_and_another_follows,
             a_job_is_shared, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
             doctor_examines_the_store, bench_measures_the_store);
     };
@@ -74,6 +74,43 @@ pub fn a_command_runs_under_a_lease(place: &Remote) {
     assert_eq!(held.json()["state"], "held", "{held:?}");
     let ran = place.run(&["run", "k", "--", "sh", "-c", &tenure("run k --try -- true; echo $?")]);
     assert_eq!(ran.out, "75\n", "held by another: {ran:?}");
+}
+
+pub fn permits_are_shared_out(place: &Remote) {
+    let look = tenure("show semaphore/s --json; true");
+    let held = place.run(&["run", "s", "--permits", "2", "--", "sh", "-c", &look]);
+    let semaphore = &held.json()["semaphore"];
+    assert_eq!(
+        (semaphore["permits"].as_u64(), semaphore["holders"].as_array().unwrap().len()),
+        (Some(2), 1),
+        "{held:?}"
+    );
+    // Beside one there is room for another, and for no third; a fence each.
+    let second = tenure("run s --permits 2 -- sh -c 'echo $TENURE_FENCE; ");
+    let third = tenure("run s --permits 2 --try -E 9 -- true; echo $?'");
+    let script = format!("echo $TENURE_FENCE; {second} {third}");
+    let ran = place.run(&["run", "s", "--permits", "2", "--", "sh", "-c", &script]);
+    let told: Vec<u64> = ran.out.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(told.len() == 3 && told[0] < told[1] && told[2] == 9, "{ran:?}");
+    // Who waits is granted its turn by whoever ends, and by whoever finds one dead.
+    let number = |name: &str| place.bench.await_number(name);
+    let dead = place.start(&[
+        "run",
+        "r",
+        "--exclusive",
+        "--ttl",
+        "2s",
+        "--",
+        "sh",
+        "-c",
+        "echo $$ > writer; exec sleep 600",
+    ]);
+    number("writer");
+    let mut reads =
+        place.start(&["run", "r", "--shared", "--ttl", "2s", "--", "sh", "-c", "echo $$ > reader"]);
+    dead.signal(Signal::SIGKILL);
+    number("reader");
+    assert_eq!(reads.wait(), 0);
 }
 
 pub fn who_waits_is_woken_and_succeeds_the_dead(place: &Remote) {
