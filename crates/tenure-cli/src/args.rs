@@ -1,5 +1,6 @@
 //! What is typed: the command line as clap sees it. What it means is worked out once, in `config`.
 
+pub(crate) mod cron;
 pub(crate) mod fleet;
 pub(crate) mod jobs;
 mod records;
@@ -33,6 +34,7 @@ pub(crate) struct Args {
 pub(crate) enum Verb {
     Run(Run),
     Elect(Elect),
+    Cron(cron::Cron),
     Leader(Leader),
     Work(Work),
     Range(Range),

@@ -1,5 +1,6 @@
 //! Validated configuration: the command line, checked once, in the terms of the program. Nothing here does I/O.
 
+pub(crate) mod cron;
 pub(crate) mod fleet;
 
 use crate::args;

@@ -2,6 +2,7 @@
 //! ones: they are those of sysexits(3), which commands rarely use.
 
 use std::fmt;
+use tenure::once::OnceError;
 use tenure::{AcquireError, ErrorKind, InvalidInput, LeaseError, StoreError};
 
 /// The verb did what was asked.
@@ -147,6 +148,15 @@ impl From<AcquireError> for Failure {
             AcquireError::Store(error) => error.into(),
             AcquireError::Held(_) => Failure::new(HELD, error.to_string()),
             AcquireError::Absent => Failure::new(ABSENT, error.to_string()),
+            error => Failure::new(INTERNAL, error.to_string()),
+        }
+    }
+}
+
+impl<T> From<OnceError<T>> for Failure {
+    fn from(error: OnceError<T>) -> Self {
+        match error {
+            OnceError::Acquire(error) => error.into(),
             error => Failure::new(INTERNAL, error.to_string()),
         }
     }

@@ -38,13 +38,16 @@
 //! Who comes too late costs one read. A run costs three writes: the claim, that it begins, and the release with how it ended.
 
 use crate::body::{self, Held, Left, Limits};
-use crate::error::{AcquireError, BodyError};
+use crate::error::{AcquireError, BodyError, LeaseError};
 use crate::guard::Guard;
 use crate::leases::Leases;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::once::{Delivery, Once, OnceAction, OnceEvent, Refusal};
-use tenure_core::{Fence, InvalidInput, Key, Metadata, Occupant, Record, StoreError, Stored, Wall, reserved};
+use tenure_core::{
+    Clock, Fence, InvalidInput, Key, Metadata, Occupant, Record, StoreError, Stored, Wall, reserved,
+};
 use tenure_store::{Expect, Store, Write};
 use tracing::Instrument as _;
 
@@ -213,13 +216,13 @@ impl OncePer {
         T: Send + 'static,
         E: fmt::Display + Send + 'static,
     {
-        let (mut begun, guard) = match self.begin().await? {
+        let (mut begun, guard) = match self.begun().await? {
             Begun::Run(once, guard) => (once, guard),
             Begun::Elsewhere(run) => return Ok(Ticked::Elsewhere(run)),
             Begun::Ahead(run) => return Err(OnceError::Ahead(run)),
             Begun::Busy(by) => return Ok(Ticked::Busy(by)),
         };
-        let (clock, delivery) = (std::sync::Arc::clone(self.leases.clock()), self.delivery);
+        let (clock, delivery) = (Arc::clone(self.leases.clock()), self.delivery);
         let leave = move |left: Left<'_, Result<T, E>>| {
             let (is_well, says) = match left {
                 Left::Returned(Ok(_)) => (true, String::new()),
@@ -238,8 +241,25 @@ impl OncePer {
         }
     }
 
+    /// As [`run`](Self::run), for work that is no future: the tick is `Here` with a guard, when it is written that it begins.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), but for those of a body.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the tick may have begun, and the lease is released in the background.
+    pub async fn begin(&self) -> Result<Ticked<TickGuard>, OnceError<()>> {
+        let clock = Arc::clone(self.leases.clock());
+        match self.begun().await? {
+            Begun::Run(once, guard) => Ok(Ticked::Here(TickGuard { guard, once, clock })),
+            Begun::Elsewhere(run) => Ok(Ticked::Elsewhere(run)),
+            Begun::Ahead(run) => Err(OnceError::Ahead(run)),
+            Begun::Busy(by) => Ok(Ticked::Busy(by)),
+        }
+    }
+
     /// The tick, if it is due, with the lease, when it is written that it begins.
-    async fn begin(&self) -> Result<Begun, AcquireError> {
+    async fn begun(&self) -> Result<Begun, AcquireError> {
         let clock = self.leases.clock();
         let holder = self.leases.holder().clone();
         let mut once = Once::new(self.tick, holder).delivery(self.delivery).skew(self.skew).keep(self.keep);
@@ -283,7 +303,7 @@ impl OncePer {
             _ => {
                 guard.release().await;
                 Err(match written {
-                    Err(crate::LeaseError::Store(error)) => error.into(),
+                    Err(LeaseError::Store(error)) => error.into(),
                     _ => StoreError::unavailable("the lease was lost before the tick had begun").into(),
                 })
             }
@@ -304,6 +324,60 @@ impl OncePer {
         inner.store.read(key).await?.ok_or_else(|| {
             StoreError::unavailable(format!("{key} was removed as soon as it was made; try again"))
         })
+    }
+}
+
+/// A tick that has begun here, with the lease of its key. Dropping it releases the lease: the tick has run, or, where it is to run at least
+/// once, somebody is to run it again.
+#[must_use = "dropping it gives the lease up"]
+pub struct TickGuard {
+    guard: Guard,
+    once: Once,
+    clock: Arc<dyn Clock>,
+}
+
+impl TickGuard {
+    /// The lease that it runs under.
+    pub fn lease(&self) -> &Guard {
+        &self.guard
+    }
+
+    /// It has ended, well or not: that is written, with what is to be said of it (of which 200 bytes are kept), as the lease is released. False: the
+    /// lease was lost before.
+    ///
+    /// # Errors
+    /// As [`Guard::release_with`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the release.
+    pub async fn end(mut self, is_well: bool, says: impl Into<String>) -> Result<bool, LeaseError> {
+        let ended = OnceEvent::Ended(is_well, says.into());
+        match released(self.once.on(self.clock.now().wall, ended)) {
+            Some(fields) => self.guard.release_with(fields).await,
+            None => Ok(self.guard.release().await),
+        }
+    }
+
+    /// Its lease is left to expire, as what was begun could not be ended for certain.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn lapse(self) {
+        self.guard.lapse().await;
+    }
+
+    /// The lease is released, and nothing is said of an end.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the release.
+    pub async fn release(self) -> bool {
+        self.guard.release().await
+    }
+}
+
+impl fmt::Debug for TickGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TickGuard").field("guard", &self.guard).finish_non_exhaustive()
     }
 }
 

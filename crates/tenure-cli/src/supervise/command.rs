@@ -45,7 +45,7 @@ pub(crate) enum Input {
 
 /// Runs `command` under a lease, sees to it that it is over before the lease is, and gives the lease up.
 pub(crate) async fn attend<T: Tenancy>(
-    tenancy: T,
+    mut tenancy: T,
     command: Command,
     input: Input,
     policy: &Policy,
@@ -75,10 +75,12 @@ pub(crate) async fn attend<T: Tenancy>(
         }
     };
     policy.watchdogs.dismiss();
+    tenancy.ended(status, stopped.or(asked.map(|_| Why::Asked)));
     let (loss, trouble) = (tenancy.loss().await, tenancy.trouble());
     // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
     // It may be kept for its least time; who asks to stop does not wait for that.
-    let _known = signals.unless(tokio::time::timeout(policy.ttl, tenancy.release())).await;
+    let released = async { drop(tokio::time::timeout(policy.ttl, tenancy.release()).await) };
+    signals.unless_hurried(released).await;
     let loss = loss.or_else(|| stopped.map(|_| T::TOO_LATE.to_owned()));
     // The loss may name its cause already.
     let because = |text: String| match trouble {

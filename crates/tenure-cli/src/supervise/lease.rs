@@ -2,6 +2,8 @@
 
 use crate::output;
 use crate::supervise::outage::Outage;
+use crate::supervise::stopping::Why;
+use std::process::ExitStatus;
 use std::time::Duration;
 use tenure::{Fence, Guard, Guards};
 
@@ -53,6 +55,9 @@ pub(crate) trait Tenancy {
 
     /// What went wrong with the store of late, in words.
     fn trouble(&self) -> Option<String>;
+
+    /// Its command has ended: with this status, if it ran; and why it was stopped, if it was, or may have been.
+    fn ended(&mut self, _status: Option<ExitStatus>, _stopped: Option<Why>) {}
 
     /// Gives it up.
     async fn release(self);

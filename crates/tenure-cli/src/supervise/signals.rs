@@ -11,6 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Signals {
     streams: Vec<(i32, Signal)>,
     last: Last,
+    /// One that was taken, and is for whoever asks next.
+    put_back: Option<i32>,
 }
 
 /// The last signal, and when it came.
@@ -30,7 +32,7 @@ impl Signals {
                 streams.push((number, stream));
             }
         }
-        Ok(Signals { streams, last: Last::default() })
+        Ok(Signals { streams, last: Last::default(), put_back: None })
     }
 
     /// What comes of `work`, unless the user asks to stop before.
@@ -38,6 +40,14 @@ impl Signals {
         tokio::select! {
             done = work => Ok(done),
             signal = self.next() => Err(Failure::by_signal(signal)),
+        }
+    }
+
+    /// As [`Self::unless`], where the user's wish to stop ends this work only, and is for whoever asks next.
+    pub(crate) async fn unless_hurried(&mut self, work: impl Future<Output = ()>) {
+        tokio::select! {
+            () = work => {}
+            signal = self.next() => self.put_back = Some(signal),
         }
     }
 
@@ -60,6 +70,9 @@ impl Signals {
 
     /// The next signal. Cancel safe.
     pub(crate) async fn next(&mut self) -> i32 {
+        if let Some(signal) = self.put_back.take() {
+            return signal;
+        }
         loop {
             let number = std::future::poll_fn(|context| {
                 for (number, stream) in &mut self.streams {
@@ -105,6 +118,15 @@ pub(crate) fn name(number: i32) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_signal_that_ends_one_work_only_is_for_whoever_asks_next() {
+        let mut signals = Signals { streams: Vec::new(), last: Last::default(), put_back: Some(15) };
+        signals.unless_hurried(std::future::pending()).await;
+        assert_eq!(signals.unless(std::future::pending::<()>()).await.unwrap_err().code, 143);
+        signals.unless_hurried(std::future::ready(())).await;
+        assert_eq!(signals.put_back, None);
+    }
 
     #[test]
     fn two_of_a_kind_at_about_the_same_time_are_one() {

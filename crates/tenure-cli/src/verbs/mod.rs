@@ -1,6 +1,7 @@
 //! What each verb does, but for `work`.
 
 mod bench;
+mod cron;
 mod doctor;
 mod elect;
 mod fleet;
@@ -20,6 +21,7 @@ mod spans;
 mod tabletheory;
 
 pub(crate) use bench::bench;
+pub(crate) use cron::cron;
 pub(crate) use doctor::doctor;
 pub(crate) use elect::elect;
 pub(crate) use fleet::fleet;

@@ -1,0 +1,126 @@
+//! `cron`: its settings, and its schedule.
+
+use super::{Template, key, ttl};
+use crate::args::cron::{self, Missed};
+use crate::exit::Failure;
+use chrono::{DateTime, Utc};
+use croner::parser::{CronParser, Seconds};
+use std::time::Duration;
+use tenure::{Wall, reserved};
+
+/// `cron`.
+#[derive(Debug)]
+pub(crate) struct Cron {
+    pub(crate) schedule: Schedule,
+    pub(crate) key: String,
+    pub(crate) missed: Missed,
+    pub(crate) at_least_once: bool,
+    pub(crate) ticks: Option<u64>,
+    pub(crate) ttl: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) at_most: Option<Duration>,
+    pub(crate) command: Template,
+}
+
+impl cron::Cron {
+    pub(crate) fn validated(self) -> Result<Cron, Failure> {
+        if self.max.is_some_and(|max| max.is_zero()) {
+            return Err(Failure::usage("--max 0s leaves CMD no time at all; allow it some"));
+        }
+        let schedule = Schedule::parse(&self.schedule)?;
+        let name = key(&self.key)?;
+        // Its record has a longer name.
+        key(format!("{}{name}", reserved::ONCE).as_ref())?;
+        Ok(Cron {
+            schedule,
+            key: name.as_str().to_owned(),
+            missed: self.missed,
+            at_least_once: self.at_least_once,
+            ticks: self.ticks,
+            ttl: ttl(self.ttl)?,
+            grace: self.grace,
+            at_most: self.max,
+            command: Template::new(self.command)?,
+        })
+    }
+}
+
+/// When ticks are, in UTC.
+#[derive(Debug)]
+pub(crate) struct Schedule(croner::Cron);
+
+impl Schedule {
+    pub(crate) fn parse(text: &str) -> Result<Schedule, Failure> {
+        let parser = CronParser::builder().seconds(Seconds::Optional).build();
+        let schedule = parser.parse(text).map(Schedule).map_err(|error| {
+            Failure::usage(format!(
+                "the schedule {text:?} can't be understood: {error}; write '*/5 * * * *', for example"
+            ))
+        })?;
+        if schedule.after(Wall(0)).is_none() {
+            return Err(Failure::usage(format!("the schedule {text:?} has no tick at all")));
+        }
+        Ok(schedule)
+    }
+
+    /// The first tick that is later.
+    pub(crate) fn after(&self, wall: Wall) -> Option<Wall> {
+        found(self.0.find_next_occurrence(&time(wall)?, false).ok()?)
+    }
+
+    /// The last tick that is due then.
+    pub(crate) fn last(&self, wall: Wall) -> Option<Wall> {
+        // Ticks are whole seconds.
+        let second = Wall(wall.0 - wall.0 % 1000);
+        found(self.0.find_previous_occurrence(&time(second)?, true).ok()?)
+    }
+}
+
+fn time(wall: Wall) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp_millis(i64::try_from(wall.0).ok()?)
+}
+
+fn found(time: DateTime<Utc>) -> Option<Wall> {
+    u64::try_from(time.timestamp()).ok()?.checked_mul(1000).map(Wall)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: ticks of usual schedules, before and after a time, and at it; what is no schedule, or has no tick, is refused by name.
+    use super::*;
+
+    #[test]
+    fn ticks_are_where_the_schedule_has_them() {
+        // 2024-02-29T12:34:56.789Z, a Thursday.
+        let at = Wall(1_709_210_096_789);
+        let around = |text: &str, at| {
+            let schedule = Schedule::parse(text).unwrap();
+            let shown = |tick: Option<Wall>| tick.map_or_else(String::new, |tick| tick.to_string());
+            (shown(schedule.last(at)), shown(schedule.after(at)))
+        };
+        for (text, last, next) in [
+            ("*/5 * * * *", "2024-02-29T12:30:00Z", "2024-02-29T12:35:00Z"),
+            ("*/10 * * * * *", "2024-02-29T12:34:50Z", "2024-02-29T12:35:00Z"),
+            ("@daily", "2024-02-29T00:00:00Z", "2024-03-01T00:00:00Z"),
+            ("0 6 * * MON", "2024-02-26T06:00:00Z", "2024-03-04T06:00:00Z"),
+            ("0 0 29 2 *", "2024-02-29T00:00:00Z", "2028-02-29T00:00:00Z"),
+        ] {
+            assert_eq!(around(text, at), (last.to_owned(), next.to_owned()), "{text}");
+        }
+        let minute = Wall(1_709_210_100_000);
+        assert_eq!(
+            around("* * * * *", minute),
+            ("2024-02-29T12:35:00Z".into(), "2024-02-29T12:36:00Z".into())
+        );
+        assert_eq!(around("* * * * * *", Wall(minute.0 + 999)).0, "2024-02-29T12:35:00Z");
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused_by_name() {
+        for bad in ["", "* * *", "61 * * * *", "nightly"] {
+            let text = Schedule::parse(bad).unwrap_err().text;
+            assert!(text.contains(&format!("{bad:?}")) && text.contains("*/5"), "{text}");
+        }
+        assert!(Schedule::parse("0 0 30 2 *").unwrap_err().text.contains("no tick at all"));
+    }
+}

@@ -1,0 +1,201 @@
+//! `tenure cron`: one command at each tick of a schedule, once over all hosts.
+
+use crate::args::cron::Missed;
+use crate::config;
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::stores::{Missing, Url};
+use crate::supervise::command::{Ended, Input, attend};
+use crate::supervise::lease::{Lease, Tenancy};
+use crate::supervise::outage::Outage;
+use crate::supervise::process::{self, shell_status};
+use crate::supervise::run::Policy;
+use crate::supervise::signals::Signals;
+use crate::supervise::stopping::Why;
+use crate::text::brief;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tenure::once::{OnceError, TickGuard, Ticked};
+use tenure::{Leases, Wall};
+
+/// What is less late is run in any case.
+const LATE: Duration = Duration::from_secs(60);
+/// For how long what ran is kept from gc when the next tick is due.
+const KEEP: Duration = Duration::from_secs(40 * 86_400);
+/// Between two looks at the clock, which may be set meanwhile.
+const NAP: Duration = Duration::from_secs(10);
+/// Before a tick is tried again that the store kept from beginning.
+const AGAIN: Duration = Duration::from_secs(1);
+
+pub(crate) async fn cron(url: &Url, plan: config::cron::Cron) -> Result<u8, Failure> {
+    process::find(&plan.command.program)?;
+    let mut signals = Signals::listen()?;
+    let clock = tenure::clock::system();
+    let store = url.open(Missing::Create, clock.clone()).await?;
+    let outage = Outage::new(true);
+    let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
+    let result = ticks(&leases, &plan, &outage, &mut signals).await;
+    signals.farewell(&result, plan.ttl, leases.stop()).await;
+    result
+}
+
+/// Tick after tick, for as long as is asked for.
+async fn ticks(
+    leases: &Leases,
+    plan: &config::cron::Cron,
+    outage: &Outage,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let now = || leases.clock().now().wall;
+    let mut left = plan.ticks;
+    let mut seen = now();
+    // The last one may have been missed before this process began.
+    let mut next = plan.schedule.last(seen).filter(|tick| is_wanted(*tick, seen, plan.missed));
+    while left != Some(0) {
+        if next.is_none() {
+            signals.unless(until_after(plan, leases, seen)).await??;
+        }
+        seen = now();
+        let Some(tick) = next.take().or_else(|| plan.schedule.last(seen)) else { continue };
+        if is_wanted(tick, seen, plan.missed) {
+            at(tick, leases, plan, outage, signals).await?;
+        } else {
+            let late = brief(seen.since(tick));
+            output::note(format!("{}: the tick {tick} was missed by {late}, and is left out", plan.key));
+        }
+        left = left.map(|left| left - 1);
+    }
+    Ok(exit::OK)
+}
+
+fn is_wanted(tick: Wall, now: Wall, missed: Missed) -> bool {
+    missed == Missed::Run || now.since(tick) < LATE
+}
+
+/// Waits until a tick is due that is later.
+async fn until_after(plan: &config::cron::Cron, leases: &Leases, seen: Wall) -> Result<(), Failure> {
+    let Some(due) = plan.schedule.after(seen) else {
+        return Err(Failure::new(exit::INTERNAL, format!("{}: the schedule has no further tick", plan.key)));
+    };
+    loop {
+        let left = due.since(leases.clock().now().wall);
+        if left.is_zero() {
+            return Ok(());
+        }
+        tokio::time::sleep(left.min(NAP)).await;
+    }
+}
+
+/// One tick: it is run here, or somewhere else.
+async fn at(
+    tick: Wall,
+    leases: &Leases,
+    plan: &config::cron::Cron,
+    outage: &Outage,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let Some(guard) = begun(tick, leases, plan, signals).await? else { return Ok(()) };
+    let policy = match Policy::new(leases.holder().as_str(), plan.ttl, plan.grace) {
+        Ok(policy) => policy.at_most(plan.at_most),
+        Err(failure) => {
+            guard.release().await;
+            return Err(failure);
+        }
+    };
+    let mut command = plan.command.command();
+    command.env("TENURE_TICK", tick.0.to_string()).stdin(Stdio::null());
+    let ticking = Ticking { guard, outage, ttl: plan.ttl, at_least_once: plan.at_least_once, end: None };
+    match attend(ticking, command, Input::Piped, &policy, signals).await? {
+        Ended::Done(0) => {}
+        Ended::Done(status) => {
+            output::note(format!("{}: the tick {tick} ended with status {status}", plan.key))
+        }
+        Ended::Lost(text) | Ended::Withdrawn(text) => output::note(format!("{text} (the tick {tick})")),
+    }
+    Ok(())
+}
+
+/// The tick with its lease, once that it begins is written, if it is to be run here. Trouble with the store is waited out.
+async fn begun(
+    tick: Wall,
+    leases: &Leases,
+    plan: &config::cron::Cron,
+    signals: &mut Signals,
+) -> Result<Option<TickGuard>, Failure> {
+    // A missed tick may be run until the next one is due.
+    let next = plan.schedule.after(tick).unwrap_or(tick);
+    let mut once = leases.once_per(&plan.key, tick).ttl(plan.ttl).keep(next.since(tick) + KEEP);
+    if plan.at_least_once {
+        once = once.at_least_once();
+    }
+    let key = &plan.key;
+    loop {
+        match signals.unless(once.begin()).await? {
+            Ok(Ticked::Here(guard)) => return Ok(Some(guard)),
+            Ok(_) => return Ok(None),
+            Err(OnceError::Ahead(run)) => {
+                let ahead = run.tick;
+                output::note(format!(
+                    "{key}: its record says that the tick {ahead} has run; one of the hosts' clocks is wrong"
+                ));
+                return Ok(None);
+            }
+            Err(error) => {
+                let failure = Failure::from(error);
+                if failure.code != exit::UNAVAILABLE {
+                    return Err(failure);
+                }
+                output::note(format!("{key}: the tick {tick} has not begun ({failure}); trying on"));
+            }
+        }
+        signals.unless(tokio::time::sleep(AGAIN)).await?;
+    }
+}
+
+/// A tick that runs here.
+struct Ticking<'l> {
+    guard: TickGuard,
+    outage: &'l Outage,
+    ttl: Duration,
+    at_least_once: bool,
+    /// How it ended; none if somebody is to run it again.
+    end: Option<(bool, String)>,
+}
+
+impl Tenancy for Ticking<'_> {
+    fn lease(&self) -> &impl Lease {
+        self.guard.lease()
+    }
+
+    async fn loss(&self) -> Option<String> {
+        let lease = self.guard.lease();
+        if lease.is_held() || lease.is_revoked() {
+            return None;
+        }
+        Some(output::loss(&lease.lost().await))
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.outage.within(self.ttl)
+    }
+
+    fn ended(&mut self, status: Option<ExitStatus>, stopped: Option<Why>) {
+        self.end = match (stopped, status) {
+            (None, Some(status)) => Some((status.success(), format!("status {}", shell_status(status)))),
+            (Some(Why::Overran), _) => Some((false, "it ran for too long".to_owned())),
+            _ if self.at_least_once => None,
+            _ => Some((false, "it was stopped".to_owned())),
+        };
+    }
+
+    async fn release(self) {
+        match self.end {
+            Some((is_well, says)) => drop(self.guard.end(is_well, says).await),
+            None => drop(self.guard.release().await),
+        }
+    }
+
+    async fn lapse(self) {
+        self.guard.lapse().await;
+    }
+}
