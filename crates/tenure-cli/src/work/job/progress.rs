@@ -50,23 +50,28 @@ impl Progress {
     }
 
     pub(crate) fn show(&mut self, counts: Counts, running: usize, now: Duration) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.set_length(counts.total() as u64);
+            bar.set_position(counts.settled() as u64);
+            let before = *self.before.get_or_insert(counts.settled());
+            bar.set_message(told(counts, running, before, now.saturating_sub(self.began)));
+        } else if let Some(line) = self.line(counts, running, now) {
+            output::tell(line);
+        }
+    }
+
+    /// What is told off a terminal, when it is time for it.
+    fn line(&mut self, counts: Counts, running: usize, now: Duration) -> Option<String> {
         const LONGEST: Duration = Duration::from_secs(300);
         let before = *self.before.get_or_insert(counts.settled());
-        match &mut self.shown {
-            Shown::Nothing => {}
-            Shown::Bar(bar) => {
-                bar.set_length(counts.total() as u64);
-                bar.set_position(counts.settled() as u64);
-                bar.set_message(told(counts, running, before, now.saturating_sub(self.began)));
-            }
-            Shown::Lines { due, gap } if now >= *due => {
-                *gap = (*gap * 2).min(LONGEST);
-                *due = now + *gap;
-                let told = told(counts, running, before, now.saturating_sub(self.began));
-                output::tell(format!("{} of {} settled, {told}", counts.settled(), counts.total()));
-            }
-            Shown::Lines { .. } => {}
+        let Shown::Lines { due, gap } = &mut self.shown else { return None };
+        if now < *due {
+            return None;
         }
+        *gap = (*gap * 2).min(LONGEST);
+        *due = now + *gap;
+        let told = told(counts, running, before, now.saturating_sub(self.began));
+        Some(format!("{} of {} settled, {told}", counts.settled(), counts.total()))
     }
 
     pub(crate) fn end(&mut self) {
@@ -111,6 +116,20 @@ fn told(counts: Counts, running: usize, before: usize, took: Duration) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn off_a_terminal_a_line_is_told_ever_more_seldom() {
+        let secs = Duration::from_secs;
+        let shown = Shown::Lines { due: secs(10), gap: secs(10) };
+        let mut progress = Progress { shown, began: secs(0), before: Some(0) };
+        let counts = Counts { done: 100, open: 900, ..Counts::default() };
+        let mut told = |at: u64| progress.line(counts, 4, secs(at));
+        let due: Vec<u64> = (0..2000).filter(|at| told(*at).is_some()).collect();
+        assert_eq!(due, [10, 30, 70, 150, 310, 610, 910, 1210, 1510, 1810]);
+        assert_eq!(told(2500).unwrap(), "100 of 1000 settled, 4 running here, 2.4/m, about 6.2h left");
+        progress.shown = Shown::Nothing;
+        assert_eq!(progress.line(counts, 4, secs(9000)), None);
+    }
 
     #[test]
     fn nothing_is_estimated_before_there_is_something_to_do_it_from() {
