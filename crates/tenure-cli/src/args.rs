@@ -251,7 +251,6 @@ pub(crate) struct Range {
 /// a CMD is a unit, also if it is one of these: `work ls -- echo`.
 #[derive(Debug, Parser)]
 #[command(
-    args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,
     after_help = jobs::EXAMPLES

@@ -34,6 +34,11 @@ fn a_job_is_listed_and_its_failed_units_are_told_with_their_exit_codes() {
     let ran = bench.run(&["work", "status", "night"]);
     assert!(ran.code == 0 && ran.out.contains("units    3: 2 done, 1 failed"), "{ran:?}");
     assert!(ran.out.contains("b: exit 7, on "), "{ran:?}");
+    for listed in
+        [vec!["work", "ls", "--store", "sqlite:leases.db"], vec!["work", "--store", "sqlite:leases.db", "ls"]]
+    {
+        assert!(bench.run(&listed).out.contains("night"), "{listed:?}");
+    }
     for verb in ["status", "retry", "rm"] {
         let ran = bench.run(&["work", verb, "day"]);
         assert!(ran.code == 66 && ran.err.contains("there is no job \"day\""), "{ran:?}");

@@ -1,6 +1,7 @@
 //! What comes back to the scheduler, and what follows from it: claims won and lost, runs that have ended, results recorded.
 
-use super::{From, Scheduler, Trust};
+use super::Scheduler;
+use super::claims::{From, Trust};
 use crate::exit;
 use crate::output;
 use crate::supervise::process::{not_started, shell_status};

@@ -1,0 +1,141 @@
+//! Commands as they were typed, and as they are for a unit.
+
+use crate::exit::Failure;
+use crate::work::template::Filling;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A command with its arguments, in which `{}` stands for a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    /// Where the program is. Found once for many units: each entry of the PATH that lacks it costs each of them a call.
+    path: Option<PathBuf>,
+    /// Units are several ones, with newlines between.
+    is_batched: bool,
+}
+
+impl Template {
+    pub(crate) fn new(command: Vec<OsString>) -> Result<Template, Failure> {
+        let mut words = command.into_iter();
+        match words.next() {
+            Some(program) if !program.is_empty() => {
+                Ok(Template { program, arguments: words.collect(), path: None, is_batched: false })
+            }
+            Some(_) => Err(Failure::usage("the name of the command is empty")),
+            None => Err(Failure::usage("no command is given; write it after --")),
+        }
+    }
+
+    /// The same, of a program that was found there.
+    pub(crate) fn at(self, path: PathBuf) -> Template {
+        Template { path: Some(path), ..self }
+    }
+
+    /// The same, for units that are several ones each.
+    pub(super) fn batched(self, is_batched: bool) -> Template {
+        Template { is_batched, ..self }
+    }
+
+    /// The command as it stands.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        command
+    }
+
+    /// The command for `unit`, without input.
+    pub(crate) fn for_unit(&self, unit: &str) -> Command {
+        self.filled(&Filling { unit: unit.as_bytes(), number: None })
+    }
+
+    /// The same, for a unit whose number is known.
+    pub(crate) fn filled(&self, filling: &Filling<'_>) -> Command {
+        let mut command = match &self.path {
+            Some(path) => Command::new(path),
+            None => Command::new(&self.program),
+        };
+        command.arg0(&self.program);
+        let unit = OsStr::from_bytes(filling.unit);
+        command.args(self.words(filling)).stdin(Stdio::null()).env("TENURE_UNIT", unit);
+        command
+    }
+
+    /// The command for a unit, in one line.
+    pub(crate) fn shown(&self, unit: &[u8], number: usize) -> String {
+        let words = self.words(&Filling { unit, number: Some(number) });
+        let words = std::iter::once(&self.program).chain(&words).map(|word| word.to_string_lossy());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether a unit's number stands in it.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.arguments.iter().any(|argument| argument.as_bytes().windows(3).any(|token| token == b"{#}"))
+    }
+
+    /// The arguments: the unit put in wherever a token stands, or appended if none stands anywhere. Of several units in one, each
+    /// becomes an argument where a token is all of one, and all of them stand in it with blanks between otherwise.
+    pub(crate) fn words(&self, filling: &Filling<'_>) -> Vec<OsString> {
+        let each: Vec<Filling<'_>> = if self.is_batched {
+            filling.unit.split(|byte| *byte == b'\n').map(|unit| Filling { unit, ..*filling }).collect()
+        } else {
+            vec![*filling]
+        };
+        let (mut found, mut filled) = (false, Vec::new());
+        for argument in &self.arguments {
+            let word = argument.as_bytes();
+            match filling.fill(word) {
+                None => filled.push(argument.clone()),
+                Some(_) if Filling::is_token(word) => {
+                    found = true;
+                    filled.extend(each.iter().filter_map(|one| one.fill(word)).map(OsString::from_vec));
+                }
+                Some(_) => {
+                    found = true;
+                    filled.extend(Filling::fill_all(&each, word).map(OsString::from_vec));
+                }
+            }
+        }
+        if !found {
+            filled.extend(each.iter().map(|one| OsStr::from_bytes(one.unit).to_owned()));
+        }
+        filled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(words: &[&str], unit: &str) -> Vec<String> {
+        let template = Template::new(words.iter().map(Into::into).collect()).unwrap();
+        let filling = Filling { unit: unit.as_bytes(), number: None };
+        template.words(&filling).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn several_units_are_several_arguments_or_stand_in_one_with_blanks_between() {
+        let words = ["cp", "{}", "a\n{/}.{#}", "{//}"].iter().map(Into::into).collect();
+        let template = Template::new(words).unwrap().batched(true);
+        let filled = template.words(&Filling { unit: b"d/x\ny", number: Some(3) });
+        assert_eq!(filled, ["d/x", "y", "a\nx y.3", "d", "."]);
+        let bare = Template::new(vec!["wc".into(), "-l".into()]).unwrap().batched(true);
+        assert_eq!(bare.words(&Filling { unit: b"a\nb", number: None }), ["-l", "a", "b"]);
+    }
+
+    #[test]
+    fn a_unit_goes_where_the_braces_are_or_to_the_end() {
+        assert_eq!(fill(&["wc", "-w"], "a b"), ["-w", "a b"]);
+        assert_eq!(fill(&["cp", "{}", "out/{}.{}"], "x"), ["x", "out/x.x"]);
+        assert_eq!(
+            fill(&["echo", "{", "}"], "{}"),
+            ["{", "}", "{}"],
+            "what is put in is not looked at again"
+        );
+        assert_eq!(fill(&["echo", "{}"], "{}"), ["{}"]);
+    }
+}

@@ -1,0 +1,195 @@
+//! What `work` is to do.
+
+use super::{Template, ttl};
+use crate::args;
+use crate::exit::Failure;
+use crate::keys::JobName;
+use crate::work::job::pieces::printer::Form;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where units come from.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Arguments(Vec<OsString>),
+    File(std::path::PathBuf),
+    /// Standard input, unless that is a terminal.
+    Input,
+    /// They are registered already.
+    Join,
+}
+
+/// `work`.
+#[derive(Debug)]
+pub(crate) struct Work {
+    /// None if it follows from what is run, where, and for which units.
+    pub(crate) name: Option<JobName>,
+    pub(crate) source: Source,
+    pub(crate) separator: u8,
+    /// How many of the given ones are one unit.
+    pub(crate) max_args: usize,
+    pub(crate) slots: usize,
+    pub(crate) retries: u32,
+    /// More takeovers in a row than this, and the unit has failed.
+    pub(crate) takeovers: u32,
+    pub(crate) backoff: Duration,
+    pub(crate) retry_failed: bool,
+    pub(crate) fresh: bool,
+    pub(crate) ttl: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) json: bool,
+    /// What commands write is caught, and written in this form; none if it passes through.
+    pub(crate) form: Option<Form>,
+    pub(crate) joblog: Option<PathBuf>,
+    pub(crate) timeout: Option<Duration>,
+    /// Between two starts.
+    pub(crate) delay: Duration,
+    pub(crate) load: Option<f64>,
+    pub(crate) halt: Option<Halt>,
+    pub(crate) progress: bool,
+    pub(crate) quiet: bool,
+    pub(crate) verbose: bool,
+    pub(crate) command: Template,
+}
+
+/// When a process stops before its job is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Halt {
+    /// What runs is stopped, and not waited for.
+    pub(crate) at_once: bool,
+    pub(crate) counted: Counted,
+    pub(crate) after: usize,
+}
+
+/// Which units are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Failed,
+    Succeeded,
+    Either,
+}
+
+impl Halt {
+    fn parse(text: &str) -> Result<Option<Halt>, Failure> {
+        let bad = || {
+            Failure::usage(format!(
+                "--halt {}: write never, or now or soon, a comma, and fail=N, success=N or done=N, as in now,fail=1",
+                crate::text::escaped(text)
+            ))
+        };
+        if text == "never" {
+            return Ok(None);
+        }
+        let (when, what) = text.split_once(',').ok_or_else(bad)?;
+        let (counted, after) = what.split_once('=').ok_or_else(bad)?;
+        let at_once = match when {
+            "now" => true,
+            "soon" => false,
+            _ => return Err(bad()),
+        };
+        let counted = match counted {
+            "fail" => Counted::Failed,
+            "success" => Counted::Succeeded,
+            "done" => Counted::Either,
+            _ => return Err(bad()),
+        };
+        let after = after.parse().ok().filter(|n| *n > 0).ok_or_else(bad)?;
+        Ok(Some(Halt { at_once, counted, after }))
+    }
+}
+
+impl args::Work {
+    /// Where units come from, if nothing is typed `otherwise`.
+    pub(super) fn source(&self, otherwise: Source) -> Result<Source, Failure> {
+        let units = if self.units.is_empty() { &self.named } else { &self.units };
+        let source = match (units.is_empty(), &self.from) {
+            (false, _) => Source::Arguments(units.clone()),
+            (true, Some(path)) if path.as_os_str() == "-" => Source::Input,
+            (true, Some(path)) => Source::File(path.clone()),
+            (true, None) => otherwise,
+        };
+        if self.null && matches!(source, Source::Arguments(_) | Source::Join) {
+            return Err(Failure::usage(
+                "--null is for units from a file or standard input; there are none to read",
+            ));
+        }
+        Ok(source)
+    }
+
+    pub(super) fn separator(&self) -> u8 {
+        if self.null { 0 } else { b'\n' }
+    }
+
+    pub(crate) fn validated(self, cores: usize) -> Result<Work, Failure> {
+        /// More than any machine runs, and few enough for its threads.
+        const MOST_SLOTS: usize = 4096;
+        let name = self.name.as_deref().map(JobName::new).transpose()?;
+        let slots = self.parallel.unwrap_or(cores);
+        if slots == 0 || slots > MOST_SLOTS {
+            return Err(Failure::usage(format!("--parallel {slots} is outside 1 to {MOST_SLOTS}")));
+        }
+        let source = self.source(if self.join { Source::Join } else { Source::Input })?;
+        let how = &self.how;
+        if how.load.is_some_and(|load| !load.is_finite() || load <= 0.0) {
+            return Err(Failure::usage("--load must be a number above 0, as in 3.5"));
+        }
+        if how.max_args == 0 {
+            return Err(Failure::usage(
+                "--max-args 0 gives no command a unit; write how many it gets, from 1",
+            ));
+        }
+        if how.timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(Failure::usage(
+                "--timeout 0 would stop each command at once; leave it out for no limit",
+            ));
+        }
+        let is_formed = how.tag || how.keep_order || how.results.is_some();
+        let is_caught = !how.ungroup && (how.group || is_formed || slots > 1);
+        let form = Form { tag: how.tag, keep_order: how.keep_order, results: how.results.clone() };
+        Ok(Work {
+            form: is_caught.then_some(form),
+            joblog: how.joblog.clone(),
+            timeout: how.timeout,
+            delay: how.delay,
+            load: how.load,
+            halt: Halt::parse(&how.halt)?,
+            progress: how.progress == args::jobs::Progress::Auto,
+            quiet: how.quiet,
+            verbose: how.verbose,
+            name,
+            source,
+            separator: self.separator(),
+            slots,
+            retries: self.retries,
+            takeovers: self.max_takeovers,
+            backoff: self.backoff,
+            retry_failed: self.retry_failed,
+            fresh: self.fresh,
+            ttl: ttl(self.ttl)?,
+            grace: self.grace,
+            json: self.json,
+            command: Template::new(self.command)?.batched(how.max_args > 1),
+            max_args: how.max_args,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_halt_is_told_in_gnu_parallels_words() {
+        let fail = Halt { at_once: true, counted: Counted::Failed, after: 1 };
+        assert_eq!(Halt::parse("now,fail=1").unwrap(), Some(fail));
+        let soon = Halt { at_once: false, counted: Counted::Either, after: 20 };
+        assert_eq!((Halt::parse("soon,done=20").unwrap(), Halt::parse("never").unwrap()), (Some(soon), None));
+        for bad in
+            ["", "now", "now,fail", "now,fail=0", "now,fail=x", "later,fail=1", "now,lost=1", "now,fail=10%"]
+        {
+            let error = Halt::parse(bad).unwrap_err().to_string();
+            assert!(error.starts_with("--halt ") && error.contains("as in now,fail=1"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Claims: how many are made ahead of the slots, and what the record of a unit that was had says of whoever had it before.
+
+use super::{Event, MOMENT, MOST_RECORDING, Scheduler};
+use crate::output::view::{Sessions, State, View};
+use crate::work::job::board::{Candidate, Local};
+use crate::work::job::unit::Unit;
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{AcquireError, Attachment, Guard, LeaseError, Leases, Listed, Metadata, Store};
+
+/// Whom a unit was taken from.
+#[derive(Debug, Clone)]
+pub(super) struct From {
+    /// The session that it was attached to.
+    pub(super) attachment: Option<Attachment>,
+    /// Who has lost a lease and lives has not died.
+    pub(super) has_died: bool,
+}
+
+/// What a unit's record lets us expect of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trust {
+    Good,
+    /// Its workers have died as often as is allowed: it is run alone, once more.
+    Suspect,
+    /// They have died more often than that.
+    Spent,
+}
+
+impl Trust {
+    /// `died`: it was taken from a process that has died, which is not counted there yet.
+    fn in_unit(metadata: &Metadata, died: bool, most: u32) -> Trust {
+        let takeovers = Unit::of(metadata).map_or(0, |unit| unit.takeovers);
+        match died {
+            true if takeovers >= most => Trust::Spent,
+            true if takeovers + 1 == most => Trust::Suspect,
+            // It was handed back before it was run alone to its end.
+            false if takeovers > 0 && takeovers >= most => Trust::Suspect,
+            _ => Trust::Good,
+        }
+    }
+}
+
+impl Scheduler {
+    /// Claims ahead of the slots: as many units as end while a claim is under way, with some to spare, and as end in a moment, as
+    /// what is claimed together costs less. None if runs are so long that waiting for a claim does not matter.
+    pub(super) fn ahead(&self) -> usize {
+        let Some(run_secs) = self.run_secs.filter(|_| self.plan.delay.is_zero()) else { return 0 };
+        let while_claiming = (3.0 * self.claim_secs).max(2.0 * MOMENT.as_secs_f64());
+        let ended = self.plan.slots as f64 * while_claiming / run_secs.max(1e-6);
+        if run_secs > 50.0 * self.claim_secs {
+            0
+        } else {
+            (ended.ceil() as usize).clamp(self.plan.slots, 512)
+        }
+    }
+
+    /// How many claims or results of short runs gather before they are sent: those that come to a store together share a transaction
+    /// there, or a request, where it has such. One by one if runs are long.
+    pub(super) fn batch(&self) -> usize {
+        self.ahead() / 2
+    }
+
+    pub(super) fn room(&self) -> usize {
+        if self.stop.is_some() || self.alone || !self.suspects.is_empty() || self.recording >= MOST_RECORDING
+        {
+            return 0;
+        }
+        (self.plan.slots + self.ahead()).saturating_sub(self.claiming + self.slots.tasks())
+    }
+
+    /// Starts a unit that is to be run alone, once nothing else runs or is about to.
+    pub(super) fn start_alone(&mut self) {
+        self.alone &= self.slots.tasks() + self.claiming > 0;
+        if self.slots.tasks() + self.claiming > 0 {
+            return;
+        }
+        if let Some((key, guard)) = self.suspects.pop_front() {
+            self.alone = true;
+            self.claiming += 1;
+            let (sender, most) = (self.sender.clone(), self.plan.takeovers);
+            tokio::spawn(async move {
+                // Only now: those that waited for their turn in a process that died are not to blame for that.
+                let is_counted = Unit::of(guard.metadata()).is_none_or(|unit| unit.takeovers >= most);
+                let result = if is_counted { Ok(guard) } else { counted(guard).await };
+                let (from, took, trust) = (None, Duration::ZERO, Trust::Good);
+                let _over = sender.send(Event::Claimed { key, from, took, trust, result });
+            });
+        }
+    }
+
+    pub(super) fn claim(&mut self, candidate: Candidate) {
+        let Candidate { key, seen, probe } = candidate;
+        self.claiming += 1;
+        self.board.set(&key, Local::Ours);
+        let tenure = seen.record.tenure.as_ref().filter(|_| probe);
+        let from = tenure.map(|tenure| From {
+            attachment: tenure.attachment.clone(),
+            has_died: tenure.holder != *self.leases.holder(),
+        });
+        let (leases, sender, most) = (self.leases.clone(), self.sender.clone(), self.plan.takeovers);
+        tokio::spawn(async move {
+            let began = boottime();
+            let result = leases.lock(key.as_str()).keep_metadata(Some(*seen)).try_acquire().await;
+            let took = boottime().saturating_sub(began);
+            let (mut trust, mut from) = (Trust::Good, from);
+            let result = match result {
+                Ok(guard) => {
+                    if let Some(From { attachment: Some(attachment), has_died }) = &mut from {
+                        *has_died = *has_died && !is_back(&leases, attachment).await;
+                    }
+                    let has_died = from.as_ref().is_some_and(|from| from.has_died);
+                    trust = Trust::in_unit(guard.metadata(), has_died, most);
+                    if has_died && trust == Trust::Good { counted(guard).await } else { Ok(guard) }
+                }
+                refused => refused,
+            };
+            let _over = sender.send(Event::Claimed { key, from, took, trust, result });
+        });
+    }
+}
+
+/// Whether the process of a session that was lost has another now: it lives.
+async fn is_back(leases: &Leases, lost: &Attachment) -> bool {
+    let Ok(Some(stored)) = leases.store().read(&lost.session).await else { return false };
+    let is_later = stored.record.fence > lost.fence;
+    let (listed, now) = (Listed { key: lost.session.clone(), stored: Ok(stored) }, leases.clock().now().wall);
+    let view = View::of(leases.store(), &mut Sessions::default(), listed, now).await;
+    is_later && view.state == State::Held
+}
+
+/// A unit that was taken over is told apart from one that was never run, before it is run: its worker may die of it.
+async fn counted(mut guard: Guard) -> Result<Guard, AcquireError> {
+    let metadata = Unit::taken_over(guard.metadata().clone());
+    match guard.update(metadata).await {
+        Ok(()) => Ok(guard),
+        Err(LeaseError::Store(error)) => Err(AcquireError::Store(error)),
+        Err(_) => Err(AcquireError::Held(None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a session that was lost tells a process that lives from one that has died.
+    use super::*;
+    use tenure::Fence;
+
+    #[tokio::test]
+    async fn who_has_lost_a_session_and_has_another_lives() {
+        let store = tenure::memory();
+        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        there.begin_session();
+        while there.session_remaining().is_zero() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let session = there.session_key().clone();
+        let fence = here.store().read(&session).await.unwrap().unwrap().record.fence;
+        let lost = |fence| Attachment { session: session.clone(), fence };
+        assert!(is_back(&here, &lost(Fence(fence.0 - 1))).await);
+        assert!(!is_back(&here, &lost(fence)).await, "it is the one that was lost");
+        there.stop().await;
+        assert!(!is_back(&here, &lost(Fence(fence.0 - 1))).await, "it is over");
+    }
+}
