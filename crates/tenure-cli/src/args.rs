@@ -2,6 +2,7 @@
 
 pub(crate) mod cron;
 pub(crate) mod fleet;
+pub(crate) mod hold;
 pub(crate) mod jobs;
 mod records;
 
@@ -35,6 +36,7 @@ pub(crate) enum Verb {
     Run(Run),
     Elect(Elect),
     Cron(cron::Cron),
+    Hold(hold::Hold),
     Leader(Leader),
     Work(Work),
     Range(Range),

@@ -141,6 +141,28 @@ impl args::Elect {
     }
 }
 
+/// `hold`.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    pub(crate) key: Key,
+    pub(crate) patience: WaitPolicy,
+    pub(crate) ttl: Duration,
+    pub(crate) at_most: Option<Duration>,
+    pub(crate) json: bool,
+}
+
+impl args::hold::Hold {
+    pub(crate) fn validated(self) -> Result<Holding, Failure> {
+        let patience = match (self.try_only, self.wait) {
+            (true, _) => WaitPolicy::Try,
+            (false, Some(wait)) => WaitPolicy::Within(wait),
+            (false, None) => WaitPolicy::Forever,
+        };
+        let (key, ttl) = (free_key(&self.key)?, ttl(self.ttl)?);
+        Ok(Holding { key, patience, ttl, at_most: self.max, json: self.json })
+    }
+}
+
 /// `bench`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bench {

@@ -28,9 +28,16 @@
 //! | one leader, and all know who | [`election`](crate::election) | by rank | a lock |
 //! | units shared out among workers | [`fleet`](crate::fleet) | – | a session each |
 //! | parts of a key space | [`range`](crate::range) | none waits | 1 or 2 writes |
+//! | something once at each tick of a schedule | [`once`](crate::once) | whoever is quickest | 3 writes to run, 1 read to find that it has run |
 //!
-//! A barrier or a latch is none of these: whoever waits for *n others to have come* wants no exclusion, and needs no lease. A count in a database does it; and
-//! whoever holds a permit of its own shows that it is there.
+//! # Barriers and latches
+//! There are none. A barrier and a latch wait for a *number* of parties, and nobody here is sure of that number: processes die, are replaced, and
+//! come twice, and a store that counts them can't tell a slow one from a dead one. (Where all are known and none dies, a count in a database does it.) What people want of them is made of what is there. *All
+//! parts are done* (a latch that counts down): each part is a unit of a job, and `tenure work` ends when every unit has ended, whoever died meanwhile.
+//! *Done once before anybody goes on* (a latch of one): [`once_per`](crate::Leases::once_per) with one fixed tick, which the others wait for with
+//! [`wait`](crate::once::OncePer::wait); its record says whether it ended well. *Nobody begins the second phase before all have left the first* (a barrier):
+//! who works on the first holds [`shared`](crate::Leases::shared), and who begins the second takes [`exclusive`](crate::Leases::exclusive) of the same
+//! name once, which waits for all of them, and for the dead no longer than a ttl. *No more than n at a time*: a semaphore.
 //!
 //! # What is promised
 //! Never are more permits believed in than there are, nor an exclusive one beside any other, by the assumptions of a lock. Each grant has a

@@ -11,7 +11,7 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::text::date;
 use std::time::Duration;
-use tenure::{AcquireError, ErrorKind, Guard, Leases, StoreError, reserved};
+use tenure::{AcquireError, ErrorKind, Guard, Leases, Occupant, StoreError, reserved};
 
 pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     process::find(&plan.command.program)?;
@@ -110,15 +110,20 @@ async fn acquire_permits(leases: &Leases, plan: &config::Run) -> Result<Guard, A
 fn refusal(plan: &config::Run, error: AcquireError) -> Failure {
     match error {
         AcquireError::Held(by) => {
-            let by = by.map_or_else(String::new, |by| {
-                format!(" by {} since {} (fence {})", by.holder, date(by.since), by.fence)
-            });
+            let by = holder(by);
             let what = if plan.more.is_empty() { "is" } else { "and others are, or one of them is," };
             Failure::new(plan.conflict, format!("{} {what} held{by}", plan.key))
         }
         AcquireError::Store(error) => about(&plan.key, error),
         error => error.into(),
     }
+}
+
+/// Who holds a key, in words.
+pub(crate) fn holder(by: Option<Occupant>) -> String {
+    by.map_or_else(String::new, |by| {
+        format!(" by {} since {} (fence {})", by.holder, date(by.since), by.fence)
+    })
 }
 
 /// What the store says of `key`. What is wrong with the key itself names it already.

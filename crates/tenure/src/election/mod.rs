@@ -37,7 +37,7 @@
 //! # Scheduled jobs
 //! Where every node has the same schedule, each job is locked by name ([`Locker`]), with a [minimum time](Locker::at_least_for)
 //! longer than the nodes' clocks are apart and shorter than the schedule's period: then each tick is run once, by whichever node
-//! comes first.
+//! comes first. What must not run twice however clocks differ is run [once per tick](crate::once).
 //!
 //! The leader alone can run the jobs instead (ask [`Candidate::is_leader`] at each tick), where a run too many or too few does no
 //! harm. A tick is skipped while nobody leads: for up to a ttl after a leader has died, and while one steps down. And a tick can

@@ -1,0 +1,167 @@
+//! `tenure hold`: a lease for the program that has started this one, told of line by line.
+
+use crate::config::{self, WaitPolicy};
+use crate::exit::{self, Failure};
+use crate::output;
+use crate::stores::{Missing, Url};
+use crate::supervise::outage::Outage;
+use crate::supervise::signals::Signals;
+use crate::text::{brief, date};
+use crate::verbs::run::{about, holder};
+use serde_json::{Value, json};
+use std::io::Read;
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{AcquireError, Ask, Guard, Leases, Loss, Wall};
+use tokio::sync::oneshot;
+
+pub(crate) async fn hold(url: &Url, plan: config::Holding) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let clock = tenure::clock::system();
+    let store = url.open(Missing::Create, clock.clone()).await?;
+    let outage = Outage::new(plan.patience != WaitPolicy::Try);
+    let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
+    let input = input_ends()?;
+    let result = held(&leases, &plan, input, &mut signals).await;
+    signals.farewell(&result, plan.ttl, leases.stop()).await;
+    result
+}
+
+/// Told when standard input ends: whoever wanted the lease is done with it, or gone.
+fn input_ends() -> Result<oneshot::Receiver<()>, Failure> {
+    let (sender, ends) = oneshot::channel();
+    let read = move || {
+        let (mut input, mut buffer) = (std::io::stdin().lock(), [0; 4096]);
+        // What is written there means nothing. What can't be read has ended.
+        while matches!(input.read(&mut buffer), Ok(1..)) {}
+        drop(sender);
+    };
+    let thread = std::thread::Builder::new().name("input".to_owned()).spawn(read);
+    thread.map(|_| ends).map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))
+}
+
+async fn held(
+    leases: &Leases,
+    plan: &config::Holding,
+    mut input: oneshot::Receiver<()>,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let mut lock = leases.lock(plan.key.as_str()).ttl(plan.ttl);
+    if let Some(longest) = plan.at_most {
+        lock = lock.at_most_for(longest);
+    }
+    let acquired = async {
+        match plan.patience {
+            WaitPolicy::Try => lock.try_acquire().await,
+            WaitPolicy::Within(wait) => lock.acquire_within(wait).await,
+            WaitPolicy::Forever => lock.acquire().await,
+        }
+    };
+    let acquired = tokio::select! {
+        acquired = signals.unless(acquired) => acquired?,
+        // Nobody wants it any more. A try is over soon, and says more.
+        _ = &mut input, if plan.patience != WaitPolicy::Try => {
+            let text = format!("{}: standard input ended before the lease was had", plan.key);
+            return Err(Failure::new(exit::HELD, text));
+        }
+    };
+    let guard = acquired.map_err(|error| match error {
+        AcquireError::Held(by) => Failure::new(exit::HELD, format!("{} is held{}", plan.key, holder(by))),
+        AcquireError::Store(error) => about(&plan.key, error),
+        error => error.into(),
+    })?;
+    let teller = Teller { json: plan.json, holder: leases.holder().as_str().to_owned() };
+    let ended = tokio::select! {
+        ended = tell_all(&teller, leases, &guard) => ended,
+        _ = &mut input => Ok(None),
+        signal = signals.next() => Err(Failure::by_signal(signal)),
+    };
+    if let Ok(Some(loss)) = ended {
+        teller.lost(&guard, &loss)?;
+        let text = format!("{}: {}", plan.key, output::loss(&loss));
+        return Err(Failure::new(exit::LOST, text));
+    }
+    let key = guard.key().clone();
+    let is_ours = signals.unless(tokio::time::timeout(plan.ttl, guard.release())).await;
+    if matches!(is_ours, Ok(Ok(true))) {
+        teller.tell(json!({ "event": "released", "key": key.as_str() }), || format!("released {key}"))?;
+    }
+    ended.map(|_| exit::OK)
+}
+
+/// Tells what becomes of the lease, until it is lost.
+async fn tell_all(teller: &Teller, leases: &Leases, guard: &Guard) -> Result<Option<Loss>, Failure> {
+    let now = || leases.clock().now().wall;
+    let mut told = teller.deadline("acquired", guard, now())?;
+    // A renewal comes in each third of a ttl.
+    let pause = Duration::from_millis(5).max(guard.remaining() / 20);
+    loop {
+        tokio::select! {
+            biased;
+            loss = guard.lost() => return Ok(Some(loss)),
+            ask = guard.asked() => teller.asked(guard, ask)?,
+            () = tokio::time::sleep(pause) => {
+                let until = boottime() + guard.remaining();
+                if until > told + pause {
+                    told = teller.deadline("extended", guard, now())?;
+                }
+            }
+        }
+    }
+}
+
+/// Says what happens, as objects or in words.
+struct Teller {
+    json: bool,
+    holder: String,
+}
+
+impl Teller {
+    fn tell(&self, object: Value, words: impl FnOnce() -> String) -> Result<(), Failure> {
+        let line = if self.json { object.to_string() } else { words() };
+        output::print(&format!("{line}\n"))
+    }
+
+    /// The deadline that it tells, since boot.
+    fn deadline(&self, event: &str, guard: &Guard, now: Wall) -> Result<Duration, Failure> {
+        let (boot, left) = (boottime(), guard.remaining());
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let until = Wall(now.0.saturating_add(millis(left)));
+        let mut object = json!({
+            "event": event,
+            "key": guard.key().as_str(),
+            "fence": guard.fence().0,
+            "remaining_ms": millis(left),
+            "deadline": until.0,
+            "deadline_boottime_ms": millis(boot + left),
+        });
+        if event == "acquired" {
+            object["holder"] = self.holder.as_str().into();
+        }
+        let (key, fence) = (guard.key(), guard.fence());
+        self.tell(object, || {
+            format!("{event} {key} with fence {fence} until {} ({})", date(until), brief(left))
+        })?;
+        Ok(boot + left)
+    }
+
+    fn asked(&self, guard: &Guard, ask: Ask) -> Result<(), Failure> {
+        let what = match ask {
+            Ask::HandOver => "hand over",
+            Ask::Revoke => "revoke",
+            // The machine answers all others.
+            _ => return Ok(()),
+        };
+        let key = guard.key();
+        self.tell(json!({ "event": "asked", "key": key.as_str(), "ask": what }), || {
+            format!("asked of {key}: {what}")
+        })
+    }
+
+    fn lost(&self, guard: &Guard, loss: &Loss) -> Result<(), Failure> {
+        let (key, reason) = (guard.key(), loss.to_string());
+        self.tell(json!({ "event": "lost", "key": key.as_str(), "reason": reason }), || {
+            format!("lost {key}: {reason}")
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! `tenure hold`, by the real binary, and by programs in other languages.
+//!
+//! Plan: what is told, field by field: of a lease that is had, prolonged, asked for, withdrawn, lost and given back; the end of standard
+//! input, of standard output, and a signal give it back; a key that is held is refused, and who does not want it any more does not wait;
+//! its longest time; the words without --json; the examples in Python and shell do what they say.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, now_ms, wait_until};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use tenure::clock::boottime;
+
+/// A holder that is listened to.
+struct Holder {
+    process: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Holder {
+    fn start(bench: &Bench, arguments: &[&str]) -> Holder {
+        let mut command = bench.tenure(&[&["hold"], arguments].concat());
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        Holder { process, output }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The next event of this kind; the lease may be prolonged meanwhile.
+    fn event(&mut self, name: &str) -> Value {
+        loop {
+            let line = self.line();
+            let event: Value =
+                serde_json::from_str(&line).unwrap_or_else(|_| panic!("no {name:?}, but {line:?}"));
+            if event["event"] == name {
+                return event;
+            }
+            assert_eq!(event["event"], "extended", "in place of {name}: {event}");
+        }
+    }
+
+    fn end(mut self) -> i32 {
+        drop(self.process.stdin.take());
+        common::shell_status(self.process.wait().unwrap())
+    }
+}
+
+fn boot_ms() -> u64 {
+    u64::try_from(boottime().as_millis()).unwrap()
+}
+
+#[test]
+fn what_becomes_of_a_lease_is_told_field_by_field() {
+    let bench = Bench::new();
+    let (boot, wall) = (boot_ms(), u64::try_from(now_ms()).unwrap());
+    let mut holder = Holder::start(&bench, &["k", "--json", "--ttl", "2s"]);
+    let acquired = holder.event("acquired");
+    let number = |event: &Value, name: &str| event[name].as_u64().unwrap();
+    assert_eq!(
+        (&acquired["key"], number(&acquired, "fence")),
+        (&"k".into(), bench.show("k")["fence"].as_u64().unwrap())
+    );
+    assert!(acquired["holder"].as_str().unwrap().len() > 10, "{acquired}");
+    let left = number(&acquired, "remaining_ms");
+    assert!(left > 0 && left < 2000, "{acquired}");
+    assert!(
+        number(&acquired, "deadline") >= wall
+            && number(&acquired, "deadline") <= u64::try_from(now_ms()).unwrap() + 2000
+    );
+    let until = number(&acquired, "deadline_boottime_ms");
+    assert!(until > boot && until < boot_ms() + 2000, "{acquired}");
+    let extended = holder.event("extended");
+    assert!(number(&extended, "deadline_boottime_ms") > until && extended["fence"] == acquired["fence"]);
+    assert_eq!(bench.run(&["hold", "k", "--try", "--json"]).code, 75);
+    // The end of its input gives it back.
+    drop(holder.process.stdin.take());
+    assert_eq!(holder.event("released")["key"], "k");
+    assert_eq!((holder.end(), bench.state("k")), (0, "vacant".to_owned()));
+}
+
+#[test]
+fn a_loss_and_its_reason_are_told() {
+    let bench = Bench::new();
+    let mut holder = Holder::start(&bench, &["k", "--json", "--ttl", "2s"]);
+    holder.event("acquired");
+    assert_eq!(bench.run(&["revoke", "k", "--yes"]).code, 0);
+    assert_eq!(holder.event("asked")["ask"], "revoke");
+    let lost = holder.event("lost");
+    assert!(lost["reason"].as_str().unwrap().contains("withdrawn"), "{lost}");
+    assert_eq!(holder.end(), 76);
+    let mut holder = Holder::start(&bench, &["long", "--json", "--max", "300ms"]);
+    holder.event("acquired");
+    assert!(holder.event("lost")["reason"].as_str().unwrap().contains("longer than it may"));
+    assert_eq!(holder.end(), 76);
+}
+
+#[test]
+fn who_is_signalled_or_has_no_reader_any_more_gives_it_back() {
+    let bench = Bench::new();
+    let mut holder = Holder::start(&bench, &["k", "--json"]);
+    holder.event("acquired");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(holder.process.id().cast_signed()), Signal::SIGTERM)
+        .unwrap();
+    holder.event("released");
+    assert_eq!((holder.end(), bench.state("k")), (143, "vacant".to_owned()));
+    let mut holder = Holder::start(&bench, &["k", "--json", "--ttl", "1s"]);
+    holder.event("acquired");
+    let Holder { mut process, output } = holder;
+    drop(output);
+    assert_eq!(common::shell_status(process.wait().unwrap()), 0);
+    assert_eq!(bench.state("k"), "vacant");
+}
+
+#[test]
+fn who_does_not_want_it_any_more_does_not_wait() {
+    let bench = Bench::new();
+    let mut holder = Holder::start(&bench, &["k"]);
+    let line = holder.line();
+    assert!(line.starts_with("acquired k with fence "), "{line}");
+    let waits = Holder::start(&bench, &["k"]);
+    assert_eq!(waits.end(), 75);
+    assert_eq!(holder.end(), 0);
+}
+
+/// Runs an example with the real binary in its PATH.
+fn example(bench: &Bench, program: &str, name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    let binaries = Path::new(env!("CARGO_BIN_EXE_tenure")).parent().unwrap();
+    let search = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(program);
+    command.arg(path).arg("nightly").env("PATH", search);
+    command.env("TENURE_STORE", format!("sqlite:{}", bench.store().display()));
+    let output = command.output().unwrap_or_else(|error| panic!("this test needs {program}: {error}"));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn programs_in_python_and_shell_hold_a_lease() {
+    let bench = Bench::new();
+    let said = example(&bench, "sh", "hold.sh");
+    assert!(said.starts_with("working with fence 1") && said.contains(r#""event":"released""#), "{said}");
+    wait_until("it is given back", || bench.state("nightly") == "vacant");
+    let said = example(&bench, "python3", "hold.py");
+    assert!(said.starts_with("working with fence 1") && said.contains("held: True"), "{said}");
+    assert_eq!(bench.state("nightly"), "vacant");
+}

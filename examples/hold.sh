@@ -1,0 +1,15 @@
+#!/bin/sh
+# Holds a lease around a few commands of a script, without any library: sh hold.sh KEY. Needs `tenure` in the PATH.
+set -eu
+dir=$(mktemp -d)
+mkfifo "$dir/in" "$dir/out"
+tenure hold "$1" --json <"$dir/in" >"$dir/out" &
+exec 3>"$dir/in" 4<"$dir/out"
+read -r line <&4 || { echo "$1 was not acquired" >&2; exit 75; }
+fence=$(printf '%s\n' "$line" | sed 's/.*"fence":\([0-9]*\).*/\1/')
+echo "working with fence $fence"
+# The end of its input gives the lease back.
+exec 3>&-
+while read -r line <&4; do last=$line; done
+echo "$last"
+rm -r "$dir"
