@@ -126,9 +126,13 @@ const STEP: Duration = Duration::from_millis(10);
 impl WatchdogProcess {
     fn watch(&mut self) {
         // Not through `Stdin`, whose buffer would hide from `poll` that there is something to read.
-        let Ok(mut input) = std::io::stdin().as_fd().try_clone_to_owned().map(File::from) else {
-            return self.orphaned();
-        };
+        match std::io::stdin().as_fd().try_clone_to_owned() {
+            Ok(input) => self.listen(File::from(input)),
+            Err(_) => self.orphaned(),
+        }
+    }
+
+    fn listen(&mut self, mut input: File) {
         let mut text = Vec::new();
         loop {
             let now = boottime();
@@ -395,6 +399,32 @@ mod tests {
         assert_eq!(found(&watchdog), BTreeSet::from([(pid, start)]));
         watchdog.since = start + 1;
         assert_eq!(found(&watchdog), BTreeSet::new());
+        sleep.kill().unwrap();
+        sleep.wait().unwrap();
+    }
+
+    #[test]
+    fn s6_what_was_told_and_not_read_yet_puts_off_what_is_due() {
+        let mut sleep = std::process::Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let now = boottime().as_nanos();
+        // More than is read at once, so that the deadline that has passed is known before the later one.
+        let early = format!("+{}\ndeadline {}\n", sleep.id(), now - 1);
+        let late = format!("deadline {}\nbye\n", now + 1_000_000_000_000);
+        let text = early + &"!\n".repeat(4096) + &late;
+        std::io::Write::write_all(&mut writer, text.as_bytes()).unwrap();
+        let mut watchdog = WatchdogProcess {
+            lead: Lead::new(Duration::from_secs(4), Duration::MAX),
+            mark: format!("no-mark-{}", std::process::id()),
+            since: u64::MAX,
+            groups: BTreeSet::new(),
+            starting: 0,
+            deadline: None,
+            doomed: None,
+            first: None,
+        };
+        watchdog.listen(File::from(std::os::fd::OwnedFd::from(reader)));
+        assert!(watchdog.doomed.is_none() && sleep.try_wait().unwrap().is_none());
         sleep.kill().unwrap();
         sleep.wait().unwrap();
     }
