@@ -68,6 +68,7 @@ macro_rules! for_each_check {
             records::keys_that_begin_alike_are_told_apart,
             records::oversized_metadata_is_refused_and_nothing_written,
             records::a_section_of_the_greatest_size_comes_back_intact,
+            records::a_semaphore_of_the_greatest_size_comes_back_intact,
             records::too_much_mail_is_refused_and_nothing_written,
             records::a_damaged_record_is_foreign_and_left_alone,
             records::a_damaged_record_is_mended_only_as_it_was_seen,

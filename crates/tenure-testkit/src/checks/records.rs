@@ -2,11 +2,11 @@
 
 use super::{read, same, won, write};
 use crate::{Scribe, Subject};
-use tenure_core::section;
 use tenure_core::{
     Ask, Attachment, ErrorKind, Fence, HolderId, Key, Letter, MAILBOX, MARKS, Mark, Metadata, Number, Record,
     Tenure, Tick, Ttl, Value, Wall,
 };
+use tenure_core::{section, semaphore};
 use tenure_store::{Store, StoreExt};
 
 /// Metadata of every kind, nested to the limit.
@@ -170,12 +170,20 @@ pub async fn oversized_metadata_is_refused_and_nothing_written<S: Subject>(subje
 
 /// A section's record may be as large as the store's capabilities say, and is written over like any other.
 pub async fn a_section_of_the_greatest_size_comes_back_intact<S: Subject>(subject: &S) {
+    comes_back_at_its_greatest(subject, section::key("a").unwrap(), section::FIELD).await;
+}
+
+/// A semaphore's record may be as large as a section's, and is written over like any other.
+pub async fn a_semaphore_of_the_greatest_size_comes_back_intact<S: Subject>(subject: &S) {
+    comes_back_at_its_greatest(subject, semaphore::key("a").unwrap(), semaphore::FIELD).await;
+}
+
+async fn comes_back_at_its_greatest<S: Subject>(subject: &S, key: Key, field: &str) {
     let (store, scribe) = (subject.store().await, Scribe::new());
-    let key = section::key("a").unwrap();
     let most = store.capabilities().section_bytes();
     let full = |filler: u8| {
         let bytes = (0..most).map(|n| filler.wrapping_add(n as u8)).collect();
-        let metadata: Metadata = [(section::FIELD.to_owned(), Value::Bytes(bytes))].into();
+        let metadata: Metadata = [(field.to_owned(), Value::Bytes(bytes))].into();
         Record { metadata, ..scribe.vacant(5) }
     };
     let (one, next) = (full(0), full(7));

@@ -76,6 +76,7 @@ flaws! {
     much_mail: AcceptsMuchMail => "too_much_mail_is_refused_and_nothing_written",
     nulls: ForgetsNulls => "every_kind_of_metadata_comes_back_intact",
     long_bytes: CutsLongBytes => "a_section_of_the_greatest_size_comes_back_intact",
+    long_bytes_of_semaphores: CutsLongBytes => "a_semaphore_of_the_greatest_size_comes_back_intact",
     nul_characters: CutsTextAtNul => "any_text_is_a_key",
     case: FoldsCase => "any_text_is_a_key",
     spaces: TrimsKeys => "any_text_is_a_key",
