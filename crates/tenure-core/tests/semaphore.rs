@@ -89,6 +89,20 @@ fn s8_a_dead_holders_session_is_fenced_before_its_permits_are_granted_on() {
 }
 
 #[test]
+fn l1_who_only_tries_takes_over_from_the_dead_at_first_sight_where_ages_are_told() {
+    let mut table = Table::new(3);
+    table.want(0, 1, exclusive());
+    table.kill(0);
+    table.run(tenths(8));
+    table.want(1, 2, tried(exclusive()));
+    assert!(matches!(table.told(1), [Notice::Held(LeaseId(2), Some(_))]), "{:?}", table.told(1));
+    table.run(tenths(3));
+    let other = Wish { permits: 5, ..tried(one()) };
+    table.want(2, 3, other);
+    assert_eq!((table.held(2), grants(&table)), (vec![3], vec![3]), "{:?}", table.told(2));
+}
+
+#[test]
 fn l5_who_gives_up_grants_to_the_head_in_the_same_write_and_a_push_tells_it() {
     let mut table = Table::new(3);
     table.push = true;

@@ -9,7 +9,7 @@ use crate::holder::notice::Notice;
 use crate::op::{Answer, OpId, Outcome};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Version};
-use crate::values::record::{Record, Stored};
+use crate::values::record::{Attachment, Record, Stored};
 use std::time::Duration;
 
 impl Semaphore {
@@ -22,7 +22,8 @@ impl Semaphore {
                 self.see(ctx, current, op);
                 self.set_look(ctx);
                 // With nobody in the way there is none to look at.
-                if self.seen.is_some() && self.in_the_way(ctx.session.as_ref()).is_empty() {
+                let nobody = |own: &Attachment| self.in_the_way(own).is_empty();
+                if self.seen.is_some() && ctx.session.as_ref().is_none_or(nobody) {
                     self.set_sessions(ctx, op);
                 }
             }

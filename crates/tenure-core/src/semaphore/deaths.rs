@@ -4,6 +4,7 @@
 //! ttl is fenced first, so that its process can't renew it any more; only then are its claims taken out. Of one that lives and
 //! stays in the way, it is asked now and then whether it knows of its claim (see [`Ask::Confirm`]).
 
+use super::ledger::Ledger;
 use super::machine::{Flight, Semaphore};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
@@ -12,21 +13,24 @@ use crate::op::{Expect, Listed, OpId, Write};
 use crate::values::fence::Fence;
 use crate::values::record::{Ask, Attachment, Letter, Record, Stored};
 use crate::values::time::{Tick, Ttl};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So many sessions are looked at in one request.
 const SESSIONS: usize = 15;
 
 impl Semaphore {
     /// The sessions of others that hold permits, or wait for them: some of them, those that have their turn.
-    pub(super) fn in_the_way(&self, own: Option<&Attachment>) -> Vec<Attachment> {
-        let Some(seen) = &self.seen else { return Vec::new() };
-        let mut all: Vec<&Attachment> = Vec::new();
-        for ticket in seen.ledger.tickets() {
+    pub(super) fn in_the_way(&self, own: &Attachment) -> Vec<Attachment> {
+        self.seen.as_ref().map(|seen| self.in_the_way_of(&seen.ledger, own)).unwrap_or_default()
+    }
+
+    /// The same, as this ledger shows them.
+    pub(super) fn in_the_way_of(&self, ledger: &Ledger, own: &Attachment) -> Vec<Attachment> {
+        let (mut all, mut known): (Vec<&Attachment>, BTreeSet<&Attachment>) = Default::default();
+        for ticket in ledger.tickets() {
             let attachment = &ticket.attachment;
-            let is_own =
-                own.is_some_and(|own| own.session == attachment.session && own.fence >= attachment.fence);
-            if !is_own && !self.dead.contains(attachment) && !all.contains(&attachment) {
+            let is_own = own.session == attachment.session && own.fence >= attachment.fence;
+            if !is_own && !self.dead.contains(attachment) && known.insert(attachment) {
                 all.push(attachment);
             }
         }

@@ -392,9 +392,9 @@ impl Semaphore {
 
     /// Reads the record, and the sessions in the way of those who wait if it is time for that.
     pub(super) fn look(&mut self, ctx: &mut Ctx<'_>) {
-        let own = ctx.session.clone();
-        let wants = self.listens() && (self.sessions_at <= ctx.now.held || self.has_try(ctx));
-        let sessions = if wants { self.in_the_way(own.as_ref()) } else { Vec::new() };
+        let wants = self.listens() && (self.sessions_at <= ctx.now.held || self.must_judge());
+        let own = ctx.session.clone().filter(|_| wants);
+        let sessions = own.map(|own| self.in_the_way(&own)).unwrap_or_default();
         let op = if sessions.is_empty() {
             ctx.read(&self.key, self.ttl)
         } else {
@@ -413,9 +413,12 @@ impl Semaphore {
             && !ctx.rules.bugs.has(Bug::StraysKept)
     }
 
-    fn has_try(&self, ctx: &Ctx<'_>) -> bool {
-        let tries = |job: &Job| matches!(job, Job::Wanted(wanted) if !wanted.is_patient(ctx.now) && self.looked <= wanted.born);
-        self.jobs.values().any(tries)
+    /// Whether somebody is to be refused unless those in its way are dead.
+    fn must_judge(&self) -> bool {
+        let has = |id| self.seen.as_ref().is_some_and(|seen| seen.ledger.has(id));
+        let asks =
+            |job: &Job| matches!(job, Job::Wanted(wanted) if self.looked <= wanted.born && !has(wanted.id));
+        self.jobs.values().any(asks)
     }
 
     /// When to look again, between ¾ of the usual time and that.

@@ -138,10 +138,12 @@ impl Semaphore {
             if ledger.is_empty() {
                 ledger.permits = wish.permits;
             }
+            let is_judged = self.looked > wanted.born || self.in_the_way_of(&seen.ledger, own).is_empty();
             if ledger.permits != wish.permits {
-                match is_fresh {
-                    true => over.push((*lease, Some(differs(&self.key, ledger.permits, wish.permits)))),
-                    false => needs_look = true,
+                if is_fresh && is_judged {
+                    over.push((*lease, Some(differs(&self.key, ledger.permits, wish.permits))));
+                } else {
+                    needs_look = true;
                 }
                 continue;
             }
@@ -157,7 +159,7 @@ impl Semaphore {
             };
             if ledger.take(ticket, wanted.is_patient(ctx.now), fence, floor, bugs) {
                 added.push(*lease);
-            } else if is_fresh && (self.looked > wanted.born || self.in_the_way(Some(own)).is_empty()) {
+            } else if is_fresh && is_judged {
                 over.push((*lease, None));
             } else {
                 needs_look = true;
