@@ -21,6 +21,7 @@ impl World {
             return;
         }
         self.at(self.t + self.per_mille(100), What::Own(Due::Look));
+        let bound = if self.scenario.trying == 100 { 2500 } else { 1700 };
         let (mut untold, mut dead, mut strays) = (Vec::new(), Vec::new(), Vec::new());
         for key in 0..self.scene.keys.len() {
             let ledger = self.ledger(key);
@@ -28,6 +29,11 @@ impl World {
                 |grant: &&Grant| self.is_told(key, grant) || self.scene.put_back.contains(&grant.ticket.id);
             let live = ledger.holders.iter().filter(|grant| self.lives(&grant.ticket));
             untold.extend(live.filter(|grant| !is_told(grant)).map(|grant| grant.ticket.id));
+            if self.scenario.trying == 100 {
+                // Nobody waits: those who try find out who is dead.
+                let gone = ledger.holders.iter().filter(|grant| !self.lives(&grant.ticket));
+                dead.extend(gone.map(|grant| (grant.ticket.id, grant.ticket.id)));
+            }
             for waiter in ledger.queue.iter().filter(|ticket| self.lives(ticket)) {
                 let place = ledger.place(waiter.id).unwrap_or(0);
                 let ahead = ledger.holders.iter().map(|grant| &grant.ticket).chain(&ledger.queue[..place]);
@@ -43,7 +49,7 @@ impl World {
         if let Some(id) = self.scene.untold.look(self.t, self.per_mille(500), untold) {
             self.check(Rule::L5, Err(format!("claim {id} was granted, and its user is not told")));
         }
-        if let Some((id, _)) = self.scene.dead.look(self.t, self.per_mille(1700), dead) {
+        if let Some((id, _)) = self.scene.dead.look(self.t, self.per_mille(bound), dead) {
             self.check(Rule::L5, Err(format!("claim {id} is of the dead, and in the way of who waits")));
         }
         // They are asked about one after the other, each after two ttls.

@@ -195,7 +195,13 @@ impl Scene for Semaphores {
 
     fn landed(world: &mut World, envelope: &Envelope, key: &Key, landed: &Landed, _begins: bool) {
         world.hint(key);
-        let Some(index) = world.key_index(key) else { return };
+        let Some(index) = world.key_index(key) else {
+            if world.nodes[envelope.node].life != envelope.life {
+                // A renewal that comes late of one that is dead: its silence begins anew.
+                world.scene.dead.clear();
+            }
+            return;
+        };
         let who = world.nodes[envelope.node].name_of(envelope.life).clone();
         world.changed(
             index,

@@ -156,6 +156,18 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         ..USUAL
     },
     Scenario {
+        name: "semaphores-trying",
+        about: "a fair lock that many only try for, again and again, where the store tells ages and wall clocks agree",
+        tasks: 3,
+        keys: &[FAIR],
+        wall_off_ms: 100,
+        store: Some(StoreSpec { ages: Ages::Fine, push: false, lags: false }),
+        trying: 100,
+        think: 600,
+        faults: &[(Fault::Crash, 10.0), (Fault::Pause, 6.0), (Fault::Rate, 4.0), (Fault::StoreDown, 1.0)],
+        ..USUAL
+    },
+    Scenario {
         name: "semaphores-calm",
         about: "nothing goes wrong but that processes come and go",
         wall_off_ms: 0,

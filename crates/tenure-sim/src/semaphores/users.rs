@@ -4,7 +4,7 @@ use super::{Call, Node, What, World};
 use crate::invariants::Rule;
 use crate::invariants::s8::Believed;
 use crate::kernel::clock::True;
-use tenure_core::op::Op;
+use tenure_core::op::{Expect, Op};
 use tenure_core::semaphore::{Ledger, Mode, Wish};
 use tenure_core::{Command, Fence, HolderId, LeaseId, Notice, Tick, WaitPolicy};
 
@@ -213,6 +213,11 @@ impl World {
     pub(super) fn check_lapses(&mut self, index: usize, now: Tick, op: &Op) {
         let Op::Write(write) = op else { return };
         let Some(key) = self.key_index(&write.key) else { return };
+        let version = self.store.get(&write.key).map(tenure_core::Record::version);
+        if version.is_none_or(|version| write.expect != Expect::Unchanged(version)) {
+            // It takes nothing out of what stands there.
+            return;
+        }
         let (standing, written) = (self.ledger(key), Ledger::of(&write.record).unwrap_or_default());
         let stands = |ledger: &Ledger, fence| ledger.holders.iter().any(|grant| grant.fence == fence);
         let node = &mut self.nodes[index];
