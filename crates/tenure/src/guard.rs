@@ -44,6 +44,7 @@ impl Guard {
         cell: Arc<Cell>,
     ) -> Guard {
         cell.set_name(Name { key: key.clone(), fence, is_attached });
+        tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, "lease acquired");
         let mut guard = Guard {
             leases,
             id,
@@ -225,6 +226,7 @@ impl Guard {
 
     async fn give_up(mut self, metadata: Option<Metadata>) -> bool {
         self.spent = true;
+        self.tell_released();
         self.cell.belief.end();
         if self.is_kept() {
             self.leases.inner.forget(self.id);
@@ -233,6 +235,13 @@ impl Guard {
         self.leases.inner.keep_no_longer(self.id);
         let reply = self.leases.inner.ask(self.id, Command::Release(self.id, metadata));
         matches!(reply.await, Ok(Reply::Released(true)))
+    }
+
+    fn tell_released(&self) {
+        let (key, fence) = (&self.key, self.fence);
+        if self.is_held() {
+            tracing::debug!(name: "lease.released", target: "tenure::lease", %key, %fence, "lease released");
+        }
     }
 
     /// From now on it is kept until then, also if it is given up, dropped, or stopped with all others. It must renew itself.
@@ -302,6 +311,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.spent {
+            self.tell_released();
             self.cell.belief.end();
             self.leases.inner.forget(self.id);
             if self.is_kept() {

@@ -7,6 +7,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::home::{Driving, Home};
 use crate::lock::Lock;
+use crate::meters;
 use crate::users::{Asked, News, Reply, Users};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -306,6 +307,7 @@ impl Inner {
             sleep_until(&*clock, Some(at)).await;
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
             if inner.users().cells.remove(&lease).is_some() {
+                meters::lease_lost(&Loss::Overran);
                 cell.tell_overrun(most);
                 cell.lost(Loss::Overran);
                 inner.send(Command::Lapse(lease));

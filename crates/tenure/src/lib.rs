@@ -25,7 +25,7 @@
 //! ([`election`]).
 //!
 //! # What is logged
-//! Events of `tracing`. With the target `tenure::lease`, `lease.lost` (warn; fields `key`, `fence`, `reason`) and `leases.left` (warn; field
+//! Events of `tracing`. With the target `tenure::lease`, `lease.acquired` and `lease.released` (debug; fields `key`, `fence`), `lease.lost` (warn; fields `key`, `fence`, `reason`) and `leases.left` (warn; field
 //! `holder`: the last handle was dropped before all was given back) and `lease.overran` (warn; fields `key`, `fence`, `most_ms`). With the target
 //! `tenure::store` and the field `key`:
 //!
@@ -34,9 +34,24 @@
 //! | `store.failing` | warn | a call to the store has failed: at once, then every 10 s while that goes on; fields `reason`, `failures`, `for_ms` |
 //! | `store.answers` | info | the store answers again; field `for_ms` |
 //!
-//! Each call that fails is counted by the metric `tenure_store_failures_total`, with the label `kind`: `unavailable`, `unknown`,
-//! `foreign`, `unsupported` or `invalid`. Elections and fleets have [events](election#what-is-logged) and
-//! [metrics](fleet#metrics-and-traces) of their own.
+//! | `store.hints` | warn | the store tells of no more changes for now: keys that are waited for are polled; field `error`, none of `key` |
+//!
+//! [Elections](election#what-is-logged) and [fleets](fleet#metrics-and-traces) have events of their own.
+//!
+//! # What is measured
+//! With the feature `metrics`, for the facade of the crate of that name. Durations are in seconds. No label has more than a handful of values.
+//!
+//! | name | kind | what |
+//! |---|---|---|
+//! | `tenure_leases_acquired_total` | counter | leases that were acquired, those of elections included |
+//! | `tenure_leases_released_total` | counter | leases that were given up while they were held |
+//! | `tenure_leases_lost_total` | counter | leases that were lost, by `reason`: `expired`, `unreachable`, `taken`, `deleted`, `revoked`, `released` by another or `overran` |
+//! | `tenure_lease_wait_seconds` | histogram | how long locks were waited for that were acquired |
+//! | `tenure_session_remaining_seconds` | histogram | what was left of the session when it was renewed: alarm on what nears zero, leases are lost there |
+//! | `tenure_store_call_seconds` | histogram | how long calls took, by `operation` (`read`, `write` or `list`) and `outcome` (`answered`, or as `kind`) |
+//! | `tenure_store_failures_total` | counter | calls that failed, by `kind`: `unavailable`, `unknown`, `foreign`, `unsupported` or `invalid` |
+//!
+//! [Fleets](fleet#metrics-and-traces) have metrics of their own.
 //!
 //! # Cost
 //! A lease is attached to its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
@@ -57,6 +72,7 @@ mod leases;
 mod lock;
 mod lock_all;
 mod mail;
+mod meters;
 pub mod once;
 pub mod permits;
 pub mod range;

@@ -5,6 +5,7 @@ use crate::builder::{check_drift, checked_ttl};
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::{Leases, end_of};
+use crate::meters;
 use crate::users::Reply;
 use std::time::Duration;
 use tenure_core::semaphore::{self, Mode, Wish};
@@ -359,12 +360,14 @@ impl Lock {
     ) -> Result<Guard, AcquireError> {
         let inner = &self.leases.inner;
         let id = inner.next_id();
+        let asked_at = inner.clock.held();
         let pending = Pending { leases: &self.leases, id, done: false };
         let reply = inner.ask(id, command(id)).await;
         pending.done();
         match reply {
             Ok(Reply::Acquired { fence, metadata, cell }) => {
                 let now = inner.clock.held();
+                meters::lease_waited(now.since(asked_at));
                 if let Some(most) = self.at_most {
                     inner.end_at(id, &cell, now.after(most), most);
                 }

@@ -4,6 +4,7 @@ use crate::belief::Cell;
 use crate::driver::Sink;
 use crate::error::{AcquireError, LeaseError};
 use crate::leases::Inner;
+use crate::meters;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
@@ -107,6 +108,7 @@ impl Inner {
         }
         let (lease, reply) = match notice {
             Notice::Acquired { lease, fence, until, metadata } => {
+                meters::lease_acquired();
                 let cell = Arc::<Cell>::default();
                 cell.belief.set(until);
                 users.cells.insert(lease, Arc::clone(&cell));
@@ -130,6 +132,10 @@ impl Inner {
                 return ControlFlow::Continue(());
             }
             Notice::SessionValid(until) => {
+                let left = self.session.until().since(self.clock.held());
+                if until > self.session.deadline() && !left.is_zero() {
+                    meters::session_renewed(left);
+                }
                 self.session.set(until);
                 return ControlFlow::Continue(());
             }
@@ -141,6 +147,7 @@ impl Inner {
             }
             Notice::Lost(lease, loss) => {
                 if let Some(cell) = users.cells.remove(&lease) {
+                    meters::lease_lost(&loss);
                     let (key, fence) =
                         cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
                     tracing::warn!(name: "lease.lost", target: "tenure::lease", key, fence, reason = %loss, "lease lost");
@@ -150,6 +157,9 @@ impl Inner {
             }
             Notice::Updated(lease) => (lease, Reply::Updated),
             Notice::Released(lease, ours) => {
+                if ours {
+                    meters::lease_released();
+                }
                 users.cells.remove(&lease);
                 (lease, Reply::Released(ours))
             }

@@ -98,16 +98,31 @@ async fn what_a_process_holds_is_listed() {
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_told_with_its_key_and_fence() {
     let scribe = Scribe::default();
-    let _guard = tracing::subscriber::set_default(scribe.clone());
+    // For all threads: whether an event is wanted is remembered for a whole process.
+    tracing::subscriber::set_global_default(scribe.clone()).unwrap();
     let world = World::new();
     let a = world.process();
-    let guard = a.leases.lock("k").ttl(TTL).acquire().await.unwrap();
+    let guard = a.leases.lock("told").ttl(TTL).acquire().await.unwrap();
     a.faults.always(Fault::Hang);
     guard.lost().await;
     settle().await;
-    let lines = scribe.0.lock().unwrap().clone();
-    let begins = format!("lease.lost message=lease lost key=k fence={} reason=", guard.fence());
-    assert!(lines.len() == 1 && lines[0].starts_with(&begins), "{lines:?}");
+    a.faults.always(Fault::None);
+    let fence = guard.fence();
+    assert!(!guard.release().await);
+    let given = a.leases.acquire("given").await.unwrap();
+    let next = given.fence();
+    drop(given);
+    let all = scribe.0.lock().unwrap().clone();
+    let ours = |line: &&String| line.contains("key=told ") || line.contains("key=given ");
+    let lines: Vec<&String> = all.iter().filter(ours).collect();
+    let begin = [
+        format!("lease.acquired message=lease acquired key=told fence={fence}"),
+        format!("lease.lost message=lease lost key=told fence={fence} reason="),
+        format!("lease.acquired message=lease acquired key=given fence={next}"),
+        format!("lease.released message=lease released key=given fence={next}"),
+    ];
+    assert_eq!(lines.len(), begin.len(), "{lines:?}");
+    assert!(lines.iter().zip(&begin).all(|(line, begins)| line.starts_with(begins)), "{lines:?}");
 }
 
 #[tokio::test(start_paused = true)]

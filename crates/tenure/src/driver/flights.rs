@@ -4,6 +4,7 @@
 
 use super::Troubles;
 use super::room::{Fared, Launch, Room};
+use crate::meters;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::any::Any;
@@ -30,6 +31,7 @@ struct Flight {
     /// The key, or what the keys of a listing begin with.
     about: String,
     writes: bool,
+    operation: &'static str,
     /// Renewals, looks and listings, of which there are few, go at once.
     waits: bool,
     launch: Launch,
@@ -77,6 +79,7 @@ impl Flights {
             op: id,
             about: about(&op),
             writes: matches!(op, Op::Write(_)),
+            operation: operation(&op),
             waits,
             launch,
             sent: clock.held(),
@@ -107,7 +110,8 @@ impl Flights {
     }
 
     fn land(&mut self, flight: &Flight, took: Duration, result: &Result<Answer, StoreError>) {
-        let Flight { launch, timeout, waits, .. } = *flight;
+        let Flight { launch, timeout, waits, operation, .. } = *flight;
+        meters::store_called(operation, result.as_ref().err(), took);
         match result {
             Ok(_) => self.troubles.answered(&flight.about, flight.writes),
             Err(error) => self.troubles.failed(&flight.about, flight.writes, flight.sent, error),
@@ -138,6 +142,14 @@ fn crashed(panic: &(dyn Any + Send)) -> StoreError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
     StoreError::unknown(format!("the store's code failed: {text}"))
+}
+
+fn operation(op: &Op) -> &'static str {
+    match op {
+        Op::Read(_) | Op::ReadMany(..) => "read",
+        Op::List { .. } => "list",
+        Op::Write(_) => "write",
+    }
 }
 
 fn about(op: &Op) -> String {

@@ -81,7 +81,7 @@ impl Hints {
         const FIRST: Duration = Duration::from_millis(250);
         self.stream = None;
         if self.failures == 0 {
-            tracing::warn!(target: "tenure", %error, "no hints of changes for now: keys that are waited for are polled");
+            tracing::warn!(name: "store.hints", target: "tenure::store", %error, "no hints of changes for now: keys that are waited for are polled");
         }
         // Up to 64 s.
         let pause = FIRST * (1 << self.failures.min(8));

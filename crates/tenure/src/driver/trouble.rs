@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::{Clock, ErrorKind, StoreError, Tick};
+use tenure_core::{Clock, StoreError, Tick};
 use tokio::sync::watch;
 
 /// Calls to the store about a key fail, and none has been answered since the first of them.
@@ -79,7 +79,6 @@ impl Troubles {
 
     /// A call about `key`, sent then, has failed.
     pub(crate) fn failed(&self, key: &str, writes: bool, sent: Tick, error: &StoreError) {
-        metrics::counter!("tenure_store_failures_total", "kind" => kind(error)).increment(1);
         let now = self.clock.held();
         let mut state = self.state();
         state.failing.retain(|_, failing| now.since(failing.last) < FORGOTTEN);
@@ -175,14 +174,4 @@ impl Troubles {
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn kind(error: &StoreError) -> &'static str {
-    match error.kind() {
-        ErrorKind::Unavailable => "unavailable",
-        ErrorKind::Unknown => "unknown",
-        ErrorKind::Foreign => "foreign",
-        ErrorKind::Unsupported => "unsupported",
-        _ => "invalid",
-    }
 }

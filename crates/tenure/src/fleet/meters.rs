@@ -1,29 +1,27 @@
 //! The metrics of one worker, by the names that the module's documentation lists.
 
+use crate::meters::{self, Counter, Gauge};
 use tenure_core::HolderId;
 use tenure_core::fleet::{FleetName, Summary};
 
 pub(super) struct Meters {
-    pub(super) held: metrics::Gauge,
-    workers: metrics::Gauge,
-    units: metrics::Gauge,
-    uncovered: metrics::Gauge,
-    moves: metrics::Gauge,
-    pub(super) assigned: metrics::Counter,
-    pub(super) drained: metrics::Counter,
-    pub(super) lost: metrics::Counter,
-    pub(super) trouble: metrics::Counter,
+    pub(super) held: Gauge,
+    workers: Gauge,
+    units: Gauge,
+    uncovered: Gauge,
+    moves: Gauge,
+    pub(super) assigned: Counter,
+    pub(super) drained: Counter,
+    pub(super) lost: Counter,
+    pub(super) trouble: Counter,
 }
 
 impl Meters {
     /// Two workers of one process don't overwrite each other's.
     pub(super) fn new(fleet: &FleetName, worker: &HolderId) -> Meters {
-        let labels = vec![
-            metrics::Label::new("fleet", fleet.as_str().to_owned()),
-            metrics::Label::new("worker", worker.as_str().to_owned()),
-        ];
-        let gauge = |name: &'static str| metrics::gauge!(name, labels.clone());
-        let counter = |name: &'static str| metrics::counter!(name, labels.clone());
+        let labels = [("fleet", fleet.as_str().to_owned()), ("worker", worker.as_str().to_owned())];
+        let gauge = |name: &'static str| meters::gauge(name, &labels);
+        let counter = |name: &'static str| meters::counter(name, &labels);
         Meters {
             held: gauge("tenure_fleet_held"),
             workers: gauge("tenure_fleet_workers"),

@@ -1,0 +1,155 @@
+//! What is counted and measured, by the names that the crate's documentation lists. Without the feature `metrics`, nothing is.
+
+use std::time::Duration;
+use tenure_core::{ErrorKind, Loss, StoreError};
+
+#[cfg(feature = "metrics")]
+pub(crate) use on::{Counter, Gauge, counter, describe, gauge};
+#[cfg(feature = "metrics")]
+use on::{count, measure};
+
+#[cfg(not(feature = "metrics"))]
+pub(crate) use off::{Counter, Gauge, counter, describe, gauge};
+#[cfg(not(feature = "metrics"))]
+use off::{count, measure};
+
+/// A call to the store has come back.
+pub(crate) fn store_called(operation: &'static str, failed: Option<&StoreError>, took: Duration) {
+    let outcome = failed.map_or("answered", kind);
+    measure("tenure_store_call_seconds", &[("operation", operation), ("outcome", outcome)], took);
+    if failed.is_some() {
+        count("tenure_store_failures_total", &[("kind", outcome)]);
+    }
+}
+
+/// A lease was had.
+pub(crate) fn lease_acquired() {
+    count("tenure_leases_acquired_total", &[]);
+}
+
+/// It was asked for that long before.
+pub(crate) fn lease_waited(span: Duration) {
+    measure("tenure_lease_wait_seconds", &[], span);
+}
+
+/// A lease was given up, and was held until then.
+pub(crate) fn lease_released() {
+    count("tenure_leases_released_total", &[]);
+}
+
+/// A lease was lost.
+pub(crate) fn lease_lost(loss: &Loss) {
+    count("tenure_leases_lost_total", &[("reason", reason(loss))]);
+}
+
+/// The session was renewed when so much of its belief was left.
+pub(crate) fn session_renewed(left: Duration) {
+    measure("tenure_session_remaining_seconds", &[], left);
+}
+
+fn kind(error: &StoreError) -> &'static str {
+    match error.kind() {
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::Unknown => "unknown",
+        ErrorKind::Foreign => "foreign",
+        ErrorKind::Unsupported => "unsupported",
+        _ => "invalid",
+    }
+}
+
+fn reason(loss: &Loss) -> &'static str {
+    match loss {
+        Loss::Expired => "expired",
+        Loss::Unreachable(_) => "unreachable",
+        Loss::Taken(_) => "taken",
+        Loss::Deleted => "deleted",
+        Loss::Revoked => "revoked",
+        Loss::Released => "released",
+        Loss::Overran => "overran",
+        _ => "other",
+    }
+}
+
+#[cfg(feature = "metrics")]
+mod on {
+    use std::time::Duration;
+
+    pub(crate) use metrics::{Counter, Gauge};
+
+    type Labels = [(&'static str, String)];
+
+    fn labels(labels: &Labels) -> Vec<metrics::Label> {
+        labels.iter().map(|(name, value)| metrics::Label::new(*name, value.clone())).collect()
+    }
+
+    pub(crate) fn counter(name: &'static str, of: &Labels) -> Counter {
+        metrics::counter!(name, labels(of))
+    }
+
+    pub(crate) fn gauge(name: &'static str, of: &Labels) -> Gauge {
+        metrics::gauge!(name, labels(of))
+    }
+
+    fn fixed(labels: &[(&'static str, &'static str)]) -> Vec<metrics::Label> {
+        labels.iter().map(|(name, value)| metrics::Label::from_static_parts(name, value)).collect()
+    }
+
+    pub(super) fn count(name: &'static str, of: &[(&'static str, &'static str)]) {
+        metrics::counter!(name, fixed(of)).increment(1);
+    }
+
+    pub(super) fn measure(name: &'static str, of: &[(&'static str, &'static str)], span: Duration) {
+        metrics::histogram!(name, fixed(of)).record(span.as_secs_f64());
+    }
+
+    /// Says what each is, to the recorder that there is now.
+    pub(crate) fn describe() {
+        use metrics::{Unit, describe_counter, describe_histogram};
+        describe_histogram!("tenure_store_call_seconds", Unit::Seconds, "How long calls to the store take");
+        describe_counter!("tenure_store_failures_total", "Calls to the store that failed");
+        describe_counter!("tenure_leases_acquired_total", "Leases that were acquired");
+        describe_counter!("tenure_leases_released_total", "Leases that were given up while they were held");
+        describe_counter!("tenure_leases_lost_total", "Leases that were lost");
+        describe_histogram!(
+            "tenure_lease_wait_seconds",
+            Unit::Seconds,
+            "How long leases were waited for that were acquired"
+        );
+        describe_histogram!(
+            "tenure_session_remaining_seconds",
+            Unit::Seconds,
+            "What was left of the session when it was renewed: what nears zero is about to be lost"
+        );
+    }
+}
+
+#[cfg(not(feature = "metrics"))]
+mod off {
+    use std::time::Duration;
+
+    pub(crate) struct Counter;
+
+    impl Counter {
+        pub(crate) fn increment(&self, _: u64) {}
+    }
+
+    pub(crate) struct Gauge;
+
+    impl Gauge {
+        pub(crate) fn set(&self, _: f64) {}
+    }
+
+    pub(crate) fn counter(_: &'static str, _: &[(&'static str, String)]) -> Counter {
+        Counter
+    }
+
+    pub(crate) fn gauge(_: &'static str, _: &[(&'static str, String)]) -> Gauge {
+        Gauge
+    }
+
+    pub(super) fn count(_: &'static str, _: &[(&'static str, &'static str)]) {}
+
+    pub(super) fn measure(_: &'static str, _: &[(&'static str, &'static str)], _: Duration) {}
+
+    pub(crate) fn describe() {}
+}

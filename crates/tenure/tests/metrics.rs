@@ -1,0 +1,51 @@
+//! The names of metrics, which people's dashboards and alarms depend on, in simulated time. Plan: what is documented is exported, with a
+//! description, and nothing else is; labels have few values.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use common::{TTL, World};
+use std::collections::BTreeSet;
+use tenure_store::Fault;
+
+/// The names in the table of the crate's page.
+fn documented() -> BTreeSet<&'static str> {
+    let page = include_str!("../src/lib.rs");
+    page.lines().filter_map(|line| line.strip_prefix("//! | `tenure_")?.split('`').next()).collect()
+}
+
+#[test]
+fn what_is_documented_is_exported_with_a_description() {
+    let metrics = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let counts = metrics.handle();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    metrics::with_local_recorder(&metrics, || {
+        runtime.block_on(async {
+            let world = World::new();
+            let process = world.process();
+            let guard = process.leases.acquire("k").await.unwrap();
+            tokio::time::sleep(TTL * 2).await;
+            assert!(guard.release().await);
+            let lost = process.leases.acquire("lost").await.unwrap();
+            process.faults.always(Fault::Refuse);
+            lost.lost().await;
+            tokio::time::sleep(TTL).await;
+        });
+    });
+    let page = counts.render();
+    let described = page.lines().filter_map(|line| line.strip_prefix("# HELP tenure_")?.split(' ').next());
+    let exported = page.lines().filter_map(|line| line.strip_prefix("# TYPE tenure_")?.split(' ').next());
+    assert_eq!(exported.collect::<BTreeSet<_>>(), documented(), "{page}");
+    assert!(described.collect::<BTreeSet<_>>().is_superset(&documented()), "{page}");
+    for line in [
+        "tenure_leases_acquired_total 2",
+        "tenure_leases_released_total 1",
+        "tenure_leases_lost_total{reason=\"unreachable\"} 1",
+        "tenure_store_failures_total{kind=\"unavailable\"}",
+        "operation=\"write\",outcome=\"answered\"",
+        "tenure_session_remaining_seconds_count",
+    ] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+}
