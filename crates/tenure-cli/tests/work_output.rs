@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{Bench, Ran, wait_until};
+use common::{Bench, Ran, is_alive, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
@@ -215,6 +215,29 @@ fn units_are_run_before_the_list_has_ended() {
         ran.err.contains("line 5 of standard input: ") && ran.err.contains("4 of 4 units done"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn units_that_are_lost_together_are_told_in_one_line_and_are_no_takeovers() {
+    let bench = Bench::new();
+    let script = "echo $$ > pid.{}; while [ ! -e go ]; do sleep 0.05; done";
+    let more = ["--ttl", "2s", "-p", "4", "--json", "a", "b", "c", "d"];
+    let mut command = bench.tenure(&work(&more, &["sh", "-c", script]));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pids = ["a", "b", "c", "d"].map(|unit| bench.await_number(&format!("pid.{unit}")));
+    bench.stop(&[child.id()]);
+    wait_until("the watchdogs to end what it runs", || pids.iter().all(|pid| !is_alive(*pid)));
+    bench.write("go", "");
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(child.id().cast_signed()),
+        nix::sys::signal::Signal::SIGCONT,
+    )
+    .unwrap();
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.err.matches("being lost").count()), (0, 1), "{ran:?}");
+    assert!(ran.err.contains(" and 3 more: the leases were being lost"), "{ran:?}");
+    let here = &ran.json()["here"];
+    assert_eq!((here["taken_over"].as_u64(), here["done"].as_u64()), (Some(0), Some(4)), "{ran:?}");
 }
 
 #[test]

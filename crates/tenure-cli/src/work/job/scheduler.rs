@@ -103,6 +103,9 @@ pub(crate) struct Scheduler {
     claiming: usize,
     /// Units whose commands run on, as they can't be killed, on their way to be left to expire.
     lapsing: Vec<JoinHandle<()>>,
+    /// Units whose leases were being lost, which was not told yet, and since when.
+    losing: Vec<Key>,
+    losing_since: Duration,
     /// Results that are being written, or are about to be.
     recording: usize,
     /// Those that wait for others to be written with, and since when the first does.
@@ -204,6 +207,8 @@ impl Scheduler {
             claiming: 0,
             lapsing: Vec::new(),
             recording: 0,
+            losing: Vec::new(),
+            losing_since: Duration::ZERO,
             results: Vec::new(),
             results_since: Duration::ZERO,
             is_fetching: false,
@@ -229,6 +234,7 @@ impl Scheduler {
             self.slots.fill();
             self.pump();
             self.write_results();
+            self.tell_losses(false);
             if let Some(printer) = &mut self.printer {
                 let is_over = |number: usize| {
                     let local = self.given.get(number).and_then(|key| self.board.local(key));
@@ -298,6 +304,7 @@ impl Scheduler {
 
     fn conclude(&mut self) -> Result<u8, Failure> {
         self.progress.end();
+        self.tell_losses(true);
         let took = boottime().saturating_sub(self.began);
         let is_unread = self.stop.as_ref().is_some_and(|stop| stop.by == Some(Asked::Signal(SIGPIPE)));
         if is_unread {

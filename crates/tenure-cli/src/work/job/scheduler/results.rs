@@ -171,12 +171,11 @@ impl Scheduler {
                 self.failed(key, guard, i64::from(exit::LOST), now, now, tail);
             }
             Ended::Stopped(Why::Losing) => {
-                let why =
-                    self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
-                output::note(format!(
-                    "{key}: the lease was being lost{why}, and the command was stopped; the unit is run again"
-                ));
+                if self.losing.is_empty() {
+                    self.losing_since = boottime();
+                }
                 self.hand_back(&key);
+                self.losing.push(key);
             }
             Ended::Stopped(Why::Asked | Why::Overran) | Ended::TooLate => self.hand_back(&key),
             Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
@@ -186,6 +185,27 @@ impl Scheduler {
                 self.hand_back(&key);
             }
         }
+    }
+
+    /// Whoever loses its session loses all units at about the same time: they are told together.
+    pub(super) fn tell_losses(&mut self, at_once: bool) {
+        const MOMENT: Duration = Duration::from_millis(500);
+        let is_time = at_once || self.slots.running() == 0 || boottime() >= self.losing_since + MOMENT;
+        if !is_time || self.losing.is_empty() {
+            return;
+        }
+        let keys = std::mem::take(&mut self.losing);
+        let why = self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
+        let first = keys.first().map_or_else(String::new, ToString::to_string);
+        output::note(match keys.len() {
+            1 => format!(
+                "{first}: the lease was being lost{why}, and the command was stopped; the unit is run again"
+            ),
+            n => format!(
+                "{first} and {} more: the leases were being lost{why}, and the commands were stopped; the units are run again",
+                n - 1
+            ),
+        });
     }
 
     pub(super) fn hand_back(&mut self, key: &Key) {
