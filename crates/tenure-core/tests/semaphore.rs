@@ -247,6 +247,24 @@ fn s10_permits_that_their_record_does_not_show_any_more_are_lost_at_the_next_aud
 }
 
 #[test]
+fn s10_permits_that_an_older_copy_has_granted_anew_under_another_fence_are_lost() {
+    let mut table = Table::new(2);
+    table.want(0, 1, exclusive());
+    table.want(1, 2, exclusive());
+    let copy = table.copy(KEY);
+    table.give(0, 1);
+    table.run(tenths(3));
+    assert_eq!(table.held(1), [2]);
+    table.put_back(KEY, copy);
+    // It is a stray of its process there, which takes it out when it is asked to do anything about the key, and grants on.
+    table.want(0, 3, one());
+    table.run(tenths(7));
+    assert!(table.told(1).contains(&Notice::Lost(LeaseId(2), Loss::Deleted)), "{:?}", table.told(1));
+    table.run(tenths(10));
+    assert_eq!((table.held(0), grants(&table)), (vec![3], vec![3]));
+}
+
+#[test]
 fn what_nobody_knows_of_is_taken_out_by_its_own_process_when_somebody_asks() {
     let mut table = Table::new(2);
     table.want(0, 1, exclusive());

@@ -30,10 +30,12 @@ impl Semaphore {
                     None => drop(self.jobs.insert(lease, Job::Wanted(wanted))),
                     Some(fence) => self.hold(lease, wanted.id, fence),
                 },
+                // Of an older copy that somebody has put back, it may have been granted anew since, under another fence.
                 Job::Held { id, fence }
-                    if seen.ledger.grant(id).is_none() && !bugs.has(Bug::TicketBelieved) =>
+                    if seen.ledger.grant(id).is_none_or(|grant| grant.fence != fence)
+                        && !bugs.has(Bug::TicketBelieved) =>
                 {
-                    self.tell(Notice::Lost(lease, lost(&seen, fence)));
+                    self.tell(Notice::Lost(lease, lost(&seen, id, fence)));
                 }
                 Job::Giving(giving) if self.is_gone(ctx, &giving, &seen) => {
                     if giving.is_awaited {
@@ -215,8 +217,8 @@ fn is_due(job: &Job, now: Now) -> bool {
 }
 
 /// What became of permits with this fence that the record does not show any more.
-fn lost(seen: &Seen, fence: Fence) -> Loss {
-    if seen.version.is_none() || seen.fence < fence {
+fn lost(seen: &Seen, id: Nonce, fence: Fence) -> Loss {
+    if seen.version.is_none() || seen.fence < fence || seen.ledger.has(id) {
         return Loss::Deleted;
     }
     Loss::Taken(seen.ledger.occupant())
