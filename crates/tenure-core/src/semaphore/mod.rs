@@ -9,7 +9,7 @@
 //! lease is. None is ever renewed. Whoever gives a permit up grants what is free to the head of the queue in the same write. Whoever
 //! waits finds out who is dead, fences that session first, and grants on.
 //!
-//! [`Semaphore`] is the part of a [`Holder`](crate::Holder) that drives one key; what its users want at a time goes into one write.
+//! `Semaphore` is the part of a [`Holder`](crate::Holder) that drives one key; what its users want at a time goes into one write.
 
 mod answers;
 mod deaths;
