@@ -158,6 +158,9 @@ impl args::hold::Hold {
             (false, Some(wait)) => WaitPolicy::Within(wait),
             (false, None) => WaitPolicy::Forever,
         };
+        if self.max.is_some_and(|max| max.is_zero()) {
+            return Err(Failure::usage("--max 0s leaves no time to hold it at all; allow some"));
+        }
         let (key, ttl) = (free_key(&self.key)?, ttl(self.ttl)?);
         Ok(Holding { key, patience, ttl, at_most: self.max, json: self.json })
     }

@@ -131,6 +131,13 @@ fn who_does_not_want_it_any_more_does_not_wait() {
     assert_eq!(holder.end(), 0);
 }
 
+#[test]
+fn no_time_at_all_is_refused_by_the_options_name() {
+    let bench = Bench::new();
+    let ran = bench.run(&["hold", "--max", "0", "k"]);
+    assert!(ran.code == 64 && ran.err.contains("--max 0s") && !bench.path("leases.db").exists(), "{ran:?}");
+}
+
 /// Runs an example with the real binary in its PATH.
 fn example(bench: &Bench, program: &str, name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);

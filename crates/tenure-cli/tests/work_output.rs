@@ -1,7 +1,8 @@
 //! What becomes of what the commands of `work` write, and when they are run, by the real binary on real files.
 //!
 //! Plan: outputs in one piece, tagged, in order, saved, logged; a reader that goes away; parts of a unit's name in the command; the order
-//! of runs; names of any bytes, lines that are none, several units in one; a command that runs for too long; pauses between starts; a halt, at once and soon; what is told, and what bad values are told.
+//! of runs; names of any bytes, lines that are none, several units in one; a command that runs for too long; pauses between starts; a halt, at once and soon; what is told; what bad
+//! values are told, before anything is made, and where output can't be caught.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
@@ -255,5 +256,29 @@ fn bad_values_name_the_option_and_the_remedy() {
     ] {
         let ran = bench.run(&work(&[&more[..], &["u"]].concat(), &["true"]));
         assert!(ran.code == 64 && ran.err.contains(told), "{ran:?}");
+        assert!(!bench.path("leases.db").exists(), "before anything is made: {ran:?}");
     }
+}
+
+#[test]
+fn where_output_can_not_be_caught_the_directory_is_told_and_not_the_command() {
+    let bench = Bench::new();
+    let command = work(&["-p", "2", "a", "b"], &["echo"]);
+    let ran = Ran::of(bench.tenure(&command).env("TMPDIR", bench.path("gone")).output().unwrap());
+    assert_eq!((ran.code, ran.err.contains("command not found")), (70, false), "{ran:?}");
+    assert!(ran.err.contains("gone/tenure-") && ran.err.contains("TMPDIR"), "{ran:?}");
+    let ran = bench.run(&command);
+    assert_eq!((ran.code, ran.out.lines().count()), (0, 2), "no attempt was counted: {ran:?}");
+}
+
+#[test]
+fn results_of_names_that_look_alike_are_kept_apart() {
+    let bench = Bench::new();
+    bench.write("list", b"\xff\n\\xff\n\x80\n\xc2\x80\n");
+    let ran = bench.run(&work(&["--results", "out", "--from", "list"], &["echo"]));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let mut names: Vec<_> =
+        std::fs::read_dir(bench.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["%80", "%C2%80", "%FF", "\\xff"]);
 }

@@ -18,8 +18,8 @@ use std::time::Duration;
 /// `run`), and nothing on its standard input. The first INT, TERM or HUP stops CMD cleanly and ends tenure; a second one kills CMD at once.
 #[derive(Debug, Parser)]
 pub(crate) struct Cron {
-    /// When: minute, hour, day of the month, month and day of the week, as cron(8) has it, in UTC; with a field for seconds before them, or
-    /// @hourly, @daily, @weekly, @monthly, @yearly
+    /// When: minute, hour, day of the month, month and day of the week, as cron(8) has it, in UTC; with a field for seconds before them, and then
+    /// one for the year after them if need be, or @hourly, @daily, @weekly, @monthly, @yearly
     pub(crate) schedule: String,
     /// The name of what runs: 1 to 507 bytes of UTF-8. A key has one schedule
     pub(crate) key: OsString,

@@ -24,6 +24,8 @@ use crate::supervise::signals::Signals;
 use crate::text::{brief, count, date};
 use crate::work::stream::Stream;
 use crate::work::units;
+use pieces::joblog::Joblog;
+use pieces::printer::Form;
 use register::Registered;
 use scheduler::Scheduler;
 use tenure::{Clock, Leases, Metadata, Value, Wall};
@@ -34,6 +36,9 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     }
     let path = process::find(&plan.command.program)?;
     plan.command = plan.command.at(path);
+    // What can't be written there is told before a unit is to be run anew for it.
+    plan.form.as_ref().map_or(Ok(()), Form::make_directory)?;
+    let joblog = plan.joblog.as_deref().map(Joblog::open).transpose()?;
     let began = tenure::clock::system().now().wall;
     let is_streamed = plan.name.is_some() && plan.source == Source::Input && !plan.fresh;
     let (given, incoming) = if is_streamed {
@@ -80,6 +85,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     let is_named = plan.name.is_some();
     let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
     let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board, named)?;
+    scheduler.log_to(joblog);
     scheduler.take(incoming);
     let mut result = scheduler.work(&mut signals).await;
     if done_before.is_some() && !is_named && scheduler.is_idle() && matches!(result, Ok(exit::OK)) {

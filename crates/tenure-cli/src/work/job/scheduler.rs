@@ -168,7 +168,6 @@ impl Scheduler {
             }
             _ => None,
         };
-        let joblog = plan.joblog.as_deref().map(Joblog::open).transpose()?;
         let has_numbers =
             plan.command.is_numbered() || plan.form.as_ref().is_some_and(|form| form.keep_order);
         let names = named.iter().filter_map(|unit| Some((unit.key.clone(), text_of(unit.name.as_ref()?))));
@@ -184,7 +183,7 @@ impl Scheduler {
             seed: super::register::instance(&leases),
             slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
             printer,
-            joblog,
+            joblog: None,
             numbers: given.iter().enumerate().map(|(number, key)| (key.clone(), number)).collect(),
             given,
             incoming: Incoming::default(),
@@ -226,6 +225,11 @@ impl Scheduler {
             trouble: None,
             stop: None,
         })
+    }
+
+    /// Adds a line there for each run, if anywhere.
+    pub(crate) fn log_to(&mut self, joblog: Option<Joblog>) {
+        self.joblog = joblog;
     }
 
     /// Works until every unit is settled, or until told to stop.

@@ -41,6 +41,8 @@ pub(crate) enum Ended {
     Stuck,
     /// It could not be started.
     NotStarted(std::io::Error),
+    /// It was not started: there is no file to be had for what it writes.
+    Uncaught(std::io::Error),
 }
 
 /// How commands are run, and who is told of each that has ended.
@@ -179,14 +181,14 @@ impl Setup {
         let mut command = self.command.filled(&Filling { unit, number: number.map(|n| n + 1) });
         let captured = match self.captures.as_ref().map(|captures| captures.take()).transpose() {
             Ok(captured) => captured,
-            Err(error) => return (Ended::NotStarted(error), None),
+            Err(error) => return (Ended::Uncaught(error), None),
         };
         match captured.as_ref().map(Captured::stdio).transpose() {
             Ok(Some((out, err))) => {
                 command.stdout(out).stderr(err);
             }
             Ok(None) => {}
-            Err(error) => return (Ended::NotStarted(error), None),
+            Err(error) => return (Ended::Uncaught(error), None),
         }
         if self.is_verbose {
             output::note(format!("{}: starts", escaped(&text_of(unit))));

@@ -5,6 +5,7 @@ use super::order::Order;
 use crate::exit::Failure;
 use crate::output;
 use crate::text::escaped;
+use crate::work::units::text_of;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
@@ -16,7 +17,7 @@ use tokio::sync::oneshot;
 /// What one run has written.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    pub(crate) unit: String,
+    pub(crate) unit: Vec<u8>,
     pub(crate) captured: Captured,
     /// Its exit code, if it ended by itself.
     pub(crate) exit: Option<i64>,
@@ -30,6 +31,17 @@ pub(crate) struct Form {
     pub(crate) keep_order: bool,
     /// Where each unit has a directory for its output.
     pub(crate) results: Option<PathBuf>,
+}
+
+impl Form {
+    /// Makes the directory for results, if one is named.
+    pub(crate) fn make_directory(&self) -> Result<(), Failure> {
+        let Some(directory) = &self.results else { return Ok(()) };
+        std::fs::create_dir_all(directory).map_err(|error| {
+            let directory = escaped(&directory.to_string_lossy());
+            Failure::usage(format!("--results {directory}: can't be made: {error}; give another directory"))
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -46,14 +58,6 @@ impl Printer {
         captures: Arc<Captures>,
         trouble: impl FnOnce(io::Error) + Send + 'static,
     ) -> Result<Printer, Failure> {
-        if let Some(directory) = &form.results {
-            std::fs::create_dir_all(directory).map_err(|error| {
-                let directory = escaped(&directory.to_string_lossy());
-                Failure::usage(format!(
-                    "--results {directory}: can't be made: {error}; give another directory"
-                ))
-            })?;
-        }
         let (pieces, to_write) = channel();
         let (told, over) = oneshot::channel();
         let order = form.keep_order.then(Order::default);
@@ -112,7 +116,7 @@ impl Writer {
         }
     }
 
-    fn write(&self, unit: &str, captured: &mut Captured, exit: Option<i64>) -> io::Result<()> {
+    fn write(&self, unit: &[u8], captured: &mut Captured, exit: Option<i64>) -> io::Result<()> {
         captured.out.rewind()?;
         captured.err.rewind()?;
         if let Some(results) = &self.form.results {
@@ -120,7 +124,7 @@ impl Writer {
                 io::Error::other(format!("--results {}: {error}", escaped(&results.to_string_lossy())))
             })?;
         }
-        let tag = self.form.tag.then(|| format!("{}\t", escaped(unit)));
+        let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(unit))));
         output::undisturbed(|| {
             copy(&captured.out, &mut io::stdout().lock(), tag.as_deref())?;
             // That errors can't be told is no reason to stop.
@@ -164,16 +168,22 @@ fn save(directory: &Path, captured: &mut Captured, exit: Option<i64>) -> io::Res
     std::fs::write(directory.join("status"), status)
 }
 
-/// A unit's directory: its name, with what a file's name can't hold written as in URLs; or a digest if that is too long.
-fn directory_of(unit: &str) -> String {
+/// A unit's directory: its name, with what a file's name can't hold, and what is no text, written as in URLs; or a digest if that is too
+/// long.
+fn directory_of(unit: &[u8]) -> String {
     const LONGEST: usize = 200;
-    let is_odd = |c: char| matches!(c, '/' | '%') || c.is_control() || matches!(unit, "." | "..");
-    let written = |c: char| if is_odd(c) { format!("%{:02X}", u32::from(c)) } else { c.to_string() };
-    let name: String = unit.chars().map(written).collect();
+    let is_odd = |c: char| matches!(c, '/' | '%') || c.is_control() || matches!(unit, b"." | b"..");
+    let encoded = |bytes: &[u8]| bytes.iter().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let written = |c: char| if is_odd(c) { encoded(c.to_string().as_bytes()) } else { c.to_string() };
+    let mut name = String::new();
+    for chunk in unit.utf8_chunks() {
+        name.extend(chunk.valid().chars().map(written));
+        name.push_str(&encoded(chunk.invalid()));
+    }
     if name.len() <= LONGEST {
         return name;
     }
-    Sha256::digest(unit.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(unit).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -182,9 +192,13 @@ mod tests {
 
     #[test]
     fn a_units_directory_is_one_part_of_a_path() {
-        assert_eq!(directory_of("a b é"), "a b é");
-        assert_eq!(directory_of("d/x%y\n"), "d%2Fx%25y%0A");
-        assert_eq!((directory_of(".."), directory_of(".")), ("%2E%2E".into(), "%2E".into()));
-        assert_eq!(directory_of(&"x".repeat(500)).len(), 64);
+        assert_eq!(directory_of("a b é".as_bytes()), "a b é");
+        assert_eq!(
+            (directory_of(b"\xff%FF"), directory_of(b"\xc2\x80")),
+            ("%FF%25FF".into(), "%C2%80".into())
+        );
+        assert_eq!(directory_of(b"d/x%y\n"), "d%2Fx%25y%0A");
+        assert_eq!((directory_of(b".."), directory_of(b".")), ("%2E%2E".into(), "%2E".into()));
+        assert_eq!(directory_of("x".repeat(500).as_bytes()).len(), 64);
     }
 }

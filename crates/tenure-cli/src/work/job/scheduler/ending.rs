@@ -47,6 +47,14 @@ impl Scheduler {
         self.give_up(failure);
     }
 
+    /// There is no file to be had for what commands write, and so for none of them.
+    pub(super) fn on_uncaught(&mut self, error: &std::io::Error) {
+        let text = format!(
+            "output can't be caught: {error}; set TMPDIR to another directory, or run fewer at a time (--parallel)"
+        );
+        self.give_up(Failure::new(exit::INTERNAL, text));
+    }
+
     /// Stops if so many units have failed, or are done, that this was asked for.
     pub(super) fn halt_if_asked(&mut self) {
         let Some(Halt { at_once, counted, after }) = self.plan.halt.filter(|_| self.stop.is_none()) else {

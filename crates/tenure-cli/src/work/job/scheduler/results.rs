@@ -148,7 +148,7 @@ impl Scheduler {
         if let (Some(printer), Some(captured)) = (&mut self.printer, captured)
             && !matches!(ended, Ended::Stuck | Ended::TooLate | Ended::NotStarted(_))
         {
-            printer.print(number, Piece { unit, captured, exit });
+            printer.print(number, Piece { unit: name, captured, exit });
         }
         self.on_ended(key, guard, ended, tail);
     }
@@ -179,6 +179,10 @@ impl Scheduler {
             }
             Ended::Stopped(Why::Asked | Why::Overran) | Ended::TooLate => self.hand_back(&key),
             Ended::NotStarted(error) => self.on_not_started(key, guard, &error),
+            Ended::Uncaught(error) => {
+                self.hand_back(&key);
+                self.on_uncaught(&error);
+            }
             Ended::Stuck => {
                 output::note(format!("{key}: the command can't be killed; the unit is left to expire"));
                 self.lapsing.push(tokio::spawn(guard.lapse()));
