@@ -28,8 +28,8 @@ pub struct Collector {
     /// What those say who live: the lowest of their clocks.
     living: Wall,
     older_than: Duration,
-    /// Sessions that claims name, with the fence of the tenure that they have; none if they have ended.
-    ridden: BTreeMap<Key, Option<Fence>>,
+    /// Sessions that claims name, with their fence, and whether that tenure of them goes on.
+    ridden: BTreeMap<Key, (Fence, bool)>,
     bugs: Bugs,
 }
 
@@ -71,7 +71,7 @@ impl Survey {
     /// they were read after that; of others nothing is learned.
     #[must_use]
     pub fn collector(self, wall: Wall, older_than: Duration, sessions: &[Listed], bugs: Bugs) -> Collector {
-        let fence_of = |stored: &Stored| stored.record.tenure.as_ref().map(|_| stored.record.fence);
+        let fence_of = |stored: &Stored| (stored.record.fence, stored.record.tenure.is_some());
         let readable = sessions.iter().filter_map(|listed| Some((&listed.key, listed.stored.as_ref().ok()?)));
         let ridden = readable.filter(|(key, _)| self.named.contains(key));
         let ridden = ridden.map(|(key, stored)| (key.clone(), fence_of(stored))).collect();
@@ -137,9 +137,12 @@ impl Collector {
         self.ridden.contains_key(session) && !self.bugs.has(Bug::GcDropsRiddenSession)
     }
 
-    /// Whether the tenure of a session that a claim names has ended.
+    /// Whether the tenure of a session that a claim names has ended. One with a higher fence than the session had has begun since then.
     fn has_ended(&self, attachment: &Attachment) -> bool {
-        self.ridden.get(&attachment.session).is_some_and(|fence| *fence != Some(attachment.fence))
+        let session = self.ridden.get(&attachment.session);
+        session.is_some_and(|(fence, goes_on)| {
+            *fence > attachment.fence || *fence == attachment.fence && !goes_on
+        })
     }
 
     /// A semaphore's metadata and fence without the claims of sessions that have ended, what is free granted on; none if there are no such
@@ -322,5 +325,7 @@ mod tests {
         );
         assert!(!ended(on("live", 7)) && !ended(on("missing", 7)) && !ended(on("bad", 7)));
         assert!(!ended(live(7)) && !ended(stored(1, 0, None)));
+        // Their sessions have begun anew since they were looked at.
+        assert!(!ended(on("live", 8)) && !ended(on("ended", 9)));
     }
 }
