@@ -46,7 +46,7 @@ pub struct Once {
     delivery: Delivery,
     /// How far clocks may differ.
     skew: Duration,
-    /// How long the record is kept from gc after a tick.
+    /// How long after a tick it may be asked for; its record is kept from gc for as long, by all clocks.
     keep: Duration,
     holder: HolderId,
     bugs: Bugs,
@@ -228,7 +228,8 @@ impl Once {
             return vec![OnceAction::Release(None), OnceAction::Tell(refusal)];
         }
         let mut history = History::of(seen).unwrap_or_default();
-        let keep = u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX);
+        // A host whose clock is behind may ask for it until then by its own.
+        let keep = u64::try_from(self.keep.saturating_add(self.skew).as_millis()).unwrap_or(u64::MAX);
         let kept_until = Wall(self.tick.0.saturating_add(keep));
         history.begun(Run::begun(self.tick, self.holder.clone(), fence, now), kept_until);
         let fields = history.fields();
