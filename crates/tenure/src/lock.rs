@@ -268,7 +268,7 @@ impl Lock {
     }
 
     /// The limits of a body, checked before anything is asked, and the request.
-    fn checked(mut self) -> Result<(Limits, Lock), AcquireError> {
+    pub(crate) fn checked(mut self) -> Result<(Limits, Lock), AcquireError> {
         self.check_span()?;
         let limits = Limits { grace: self.grace.take(), at_most: self.at_most.take() };
         limits.grace.map_or(Ok(()), |grace| self.check_grace(grace))?;

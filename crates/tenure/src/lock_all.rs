@@ -6,6 +6,7 @@ use crate::clock;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::Leases;
+use crate::lock::Lock;
 use std::time::Duration;
 use tenure_core::{Fence, InvalidInput, Key, Loss};
 use tokio_util::sync::CancellationToken;
@@ -113,6 +114,9 @@ impl LockAll {
         T: Send + 'static,
     {
         let grace = self.grace;
+        if let (Some(name), Some(grace)) = (self.keys.first(), grace) {
+            self.lock(name).grace(grace).checked()?;
+        }
         run(self.acquire().await?, grace, body).await
     }
 
@@ -165,11 +169,16 @@ impl LockAll {
         }
     }
 
-    async fn one(&self, name: &str, wait: Wait) -> Result<Guard, AcquireError> {
-        let mut lock = self.leases.lock(name);
-        if let Some(ttl) = self.ttl {
-            lock = lock.ttl(ttl);
+    fn lock(&self, name: &str) -> Lock {
+        let lock = self.leases.lock(name);
+        match self.ttl {
+            Some(ttl) => lock.ttl(ttl),
+            None => lock,
         }
+    }
+
+    async fn one(&self, name: &str, wait: Wait) -> Result<Guard, AcquireError> {
+        let lock = self.lock(name);
         match wait {
             Wait::Try => lock.try_acquire().await,
             Wait::Until(end) => lock.acquire_within(end.since(self.leases.inner.clock.held())).await,

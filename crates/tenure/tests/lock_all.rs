@@ -135,3 +135,16 @@ async fn no_key_and_a_key_twice_are_refused_before_anything_is_asked() {
     }
     leases.stop().await;
 }
+
+#[tokio::test]
+async fn a_grace_period_that_is_too_long_is_refused_before_anything_is_asked() {
+    let leases = tenure::Leases::new(tenure::memory()).unwrap();
+    let all = leases.lock_all(["a", "b"]).ttl(TTL).grace(TTL);
+    let refused = all.with_lease(async |_| unreachable!("it can't be ended in time")).await.unwrap_err();
+    assert!(
+        matches!(&refused, BodyError::Acquire(error) if error.to_string().contains("grace")),
+        "{refused}"
+    );
+    assert!(leases.session_remaining().is_zero());
+    leases.stop().await;
+}
