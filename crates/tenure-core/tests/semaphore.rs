@@ -131,6 +131,19 @@ fn l5_without_a_push_the_head_hears_of_its_grant_within_a_poll() {
 }
 
 #[test]
+fn l5_the_dead_behind_many_who_live_are_found_by_turns() {
+    let mut table = Table::new(41);
+    let wish = |take| Wish { permits: 40, take, ..one() };
+    (0..40).for_each(|seat| table.want(seat, seat as u64 + 1, wish(1)));
+    (20..40).for_each(|seat| table.kill(seat));
+    table.want(40, 41, wish(20));
+    assert!(table.held(40).is_empty());
+    // 40 sessions are looked at in three turns.
+    table.run(tenths(14) * 3);
+    assert_eq!(table.held(40), [41]);
+}
+
+#[test]
 fn l6_a_later_ticket_waits_behind_an_earlier_one_unless_it_barges() {
     let mut table = Table::new(4);
     table.want(0, 1, one());
@@ -333,6 +346,35 @@ fn a_record_that_would_be_too_large_is_refused_by_what_helps() {
         .collect();
     assert!(!failed.is_empty() && small.held(0).len() >= 2, "{failed:?}");
     assert!(failed[0].to_string().contains("divide them among several semaphores"), "{}", failed[0]);
+}
+
+#[test]
+fn l5_in_a_full_record_there_is_room_to_grant_all_who_wait_at_once() {
+    let most = 4000;
+    let mut table = Table::with_bytes(2, most);
+    let wish = |mode| Wish { permits: 1 << 20, mode, ..one() };
+    table.want(0, 1, wish(Mode::Exclusive));
+    let fits = |lease: &u64| {
+        table.want(1, *lease, wish(Mode::Shared));
+        !matches!(table.told(1), [.., Notice::Failed(..)])
+    };
+    let readers = (2..1000).take_while(fits).count();
+    assert!(readers > 50 && table.leases(1) == readers, "{readers}");
+    table.give(0, 1);
+    let (held, size) = (table.ledger().holders.len(), table.ledger().to_metadata().1);
+    assert!(held == readers && size <= most, "{held} of {readers} in {size} bytes");
+}
+
+#[test]
+fn who_has_no_time_to_wait_is_granted_what_is_free_and_told_who_has_it_otherwise() {
+    let mut table = Table::new(2);
+    let until = |table: &Table| WaitPolicy::Until(table.t());
+    table.want(0, 1, Wish { wait_policy: until(&table), ..exclusive() });
+    assert_eq!(table.held(0), [1]);
+    let wish = Wish { wait_policy: until(&table), ..exclusive() };
+    table.want(1, 2, wish);
+    assert!(matches!(table.told(1), [Notice::Held(LeaseId(2), Some(by))] if by.holder.as_str() == "p0"));
+    assert!(queued(&table).is_empty());
 }
 
 #[test]

@@ -48,7 +48,7 @@
 //! # How it works
 //! All holders and all who wait stand in one record, under `semaphore/NAME`. They are attached to their processes' sessions, so holding costs nothing more, and
 //! permits have the ttl of the session ([`LeasesBuilder::session_ttl`](crate::LeasesBuilder::session_ttl)). Whoever gives permits up grants them to the next in the
-//! same write. A [lock](Leases::lock) of the same name is another key. One record has room for some 2,400 processes, and takes one write at a time: where the order does
+//! same write. A [lock](Leases::lock) of the same name is another key. One record has room for some 2,000 processes, and takes one write at a time: where the order does
 //! not matter, divide the permits among several names.
 
 use crate::body::Held;

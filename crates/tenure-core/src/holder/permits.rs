@@ -60,10 +60,14 @@ impl Holder {
         }
         let key = wish.key.clone();
         self.permits.keys.insert(lease, key.clone());
-        self.step_semaphore(now, key, |semaphore, ctx| {
+        self.step_semaphore(now, key.clone(), |semaphore, ctx| {
             semaphore.want(ctx, lease, wish);
             semaphore.go_on(ctx);
         });
+        // It may have been refused at once.
+        if !self.permits.machines.get(&key).is_some_and(|semaphore| semaphore.has(lease)) {
+            self.permits.keys.remove(&lease);
+        }
         self.want_session(now);
     }
 

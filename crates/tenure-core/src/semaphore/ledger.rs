@@ -100,6 +100,13 @@ impl Ledger {
         ([(FIELD.to_owned(), Value::Bytes(bytes))].into(), size)
     }
 
+    /// How many bytes it takes at the most until all who wait have been granted what they wait for: each grant adds a fence.
+    pub(super) fn most_bytes(&self) -> usize {
+        /// A number of 64 bits, as it is written.
+        const FENCE: usize = 10;
+        self.to_metadata().1 + self.queue.len() * FENCE
+    }
+
     /// Whether nobody holds or wants anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -4,6 +4,7 @@ use super::Wish;
 use super::job::{Giving, Job, Wanted};
 use super::ledger::Ledger;
 use crate::bugs::Bug;
+use crate::holder::acquisition::WaitPolicy;
 use crate::holder::command::LeaseId;
 use crate::holder::ctx::Ctx;
 use crate::holder::notice::Notice;
@@ -173,7 +174,11 @@ impl Semaphore {
     }
 
     /// Somebody wants permits.
-    pub(crate) fn want(&mut self, ctx: &mut Ctx<'_>, lease: LeaseId, wish: Wish) {
+    pub(crate) fn want(&mut self, ctx: &mut Ctx<'_>, lease: LeaseId, mut wish: Wish) {
+        // Who has no time to wait tries.
+        if matches!(wish.wait_policy, WaitPolicy::Until(end) if ctx.now.held >= end) {
+            wish.wait_policy = WaitPolicy::Try;
+        }
         let reused = ctx.rules.bugs.has(Bug::PermitIdReused);
         let shared = self.jobs.values().next().map(Job::id).filter(|_| reused);
         let id = shared.unwrap_or_else(|| ctx.nonces.draw());
@@ -311,7 +316,7 @@ impl Semaphore {
 
     /// Until when it is worth finding out what became of an attempt that only tries.
     pub(super) fn resolves_by(&self, wanted: &Wanted) -> Option<Tick> {
-        let is_open = wanted.wish.wait_policy == crate::WaitPolicy::Try && wanted.last_error.is_some();
+        let is_open = wanted.wish.wait_policy == WaitPolicy::Try && wanted.last_error.is_some();
         is_open.then_some(wanted.sent?.after(self.ttl.duration()))
     }
 

@@ -167,7 +167,7 @@ impl Semaphore {
                 needs_look = true;
             }
         }
-        while !added.is_empty() && ledger.to_metadata().1 > self.most_bytes {
+        while !added.is_empty() && ledger.most_bytes() > self.most_bytes {
             let Some(lease) = added.pop() else { break };
             let id = self.jobs.get(&lease).map(Job::id);
             ledger.remove(|ticket| Some(ticket.id) == id);

@@ -133,6 +133,11 @@ impl Table {
         self.seats[seat].held.iter().copied().collect()
     }
 
+    /// How many leases a process has, wants, or is giving up.
+    pub fn leases(&self, seat: usize) -> usize {
+        self.seats[seat].machine.leases()
+    }
+
     pub fn kill(&mut self, seat: usize) {
         self.seats[seat].is_up = false;
     }
