@@ -115,7 +115,7 @@ impl LockAll {
     {
         let grace = self.grace;
         if let (Some(name), Some(grace)) = (self.keys.first(), grace) {
-            self.lock(name).grace(grace).checked()?;
+            let _unasked = self.lock(name).grace(grace).checked()?;
         }
         run(self.acquire().await?, grace, body).await
     }
