@@ -73,7 +73,7 @@ impl Given {
     /// The same units, so many in each.
     ///
     /// # Errors
-    /// One holds a newline, which is what stands between them then.
+    /// One holds a newline, which is what stands between them then; or so many are too long together.
     pub(crate) fn batched(self, most: usize) -> Result<Given, Failure> {
         if most <= 1 {
             return Ok(self);
@@ -89,9 +89,16 @@ impl Given {
         }
         let join = |some: &[(usize, &Vec<u8>)]| {
             let units: Vec<&[u8]> = some.iter().map(|(_, unit)| unit.as_slice()).collect();
-            (units.join(&b'\n'), some.first().map_or(0, |(number, _)| *number))
+            let (joined, number) = (units.join(&b'\n'), some.first().map_or(0, |(number, _)| *number));
+            if joined.len() > MOST_BYTES {
+                let (item, of, more, bytes) = (self.item, &self.of, some.len() - 1, joined.len());
+                return Err(Failure::usage(format!(
+                    "{item} {number}{of} and the {more} after it are one unit of {bytes} bytes by --max-args {most}; the limit is {MOST_BYTES}: give a smaller one"
+                )));
+            }
+            Ok((joined, number))
         };
-        let units = numbered.chunks(most).map(join).collect();
+        let units = numbered.chunks(most).map(join).collect::<Result<_, Failure>>()?;
         Ok(Given { units, ..self })
     }
 
@@ -116,6 +123,8 @@ impl Given {
     }
 }
 
+/// The longest name. A record's metadata have 4096 bytes, and more than the name stands there once the unit has run.
+const MOST_BYTES: usize = 3072;
 /// What stands in a key for a unit that can't stand there itself: a digest of 256 bits.
 const DIGEST: &str = "sha256-";
 
@@ -217,16 +226,18 @@ pub(super) fn collect<'a>(
 
 /// Whether it can be a command's argument.
 fn check(unit: &[u8]) -> Result<(), String> {
-    /// A record's metadata have 4096 bytes, and more than the name stands there.
-    const MOST: usize = 3072;
     if unit.is_empty() {
         return Err("a unit can't be empty".to_owned());
     }
     if unit.contains(&0) {
         return Err(format!("the unit \"{}\" holds a NUL, which no argument can", shown(unit)));
     }
-    if unit.len() > MOST {
-        return Err(format!("the unit \"{}\" has {} bytes; the limit is {MOST}", shown(unit), unit.len()));
+    if unit.len() > MOST_BYTES {
+        return Err(format!(
+            "the unit \"{}\" has {} bytes; the limit is {MOST_BYTES}",
+            shown(unit),
+            unit.len()
+        ));
     }
     Ok(())
 }
@@ -336,6 +347,19 @@ mod tests {
                 .unwrap_err()
                 .to_string()
                 .contains("item 1 of f: the unit \"c\\nd\" holds a newline")
+        );
+    }
+
+    #[test]
+    fn units_that_are_one_have_no_more_bytes_together_than_one_may_have() {
+        // With the newline between them 3072 bytes, and one more.
+        let (half, rest) = ("x".repeat(1536), "y".repeat(1535));
+        let batched = |text: String| read_lines(text.as_bytes(), b'\n').unwrap().batched(2);
+        assert_eq!(batched(format!("{half}\n{rest}\nz\n")).unwrap().units().count(), 2);
+        let told = batched(format!("a\nb\n{half}\n{rest}y\n")).unwrap_err().to_string();
+        assert!(
+            told.starts_with("line 3 of f and the 1 after it are one unit of 3073 bytes by --max-args 2"),
+            "{told}"
         );
     }
 
