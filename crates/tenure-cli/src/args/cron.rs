@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Any number of processes run `cron` with the same SCHEDULE and KEY, and at each tick one of them runs CMD. Ticks are named by the time that
 /// they are scheduled for, in UTC, so clocks that differ do no harm: a host that is late finds that the tick has run. CMD runs once at
 /// most for each tick. If its host dies in the middle that tick is over, unless with --at-least-once. A tick that comes while an
-/// earlier one runs is skipped; but the host of that one runs the last such tick when it is done, if it is less than a minute late.
+/// earlier one runs is skipped by other hosts (with --at-least-once, waited for); the host of that one runs the last such tick when it is
+/// done, if it is less than a minute late.
 ///
 /// What ran when, and how it ended, is in the record once/KEY: see `show`. An exit status of 0 is an end that is well.
 ///
