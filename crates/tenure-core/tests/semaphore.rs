@@ -291,6 +291,42 @@ fn what_nobody_knows_of_is_taken_out_by_its_own_process_when_somebody_asks() {
 }
 
 #[test]
+fn each_holder_in_the_way_is_asked_in_turn() {
+    let mut table = Table::new(3);
+    table.want(0, 1, one());
+    table.want(1, 2, shared(2));
+    let copy = table.copy(KEY);
+    table.give(1, 2);
+    table.put_back(KEY, copy);
+    table.want(2, 3, shared(2));
+    // The first of them knows its claim; the second one is asked two ttls later.
+    table.run(tenths(50));
+    assert_eq!((table.held(0), table.held(2)), (vec![1], vec![3]));
+}
+
+#[test]
+fn s8_a_session_that_was_put_back_as_it_was_before_it_began_is_not_dead_at_once() {
+    let mut table = Table::new(2);
+    table.want(1, 1, exclusive());
+    table.cut(1);
+    table.deface("session/p1", Metadata::new());
+    table.want(0, 2, exclusive());
+    table.run(tenths(8));
+    assert!(table.held(0).is_empty(), "its process may believe still");
+    table.run(tenths(8));
+    assert_eq!(table.held(0), [2]);
+}
+
+#[test]
+fn what_was_gone_before_it_was_given_up_is_told_as_gone() {
+    let mut table = Table::new(1);
+    table.want(0, 1, one());
+    table.delete(KEY);
+    table.give(0, 1);
+    assert!(matches!(table.told(0), [.., Notice::Released(LeaseId(1), false)]), "{:?}", table.told(0));
+}
+
+#[test]
 fn who_waits_longer_than_it_wanted_is_told_who_has_it_and_leaves_the_queue() {
     let mut table = Table::new(2);
     table.want(0, 1, exclusive());
