@@ -233,7 +233,7 @@ impl Leases {
         let (sender, stopped) = oneshot::channel();
         {
             let mut users = self.inner.users();
-            if users.over {
+            if users.over || !self.inner.is_of_this_process() {
                 return;
             }
             users.stopped.push(sender);
@@ -359,7 +359,7 @@ impl Inner {
         {
             let mut users = self.users();
             // After a stop nobody would answer: the sender is dropped, and with it the wait ends.
-            if !users.over && self.driving.get().is_none_or(Driving::is_ours) {
+            if !users.over && self.is_of_this_process() {
                 users.replies.insert(id, (Asked::of(&command), sender));
             }
         }
@@ -369,10 +369,15 @@ impl Inner {
 
     /// From now on, all that is told of `lease` goes to `listener`, and all that is told of the session, beginning with how it
     /// is now.
+    /// Whether its driver, if there is one, is of this process: a forked child has none of its parent's threads.
+    fn is_of_this_process(&self) -> bool {
+        self.driving.get().is_none_or(Driving::is_ours)
+    }
+
     pub(crate) fn listen_to(&self, lease: LeaseId, listener: mpsc::UnboundedSender<News>) {
         let mut users = self.users();
-        // After a stop nothing is told any more: the sender is dropped, and with it the wait ends.
-        if !users.over {
+        // After a stop, and in a forked child, nothing is told any more: the sender is dropped, and with it the wait ends.
+        if !users.over && self.is_of_this_process() {
             // Under the same lock as what is told, so that nothing comes in between.
             let notice = Notice::SessionValid(self.session.until());
             let _ = listener.send(News { notice, cell: None });
