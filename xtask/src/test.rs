@@ -8,6 +8,7 @@ use crate::step::{Step, cargo};
 use crate::suite::{self, Cores, Suite};
 use crate::workspace::{ALL_STORES, Kind, Package, Target, packages};
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -231,12 +232,14 @@ fn example(name: &str) -> Step {
 }
 
 /// The examples that are not a program of a crate but a script over the command line.
+/// The examples that are run by themselves: those that may be executed. Others want something of whoever runs them, as tests do.
 fn scripts() -> Result<Vec<PathBuf>, String> {
     let error = |error| format!("{EXAMPLES}: {error}");
     let entries =
         std::fs::read_dir(EXAMPLES).map_err(error)?.collect::<Result<Vec<_>, _>>().map_err(error)?;
     let mut scripts: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    scripts.retain(|path| path.extension().is_some_and(|extension| extension == "sh"));
+    let runs = |path: &PathBuf| path.metadata().is_ok_and(|file| file.permissions().mode() & 0o111 != 0);
+    scripts.retain(|path| path.extension().is_some_and(|extension| extension == "sh") && runs(path));
     scripts.sort();
     Ok(scripts)
 }

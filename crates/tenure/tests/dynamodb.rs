@@ -62,8 +62,11 @@ async fn a_lease_is_kept_and_its_fence_outlives_its_record() {
 fn die_with(table: &'static str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
-        let guard = leases(table, "", TTL).await.acquire("a").await.unwrap();
-        std::mem::forget(guard);
+        // On tenure's own thread it would go on.
+        let here = tokio::runtime::Handle::current();
+        let leases = Leases::builder(open(table, "").await).session_ttl(TTL).runtime(here).start().unwrap();
+        let guard = leases.acquire("a").await.unwrap();
+        std::mem::forget((guard, leases));
     });
     runtime.shutdown_background();
 }

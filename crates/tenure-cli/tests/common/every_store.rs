@@ -1,12 +1,14 @@
 //! What holds on every store: one list of checks, which runs every verb on each. `every_store!` makes the tests of one of them.
 //!
-//! Plan: a lease and its fence; one that waits is woken, and takes over from the dead; an election; a job of two processes; ranges, also
+//! Plan: a lease and its fence; one that waits is woken, and takes over from the dead; an election; a job of two processes; a lease for
+//! a program, and ticks; ranges, also
 //! of the dead; a fleet, with all that is said to it; what operators do; doctor and bench; that no verb is forgotten.
 
 use super::remote::{Remote, well};
 use super::{Process, Ran, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::io::BufRead as _;
 use std::process::Stdio;
 
 /// `every_store!(place)`: the tests of a store, of which `place(name)` makes an empty one that is ready for use.
@@ -15,7 +17,7 @@ macro_rules! every_store {
     ($place:path) => {
         $crate::every_store!($place;
             a_command_runs_under_a_lease, permits_are_shared_out, who_waits_is_woken_and_succeeds_the_dead, one_leads_and_another_follows,
-            a_job_is_shared, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
+            a_job_is_shared, a_program_holds_a_lease_and_ticks_are_run, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
             doctor_examines_the_store, bench_measures_the_store);
     };
     ($place:path; $($check:ident),*) => {
@@ -34,11 +36,13 @@ macro_rules! every_store {
 }
 
 /// The verbs that need a store, each with the check that runs it.
-const VERBS: [(&str, &str); 15] = [
+const VERBS: [(&str, &str); 17] = [
     ("run", "a_command_runs_under_a_lease"),
     ("elect", "one_leads_and_another_follows"),
     ("leader", "one_leads_and_another_follows"),
     ("work", "a_job_is_shared"),
+    ("hold", "a_program_holds_a_lease_and_ticks_are_run"),
+    ("cron", "a_program_holds_a_lease_and_ticks_are_run"),
     ("range", "ranges_are_shared_out"),
     ("fleet", "a_fleet_is_run_and_changed"),
     ("ls", "what_stands_is_looked_at_and_put_right"),
@@ -111,6 +115,23 @@ pub fn permits_are_shared_out(place: &Remote) {
     dead.signal(Signal::SIGKILL);
     number("reader");
     assert_eq!(reads.wait(), 0);
+}
+
+pub fn a_program_holds_a_lease_and_ticks_are_run(place: &Remote) {
+    let mut hold = place.command(&["hold", "h", "--json"]);
+    let mut holder = hold.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = std::io::BufReader::new(holder.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let acquired: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(acquired["fence"], place.run(&["show", "h", "--json"]).json()["fence"], "{line}");
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    assert_eq!(place.run(&["show", "h", "--json"]).json()["state"], "vacant");
+    let tick = ["cron", "* * * * * *", "c", "--ticks", "1", "--", "sh", "-c", "echo $TENURE_FENCE"];
+    let ran = place.run(&tick);
+    let shown = place.run(&["show", "once/c", "--json"]).json();
+    assert_eq!((ran.code, shown["metadata"]["once"]["fence"].as_u64()), (0, Some(fence(&ran))), "{shown}");
 }
 
 pub fn who_waits_is_woken_and_succeeds_the_dead(place: &Remote) {
