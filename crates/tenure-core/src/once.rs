@@ -12,8 +12,8 @@
 //! | it has ended, or a later tick has begun | it has run | it has run |
 //!
 //! Clocks matter for one thing. A host whose clock is ahead begins ticks early, and a tick that is not due yet for others has run when it
-//! is. So a tick is refused that lies ahead of the host's own clock, and one that the record says lies ahead of it by more than the
-//! clocks may differ is told, for it keeps this key from running at all.
+//! is. So a tick that lies ahead of the host's own clock is refused. If the record shows one that lies ahead by more than
+//! clocks may differ, that is told, for it keeps this key from running at all.
 //!
 //! The machine sends nothing by itself: it is told what becomes of the lease, and answers with what is to be done with it.
 

@@ -20,9 +20,10 @@
 //! highest it has seen never accepts a write of a deposed holder. Where correctness matters, check fences.
 //!
 //! # Where to go on
-//! [`Leases`] gets leases, [`Guard`] is one that is held, [`Lock::with_lease`] runs a body that ends before its lease does,
-//! [`permits`] has semaphores, readers and writers, and fair locks, [`Leases::lock_all`] locks several keys at once, [`range::Section`] leases ranges of keys, [`LeaseToken`] passes one on to another process as plain data, and a [`Candidate`] leads a key whenever it can
-//! ([`election`]).
+//! [`Leases`] gets leases, [`Guard`] is one that is held, [`Lock::with_lease`] runs a body that ends before its lease does.
+//! [`LeaseToken`] passes one on to another process as plain data, and [`Leases::lock_all`] locks several keys at once. [`permits`] has
+//! semaphores, readers and writers, and fair locks. [`range::Section`] leases ranges of keys, and a [`Candidate`] leads a key whenever it
+//! can ([`election`]).
 //!
 //! # What is logged
 //! Events of `tracing`. With the target `tenure::lease`, `lease.acquired` and `lease.released` (debug; fields `key`, `fence`), `lease.lost` (warn; fields `key`, `fence`, `reason`) and `leases.left` (warn; field

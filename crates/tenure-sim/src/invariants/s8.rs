@@ -1,5 +1,5 @@
 //! S8, permits: at no instant are more permits of a key believed in than there are, nor is one that is held exclusively beside any
-//! other, provided that clock rates stay within ±ρ and no elapsed time is hidden. And what S2, S3 and S4 say of permits: each grant has a
+//! other. That is provided that clock rates stay within ±ρ and no elapsed time is hidden. And what S2, S3 and S4 say of permits: each grant has a
 //! greater fence than every earlier one of its key, belief is built only on what was granted, and nobody takes out what its
 //! holder believes in.
 //!
