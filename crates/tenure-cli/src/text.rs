@@ -75,6 +75,11 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
+/// Two digits for each byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Rows under a heading, in columns; the last column is not padded.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
     Table::new(heading).part(rows)

@@ -43,20 +43,9 @@ impl Guard {
         metadata: Metadata,
         cell: Arc<Cell>,
     ) -> Guard {
-        cell.set_name(Name { key: key.clone(), fence, is_attached });
         tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, "lease acquired");
-        let mut guard = Guard {
-            leases,
-            id,
-            key,
-            fence,
-            ttl,
-            is_attached,
-            metadata: None,
-            cell,
-            free_at: Tick(0),
-            spent: false,
-        };
+        let mut guard = Guard::borrowed(leases, id, key, fence, ttl, is_attached, cell);
+        guard.spent = false;
         guard.set_metadata(metadata);
         guard
     }

@@ -5,7 +5,7 @@ use crate::cancelled::Cancelled;
 use crate::clock;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
-use crate::leases::Leases;
+use crate::leases::{Leases, end_of};
 use crate::lock::Lock;
 use std::time::Duration;
 use tenure_core::{Fence, InvalidInput, Key, Loss};
@@ -95,7 +95,7 @@ impl LockAll {
     /// # Cancel safety
     /// As [`LockAll::try_acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guards, AcquireError> {
-        let end = self.leases.inner.clock.held().after(patience);
+        let end = end_of(&*self.leases.inner.clock, patience);
         self.get(Wait::Until(end)).await
     }
 

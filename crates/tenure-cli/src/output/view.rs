@@ -4,7 +4,7 @@ use crate::exit::{DAMAGED, Failure};
 use crate::keys::{Part, part_of};
 use crate::output::permits::Shared;
 use crate::output::section::Leased;
-use crate::text::{brief, count, date};
+use crate::text::{brief, count, date, hex};
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -291,7 +291,6 @@ fn value(field: &Value) -> serde_json::Value {
         let text = number.as_str();
         text.parse::<i64>().map_or_else(|_| json!(text), |whole| json!(whole))
     };
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match field {
         Value::Bool(truth) => json!(truth),
         Value::Number(digits) => number(digits),

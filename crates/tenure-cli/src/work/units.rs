@@ -3,7 +3,7 @@
 use crate::config::Source;
 use crate::exit::Failure;
 use crate::output;
-use crate::text::{count, escaped};
+use crate::text::{count, escaped, hex};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
@@ -134,7 +134,7 @@ pub(crate) fn named(prefix: &str, unit: &[u8]) -> Result<Named, Failure> {
     if let (true, Ok(key)) = (is_fit, key_of(prefix, unit)) {
         return Ok(Named { key, name: None });
     }
-    let digest: String = Sha256::digest(unit).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&Sha256::digest(unit));
     Ok(Named { key: Key::new(format!("{prefix}{DIGEST}{digest}"))?, name: Some(unit.to_vec()) })
 }
 

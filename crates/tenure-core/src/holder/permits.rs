@@ -146,22 +146,16 @@ impl Holder {
 
     /// The session is up: all semaphores go on.
     pub(crate) fn permits_go_on(&mut self, now: Now) {
-        for key in self.permits.machines.keys().cloned().collect::<Vec<_>>() {
-            self.step_semaphore(now, key, |semaphore, ctx| semaphore.go_on(ctx));
-        }
+        self.step_semaphores(now, |semaphore, ctx| semaphore.go_on(ctx));
     }
 
     pub(crate) fn permits_failed(&mut self, now: Now, error: &StoreError) {
-        for key in self.permits.machines.keys().cloned().collect::<Vec<_>>() {
-            self.step_semaphore(now, key, |semaphore, ctx| semaphore.session_failed(ctx.now, error));
-        }
+        self.step_semaphores(now, |semaphore, ctx| semaphore.session_failed(ctx.now, error));
     }
 
     /// The session is gone, and all permits with it.
     pub(crate) fn permits_lost(&mut self, now: Now, loss: &Loss) {
-        for key in self.permits.machines.keys().cloned().collect::<Vec<_>>() {
-            self.step_semaphore(now, key, |semaphore, ctx| semaphore.session_lost(ctx, loss));
-        }
+        self.step_semaphores(now, |semaphore, ctx| semaphore.session_lost(ctx, loss));
         if self.permits.listens() {
             self.want_session(now);
         }
@@ -169,8 +163,13 @@ impl Holder {
 
     /// Gives up all permits.
     pub(crate) fn release_all_permits(&mut self, now: Now) {
+        self.step_semaphores(now, |semaphore, ctx| semaphore.stop(ctx));
+    }
+
+    /// Has each semaphore take a step.
+    fn step_semaphores(&mut self, now: Now, step: impl Fn(&mut Semaphore, &mut Ctx<'_>)) {
         for key in self.permits.machines.keys().cloned().collect::<Vec<_>>() {
-            self.step_semaphore(now, key, |semaphore, ctx| semaphore.stop(ctx));
+            self.step_semaphore(now, key, &step);
         }
     }
 

@@ -287,7 +287,6 @@ impl Semaphore {
         if version.is_some() && awaited.min().is_some_and(|writes| self.changes < writes) {
             return;
         }
-        // One that names no version may stand for any number of changes.
         self.hinted = if self.hinted == Some(None) { self.hinted } else { Some(version) };
         self.go_on(ctx);
     }

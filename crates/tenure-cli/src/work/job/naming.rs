@@ -6,6 +6,7 @@
 use crate::config::Template;
 use crate::exit::Failure;
 use crate::keys::JobName;
+use crate::text::hex;
 use crate::work::units::Given;
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
@@ -57,7 +58,7 @@ pub(crate) fn name(command: &Template, directory: &Path, given: &Given) -> Resul
         }
     }
     let digest = digest.finalize();
-    let digest: String = digest.iter().take(DIGEST).map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&digest[..DIGEST]);
     let base = Path::new(&command.program).file_name().unwrap_or_default().to_string_lossy();
     let base: String =
         base.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).take(24).collect();

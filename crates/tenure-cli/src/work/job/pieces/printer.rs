@@ -4,7 +4,7 @@ use super::capture::{Captured, Captures};
 use super::order::Order;
 use crate::exit::Failure;
 use crate::output;
-use crate::text::escaped;
+use crate::text::{escaped, hex};
 use crate::work::units::text_of;
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -183,7 +183,7 @@ fn directory_of(unit: &[u8]) -> String {
     if name.len() <= LONGEST {
         return name;
     }
-    Sha256::digest(unit).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(unit))
 }
 
 #[cfg(test)]
