@@ -11,7 +11,7 @@ use crate::verbs::open;
 use crate::work::job::register::{instance, reset};
 use crate::work::units::{named, text_of};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -28,7 +28,8 @@ pub(super) async fn retry(url: &Url, typed: &Retry) -> Result<u8, Failure> {
     if all.is_empty() {
         return Err(super::absent(&name));
     }
-    let is_missing = |(key, _): &(&Key, &String)| !all.iter().any(|listed| listed.key == **key);
+    let there: BTreeSet<&Key> = all.iter().map(|listed| &listed.key).collect();
+    let is_missing = |(key, _): &(&Key, &String)| !there.contains(key);
     if let Some((_, unit)) = wanted.iter().find(is_missing) {
         return Err(Failure::new(
             exit::ABSENT,

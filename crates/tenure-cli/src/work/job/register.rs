@@ -104,17 +104,21 @@ fn try_in_order(
 ) {
     /// Each takes up room until it is run.
     const MOST: usize = 16_384;
-    let stored = |listed: &Listed| Some((listed.key.clone(), listed.stored.as_ref().ok()?.clone()));
-    if listing.iter().filter_map(stored).any(|(_, stored)| stored.record.tenure.is_some()) {
+    let listed = || listing.iter().filter_map(|listed| Some((&listed.key, listed.stored.as_ref().ok()?)));
+    if listed().any(|(_, stored)| stored.record.tenure.is_some()) {
         return;
     }
-    let is_new = |(_, stored): &(Key, Stored)| {
+    let is_new = |stored: &Stored| {
         Unit::of(&stored.record.metadata)
             .is_some_and(|unit| unit.status == Status::Pending && unit.attempts == 0)
     };
-    let mut free: BTreeMap<Key, Stored> =
-        listing.iter().filter_map(stored).chain(made).filter(is_new).collect();
-    board.try_first(order.iter().filter_map(|unit| free.remove_entry(&unit.key)).take(MOST));
+    let mut made: BTreeMap<Key, Stored> = made.filter(|(_, stored)| is_new(stored)).collect();
+    let mut known: BTreeMap<&Key, &Stored> = listed().filter(|(_, stored)| is_new(stored)).collect();
+    let free = order.iter().filter_map(|unit| {
+        let known = || known.remove(&unit.key).map(|stored| (unit.key.clone(), stored.clone()));
+        made.remove_entry(&unit.key).or_else(known)
+    });
+    board.try_first(free.take(MOST));
 }
 
 /// When the last of these was done, if all are.
