@@ -105,6 +105,12 @@ pub(crate) fn fetch_for_faults() -> Vec<Step> {
     servers.into_iter().chain([tools]).collect()
 }
 
+/// Has the shells whose jobs the tests control.
+pub(crate) fn need_shells() -> Result<(), String> {
+    package::need("bash", "--version", "bash")?;
+    package::need("zsh", "--version", "zsh")
+}
+
 /// Whether we may do everything.
 pub(crate) fn is_root() -> bool {
     package::is_root()

@@ -264,6 +264,7 @@ fn have_tools() -> Result<(), String> {
             ));
         }
     }
+    services::need_shells()?;
     if succeeds("cc", &["--version"]) {
         Ok(())
     } else {

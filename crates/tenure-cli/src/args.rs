@@ -15,18 +15,22 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use records::{Gc, Ls, Reclaim, Release, Revoke, Rm, Show};
+pub(crate) use records::{Gc, Ls, Reclaim, Release, Revoke, Rm, Show, Wait};
 
 /// Leases on a store you already have: run a command under a lock, share units of work between machines.
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, long_version = stores::VERSION.as_str(), after_help = exit::HELP, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Args {
-    /// Where the leases are kept: sqlite:PATH (shared by the processes of one host; sqlite:leases.db unless said otherwise), memory:, or
-    /// one behind a service, if this build has it (see --version), such as postgres://USER@HOST/DATABASE or
-    /// dynamodb://TABLE?region=REGION&namespace=NAME. With &dialect=tabletheory, `run` shares the table with TableTheory's
+    /// Where the leases are kept: sqlite:PATH (shared by the processes of one host), memory:, or one behind a service, if this build
+    /// has it (see --version), such as postgres://USER@HOST/DATABASE or dynamodb://TABLE?region=REGION&namespace=NAME; or the name of
+    /// one in a configuration file [default: a file of this user's, see `tenure config`]. With &dialect=tabletheory, `run` shares the table with TableTheory's
     /// leases, of which KEY is the partition key; with &dialect=kcl, `work --forever` shares it with the KCL's or a8m/lease's
     #[arg(long, short, global = true, env = "TENURE_STORE", hide_env_values = true, value_name = "URL")]
     pub(crate) store: Option<String>,
+    /// A part of the store that is one by itself: leases.NAME.db beside leases.db; on PostgreSQL a schema, on etcd a prefix below that of
+    /// the URL, elsewhere the URL's &namespace=
+    #[arg(long, global = true, env = "TENURE_NAMESPACE", hide_env_values = true, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -43,12 +47,14 @@ pub(crate) enum Verb {
     Fleet(fleet::Fleet),
     Ls(Ls),
     Show(Show),
+    Wait(Wait),
     Rm(Rm),
     Release(Release),
     Revoke(Revoke),
     Reclaim(Reclaim),
     Gc(Gc),
     Doctor(Doctor),
+    Config(Config),
     Bench(Bench),
     Sim(Sim),
     Completions(Completions),
@@ -62,6 +68,15 @@ impl Verb {
             Verb::Doctor(typed) => typed.url.as_deref(),
             Verb::Bench(typed) => typed.url.as_deref(),
             _ => None,
+        }
+    }
+
+    /// Whether it is there to exclude other processes, which needs a store that they share.
+    pub(crate) fn excludes_others(&self) -> bool {
+        match self {
+            Verb::Run(_) | Verb::Elect(_) | Verb::Cron(_) | Verb::Hold(_) | Verb::Range(_) => true,
+            Verb::Work(typed) => typed.jobs.is_none() && typed.name.is_some(),
+            _ => false,
         }
     }
 }
@@ -81,6 +96,10 @@ impl Verb {
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the lease back; a second one kills CMD at once
 /// and leaves the lease to expire. tenure then ends by that signal itself, as its caller expects. On a terminal Ctrl-C goes to
 /// CMD alone; if CMD ends by it, so does tenure. Three within two seconds, which CMD does not heed, are as an INT to tenure.
+/// USR1, USR2, ALRM, QUIT and WINCH are passed on to CMD; while none runs they do nothing, but QUIT ends tenure.
+///
+/// For a shell tenure and CMD are one job: Ctrl-Z, bg and fg stop and continue both. The lease goes on for what is left of its ttl
+/// meanwhile. Who is away for longer finds CMD ended.
 ///
 /// With --permits, --shared, --exclusive or --fair KEY is the name of a semaphore: several may hold it at a time, and those who wait have their
 /// turns in the order of their coming. They exclude each other, but not who runs under the plain lease of that name. With several KEYs CMD
@@ -131,9 +150,33 @@ pub(crate) struct Run {
     /// clocks of hosts differ. The ttl is no shorter than this, so that it holds if tenure is killed
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) min: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) about: About,
+    #[command(flatten)]
+    pub(crate) hooks: Hooks,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// What others are told of who holds a lease, by `show`: user, host, process and program besides.
+#[derive(Debug, Clone, Parser)]
+pub(crate) struct About {
+    /// Say why, for whoever asks who holds it (see `show`): up to 1000 bytes, which all who may read the store can read
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+}
+
+/// What is run when a lease begins, and when it is lost.
+#[derive(Debug, Clone, Parser)]
+pub(crate) struct Hooks {
+    /// Run this by sh(1) under the lease, before CMD starts. If it fails, CMD does not run, and its status is that of CMD
+    #[arg(long, value_name = "CMD")]
+    pub(crate) on_acquire: Option<OsString>,
+    /// Run this by sh(1) after CMD was stopped because the lease was lost or withdrawn, for a minute at most: with TENURE_KEY, TENURE_FENCE and
+    /// TENURE_REASON. Nothing runs it when tenure itself is killed
+    #[arg(long, value_name = "CMD")]
+    pub(crate) on_lost: Option<OsString>,
 }
 
 /// Run a command only while this process is the leader.
@@ -163,6 +206,10 @@ pub(crate) struct Elect {
     /// the last one counts
     #[arg(long, value_name = "CMD")]
     pub(crate) on_change: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) about: About,
+    #[command(flatten)]
+    pub(crate) hooks: Hooks,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -349,6 +396,14 @@ pub(crate) struct Doctor {
     /// Make the store's table first if it is missing (DynamoDB: billed on demand)
     #[arg(long)]
     pub(crate) create_table: bool,
+}
+
+/// Print the settings that hold, and where each comes from: the store, named stores, options' defaults, the files looked for.
+#[derive(Debug, Parser)]
+pub(crate) struct Config {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Measure the store: how long it takes to acquire, renew and release, and how many of these it does in a second.

@@ -1,10 +1,12 @@
 //! Validated configuration: the command line, checked once, in the terms of the program. Nothing here does I/O.
 
+mod about;
 mod command;
 pub(crate) mod cron;
 pub(crate) mod fleet;
 mod work;
 
+pub(crate) use about::About;
 pub(crate) use command::Template;
 pub(crate) use work::{Counted, Halt, Source, Work};
 
@@ -56,6 +58,8 @@ pub(crate) struct Run {
     pub(crate) at_most: Option<Duration>,
     /// How long the lease is held at least.
     pub(crate) at_least: Duration,
+    pub(crate) about: About,
+    pub(crate) hooks: Hooks,
     pub(crate) command: Template,
 }
 
@@ -93,6 +97,9 @@ impl args::Run {
                 "several KEYs are held by their plain leases: leave --permits, --shared, --exclusive and --fair out",
             ));
         }
+        if self.about.note.is_some() && (hold != Hold::Lease || !more.is_empty()) {
+            return Err(Failure::usage("--note goes with the plain lease of one KEY"));
+        }
         if !at_least.is_zero() && (hold != Hold::Lease || !more.is_empty()) {
             return Err(Failure::usage("--min goes with the plain lease of one KEY"));
         }
@@ -107,8 +114,32 @@ impl args::Run {
             grace: self.grace,
             at_most: self.max,
             at_least,
+            about: About::new(self.about.note, self.command.first())?,
+            hooks: Hooks::try_from(self.hooks)?,
             command: Template::new(self.command)?,
         })
+    }
+}
+
+/// What is run when a lease begins, and when it is lost, by sh(1).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hooks {
+    pub(crate) on_acquire: Option<OsString>,
+    pub(crate) on_lost: Option<OsString>,
+}
+
+impl TryFrom<args::Hooks> for Hooks {
+    type Error = Failure;
+
+    fn try_from(typed: args::Hooks) -> Result<Hooks, Failure> {
+        for (name, command) in [("--on-acquire", &typed.on_acquire), ("--on-lost", &typed.on_lost)] {
+            if command.as_ref().is_some_and(|command| command.is_empty()) {
+                return Err(Failure::usage(format!(
+                    "{name} is empty; write a command for sh(1), or leave it out"
+                )));
+            }
+        }
+        Ok(Hooks { on_acquire: typed.on_acquire, on_lost: typed.on_lost })
     }
 }
 
@@ -132,6 +163,8 @@ impl args::Elect {
             grace: self.grace,
             at_most: None,
             at_least: Duration::ZERO,
+            about: About::new(self.about.note, self.command.first())?,
+            hooks: Hooks::try_from(self.hooks)?,
             command: Template::new(self.command)?,
         };
         if self.on_change.as_ref().is_some_and(|command| command.is_empty()) {
@@ -148,6 +181,7 @@ pub(crate) struct Holding {
     pub(crate) patience: WaitPolicy,
     pub(crate) ttl: Duration,
     pub(crate) at_most: Option<Duration>,
+    pub(crate) about: About,
     pub(crate) json: bool,
 }
 
@@ -162,7 +196,8 @@ impl args::hold::Hold {
             return Err(Failure::usage("--max 0s leaves no time to hold it at all; allow some"));
         }
         let (key, ttl) = (free_key(&self.key)?, ttl(self.ttl)?);
-        Ok(Holding { key, patience, ttl, at_most: self.max, json: self.json })
+        let about = About::new(self.about.note, None)?;
+        Ok(Holding { key, patience, ttl, at_most: self.max, about, json: self.json })
     }
 }
 

@@ -5,6 +5,7 @@ mod config;
 mod exit;
 mod keys;
 mod output;
+mod settings;
 mod stores;
 mod supervise;
 mod text;
@@ -12,8 +13,10 @@ mod verbs;
 mod work;
 
 use args::{Args, Verb};
-use clap::{CommandFactory, FromArgMatches};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use exit::Failure;
+use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, Settings, Source, Sourced};
 use std::process::ExitCode;
 use stores::Url;
 
@@ -30,15 +33,15 @@ fn main() -> ExitCode {
         supervise::keyboard::main();
         return ExitCode::from(exit::OK);
     }
-    let args = match parsed() {
-        Ok(args) => args,
+    let typed = match parsed() {
+        Ok(typed) => typed,
         Err(error) => {
             // It has nowhere else to go if this can't be written.
             let _unread = error.print();
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
     };
-    ExitCode::from(match perform(args) {
+    ExitCode::from(match perform(typed) {
         Ok(code) => code,
         Err(failure) => {
             if !failure.text.is_empty() {
@@ -52,9 +55,42 @@ fn main() -> ExitCode {
     })
 }
 
+/// What was typed, and what holds besides.
+struct Typed {
+    args: Args,
+    store: Option<Sourced<String>>,
+    namespace: Option<Sourced<String>>,
+    /// Help is to be had also where they can't be read.
+    settings: Result<Settings, Failure>,
+}
+
 /// What is typed. Where there is a command, what stands before it are units, also if they are called as the verbs below `work`.
-fn parsed() -> Result<Args, clap::Error> {
+fn parsed() -> Result<Typed, clap::Error> {
     let mut command = Args::command();
+    let mut settings = Settings::read();
+    let with_defaults = settings.as_ref().ok().map(|settings| settings.apply(Args::command()));
+    match with_defaults {
+        None => {}
+        Some(Ok(better)) => command = better,
+        Some(Err(failure)) => settings = Err(failure),
+    }
+    let mut matches = matched(command).or_else(|error| {
+        // A default that its option does not take is the file's mistake, and not of what was typed.
+        let (false, Ok(without)) = (error.exit_code() == 0, matched(Args::command())) else {
+            return Err(error);
+        };
+        let reason = error.to_string();
+        let reason = reason.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        settings =
+            Err(Failure::usage(format!("a default in a configuration file (see `tenure config`): {reason}")));
+        Ok(without)
+    })?;
+    let store = sourced(&matches, "store", "--store", STORE_VARIABLE);
+    let namespace = sourced(&matches, "namespace", "--namespace", NAMESPACE_VARIABLE);
+    Ok(Typed { args: Args::from_arg_matches_mut(&mut matches)?, store, namespace, settings })
+}
+
+fn matched(mut command: clap::Command) -> Result<ArgMatches, clap::Error> {
     if std::env::args_os().any(|word| word == "--") {
         command = command.mut_subcommand("work", |work| {
             let verbs: Vec<String> = work.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
@@ -64,15 +100,23 @@ fn parsed() -> Result<Args, clap::Error> {
             renamed.fold(work, |work, (verb, hidden)| work.mut_subcommand(verb, |it| it.name(hidden)))
         });
     }
-    let mut matches = command.try_get_matches()?;
-    Args::from_arg_matches_mut(&mut matches)
+    command.try_get_matches()
 }
 
-/// Where leases are kept if nothing is said.
-const DEFAULT_STORE: &str = "sqlite:leases.db";
+fn sourced(
+    matches: &ArgMatches,
+    name: &str,
+    option: &'static str,
+    variable: &'static str,
+) -> Option<Sourced<String>> {
+    let value = matches.get_one::<String>(name)?.clone();
+    let is_variable = matches.value_source(name) == Some(ValueSource::EnvVariable);
+    let source = if is_variable { Source::Variable(variable) } else { Source::Typed(option) };
+    Some(Sourced { value, source })
+}
 
-fn perform(args: Args) -> Result<u8, Failure> {
-    match args.verb {
+fn perform(typed: Typed) -> Result<u8, Failure> {
+    match typed.args.verb {
         Verb::Completions(completions) => {
             let mut script = Vec::new();
             clap_complete::generate(completions.shell, &mut Args::command(), "tenure", &mut script);
@@ -82,17 +126,38 @@ fn perform(args: Args) -> Result<u8, Failure> {
         Verb::Sim(typed) => verbs::sim(&typed),
         Verb::Man(man) => manual(man.verb.as_deref()),
         verb => {
-            let named = verb.url().or(args.store.as_deref());
-            let is_named = named.is_some();
-            let url = Url::parse(named.unwrap_or(DEFAULT_STORE))?;
+            let settings = typed.settings?;
+            let own = verb.url().map(|url| Sourced { value: url.to_owned(), source: Source::Typed("URL") });
+            let chosen = settings.choose(own.or(typed.store), typed.namespace)?;
+            if let Verb::Config(typed) = verb {
+                return verbs::config(&settings, &chosen, &typed);
+            }
+            warn_of(&chosen, &verb);
             supervise::suspend::between_transactions();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-            let result = runtime.block_on(on_store(&url, is_named, verb));
+            let result = runtime.block_on(on_store(&chosen.url, chosen.is_named(), verb));
             // What still hangs in a blocking call must not keep the process.
             runtime.shutdown_background();
             result
         }
+    }
+}
+
+/// Says what of the chosen store its user may not expect.
+fn warn_of(chosen: &Chosen, verb: &Verb) {
+    /// Where the default store was before.
+    const FORMER: &str = "leases.db";
+    if chosen.url == Url::Memory && verb.excludes_others() {
+        output::note(
+            "memory: is this process's alone, so nobody else is excluded; name a store that others share",
+        );
+    }
+    if !chosen.is_named() && std::path::Path::new(FORMER).exists() {
+        let store = chosen.url.shown();
+        output::note(format!(
+            "the store is {store}, and not {FORMER} here as it once was: --store sqlite:{FORMER} names that"
+        ));
     }
 }
 
@@ -113,6 +178,7 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         }
         Verb::Ls(typed) => verbs::ls(url, &typed).await,
         Verb::Show(typed) => verbs::show(url, &typed).await,
+        Verb::Wait(typed) => verbs::wait(url, &typed).await,
         Verb::Rm(typed) => verbs::rm(url, &typed).await,
         Verb::Release(typed) => verbs::release(url, &typed).await,
         Verb::Reclaim(typed) => verbs::reclaim(url, &typed).await,
@@ -120,7 +186,7 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         Verb::Gc(typed) => verbs::gc(url, &typed).await,
         Verb::Doctor(typed) => verbs::doctor(url, &typed).await,
         Verb::Bench(typed) => verbs::bench(url, is_named, typed.validated()?).await,
-        Verb::Completions(_) | Verb::Man(_) | Verb::Sim(_) => Ok(exit::OK),
+        Verb::Completions(_) | Verb::Config(_) | Verb::Man(_) | Verb::Sim(_) => Ok(exit::OK),
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
 pub(crate) enum Url {
     /// A SQLite file.
     Sqlite(PathBuf),
+    /// The one that nobody has named, whose directory is made with it.
+    Default(PathBuf),
     /// This process's memory: gone when it ends.
     Memory,
     /// One behind a service, as the library's registry of stores understands it.
@@ -74,6 +76,14 @@ impl Url {
                         "the store sqlite: names no file; write sqlite:leases.db, for example",
                     ));
                 }
+                if let Some((plain, options)) = path.split_once('?')
+                    && options.contains('=')
+                {
+                    return Err(Failure::usage(format!(
+                        "a file of SQLite takes no options: write sqlite:{}",
+                        escaped(plain)
+                    )));
+                }
                 Ok(Url::Sqlite(PathBuf::from(path)))
             }
             "memory" if rest.is_empty() => Ok(Url::Memory),
@@ -100,7 +110,7 @@ impl Url {
     /// The file, if it is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Url::Sqlite(path) => Some(path),
+            Url::Sqlite(path) | Url::Default(path) => Some(path),
             Url::Memory | Url::Service(_) => None,
         }
     }
@@ -138,7 +148,7 @@ impl Url {
     /// As it may be shown.
     pub(crate) fn shown(&self) -> String {
         match self {
-            Url::Sqlite(path) => format!("sqlite:{}", escaped(&path.to_string_lossy())),
+            Url::Sqlite(path) | Url::Default(path) => format!("sqlite:{}", escaped(&path.to_string_lossy())),
             Url::Memory => "memory:".to_owned(),
             Url::Service(url) => escaped(&without_secrets(url)),
         }
@@ -153,7 +163,7 @@ impl Url {
                 "this build of tenure does not know less's table; install one with --features less, or --features all-stores"
             }));
         }
-        if let (Url::Sqlite(path), Missing::Refuse) = (self, missing.or_look())
+        if let (Some(path), Missing::Refuse) = (self.path(), missing.or_look())
             && !path.exists()
         {
             let path = escaped(&path.to_string_lossy());
@@ -166,6 +176,9 @@ impl Url {
                 "--create-table is for stores behind a service; {} is made when it is first used",
                 self.shown()
             )));
+        }
+        if let (Url::Default(path), Missing::Create) = (self, missing) {
+            make_directory_of(path)?;
         }
         let look = missing == Missing::Look;
         if look && self.is_read_only() {
@@ -191,11 +204,23 @@ impl Url {
     /// As the library's registry of stores understands it.
     fn plain(&self) -> String {
         match self {
-            Url::Sqlite(path) => format!("sqlite:{}", path.to_string_lossy()),
+            Url::Sqlite(path) | Url::Default(path) => format!("sqlite:{}", path.to_string_lossy()),
             Url::Memory => "memory:".to_owned(),
             Url::Service(url) => url.clone(),
         }
     }
+}
+
+/// Makes the directory of the default store, for nobody but its user.
+fn make_directory_of(path: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| {
+        let text = "make it for this user, or name a store by --store or TENURE_STORE (see `tenure config`)";
+        let directory = escaped(&directory.to_string_lossy());
+        Failure::new(UNAVAILABLE, format!("{directory} can't be made: {error}; {text}"))
+    })
 }
 
 /// A URL without what may hold a secret: who calls, and all options.
@@ -232,7 +257,7 @@ mod tests {
         assert_eq!(Url::parse("memory:").unwrap(), Url::Memory);
         #[cfg(feature = "dynamodb")]
         assert_eq!(Url::parse("dynamodb://t?x=y").unwrap(), Url::Service("dynamodb://t?x=y".into()));
-        for bad in ["", "leases.db", "sqlite:", "memory:x", "paper://u:secret@h/d"] {
+        for bad in ["", "leases.db", "sqlite:", "sqlite:x.db?mode=ro", "memory:x", "paper://u:secret@h/d"] {
             let error = Url::parse(bad).unwrap_err();
             assert_eq!(error.code, crate::exit::USAGE, "{bad}");
             assert!(!error.text.contains("secret"), "{error}");

@@ -72,7 +72,8 @@ fn stores() {
     refused(&bench, &["ls", "--store", "leases.db"], 64, "sqlite:leases.db");
     refused(&bench, &["ls", "--store", "sqlite:"], 64, "names no file");
     refused(&bench, &["ls", "--store", "memory:x"], 64, "nothing after the colon");
-    refused(&bench, &["ls", "--store", ""], 64, "not a URL");
+    refused(&bench, &["ls", "--store", ""], 64, "--store is empty");
+    refused(&bench, &["ls", "--store", "sqlite:x.db?mode=ro"], 64, "write sqlite:x.db");
     let ran = bench.run(&["ls", "--store", "mongodb://user:hunter2@host/db"]);
     assert_eq!(ran.code, 64);
     assert!(

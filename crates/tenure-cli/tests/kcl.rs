@@ -208,7 +208,7 @@ fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
     let ours = fleet.bench.worker(&["--join"], TICKS);
     fleet.bench.name_of(&ours);
     let adopt = ["fleet", "adopt", "f", "--from", &fleet.url, "--failover", "6s", "--watch", "1s"];
-    let nowhere = fleet.bench.run(&adopt);
+    let nowhere = Ran::of(fleet.bench.tenure(&adopt).env_remove("TENURE_STORE").output().unwrap());
     assert!(nowhere.code == 64 && nowhere.err.contains("--store"), "{nowhere:?}");
     let elsewhere = fleet.bench.run(&[&adopt[..], &["--store", "sqlite:none.db", "--dry-run"]].concat());
     assert!(

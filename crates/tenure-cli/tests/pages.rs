@@ -51,12 +51,9 @@ impl Reader {
             here = here.replace(&format!("//{table}?"), &format!("//{table}-{}?", std::process::id()));
         }
         let mut shell = Command::new("sh");
+        self.bench.settle(&mut shell);
         let path = format!("{}:{}", self.bench.path("").display(), std::env::var("PATH").unwrap());
-        shell
-            .current_dir(self.bench.path(""))
-            .env_remove("TENURE_STORE")
-            .env("PATH", path)
-            .stdin(Stdio::null());
+        shell.env("PATH", path).stdin(Stdio::null());
         if command.starts_with("tenure work") {
             shell.args(["-c", &format!("exec {here}")]).stdout(Stdio::null()).stderr(Stdio::null());
             self.working.push(shell.spawn().unwrap().into());

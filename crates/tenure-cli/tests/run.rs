@@ -308,7 +308,7 @@ fn what_was_there_before_the_command_is_left_alone() {
     let bench = Bench::new();
     let script = "sleep 1000 & echo $! > before; exec $TENURE run k -- sh -c 'sleep 1000 & exit 3'";
     let mut shell = Command::new("sh");
-    shell.args(["-c", script]).current_dir(bench.path(".")).env("TENURE", env!("CARGO_BIN_EXE_tenure"));
+    bench.settle(shell.args(["-c", script])).env("TENURE", env!("CARGO_BIN_EXE_tenure"));
     assert_eq!(shell.status().unwrap().code(), Some(3));
     let before = bench.await_number("before");
     assert!(is_alive(before));
@@ -401,10 +401,8 @@ fn typing(
     person: impl FnOnce(&mut std::process::ChildStdin, &mut dyn FnMut() -> bool),
 ) -> String {
     let mut script = Command::new("script");
-    script
-        .args(["-qec", command, "/dev/null"])
-        .current_dir(bench.path("."))
-        .env("TENURE", env!("CARGO_BIN_EXE_tenure"));
+    bench.settle(script.args(["-qec", command, "/dev/null"]));
+    script.env("TENURE", env!("CARGO_BIN_EXE_tenure")).env("TENURE_STORE", "sqlite:leases.db");
     let mut child =
         script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut keyboard = child.stdin.take().unwrap();

@@ -37,7 +37,7 @@ impl Top {
         let command = command
             .args(["fleet", "top", "f", "--interval", "100ms"])
             .current_dir(bench.path(""))
-            .env_remove("TENURE_STORE")
+            .env("TENURE_STORE", "sqlite:leases.db")
             .env("TERM", "xterm-256color");
         let child = command.spawn(pts).unwrap();
         let pty = Arc::new(pty);

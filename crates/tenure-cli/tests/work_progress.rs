@@ -30,8 +30,10 @@ fn in_terminal(
     let units = ["u1", "u2", "u3", "u4", "u5", "u6", "u7", "u8", "u9", "--", "sh", "-c", script];
     let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_tenure"));
     let command = command.args([&base[..], more, &units].concat());
-    let command =
-        command.current_dir(bench.path("")).env_remove("TENURE_STORE").env("TERM", "xterm-256color");
+    let command = command
+        .current_dir(bench.path(""))
+        .env("TENURE_STORE", "sqlite:leases.db")
+        .env("TERM", "xterm-256color");
     let mut child = command.spawn(pts).unwrap();
     let size = |n| NonZero::new(n).unwrap();
     let emulator: Emulator = Arc::new(Mutex::new(vt100::Parser::new(size(ROWS), size(COLUMNS), 0)));

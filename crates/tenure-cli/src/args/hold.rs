@@ -39,4 +39,6 @@ pub(crate) struct Hold {
     /// Hold it for this long at most; then it is lost [default: any]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) about: super::About,
 }

@@ -29,6 +29,22 @@ pub(crate) struct Show {
     pub(crate) json: bool,
 }
 
+/// Wait until nobody holds a lease.
+///
+/// Ends with 0 as soon as nobody holds KEY, or with 75 when --timeout is over. Somebody may hold it the moment after: what has to exclude
+/// others is done under `run`. A holder that died counts until its ttl is over.
+#[derive(Debug, Parser)]
+pub(crate) struct Wait {
+    /// The lease's key; of a semaphore or a section, the key of its record (semaphore/NAME, section/NAME)
+    pub(crate) key: OsString,
+    /// Wait this long at most [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) timeout: Option<Duration>,
+    /// Wait until somebody holds it instead
+    #[arg(long)]
+    pub(crate) held: bool,
+}
+
 /// Remove a record that is damaged, so that its key can be had again.
 ///
 /// What can't be read locks its key for ever, as nothing writes over it. Only such a record is removed: one that was cut short or

@@ -5,10 +5,13 @@
 
 use super::children::Children;
 use super::keyboard;
+use super::process::signal_group;
+use super::suspend;
 use super::table::{self, Entry, Table};
 use super::watchdog::{self, Lead, MARK};
 use crate::exit::{Failure, INTERNAL};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -82,8 +85,7 @@ impl Watchdogs {
         let mark = mark.replace(':', "_");
         let children = Children::gather();
         let (waker, woken) = UnixStream::pair().map_err(failed)?;
-        let on_child =
-            signal_hook::low_level::pipe::register(nix::sys::signal::Signal::SIGCHLD as i32, waker).ok();
+        let on_child = signal_hook::low_level::pipe::register(Signal::SIGCHLD as i32, waker).ok();
         let state = State {
             watchdogs: Vec::new(),
             groups: BTreeSet::new(),
@@ -103,6 +105,7 @@ impl Watchdogs {
         };
         watchdogs.complete(&mut watchdogs.state()).map_err(failed)?;
         let watchdogs = Arc::new(watchdogs);
+        suspend::together_with(&watchdogs);
         let of_thread = Arc::downgrade(&watchdogs);
         let thread = std::thread::Builder::new().name("children".to_owned()).stack_size(256 << 10);
         thread.spawn(move || see_to_children(woken, &of_thread)).map_err(failed)?;
@@ -193,6 +196,13 @@ impl Watchdogs {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Signals all commands, each by its group.
+    pub(super) fn signal_all(&self, signal: Signal) {
+        // Held while signalling: a group is forgotten before it is reaped.
+        let state = self.state();
+        state.groups.iter().for_each(|group| signal_group(*group, signal));
     }
 
     pub(crate) fn watch(&self, group: i32) {

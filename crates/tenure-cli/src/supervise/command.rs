@@ -1,6 +1,7 @@
 //! One command that has a lease for itself, and that the user has started: it has the terminal, and the user's signals stop it.
 //! The lease goes with it.
 
+use super::hooks;
 use super::lease::{Lease, Tenancy};
 use super::process::{not_started, shell_status};
 use super::run::{Outcome, Policy, Started};
@@ -13,6 +14,7 @@ use crate::text::brief;
 use std::pin::pin;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a command came to its end that nobody has asked to stop.
 #[derive(Debug)]
@@ -43,8 +45,44 @@ pub(crate) enum Input {
     Piped,
 }
 
-/// Runs `command` under a lease, sees to it that it is over before the lease is, and gives the lease up.
+/// Runs `command` under a lease, sees to it that it is over before the lease is, and gives the lease up. Its policy's hooks run before it, and
+/// after a loss.
 pub(crate) async fn attend<T: Tenancy>(
+    tenancy: T,
+    command: Command,
+    input: Input,
+    policy: &Policy,
+    signals: &mut Signals,
+) -> Result<Ended, Failure> {
+    let Some(on_lost) = &policy.hooks.on_lost else {
+        return attend_alone(tenancy, command, input, policy, signals).await;
+    };
+    let mut hook = hooks::shell(on_lost);
+    hook.env("TENURE_KEY", tenancy.lease().key());
+    hook.env("TENURE_FENCE", tenancy.lease().fence().map_or_else(String::new, |fence| fence.to_string()));
+    let ended = attend_alone(tenancy, command, input, policy, signals).await;
+    let reason = match &ended {
+        Ok(Ended::Lost(text) | Ended::Withdrawn(text)) => text,
+        Err(failure) if failure.code == exit::LOST => &failure.text,
+        _ => return ended,
+    };
+    hook.env("TENURE_REASON", reason);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let run = tokio::task::spawn_blocking(move || hooks::run(&mut hook, &over));
+    // Whoever asks to stop does not wait for it.
+    signals
+        .unless_hurried(async {
+            if let Ok(Err(error)) = run.await {
+                output::note(format!("--on-lost: {error}"));
+            }
+        })
+        .await;
+    is_over.store(true, Ordering::SeqCst);
+    ended
+}
+
+async fn attend_alone<T: Tenancy>(
     mut tenancy: T,
     command: Command,
     input: Input,
@@ -52,7 +90,7 @@ pub(crate) async fn attend<T: Tenancy>(
     signals: &mut Signals,
 ) -> Result<Ended, Failure> {
     let (program, key) = (command.get_program().to_owned(), tenancy.lease().key().to_owned());
-    let (asked, status, stopped) = match see(tenancy.lease(), command, input, policy, signals).await {
+    let (asked, status, stopped) = match see_all(tenancy.lease(), command, input, policy, signals).await {
         Ok((Outcome::Ended { status, stopped, left }, asked)) => {
             left.into_iter().for_each(output::note);
             (asked, Some(status), stopped)
@@ -100,6 +138,29 @@ pub(crate) async fn attend<T: Tenancy>(
     }
 }
 
+/// As [`see`], after the hook that comes first. If that fails, it is what was seen.
+async fn see_all(
+    lease: &impl Lease,
+    command: Command,
+    input: Input,
+    policy: &Policy,
+    signals: &mut Signals,
+) -> Result<(Outcome, Option<Asked>), Asked> {
+    if let Some(hook) = &policy.hooks.on_acquire {
+        let seen = see(lease, hooks::shell(hook), Input::Piped, policy, signals).await?;
+        match seen {
+            (Outcome::Ended { status, stopped: None, .. }, None) if status.success() => {}
+            (Outcome::Ended { status, stopped: None, .. }, None) => {
+                let status = shell_status(status);
+                output::note(format!("--on-acquire ended with {status}, so the command was not run"));
+                return Ok(seen);
+            }
+            _ => return Ok(seen),
+        }
+    }
+    see(lease, command, input, policy, signals).await
+}
+
 /// Sees it to its end, which the user may ask for. An error if the user does not want to wait for that: the command was sent KILL,
 /// and nothing is known of it.
 async fn see(
@@ -122,6 +183,7 @@ async fn see(
         Input::Ours => terminal.lend(started.group),
         Input::Piped => stopper.process_group.resume(true),
     }
+    signals.pass_on_to(Some(Arc::clone(&stopper.process_group)));
     let mut asked = None;
     let mut outcome = pin!(started.see(lease, policy, &stopper));
     let outcome = loop {
@@ -134,12 +196,14 @@ async fn see(
         if asked.replace(by).is_some() {
             // The watchdogs see to it that nothing is left.
             stopper.kill();
+            signals.pass_on_to(None);
             return Err(by);
         }
         let name = signals::name(by.signal());
         output::note(format!("{name}: stopping the command; once more to stop at once"));
         stopper.stop(Why::Asked, policy.grace);
     };
+    signals.pass_on_to(None);
     terminal.take_back();
     if let Outcome::Ended { status, stopped: None, .. } = &outcome
         && terminal.has_ended(status).await

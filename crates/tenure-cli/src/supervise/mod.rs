@@ -4,6 +4,7 @@ mod children;
 pub(crate) mod client;
 pub(crate) mod command;
 mod health;
+pub(crate) mod hooks;
 pub(crate) mod keyboard;
 pub(crate) mod lease;
 pub(crate) mod outage;

@@ -3,6 +3,7 @@
 
 use super::client::{Subject, Watchdogs};
 use super::stopping::Ending;
+use super::suspend;
 use super::table::{Entry, Table};
 use crate::exit::{self, Failure};
 use crate::text::escaped;
@@ -80,7 +81,18 @@ impl ProcessGroup {
         }
     }
 
-    /// Whether the command is continued when somebody suspends it: a lease can't wait for someone to come back from lunch.
+    /// Passes a signal on to CMD itself, as long as it runs.
+    pub(crate) fn pass_on(&self, signal: Signal) {
+        // Held while signalling, so that it can't be reaped in between.
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Held { subject, .. }) = &*held
+            && !subject.is_reaped
+        {
+            kill(subject.group, signal);
+        }
+    }
+
+    /// Whether the command is continued when the terminal suspends it where nobody could continue us.
     pub(super) fn resume(&self, is_resumed: bool) {
         self.is_resumed.store(is_resumed, Ordering::SeqCst);
     }
@@ -126,11 +138,18 @@ impl Running {
 
     /// Waits until the command has ended, and then ends what it has left running, wherever that is.
     pub(crate) fn attend(mut self, grace: Duration) -> std::io::Result<Ended> {
+        const MOMENT: Duration = Duration::from_millis(5);
         let group = self.subject.group;
         let id = || Id::Pid(Pid::from_raw(group));
         loop {
             match waitid(id(), WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT) {
                 Ok(WaitStatus::Stopped(_, signal)) => {
+                    let by_terminal = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].contains(&signal);
+                    if by_terminal && suspend::follow_command() {
+                        // It is told again until all of us have stopped, or the command goes on.
+                        std::thread::sleep(MOMENT);
+                        continue;
+                    }
                     // Take the news off the queue, or it is told again at once.
                     let _seen = waitid(id(), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
                     if signal == Signal::SIGTSTP && self.process_group.is_resumed.load(Ordering::SeqCst) {

@@ -8,6 +8,7 @@ use super::process::{self, Running};
 use super::stopping::{Stopper, Why};
 use super::threads::Threads;
 use super::watchdog::Lead;
+use crate::config::Hooks;
 use crate::exit::Failure;
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -29,6 +30,7 @@ pub(crate) struct Policy {
     pub(crate) at_most: Option<Duration>,
     /// The watchdogs go by the lease of the one command that there is. Otherwise the caller tells them of the first that ends.
     pub(crate) is_alone: bool,
+    pub(crate) hooks: Hooks,
 }
 
 impl Policy {
@@ -36,12 +38,27 @@ impl Policy {
     pub(crate) fn new(name: &str, ttl: Duration, grace: Duration) -> Result<Policy, Failure> {
         let watchdogs = Watchdogs::start(name, Lead::new(ttl, grace))?;
         let (threads, clock) = (Arc::default(), tenure::clock::system());
-        Ok(Policy { watchdogs, threads, clock, ttl, grace, at_most: None, is_alone: true })
+        Ok(Policy {
+            watchdogs,
+            threads,
+            clock,
+            ttl,
+            grace,
+            at_most: None,
+            is_alone: true,
+            hooks: Hooks::default(),
+        })
     }
 
     /// A command that runs for longer is stopped.
     pub(crate) fn at_most(mut self, longest: Option<Duration>) -> Policy {
         self.at_most = longest;
+        self
+    }
+
+    /// With what is run beside it.
+    pub(crate) fn hooks(mut self, hooks: Hooks) -> Policy {
+        self.hooks = hooks;
         self
     }
 

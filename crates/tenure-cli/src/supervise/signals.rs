@@ -1,8 +1,10 @@
-//! The user's signals: the first asks for a clean stop, the second for one at once.
+//! The user's signals: the first INT, TERM or HUP asks for a clean stop, the second for one at once. Others go to the command.
 //!
 //! Whoever signals a process and its group, as `timeout` does, sends two of a kind at about the same time, and means one.
 
+use super::process::ProcessGroup;
 use crate::exit::{Failure, INTERNAL};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -10,6 +12,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// INT, TERM and HUP, those of them that were not ignored when we were started (as nohup and `&` in scripts do).
 pub(crate) struct Signals {
     streams: Vec<(i32, Signal)>,
+    /// What is not for us.
+    others: Vec<(i32, Signal)>,
+    /// The command that they are for.
+    addressee: Option<Arc<ProcessGroup>>,
     last: Last,
     /// One that was taken, and is for whoever asks next.
     put_back: Option<i32>,
@@ -24,15 +30,33 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 
 impl Signals {
     pub(crate) fn listen() -> Result<Signals, Failure> {
-        let mut streams = Vec::new();
-        for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-            let number = kind.as_raw_value();
-            if !is_ignored(number) {
-                let stream = signal(kind).map_err(|error| Failure::new(INTERNAL, error.to_string()))?;
-                streams.push((number, stream));
+        let streams = listen_to(&[SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()])?;
+        let others = [
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+            SignalKind::quit(),
+            SignalKind::window_change(),
+            SignalKind::alarm(),
+        ];
+        let others = listen_to(&others)?;
+        Ok(Signals { streams, others, addressee: None, last: Last::default(), put_back: None })
+    }
+
+    /// From now on, what is not for us goes to that command, or to nobody.
+    pub(super) fn pass_on_to(&mut self, addressee: Option<Arc<ProcessGroup>>) {
+        self.addressee = addressee;
+    }
+
+    fn pass_on(&self, number: i32) {
+        let Ok(named) = nix::sys::signal::Signal::try_from(number) else { return };
+        match &self.addressee {
+            Some(command) => command.pass_on(named),
+            // Whoever presses Ctrl-\ wants an end of it now; the watchdogs see to what runs.
+            None if number == SignalKind::quit().as_raw_value() => {
+                let _ended = signal_hook::low_level::emulate_default_handler(number);
             }
+            None => {}
         }
-        Ok(Signals { streams, last: Last::default(), put_back: None })
     }
 
     /// What comes of `work`, unless the user asks to stop before.
@@ -75,6 +99,14 @@ impl Signals {
         }
         loop {
             let number = std::future::poll_fn(|context| {
+                for n in 0..self.others.len() {
+                    while let Some((number, stream)) = self.others.get_mut(n)
+                        && stream.poll_recv(context).is_ready()
+                    {
+                        let number = *number;
+                        self.pass_on(number);
+                    }
+                }
                 for (number, stream) in &mut self.streams {
                     if stream.poll_recv(context).is_ready() {
                         return std::task::Poll::Ready(*number);
@@ -101,6 +133,13 @@ impl Last {
     }
 }
 
+/// Those of them that were not ignored when we were started.
+fn listen_to(kinds: &[SignalKind]) -> Result<Vec<(i32, Signal)>, Failure> {
+    let heeded = kinds.iter().filter(|kind| !is_ignored(kind.as_raw_value()));
+    let listened = heeded.map(|kind| Ok((kind.as_raw_value(), signal(*kind)?)));
+    listened.collect::<std::io::Result<_>>().map_err(|error| Failure::new(INTERNAL, error.to_string()))
+}
+
 /// Whether a signal is ignored, as it was when we were started; false where the system doesn't tell.
 pub(super) fn is_ignored(number: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -121,7 +160,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_signal_that_ends_one_work_only_is_for_whoever_asks_next() {
-        let mut signals = Signals { streams: Vec::new(), last: Last::default(), put_back: Some(15) };
+        let (streams, others, last) = (Vec::new(), Vec::new(), Last::default());
+        let mut signals = Signals { streams, others, addressee: None, last, put_back: Some(15) };
         signals.unless_hurried(std::future::pending()).await;
         assert_eq!(signals.unless(std::future::pending::<()>()).await.unwrap_err().code, 143);
         signals.unless_hurried(std::future::ready(())).await;

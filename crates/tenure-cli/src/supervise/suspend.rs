@@ -1,15 +1,30 @@
 //! Ctrl-Z, and whoever else sends TSTP: a process that stops within a transaction on a SQLite file locks it for all others, whose
 //! leases then end. So this one stops between two transactions. SIGSTOP can't be caught.
+//!
+//! This process and its commands, which are groups of their own, stop and go on together: for a shell they are one job. What stands
+//! still for longer than its lease lasts is ended by the watchdogs.
 
+use super::client::Watchdogs;
 use super::signals::is_ignored;
 use super::table::Table;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, getpgrp, getsid};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// From now on TSTP stops this process between transactions. Nothing changes if it was ignored when we were started, or there is
-/// no thread to be had.
+/// Who knows the commands.
+static WATCHDOGS: Mutex<Weak<Watchdogs>> = Mutex::new(Weak::new());
+/// TSTP is heeded.
+static IS_LISTENING: AtomicBool = AtomicBool::new(false);
+/// All of us are stopping, or stand still, or are about to go on.
+static IS_SUSPENDED: AtomicBool = AtomicBool::new(false);
+/// A command goes on when it is known whether it has the terminal, and not before.
+static IS_FOR_TERMINAL: AtomicBool = AtomicBool::new(false);
+
+/// From now on TSTP stops this process between transactions, and its commands with it. Nothing changes if it was ignored when we
+/// were started, or there is no thread to be had.
 pub(crate) fn between_transactions() {
     const STOP: i32 = Signal::SIGTSTP as i32;
     if is_ignored(STOP) {
@@ -20,15 +35,60 @@ pub(crate) fn between_transactions() {
         let mut buffer = [0; 64];
         while woken.read(&mut buffer).is_ok_and(|read| read > 0) {
             if !is_orphaned() {
-                let _paused = tenure::sqlite::pause_writes();
+                IS_SUSPENDED.store(true, Ordering::SeqCst);
+                signal_commands(Signal::SIGTSTP);
+                let paused = tenure::sqlite::pause_writes();
                 // Returns when the process is continued.
                 let _stopped = signal_hook::low_level::emulate_default_handler(STOP);
+                drop(paused);
+                if !IS_FOR_TERMINAL.load(Ordering::SeqCst) {
+                    go_on();
+                }
             }
         }
     };
     let thread = std::thread::Builder::new().name("suspend".to_owned()).stack_size(256 << 10).spawn(listen);
     if thread.is_ok() {
-        let _as_ever_otherwise = signal_hook::low_level::pipe::register(STOP, waker);
+        let registered = signal_hook::low_level::pipe::register(STOP, waker);
+        IS_LISTENING.store(registered.is_ok(), Ordering::SeqCst);
+    }
+}
+
+/// Whose commands stop and go on with this process.
+pub(super) fn together_with(watchdogs: &Arc<Watchdogs>) {
+    *WATCHDOGS.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(watchdogs);
+}
+
+/// Whether it is the terminal's borrower that makes commands go on.
+pub(super) fn for_terminal(is_so: bool) {
+    IS_FOR_TERMINAL.store(is_so, Ordering::SeqCst);
+}
+
+/// A command was stopped by its terminal, and all of us with it, as if it were in our group. False if nobody could continue us then, or
+/// TSTP is ignored: the command alone must not stand still.
+pub(super) fn follow_command() -> bool {
+    if IS_SUSPENDED.load(Ordering::SeqCst) {
+        return true;
+    }
+    if !IS_LISTENING.load(Ordering::SeqCst) || is_orphaned() {
+        return false;
+    }
+    if !IS_SUSPENDED.swap(true, Ordering::SeqCst) {
+        let _we_are_in_it = killpg(getpgrp(), Signal::SIGTSTP);
+    }
+    true
+}
+
+/// The commands go on, after this process does.
+pub(super) fn go_on() {
+    signal_commands(Signal::SIGCONT);
+    IS_SUSPENDED.store(false, Ordering::SeqCst);
+}
+
+fn signal_commands(signal: Signal) {
+    let watchdogs = WATCHDOGS.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    if let Some(watchdogs) = watchdogs {
+        watchdogs.signal_all(signal);
     }
 }
 

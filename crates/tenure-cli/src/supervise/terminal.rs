@@ -3,6 +3,7 @@
 use super::client::Watchdogs;
 use super::keyboard::{Insistence, Keyboard};
 use super::process::ProcessGroup;
+use super::suspend;
 use crate::exit::Asked;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
@@ -51,6 +52,7 @@ impl Terminal {
     pub(super) fn lend(&mut self, group: i32) {
         self.group = group;
         let stdin = std::io::stdin();
+        suspend::for_terminal(stdin.is_terminal());
         let is_ours = stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own);
         if self.is_lent || !is_ours {
             return;
@@ -75,9 +77,16 @@ impl Terminal {
                         return Asked::Keyboard;
                     }
                 }
-                Some(()) = self.resumed.recv(), if self.group > 0 => self.lend(self.group),
+                Some(()) = self.resumed.recv(), if self.group > 0 => self.resume(),
             }
         }
+    }
+
+    /// We were continued: by `fg`, so that the command is to have the terminal again, or by `bg`.
+    fn resume(&mut self) {
+        self.is_lent = self.is_lent && tcgetpgrp(std::io::stdin()) == Ok(Pid::from_raw(self.group));
+        self.lend(self.group);
+        suspend::go_on();
     }
 
     /// Makes us the foreground group again.
@@ -109,6 +118,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
+        suspend::for_terminal(false);
         self.take_back();
     }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
         None => None,
     };
     let elected = async || {
-        let lock = leases.lock(term.key.as_str()).ttl(term.ttl);
+        let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
         let guard = lock.acquire().await.map_err(|error| match error {
             AcquireError::Store(error) => about(&term.key, error),
             error => error.into(),
@@ -75,7 +75,7 @@ async fn terms<T: Tenancy>(
     loop {
         let tenancy = signals.unless(elected()).await??;
         let policy = match Policy::new(name, plan.ttl, plan.grace) {
-            Ok(policy) => policy,
+            Ok(policy) => policy.hooks(plan.hooks.clone()),
             Err(failure) => {
                 tenancy.release().await;
                 return Err(failure);

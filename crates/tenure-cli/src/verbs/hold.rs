@@ -46,7 +46,7 @@ async fn held(
     mut input: oneshot::Receiver<()>,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let mut lock = leases.lock(plan.key.as_str()).ttl(plan.ttl);
+    let mut lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).metadata(plan.about.metadata());
     if let Some(longest) = plan.at_most {
         lock = lock.at_most_for(longest);
     }

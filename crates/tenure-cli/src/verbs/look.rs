@@ -163,7 +163,8 @@ fn page(view: &View) -> String {
                 lines.extend(shared.lines().map(|line| ("permits", line)));
             } else if let Ok(covered) = Ledger::covered(&stored.record) {
                 lines.push(("covered", covered.to_string()));
-            } else if let serde_json::Value::Object(fields) = fields(&stored.record.metadata) {
+            } else if let serde_json::Value::Object(mut fields) = fields(&stored.record.metadata) {
+                lines.extend(about(&mut fields));
                 for (name, value) in fields {
                     // JSON escapes control characters, but not all that steer a terminal.
                     lines.push(("field", format!("{} = {}", escaped(&name), escaped(&value.to_string()))));
@@ -172,4 +173,16 @@ fn page(view: &View) -> String {
         }
     }
     lines.into_iter().map(|(name, value)| format!("{name:8} {value}\n")).collect()
+}
+
+/// Who it is, or was, where, and what for, if the record tells: taken out of its fields.
+fn about(fields: &mut serde_json::Map<String, serde_json::Value>) -> Vec<(&'static str, String)> {
+    let text = |name: &str| fields.get(name).and_then(|value| value.as_str()).map(escaped);
+    let pid = fields.get("pid").and_then(serde_json::Value::as_u64);
+    let (Some(user), Some(host), Some(pid)) = (text("user"), text("host"), pid) else { return Vec::new() };
+    let program = text("program").map_or_else(String::new, |program| format!(", for {program}"));
+    let mut lines = vec![("by", format!("{user} on {host}, process {pid}{program}"))];
+    lines.extend(text("note").map(|note| ("note", note)));
+    fields.retain(|name, _| !["user", "host", "pid", "program", "note"].contains(&name.as_str()));
+    lines
 }

@@ -1,6 +1,7 @@
 //! What each verb does, but for `work`.
 
 mod bench;
+mod config;
 mod cron;
 mod doctor;
 mod elect;
@@ -20,8 +21,10 @@ mod sim;
 mod spans;
 #[cfg(feature = "dynamodb")]
 mod tabletheory;
+mod wait;
 
 pub(crate) use bench::bench;
+pub(crate) use config::config;
 pub(crate) use cron::cron;
 pub(crate) use doctor::doctor;
 pub(crate) use elect::elect;
@@ -37,6 +40,7 @@ pub(crate) use rm::rm;
 pub(crate) use run::run;
 pub(crate) use seize::{release, revoke};
 pub(crate) use sim::sim;
+pub(crate) use wait::wait;
 
 use crate::exit::Failure;
 use crate::stores::{Missing, Url};

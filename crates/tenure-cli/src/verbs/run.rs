@@ -31,6 +31,7 @@ pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
     let leases =
         Leases::builder(store).session_ttl(plan.ttl).clock(clock).store_patience(Duration::MAX).start()?;
     let policy = Policy::new(leases.holder().as_str(), plan.ttl, plan.grace)?.at_most(plan.at_most);
+    let policy = policy.hooks(plan.hooks.clone());
     let result = under_lease(&leases, &plan, &outage, &policy, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, plan.ttl, leases.stop()).await;
@@ -60,6 +61,7 @@ async fn under_lease(
     let acquired = async {
         let Hold::Lease = plan.hold else { return acquire_permits(leases, plan).await };
         let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).at_least_for(plan.at_least);
+        let lock = lock.metadata(plan.about.metadata());
         match plan.patience {
             WaitPolicy::Try => lock.try_acquire().await,
             WaitPolicy::Within(wait) => lock.acquire_within(wait).await,

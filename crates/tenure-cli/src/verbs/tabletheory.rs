@@ -81,6 +81,7 @@ pub(crate) async fn run(rest: &str, plan: config::Run) -> Result<u8, Failure> {
     let manager = Manager::open(options, tenure::clock::system(), uuid).await?;
     check_clock(manager.coarse_clock_gap().await?, margin)?;
     let policy = Policy::new(&format!("tabletheory-{}", uuid()), plan.ttl, plan.grace)?.at_most(plan.at_most);
+    let policy = policy.hooks(plan.hooks.clone());
     let lease = match acquired(&manager, &plan, &mut signals).await {
         Ok(lease) => lease,
         Err(failure) => {

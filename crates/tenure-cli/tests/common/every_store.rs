@@ -36,7 +36,7 @@ macro_rules! every_store {
 }
 
 /// The verbs that need a store, each with the check that runs it.
-const VERBS: [(&str, &str); 17] = [
+const VERBS: [(&str, &str); 18] = [
     ("run", "a_command_runs_under_a_lease"),
     ("elect", "one_leads_and_another_follows"),
     ("leader", "one_leads_and_another_follows"),
@@ -47,6 +47,7 @@ const VERBS: [(&str, &str); 17] = [
     ("fleet", "a_fleet_is_run_and_changed"),
     ("ls", "what_stands_is_looked_at_and_put_right"),
     ("show", "what_stands_is_looked_at_and_put_right"),
+    ("wait", "what_stands_is_looked_at_and_put_right"),
     ("rm", "what_stands_is_looked_at_and_put_right"),
     ("release", "what_stands_is_looked_at_and_put_right"),
     ("revoke", "what_stands_is_looked_at_and_put_right"),
@@ -56,7 +57,7 @@ const VERBS: [(&str, &str); 17] = [
     ("bench", "bench_measures_the_store"),
 ];
 /// Those that need none.
-const STORELESS: [&str; 3] = ["sim", "completions", "man"];
+const STORELESS: [&str; 4] = ["config", "sim", "completions", "man"];
 /// The verbs of `fleet`; `adopt` is for other programs' tables, and has tests of its own.
 const FLEET_VERBS: [&str; 9] = ["ls", "units", "workers", "add", "rm", "move", "drain", "top", "adopt"];
 
@@ -272,8 +273,11 @@ pub fn what_stands_is_looked_at_and_put_right(place: &Remote) {
     let listing = done(&["ls", "--json"]).json();
     assert_eq!(listing["leases"].as_array().map(Vec::len), Some(2), "{listing}");
     assert_eq!(place.run(&["rm", "--damaged", "one", "--yes"]).code, 64, "it is not damaged");
+    assert_eq!(place.run(&["wait", "one", "--timeout", "50ms"]).code, 75, "it is held");
+    let mut waits = place.start(&["wait", "one"]);
     done(&["revoke", "one", "--yes"]);
     assert_eq!(one.wait(), 76, "it was told to stop");
+    assert_eq!(waits.wait(), 0, "nobody holds it any more");
     done(&["release", "two", "--yes"]);
     assert_eq!(other.wait(), 76);
     assert_eq!((state("one"), state("two")), ("vacant".into(), "vacant".into()));

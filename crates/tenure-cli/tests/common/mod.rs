@@ -55,11 +55,22 @@ impl Bench {
         self.path("leases.db")
     }
 
-    /// `tenure` in this bench's directory, with its default store there, and nothing on standard input.
+    /// `tenure` in this bench's directory, with a store there, and nothing on standard input.
     pub fn tenure(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
-        command.args(arguments).current_dir(self.dir.path()).env_remove("TENURE_STORE").stdin(Stdio::null());
+        self.settle(command.args(arguments).stdin(Stdio::null()));
+        command.env("TENURE_STORE", "sqlite:leases.db");
         command
+    }
+
+    /// Sees to it that a command works in this bench's directory, and that no file or store of its user counts.
+    pub fn settle<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.current_dir(self.dir.path());
+        for variable in ["TENURE_STORE", "TENURE_NAMESPACE"] {
+            command.env_remove(variable);
+        }
+        let state = self.path("state");
+        command.env("TENURE_CONFIG", "/dev/null").env("XDG_STATE_HOME", state)
     }
 
     /// Runs it. A file that others were at for too long, as on a slow disk, is asked again.

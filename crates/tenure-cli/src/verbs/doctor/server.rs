@@ -37,7 +37,7 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) {
 async fn inspect(url: &Url, leases: &Leases) -> Result<Inspection, tenure::StoreError> {
     let url = match url {
         Url::Memory => return Ok(Inspection::default()),
-        Url::Sqlite(path) => {
+        Url::Sqlite(path) | Url::Default(path) => {
             let config = tenure::sqlite::SqliteConfig::new(path).create(false).look(true);
             let opened = tokio::task::spawn_blocking(|| tenure::sqlite::SqliteStore::open(config)).await;
             let ended = |error| tenure::StoreError::unavailable(format!("the store's code failed: {error}"));

@@ -3,16 +3,12 @@
 use crate::exit::{Failure, INTERNAL};
 use crate::output;
 use crate::supervise::client::mark_beside;
-use crate::supervise::process::signal_group;
-use nix::sys::signal::Signal;
+use crate::supervise::hooks;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tenure::{Fence, Key};
 use tokio::sync::watch;
 
@@ -42,9 +38,6 @@ impl Following {
         let _aborted = self.0.await;
     }
 }
-
-/// A hook that takes longer is killed, as it would keep the next one from being run.
-const LONGEST: Duration = Duration::from_secs(60);
 
 impl Hook {
     pub(crate) fn start(command: OsString, key: Key, me: String) -> Result<Hook, Failure> {
@@ -125,35 +118,11 @@ fn run(
     leader: Option<&Leader>,
 ) -> std::io::Result<()> {
     let role = if leader.is_some_and(|leader| leader.id == me) { "leader" } else { "standby" };
-    let mut hook = Command::new("sh");
+    let mut hook = hooks::shell(command);
     mark_beside(&mut hook, me);
-    let mut child = hook
-        .arg("-c")
-        .arg(command)
-        .env("TENURE_KEY", key.as_str())
-        .env("TENURE_LEADER", leader.map_or("", |leader| &leader.id))
-        .env(
-            "TENURE_FENCE",
-            leader.and_then(|leader| leader.fence).map_or_else(String::new, |fence| fence.to_string()),
-        )
-        .env("TENURE_ROLE", role)
-        .stdin(Stdio::null())
-        .process_group(0)
-        .spawn()?;
-    const STEP: Duration = Duration::from_millis(10);
-    let mut left = LONGEST;
-    while child.try_wait()?.is_none() {
-        let is_over = is_over.load(Ordering::SeqCst);
-        if is_over || left.is_zero() {
-            signal_group(i32::try_from(child.id()).unwrap_or(0), Signal::SIGKILL);
-            child.wait()?;
-            if is_over {
-                return Ok(());
-            }
-            return Err(std::io::Error::other(format!("killed after {LONGEST:?}")));
-        }
-        std::thread::sleep(STEP);
-        left = left.saturating_sub(STEP);
-    }
-    Ok(())
+    hook.env("TENURE_KEY", key.as_str()).env("TENURE_LEADER", leader.map_or("", |leader| &leader.id)).env(
+        "TENURE_FENCE",
+        leader.and_then(|leader| leader.fence).map_or_else(String::new, |fence| fence.to_string()),
+    );
+    hooks::run(hook.env("TENURE_ROLE", role), is_over)
 }

@@ -1,0 +1,291 @@
+//! Settings that stand outside the command line: configuration files, variables, and the default store. Each knows where it comes from.
+
+mod file;
+mod namespace;
+mod place;
+
+use crate::exit::Failure;
+use crate::stores::Url;
+use crate::text::escaped;
+use clap::Command;
+use file::File;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub(crate) const STORE_VARIABLE: &str = "TENURE_STORE";
+pub(crate) const NAMESPACE_VARIABLE: &str = "TENURE_NAMESPACE";
+/// Names the one configuration file that is read instead of the user's and the host's.
+pub(crate) const FILE_VARIABLE: &str = "TENURE_CONFIG";
+
+/// Where a setting comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// What was typed.
+    Typed(&'static str),
+    Variable(&'static str),
+    File(PathBuf),
+    /// Nothing says otherwise; and why it is this.
+    Default(String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Typed(what) => f.write_str(what),
+            Source::Variable(name) => write!(f, "the variable {name}"),
+            Source::File(path) => f.write_str(&escaped(&path.to_string_lossy())),
+            Source::Default(why) => write!(f, "the default: {why}"),
+        }
+    }
+}
+
+/// A value, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sourced<T> {
+    pub(crate) value: T,
+    pub(crate) source: Source,
+}
+
+/// A store with a name of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedStore {
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) file: PathBuf,
+}
+
+/// What an option is if it is not typed.
+#[derive(Debug, Clone)]
+pub(crate) struct OptionDefault {
+    /// None for all verbs that have the option.
+    pub(crate) verb: Option<String>,
+    /// Its long name.
+    pub(crate) option: String,
+    pub(crate) value: String,
+    pub(crate) file: PathBuf,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    store: Option<Sourced<String>>,
+    namespace: Option<Sourced<String>>,
+    pub(crate) stores: Vec<NamedStore>,
+    /// The first of a kind counts.
+    pub(crate) defaults: Vec<OptionDefault>,
+    /// The files that were looked for, and whether each is there.
+    pub(crate) files: Vec<(PathBuf, bool)>,
+}
+
+/// The store that is used.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) url: Url,
+    pub(crate) source: Source,
+    /// What it is called, if it has a name.
+    pub(crate) name: Option<String>,
+    pub(crate) namespace: Option<Sourced<String>>,
+}
+
+impl Chosen {
+    /// Whether somebody has chosen it.
+    pub(crate) fn is_named(&self) -> bool {
+        !matches!(self.source, Source::Default(_))
+    }
+}
+
+impl Settings {
+    /// Reads the configuration files: the user's counts before the host's.
+    pub(crate) fn read() -> Result<Settings, Failure> {
+        let mut settings = Settings::default();
+        for path in place::files()? {
+            let read = File::read(&path)?;
+            settings.files.push((path.clone(), read.is_some()));
+            if let Some(file) = read {
+                settings.take_in(file, &path)?;
+            }
+        }
+        Ok(settings)
+    }
+
+    fn take_in(&mut self, file: File, path: &Path) -> Result<(), Failure> {
+        let sourced = |value| Sourced { value, source: Source::File(path.to_owned()) };
+        self.defaults.extend(file.option_defaults(path)?);
+        if self.store.is_none() {
+            self.store = file.store.map(sourced);
+        }
+        if self.namespace.is_none() {
+            self.namespace = file.namespace.map(sourced);
+        }
+        for (name, store) in file.stores {
+            if self.stores.iter().all(|known| known.name != name) {
+                let (url, namespace) = (store.url, store.namespace);
+                self.stores.push(NamedStore { name, url, namespace, file: path.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The store: what was typed or is in the variable, what a file says, or the default one.
+    pub(crate) fn choose(
+        &self,
+        typed: Option<Sourced<String>>,
+        namespace: Option<Sourced<String>>,
+    ) -> Result<Chosen, Failure> {
+        let Some(Sourced { value, source }) = typed.or_else(|| self.store.clone()) else {
+            let (path, why) = place::default_store()?;
+            let chosen =
+                Chosen { url: Url::Default(path), source: Source::Default(why), name: None, namespace: None };
+            return within(chosen, namespace.or_else(|| self.namespace.clone()));
+        };
+        if value.is_empty() {
+            let text = format!("{source} is empty: name a store there, or leave it out for the default one");
+            return Err(Failure::usage(text));
+        }
+        let named = self.stores.iter().find(|store| store.name == value);
+        let url = Url::parse(named.map_or(&value, |store| &store.url)).map_err(|failure| {
+            let names: Vec<&str> = self.stores.iter().map(|store| store.name.as_str()).collect();
+            let names = if names.is_empty() || value.contains(':') {
+                String::new()
+            } else {
+                format!("; stores by name: {}", escaped(&names.join(", ")))
+            };
+            let place = named.map_or_else(
+                || if matches!(source, Source::File(_)) { format!("{source}: ") } else { String::new() },
+                |store| {
+                    format!("{}: stores.{}: ", escaped(&store.file.to_string_lossy()), escaped(&store.name))
+                },
+            );
+            Failure::new(failure.code, format!("{place}{}{names}", failure.text))
+        })?;
+        let own = named.and_then(|store| {
+            let source = Source::File(store.file.clone());
+            Some(Sourced { value: store.namespace.clone()?, source })
+        });
+        let chosen = Chosen { url, source, name: named.map(|store| store.name.clone()), namespace: None };
+        within(chosen, namespace.or(own).or_else(|| self.namespace.clone()))
+    }
+
+    /// The command line with these defaults: help tells them, and what is typed counts before them.
+    pub(crate) fn apply(&self, mut command: Command) -> Result<Command, Failure> {
+        // The last one that is set holds, so those of single verbs, and of the user's file, come last.
+        let (of_all, of_one): (Vec<_>, Vec<_>) = self.defaults.iter().rev().partition(|it| it.verb.is_none());
+        for default in of_all.into_iter().chain(of_one) {
+            command = default.apply(command)?;
+        }
+        Ok(command)
+    }
+}
+
+impl OptionDefault {
+    fn apply(&self, command: Command) -> Result<Command, Failure> {
+        let wrong = |text: String| {
+            let (file, what) = (escaped(&self.file.to_string_lossy()), escaped(&self.shown()));
+            Failure::usage(format!("{file}: {what}: {text}"))
+        };
+        let is_meant = |verb: &Command| self.verb.as_ref().is_none_or(|name| name == verb.get_name());
+        let takers: Vec<(String, clap::Id)> = command
+            .get_subcommands()
+            .filter(|verb| is_meant(verb))
+            .filter_map(|verb| Some((verb.get_name().to_owned(), taker(verb, &self.option)?)))
+            .collect();
+        if takers.is_empty() {
+            let whose =
+                self.verb.as_ref().map_or_else(|| "no verb".to_owned(), |verb| format!("no verb {verb}"));
+            return Err(wrong(format!(
+                "{whose} has an option --{} that takes a value",
+                escaped(&self.option)
+            )));
+        }
+        Ok(takers.into_iter().fold(command, |command, (verb, id)| {
+            command.mut_subcommand(verb, |verb| {
+                verb.mut_arg(id, |option| option.default_value(self.value.clone()))
+            })
+        }))
+    }
+
+    /// As it stands in the file.
+    pub(crate) fn shown(&self) -> String {
+        let verb = self.verb.as_ref().map_or_else(String::new, |verb| format!("{verb}."));
+        format!("defaults.{verb}{}", self.option)
+    }
+}
+
+/// The option of that long name, if it takes one value.
+fn taker(verb: &Command, option: &str) -> Option<clap::Id> {
+    let found = verb.get_arguments().find(|argument| argument.get_long() == Some(option))?;
+    matches!(found.get_action(), clap::ArgAction::Set).then(|| found.get_id().clone())
+}
+
+/// The store, or a part of it that is one by itself.
+fn within(chosen: Chosen, namespace: Option<Sourced<String>>) -> Result<Chosen, Failure> {
+    let Some(namespace) = namespace else { return Ok(chosen) };
+    let url = namespace::within(&chosen.url, &namespace)?;
+    Ok(Chosen { url, namespace: Some(namespace), ..chosen })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Settings {
+        let mut settings = Settings::default();
+        let path = Path::new("/etc/x.toml");
+        settings.take_in(File::parse(text, path).unwrap(), path).unwrap();
+        settings
+    }
+
+    fn typed(text: &str) -> Option<Sourced<String>> {
+        Some(Sourced { value: text.to_owned(), source: Source::Typed("--store") })
+    }
+
+    #[test]
+    fn what_is_typed_counts_before_the_file_and_a_name_is_looked_up() {
+        let settings = settings(
+            "store = \"team\"\n[stores]\nteam = { url = \"sqlite:/a/t.db\", namespace = \"blue\" }\nmine = { url = \"sqlite:m.db\" }\n",
+        );
+        let url = |typed, namespace| settings.choose(typed, namespace).unwrap().url.shown();
+        assert_eq!(url(None, None), "sqlite:/a/t.blue.db");
+        assert_eq!(url(typed("mine"), None), "sqlite:m.db");
+        assert_eq!(url(typed("sqlite:x.db"), None), "sqlite:x.db");
+        assert_eq!(url(None, typed("red")), "sqlite:/a/t.red.db", "before the store's own");
+        let refused = settings.choose(typed("yours"), None).unwrap_err().text;
+        assert!(refused.contains("stores by name: mine, team"), "{refused}");
+        let empty = Sourced { value: String::new(), source: Source::Variable(STORE_VARIABLE) };
+        assert!(
+            settings
+                .choose(Some(empty), None)
+                .unwrap_err()
+                .text
+                .starts_with("the variable TENURE_STORE is empty")
+        );
+    }
+
+    #[test]
+    fn a_file_s_mistake_is_named_with_its_line_and_without_its_text() {
+        let path = Path::new("/etc/x.toml");
+        for (text, told) in [
+            ("store = 7", "line 1"),
+            ("\nstores = \"x:hunter2\"", "line 2"),
+            ("colour = \"hunter2\"", "unknown field `colour`"),
+            ("[stores.a]\nurl = \"x\"\npassword = \"hunter2\"", "unknown field `password`"),
+        ] {
+            let failure = File::parse(text, path).unwrap_err();
+            assert!(failure.text.starts_with("/etc/x.toml: ") && failure.text.contains(told), "{failure}");
+            assert!(!failure.text.contains("hunter2"), "{failure}");
+        }
+        for (text, told) in [
+            ("[defaults]\nttl = []", "defaults.ttl"),
+            ("[defaults.run]\ntry = 1", "no verb run has an option --try that takes a value"),
+            ("[defaults]\ncolour = 1", "no verb has an option --colour"),
+        ] {
+            let file = File::parse(text, path).unwrap();
+            let mut settings = Settings::default();
+            let taken = settings.take_in(file, path);
+            let command = <crate::args::Args as clap::CommandFactory>::command();
+            let failure = taken.and_then(|()| settings.apply(command).map(drop)).unwrap_err();
+            assert!(failure.text.contains(told), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Commands of sh(1) beside the one that is run: they tell others of what becomes of a lease, and must not hold it up for ever.
+
+use super::process::signal_group;
+use nix::sys::signal::Signal;
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A hook that takes longer is killed: the next one waits for it.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// `command`, for sh(1), without input.
+pub(crate) fn shell(command: &OsStr) -> Command {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).stdin(Stdio::null());
+    shell
+}
+
+/// Runs it to its end, or until `is_over`.
+pub(crate) fn run(hook: &mut Command, is_over: &AtomicBool) -> std::io::Result<()> {
+    const STEP: Duration = Duration::from_millis(10);
+    let mut child = hook.process_group(0).spawn()?;
+    let mut left = LONGEST;
+    while child.try_wait()?.is_none() {
+        let is_over = is_over.load(Ordering::SeqCst);
+        if is_over || left.is_zero() {
+            signal_group(i32::try_from(child.id()).unwrap_or(0), Signal::SIGKILL);
+            child.wait()?;
+            if is_over {
+                return Ok(());
+            }
+            return Err(std::io::Error::other(format!("killed after {LONGEST:?}")));
+        }
+        std::thread::sleep(STEP);
+        left = left.saturating_sub(STEP);
+    }
+    Ok(())
+}

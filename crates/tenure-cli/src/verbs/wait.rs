@@ -1,0 +1,62 @@
+//! `wait`: until nobody holds a key, or somebody does.
+
+use super::look::view;
+use crate::args;
+use crate::config;
+use crate::exit::{self, Failure};
+use crate::output::view::State;
+use crate::stores::{Missing, Url};
+use crate::supervise::outage::Outage;
+use crate::supervise::signals::Signals;
+use crate::text::brief;
+use std::time::Duration;
+use tenure::{Changes, Key, Leases, Store};
+
+pub(crate) async fn wait(url: &Url, typed: &args::Wait) -> Result<u8, Failure> {
+    let key = config::key(&typed.key)?;
+    let mut signals = Signals::listen()?;
+    let clock = tenure::clock::system();
+    let store = url.open(Missing::Look, clock.clone()).await?;
+    let leases = Leases::builder(Outage::new(true).watch(store)).clock(clock).start()?;
+    let wanted = until(&leases, &key, typed.held);
+    let Some(most) = typed.timeout else { return signals.unless(wanted).await? };
+    match signals.unless(tokio::time::timeout(most, wanted)).await? {
+        Ok(ended) => ended,
+        Err(_) => {
+            let still = if typed.held { "nobody holds it" } else { "it is held" };
+            Err(Failure::new(exit::HELD, format!("{key}: after {}, {still} still", brief(most))))
+        }
+    }
+}
+
+async fn until(leases: &Leases, key: &Key, held: bool) -> Result<u8, Failure> {
+    let mut changes = leases.store().changed(key.as_str()).ok();
+    loop {
+        let (is_held, left) = match view(leases, key).await {
+            Ok(seen) => (seen.state == State::Held, seen.left),
+            Err(failure) if failure.code == exit::ABSENT => (false, None),
+            // The store may be had again: who waits is told.
+            Err(failure) if failure.code == exit::UNAVAILABLE => (!held, None),
+            Err(failure) => return Err(failure),
+        };
+        if is_held == held {
+            return Ok(exit::OK);
+        }
+        rest(&mut changes, left).await;
+    }
+}
+
+/// Until there may be news. A lease that is attached to a session ends with that, which is another record.
+async fn rest(changes: &mut Option<Changes>, left: Option<Duration>) {
+    const SELDOM: Duration = Duration::from_secs(1);
+    const OFTEN: Duration = Duration::from_millis(100);
+    let pause = left.map_or(SELDOM, |left| left.clamp(OFTEN, SELDOM));
+    match changes {
+        Some(news) => {
+            if let Ok(None) = tokio::time::timeout(pause, news.recv()).await {
+                *changes = None;
+            }
+        }
+        None => tokio::time::sleep(pause.min(OFTEN * 5)).await,
+    }
+}

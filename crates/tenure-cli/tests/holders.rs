@@ -1,0 +1,106 @@
+//! Who holds a lease and why, what is run beside the command, and waiting for others.
+//!
+//! Plan: `show` tells user, host, process, program and note; `wait` ends when nobody holds the key, when its time is over, or when somebody does;
+//! the hook at the beginning runs under the lease and can forbid the command; the one at a loss knows what was lost, and runs at no other end.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, wait_until};
+use nix::sys::signal::Signal;
+
+const STAYS: &str = "echo $$ > pid; exec sleep 600";
+
+#[test]
+fn who_holds_a_lease_where_and_why_is_told() {
+    let bench = Bench::new();
+    let run = bench.start(&["run", "k", "--note", "index \u{1b}[31m rebuilt", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    let shown = bench.run(&["show", "k"]).out;
+    let by = shown.lines().find(|line| line.starts_with("by ")).unwrap();
+    assert!(by.ends_with(&format!(", process {}, for sh", run.id())), "{shown}");
+    assert!(shown.contains("\nnote     index \\u{1b}[31m rebuilt\n") && !shown.contains("field"), "{shown}");
+    let told = &bench.show("k")["metadata"];
+    assert_eq!((&told["program"], &told["pid"]), (&"sh".into(), &run.id().into()), "{told}");
+    for (more, told) in [(&["--permits", "2"][..], "one KEY"), (&["k2"], "one KEY")] {
+        let refused = bench.run(&[&["run", "k", "--note", "x"], more, &["--", "true"]].concat());
+        assert!(refused.code == 64 && refused.err.contains(told), "{refused:?}");
+    }
+    let long = bench.run(&["run", "k", "--note", &"x".repeat(1001), "--", "true"]);
+    assert!(long.code == 64 && long.err.contains("1001 bytes; the limit is 1000"), "{long:?}");
+}
+
+#[test]
+fn waiting_ends_when_nobody_holds_it_or_somebody_does_or_its_time_is_over() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "other", "--", "true"]).code, 0);
+    assert_eq!(bench.run(&["wait", "k"]).code, 0, "it was never held");
+    let never = bench.run(&["wait", "k", "--held", "--timeout", "100ms"]);
+    assert!(never.code == 75 && never.err.contains("k: after 100ms, nobody holds it still"), "{never:?}");
+    let mut held = bench.start(&["wait", "k", "--held"]);
+    let mut run = bench.start(&["run", "k", "--ttl", "4s", "--", "sh", "-c", STAYS]);
+    assert_eq!(held.wait(), 0);
+    bench.await_number("pid");
+    let mut waits = bench.start(&["wait", "k"]);
+    waits.await_signals();
+    assert!(waits.is_running());
+    run.signal(Signal::SIGTERM);
+    run.wait();
+    assert_eq!(waits.wait(), 0);
+    // A holder that dies counts until its ttl is over.
+    let dead = bench.start(&["run", "k", "--ttl", "4s", "--", "sh", "-c", STAYS]);
+    wait_until("it to be held", || bench.state("k") == "held");
+    dead.signal(Signal::SIGKILL);
+    assert_eq!(bench.run(&["wait", "k", "--timeout", "1ms"]).code, 75);
+    assert_eq!(bench.run(&["wait", "k"]).code, 0);
+    assert_eq!(bench.state("k"), "expired");
+}
+
+#[test]
+fn the_first_hook_runs_under_the_lease_and_can_forbid_the_command() {
+    let bench = Bench::new();
+    let inner = format!("{} run --try k -- true; echo $? $TENURE_KEY > hook", env!("CARGO_BIN_EXE_tenure"));
+    let ran = bench.run(&["run", "k", "--on-acquire", &inner, "--", "sh", "-c", "cat hook"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "75 k\n"), "it was over before the command began: {ran:?}");
+    let forbidden = bench.run(&["run", "k", "--on-acquire", "exit 9", "--", "touch", "ran"]);
+    assert!(forbidden.code == 9 && forbidden.err.contains("--on-acquire ended with 9"), "{forbidden:?}");
+    assert!(!bench.path("ran").exists() && bench.state("k") == "vacant");
+    for option in ["--on-acquire", "--on-lost"] {
+        let refused = bench.run(&["run", "k", option, "", "--", "true"]);
+        assert!(refused.code == 64 && refused.err.contains(option), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_hook_at_a_loss_knows_what_was_lost_and_runs_at_no_other_end() {
+    let bench = Bench::new();
+    let hook = "echo \"$TENURE_KEY $TENURE_REASON\" >> lost";
+    assert_eq!(bench.run(&["run", "k", "--on-lost", hook, "--", "false"]).code, 1);
+    let mut stopped = bench.start(&["run", "k", "--on-lost", hook, "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    stopped.signal(Signal::SIGTERM);
+    stopped.wait();
+    assert_eq!(bench.read("lost"), "");
+    let mut revoked = bench.start(&["run", "k", "--ttl", "3s", "--on-lost", hook, "--", "sh", "-c", STAYS]);
+    wait_until("it to be held", || bench.state("k") == "held");
+    assert_eq!(bench.run(&["revoke", "k", "--yes"]).code, 0);
+    assert_eq!(revoked.wait(), 76);
+    assert_eq!(bench.read("lost"), "k k: the lease was withdrawn; the command was stopped\n");
+    // Of an election, at each of them; the candidate goes on.
+    let mut leads = bench.start(&[
+        "elect",
+        "e",
+        "--ttl",
+        "3s",
+        "--on-lost",
+        hook,
+        "--",
+        "sh",
+        "-c",
+        "echo $$ > leads; exec sleep 600",
+    ]);
+    bench.await_number("leads");
+    assert_eq!(bench.run(&["revoke", "e", "--yes"]).code, 0);
+    wait_until("it to be told", || bench.read("lost").contains("e e: the lease was withdrawn"));
+    assert!(leads.is_running());
+}

@@ -1,0 +1,177 @@
+//! `run` as a job of a shell: stopped and continued by its keys and words, in bash and in zsh, on a pseudo-terminal.
+//!
+//! Plan: Ctrl-Z stops tenure and its command as one job, and the lease is held meanwhile; `bg` and `fg` continue both; after `fg` the command has
+//! the terminal again; one that reads it from the background is a stopped job; what stands still for longer than its lease is ended; other signals
+//! reach the command. (Where nobody could continue the job, it is not stopped: `run.rs`.)
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::process::Child;
+use std::sync::{Arc, Mutex};
+
+const SHELLS: [(&str, &[&str]); 2] = [("bash", &["--norc", "--noprofile", "-i"]), ("zsh", &["-f", "-i"])];
+
+/// A shell with somebody at its keyboard.
+struct Shell {
+    bench: Bench,
+    child: Child,
+    pty: Arc<pty_process::blocking::Pty>,
+    emulator: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Shell {
+    fn start((name, arguments): (&str, &[&str])) -> Shell {
+        let bench = Bench::new();
+        let (pty, pts) = pty_process::blocking::open().unwrap();
+        let (rows, columns) = (60, 200);
+        pty.resize(pty_process::Size::new(rows, columns)).unwrap();
+        let command = pty_process::blocking::Command::new(name).args(arguments);
+        let command = command
+            .current_dir(bench.path(""))
+            .env("TENURE_STORE", "sqlite:leases.db")
+            .env("TENURE_CONFIG", "/dev/null")
+            .env("TENURE", env!("CARGO_BIN_EXE_tenure"))
+            .env("HOME", bench.path(""))
+            .env("TERM", "xterm-256color");
+        let child = command.spawn(pts).unwrap_or_else(|error| panic!("{name} has to be installed: {error}"));
+        let size = |n| NonZero::new(n).unwrap();
+        let emulator = Arc::new(Mutex::new(vt100::Parser::new(size(rows), size(columns), 0)));
+        let pty = Arc::new(pty);
+        let (reader, screen) = (Arc::clone(&pty), Arc::clone(&emulator));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = (&*reader).read(&mut buffer) {
+                screen.lock().unwrap().process(&buffer[..n]);
+            }
+        });
+        let shell = Shell { bench, child, pty, emulator };
+        // Its line editor is ready when it has answered.
+        shell.types("echo sh''ell\n");
+        shell.shows("\nshell");
+        shell
+    }
+
+    fn types(&self, text: &str) {
+        (&*self.pty).write_all(text.as_bytes()).unwrap();
+    }
+
+    fn screen(&self) -> String {
+        self.emulator.lock().unwrap().screen().contents()
+    }
+
+    #[track_caller]
+    fn shows(&self, text: &str) {
+        wait_until(&format!("{text:?} on the screen"), || self.screen().contains(text));
+    }
+
+    /// How far the command below has counted.
+    fn count(&self) -> u64 {
+        self.bench.read("count").trim().parse().unwrap_or(0)
+    }
+
+    #[track_caller]
+    fn goes_on(&self) {
+        let before = self.count();
+        wait_until("the command to go on", || self.count() > before);
+    }
+
+    fn state_of(&self, file: &str) -> char {
+        let pid = self.bench.await_number(file);
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()).unwrap_or('X')
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let _over = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Counts until it is told to end.
+const COUNTS: &str =
+    "echo $PPID > tenure; echo $$ > pid; n=0; while :; do n=$((n+1)); echo $n > count; sleep 0.02; done";
+
+#[test]
+fn ctrl_z_bg_and_fg_are_as_with_any_job() {
+    for of in SHELLS {
+        let shell = Shell::start(of);
+        shell.types(&format!("$TENURE run k --ttl 10m -- sh -c '{COUNTS}'\n"));
+        shell.goes_on();
+        shell.types("\x1a");
+        wait_until("both to stop", || shell.state_of("tenure") == 'T' && shell.state_of("pid") == 'T');
+        shell.types("echo prom''pt\n");
+        shell.shows("\nprompt");
+        assert_eq!(shell.bench.state("k"), "held");
+        shell.types("bg\n");
+        shell.goes_on();
+        shell.types("fg\n");
+        shell.goes_on();
+        // Again, now that it has had the terminal twice.
+        shell.types("\x1a");
+        wait_until("both to stop again", || shell.state_of("tenure") == 'T' && shell.state_of("pid") == 'T');
+        shell.types("fg\n");
+        shell.goes_on();
+        shell.types("\x03");
+        wait_until("the end", || shell.bench.state("k") == "vacant");
+        shell.types("echo status $?\n");
+        shell.shows("status 130");
+    }
+}
+
+#[test]
+fn what_reads_the_terminal_from_the_background_stops_until_it_is_in_front() {
+    for of in SHELLS {
+        let shell = Shell::start(of);
+        let reads = "echo $PPID > tenure; read x; echo got $x";
+        shell.types(&format!("$TENURE run k --ttl 10m -- sh -c '{reads}' &\n"));
+        wait_until("tenure to stop", || shell.state_of("tenure") == 'T');
+        shell.types("fg\n");
+        wait_until("tenure to go on", || shell.state_of("tenure") != 'T');
+        shell.types("something\n");
+        shell.shows("got something");
+        wait_until("the end", || shell.bench.state("k") == "vacant");
+    }
+}
+
+#[test]
+fn s6_a_job_that_stands_still_for_longer_than_its_lease_is_ended() {
+    for of in SHELLS {
+        let shell = Shell::start(of);
+        shell.types(&format!("$TENURE run k --ttl 2s -- sh -c '{COUNTS}'\n"));
+        shell.goes_on();
+        shell.types("\x1a");
+        wait_until("the command to be ended", || !common::is_alive(shell.bench.await_number("pid")));
+        assert_eq!(shell.state_of("tenure"), 'T', "by the watchdogs, as tenure stands still");
+        shell.types("fg\n");
+        shell.shows("the command was stopped");
+        shell.types("echo status $?\n");
+        shell.shows("status 76");
+    }
+}
+
+#[test]
+fn other_signals_reach_the_command_and_do_no_harm_to_who_waits() {
+    let bench = Bench::new();
+    let script = "for s in USR1 USR2 QUIT WINCH ALRM; do trap \"echo $s >> got\" $s; done; echo $$ > pid; \
+                  while [ \"$(sort -u got 2>/dev/null | wc -l)\" != 5 ]; do sleep 0.01; done; exit 7";
+    let mut run = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", script]);
+    bench.await_number("pid");
+    let mut waits = bench.start(&["run", "k", "--ttl", "60s", "--", "true"]);
+    waits.await_signals();
+    for signal in [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH, Signal::SIGALRM] {
+        waits.signal(signal);
+    }
+    for signal in [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGQUIT, Signal::SIGWINCH, Signal::SIGALRM] {
+        kill(Pid::from_raw(run.id().cast_signed()), signal).unwrap();
+    }
+    assert_eq!(run.wait(), 7, "all of them, each to the command: {}", bench.read("got"));
+    assert_eq!(waits.wait(), 0);
+}

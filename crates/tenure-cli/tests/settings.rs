@@ -1,0 +1,150 @@
+//! Settings outside the command line: the default store, the configuration file, namespaces.
+//!
+//! Plan: two processes in two directories exclude each other by the default store; an old file in the present directory is told;
+//! the file names stores and options' defaults, what is typed counts before it, and `config` says where each comes from; its mistakes
+//! are named; namespaces know nothing of each other; memory excludes nobody, and says so.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::{Bench, Ran};
+use std::process::Command;
+
+/// `tenure` without a store that is named.
+fn unnamed(bench: &Bench, arguments: &[&str]) -> Command {
+    let mut command = bench.tenure(arguments);
+    command.env_remove("TENURE_STORE");
+    command
+}
+
+fn ran(command: &mut Command) -> Ran {
+    Ran::of(command.output().unwrap())
+}
+
+#[test]
+fn jobs_that_are_started_in_different_directories_exclude_each_other() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("elsewhere")).unwrap();
+    let inner = format!("cd elsewhere && {} run --try k -- true", env!("CARGO_BIN_EXE_tenure"));
+    let refused = ran(&mut unnamed(&bench, &["run", "k", "--", "sh", "-c", &inner]));
+    assert!(refused.code == 75 && refused.err.contains("k is held by"), "{refused:?}");
+    assert!(bench.path("state/tenure/leases.db").exists() && !bench.store().exists());
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(bench.path("state/tenure")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "it is its user's alone");
+}
+
+#[test]
+fn a_store_in_the_present_directory_as_of_old_is_told_of() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+    let told = ran(&mut unnamed(&bench, &["run", "k", "--", "true"]));
+    assert!(told.code == 0 && told.err.contains("--store sqlite:leases.db names that"), "{told:?}");
+    assert!(!bench.run(&["run", "k", "--", "true"]).err.contains("names that"));
+}
+
+#[test]
+fn looking_at_the_default_store_makes_nothing() {
+    let bench = Bench::new();
+    let looked = ran(&mut unnamed(&bench, &["ls"]));
+    assert!(looked.code == 69 && looked.err.contains("state/tenure/leases.db"), "{looked:?}");
+    assert!(!bench.path("state").exists());
+}
+
+const FILE: &str = "\
+store = \"team\"
+
+[stores.team]
+url = \"sqlite:team.db\"
+
+[stores.blue]
+url = \"sqlite:team.db\"
+namespace = \"blue\"
+
+[defaults]
+ttl = \"7s\"
+
+[defaults.run]
+wait = \"50ms\"
+ttl = \"8s\"
+";
+
+fn configured<'c>(bench: &Bench, command: &'c mut Command) -> &'c mut Command {
+    command.env("TENURE_CONFIG", bench.path("config.toml"))
+}
+
+#[test]
+fn a_file_names_stores_and_defaults_and_what_is_typed_counts_before_it() {
+    let bench = Bench::new();
+    bench.write("config.toml", FILE);
+    let run = |arguments: &[&str]| ran(configured(&bench, &mut unnamed(&bench, arguments)));
+    let inner = format!("{} show k --json", env!("CARGO_BIN_EXE_tenure"));
+    let held = run(&["run", "k", "--", "sh", "-c", &inner]);
+    assert_eq!((held.code, held.json()["ttl_ms"].as_u64()), (0, Some(8000)), "{held:?}");
+    let typed = run(&["run", "--ttl", "9s", "k", "--", "sh", "-c", &inner]);
+    assert_eq!(typed.json()["ttl_ms"], 9000, "{typed:?}");
+    // The default of --wait, as `run` has one here: it ends, and --try may still be typed.
+    let nested = |more: &str| format!("{} run {more} k -- true", env!("CARGO_BIN_EXE_tenure"));
+    for more in ["", "--try"] {
+        let refused = run(&["run", "k", "--", "sh", "-c", &nested(more)]);
+        assert_eq!(refused.code, 75, "{refused:?}");
+    }
+    assert!(run(&["run", "--help"]).out.contains("[default: 8s]"));
+    assert!(run(&["elect", "--help"]).out.contains("[default: 7s]"));
+    // By name, and a namespace of it: the same key is another's.
+    assert_eq!(
+        run(&["run", "k", "--store", "blue", "--", "sh", "-c", &nested("--store team --try")]).code,
+        0
+    );
+    assert!(bench.path("team.db").exists() && bench.path("team.blue.db").exists());
+    let other = run(&["run", "k", "--store", "green", "--", "true"]);
+    assert!(other.code == 64 && other.err.contains("stores by name: blue, team"), "{other:?}");
+
+    let told = run(&["config", "--json"]).json();
+    assert_eq!((&told["store"]["url"], &told["store"]["name"]), (&"sqlite:team.db".into(), &"team".into()));
+    assert!(told["store"]["from"].as_str().unwrap().ends_with("config.toml"), "{told}");
+    assert_eq!(told["defaults"].as_array().map(Vec::len), Some(3), "{told}");
+    let variable = ran(configured(&bench, &mut unnamed(&bench, &["config"])).env("TENURE_STORE", "memory:"));
+    let store = variable.out.lines().find(|line| line.starts_with("store ")).unwrap();
+    assert!(store.contains("memory:") && store.ends_with("the variable TENURE_STORE"), "{variable:?}");
+    let default = ran(&mut unnamed(&bench, &["config"]));
+    assert!(default.out.contains("the default: below XDG_STATE_HOME"), "{default:?}");
+}
+
+#[test]
+fn a_file_s_mistakes_are_named_before_anything_is_done() {
+    let bench = Bench::new();
+    for (text, told) in [
+        ("store = 7\n", "config.toml: line 1: expected a string"),
+        (
+            "[defaults]\nttl = \"soon\"\n",
+            "a default in a configuration file (see `tenure config`): invalid value 'soon'",
+        ),
+        ("[defaults.run]\ncolour = 1\n", "defaults.run.colour: no verb run has an option --colour"),
+        ("store = \"paper:x\"\n", "config.toml: no store has the scheme"),
+        ("namespace = \"a/b\"\n", "config.toml: the namespace \"a/b\""),
+    ] {
+        bench.write("config.toml", text);
+        let refused = ran(configured(&bench, &mut unnamed(&bench, &["run", "k", "--", "touch", "ran"])));
+        assert!(refused.code == 64 && refused.err.contains(told), "{text}: {refused:?}");
+        let help = ran(configured(&bench, &mut unnamed(&bench, &["run", "--help"])));
+        assert_eq!(help.code, 0, "help is there all the same");
+    }
+    assert!(!bench.path("ran").exists() && !bench.path("state").exists());
+    let missing = ran(bench.tenure(&["ls"]).env("TENURE_CONFIG", "/nowhere.toml"));
+    assert!(missing.code == 64 && missing.err.contains("TENURE_CONFIG: there is no file"), "{missing:?}");
+    let empty = ran(bench.tenure(&["ls"]).env("TENURE_STORE", ""));
+    assert!(empty.code == 64 && empty.err.contains("the variable TENURE_STORE is empty"), "{empty:?}");
+}
+
+#[test]
+fn memory_excludes_nobody_and_says_so_where_that_is_what_it_is_for() {
+    let bench = Bench::new();
+    let told = |arguments: &[&str]| {
+        let ran = bench.run(&[&["--store", "memory:"], arguments].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.err.contains("nobody else is excluded")
+    };
+    assert!(told(&["run", "k", "--", "true"]));
+    assert!(!told(&["work", "a", "--", "true"]), "that needs no other process");
+}
