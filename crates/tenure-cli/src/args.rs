@@ -1,6 +1,7 @@
 //! What is typed: the command line as clap sees it. What it means is worked out once, in `config`.
 
 pub(crate) mod cron;
+mod examples;
 pub(crate) mod fleet;
 pub(crate) mod hold;
 pub(crate) mod jobs;
@@ -15,11 +16,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(crate) use examples::command;
 pub(crate) use records::{Gc, Ls, Reclaim, Release, Revoke, Rm, Show, Wait};
 
 /// Leases on a store you already have: run a command under a lock, share units of work between machines.
 #[derive(Debug, Parser)]
-#[command(name = "tenure", version, long_version = stores::VERSION.as_str(), after_help = exit::HELP, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "tenure", version, long_version = stores::VERSION.as_str(), after_help = exit::HELP, max_term_width = 100)]
 pub(crate) struct Args {
     /// Where the leases are kept: sqlite:PATH (shared by the processes of one host), memory:, or one behind a service, if this build
     /// has it (see --version), such as postgres://USER@HOST/DATABASE or dynamodb://TABLE?region=REGION&namespace=NAME; or the name of
@@ -299,11 +301,7 @@ pub(crate) struct Range {
 /// What became of a job can be looked at: `work ls`, `work status JOB`, `work retry JOB`, `work rm JOB`. A word that stands before
 /// a CMD is a unit, also if it is one of these: `work ls -- echo`.
 #[derive(Debug, Parser)]
-#[command(
-    subcommand_negates_reqs = true,
-    disable_help_subcommand = true,
-    after_help = jobs::EXAMPLES
-)]
+#[command(subcommand_negates_reqs = true, disable_help_subcommand = true)]
 pub(crate) struct Work {
     #[command(subcommand)]
     pub(crate) jobs: Option<jobs::Jobs>,
@@ -474,9 +472,12 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Print the manual page, of tenure or of one of its verbs.
+/// Print the manual page, of tenure or of one of its verbs, or install them all.
 #[derive(Debug, Parser)]
 pub(crate) struct Man {
-    /// Which verb
-    pub(crate) verb: Option<String>,
+    /// Which verb: run, or fleet top
+    pub(crate) verb: Vec<String>,
+    /// Write the pages of all verbs to DIR/man1, as in /usr/local/share/man
+    #[arg(long, value_name = "DIR", conflicts_with = "verb")]
+    pub(crate) install: Option<PathBuf>,
 }

@@ -4,6 +4,7 @@ mod args;
 mod config;
 mod exit;
 mod keys;
+mod manual;
 mod output;
 mod settings;
 mod stores;
@@ -14,7 +15,7 @@ mod work;
 
 use args::{Args, Verb};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use exit::Failure;
 use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, Settings, Source, Sourced};
 use std::process::ExitCode;
@@ -36,15 +37,21 @@ fn main() -> ExitCode {
     let typed = match parsed() {
         Ok(typed) => typed,
         Err(error) => {
-            // It has nowhere else to go if this can't be written.
-            let _unread = error.print();
+            if error.use_stderr() && wants_json() {
+                output::fail(exit::USAGE, error.render().to_string().trim_end());
+            } else {
+                // It has nowhere else to go if this can't be written.
+                let _unread = error.print();
+            }
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
     };
     ExitCode::from(match perform(typed) {
         Ok(code) => code,
         Err(failure) => {
-            if !failure.text.is_empty() {
+            if !failure.text.is_empty() && wants_json() {
+                output::fail(failure.code, &failure.text);
+            } else if !failure.text.is_empty() {
                 output::note(&failure.text);
             }
             if let Some(by) = failure.by {
@@ -53,6 +60,11 @@ fn main() -> ExitCode {
             failure.code
         }
     })
+}
+
+/// Whether a program reads what is written.
+fn wants_json() -> bool {
+    std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
 /// What was typed, and what holds besides.
@@ -66,9 +78,9 @@ struct Typed {
 
 /// What is typed. Where there is a command, what stands before it are units, also if they are called as the verbs below `work`.
 fn parsed() -> Result<Typed, clap::Error> {
-    let mut command = Args::command();
+    let mut command = args::command();
     let mut settings = Settings::read();
-    let with_defaults = settings.as_ref().ok().map(|settings| settings.apply(Args::command()));
+    let with_defaults = settings.as_ref().ok().map(|settings| settings.apply(args::command()));
     match with_defaults {
         None => {}
         Some(Ok(better)) => command = better,
@@ -76,7 +88,7 @@ fn parsed() -> Result<Typed, clap::Error> {
     }
     let mut matches = matched(command).or_else(|error| {
         // A default that its option does not take is the file's mistake, and not of what was typed.
-        let (false, Ok(without)) = (error.exit_code() == 0, matched(Args::command())) else {
+        let (false, Ok(without)) = (error.exit_code() == 0, matched(args::command())) else {
             return Err(error);
         };
         let reason = error.to_string();
@@ -119,12 +131,12 @@ fn perform(typed: Typed) -> Result<u8, Failure> {
     match typed.args.verb {
         Verb::Completions(completions) => {
             let mut script = Vec::new();
-            clap_complete::generate(completions.shell, &mut Args::command(), "tenure", &mut script);
+            clap_complete::generate(completions.shell, &mut args::command(), "tenure", &mut script);
             output::print(&String::from_utf8_lossy(&script))?;
             Ok(exit::OK)
         }
         Verb::Sim(typed) => verbs::sim(&typed),
-        Verb::Man(man) => manual(man.verb.as_deref()),
+        Verb::Man(typed) => manual::manual(&typed),
         verb => {
             let settings = typed.settings?;
             let own = verb.url().map(|url| Sourced { value: url.to_owned(), source: Source::Typed("URL") });
@@ -188,24 +200,4 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         Verb::Bench(typed) => verbs::bench(url, is_named, typed.validated()?).await,
         Verb::Completions(_) | Verb::Config(_) | Verb::Man(_) | Verb::Sim(_) => Ok(exit::OK),
     }
-}
-
-fn manual(verb: Option<&str>) -> Result<u8, Failure> {
-    let mut command = Args::command();
-    command.build();
-    let page = match verb {
-        None => clap_mangen::Man::new(command),
-        Some(verb) => {
-            let found = command.find_subcommand(verb).filter(|_| verb != "help").cloned();
-            let Some(found) = found else {
-                return Err(Failure::usage(format!("tenure has no verb \"{}\"", text::escaped(verb))));
-            };
-            let name = format!("tenure-{verb}");
-            clap_mangen::Man::new(found.display_name(name.clone())).title(name)
-        }
-    };
-    let mut roff = Vec::new();
-    page.render(&mut roff).map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-    output::print(&String::from_utf8_lossy(&roff))?;
-    Ok(exit::OK)
 }

@@ -1,27 +1,51 @@
 //! Texts in and out: spans of time, dates, names that must not steer a terminal, tables.
 
+mod table;
+
+pub(crate) use table::{Table, cut, layout, table};
+
 use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::Wall;
 
-/// A span of time as typed: `500ms`, `30s`, `5m`, `2h`, `1d`, or a bare number of seconds.
+/// A span of time as typed: `500ms`, `30s`, `5m`, `1h30m`, `1d`, or a bare number of seconds.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number
-        .parse()
-        .map_err(|_| "not a span of time; write it as in 500ms, 30s, 5m, 2h or 1d".to_owned())?;
-    let millis = match unit {
-        "ms" => 1.0,
-        "s" | "" => 1e3,
-        "m" | "min" => 60e3,
-        "h" => 3600e3,
-        "d" => 86_400e3,
-        _ => {
-            return Err(format!("\"{}\" is no unit of time; use ms, s, m, h or d, as in 30s", escaped(unit)));
+    let (mut rest, mut millis) = (text, 0.0);
+    loop {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let number: f64 = number
+            .parse()
+            .map_err(|_| "not a span of time; write it as in 500ms, 30s, 5m, 1h30m or 1d".to_owned())?;
+        let letters = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, next) = after.split_at(letters);
+        // A bare number is one by itself.
+        let is_first = rest.len() == text.len();
+        millis += number
+            * match unit {
+                "ms" => 1.0,
+                "" if is_first => 1e3,
+                "s" => 1e3,
+                "m" | "min" => 60e3,
+                "h" => 3600e3,
+                "d" => 86_400e3,
+                "" => {
+                    return Err(format!(
+                        "\"{}\" lacks a unit at its end; use ms, s, m, h or d",
+                        escaped(text)
+                    ));
+                }
+                _ => {
+                    let unit = escaped(unit);
+                    return Err(format!("\"{unit}\" is no unit of time; use ms, s, m, h or d, as in 30s"));
+                }
+            };
+        rest = next;
+        if rest.is_empty() {
+            break;
         }
-    };
-    let millis = (number * millis).round();
+    }
+    let millis = millis.round();
     if millis > 1e15 {
         return Err("longer than any span of time that makes sense here".to_owned());
     }
@@ -80,43 +104,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Rows under a heading, in columns; the last column is not padded.
-pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
-    Table::new(heading).part(rows)
-}
-
-/// A table that is shown part by part. Columns grow with what comes, so only those parts are in line that came later.
-pub(crate) struct Table {
-    heading: Option<Vec<String>>,
-    widths: Vec<usize>,
-}
-
-impl Table {
-    pub(crate) fn new(heading: &[&str]) -> Table {
-        let widths = heading.iter().map(|title| title.chars().count()).collect();
-        Table { heading: Some(heading.iter().map(|title| (*title).to_owned()).collect()), widths }
-    }
-
-    /// More rows, the first ones under the heading.
-    pub(crate) fn part(&mut self, rows: &[Vec<String>]) -> String {
-        for row in rows {
-            for (width, cell) in self.widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        let mut out = String::new();
-        for row in self.heading.take().iter().chain(rows) {
-            let mut line = String::new();
-            for (width, cell) in self.widths.iter().zip(row) {
-                let _infallible = write!(line, "{cell:width$}  ");
-            }
-            out.push_str(line.trim_end());
-            out.push('\n');
-        }
-        out
-    }
-}
-
 /// `n thing` or `n things`.
 pub(crate) fn count(n: usize, thing: &str) -> String {
     format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
@@ -136,10 +123,12 @@ mod tests {
             ("1d", 86_400_000),
             ("0", 0),
             ("7", 7000),
+            ("1m30s", 90_000),
+            ("1h30m0.5s", 5_400_500),
         ] {
             assert_eq!(span(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for bad in ["", "s", "10x", "-1s", "1s2", "1e9", "..s", "999999999999999999d"] {
+        for bad in ["", "s", "10x", "-1s", "1s2", "1m s", "1e9", "..s", "999999999999999999d"] {
             assert!(span(bad).is_err(), "{bad}");
         }
     }
@@ -169,11 +158,5 @@ mod tests {
     #[test]
     fn nothing_that_steers_a_terminal_gets_through() {
         assert_eq!(escaped("a\u{1b}[2J\r\n\u{202e}é"), "a\\u{1b}[2J\\r\\n\\u{202e}é");
-    }
-
-    #[test]
-    fn a_table_is_aligned_and_not_padded_at_the_end() {
-        let rows = [vec!["é".to_owned(), "x".to_owned()], vec!["long".to_owned(), String::new()]];
-        assert_eq!(table(&["A", "B"], &rows), "A     B\né     x\nlong\n");
     }
 }

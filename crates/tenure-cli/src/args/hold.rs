@@ -14,7 +14,7 @@ use std::time::Duration;
 /// the deadline is a later one. "asked": somebody wants it, in "ask": "hand over", when it suits, or "revoke", after which it is not prolonged.
 /// "lost": it is not held any more, with "reason", and the status is 76. "released": it was given back.
 ///
-/// A deadline is told as "remaining_ms" from when the line was written; as "deadline", in milliseconds since 1970 by this host's clock, for
+/// A deadline is told as "remaining_ms" from when the line was written; as "deadline", a date by this host's clock, for
 /// people; and as "deadline_boottime_ms", by CLOCK_BOOTTIME, which processes of this host compare with their own reading of it. Whoever
 /// is told of no later one stops acting by then, whatever became of tenure: it may have been killed, or stopped. When its
 /// output ends without "released" or "lost", no later one comes.

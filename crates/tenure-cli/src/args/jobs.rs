@@ -6,14 +6,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) const EXAMPLES: &str = "\
-Examples:
-  ls *.gz | tenure work -- gunzip -t {}
-  tenure work --name night --from units.txt --parallel 8 --timeout 10m --joblog night.log -- ./convert.sh {} {.}.png
-  tenure work --keep-order --tag a b c -- ./report.sh
-  tenure work --halt now,fail=1 --results out a b c -- ./test.sh
-  tenure work status night";
-
 /// Whether progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Progress {
@@ -145,7 +137,6 @@ pub(crate) struct Retry {
 /// fence could be lower than an earlier one. Records whose fence is not past by this host's clock are waited for, and refused
 /// after five seconds. `tenure gc` removes jobs that have been left alone for long.
 #[derive(Debug, Parser)]
-#[command(after_help = "Example:\n  tenure work rm night --yes")]
 pub(crate) struct Rm {
     /// The job's name
     #[arg(value_name = "JOB")]

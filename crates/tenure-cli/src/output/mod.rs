@@ -45,6 +45,12 @@ pub(crate) fn note(text: impl AsRef<str>) {
     let _unread = undisturbed(|| std::io::stderr().lock().write_all(line.as_bytes()));
 }
 
+/// Why a verb failed, as one line of JSON: for the programs that want their results so, too.
+pub(crate) fn fail(code: u8, text: &str) {
+    let document = serde_json::json!({"error": {"code": code, "message": text}});
+    let _unread = undisturbed(|| std::io::stderr().lock().write_all(format!("{document}\n").as_bytes()));
+}
+
 /// A line that says nothing that is wrong.
 pub(crate) fn tell(text: impl AsRef<str>) {
     if !IS_QUIET.load(Ordering::Relaxed) {

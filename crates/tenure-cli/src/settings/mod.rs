@@ -283,7 +283,7 @@ mod tests {
             let file = File::parse(text, path).unwrap();
             let mut settings = Settings::default();
             let taken = settings.take_in(file, path);
-            let command = <crate::args::Args as clap::CommandFactory>::command();
+            let command = crate::args::command();
             let failure = taken.and_then(|()| settings.apply(command).map(drop)).unwrap_err();
             assert!(failure.text.contains(told), "{failure}");
         }

@@ -132,7 +132,7 @@ impl Teller {
             "key": guard.key().as_str(),
             "fence": guard.fence().0,
             "remaining_ms": millis(left),
-            "deadline": until.0,
+            "deadline": format!("{until:.3}"),
             "deadline_boottime_ms": millis(boot + left),
         });
         if event == "acquired" {

@@ -57,7 +57,7 @@ const VERBS: [(&str, &str); 18] = [
     ("bench", "bench_measures_the_store"),
 ];
 /// Those that need none.
-const STORELESS: [&str; 4] = ["config", "sim", "completions", "man"];
+const STORELESS: [&str; 5] = ["config", "sim", "completions", "man", "help"];
 /// The verbs of `fleet`; `adopt` is for other programs' tables, and has tests of its own.
 const FLEET_VERBS: [&str; 9] = ["ls", "units", "workers", "add", "rm", "move", "drain", "top", "adopt"];
 
@@ -351,7 +351,7 @@ pub fn no_verb_is_forgotten() {
     for verb in there {
         assert!(known.contains(&verb.as_str()), "no check runs {verb} on every store");
     }
-    for verb in verbs(&["fleet", "--help"]) {
+    for verb in verbs(&["fleet", "--help"]).into_iter().filter(|verb| verb != "help") {
         assert!(FLEET_VERBS.contains(&verb.as_str()), "no check runs fleet {verb} on every store");
     }
 }

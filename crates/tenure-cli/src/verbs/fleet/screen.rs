@@ -2,7 +2,7 @@
 
 use super::look::{UNIT_HEADING, WORKER_HEADING, unit_row, worker_row};
 use super::snapshot::{Owner, Snapshot, Stage, Unit};
-use crate::text::{count, date, escaped};
+use crate::text::{count, cut, date, escaped, layout};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -132,15 +132,18 @@ fn style_of(stage: Stage) -> Style {
     }
 }
 
-/// Columns as wide as what is in them.
-fn table<'a, const N: usize>(heading: [&'a str; N], rows: Vec<(Style, Vec<String>)>) -> Table<'a> {
-    let width = |column: usize, title: &str| {
-        let cells = rows.iter().filter_map(|(_, row)| row.get(column)).map(|cell| cell.chars().count());
-        u16::try_from(cells.chain([title.len()]).max().unwrap_or_default()).unwrap_or(u16::MAX)
+/// Columns as wide as what is in them, or as there is room for.
+fn table<'a, const N: usize>(heading: [&'a str; N], rows: Vec<(Style, Vec<String>)>, room: u16) -> Table<'a> {
+    let cells: Vec<Vec<String>> = rows.iter().map(|(_, row)| row.clone()).collect();
+    let columns = layout(&heading, &cells, usize::from(room));
+    let length = |width: usize| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX));
+    let widths: Vec<Constraint> = columns.iter().flatten().map(|width| length(*width)).collect();
+    let shown = |row: Vec<String>| {
+        let cells = row.into_iter().zip(&columns);
+        cells.filter_map(|(cell, width)| Some(cut(&cell, (*width)?))).collect::<Vec<_>>()
     };
-    let widths: Vec<Constraint> =
-        heading.iter().enumerate().map(|(column, title)| Constraint::Length(width(column, title))).collect();
-    let rows = rows.into_iter().map(|(style, row)| Row::new(row).style(style));
+    let heading = shown(heading.map(str::to_owned).to_vec());
+    let rows: Vec<Row<'_>> = rows.into_iter().map(|(style, row)| Row::new(shown(row)).style(style)).collect();
     Table::new(rows, widths).column_spacing(2).header(Row::new(heading).style(Style::new().bold()))
 }
 
@@ -168,10 +171,10 @@ impl Widget for &Screen {
         let style = |is_alive: bool| if is_alive { Style::new() } else { Color::Red.into() };
         let workers =
             self.snapshot.workers.iter().map(|worker| (style(worker.is_alive()), worker_row(worker)));
-        Widget::render(table(WORKER_HEADING, workers.collect()), of_workers, buffer);
+        Widget::render(table(WORKER_HEADING, workers.collect(), area.width), of_workers, buffer);
         let units = self.units().into_iter().skip(self.scroll).take(usize::from(of_units.height));
         let units = units.map(|(stage, unit)| (style_of(stage), unit_row(&self.snapshot, unit)));
-        Widget::render(table(UNIT_HEADING, units.collect()), of_units, buffer);
+        Widget::render(table(UNIT_HEADING, units.collect(), area.width), of_units, buffer);
         if self.is_live {
             Line::from("q quit   ↑ ↓ scroll").style(Color::DarkGray).render(keys, buffer);
         }
@@ -280,6 +283,17 @@ mod tests {
                 "q quit   ↑ ↓ scroll",
             ]
         );
+    }
+
+    #[test]
+    fn at_80_columns_all_that_matters_of_a_long_name_is_there() {
+        let long = format!("{}-17", "shard".repeat(10));
+        let shown = lines(&screen(snapshot(&[("a", 300)], &[(&long, 5, Some("a"))])), 80, 12).join("\n");
+        assert!(
+            shown.contains("1970-01-01T00:16:45Z") && shown.contains("rd-17") && shown.contains("…"),
+            "{shown}"
+        );
+        assert!(!shown.contains("WEIGHT"), "that is left out: {shown}");
     }
 
     #[test]
