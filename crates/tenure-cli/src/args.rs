@@ -238,7 +238,7 @@ pub(crate) struct Leader {
 /// on its standard input, one a line, and in TENURE_RANGES with spaces between (if they fit): low_high in hexadecimal digits, the
 /// high end excluded. TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE are as for `run`, but the deadline is never prolonged: then CMD
 /// gets TERM, and after the grace period KILL, before anyone else can have the ranges, also when tenure itself is killed or
-/// stopped meanwhile. If all of it is held by others, CMD does not run and the status is 75.
+/// stopped meanwhile. If all of it is held by others, CMD does not run and the status is 75; with --all, also if any of it is.
 ///
 /// The first INT, TERM or HUP stops CMD cleanly and then hands the ranges back; a second one does so at once.
 #[derive(Debug, Parser)]
@@ -251,6 +251,12 @@ pub(crate) struct Range {
     /// How long the ranges are leased; CMD has some 0.7 of it, that is less a margin for clocks that drift and the grace period
     #[arg(long = "for", value_name = "TIME", value_parser = span, default_value = "10m")]
     pub(crate) duration: Duration,
+    /// All of the keys or none, instead of those that are free
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Wait so long for keys to become free: for any of them, or with --all for all
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "0s")]
+    pub(crate) wait: Duration,
     /// Between TERM and KILL when CMD is stopped; when the time is over, an eighth of it at most
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,

@@ -233,6 +233,9 @@ pub(crate) struct Range {
     pub(crate) section: String,
     pub(crate) range: KeyRange,
     pub(crate) duration: Duration,
+    /// All of it or nothing.
+    pub(crate) all: bool,
+    pub(crate) wait: Duration,
     pub(crate) grace: Duration,
     pub(crate) command: Template,
 }
@@ -247,6 +250,8 @@ impl args::Range {
             section: section(&self.section)?,
             range,
             duration: duration(self.duration)?,
+            all: self.all,
+            wait: self.wait,
             grace: self.grace,
             command: Template::new(self.command)?,
         })

@@ -1,6 +1,7 @@
 //! `tenure range`, by the real binary on real files.
 //!
-//! Plan: the parts on standard input and in the environment; what others hold is left out, and status 75 when that is all; what
+//! Plan: the parts on standard input and in the environment; what others hold is left out, and status 75 when that is all; all or
+//! nothing, and waiting for it; what
 //! is held is shown; the command's status; stopped before the deadline, also when it is deaf, with status 76; a command that
 //! can't be killed, and a second
 //! signal, leave the ranges to expire; signals; tenure killed; bad input; gc keeps
@@ -53,6 +54,23 @@ fn what_others_hold_is_left_out_and_all_of_it_is_status_75() {
     // Held: gc keeps it, however old it is said to be.
     assert_eq!(bench.run(&["gc", "--older-than", "0s", "--yes"]).code, 0);
     assert_eq!(bench.run(&["range", "s", "12..14", "--", "true"]).code, 75);
+}
+
+#[test]
+fn with_all_a_command_runs_for_all_of_it_or_not_at_all_and_waits_as_long_as_it_is_told() {
+    let bench = Bench::new();
+    let mut other = bench.start(&["range", "s", "10..20", "--", "sh", "-c", "echo $$ > pid; sleep 1000"]);
+    bench.await_number("pid");
+    let ran = bench.run(&["range", "s", "0..30", "--all", "--", "touch", "never"]);
+    assert_eq!((ran.code, ran.err.contains("some of 0_30 is held by others")), (75, true), "{ran:?}");
+    let ran = bench.run(&["range", "s", "0..30", "--all", "--wait", "100ms", "--", "touch", "never"]);
+    assert_eq!((ran.code, bench.path("never").exists()), (75, false), "{ran:?}");
+    let waiting = ["range", "s", "12..30", "--all", "--wait", "1m", "--", "sh", "-c", "cat > got"];
+    let mut waiting = bench.start(&waiting);
+    assert_eq!(bench.run(&["range", "s", "20..30", "--", "cat"]).out, "20_30\n", "who waits holds no part");
+    other.signal(Signal::SIGINT);
+    assert_eq!((other.wait(), waiting.wait()), (130, 0));
+    assert_eq!(bench.read("got"), "12_30\n");
 }
 
 #[test]

@@ -59,6 +59,7 @@ pub enum Bug {
     SectionOverlaps,
     SectionUnconditional,
     EntryIdReused,
+    AllTakesPart,
     ReleaseOfAnother,
     EntryCollectedEarly,
     EntryBornAnew,
@@ -200,6 +201,7 @@ impl Bug {
         Bug::SectionOverlaps,
         Bug::SectionUnconditional,
         Bug::EntryIdReused,
+        Bug::AllTakesPart,
         Bug::ReleaseOfAnother,
         Bug::EntryCollectedEarly,
         Bug::EntryBornAnew,
@@ -393,6 +395,7 @@ impl Bug {
             Bug::DeadNeverJudged => "a waiter goes on waiting for a holder that is dead",
             Bug::SectionOverlaps => "a lease of a range is made without a look at what others hold",
             Bug::SectionUnconditional => "a section is written whatever others have made of it meanwhile",
+            Bug::AllTakesPart => "who wants all of its ranges or none is given those that are free",
             Bug::EntryIdReused => "all of a process's leases in a section go by one id",
             Bug::ReleaseOfAnother => "a lease of a range that is gone is released by taking another's out",
             Bug::EntryCollectedEarly => "a lease of a range is collected after half its duration",
@@ -529,14 +532,15 @@ impl Bug {
     #[must_use]
     pub fn is_of_sections(self) -> bool {
         use Bug::{
-            EntryBornAnew, EntryBornEarly, EntryCollectedEarly, EntryIdReused, ReleaseOfAnother,
-            SectionOverlaps, SectionUnconditional,
+            AllTakesPart, EntryBornAnew, EntryBornEarly, EntryCollectedEarly, EntryIdReused,
+            ReleaseOfAnother, SectionOverlaps, SectionUnconditional,
         };
         matches!(
             self,
             SectionOverlaps
                 | SectionUnconditional
                 | EntryIdReused
+                | AllTakesPart
                 | ReleaseOfAnother
                 | EntryCollectedEarly
                 | EntryBornAnew

@@ -41,6 +41,42 @@ fn s7_parts_that_others_hold_are_left_out_and_nothing_is_told_without_a_write() 
 }
 
 #[test]
+fn who_wants_all_or_nothing_has_all_by_one_write_or_nothing_without_one() {
+    let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "10_20"));
+    let before = table.record.clone();
+    let (notices, ops) = run(&mut b, &mut table, 10, acquire_all(ONE, "0_4 19_21"));
+    assert_eq!((notices, ops, &table.record), (vec![nothing(ONE, 11)], 1, &before));
+    let (notices, ops) = run(&mut b, &mut table, 20, acquire_all(TWO, "0_4 20_30"));
+    assert_eq!((notices, ops), (vec![obtained(TWO, "0_4 20_30", WALL + 20, 20)], 1));
+    // What was seen long ago is no reason for nothing.
+    run(&mut a, &mut table, 30, release(ONE));
+    let (notices, _) = run(&mut b, &mut table, 40, acquire_all(LeaseId(3), "4_20"));
+    assert_eq!(notices, [obtained(LeaseId(3), "4_20", WALL + 41, 41)]);
+    // Of those that a process wants at a time, the first has it.
+    let (mut both, mut table) = (section("a", 1), Table::default());
+    let first = both.step(now(0), acquire_all(ONE, "0_10"));
+    assert!(both.step(now(0), acquire_all(TWO, "8_20")).requests.is_empty());
+    let answer = table.perform(1, &first.requests[0].op);
+    let (notices, _) = run(&mut both, &mut table, 1, Event::Answer(tenure_core::op::OpId(1), Ok(answer)));
+    assert_eq!(notices, [obtained(ONE, "0_10", WALL + 1, 1), nothing(TWO, 2)]);
+}
+
+#[test]
+fn who_wants_all_or_nothing_is_refused_where_a_part_fits() {
+    let (mut a, mut table) = (section("a", 1), Table::default());
+    run(&mut a, &mut table, 0, acquire(ONE, "0_1 2_3 4_5 6_7"));
+    let before = table.record.clone();
+    let (notices, _) = run(&mut a, &mut table, 10, acquire_all(TWO, "8_9 a_b"));
+    let [SectionNotice::Failed(TWO, error)] = &notices[..] else { panic!("{notices:?}") };
+    assert!(error.to_string().contains("holds 4 ranges, 2 more are wanted, and its limit is 5"), "{error}");
+    assert_eq!(table.record, before);
+    assert_eq!(table.held().len(), 1);
+    run(&mut a, &mut table, 20, acquire_all(LeaseId(3), "8_b"));
+    assert_eq!(table.held().len(), 2);
+}
+
+#[test]
 fn what_was_seen_long_ago_is_looked_at_again_before_nothing_is_told() {
     let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
     run(&mut a, &mut table, 0, acquire(ONE, "0_10"));

@@ -12,7 +12,7 @@ use common::{BELIEF, TTL, now, tick};
 use sections::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome};
-use tenure_core::section::{Ledger, Section, SectionCommand, SectionNotice, SectionSetup};
+use tenure_core::section::{Ledger, Portion, Section, SectionCommand, SectionNotice, SectionSetup};
 use tenure_core::{Fence, LeaseId, Nonce, Record, StoreError, Stored, Tick, Version};
 
 fn failed(op: u64, error: StoreError) -> Event<SectionCommand> {
@@ -223,7 +223,7 @@ fn an_operation_gets_half_of_the_time_that_is_left() {
     assert_eq!(step.requests[0].timeout, TTL / 4, "of half a ttl");
     // Of two, the one that has more.
     let mut a = section("a", 1);
-    let short = SectionCommand::Acquire(ONE, set("0_10"), tenure_core::Ttl::MIN);
+    let short = SectionCommand::Acquire(ONE, set("0_10"), tenure_core::Ttl::MIN, Portion::Free);
     let step = a.step(now(0), Event::Command(short));
     assert_eq!(step.requests[0].timeout, Duration::from_millis(20), "but not nothing");
 }
@@ -277,7 +277,7 @@ fn whoever_reclaims_looks_first_and_writes_only_if_something_is_over() {
 fn a_lease_of_a_day_is_collected_after_a_day_however_often_others_write() {
     let mut table = Table { attests: true, ..Table::default() };
     let hour = 3_600_000;
-    let long = SectionCommand::Acquire(ONE, set("0_10"), tenure_core::Ttl::MAX);
+    let long = SectionCommand::Acquire(ONE, set("0_10"), tenure_core::Ttl::MAX, Portion::Free);
     run(&mut section("a", 1), &mut table, 0, Event::Command(long));
     for (instance, hours) in [(2, 13), (3, 23)] {
         let mut other = section("other", instance);
@@ -318,6 +318,12 @@ fn what_the_store_has_no_room_for_is_refused_and_a_release_never_is() {
     let [SectionNotice::Failed(TWO, error)] = &notices[..] else { panic!("{notices:?}") };
     assert!(error.to_string().contains("bytes") && !error.is_passing(), "{error}");
     assert_eq!(other.held().len(), 1);
+    // Some of several ranges fit: that is something for who wants what there is, and nothing for who wants all.
+    let many: Vec<String> = (1..30).map(|n| format!("{n}0_{n}8")).collect();
+    let (notices, _) = run(&mut b, &mut other, 20, acquire_all(TWO, &many.join(" ")));
+    let [SectionNotice::Failed(TWO, error)] = &notices[..] else { panic!("{notices:?}") };
+    assert!(error.to_string().contains("bytes") && !error.is_passing(), "{error}");
+    assert_eq!(other.held().len(), 1);
     // Another process has more room; what is written to give something back is too large for this one all the same.
     let (mut roomy, mut own) = (with_room_for(10_000), with_room_for(size));
     let mut table = Table::default();
@@ -330,7 +336,7 @@ fn what_the_store_has_no_room_for_is_refused_and_a_release_never_is() {
 
 #[test]
 fn commands_name_their_leases() {
-    let acquires = SectionCommand::Acquire(ONE, set(""), tenure_core::Ttl::MIN);
+    let acquires = SectionCommand::Acquire(ONE, set(""), tenure_core::Ttl::MIN, Portion::Free);
     for command in [
         acquires,
         SectionCommand::Release(ONE),

@@ -27,6 +27,9 @@ impl Leases {
     /// They are tried for in the order of their names. Where one is held, those before it are given back, that one is waited for, and then the rest
     /// is tried for again: so nobody holds one while it waits for another, and no two requests can wait for each other. Each is a
     /// [lock](Leases::lock) of its own, and excludes whoever locks it alone.
+    ///
+    /// That takes a write for each. Keys that are mostly wanted together, such as accounts by their numbers, are parts of a
+    /// [section](crate::range::Section) instead: [`acquire_all`](crate::range::Section::acquire_all) takes any set of them by one write.
     pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockAll {
         let keys = keys.into_iter().map(|key| key.as_ref().to_owned()).collect();
         LockAll { leases: self.clone(), keys, ttl: None, grace: None }

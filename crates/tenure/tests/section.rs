@@ -88,6 +88,26 @@ async fn who_waits_for_some_has_it_soon_after_it_is_given_up_and_nothing_in_the_
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_wants_all_waits_until_nobody_has_any_of_it_and_holds_nothing_meanwhile() {
+    let world = World::new();
+    let (a, b) = (section(&world), section(&world));
+    let one = a.acquire(set("0_10"), SPAN * 10).await.unwrap();
+    let (none, took) = timed(b.acquire_all(set("5_6 20_30"), SPAN, SPAN)).await;
+    assert!(none.unwrap().parts().is_empty());
+    assert!(took >= SPAN && took < SPAN * 2, "{took:?}");
+    let free = async {
+        tokio::time::sleep(SPAN).await;
+        assert_eq!(held(&a).await, "0_10", "b has no part of it while it waits");
+        one.release().await
+    };
+    let all = b.acquire_all(set("5_6 20_30"), SPAN, SPAN * 5);
+    let ((all, took), released) = tokio::join!(timed(all), free);
+    assert!(released);
+    assert_eq!(*all.unwrap().set(), set("5_6 20_30"));
+    assert!(took >= SPAN && took <= SPAN + Duration::from_secs(2), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn s6_a_lease_is_over_after_return_error_panic_and_cancellation() {
     let world = World::new();
     let (a, b) = (section(&world), section(&world));

@@ -13,8 +13,8 @@ use crate::supervise::watchdog::Lead;
 use std::io::{PipeReader, Write};
 use std::process::Command;
 use std::time::Duration;
-use tenure::Fence;
 use tenure::range::{KeyRange, RangeGuard, Section};
+use tenure::{AcquireError, Fence};
 
 /// The longest list of ranges that is put into the environment; Linux takes 128 KiB for a variable.
 const MOST_IN_ENVIRONMENT: usize = 100_000;
@@ -30,7 +30,7 @@ pub(crate) async fn range(url: &Url, plan: config::Range) -> Result<u8, Failure>
     let store = Outage::new(true).watch(store);
     let section = Section::builder(store, &plan.section).clock(clock).start()?;
     let policy = Policy::new(section.holder().as_str(), plan.duration, plan.grace)?;
-    let acquired = signals.unless(section.acquire(plan.range.clone(), plan.duration)).await;
+    let acquired = signals.unless(acquire(&section, &plan)).await;
     let result =
         match acquired.and_then(|acquired| leased(&section, acquired?, &plan, policy.watchdogs.lead())) {
             Ok((leased, command)) => attend(leased, command, Input::Piped, &policy, &mut signals).await,
@@ -43,6 +43,15 @@ pub(crate) async fn range(url: &Url, plan: config::Range) -> Result<u8, Failure>
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, plan.duration.min(PATIENCE), section.stop()).await;
     result
+}
+
+async fn acquire(section: &Section, plan: &config::Range) -> Result<RangeGuard, AcquireError> {
+    let range = plan.range.clone();
+    if plan.all {
+        section.acquire_all(range, plan.duration, plan.wait).await
+    } else {
+        section.acquire_some(range, plan.duration, plan.wait).await
+    }
 }
 
 /// Ranges that a command has for a fixed time.
@@ -106,7 +115,10 @@ fn leased(
 ) -> Result<(Leased, Command), Failure> {
     let key = section.key().as_str().to_owned();
     if guard.fence().is_none() {
-        return Err(Failure::new(exit::HELD, format!("{key}: all of {} is held by others", plan.range)));
+        return Err(Failure::new(
+            exit::HELD,
+            format!("{key}: {} of {} is held by others", if plan.all { "some" } else { "all" }, plan.range),
+        ));
     }
     let ranges: Vec<String> = guard.parts().iter().map(KeyRange::to_string).collect();
     let mut command = plan.command.command();

@@ -1,5 +1,6 @@
 //! What a section's machine has to do for its users.
 
+use super::Portion;
 use crate::op::OpId;
 use crate::range::RangeSet;
 use crate::values::error::StoreError;
@@ -32,6 +33,7 @@ pub(super) enum Asker {
 pub(super) struct Wanted {
     pub(super) desired: RangeSet,
     pub(super) duration: Ttl,
+    pub(super) portion: Portion,
     /// The last operation that was begun before this was asked for.
     pub(super) born: OpId,
     pub(super) give_up: Tick,

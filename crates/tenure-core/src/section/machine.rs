@@ -152,11 +152,12 @@ impl Section {
             {
                 self.tell(SectionNotice::Failed(lease, stopped()));
             }
-            SectionCommand::Acquire(lease, desired, duration) => {
+            SectionCommand::Acquire(lease, desired, duration, portion) => {
                 let give_up = now.held.after(duration.part(2).min(LOOK));
                 let wanted = Wanted {
                     desired,
                     duration,
+                    portion,
                     born,
                     give_up,
                     tries: Vec::new(),

@@ -29,11 +29,20 @@ use crate::values::error::StoreError;
 use crate::values::fence::Fence;
 use crate::values::time::{Tick, Ttl};
 
+/// How much is to be had, where others hold a part of what is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Portion {
+    /// What nobody else holds of it, and what fits.
+    Free,
+    /// All of it, or nothing.
+    All,
+}
+
 /// What users ask of a [`Section`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SectionCommand {
-    /// Lease what nobody else holds of these ranges, for so long. Answered by `Obtained` or `Failed`.
-    Acquire(LeaseId, RangeSet, Ttl),
+    /// Lease these ranges, as far as they can be had, for so long. Answered by `Obtained` or `Failed`.
+    Acquire(LeaseId, RangeSet, Ttl, Portion),
     /// Give up a lease, or the attempt to get it. Answered by `Released`; nothing else is told of the lease any more.
     Release(LeaseId),
     /// Stop believing, but leave the entry to expire: what was done under the lease could not be ended for certain. Answered

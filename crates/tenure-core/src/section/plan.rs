@@ -4,7 +4,7 @@ use super::job::{Asker, Job, Try};
 use super::ledger::{Entry, Ledger};
 use super::machine::{Flight, Section, Seen};
 use super::watch::Look;
-use super::{SectionCommand, SectionNotice, Since};
+use super::{Portion, SectionCommand, SectionNotice, Since};
 use crate::LeaseId;
 use crate::bugs::Bug;
 use crate::op::{Expect, Op, OpId, Write};
@@ -33,6 +33,7 @@ struct Wish {
     lease: LeaseId,
     desired: RangeSet,
     duration: Ttl,
+    portion: Portion,
     is_fresh: bool,
 }
 
@@ -180,6 +181,7 @@ impl Section {
                 lease: *lease,
                 desired: wanted.desired.clone(),
                 duration: wanted.duration,
+                portion: wanted.portion,
                 is_fresh: op > wanted.born,
             }),
             _ => None,
@@ -189,13 +191,15 @@ impl Section {
 
     /// Puts into the plan what `wish` can have. True if there is nothing, but what was seen may be out of date.
     fn grant(&mut self, now: Now, wish: Wish, plan: &mut Plan) -> bool {
-        let Wish { lease, desired, duration, is_fresh } = wish;
-        let free = if self.has(Bug::SectionOverlaps) { desired } else { free(&desired, &plan.ledger) };
-        if free.is_empty() {
+        let Wish { lease, desired, duration, portion, is_fresh } = wish;
+        let needs_all = portion == Portion::All && !self.has(Bug::AllTakesPart);
+        let free =
+            if self.has(Bug::SectionOverlaps) { desired.clone() } else { free(&desired, &plan.ledger) };
+        if free.is_empty() || needs_all && free != desired {
             if is_fresh {
-                let until = self.until(now.held, duration);
+                let (parts, until) = (RangeSet::new(), self.until(now.held, duration));
                 self.jobs.remove(&lease);
-                self.tell(SectionNotice::Obtained { lease, parts: free, fence: None, until });
+                self.tell(SectionNotice::Obtained { lease, parts, fence: None, until });
             }
             return !is_fresh;
         }
@@ -204,8 +208,9 @@ impl Section {
         if free.len() > room && !is_fresh {
             return true;
         }
-        if room == 0 {
-            self.refuse(lease, &format!("is full: it holds {held} ranges, and its limit is {most}"));
+        if room == 0 || needs_all && free.len() > room {
+            let wanted = if needs_all { format!(", {} more are wanted", free.len()) } else { String::new() };
+            self.refuse(lease, &format!("is full: it holds {held} ranges{wanted}, and its limit is {most}"));
             return false;
         }
         let fence = match plan.fence.next(Fence::floor(now.wall)) {
@@ -223,7 +228,17 @@ impl Section {
         let oldest = plan.ledger.entries.first().filter(|_| self.has(Bug::EntryBornEarly));
         let since = oldest.map_or(Since::NEW, |oldest| oldest.since);
         let entry = Entry { id, holder, fence, stamp: now.wall, duration, since, parts: free };
-        self.put(entry, room, plan);
+        if needs_all {
+            plan.ledger.entries.push(entry);
+            let size = plan.ledger.to_metadata().1;
+            if size > self.setup.most_bytes {
+                plan.ledger.entries.pop();
+                self.refuse_size(lease, size);
+                return false;
+            }
+        } else {
+            self.put(entry, room, plan);
+        }
         plan.fence = fence;
         plan.granted.push((lease, id));
         false
@@ -255,16 +270,17 @@ impl Section {
         self.tell(SectionNotice::Failed(lease, StoreError::invalid(text)));
     }
 
+    fn refuse_size(&mut self, lease: LeaseId, size: usize) {
+        let most = self.setup.most_bytes;
+        self.refuse(lease, &format!("would take {size} bytes, which is over the store's limit of {most}"));
+    }
+
     fn write(&mut self, now: Now, plan: Plan, over: Option<crate::values::fence::Version>) {
         let (metadata, size) = plan.ledger.to_metadata();
-        let most = self.setup.most_bytes;
-        if size > most && !plan.granted.is_empty() {
+        if size > self.setup.most_bytes && !plan.granted.is_empty() {
             // What came of it is made anew, without them, from the next look.
             for (lease, _) in &plan.granted {
-                self.refuse(
-                    *lease,
-                    &format!("would take {size} bytes, which is over the store's limit of {most}"),
-                );
+                self.refuse_size(*lease, size);
             }
             return if self.has_work() {
                 self.read(now)

@@ -10,7 +10,9 @@
 use super::common::{BELIEF, now, ttl};
 use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
 use tenure_core::range::RangeSet;
-use tenure_core::section::{Entry, Ledger, Section, SectionCommand, SectionNotice, SectionSetup, key};
+use tenure_core::section::{
+    Entry, Ledger, Portion, Section, SectionCommand, SectionNotice, SectionSetup, key,
+};
 use tenure_core::{Fence, HolderId, LeaseId, Record, Rules, StoreError, Stored, Tick, Times};
 
 pub const ONE: LeaseId = LeaseId(1);
@@ -95,7 +97,12 @@ pub fn run(
 }
 
 pub fn acquire(lease: LeaseId, desired: &str) -> Event<SectionCommand> {
-    Event::Command(SectionCommand::Acquire(lease, set(desired), ttl()))
+    Event::Command(SectionCommand::Acquire(lease, set(desired), ttl(), Portion::Free))
+}
+
+/// All of it or nothing.
+pub fn acquire_all(lease: LeaseId, desired: &str) -> Event<SectionCommand> {
+    Event::Command(SectionCommand::Acquire(lease, set(desired), ttl(), Portion::All))
 }
 
 pub fn release(lease: LeaseId) -> Event<SectionCommand> {

@@ -1,12 +1,13 @@
 //! Answered, in sections: each command is answered exactly once, by what `SectionCommand` says; also those that are under way when
-//! the section is stopped, and before that is told.
+//! the section is stopped, and before that is told. Who asks for all or nothing gets no part.
 //!
 //! Source: `tenure_core::section::SectionCommand`. A lease that is given up is told as given up once, however often it was, and
 //! nothing else is told of it any more.
 
 use std::collections::BTreeMap;
 use tenure_core::LeaseId;
-use tenure_core::section::{SectionCommand, SectionNotice};
+use tenure_core::range::RangeSet;
+use tenure_core::section::{Portion, SectionCommand, SectionNotice};
 
 /// What a process was asked for and has not answered.
 #[derive(Debug, Default)]
@@ -15,9 +16,11 @@ pub(crate) struct Asked {
     stopping: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Kind {
     Acquire,
+    /// All of this, or nothing.
+    AcquireAll(RangeSet),
     GiveUp,
     List,
     Reclaim,
@@ -26,7 +29,8 @@ enum Kind {
 impl Asked {
     pub(crate) fn ask(&mut self, command: &SectionCommand) {
         let (lease, kind) = match command {
-            SectionCommand::Acquire(lease, ..) => (*lease, Kind::Acquire),
+            SectionCommand::Acquire(lease, _, _, Portion::Free) => (*lease, Kind::Acquire),
+            SectionCommand::Acquire(lease, all, _, Portion::All) => (*lease, Kind::AcquireAll(all.clone())),
             SectionCommand::Release(lease) | SectionCommand::Lapse(lease) => (*lease, Kind::GiveUp),
             SectionCommand::List(lease) => (*lease, Kind::List),
             SectionCommand::Reclaim(lease) => (*lease, Kind::Reclaim),
@@ -36,21 +40,30 @@ impl Asked {
     }
 
     pub(crate) fn answer(&mut self, notice: &SectionNotice) -> Result<(), String> {
-        let (lease, of): (LeaseId, &[Kind]) = match notice {
-            SectionNotice::Obtained { lease, .. } => (*lease, &[Kind::Acquire]),
-            SectionNotice::Failed(lease, _) => (*lease, &[Kind::Acquire, Kind::List, Kind::Reclaim]),
-            SectionNotice::Released(lease, _) => (*lease, &[Kind::GiveUp]),
-            SectionNotice::Listed(lease, _) => (*lease, &[Kind::List]),
-            SectionNotice::Reclaimed(lease, _) => (*lease, &[Kind::Reclaim]),
+        let lease = match notice {
+            SectionNotice::Obtained { lease, .. } => lease,
+            SectionNotice::Failed(lease, _)
+            | SectionNotice::Released(lease, _)
+            | SectionNotice::Listed(lease, _)
+            | SectionNotice::Reclaimed(lease, _) => lease,
             SectionNotice::Stopped if !std::mem::take(&mut self.stopping) => {
                 return Err("a stop is told that nobody asked for, or once more".to_owned());
             }
             SectionNotice::Stopped => return self.nothing_is_open(),
         };
-        match self.open.remove(&lease) {
-            Some(kind) if of.contains(&kind) => Ok(()),
-            Some(kind) => Err(format!("{kind:?} of {} is answered by {notice:?}", lease.0)),
-            None => Err(format!("nobody waits for {notice:?}")),
+        let Some(kind) = self.open.remove(lease) else { return Err(format!("nobody waits for {notice:?}")) };
+        match (&kind, notice) {
+            (Kind::AcquireAll(all), SectionNotice::Obtained { parts, .. })
+                if !parts.is_empty() && parts != all =>
+            {
+                Err(format!("{all} was asked for, or nothing, and {parts} is had"))
+            }
+            (Kind::Acquire | Kind::AcquireAll(_), SectionNotice::Obtained { .. })
+            | (Kind::Acquire | Kind::AcquireAll(_) | Kind::List | Kind::Reclaim, SectionNotice::Failed(..))
+            | (Kind::GiveUp, SectionNotice::Released(..))
+            | (Kind::List, SectionNotice::Listed(..))
+            | (Kind::Reclaim, SectionNotice::Reclaimed(..)) => Ok(()),
+            (kind, _) => Err(format!("{kind:?} of {} is answered by {notice:?}", lease.0)),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::invariants::Rule;
 use crate::invariants::s7::{self, Believed};
 use crate::kernel::clock::{MILLI, True};
 use tenure_core::range::{KeyRange, RangeSet};
-use tenure_core::section::{Ledger, SectionCommand, SectionNotice};
+use tenure_core::section::{Ledger, Portion, SectionCommand, SectionNotice};
 use tenure_core::{Drift, Fence, LeaseId, Record, Tick, Ttl};
 
 /// Keys are 0 to this.
@@ -131,7 +131,10 @@ impl World {
         let lease = self.lease();
         let answer_by = self.answer_by(index, duration);
         self.nodes[index].own.views.insert(lease, View::new(task, desired.clone(), self.t, answer_by));
-        self.command(index, SectionCommand::Acquire(lease, desired, duration));
+        // Whose processes are brief is told what the dead keep from it: a part tells more.
+        let needs_all = !self.scenario.brief && self.rng.chance(0.25);
+        let portion = if needs_all { Portion::All } else { Portion::Free };
+        self.command(index, SectionCommand::Acquire(lease, desired, duration, portion));
         lease
     }
 
@@ -309,7 +312,8 @@ impl World {
         let view = View { ending: true, ..View::new(usize::MAX, all.clone(), self.t, None) };
         self.nodes[0].own.views.insert(lease, view);
         let duration = Ttl::clamped(self.scenario.duration_ms);
-        self.command(0, SectionCommand::Acquire(lease, all, duration));
+        let portion = if self.rng.chance(0.5) { Portion::All } else { Portion::Free };
+        self.command(0, SectionCommand::Acquire(lease, all, duration, portion));
         if round == 0 {
             self.command(0, SectionCommand::Release(lease));
         }

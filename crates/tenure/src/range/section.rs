@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::range::RangeSet;
-use tenure_core::section::{Entry, SectionCommand, SectionNotice};
+use tenure_core::section::{Entry, Portion, SectionCommand, SectionNotice};
 use tenure_core::{Clock, HolderId, InvalidInput, Key, LeaseId, Ttl};
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -123,7 +123,7 @@ impl Section {
         duration: Duration,
     ) -> Result<RangeGuard, AcquireError> {
         let duration = self.duration(duration)?;
-        self.obtain(desired.into(), duration).await
+        self.obtain(desired.into(), duration, Portion::Free).await
     }
 
     /// As [`Section::acquire`], for who waits until there is something to have of `desired`; for `wait` at the most, and then with nothing. It asks
@@ -140,12 +140,42 @@ impl Section {
         duration: Duration,
         wait: Duration,
     ) -> Result<RangeGuard, AcquireError> {
+        self.wait_for(desired.into(), duration, Portion::Free, wait).await
+    }
+
+    /// Leases all of `desired`, or nothing: in one write, so nobody holds a part of it meanwhile. It waits for as long as others hold any of it, as
+    /// [`Section::acquire_some`] does; for `wait` at the most, and then has nothing. `desired` may be a set of ranges that are far apart, such as a few
+    /// accounts by their numbers.
+    ///
+    /// Nobody queues: who wants a lot may wait for long where others want its parts all the time.
+    ///
+    /// # Errors
+    /// As [`Section::acquire`]; also where the section has room for a part of it only.
+    ///
+    /// # Cancel safety
+    /// As [`Section::acquire`].
+    pub async fn acquire_all(
+        &self,
+        desired: impl Into<RangeSet>,
+        duration: Duration,
+        wait: Duration,
+    ) -> Result<RangeGuard, AcquireError> {
+        self.wait_for(desired.into(), duration, Portion::All, wait).await
+    }
+
+    async fn wait_for(
+        &self,
+        desired: RangeSet,
+        duration: Duration,
+        portion: Portion,
+        wait: Duration,
+    ) -> Result<RangeGuard, AcquireError> {
         const FIRST: Duration = Duration::from_millis(50);
         const LONGEST: Duration = Duration::from_secs(1);
-        let (desired, duration) = (desired.into(), self.duration(duration)?);
+        let duration = self.duration(duration)?;
         let (begun, mut pause) = (self.inner.clock.held(), FIRST);
         loop {
-            let guard = self.obtain(desired.clone(), duration).await?;
+            let guard = self.obtain(desired.clone(), duration, portion).await?;
             let left = wait.saturating_sub(self.inner.clock.held().since(begun));
             if !guard.parts().is_empty() || left.is_zero() {
                 return Ok(guard);
@@ -244,7 +274,12 @@ impl Section {
         Ttl::new(Duration::from_millis(u64::try_from(cut.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    async fn obtain(&self, desired: RangeSet, duration: Ttl) -> Result<RangeGuard, AcquireError> {
+    async fn obtain(
+        &self,
+        desired: RangeSet,
+        duration: Ttl,
+        portion: Portion,
+    ) -> Result<RangeGuard, AcquireError> {
         if desired.is_empty() {
             return Err(InvalidInput::new("no range is asked for, or an empty one; ask for some keys").into());
         }
@@ -254,7 +289,7 @@ impl Section {
         let id = self.inner.next_id();
         // If the caller goes away, what comes of it is given up.
         let mut guard = RangeGuard::new(self.clone(), id, duration);
-        match self.inner.ask(SectionCommand::Acquire(id, desired, duration)).await {
+        match self.inner.ask(SectionCommand::Acquire(id, desired, duration, portion)).await {
             Ok(SectionNotice::Obtained { parts, fence, until, .. }) => {
                 guard.begin(parts, fence, until);
                 Ok(guard)
