@@ -233,7 +233,7 @@ impl Guard {
         }
     }
 
-    /// From now on it is kept until then, also if it is given up, dropped, or stopped with all others. It must renew itself.
+    /// From now on it is kept until then, also if it is given up, dropped, or stopped with all others. It renews itself, or is a permit.
     pub(crate) fn keep_until(&mut self, at: Tick) {
         self.free_at = at;
         self.leases.inner.keep_until(self.id, at);

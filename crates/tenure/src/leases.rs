@@ -225,7 +225,8 @@ impl Leases {
     }
 
     /// Gives everything back, the session last, and waits until that is done or has become pointless because it has all
-    /// expired. Guards that are still around are lost. Only the [least time](Lock::at_least_for) of a lease outlasts it.
+    /// expired. Guards that are still around are lost. Only the [least time](Lock::at_least_for) of a lease outlasts it, and that of
+    /// [permits](crate::permits::Permits::at_least_for) as long as the session's ttl does.
     ///
     /// # Cancel safety
     /// Dropping the future does not stop the stopping.
@@ -321,7 +322,7 @@ impl Inner {
         }
     }
 
-    /// From now until then, or until it is released, `lease` outlasts a stop. It must renew itself.
+    /// From now until then, or until it is released, `lease` outlasts a stop. It renews itself, or leaves its session to expire.
     pub(crate) fn keep_until(&self, lease: LeaseId, at: Tick) {
         self.kept().insert(lease, at);
     }

@@ -288,9 +288,9 @@ impl Lock {
         }
     }
 
-    /// The ttl of its own, if it has one: what is to be held for some time must last for it by itself.
+    /// The ttl of its own, if it has one: what is to be held for some time must last for it by itself. Permits have their session's.
     fn asked_ttl(&self) -> Option<Duration> {
-        if self.at_least.is_zero() {
+        if self.at_least.is_zero() || self.share.is_some() {
             return self.ttl;
         }
         let ttl = self.ttl.unwrap_or(self.leases.inner.session_ttl.duration());

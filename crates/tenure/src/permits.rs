@@ -129,6 +129,16 @@ impl Permits {
         self
     }
 
+    /// The least time that they are held, from when they were taken: also when they are given up sooner, or [`Leases::stop`] is called. Not at all
+    /// by default.
+    ///
+    /// They are attached to the session, as all permits are. After the process's stop or death they stay taken until the session's ttl is over, which
+    /// is at least two thirds of it: let the session's ttl be half as long again as this time.
+    pub fn at_least_for(mut self, least: Duration) -> Self {
+        self.lock = self.lock.at_least_for(least);
+        self
+    }
+
     /// Takes the permits if they are free, and nobody came before.
     ///
     /// A holder that died counts as one until its session's ttl is over. Where the store tells ages, a later try takes its permits then; elsewhere somebody has

@@ -1,6 +1,6 @@
 //! Semaphores, readers and writers, and fair locks, in simulated time. Plan: as many hold permits as there are, in the order of their
 //! asking; a guard of permits is a guard like others; what can't be had is said; the dead are out of the way in time; holding costs what a
-//! session costs; whoever goes away while waiting leaves nothing behind.
+//! session costs; whoever goes away while waiting leaves nothing behind; a least time is kept, also by a stop.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -163,6 +163,39 @@ async fn several_permits_are_taken_at_once_and_who_barges_does_not_wait_behind_o
     assert!(all.await.unwrap().is_held());
 }
 
+#[tokio::test(start_paused = true)]
+async fn permits_that_are_given_up_early_are_kept_for_their_least_time() {
+    let world = World::new();
+    let (process, rival) = (world.process(), world.process());
+    let least = TTL / 2;
+    let permits = || process.leases.semaphore("s", 1).at_least_for(least);
+    let free = async || {
+        settle().await;
+        rival.leases.semaphore("s", 1).try_acquire().await.is_ok()
+    };
+    // A body's result is not kept back.
+    let ((), took) = timed(async { permits().with_lease(async |_| ()).await.unwrap() }).await;
+    assert_eq!(took, Duration::ZERO);
+    tokio::time::sleep(least - Duration::from_millis(1)).await;
+    assert!(!free().await);
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert!(free().await);
+    // Who waits for a release waits for that long; what was held for longer is free at once.
+    let guard = permits().acquire().await.unwrap();
+    let (released, took) = timed(guard.release()).await;
+    assert!(released && took >= least && took < least + TTL / 10, "{took:?}");
+    let guard = permits().acquire().await.unwrap();
+    tokio::time::sleep(least).await;
+    assert_eq!(timed(guard.release()).await, (true, Duration::ZERO));
+    // A stop does not free them, nor are they kept for ever.
+    drop(permits().acquire().await.unwrap());
+    process.leases.stop().await;
+    tokio::time::sleep(least).await;
+    assert!(!free().await);
+    tokio::time::sleep(TTL).await;
+    assert!(free().await);
+}
+
 #[tokio::test]
 async fn what_can_never_be_had_is_refused_before_anything_is_asked() {
     let leases = Leases::new(tenure::memory()).unwrap();
@@ -172,6 +205,10 @@ async fn what_can_never_be_had_is_refused_before_anything_is_asked() {
         (leases.semaphore("s", 2).take(0), "take 1 to 2"),
         (leases.semaphore("", 2), "can't be empty"),
         (leases.semaphore("s", 2).at_most_for(Duration::ZERO), "no time at all"),
+        (
+            leases.semaphore("s", 2).at_least_for(TTL).at_most_for(TTL / 2),
+            "choose a longest time that is no shorter",
+        ),
         (leases.semaphore("s", 2).grace(Duration::from_secs(60)), "a grace period"),
     ] {
         let error = asked.with_lease(async |_| ()).await.unwrap_err().to_string();
