@@ -100,9 +100,6 @@ impl args::Run {
         if self.about.note.is_some() && (hold != Hold::Lease || !more.is_empty()) {
             return Err(Failure::usage("--note goes with the plain lease of one KEY"));
         }
-        if !at_least.is_zero() && (hold != Hold::Lease || !more.is_empty()) {
-            return Err(Failure::usage("--min goes with the plain lease of one KEY"));
-        }
         Ok(Run {
             key: first,
             more,
@@ -110,7 +107,7 @@ impl args::Run {
             conflict: self.conflict_exit_code.unwrap_or(exit::HELD),
             patience,
             // What is to be held for some time is not over before, whatever becomes of its holder.
-            ttl: ttl(self.ttl.max(at_least))?,
+            ttl: ttl(self.ttl.max(if hold == Hold::Lease { at_least } else { at_least / 2 * 3 }))?,
             grace: self.grace,
             at_most: self.max,
             at_least,

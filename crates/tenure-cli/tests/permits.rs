@@ -1,13 +1,13 @@
 //! `tenure run` with permits, shared and exclusive, in turn, and with several keys, by the real binary on real files.
 //!
 //! Plan: as many run at a time as there are permits, which the kernel's own locks check; also while they are killed at random; what is held is
-//! shown; with several keys, all are held or none; what makes no sense is refused. `TENURE_KILLS` and `TENURE_SEED` make the run longer, and
+//! shown; with several keys, all are held or none; a least time; what makes no sense is refused. `TENURE_KILLS` and `TENURE_SEED` make the run longer, and
 //! the same; `TENURE_PLACE` has it on another store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
 
-use common::{Bench, Process, wait_until};
+use common::{Bench, Process, is_alive, now_ms, wait_until};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
@@ -131,6 +131,27 @@ fn several_keys_are_held_together_or_not_at_all() {
 }
 
 #[test]
+fn permits_and_several_keys_are_held_for_their_least_time_by_whoever_ends_sooner() {
+    let bench = Bench::new();
+    for what in [&["k", "--permits", "1"][..], &["a", "b"]] {
+        let before = now_ms();
+        let asked = [&["run"], what, &["--min", "500ms", "--", "true"]].concat();
+        assert_eq!(bench.run(&asked).code, 0);
+        assert!(now_ms() >= before + 500, "{what:?}");
+        let tried = [&["run"], what, &["--try", "--", "true"]].concat();
+        assert_eq!(bench.run(&tried).code, 0, "{what:?}");
+        // Who is told not to wait for it leaves it to expire.
+        let asked = [&["run"], what, &["--min", "10m", "--", "sh", "-c", "echo $$ > pid"]].concat();
+        let mut waits = bench.start(&asked);
+        let command = bench.await_number("pid");
+        wait_until("the command has run", || !is_alive(command));
+        waits.signal(Signal::SIGTERM);
+        assert_eq!((waits.wait(), bench.run(&tried).code), (0, 75), "{what:?}");
+        std::fs::remove_file(bench.path("pid")).unwrap();
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let bench = Bench::new();
     for (arguments, says) in [
@@ -140,7 +161,6 @@ fn what_makes_no_sense_is_refused() {
         (&["k", "--shared", "--fair"], "--fair"),
         (&["k", "l", "--shared"], "several KEYs"),
         (&["k", "k"], "named twice"),
-        (&["k", "--permits", "2", "--min", "1s"], "--min"),
     ] {
         let ran = bench.run(&[&["run"], arguments, &["--", "true"]].concat());
         assert!(ran.code == 64 && ran.err.contains(says), "{arguments:?}: {ran:?}");

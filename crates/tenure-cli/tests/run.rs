@@ -140,8 +140,9 @@ fn a_lease_is_held_for_its_least_time_by_whoever_ends_sooner() {
     assert_eq!(bench.run(&["run", "k", "--min", "1s", "--", "sh", "-c", "exit 3"]).code, 3);
     assert!(now_ms() >= before + 1000);
     assert_eq!(bench.state("k"), "vacant");
-    let mut waits = bench.start(&["run", "k", "--min", "10m", "--", "touch", "ran"]);
-    wait_until("the command has run", || bench.path("ran").exists());
+    let mut waits = bench.start(&["run", "k", "--min", "10m", "--", "sh", "-c", "echo $$ > ended"]);
+    let command = bench.await_number("ended");
+    wait_until("the command has run", || !is_alive(command));
     assert_eq!(bench.run(&["run", "k", "--try", "--", "true"]).code, 75);
     // Who does not wait for it leaves it to expire.
     waits.signal(Signal::SIGTERM);

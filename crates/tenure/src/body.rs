@@ -126,7 +126,7 @@ pub(crate) async fn run_as<T: Send + 'static>(
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
     let grace = limits.grace.unwrap_or_else(|| guard.ttl().part(8));
-    let over = limits.at_most.map(|most| (guard.leases().clock().held().after(most), most));
+    let over = over(guard.leases(), limits.at_most);
     let stop = CancellationToken::new();
     let task = start(Held::under(&guard, stop.clone()));
     // If the caller goes away, this guard's drop stops the body; the watch over it goes on in a task of its own.
@@ -143,21 +143,12 @@ pub(crate) async fn run_as<T: Send + 'static>(
 async fn watch<T: Send + 'static>(
     guard: Guard,
     task: JoinHandle<T>,
-    (grace, over): (Duration, Option<(Tick, Duration)>),
+    (grace, over): (Duration, Over),
     stop: CancellationToken,
     caller_gone: CancellationToken,
     leave: impl FnOnce(Left<'_, T>) -> Option<Metadata> + Send + 'static,
 ) -> Result<T, BodyError<T>> {
-    let clock = Arc::clone(guard.leases().clock());
-    let told = async {
-        tokio::select! {
-            () = caller_gone.cancelled() => Told { why: None, within: grace },
-            () = sleep_until(&*clock, over.map(|(at, _)| at)) => {
-                guard.cell().tell_overrun(over.map_or(Duration::ZERO, |(_, most)| most));
-                Told { why: Some(Loss::Overran), within: grace }
-            }
-        }
-    };
+    let told = told(guard.leases(), &caller_gone, grace, over, |most| guard.cell().tell_overrun(most));
     match supervise(&guard, task, grace, stop, told).await {
         Ending::Done(done) => finish(guard, done, leave).await,
         Ending::Stopped { why, joined: Some(done) } => {
@@ -167,6 +158,32 @@ async fn watch<T: Send + 'static>(
         Ending::Stopped { why, joined: None } => {
             guard.lapse().await;
             Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Expired), value: None })
+        }
+    }
+}
+
+/// When a body that runs for `most` has run for that long, and how long that is.
+pub(crate) type Over = Option<(Tick, Duration)>;
+
+/// From now on.
+pub(crate) fn over(leases: &Leases, most: Option<Duration>) -> Over {
+    most.map(|most| (leases.clock().held().after(most), most))
+}
+
+/// Waits until the caller has gone, or the body has run for too long, which is told to `tell`.
+pub(crate) async fn told(
+    leases: &Leases,
+    caller_gone: &CancellationToken,
+    grace: Duration,
+    over: Over,
+    tell: impl FnOnce(Duration),
+) -> Told {
+    let clock = Arc::clone(leases.clock());
+    tokio::select! {
+        () = caller_gone.cancelled() => Told { why: None, within: grace },
+        () = sleep_until(&*clock, over.map(|(at, _)| at)) => {
+            tell(over.map_or(Duration::ZERO, |(_, most)| most));
+            Told { why: Some(Loss::Overran), within: grace }
         }
     }
 }

@@ -275,7 +275,7 @@ impl Lock {
         Ok((limits, self))
     }
 
-    fn check_span(&self) -> Result<(), InvalidInput> {
+    pub(crate) fn check_span(&self) -> Result<(), InvalidInput> {
         match self.at_most {
             Some(most) if most.is_zero() => {
                 Err(InvalidInput::new("a lease that may be held for no time at all is of no use; allow some"))

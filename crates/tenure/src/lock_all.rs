@@ -1,6 +1,6 @@
 //! Several keys at once, all or none.
 
-use crate::body::{self, Ending, Held, Holding, Told};
+use crate::body::{self, Ending, Held, Holding, Limits};
 use crate::cancelled::Cancelled;
 use crate::clock;
 use crate::error::{AcquireError, BodyError};
@@ -8,7 +8,7 @@ use crate::guard::Guard;
 use crate::leases::{Leases, end_of};
 use crate::lock::Lock;
 use std::time::Duration;
-use tenure_core::{Fence, InvalidInput, Key, Loss};
+use tenure_core::{Fence, InvalidInput, Key, Loss, Ttl};
 use tokio_util::sync::CancellationToken;
 
 /// A request for several keys, from [`Leases::lock_all`].
@@ -18,7 +18,8 @@ pub struct LockAll {
     leases: Leases,
     keys: Vec<String>,
     ttl: Option<Duration>,
-    grace: Option<Duration>,
+    limits: Limits,
+    at_least: Duration,
 }
 
 impl Leases {
@@ -32,7 +33,7 @@ impl Leases {
     /// [section](crate::range::Section) instead: [`acquire_all`](crate::range::Section::acquire_all) takes any set of them by one write.
     pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockAll {
         let keys = keys.into_iter().map(|key| key.as_ref().to_owned()).collect();
-        LockAll { leases: self.clone(), keys, ttl: None, grace: None }
+        LockAll { leases: self.clone(), keys, ttl: None, limits: Limits::default(), at_least: Duration::ZERO }
     }
 }
 
@@ -63,7 +64,19 @@ impl LockAll {
 
     /// As [`Lock::grace`](crate::Lock::grace).
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = Some(grace);
+        self.limits.grace = Some(grace);
+        self
+    }
+
+    /// As [`Lock::at_most_for`](crate::Lock::at_most_for), for all of them together.
+    pub fn at_most_for(mut self, longest: Duration) -> Self {
+        self.limits.at_most = Some(longest);
+        self
+    }
+
+    /// As [`Lock::at_least_for`](crate::Lock::at_least_for), for each of them.
+    pub fn at_least_for(mut self, least: Duration) -> Self {
+        self.at_least = least;
         self
     }
 
@@ -110,17 +123,20 @@ impl LockAll {
     ///
     /// # Cancel safety
     /// As [`Lock::with_lease`](crate::Lock::with_lease).
-    pub async fn with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    pub async fn with_lease<T, F, Fut>(mut self, body: F) -> Result<T, BodyError<T>>
     where
         F: FnOnce(Held) -> Fut,
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let grace = self.grace;
-        if let (Some(name), Some(grace)) = (self.keys.first(), grace) {
-            let _unasked = self.lock(name).grace(grace).checked()?;
+        if let Some(name) = self.keys.first() {
+            let lock = self.lock(name);
+            let lock = if let Some(grace) = self.limits.grace { lock.grace(grace) } else { lock };
+            let _unasked = lock.checked()?;
         }
-        run(self.acquire().await?, grace, body).await
+        // The body is told in time, so the leases have no longest time of their own.
+        let limits = std::mem::take(&mut self.limits);
+        run(self.acquire().await?, limits, body).await
     }
 
     fn names(&self) -> Result<Vec<String>, InvalidInput> {
@@ -132,6 +148,7 @@ impl LockAll {
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(InvalidInput::new(format!("{} is named twice; name each key once", pair[0])));
         }
+        self.lock(&names[0]).at_least_for(self.at_least).check_span()?;
         for name in &names {
             self.leases.inner.check_free(&Key::new(name)?)?;
         }
@@ -159,7 +176,14 @@ impl LockAll {
                     }
                 }
             }
-            let Some((at, by)) = missed else { return Ok(Guards::new(guards)) };
+            let Some((at, by)) = missed else {
+                // Only now, as what is given back because another can't be had is free at once.
+                if !self.at_least.is_zero() {
+                    let free_at = self.leases.clock().held().after(self.at_least);
+                    guards.iter_mut().for_each(|guard| guard.keep_until(free_at));
+                }
+                return Ok(Guards::new(guards));
+            };
             give_back(guards).await;
             if wait.is_over(&self.leases) {
                 return Err(AcquireError::Held(by));
@@ -174,10 +198,16 @@ impl LockAll {
 
     fn lock(&self, name: &str) -> Lock {
         let lock = self.leases.lock(name);
-        match self.ttl {
+        let lock = match self.ttl {
+            // What is to be held for some time must last for it by itself.
+            _ if !self.at_least.is_zero() => {
+                let ttl = self.ttl.unwrap_or(self.leases.inner.session_ttl.duration());
+                lock.ttl(ttl.max(self.at_least.min(Ttl::MAX.duration())))
+            }
             Some(ttl) => lock.ttl(ttl),
             None => lock,
-        }
+        };
+        if let Some(longest) = self.limits.at_most { lock.at_most_for(longest) } else { lock }
     }
 
     async fn one(&self, name: &str, wait: Wait) -> Result<Guard, AcquireError> {
@@ -187,6 +217,13 @@ impl LockAll {
             Wait::Until(end) => lock.acquire_within(end.since(self.leases.inner.clock.held())).await,
             Wait::Forever => lock.acquire().await,
         }
+    }
+}
+
+/// After a body. Its result is not kept back for a least time.
+async fn let_go(guards: Guards) {
+    if !guards.iter().any(Guard::is_kept) {
+        body::give_up(guards.release()).await;
     }
 }
 
@@ -319,26 +356,25 @@ impl Holding for Guards {
 }
 
 /// Runs `body` under all, and gives them up after it.
-async fn run<T, F, Fut>(guards: Guards, grace: Option<Duration>, body: F) -> Result<T, BodyError<T>>
+async fn run<T, F, Fut>(guards: Guards, limits: Limits, body: F) -> Result<T, BodyError<T>>
 where
     F: FnOnce(Held) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let grace = grace.unwrap_or_else(|| guards.first().ttl().part(8));
+    let grace = limits.grace.unwrap_or_else(|| guards.first().ttl().part(8));
+    let over = body::over(guards.first().leases(), limits.at_most);
     let stop = CancellationToken::new();
     let task = tokio::spawn(body(Held::under(guards.first(), stop.clone())));
     let caller = CancellationToken::new();
     let gone = caller.clone();
     let watch = tokio::spawn(async move {
-        let told = async {
-            gone.cancelled().await;
-            Told { why: None, within: grace }
-        };
+        let tell = |most| guards.iter().for_each(|guard| guard.cell().tell_overrun(most));
+        let told = body::told(guards.first().leases(), &gone, grace, over, tell);
         match body::supervise(&guards, task, grace, stop, told).await {
             Ending::Done(done) => {
                 let (held, why) = (guards.is_held(), guards.reason());
-                body::give_up(guards.release()).await;
+                let_go(guards).await;
                 match done {
                     Ok(value) if held => Ok(value),
                     Ok(value) => Err(BodyError::Interrupted { why, value: Some(value) }),
@@ -346,7 +382,7 @@ where
                 }
             }
             Ending::Stopped { why, joined: Some(done) } => {
-                body::give_up(guards.release()).await;
+                let_go(guards).await;
                 Err(BodyError::Interrupted { why: why.unwrap_or(Loss::Released), value: done.ok() })
             }
             Ending::Stopped { why, joined: None } => {

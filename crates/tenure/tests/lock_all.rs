@@ -1,12 +1,12 @@
 //! Several keys at once, in simulated time. Plan: all or none; who waits holds none; no two wait for each other; one deadline for all;
-//! the loss of one is the loss of all; a body ends before any is given up.
+//! the loss of one is the loss of all; one longest and one least time; a body ends before any is given up.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
 
 use common::{TTL, World, timed};
 use std::time::Duration;
-use tenure::{AcquireError, BodyError};
+use tenure::{AcquireError, BodyError, Loss};
 
 #[tokio::test(start_paused = true)]
 async fn all_are_had_or_none() {
@@ -122,6 +122,36 @@ async fn the_loss_of_one_is_the_loss_of_all_and_ends_the_body_first() {
     assert!(a.leases.try_acquire("k2").await.is_ok());
 }
 
+#[tokio::test(start_paused = true)]
+async fn all_have_one_longest_time_and_one_least_time() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let long = TTL * 2;
+    let all = || a.leases.lock_all(["k1", "k2", "k3"]);
+    let endless = async |_| std::future::pending::<()>().await;
+    let (told, took) = timed(all().at_most_for(long).grace(TTL / 10).with_lease(endless)).await;
+    assert!(matches!(told, Err(BodyError::Interrupted { why: Loss::Overran, value: None })), "{told:?}");
+    assert!(took >= long && took <= long + TTL / 5, "{took:?}");
+    assert_eq!(all_free(&b.leases).await, 3);
+    let guards = all().at_most_for(long).acquire().await.unwrap();
+    let ((_, why), took) = timed(guards.lost()).await;
+    assert!(why == Loss::Overran && took >= long && took <= long + TTL / 10, "{why} {took:?}");
+    drop(guards);
+    tokio::time::sleep(TTL * 2).await;
+    // A body's result is not kept back by the least time.
+    let ((), took) = timed(async { all().at_least_for(long).with_lease(async |_| ()).await.unwrap() }).await;
+    assert!(took < TTL / 10, "{took:?}");
+    tokio::time::sleep(long - TTL / 5).await;
+    assert_eq!(all_free(&b.leases).await, 0);
+    tokio::time::sleep(TTL / 4).await;
+    assert_eq!(all_free(&b.leases).await, 3);
+    // What is given back because another is held has not been held for any time.
+    let other = b.leases.acquire("k2").await.unwrap();
+    assert!(all().at_least_for(long).try_acquire().await.is_err());
+    other.release().await;
+    assert_eq!(all_free(&b.leases).await, 3);
+}
+
 #[tokio::test]
 async fn no_key_and_a_key_twice_are_refused_before_anything_is_asked() {
     let leases = tenure::Leases::new(tenure::memory()).unwrap();
@@ -133,6 +163,9 @@ async fn no_key_and_a_key_twice_are_refused_before_anything_is_asked() {
         let error = leases.lock_all(keys).try_acquire().await.unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
+    let spans = leases.lock_all(["a"]).at_least_for(TTL).at_most_for(TTL / 2);
+    let error = spans.try_acquire().await.unwrap_err().to_string();
+    assert!(error.contains("choose a longest time that is no shorter"), "{error}");
     leases.stop().await;
 }
 

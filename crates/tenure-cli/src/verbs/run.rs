@@ -47,7 +47,7 @@ async fn under_lease(
 ) -> Result<u8, Failure> {
     if !plan.more.is_empty() {
         let keys = [&plan.key].into_iter().chain(&plan.more).map(tenure::Key::as_str);
-        let all = leases.lock_all(keys).ttl(plan.ttl);
+        let all = leases.lock_all(keys).ttl(plan.ttl).at_least_for(plan.at_least);
         let acquired = async {
             match plan.patience {
                 WaitPolicy::Try => all.try_acquire().await,
@@ -102,6 +102,7 @@ async fn acquire_permits(leases: &Leases, plan: &config::Run) -> Result<Guard, A
         Hold::Shared => leases.shared(name),
         Hold::Exclusive | Hold::Lease => leases.exclusive(name),
     };
+    let permits = permits.at_least_for(plan.at_least);
     match plan.patience {
         WaitPolicy::Try => permits.try_acquire().await,
         WaitPolicy::Within(wait) => permits.acquire_within(wait).await,
