@@ -1,9 +1,10 @@
-//! The project's own chores: `cargo xtask test`, `quick`, `soak`, `api`, `audit`, `bench`, `faults`, `services`, `spec` and `mutants`.
+//! The project's own chores: `cargo xtask test`, `quick`, `soak`, `api`, `audit`, `bench`, `dist`, `faults`, `services`, `spec` and `mutants`.
 
 mod api;
 mod audit;
 mod bench;
 mod cited;
+mod dist;
 mod faults;
 mod lanes;
 mod mutants;
@@ -30,6 +31,9 @@ usage: cargo xtask CHORE
   audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
                  (installs cargo-deny and cargo-machete where they are missing)
   bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
+  dist [--target TRIPLE | --check PROGRAM]
+                 what users install, in target/dist: a Debian package and an archive, of an optimised build with all stores;
+                 --check makes them of PROGRAM, installs the package in a root of its own, and runs the first example from it
   faults [OPTION…]
                  faults on real servers, in network namespaces: --help tells the options (installs what it needs; root)
   services up|down|run -- COMMAND
@@ -52,6 +56,7 @@ enum Chore {
     Api,
     Audit,
     Bench(Vec<String>),
+    Dist(dist::Asked),
     Faults(Vec<String>),
     Services(services::Asked),
     Spec(spec::Asked),
@@ -67,6 +72,9 @@ impl Chore {
         };
         let chore = match chore {
             "bench" => return Ok(Chore::Bench(rest.to_vec())),
+            "dist" => {
+                return Ok(Chore::Dist(dist::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?));
+            }
             "faults" => return Ok(Chore::Faults(rest.to_vec())),
             "soak" => {
                 return Ok(Chore::Soak(soak::parse(rest).map_err(|mistake| format!("{mistake}\n\n{HELP}"))?));
@@ -111,6 +119,7 @@ impl Chore {
             Chore::Api => vec![step::Step::check("public items", || api::write(&test::root()))],
             Chore::Audit => audit::steps(),
             Chore::Bench(names) => bench::steps(&names, servers.insert(services::Servers::new()?))?,
+            Chore::Dist(asked) => dist::steps(asked, &test::first_example(), test::EXAMPLE_LIMIT)?,
             Chore::Faults(options) => faults::steps(&options, &*services::Servers::new()?)?,
             Chore::Services(asked) => {
                 let (steps, started) = services::steps(asked)?;

@@ -2,6 +2,7 @@
 
 use crate::api;
 use crate::cited;
+use crate::dist;
 use crate::faults;
 use crate::services::{self, Servers};
 use crate::step::{Step, cargo};
@@ -15,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// An example shows something to a person, who would not wait longer either.
-const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
+pub(crate) const EXAMPLE_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// What the simulator does in some seconds, each scenario in turn.
 const QUICK_HOURS: &str = "500";
@@ -51,7 +52,13 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     steps.extend(faults::share(servers)?);
     steps.extend(examples(&packages).map(example));
     steps.extend(scripts()?.iter().map(|path| script(path)));
+    steps.extend(dist::checks(&suite::program("tenure"), &first_example(), EXAMPLE_LIMIT)?);
     Ok(steps)
+}
+
+/// What README has one run first.
+pub(crate) fn first_example() -> PathBuf {
+    Path::new(EXAMPLES).join("word-counts.sh")
 }
 
 /// What the compiler does while tests wait.

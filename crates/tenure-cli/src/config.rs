@@ -239,7 +239,9 @@ pub(crate) struct Range {
 
 impl args::Range {
     pub(crate) fn validated(self) -> Result<Range, Failure> {
-        let range: KeyRange = self.range.replacen("..", "_", 1).parse()?;
+        let range: Result<KeyRange, _> = self.range.replacen("..", "_", 1).parse();
+        // What is typed has two dots in the place of the low line.
+        let range = range.map_err(|error| Failure::usage(error.to_string().replace("low_high", "LO..HI")))?;
         if range.is_empty() {
             return Err(Failure::usage(format!("there is no key in {}; LO must be below HI", self.range)));
         }

@@ -107,12 +107,20 @@ fn matched(mut command: clap::Command) -> Result<ArgMatches, clap::Error> {
         command = command.mut_subcommand("work", |work| {
             let verbs: Vec<String> = work.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
             // They can't be taken out; these are names that nobody types.
-            let hidden = ["\n0", "\n1", "\n2", "\n3"];
+            let hidden = ["\n0", "\n1", "\n2", "\n3", "\n4"];
             let renamed = verbs.iter().zip(hidden);
             renamed.fold(work, |work, (verb, hidden)| work.mut_subcommand(verb, |it| it.name(hidden)))
         });
     }
-    command.try_get_matches()
+    command.try_get_matches().map_err(|mut error| {
+        use clap::error::{ContextKind, ContextValue, ErrorKind};
+        let missing = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+        if error.kind() == ErrorKind::MissingRequiredArgument && missing.contains("CMD") {
+            let tip = "the command and its arguments stand after --, as in: -- ./backup.sh".into();
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+        }
+        error
+    })
 }
 
 fn sourced(

@@ -15,7 +15,8 @@ use std::process::{Command, Stdio};
 /// Works until it is told to stop.
 const ENDLESS: [&str; 4] = ["cron '*/5", "cron --missed", "leader --follow", "work --forever"];
 /// Needs a terminal, a worker, a service or a broken record: `top.rs`, `fleet_ops.rs`, `kcl.rs`, `damaged.rs`.
-const ELSEWHERE: [&str; 5] = ["fleet top shards", "fleet drain", "fleet adopt", "rm --damaged", "sim "];
+const ELSEWHERE: [&str; 6] =
+    ["work top", "fleet top shards", "fleet drain", "fleet adopt", "rm --damaged", "sim "];
 
 fn verbs(bench: &Bench, path: &[String], all: &mut Vec<Vec<String>>) {
     let help =

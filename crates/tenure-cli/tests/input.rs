@@ -22,6 +22,7 @@ fn the_command_line_itself() {
     let bench = Bench::new();
     refused(&bench, &["fly"], 64, "unrecognized subcommand");
     refused(&bench, &["run", "k"], 64, "CMD");
+    refused(&bench, &["run", "k", "true"], 64, "stand after --, as in: -- ./backup.sh");
     refused(&bench, &["run", "k", "--", ""], 64, "name of the command is empty");
     refused(&bench, &["run", "k", "--ttl", "soon", "--", "true"], 64, "span of time");
     refused(&bench, &["run", "k", "--ttl", "5x", "--", "true"], 64, "no unit of time");

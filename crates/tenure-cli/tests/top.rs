@@ -31,11 +31,16 @@ struct Top {
 
 impl Top {
     fn start(bench: &Bench, rows: u16, columns: u16) -> Top {
+        Top::of(bench, ["fleet", "top", "f"], rows, columns)
+    }
+
+    fn of(bench: &Bench, verb: [&str; 3], rows: u16, columns: u16) -> Top {
         let (pty, pts) = pty_process::blocking::open().unwrap();
         pty.resize(pty_process::Size::new(rows, columns)).unwrap();
         let command = pty_process::blocking::Command::new(env!("CARGO_BIN_EXE_tenure"));
         let command = command
-            .args(["fleet", "top", "f", "--interval", "100ms"])
+            .args(verb)
+            .args(["--interval", "100ms"])
             .current_dir(bench.path(""))
             .env("TENURE_STORE", "sqlite:leases.db")
             .env("TERM", "xterm-256color");
@@ -174,4 +179,25 @@ fn it_goes_on_while_the_store_cannot_be_read_and_ends_by_a_signal() {
     wait_until("it to recover", || !top.screen().contains("not as tenure made them"));
     kill(Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).unwrap();
     assert_eq!(top.end(), 143);
+}
+
+#[test]
+fn a_job_is_watched_as_it_goes_on() {
+    let bench = Bench::new();
+    let script = "[ {} = a ] && exit 3; while ! [ -e go.{} ]; do sleep 0.02; done";
+    let base = ["work", "--name", "j", "--retries", "0", "-p", "3", "a", "b", "c", "--", "sh", "-c", script];
+    let mut work = bench.start(&base);
+    wait_until("the failure", || bench.run(&["work", "status", "j"]).out.contains("exit 3"));
+    let mut top = Top::of(&bench, ["work", "top", "j"], 30, 80);
+    let shown = top.await_text("units    3: 0 done, 1 failed, 2 running");
+    assert!(shown.contains("a: exit 3") && shown.contains("q quit"), "{shown}");
+    bench.write("go.b", "");
+    top.await_text("units    3: 1 done, 1 failed, 1 running");
+    bench.write("go.c", "");
+    assert_eq!(work.wait(), 1);
+    top.await_text("units    3: 2 done, 1 failed");
+    top.press("q");
+    assert!(top.child.wait().unwrap().success());
+    let refused = bench.run(&["work", "top", "j"]);
+    assert!(refused.code == 64 && refused.err.contains("tenure work status"), "{refused:?}");
 }

@@ -306,7 +306,8 @@ fn damaged_and_foreign_records_are_told_and_left_alone() {
     assert_eq!(bench.read("log"), "good\n");
     assert_eq!(ran.json()["damaged_units"], serde_json::json!(["broken", "mine"]), "{ran:?}");
     assert!(ran.err.contains("work/j/broken: "), "{ran:?}");
-    assert_eq!(bench.show("work/j/mine")["metadata"], serde_json::json!({}));
+    let left = &bench.show("work/j/mine")["metadata"];
+    assert_eq!((&left["program"], &left["status"]), (&"true".into(), &serde_json::Value::Null), "{left}");
     assert_eq!(bench.run(&["show", "work/j/broken"]).code, 65);
 }
 

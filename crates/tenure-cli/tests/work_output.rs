@@ -249,7 +249,7 @@ fn bad_values_name_the_option_and_the_remedy() {
         (["--load", "0"], "--load must be a number above 0, as in 3.5"),
         (["--timeout", "0"], "--timeout 0 would stop each command at once"),
         (["--max-args", "0"], "--max-args 0 gives no command a unit"),
-        (["--delay", "soon"], "write it as in 500ms, 30s, 5m, 2h or 1d"),
+        (["--delay", "soon"], "write it as in 500ms, 30s, 5m, 1h30m or 1d"),
         (["--progress", "often"], "possible values: auto, never"),
         (["--joblog", "no/such"], "--joblog no/such: can't be written"),
         (["--results", "/dev/null/x"], "--results /dev/null/x: can't be made"),
@@ -281,4 +281,37 @@ fn results_of_names_that_look_alike_are_kept_apart() {
         std::fs::read_dir(bench.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["%80", "%C2%80", "%FF", "\\xff"]);
+}
+
+#[test]
+fn no_two_units_run_in_one_slot_at_a_time() {
+    let bench = Bench::new();
+    // A slot is a directory that only one can make.
+    let script = "mkdir slot.{%} && [ {%} = $TENURE_SLOT ] && [ {%} -le 3 ] && sleep 0.02 && rmdir slot.{%}";
+    let units: Vec<String> = (0..30).map(|n| format!("u{n}")).collect();
+    let units: Vec<&str> = units.iter().map(String::as_str).collect();
+    let base = ["work", "--name", "j", "-p", "3", "--retries", "0"];
+    let ran = bench.run(&[&base[..], &units, &["--", "sh", "-c", script]].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn a_share_of_failures_halts_it() {
+    let bench = Bench::new();
+    let units: Vec<String> = (0..40).map(|n| format!("u{n:02}")).collect();
+    let units: Vec<&str> = units.iter().map(String::as_str).collect();
+    let base = ["work", "--name", "j", "-p", "1", "--retries", "0", "--halt", "soon,fail=50%", "--json"];
+    // All but the first fail: the half is there with the second, and counts from the third failure on.
+    let script = "echo {} >> ran; n=$(wc -l < ran); [ $n -le 1 ]";
+    let ran = bench.run(&[&base[..], &units, &["--", "sh", "-c", script]].concat());
+    assert_eq!((ran.code, ran.json()["here"]["failures"].as_u64()), (1, Some(3)), "{ran:?}");
+}
+
+#[test]
+fn a_summary_that_can_not_be_written_is_a_failure() {
+    let bench = Bench::new();
+    let mut work = bench.tenure(&["work", "--name", "j", "--json", "a", "--", "true"]);
+    work.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let ran = common::Ran::of(work.output().unwrap());
+    assert!(ran.code == 70 && ran.err.contains("can't be written"), "{ran:?}");
 }

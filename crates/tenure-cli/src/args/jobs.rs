@@ -58,7 +58,7 @@ pub(crate) struct How {
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Option<f64>,
     /// When this process stops before the job is done: `now` (running commands are stopped, and their units handed back) or `soon` (they
-    /// are waited for), and after how many units that failed, were done, or either, here: now,fail=1 or soon,success=3 or soon,done=10.
+    /// are waited for), and after how many units that failed, were done, or either, here: now,fail=1 or soon,success=3 or soon,done=10. With %, of those that have ended here, and three at least: soon,fail=10%.
     /// Ends with status 1 after failures, otherwise with 0
     #[arg(long, value_name = "WHEN", default_value = "never")]
     pub(crate) halt: String,
@@ -78,13 +78,13 @@ pub(crate) struct How {
 pub(crate) enum Jobs {
     Ls(Ls),
     Status(Status),
+    Top(Top),
     Retry(Retry),
     Rm(Rm),
 }
 
 /// List the jobs of the store: how many units each has, and where they stand.
 #[derive(Debug, Parser)]
-#[command(after_help = "Example:\n  tenure work ls")]
 pub(crate) struct Ls {
     /// Print one JSON document
     #[arg(long)]
@@ -99,7 +99,6 @@ pub(crate) struct Ls {
 ///
 /// Exits with status 66 if there is no such job, and with 0 also if units have failed.
 #[derive(Debug, Parser)]
-#[command(after_help = "Examples:\n  tenure work status night\n  tenure work status night --json")]
 pub(crate) struct Status {
     /// The job's name, as `work ls` and `work` itself print it
     #[arg(value_name = "JOB")]
@@ -112,12 +111,24 @@ pub(crate) struct Status {
     pub(crate) json: bool,
 }
 
+/// Watch a job, live: what `work status` tells, again and again.
+///
+/// Keys: q quits; up, down, page up and page down scroll.
+#[derive(Debug, Parser)]
+pub(crate) struct Top {
+    /// The job's name
+    #[arg(value_name = "JOB")]
+    pub(crate) job: OsString,
+    /// How often to look
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "1s")]
+    pub(crate) interval: Duration,
+}
+
 /// Have failed units tried again, with all their attempts.
 ///
 /// Whoever works on the job takes them up; if nobody does, run its `work` again. What has not failed is left as it is.
 /// Exits with status 66 if there is no such job, or none of the units has failed.
 #[derive(Debug, Parser)]
-#[command(after_help = "Examples:\n  tenure work retry night\n  tenure work retry night b.gz c.gz")]
 pub(crate) struct Retry {
     /// The job's name
     #[arg(value_name = "JOB")]

@@ -50,7 +50,7 @@ impl Template {
 
     /// The command for `unit`, without input.
     pub(crate) fn for_unit(&self, unit: &str) -> Command {
-        self.filled(&Filling { unit: unit.as_bytes(), number: None })
+        self.filled(&Filling { unit: unit.as_bytes(), number: None, slot: None })
     }
 
     /// The same, for a unit whose number is known.
@@ -60,6 +60,9 @@ impl Template {
             None => Command::new(&self.program),
         };
         command.arg0(&self.program);
+        if let Some(slot) = filling.slot {
+            command.env("TENURE_SLOT", slot.to_string());
+        }
         let unit = OsStr::from_bytes(filling.unit);
         command.args(self.words(filling)).stdin(Stdio::null()).env("TENURE_UNIT", unit);
         command
@@ -67,7 +70,7 @@ impl Template {
 
     /// The command for a unit, in one line.
     pub(crate) fn shown(&self, unit: &[u8], number: usize) -> String {
-        let words = self.words(&Filling { unit, number: Some(number) });
+        let words = self.words(&Filling { unit, number: Some(number), slot: None });
         let words = std::iter::once(&self.program).chain(&words).map(|word| word.to_string_lossy());
         words.collect::<Vec<_>>().join(" ")
     }
@@ -113,7 +116,7 @@ mod tests {
 
     fn fill(words: &[&str], unit: &str) -> Vec<String> {
         let template = Template::new(words.iter().map(Into::into).collect()).unwrap();
-        let filling = Filling { unit: unit.as_bytes(), number: None };
+        let filling = Filling { unit: unit.as_bytes(), number: None, slot: None };
         template.words(&filling).into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 
@@ -121,10 +124,10 @@ mod tests {
     fn several_units_are_several_arguments_or_stand_in_one_with_blanks_between() {
         let words = ["cp", "{}", "a\n{/}.{#}", "{//}"].iter().map(Into::into).collect();
         let template = Template::new(words).unwrap().batched(true);
-        let filled = template.words(&Filling { unit: b"d/x\ny", number: Some(3) });
+        let filled = template.words(&Filling { unit: b"d/x\ny", number: Some(3), slot: None });
         assert_eq!(filled, ["d/x", "y", "a\nx y.3", "d", "."]);
         let bare = Template::new(vec!["wc".into(), "-l".into()]).unwrap().batched(true);
-        assert_eq!(bare.words(&Filling { unit: b"a\nb", number: None }), ["-l", "a", "b"]);
+        assert_eq!(bare.words(&Filling { unit: b"a\nb", number: None, slot: None }), ["-l", "a", "b"]);
     }
 
     #[test]

@@ -59,7 +59,27 @@ pub(crate) struct Halt {
     /// What runs is stopped, and not waited for.
     pub(crate) at_once: bool,
     pub(crate) counted: Counted,
-    pub(crate) after: usize,
+    pub(crate) after: After,
+}
+
+/// How many of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    Units(usize),
+    /// Of those whose runs have come to an end.
+    Percent(usize),
+}
+
+impl After {
+    /// Whether `n` are so many, where `ended` have come to an end.
+    pub(crate) fn is_reached(self, n: usize, ended: usize) -> bool {
+        /// A share of fewer says nothing.
+        const LEAST: usize = 3;
+        match self {
+            After::Units(after) => n >= after,
+            After::Percent(share) => n >= LEAST && n * 100 >= share * ended,
+        }
+    }
 }
 
 /// Which units are counted.
@@ -74,7 +94,7 @@ impl Halt {
     fn parse(text: &str) -> Result<Option<Halt>, Failure> {
         let bad = || {
             Failure::usage(format!(
-                "--halt {}: write never, or now or soon, a comma, and fail=N, success=N or done=N, as in now,fail=1",
+                "--halt {}: write never, or now or soon, a comma, and fail=N, success=N or done=N, as in now,fail=1, or fail=N% or success=N%",
                 crate::text::escaped(text)
             ))
         };
@@ -94,7 +114,13 @@ impl Halt {
             "done" => Counted::Either,
             _ => return Err(bad()),
         };
-        let after = after.parse().ok().filter(|n| *n > 0).ok_or_else(bad)?;
+        let number = |text: &str, most| text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or_else(bad);
+        let after = match after.strip_suffix('%') {
+            // All that have ended are done.
+            Some(_) if counted == Counted::Either => return Err(bad()),
+            Some(share) => After::Percent(number(share, 100)?),
+            None => After::Units(number(after, usize::MAX)?),
+        };
         Ok(Some(Halt { at_once, counted, after }))
     }
 }
@@ -181,13 +207,26 @@ mod tests {
 
     #[test]
     fn when_to_halt_is_told_in_gnu_parallels_words() {
-        let fail = Halt { at_once: true, counted: Counted::Failed, after: 1 };
+        let fail = Halt { at_once: true, counted: Counted::Failed, after: After::Units(1) };
         assert_eq!(Halt::parse("now,fail=1").unwrap(), Some(fail));
-        let soon = Halt { at_once: false, counted: Counted::Either, after: 20 };
+        let soon = Halt { at_once: false, counted: Counted::Either, after: After::Units(20) };
         assert_eq!((Halt::parse("soon,done=20").unwrap(), Halt::parse("never").unwrap()), (Some(soon), None));
-        for bad in
-            ["", "now", "now,fail", "now,fail=0", "now,fail=x", "later,fail=1", "now,lost=1", "now,fail=10%"]
-        {
+        let share = Halt::parse("now,fail=10%").unwrap().unwrap().after;
+        assert_eq!(share, After::Percent(10));
+        let reached = |n, ended| share.is_reached(n, ended);
+        assert!(!reached(2, 2) && reached(3, 30) && !reached(3, 31) && reached(4, 31));
+        for bad in [
+            "",
+            "now",
+            "now,fail",
+            "now,fail=0",
+            "now,fail=x",
+            "later,fail=1",
+            "now,lost=1",
+            "now,fail=0%",
+            "now,fail=101%",
+            "soon,done=10%",
+        ] {
             let error = Halt::parse(bad).unwrap_err().to_string();
             assert!(error.starts_with("--halt ") && error.contains("as in now,fail=1"), "{error}");
         }

@@ -10,6 +10,7 @@ mod gc;
 mod hold;
 mod jobs;
 mod leader;
+mod live;
 mod look;
 mod pages;
 mod range;

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 /// The tokens, the longer ones before those that they begin with.
-const TOKENS: [(&[u8], Part); 6] = [
+const TOKENS: [(&[u8], Part); 7] = [
     (b"{}", Part::Whole),
     (b"{.}", Part::WithoutExtension),
     (b"{//}", Part::Directory),
     (b"{/.}", Part::BaseWithoutExtension),
     (b"{/}", Part::Base),
     (b"{#}", Part::Number),
+    (b"{%}", Part::Slot),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,7 @@ enum Part {
     Directory,
     BaseWithoutExtension,
     Number,
+    Slot,
 }
 
 /// A unit as it is put into a command.
@@ -28,6 +30,8 @@ pub(crate) struct Filling<'a> {
     pub(crate) unit: &'a [u8],
     /// The number of its line or argument, from 1; none leaves `{#}` as it is.
     pub(crate) number: Option<usize>,
+    /// Where it runs, from 1 to how many run at a time; none leaves `{%}` as it is.
+    pub(crate) slot: Option<usize>,
 }
 
 impl Filling<'_> {
@@ -39,7 +43,7 @@ impl Filling<'_> {
     /// The same for several units, with blanks between what stands for each.
     pub(crate) fn fill_all(each: &[Filling<'_>], word: &[u8]) -> Option<Vec<u8>> {
         fill_by(word, |part| {
-            let most = if part == Part::Number { 1 } else { each.len() };
+            let most = if [Part::Number, Part::Slot].contains(&part) { 1 } else { each.len() };
             let parts: Option<Vec<_>> = each.iter().take(most).map(|one| one.part(part)).collect();
             Some(parts?.join(&b' '))
         })
@@ -47,7 +51,7 @@ impl Filling<'_> {
 
     /// Whether a word is a token, and nothing beside it.
     pub(crate) fn is_token(word: &[u8]) -> bool {
-        TOKENS.iter().any(|(token, part)| word == *token && *part != Part::Number)
+        TOKENS.iter().any(|(token, part)| word == *token && ![Part::Number, Part::Slot].contains(part))
     }
 
     fn part(&self, part: Part) -> Option<Cow<'_, [u8]>> {
@@ -59,6 +63,7 @@ impl Filling<'_> {
             Part::Directory => directory(unit).into(),
             Part::BaseWithoutExtension => without_extension(base(unit)).into(),
             Part::Number => self.number?.to_string().into_bytes().into(),
+            Part::Slot => self.slot?.to_string().into_bytes().into(),
         })
     }
 }
@@ -115,7 +120,7 @@ mod tests {
     use super::*;
 
     fn fill(word: &str, unit: &str) -> Option<String> {
-        let filled = Filling { unit: unit.as_bytes(), number: Some(7) }.fill(word.as_bytes());
+        let filled = Filling { unit: unit.as_bytes(), number: Some(7), slot: Some(2) }.fill(word.as_bytes());
         filled.map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
@@ -128,6 +133,7 @@ mod tests {
             ("{//}", "d"),
             ("{/.}", "a.tar"),
             ("{#}", "7"),
+            ("{%}", "2"),
             ("{//}/{#}-{/.}.{", "d/7-a.tar.{"),
             ("{{}}", "{d/a.tar.gz}"),
         ] {
@@ -137,6 +143,6 @@ mod tests {
         assert_eq!((fill("{//}", "a"), fill("{//}", "/a")), (Some(".".into()), Some("/".into())));
         assert_eq!((fill("{.}", "a.b/c"), fill("{.}", "c.")), (Some("a.b/c".into()), Some("c.".into())));
         assert_eq!(fill("{}", "{.}"), Some("{.}".into()), "what is put in is not looked at again");
-        assert_eq!(Filling { unit: b"u", number: None }.fill(b"{#}"), None);
+        assert_eq!(Filling { unit: b"u", number: None, slot: None }.fill(b"{#}{%}"), None);
     }
 }

@@ -104,7 +104,7 @@ fn failed_json(failed: &Failed) -> serde_json::Value {
     })
 }
 
-fn page(name: &JobName, job: &Survey, most: usize, now: Wall) -> String {
+pub(super) fn page(name: &JobName, job: &Survey, most: usize, now: Wall) -> String {
     let mut text = format!("job      {}\n", escaped(name.as_str()));
     let mut parts = vec![format!("{} done", job.done)];
     for (n, what) in [

@@ -1,8 +1,9 @@
-//! `work ls`, `work status`, `work retry` and `work rm`: jobs as their records show them.
+//! `work ls`, `work status`, `work top`, `work retry` and `work rm`: jobs as their records show them.
 
 mod change;
 mod look;
 mod survey;
+mod top;
 
 use crate::args::jobs::Jobs;
 use crate::exit::{self, Failure};
@@ -13,6 +14,7 @@ pub(crate) async fn jobs(url: &Url, typed: Jobs) -> Result<u8, Failure> {
     match typed {
         Jobs::Ls(typed) => look::ls(url, &typed).await,
         Jobs::Status(typed) => look::status(url, &typed).await,
+        Jobs::Top(typed) => top::top(url, &typed).await,
         Jobs::Retry(typed) => change::retry(url, &typed).await,
         Jobs::Rm(typed) => change::rm(url, &typed).await,
     }

@@ -314,13 +314,13 @@ impl Scheduler {
         if is_unread {
             return Err(self.stop.take().unwrap_or_else(|| Failure::silent(exit::OK)));
         }
-        summary::print(&self.name, &self.board, &self.names, &self.tally, took, self.plan.json);
+        let written = summary::print(&self.name, &self.board, &self.names, &self.tally, took, self.plan.json);
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
             Some(Failure { by: Some(_), .. }) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),
             Some(failure) => Err(failure),
             None if self.board.bad() > 0 => Ok(exit::SOME_FAILED),
-            None => Ok(exit::OK),
+            None => written.map(|()| exit::OK),
         }
     }
 

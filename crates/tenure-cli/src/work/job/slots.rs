@@ -8,7 +8,7 @@ use crate::text::escaped;
 use crate::work::job::pieces::capture::{Captured, Captures};
 use crate::work::template::Filling;
 use crate::work::units::text_of;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +99,14 @@ pub(crate) struct Slots {
     setup: Arc<Setup>,
     pacing: Pacing,
     waiting: VecDeque<Task>,
-    running: BTreeMap<Key, Arc<Stopper>>,
+    running: BTreeMap<Key, Running>,
+}
+
+/// One slot that is taken.
+struct Running {
+    stopper: Arc<Stopper>,
+    /// From 1; no two that run at the same time have the same.
+    slot: usize,
 }
 
 impl Slots {
@@ -133,7 +140,7 @@ impl Slots {
 
     /// Stops what runs.
     pub(crate) fn stop(&mut self, grace: Duration) {
-        self.running.values().for_each(|stopper| stopper.stop(Why::Asked, grace));
+        self.running.values().for_each(|running| running.stopper.stop(Why::Asked, grace));
     }
 
     /// What was not begun, and isn't to be.
@@ -149,7 +156,12 @@ impl Slots {
 
     /// Kills what runs, without waiting for anything.
     pub(crate) fn kill(&self) {
-        self.running.values().for_each(|stopper| stopper.kill());
+        self.running.values().for_each(|running| running.stopper.kill());
+    }
+
+    fn first_free(&self) -> usize {
+        let taken: BTreeSet<usize> = self.running.values().map(|running| running.slot).collect();
+        (1..=self.n).find(|slot| !taken.contains(slot)).unwrap_or(self.n)
     }
 
     /// Starts what may be started now.
@@ -159,10 +171,11 @@ impl Slots {
             && let Some(Task { key, unit, number, guard }) = self.waiting.pop_front()
         {
             let (setup, stopper) = (Arc::clone(&self.setup), Arc::<Stopper>::default());
-            self.running.insert(key.clone(), Arc::clone(&stopper));
+            let slot = self.first_free();
+            self.running.insert(key.clone(), Running { stopper: Arc::clone(&stopper), slot });
             self.pacing.started();
             tokio::spawn(async move {
-                let (ended, captured) = setup.run(&unit, number, &guard, &stopper).await;
+                let (ended, captured) = setup.run(&unit, number, slot, &guard, &stopper).await;
                 (setup.ended)(key, guard, ended, captured);
             });
         }
@@ -175,10 +188,12 @@ impl Setup {
         &self,
         unit: &[u8],
         number: Option<usize>,
+        slot: usize,
         guard: &Guard,
         stopper: &Arc<Stopper>,
     ) -> (Ended, Option<Captured>) {
-        let mut command = self.command.filled(&Filling { unit, number: number.map(|n| n + 1) });
+        let mut command =
+            self.command.filled(&Filling { unit, number: number.map(|n| n + 1), slot: Some(slot) });
         let captured = match self.captures.as_ref().map(|captures| captures.take()).transpose() {
             Ok(captured) => captured,
             Err(error) => return (Ended::Uncaught(error), None),

@@ -1,6 +1,7 @@
 //! The last words of `work`.
 
 use super::board::{Board, Local};
+use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output;
 use crate::text::{brief, count, escaped};
@@ -32,12 +33,13 @@ pub(crate) fn print(
     tally: &Tally,
     took: Duration,
     as_json: bool,
-) {
+) -> Result<(), Failure> {
     let counts = board.counts();
     let of_key = |key: &Key| JobName::of_key(key).map_or_else(String::new, |(_, unit)| unit.to_owned());
     let unit = |key: &Key| names.get(key).cloned().unwrap_or_else(|| of_key(key));
     let bad: Vec<String> = board.keys(Local::Failed).map(unit).collect();
     let damaged: Vec<String> = board.keys(Local::Damaged).map(unit).collect();
+    let mut written = Ok(());
     if as_json {
         let document = json!({
             "job": name.as_str(),
@@ -57,7 +59,8 @@ pub(crate) fn print(
             },
             "seconds": took.as_secs_f64(),
         });
-        let _unread = output::json(&document);
+        // What is said to people is said all the same.
+        written = output::json(&document);
     }
     let mut text =
         format!("job \"{}\": {} of {} done", name.as_str(), counts.done, count(counts.total(), "unit"));
@@ -100,4 +103,5 @@ pub(crate) fn print(
             ));
         }
     }
+    written
 }

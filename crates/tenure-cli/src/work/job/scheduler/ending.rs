@@ -65,7 +65,7 @@ impl Scheduler {
             Counted::Succeeded => self.tally.succeeded,
             Counted::Either => self.tally.failed + self.tally.succeeded,
         };
-        if n < after {
+        if !after.is_reached(n, self.tally.failed + self.tally.succeeded) {
             return;
         }
         let failure = Failure::silent(if self.tally.failed > 0 { exit::SOME_FAILED } else { exit::OK });

@@ -1,0 +1,103 @@
+//! `work top`: a job, live, on a terminal.
+
+use super::look::page;
+use super::survey::of_job;
+use crate::args::jobs as args;
+use crate::exit::{self, Failure};
+use crate::keys::JobName;
+use crate::stores::Url;
+use crate::supervise::signals::Signals;
+use crate::text::date;
+use crate::verbs::live::{self, Pressed, broken};
+use crate::verbs::open_to_look;
+use nix::sys::signal::Signal;
+use ratatui::DefaultTerminal;
+use ratatui::style::{Color, Stylize};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::Paragraph;
+use std::time::Duration;
+use tenure::Leases;
+
+/// More units than anybody scrolls through.
+const MOST: usize = 500;
+
+struct Watched<'l> {
+    leases: &'l Leases,
+    name: &'l JobName,
+    interval: Duration,
+}
+
+pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
+    live::check(typed.interval, "use `tenure work status`")?;
+    let name = JobName::new(&typed.job)?;
+    let leases = open_to_look(url).await?;
+    let watched = Watched { leases: &leases, name: &name, interval: typed.interval };
+    let first = watched.look().await?;
+    let mut signals = Signals::listen()?;
+    let mut terminal = ratatui::try_init().map_err(broken)?;
+    let ended = watched.watch(first, &mut terminal, &mut signals).await;
+    ratatui::try_restore().map_err(broken)?;
+    ended
+}
+
+impl Watched<'_> {
+    async fn look(&self) -> Result<String, Failure> {
+        let job = of_job(self.leases, self.name).await?.ok_or_else(|| super::absent(self.name))?;
+        let now = self.leases.clock().now().wall;
+        Ok(format!("{}\n{}", date(now), page(self.name, &job, MOST, now)))
+    }
+
+    async fn watch(
+        &self,
+        first: String,
+        terminal: &mut DefaultTerminal,
+        signals: &mut Signals,
+    ) -> Result<u8, Failure> {
+        let (mut text, mut trouble, mut scroll) = (first, None, 0_usize);
+        let mut keys = live::keys()?;
+        let again = async || {
+            tokio::time::sleep(self.interval).await;
+            self.look().await
+        };
+        let mut look = Box::pin(again());
+        loop {
+            draw(terminal, &text, trouble.as_deref(), scroll)?;
+            tokio::select! {
+                biased;
+                signal = signals.next() => return Err(Failure::by_signal(signal)),
+                key = keys.recv() => match key {
+                    Some(Pressed::Scroll(lines)) => {
+                        let most = text.lines().count().saturating_sub(1);
+                        scroll = scroll.saturating_add_signed(lines).min(most);
+                    }
+                    Some(Pressed::Interrupt) => return Err(Failure::by_signal(Signal::SIGINT as i32)),
+                    Some(Pressed::Other) => {}
+                    // Or the terminal is gone.
+                    Some(Pressed::Quit) | None => return Ok(exit::OK),
+                },
+                seen = &mut look => {
+                    match seen {
+                        Ok(seen) => (text, trouble) = (seen, None),
+                        Err(failure) => trouble = Some(failure.text),
+                    }
+                    look = Box::pin(again());
+                }
+            }
+        }
+    }
+}
+
+fn draw(
+    terminal: &mut DefaultTerminal,
+    text: &str,
+    trouble: Option<&str>,
+    scroll: usize,
+) -> Result<(), Failure> {
+    let mut lines: Vec<Line<'_>> = text.lines().skip(scroll).map(Line::from).collect();
+    lines.extend(trouble.map(|trouble| Line::from(crate::text::escaped(trouble)).fg(Color::Red)));
+    lines.push(Line::from("q quit   ↑ ↓ scroll").fg(Color::DarkGray));
+    terminal
+        .draw(|frame| frame.render_widget(Paragraph::new(Text::from(lines)), frame.area()))
+        .map_err(broken)?;
+    Ok(())
+}

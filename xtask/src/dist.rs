@@ -1,0 +1,277 @@
+//! `cargo xtask dist`: what users install. A Debian package and an archive of the same files: the program, its manual pages, completions, and
+//! examples for systemd and Kubernetes. `test` makes them of the program that it has built anyway, installs the package, and runs from it.
+
+use crate::services;
+use crate::step::{Step, cargo};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const SHELLS: [(&str, &str); 3] = [
+    ("bash", "usr/share/bash-completion/completions/tenure"),
+    ("zsh", "usr/share/zsh/vendor-completions/_tenure"),
+    ("fish", "usr/share/fish/vendor_completions.d/tenure.fish"),
+];
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// For another target than this machine's, if one is named.
+    Release { target: Option<String> },
+    /// What `test` does, with that program.
+    Check { program: PathBuf },
+}
+
+pub(crate) fn parse(words: &[String]) -> Result<Asked, String> {
+    match words {
+        [] => Ok(Asked::Release { target: None }),
+        [option, target] if option == "--target" => Ok(Asked::Release { target: Some(target.clone()) }),
+        [option, program] if option == "--check" => Ok(Asked::Check { program: program.into() }),
+        _ => Err("dist takes nothing but --target TRIPLE or --check PROGRAM".to_owned()),
+    }
+}
+
+/// Files to be installed, and what is made of them.
+struct Package {
+    program: PathBuf,
+    /// The directory of all that is made.
+    place: PathBuf,
+    target: String,
+}
+
+pub(crate) fn steps(asked: Asked, example: &Path, limit: Duration) -> Result<Vec<Step>, String> {
+    match asked {
+        Asked::Release { target } => release(target),
+        Asked::Check { program } => checks(&program, example, limit),
+    }
+}
+
+/// Builds the program for a release, and packages it.
+fn release(target: Option<String>) -> Result<Vec<Step>, String> {
+    let mut build =
+        vec!["build", "--release", "--locked", "--package", "tenure-cli", "--features", "all-stores"];
+    let mut program = target_directory();
+    if let Some(target) = &target {
+        build.extend(["--target", target]);
+        program = program.join(target);
+    }
+    let build = Step::cargo("build for a release", &build);
+    let target = target.map_or_else(host, Ok)?;
+    let program = program.join("release/tenure");
+    let package = Package { program, place: target_directory().join("dist"), target };
+    let packages = Step::check("packages", move || {
+        let (deb, archive) = (package.debian()?, package.archive()?);
+        println!("{}\n{}", deb.display(), archive.display());
+        Ok(())
+    });
+    Ok(vec![build, packages])
+}
+
+/// Packages `program`, installs the package in a root of its own, and runs `example` from there.
+pub(crate) fn checks(program: &Path, example: &Path, limit: Duration) -> Result<Vec<Step>, String> {
+    let place = target_directory().join("dist-test");
+    let package = Package { program: program.to_owned(), place: place.clone(), target: host()? };
+    let root = place.join("installed");
+    let installed = root.clone();
+    let install = Step::check("the Debian package is installed", move || {
+        let deb = package.debian()?;
+        install(&deb, &installed)?;
+        package.archive()?;
+        verify_units(&installed)
+    });
+    let mut example = Command::new(example);
+    example.env("TENURE_PROGRAM", root.join("usr/bin/tenure"));
+    Ok(vec![install, Step::command("example from the Debian package", example).within(limit)])
+}
+
+fn target_directory() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from)
+}
+
+/// This machine's target.
+fn host() -> Result<String, String> {
+    let mut rustc = Command::new(cargo());
+    let told = output(rustc.args(["version", "--verbose"]))?;
+    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "cargo does not tell its host".to_owned())
+}
+
+impl Package {
+    /// All files, where they are to be installed below a new directory.
+    fn stage(&self) -> Result<PathBuf, String> {
+        let root = self.place.join("files");
+        clear(&root)?;
+        let put = |from: &Path, to: &str, mode: &str| {
+            run(Command::new("install").args(["-D", "-m", mode]).arg(from).arg(root.join(to)))
+        };
+        put(&self.program, "usr/bin/tenure", "755")?;
+        run(Command::new("strip").arg(root.join("usr/bin/tenure")))?;
+        for (shell, place) in SHELLS {
+            let script = output(Command::new(&self.program).args(["completions", shell]))?;
+            write(&root.join(place), &script)?;
+        }
+        run(Command::new(&self.program).args(["man", "--install"]).arg(root.join("usr/share/man")))?;
+        let doc = "usr/share/doc/tenure";
+        let source = Path::new(ROOT);
+        put(&source.join("CHANGELOG.md"), &format!("{doc}/changelog"), "644")?;
+        put(&source.join("packaging/debian/copyright"), &format!("{doc}/copyright"), "644")?;
+        put(&source.join("packaging/debian/default"), "etc/default/tenure", "644")?;
+        for page in ["configuration", "json", "parallel", "promises", "stores"] {
+            put(&source.join(format!("docs/{page}.md")), &format!("{doc}/{page}.md"), "644")?;
+        }
+        for kind in ["systemd", "kubernetes"] {
+            for file in files(&source.join("packaging").join(kind))? {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                put(&file, &format!("{doc}/examples/{kind}/{name}"), "644")?;
+            }
+        }
+        let mut pages = files(&root.join("usr/share/man/man1"))?;
+        pages.push(root.join(doc).join("changelog"));
+        run(Command::new("gzip").arg("-9n").args(pages))?;
+        // That of system users' default store.
+        run(Command::new("install").args(["-d", "-m", "755"]).arg(root.join("var/lib/tenure")))?;
+        Ok(root)
+    }
+
+    fn debian(&self) -> Result<PathBuf, String> {
+        let root = self.stage()?;
+        let architecture = match self.target.split('-').next() {
+            Some("x86_64") => "amd64",
+            Some("aarch64") => "arm64",
+            _ => return Err(format!("Debian's name for {} is not known here", self.target)),
+        };
+        // What is static needs nothing.
+        let depends = if self.target.ends_with("musl") { "" } else { "Depends: libc6, libgcc-s1\n" };
+        let size = output(Command::new("du").arg("-sk").arg(&root))?;
+        let size = size.split_whitespace().next().unwrap_or("0").to_owned();
+        let control = format!(
+            "Package: tenure\nVersion: {VERSION}-1\nArchitecture: {architecture}\nSection: admin\nPriority: optional\n\
+             Maintainer: The tenure developers <tenure-rs@users.noreply.github.com>\n\
+             Homepage: https://github.com/tenure-rs/tenure\nInstalled-Size: {size}\n{depends}\
+             Description: leases, locks, leaders and shared work for commands\n \
+             Runs a command under a lock that processes of one host or many share, on a store\n \
+             that is there already: a SQLite file, PostgreSQL, Redis, etcd, DynamoDB.\n"
+        );
+        write(&root.join("DEBIAN/control"), &control)?;
+        write(&root.join("DEBIAN/conffiles"), "/etc/default/tenure\n")?;
+        let deb = self.place.join(format!("tenure_{VERSION}-1_{architecture}.deb"));
+        let made = run(Command::new("dpkg-deb")
+            .args(["--root-owner-group", "-Zxz", "-z1", "--build"])
+            .arg(&root)
+            .arg(&deb));
+        made.map(|()| deb)
+    }
+
+    /// The same files for systems without dpkg.
+    fn archive(&self) -> Result<PathBuf, String> {
+        let archive = self.place.join(format!("tenure-{VERSION}-{}.tar.gz", self.target));
+        let files = self.place.join("files");
+        run(Command::new("tar")
+            .args(["--create", "--gzip", "--owner=0", "--group=0", "--exclude=./DEBIAN", "--file"])
+            .arg(&archive)
+            .arg("-C")
+            .arg(&files)
+            .arg("."))?;
+        Ok(archive)
+    }
+}
+
+/// As dpkg does it, below `root`, where nothing else is installed; only unpacked where that takes rights that we lack.
+fn install(deb: &Path, root: &Path) -> Result<(), String> {
+    clear(root)?;
+    if !services::is_root() {
+        return run(Command::new("dpkg-deb").arg("--extract").arg(deb).arg(root));
+    }
+    for directory in ["var/lib/dpkg/info", "var/lib/dpkg/updates"] {
+        let directory = root.join(directory);
+        std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    }
+    write(&root.join("var/lib/dpkg/status"), "")?;
+    let mut option = std::ffi::OsString::from("--root=");
+    option.push(root);
+    // What it depends on is not below there.
+    run(Command::new("dpkg").arg(option).args(["--force-depends", "--install"]).arg(deb))
+}
+
+/// The examples for systemd, by systemd's own words where it is here.
+fn verify_units(root: &Path) -> Result<(), String> {
+    let units = files(&root.join("usr/share/doc/tenure/examples/systemd"))?;
+    if units.is_empty() {
+        return Err("the package has no units for systemd".to_owned());
+    }
+    let is_there = Command::new("systemd-analyze").arg("--version").stdout(Stdio::null()).status();
+    if !is_there.is_ok_and(|status| status.success()) {
+        println!("systemd-analyze is not here: units are not verified");
+        return Ok(());
+    }
+    let place = root.join("etc/systemd/system");
+    std::fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    let mut names = Vec::new();
+    for unit in units {
+        run(Command::new("cp").arg(&unit).arg(&place))?;
+        names.extend(unit.file_name().map(std::ffi::OsStr::to_owned));
+    }
+    let mut option = std::ffi::OsString::from("--root=");
+    option.push(root);
+    let mut verify = Command::new("systemd-analyze");
+    verify.args(["verify", "--man=no", "--recursive-errors=no"]).arg(option).args(names);
+    let told = verify.output().map_err(|error| format!("systemd-analyze: {error}"))?;
+    if told.status.success() {
+        return Ok(());
+    }
+    Err(format!("systemd-analyze verify: {}", String::from_utf8_lossy(&told.stderr)))
+}
+
+fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let error = |error: std::io::Error| format!("{}: {error}", directory.display());
+    let entries = std::fs::read_dir(directory).map_err(error)?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(error)?;
+    files.sort();
+    Ok(files)
+}
+
+fn clear(directory: &Path) -> Result<(), String> {
+    let removed = std::fs::remove_dir_all(directory);
+    // That there was none is no mistake.
+    if let Err(error) = removed
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(format!("{}: {error}", directory.display()));
+    }
+    std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let error = |error: std::io::Error| format!("{}: {error}", path.display());
+    std::fs::create_dir_all(path.parent().unwrap_or(path)).map_err(error)?;
+    std::fs::write(path, text).map_err(error)
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    output(command).map(drop)
+}
+
+/// What it writes, if it ends well.
+fn output(command: &mut Command) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let ran = command.output().map_err(|error| format!("{program}: {error}"))?;
+    if ran.status.success() {
+        return Ok(String::from_utf8_lossy(&ran.stdout).into_owned());
+    }
+    Err(format!("{program}: {}: {}", ran.status, String::from_utf8_lossy(&ran.stderr)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_target_is_asked_for() {
+        let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        assert_eq!(parse(&[]), Ok(Asked::Release { target: None }));
+        assert_eq!(parse(&words("--target x")), Ok(Asked::Release { target: Some("x".to_owned()) }));
+        assert_eq!(parse(&words("--check x")), Ok(Asked::Check { program: "x".into() }));
+        assert!(parse(&words("--target")).is_err() && parse(&words("x")).is_err());
+    }
+}
