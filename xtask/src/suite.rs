@@ -20,9 +20,10 @@ const PROGRAM_LIMIT: Duration = Duration::from_secs(30 * 60);
 const SLOWEST: usize = 15;
 
 /// What asserts how soon something happens, while nothing else runs.
-const ALONE: [&str; 6] = [
+const ALONE: [&str; 7] = [
     "tenure-cli::kill",
     "tenure-cli::run",
+    "tenure-cli::serve",
     "tenure-cli::stuck",
     "tenure-cli::watchdog",
     "tenure::own_thread",

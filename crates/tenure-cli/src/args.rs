@@ -6,6 +6,8 @@ pub(crate) mod fleet;
 pub(crate) mod hold;
 pub(crate) mod jobs;
 mod records;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 
 use crate::exit;
 use crate::stores;
@@ -43,6 +45,8 @@ pub(crate) enum Verb {
     Elect(Elect),
     Cron(cron::Cron),
     Hold(hold::Hold),
+    #[cfg(feature = "serve")]
+    Serve(serve::Serve),
     Leader(Leader),
     Work(Work),
     Range(Range),

@@ -4,6 +4,8 @@ mod about;
 mod command;
 pub(crate) mod cron;
 pub(crate) mod fleet;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 mod work;
 
 pub(crate) use about::About;

@@ -187,6 +187,8 @@ async fn on_store(url: &Url, is_named: bool, verb: Verb) -> Result<u8, Failure> 
         Verb::Elect(typed) => verbs::elect(url, typed.validated()?).await,
         Verb::Cron(typed) => verbs::cron(url, typed.validated()?).await,
         Verb::Hold(typed) => verbs::hold(url, typed.validated()?).await,
+        #[cfg(feature = "serve")]
+        Verb::Serve(typed) => verbs::serve(url, typed.validated()?).await,
         Verb::Leader(typed) => verbs::leader(url, &typed).await,
         Verb::Range(typed) => verbs::range(url, typed.validated()?).await,
         Verb::Work(args::Work { jobs: Some(typed), .. }) => verbs::jobs(url, typed).await,

@@ -13,7 +13,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 
 /// Works until it is told to stop.
-const ENDLESS: [&str; 4] = ["cron '*/5", "cron --missed", "leader --follow", "work --forever"];
+const ENDLESS: [&str; 6] =
+    ["cron '*/5", "cron --missed", "serve --listen", "serve --ttl", "leader --follow", "work --forever"];
 /// Needs a terminal, a worker, a service or a broken record: `top.rs`, `fleet_ops.rs`, `kcl.rs`, `damaged.rs`.
 const ELSEWHERE: [&str; 6] =
     ["work top", "fleet top shards", "fleet drain", "fleet adopt", "rm --damaged", "sim "];
@@ -43,6 +44,7 @@ fn each_example_works_as_it_stands_in_the_help() {
         script(&bench, name, "exit 0");
     }
     script(&bench, "consume", "exec sleep 600");
+    bench.write("token", "0123456789abcdef0123456789abcdef");
     bench.write("units.txt", "x.jpg\ny.jpg\n");
     assert!(Command::new("gzip").arg(bench.path("units.txt")).arg("-k").status().unwrap().success());
     symlink(env!("CARGO_BIN_EXE_tenure"), bench.path("tenure")).unwrap();

@@ -154,6 +154,12 @@ impl Leases {
         &self.inner.clock
     }
 
+    /// How far the clocks' rates may be off, as these leases reckon.
+    #[must_use]
+    pub fn drift(&self) -> Drift {
+        self.inner.drift
+    }
+
     /// This process's name as others see it.
     #[must_use]
     pub fn holder(&self) -> &HolderId {

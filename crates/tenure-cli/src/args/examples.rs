@@ -26,6 +26,10 @@ tenure cron --missed run --at-least-once @daily report -- ./report.sh
 tenure cron --ticks 1 '* * * * * *' soon -- ./send.sh",
     ),
     (&["hold"], "sleep 1 | tenure hold nightly --json"),
+    (
+        &["serve"],
+        "tenure serve --listen unix:agent/agent.sock\ntenure serve --ttl 30s --read-token-file token --listen unix:agent/agent.sock",
+    ),
     (&["leader"], "tenure leader primary || echo nobody\ntenure leader --follow primary"),
     (
         &["work"],

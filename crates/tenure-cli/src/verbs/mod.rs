@@ -18,6 +18,8 @@ mod reclaim;
 mod rm;
 mod run;
 mod seize;
+#[cfg(feature = "serve")]
+mod serve;
 mod sim;
 mod spans;
 #[cfg(feature = "dynamodb")]
@@ -40,6 +42,8 @@ pub(crate) use reclaim::reclaim;
 pub(crate) use rm::rm;
 pub(crate) use run::run;
 pub(crate) use seize::{release, revoke};
+#[cfg(feature = "serve")]
+pub(crate) use serve::serve;
 pub(crate) use sim::sim;
 pub(crate) use wait::wait;
 

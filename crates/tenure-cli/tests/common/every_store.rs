@@ -4,6 +4,7 @@
 //! a program, and ticks; ranges, also
 //! of the dead; a fleet, with all that is said to it; what operators do; doctor and bench; that no verb is forgotten.
 
+use super::agent::Agent;
 use super::remote::{Remote, well};
 use super::{Process, Ran, wait_for, wait_until};
 use nix::sys::signal::Signal;
@@ -17,7 +18,7 @@ macro_rules! every_store {
     ($place:path) => {
         $crate::every_store!($place;
             a_command_runs_under_a_lease, permits_are_shared_out, who_waits_is_woken_and_succeeds_the_dead, one_leads_and_another_follows,
-            a_job_is_shared, a_program_holds_a_lease_and_ticks_are_run, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
+            a_job_is_shared, a_program_holds_a_lease_and_ticks_are_run, a_client_of_the_agent_has_a_lease, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
             doctor_examines_the_store, bench_measures_the_store);
     };
     ($place:path; $($check:ident),*) => {
@@ -36,12 +37,13 @@ macro_rules! every_store {
 }
 
 /// The verbs that need a store, each with the check that runs it.
-const VERBS: [(&str, &str); 18] = [
+const VERBS: [(&str, &str); 19] = [
     ("run", "a_command_runs_under_a_lease"),
     ("elect", "one_leads_and_another_follows"),
     ("leader", "one_leads_and_another_follows"),
     ("work", "a_job_is_shared"),
     ("hold", "a_program_holds_a_lease_and_ticks_are_run"),
+    ("serve", "a_client_of_the_agent_has_a_lease"),
     ("cron", "a_program_holds_a_lease_and_ticks_are_run"),
     ("range", "ranges_are_shared_out"),
     ("fleet", "a_fleet_is_run_and_changed"),
@@ -133,6 +135,21 @@ pub fn a_program_holds_a_lease_and_ticks_are_run(place: &Remote) {
     let ran = place.run(&tick);
     let shown = place.run(&["show", "once/c", "--json"]).json();
     assert_eq!((ran.code, shown["metadata"]["once"]["fence"].as_u64()), (0, Some(fence(&ran))), "{shown}");
+}
+
+pub fn a_client_of_the_agent_has_a_lease(place: &Remote) {
+    let socket = place.bench.path("agent.sock");
+    let listen = format!("unix:{}", socket.display());
+    let agent = Agent::of(place.command(&["serve", "--listen", &listen, "--ttl", "6s"]), socket);
+    let mut client = agent.client();
+    let told = client.acquire("k");
+    let shown = place.run(&["show", "k", "--json"]).json();
+    assert_eq!((&shown["fence"], &shown["state"]), (&told.0["fence"], &"held".into()), "{shown}");
+    let beat = client.beat(&told);
+    assert!(beat.status == 200 && beat.body["good_for_ms"].as_u64() > Some(0), "{beat:?}");
+    assert_eq!(client.get("/readyz").status, 200);
+    assert_eq!(client.release(&told).body, serde_json::json!({"released": true}));
+    assert_eq!(place.run(&["show", "k", "--json"]).json()["state"], "vacant");
 }
 
 pub fn who_waits_is_woken_and_succeeds_the_dead(place: &Remote) {

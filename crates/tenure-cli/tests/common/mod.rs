@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
+pub mod agent;
 pub mod every_store;
 pub mod remote;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]

@@ -259,8 +259,16 @@ impl Drift {
     /// How long a holder believes after it sent the write that won: `ttl·(1−ρ)/(1+ρ)`, 0.82 × ttl by default.
     #[must_use]
     pub fn belief(self, ttl: Ttl) -> Duration {
-        let rho = u64::from(self.0);
-        Duration::from_nanos(ttl.millis() * 1_000_000 * (1000 - rho) / (1000 + rho))
+        self.least(ttl.duration())
+    }
+
+    /// What another clock may count at most, of what this one would count as `span`: `span·(1−ρ)/(1+ρ)`. Whoever counts so much by its own clock
+    /// has certainly not counted `span` by this one.
+    #[must_use]
+    pub fn least(self, span: Duration) -> Duration {
+        let rho = u128::from(self.0);
+        let nanos = span.as_nanos() * (1000 - rho) / (1000 + rho);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// The most that another clock can count while this one counts `elapsed`: `elapsed·(1+ρ)/(1−ρ)`, 1.22 × as much by default.
@@ -366,6 +374,21 @@ mod tests {
             let takes = ttl.duration().as_secs_f64() / (1.0 + rho);
             prop_assert!(stops <= takes * (1.0 + 1e-12), "{} > {}", stops, takes);
         });
+    }
+
+    #[test]
+    fn s9_a_client_on_another_clock_stops_before_the_agents_deadline_for_all_rates_within_rho() {
+        // The client counts from when it sends its request, the agent from when it answers, which is later. So if the client's clock is the slowest, and
+        // the agent's the fastest, the client stops first in true time.
+        proptest!(|(left in 0u64..86_400_000_000_000, rho in 0u16..=500)| {
+            let left = Duration::from_nanos(left);
+            let good_for = Drift::per_mille(rho).unwrap().least(left);
+            let rho = f64::from(rho) / 1000.0;
+            let (stops, over) = (good_for.as_secs_f64() / (1.0 - rho), left.as_secs_f64() / (1.0 + rho));
+            prop_assert!(stops <= over * (1.0 + 1e-12), "{} > {}", stops, over);
+            prop_assert!(good_for <= left);
+        });
+        assert_eq!(Drift::default().least(Duration::MAX), Duration::from_nanos(u64::MAX));
     }
 
     #[test]

@@ -1,0 +1,117 @@
+//! The agent: what its clients' requests are answered by.
+
+use crate::access::{Access, guard};
+use crate::config::Limits;
+use crate::connection::{self, Door, Served};
+use crate::lease_table::LeaseTable;
+use crate::problem::Problem;
+use crate::routes;
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use tenure::Leases;
+use tokio::task::AbortHandle;
+
+/// What the metrics are written by, in the text format of Prometheus.
+pub type Scrape = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// The lease agent of a host, on leases of its own.
+///
+/// Dropping the last clone ends nothing by itself: see [`Agent::stop`].
+#[derive(Clone)]
+pub struct Agent {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) leases: Leases,
+    pub(crate) table: Arc<LeaseTable>,
+    pub(crate) limits: Limits,
+    pub(crate) scrape: Option<Scrape>,
+    sweeper: AbortHandle,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.sweeper.abort();
+    }
+}
+
+impl Agent {
+    /// An agent that takes its clients' leases from `leases`, which should be nobody else's. `scrape` writes the metrics for `/metrics`, if anything
+    /// records them.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn new(leases: Leases, limits: Limits, scrape: Option<Scrape>) -> Agent {
+        describe();
+        let table = LeaseTable::new(leases.drift(), limits.leases);
+        let sweeper = {
+            let table = Arc::clone(&table);
+            tokio::spawn(async move { table.sweep().await }).abort_handle()
+        };
+        Agent { shared: Arc::new(Shared { leases, table, limits, scrape, sweeper }) }
+    }
+
+    /// Answers those who come by `door`, for as long as it is polled. Several may be served at a time.
+    ///
+    /// # Cancel safety
+    /// When the future is dropped nobody is let in any more, and all who were are cut off. Their leases stay until the deadlines that they were told.
+    pub async fn serve(&self, door: &Door, access: Access) {
+        let router = routes::router(&self.shared).layer(axum::middleware::from_fn_with_state(access, guard));
+        connection::serve(door, &Served { router, limits: self.shared.limits }).await;
+    }
+
+    /// Prolongs nothing and takes nothing any more, and waits until all deadlines that clients were told are over, or they gave their leases back. The
+    /// leases themselves are to be stopped after that.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not undo it.
+    pub async fn stop(&self) {
+        self.shared.table.stop().await;
+    }
+
+    /// How many leases clients have.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.shared.table.count()
+    }
+}
+
+/// The body of a request, as JSON.
+pub(crate) struct Posted<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Posted<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
+        let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+        // A form of another site can't say so.
+        if !kind.trim().eq_ignore_ascii_case("application/json") {
+            return Err(Problem::bad_request("the body must be JSON, and its Content-Type application/json"));
+        }
+        let Limits { body: most, patience, .. } = shared.limits;
+        let read = tokio::time::timeout(patience, to_bytes(request.into_body(), most));
+        let bytes = read.await.map_err(|_| Problem::too_slow())?.map_err(|_| Problem::too_large(most))?;
+        let value = serde_json::from_slice(&bytes);
+        value.map(Posted).map_err(|error| Problem::bad_request(format!("the body can't be read: {error}")))
+    }
+}
+
+fn describe() {
+    use metrics::{describe_counter, describe_gauge};
+    describe_gauge!("tenure_agent_leases", "Leases that clients of the agent have");
+    describe_gauge!("tenure_agent_connections", "Connections of clients to the agent");
+    describe_counter!(
+        "tenure_agent_leases_ended_total",
+        "Clients' leases that are over: released, lapsed, exited or lost"
+    );
+    describe_counter!(
+        "tenure_agent_refused_total",
+        "Connections that were closed at once, as there were too many"
+    );
+}

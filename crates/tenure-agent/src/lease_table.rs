@@ -1,0 +1,406 @@
+//! The leases that clients have, each until the last deadline that its client was told.
+
+use crate::events::{self, Event};
+use crate::peer::Peer;
+use crate::problem::Problem;
+use crate::wire::{OnExit, Told, millis};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{Ask, Drift, Guard, Loss};
+use tokio::sync::{Notify, broadcast};
+use tokio::task::JoinHandle;
+
+/// What a client asks for with a lease, whatever kind it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// The longest that a deadline is ahead when it is told.
+    pub(crate) longest: Duration,
+    /// The longest that it is held.
+    pub(crate) at_most: Option<Duration>,
+    pub(crate) on_exit: OnExit,
+}
+
+pub(crate) struct LeaseTable {
+    drift: Drift,
+    boot: Option<String>,
+    most: usize,
+    state: Mutex<State>,
+    /// A deadline is earlier than all others, or the table is empty.
+    changed: Notify,
+    events: broadcast::Sender<Event>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: BTreeMap<String, Entry>,
+    /// One for each entry, no later than its deadline. A beat leaves it as it is.
+    due: BTreeSet<(Duration, String)>,
+    ended: Ended,
+    /// Requests that wait for a lease.
+    waiting: usize,
+    is_stopping: bool,
+}
+
+struct Entry {
+    guard: Arc<Guard>,
+    /// The latest deadline that was told, by CLOCK_BOOTTIME.
+    told: Duration,
+    longest: Duration,
+    /// No deadline is later.
+    over_at: Option<Duration>,
+    /// Who has it, as far as that decides anything.
+    peer: Option<Arc<Peer>>,
+    watch: JoinHandle<()>,
+}
+
+/// Why leases of late are over, for clients that ask after them.
+#[derive(Default)]
+struct Ended {
+    reasons: BTreeMap<String, String>,
+    order: VecDeque<String>,
+}
+
+impl Ended {
+    const MOST: usize = 10_000;
+
+    fn insert(&mut self, id: String, reason: String) {
+        self.reasons.insert(id.clone(), reason);
+        self.order.push_back(id);
+        if self.order.len() > Self::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.reasons.remove(&oldest);
+        }
+    }
+}
+
+const LAPSED: &str = "no beat came before its deadline";
+const EXITED: &str = "its client's process has ended";
+const RELEASED: &str = "it was released";
+
+impl LeaseTable {
+    pub(crate) fn new(drift: Drift, most: usize) -> Arc<LeaseTable> {
+        let (events, _) = broadcast::channel(events::UNREAD);
+        let table = LeaseTable {
+            drift,
+            boot: boot_name(),
+            most,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            events,
+        };
+        Arc::new(table)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn listen(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.state().entries.len()
+    }
+
+    /// Room for one more lease, until it is dropped.
+    pub(crate) fn room(self: &Arc<Self>) -> Result<Room, Problem> {
+        let mut state = self.state();
+        if state.is_stopping {
+            return Err(Problem::stopping());
+        }
+        if state.entries.len() + state.waiting >= self.most {
+            return Err(Problem::too_many(self.most));
+        }
+        state.waiting += 1;
+        Ok(Room { table: Arc::clone(self) })
+    }
+
+    /// Takes in a lease that was acquired for a client, and tells of it.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        guard: Guard,
+        terms: Terms,
+        peer: &Arc<Peer>,
+    ) -> Result<Told, Problem> {
+        let (id, guard) = (tenure::clock::uuid(), Arc::new(guard));
+        let peer = (terms.on_exit == OnExit::Release && peer.is_watched()).then(|| Arc::clone(peer));
+        let mut state = self.state();
+        if state.is_stopping {
+            return Err(Problem::stopping());
+        }
+        let watch = tokio::spawn(Arc::clone(self).watch(id.clone(), Arc::clone(&guard), peer.clone()));
+        let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
+        let mut entry = Entry { guard, told: Duration::ZERO, longest: terms.longest, over_at, peer, watch };
+        let told = self.tell(&id, &mut entry);
+        state.due.insert((entry.told, id.clone()));
+        self.say("acquired", &id, &entry.guard, None);
+        state.entries.insert(id, entry);
+        drop(state);
+        self.gauge();
+        self.changed.notify_waiters();
+        Ok(told)
+    }
+
+    /// What a client is told now: it is held until then, whatever comes.
+    fn tell(&self, id: &str, entry: &mut Entry) -> Told {
+        let now = boottime();
+        let left = entry.guard.remaining().min(entry.longest);
+        let left = entry.over_at.map_or(left, |at| left.min(at.saturating_sub(now)));
+        // What was told is not taken back.
+        entry.told = entry.told.max(now + left);
+        Told {
+            id: id.to_owned(),
+            key: entry.guard.key().as_str().to_owned(),
+            fence: entry.guard.fence().0,
+            deadline_boottime_ms: millis(now + left),
+            boot: self.boot.clone(),
+            good_for_ms: millis(self.drift.least(left)),
+            beat_in_ms: millis(self.drift.least(left) / 3),
+            is_revoked: entry.guard.is_revoked(),
+            on_exit: if entry.peer.is_some() { OnExit::Release } else { OnExit::Lapse },
+        }
+    }
+
+    /// A client wants its lease still: it is told of a later deadline, if there is one.
+    pub(crate) fn beat(&self, id: &str, peer: &Peer) -> Result<Told, Problem> {
+        let mut state = self.state();
+        let is_stopping = state.is_stopping;
+        let Some(entry) = state.entries.get_mut(id) else { return Err(state.gone(id)) };
+        // Its client has counted it as lost since.
+        if entry.told <= boottime() {
+            return Err(Problem::over(&entry.loss().unwrap_or_else(|| LAPSED.to_owned())));
+        }
+        if is_stopping {
+            return Err(Problem::stopping());
+        }
+        // Whoever else has it now may outlive the one that took it.
+        if entry.peer.as_ref().is_some_and(|first| !first.is_same(peer)) {
+            entry.peer = None;
+        }
+        Ok(self.tell(id, entry))
+    }
+
+    /// A client is done with its lease. False: it was lost before.
+    pub(crate) async fn release(&self, id: &str) -> Result<bool, Problem> {
+        let entry = {
+            let mut state = self.state();
+            let Some(entry) = state.take(id, RELEASED) else { return Err(state.gone(id)) };
+            entry
+        };
+        self.left("released", id, &entry.guard, None);
+        Ok(entry.give_back().await)
+    }
+
+    /// Looks after one lease until it is over.
+    async fn watch(self: Arc<Self>, id: String, guard: Arc<Guard>, peer: Option<Arc<Peer>>) {
+        let cancelled = guard.cancelled();
+        tokio::pin!(cancelled);
+        let exited = async {
+            match &peer {
+                Some(peer) => peer.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(exited);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut cancelled => break,
+                () = &mut exited => return self.exited(&id),
+                ask = guard.asked() => self.asked(&id, &guard, ask),
+            }
+        }
+        if guard.is_revoked() && guard.is_held() {
+            self.asked(&id, &guard, Ask::Revoke);
+        }
+        let loss = guard.lost().await;
+        self.lost(&id, &guard, &loss);
+    }
+
+    fn asked(&self, id: &str, guard: &Guard, ask: Ask) {
+        let what = match ask {
+            Ask::HandOver => "hand over",
+            Ask::Revoke => "revoke",
+            // The machine answers all others.
+            _ => return,
+        };
+        self.say("asked", id, guard, Some(what.to_owned()));
+    }
+
+    fn lost(&self, id: &str, guard: &Guard, loss: &Loss) {
+        let entry = self.state().take(id, &loss.to_string());
+        if entry.is_some() {
+            self.left("lost", id, guard, Some(loss.to_string()));
+        }
+    }
+
+    /// The process of its client has ended, and nobody else has it.
+    fn exited(&self, id: &str) {
+        let entry = {
+            let mut state = self.state();
+            let is_its_own = state.entries.get(id).is_some_and(|entry| entry.peer.is_some());
+            if is_its_own { state.take(id, EXITED) } else { None }
+        };
+        if let Some(entry) = entry {
+            self.left("exited", id, &entry.guard, None);
+            tokio::spawn(entry.give_back());
+        }
+    }
+
+    /// Gives back what no beat came for. Runs for as long as the agent does.
+    pub(crate) async fn sweep(&self) {
+        /// A clock that counts suspends runs ahead of the timer's.
+        const LONGEST: Duration = Duration::from_secs(1);
+        loop {
+            let changed = self.changed.notified();
+            let (lapsed, next) = self.state().lapsed(boottime());
+            for (id, entry) in lapsed {
+                let loss = entry.loss();
+                let event = if loss.is_some() { "lost" } else { "lapsed" };
+                self.left(event, &id, &entry.guard, loss);
+                tokio::spawn(entry.give_back());
+            }
+            let wait = next.map(|at| at.saturating_sub(boottime()).min(LONGEST));
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(wait.unwrap_or(LONGEST)) => {}
+            }
+        }
+    }
+
+    /// Prolongs nothing any more, and waits until all that was told is over.
+    pub(crate) async fn stop(&self) {
+        self.state().is_stopping = true;
+        let event =
+            Event { event: "stopping", id: String::new(), key: String::new(), fence: None, reason: None };
+        // Nobody may be listening.
+        let _ = self.events.send(event);
+        loop {
+            let changed = self.changed.notified();
+            if self.count() == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn say(&self, event: &'static str, id: &str, guard: &Guard, reason: Option<String>) {
+        let (key, fence) = (guard.key().as_str(), guard.fence().0);
+        tracing::debug!(name: "agent.lease", target: "tenure::agent", event, key, fence, reason, "client's lease");
+        // Nobody may be listening.
+        let _ = self.events.send(Event {
+            event,
+            id: id.to_owned(),
+            key: key.to_owned(),
+            fence: Some(fence),
+            reason,
+        });
+    }
+
+    /// A lease has left the table.
+    fn left(&self, event: &'static str, id: &str, guard: &Guard, reason: Option<String>) {
+        metrics::counter!("tenure_agent_leases_ended_total", "how" => event).increment(1);
+        self.say(event, id, guard, reason);
+        self.gauge();
+        self.changed.notify_waiters();
+    }
+
+    fn gauge(&self) {
+        #[allow(clippy::cast_precision_loss, reason = "nobody has so many leases")]
+        metrics::gauge!("tenure_agent_leases").set(self.count() as f64);
+    }
+}
+
+impl State {
+    fn take(&mut self, id: &str, why: &str) -> Option<Entry> {
+        let entry = self.entries.remove(id)?;
+        self.ended.insert(id.to_owned(), why.to_owned());
+        Some(entry)
+    }
+
+    fn gone(&self, id: &str) -> Problem {
+        match self.ended.reasons.get(id) {
+            Some(reason) => Problem::over(reason),
+            None => {
+                Problem::not_found("this agent has no lease of that id; it may have been started anew since")
+            }
+        }
+    }
+
+    /// What is over by now, and when to look again.
+    fn lapsed(&mut self, now: Duration) -> (Vec<(String, Entry)>, Option<Duration>) {
+        let mut lapsed = Vec::new();
+        while let Some((at, _)) = self.due.first() {
+            if *at > now {
+                return (lapsed, Some(*at));
+            }
+            let Some((_, id)) = self.due.pop_first() else { break };
+            match self.entries.get(&id).map(|entry| entry.told) {
+                // It has left already.
+                None => {}
+                Some(told) if told > now => {
+                    self.due.insert((told, id));
+                }
+                Some(_) => {
+                    let loss = self.entries.get(&id).and_then(Entry::loss);
+                    let entry = self.take(&id, loss.as_deref().unwrap_or(LAPSED));
+                    lapsed.extend(entry.map(|entry| (id, entry)));
+                }
+            }
+        }
+        (lapsed, None)
+    }
+}
+
+impl Entry {
+    /// Why no beat could prolong it, if none could.
+    fn loss(&self) -> Option<String> {
+        let loss = if self.guard.is_revoked() {
+            Loss::Revoked
+        } else if self.over_at.is_some_and(|at| at <= boottime()) {
+            Loss::Overran
+        } else if self.guard.is_held() {
+            return None;
+        } else {
+            Loss::Expired
+        };
+        Some(loss.to_string())
+    }
+
+    /// False: it was lost before.
+    async fn give_back(self) -> bool {
+        self.watch.abort();
+        // Until it has let go of the guard.
+        let _ = self.watch.await;
+        match Arc::into_inner(self.guard) {
+            Some(guard) => guard.release().await,
+            None => false,
+        }
+    }
+}
+
+/// A place for a lease that is waited for.
+pub(crate) struct Room {
+    table: Arc<LeaseTable>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut state = self.table.state();
+        state.waiting = state.waiting.saturating_sub(1);
+    }
+}
+
+/// Names the time line of CLOCK_BOOTTIME, as clients can find it out themselves.
+fn boot_name() -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    // A kernel without time namespaces has one line.
+    let namespace = std::fs::metadata("/proc/self/ns/time").map_or(0, |file| file.ino());
+    Some(format!("{}/{namespace}", boot.trim()))
+}

@@ -1,0 +1,42 @@
+//! The lease agent of a host: [`tenure`]'s leases for programs in any language, by HTTP/1.1 and JSON on a Unix socket.
+//!
+//! `tenure serve` runs it. A program asks for a lease, is told a deadline, and asks again (a *beat*) for as long as it wants the lease. All
+//! clients of an agent share one store session, so thousands of their leases cost one write an interval.
+//!
+//! # Until when a client may act
+//! Promise S9: at no instant does a client that keeps to what it was told act on a lease that another holder can have.
+//!
+//! - On the agent's host, a client goes by `deadline_boottime_ms`: it holds the lease while its own reading of CLOCK_BOOTTIME is below that.
+//!   That number means something only where `boot`, the name of the time line, is the client's own.
+//! - Anywhere else it counts `good_for_ms` by its own clock, from when *it sent* the request that was answered. That is what is left by the
+//!   agent's clock times (1−ρ)/(1+ρ), so no clock whose rate is within ρ gets past the deadline.
+//! - A later deadline is told by the answer to a beat and by nothing else. An [event](Event) may bring bad news early.
+//! - The agent keeps a lease until the last deadline that it told, and gives it back then if no beat came. A closed connection means nothing.
+//! - A client that asks with `"on_exit": "release"` has its lease given back as soon as its process is seen to have ended. That is for who does all
+//!   of its work in that one process: what it has started would otherwise be at work beside the next holder.
+//! - An agent that is told to stop prolongs nothing more, and ends when all that it told is over. One that is killed leaves its session to
+//!   expire, which is later than any deadline that it told.
+//!
+//! # Who may do what
+//! Whoever can open the Unix socket may do all. A TCP address asks for a token, and one that is not loopback is refused. A read token may look at
+//! everything and change nothing. See [`Access`].
+
+mod access;
+mod agent;
+mod config;
+mod connection;
+mod events;
+mod lease_table;
+mod listing;
+mod openapi;
+mod peer;
+mod problem;
+mod routes;
+mod wire;
+
+pub use access::{Access, Secret};
+pub use agent::{Agent, Scrape};
+pub use config::{Address, Limits, default_socket};
+pub use connection::{Door, ServeError};
+pub use events::Event;
+pub use openapi::document;

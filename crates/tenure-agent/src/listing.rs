@@ -1,0 +1,211 @@
+//! What the store has, judged from outside: who holds what, and for how much longer.
+
+use crate::wire::millis;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tenure::permits::{Ledger, Mode, Ticket, is_semaphore};
+use tenure::{
+    AnyStore, Attachment, Fence, Freshness, Key, Leases, Listed, Store, StoreError, Stored, Ttl, Value, Wall,
+};
+use utoipa::ToSchema;
+
+/// A page of records.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Page {
+    pub(crate) leases: Vec<Row>,
+    /// The last key of this page, if there may be more after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<String>,
+}
+
+/// A record, judged from outside.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Row {
+    pub(crate) key: String,
+    pub(crate) state: State,
+    /// What is wrong with it, if it is damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fence: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) holder: Option<String>,
+    /// Since when, by its holder's wall clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<String>,
+    /// How much longer, if nothing is renewed; an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) left_ms: Option<u64>,
+    /// This agent's clients have it.
+    pub(crate) is_here: bool,
+    /// Text fields of the record.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) about: BTreeMap<String, String>,
+    /// Of a semaphore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) semaphore: Option<Semaphore>,
+}
+
+/// Who has permits, and who waits for some, in turn.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Semaphore {
+    pub(crate) permits: u32,
+    pub(crate) holders: Vec<Claim>,
+    pub(crate) queue: Vec<Claim>,
+}
+
+/// A claim to permits.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Claim {
+    pub(crate) holder: String,
+    /// How many; none is all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) permits: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fence: Option<u64>,
+}
+
+/// What a record says about its key now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// Held, as far as can be told from outside.
+    Held,
+    /// Nobody holds it.
+    Vacant,
+    /// Its holder has not been heard of for longer than the ttl: it may be taken.
+    Expired,
+    /// It can't be read.
+    Damaged,
+}
+
+impl Row {
+    pub(crate) fn is_held(&self) -> bool {
+        self.state == State::Held
+    }
+}
+
+pub(crate) async fn page(
+    leases: &Leases,
+    prefix: &str,
+    after: Option<&Key>,
+    limit: usize,
+) -> Result<Page, StoreError> {
+    let listed = leases.store().list(prefix, after, limit).await?;
+    let next = listed.last().filter(|_| listed.len() == limit).map(|last| last.key.as_str().to_owned());
+    Ok(Page { leases: judged(leases, listed).await?, next })
+}
+
+pub(crate) async fn one(leases: &Leases, key: &Key) -> Result<Option<Row>, StoreError> {
+    let Some(stored) = leases.store().read(key).await? else { return Ok(None) };
+    let listed = vec![Listed { key: key.clone(), stored: Ok(stored) }];
+    Ok(judged(leases, listed).await?.pop())
+}
+
+async fn judged(leases: &Leases, listed: Vec<Listed>) -> Result<Vec<Row>, StoreError> {
+    let now = leases.clock().now().wall;
+    let sessions = sessions(leases.store(), &listed, now).await?;
+    let ours = leases.holder().as_str();
+    Ok(listed.into_iter().map(|listed| row(listed, &sessions, ours, now)).collect())
+}
+
+/// The fence of each session that something is attached to, and how much of its time is left.
+type Sessions = BTreeMap<Key, (Fence, Duration)>;
+
+async fn sessions(store: &AnyStore, listed: &[Listed], now: Wall) -> Result<Sessions, StoreError> {
+    let attachments = listed
+        .iter()
+        .filter_map(|listed| listed.stored.as_ref().ok()?.record.tenure.as_ref()?.attachment.as_ref());
+    let keys: BTreeSet<Key> = attachments.map(|attachment| attachment.session.clone()).collect();
+    if keys.is_empty() {
+        return Ok(Sessions::new());
+    }
+    let keys: Vec<Key> = keys.into_iter().collect();
+    let read = store.read_many(&keys, Freshness::Latest).await?;
+    let lives = read.into_iter().filter_map(|Listed { key, stored }| {
+        let stored = stored.ok()?;
+        let ttl = stored.record.tenure.as_ref()?.ttl;
+        Some((key, (stored.record.fence, left(&stored, ttl, now))))
+    });
+    Ok(lives.collect())
+}
+
+fn row(listed: Listed, sessions: &Sessions, ours: &str, now: Wall) -> Row {
+    let Listed { key, stored } = listed;
+    let mut row = Row {
+        key: key.as_str().to_owned(),
+        state: State::Vacant,
+        problem: None,
+        fence: None,
+        holder: None,
+        since: None,
+        left_ms: None,
+        is_here: false,
+        about: BTreeMap::new(),
+        semaphore: None,
+    };
+    let described = stored.and_then(|stored| describe(&mut row, &stored, sessions, ours, now));
+    if let Err(error) = described {
+        (row.state, row.problem) = (State::Damaged, Some(error.to_string()));
+    }
+    row
+}
+
+fn describe(
+    row: &mut Row,
+    stored: &Stored,
+    sessions: &Sessions,
+    ours: &str,
+    now: Wall,
+) -> Result<(), StoreError> {
+    let record = &stored.record;
+    row.fence = Some(record.fence.0);
+    if is_semaphore(record) {
+        let semaphore = semaphore(&Ledger::of(record)?);
+        if !semaphore.holders.is_empty() || !semaphore.queue.is_empty() {
+            row.state = State::Held;
+        }
+        row.is_here = semaphore.holders.iter().any(|claim| claim.holder == ours);
+        row.semaphore = Some(semaphore);
+        return Ok(());
+    }
+    let texts = record.metadata.iter().filter_map(|(name, value)| match value {
+        Value::Text(text) => Some((name.clone(), text.clone())),
+        _ => None,
+    });
+    row.about = texts.collect();
+    let Some(tenure) = &record.tenure else { return Ok(()) };
+    let left = match &tenure.attachment {
+        None => left(stored, tenure.ttl, now),
+        Some(Attachment { session, fence, .. }) => sessions
+            .get(session)
+            .filter(|(shown, _)| shown == fence)
+            .map_or(Duration::ZERO, |(_, left)| *left),
+    };
+    row.state = if left.is_zero() { State::Expired } else { State::Held };
+    row.left_ms = (!left.is_zero()).then(|| millis(left));
+    row.is_here = tenure.holder.as_str() == ours;
+    row.holder = Some(tenure.holder.as_str().to_owned());
+    row.since = Some(tenure.since.to_string());
+    Ok(())
+}
+
+/// How much of the ttl is left, by the store's clock if it tells, else by the wall clocks.
+fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
+    let age = stored.age().unwrap_or_else(|| now.since(stored.record.stamp));
+    ttl.duration().saturating_sub(age)
+}
+
+fn semaphore(ledger: &Ledger) -> Semaphore {
+    let claim = |ticket: &Ticket, fence: Option<Fence>| Claim {
+        holder: ticket.holder.as_str().to_owned(),
+        permits: (ticket.mode == Mode::Shared).then_some(ticket.permits),
+        fence: fence.map(|fence| fence.0),
+    };
+    Semaphore {
+        permits: ledger.permits,
+        holders: ledger.holders.iter().map(|grant| claim(&grant.ticket, Some(grant.fence))).collect(),
+        queue: ledger.queue.iter().map(|ticket| claim(ticket, None)).collect(),
+    }
+}

@@ -1,0 +1,87 @@
+//! The process at the other end of a Unix socket, and its end.
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{getsockopt, sockopt};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::{AsFd, OwnedFd};
+use tokio::io::unix::AsyncFd;
+use tokio::net::UnixStream;
+
+/// Whoever has made a connection.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// None for a client of a TCP address, and where the system doesn't tell.
+    process: Option<Process>,
+}
+
+/// It can't be mistaken for another: a descriptor names the process, not its number.
+#[derive(Debug)]
+struct Process {
+    id: i32,
+    descriptor: AsyncFd<OwnedFd>,
+}
+
+impl Peer {
+    /// Nobody that can be watched.
+    pub(crate) fn unknown() -> Peer {
+        Peer { process: None }
+    }
+
+    /// The process that has connected.
+    pub(crate) fn of(stream: &UnixStream) -> Peer {
+        let id = stream.peer_cred().ok().and_then(|who| who.pid()).filter(|id| *id > 0);
+        let process = id.and_then(|id| {
+            #[allow(
+                deprecated,
+                reason = "what takes its place is unsafe code; an owned descriptor is closed once only"
+            )]
+            let descriptor = AsyncFd::new(descriptor(stream, id)?).ok()?;
+            Some(Process { id, descriptor })
+        });
+        Peer { process }
+    }
+
+    /// Whether its end can be seen.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Whether the two are surely one process, that has not ended.
+    pub(crate) fn is_same(&self, other: &Peer) -> bool {
+        match (&self.process, &other.process) {
+            // As long as the first has not ended, its number is its own.
+            (Some(one), Some(two)) => one.id == two.id && !one.has_ended(),
+            _ => false,
+        }
+    }
+
+    /// Waits until the process has ended, all threads of it. For ever, where that can't be seen.
+    pub(crate) async fn ended(&self) {
+        let Some(process) = &self.process else { return std::future::pending().await };
+        // A descriptor that can't be waited for says nothing of its process.
+        if process.descriptor.readable().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Process {
+    fn has_ended(&self) -> bool {
+        let mut polled = [PollFd::new(self.descriptor.get_ref().as_fd(), PollFlags::POLLIN)];
+        // What can't be asked counts as ended: then nothing is concluded from it.
+        !matches!(poll(&mut polled, PollTimeout::ZERO), Ok(0))
+    }
+}
+
+/// The kernel's own word on who has connected. Kernels before 6.5 tell only its number, which may be another's since: then a lease would go by
+/// the wrong process's end, so it goes by none.
+fn descriptor(stream: &UnixStream, id: i32) -> Option<OwnedFd> {
+    if let Ok(descriptor) = getsockopt(stream, sockopt::PeerPidfd) {
+        return Some(descriptor);
+    }
+    let descriptor = pidfd_open(Pid::from_raw(id)?, PidfdFlags::NONBLOCK).ok()?;
+    // Somebody holds the other end open after the descriptor was had. It is the process that has connected, unless that one has passed it on.
+    let is_open =
+        !matches!(stream.try_read(&mut []), Err(ref error) if error.kind() != std::io::ErrorKind::WouldBlock);
+    is_open.then_some(descriptor)
+}

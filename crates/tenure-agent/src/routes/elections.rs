@@ -1,0 +1,75 @@
+//! Elections: who leads, and wishes to.
+
+use super::Wish;
+use crate::agent::{Posted, Shared};
+use crate::listing::{self, Row};
+use crate::peer::Peer;
+use crate::problem::Problem;
+use crate::wire::{Campaign, Released, Told, metadata};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use serde::Deserialize;
+use std::sync::Arc;
+use tenure::{Key, reserved};
+use utoipa::ToSchema;
+
+/// Which leadership to give up.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Resign {
+    /// What `campaign` has told.
+    pub(crate) id: String,
+}
+
+/// Who leads, by the record as it stands.
+#[utoipa::path(
+    get, path = "/v1/elections/{key}/leader", tag = "elections", params(("key" = String, Path, description = "Percent-encoded, slashes too")),
+    responses((status = 200, description = "Who leads, with its labels as metadata", body = Row), (status = 404, description = "Nobody leads", body = Problem))
+)]
+pub(crate) async fn leader(
+    State(shared): State<Arc<Shared>>,
+    Path(key): Path<String>,
+) -> Result<Json<Row>, Problem> {
+    let key = Key::new(key)?;
+    let row = listing::one(&shared.leases, &key).await?;
+    let row = row.filter(Row::is_held);
+    row.map(Json).ok_or_else(|| Problem::not_found("nobody leads it"))
+}
+
+/// Waits until this client leads. Leadership is kept by beats, as leases are, and given up by `resign`.
+#[utoipa::path(
+    post, path = "/v1/elections/{key}/campaign", tag = "elections", request_body = Campaign,
+    params(("key" = String, Path, description = "Percent-encoded, slashes too")),
+    responses((status = 201, description = "This client leads", body = Told), (status = 409, description = "Another leads", body = Problem),
+        (status = 400, description = "The request is wrong", body = Problem))
+)]
+pub(crate) async fn campaign(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    Path(key): Path<String>,
+    Posted(asked): Posted<Campaign>,
+) -> Result<(StatusCode, Json<Told>), Problem> {
+    reserved::check(&Key::new(&key)?)?;
+    let wish = Wish::checked(&shared, asked.wait_ms, asked.ttl_ms, None, asked.on_exit)?;
+    // The record of a leader is that of a lease with labels.
+    let lock = shared.leases.lock(&key).metadata(metadata(asked.labels));
+    let acquired =
+        if wish.wait.is_zero() { lock.try_acquire().await } else { lock.acquire_within(wish.wait).await };
+    Ok((StatusCode::CREATED, Json(wish.enter(&shared, acquired, &peer)?)))
+}
+
+/// Gives a leadership up.
+#[utoipa::path(
+    post, path = "/v1/elections/{key}/resign", tag = "elections", request_body = Resign,
+    params(("key" = String, Path, description = "Percent-encoded, slashes too")),
+    responses((status = 200, description = "Another can lead", body = Released), (status = 410, description = "It is over", body = Problem),
+        (status = 404, description = "The agent knows nothing of it", body = Problem))
+)]
+pub(crate) async fn resign(
+    State(shared): State<Arc<Shared>>,
+    Path(_key): Path<String>,
+    Posted(asked): Posted<Resign>,
+) -> Result<Json<Released>, Problem> {
+    Ok(Json(Released { released: shared.table.release(&asked.id).await? }))
+}

@@ -1,0 +1,101 @@
+//! What can be asked of an agent, path by path.
+
+pub(crate) mod elections;
+pub(crate) mod health;
+pub(crate) mod leases;
+pub(crate) mod semaphores;
+#[cfg(test)]
+mod tests;
+
+use crate::agent::Shared;
+use crate::events;
+use crate::lease_table::{Room, Terms};
+use crate::openapi;
+use crate::peer::Peer;
+use crate::problem::Problem;
+use crate::wire::{OnExit, Told};
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use std::sync::Arc;
+use std::time::Duration;
+use tenure::{AcquireError, Guard};
+
+pub(crate) fn router(shared: &Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v1/leases", get(leases::list).post(leases::acquire))
+        .route("/v1/leases/{id}", axum::routing::delete(leases::release))
+        .route("/v1/leases/{id}/beat", post(leases::beat))
+        .route("/v1/beats", post(leases::beats))
+        .route("/v1/semaphores", post(semaphores::acquire))
+        .route("/v1/elections/{key}/leader", get(elections::leader))
+        .route("/v1/elections/{key}/campaign", post(elections::campaign))
+        .route("/v1/elections/{key}/resign", post(elections::resign))
+        .route("/v1/events", get(listen))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .route("/openapi.json", get(openapi::served))
+        .fallback(async || Problem::not_found("there is nothing at this path; see /openapi.json"))
+        .method_not_allowed_fallback(async || Problem::no_method())
+        .with_state(Arc::clone(shared))
+}
+
+/// What happens to clients' leases from now on.
+#[utoipa::path(
+    get, path = "/v1/events", tag = "events",
+    responses((status = 200, description = "Server-sent events, each with an Event as its data", content_type = "text/event-stream", body = events::Event))
+)]
+pub(crate) async fn listen(State(shared): State<Arc<Shared>>) -> Response {
+    events::stream_of(shared.table.listen())
+}
+
+/// What a client says of a lease, checked.
+struct Wish {
+    wait: Duration,
+    terms: Terms,
+    room: Room,
+}
+
+impl Wish {
+    /// Before anything is asked of the store.
+    fn checked(
+        shared: &Shared,
+        wait_ms: u64,
+        ttl_ms: Option<u64>,
+        at_most_ms: Option<u64>,
+        on_exit: OnExit,
+    ) -> Result<Wish, Problem> {
+        const MOST_WAIT: u64 = 24 * 60 * 60 * 1000;
+        const LEAST_TTL: u64 = 100;
+        if wait_ms > MOST_WAIT {
+            return Err(Problem::bad_request(format!(
+                "wait_ms {wait_ms} is over {MOST_WAIT}, a day; wait again after that"
+            )));
+        }
+        if ttl_ms.is_some_and(|ttl| ttl < LEAST_TTL) {
+            return Err(Problem::bad_request(format!(
+                "ttl_ms is under {LEAST_TTL}: beats would not come in time"
+            )));
+        }
+        if at_most_ms == Some(0) {
+            return Err(Problem::bad_request("at_most_ms 0 leaves no time to hold it at all; allow some"));
+        }
+        let longest = ttl_ms.map_or(Duration::MAX, Duration::from_millis);
+        let terms = Terms { longest, at_most: at_most_ms.map(Duration::from_millis), on_exit };
+        Ok(Wish { wait: Duration::from_millis(wait_ms), terms, room: shared.table.room()? })
+    }
+
+    /// Takes in what came of it.
+    fn enter(
+        self,
+        shared: &Shared,
+        acquired: Result<Guard, AcquireError>,
+        peer: &Arc<Peer>,
+    ) -> Result<Told, Problem> {
+        let told = shared.table.enter(acquired?, self.terms, peer);
+        drop(self.room);
+        told
+    }
+}

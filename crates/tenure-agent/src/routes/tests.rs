@@ -1,0 +1,222 @@
+//! What hostile and careless clients send, in process, on a store in memory.
+//!
+//! Plan: any bytes as a body, any JSON of nearly the right shape, any path and query: an answer below 500, no panic, and no lease but by what is right. What
+//! the description says is what is served.
+
+use super::router;
+use crate::access::{Access, Secret, guard};
+use crate::agent::Agent;
+use crate::config::Limits;
+use crate::peer::Peer;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tenure::Leases;
+use tokio::runtime::Runtime;
+use tower_service::Service;
+
+struct Served {
+    runtime: Runtime,
+    agent: Agent,
+    router: Router,
+}
+
+impl Served {
+    fn new() -> Served {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let entered = runtime.enter();
+        let agent = Agent::new(Leases::new(tenure::memory()).unwrap(), Limits::default(), None);
+        drop(entered);
+        let access = Access { is_open: true, ..Access::default() };
+        let router = router(&agent.shared).layer(axum::middleware::from_fn_with_state(access, guard));
+        Served { runtime, agent, router }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        // What is no request at all does not get here.
+        let Ok(request) = request.extension(Arc::new(Peer::unknown())).body(Body::from(body)) else {
+            return (400, Value::Null);
+        };
+        self.runtime.block_on(async {
+            let answer = self.router.clone().call(request).await.unwrap();
+            let status = answer.status().as_u16();
+            let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+            (status, serde_json::from_slice(&body).unwrap_or_default())
+        })
+    }
+}
+
+const POSTS: [&str; 7] = [
+    "/v1/leases",
+    "/v1/semaphores",
+    "/v1/beats",
+    "/v1/leases/x/beat",
+    "/v1/elections/k/campaign",
+    "/v1/elections/k/resign",
+    "/v1/nothing",
+];
+
+/// Values of every kind, and the ones that programs trip over.
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "\\PC{0,20}".prop_map(Value::from),
+        Just(Value::from("session/x")),
+        Just(Value::from("\u{0}\u{202e}\r\n")),
+        Just(Value::from("k".repeat(600))),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec(("\\PC{0,8}", inner), 0..4).prop_map(|fields| fields.into_iter().collect()),
+        ]
+    })
+}
+
+/// An object with some of the fields that are known, and values of any kind.
+fn nearly() -> impl Strategy<Value = Value> {
+    let names = [
+        "key",
+        "name",
+        "wait_ms",
+        "ttl_ms",
+        "at_most_ms",
+        "about",
+        "on_exit",
+        "permits",
+        "take",
+        "mode",
+        "labels",
+        "ids",
+        "id",
+        "other",
+    ];
+    prop::collection::vec((prop::sample::select(names.to_vec()), value()), 0..6)
+        .prop_map(|fields| fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+#[test]
+fn any_body_is_answered_and_what_is_wrong_takes_nothing() {
+    let served = Served::new();
+    let path = || prop::sample::select(POSTS.to_vec());
+    proptest!(ProptestConfig::with_cases(400), |(path in path(), body in prop::collection::vec(any::<u8>(), 0..200))| {
+        let (status, answer) = served.ask("POST", path, body);
+        prop_assert!(status == 400 || status == 404, "{} {}", status, answer);
+    });
+    proptest!(ProptestConfig::with_cases(600), |(path in path(), body in nearly())| {
+        // A wait that is right would be one.
+        prop_assume!(body["wait_ms"].as_u64().is_none_or(|wait| wait == 0 || wait > 86_400_000));
+        let (status, answer) = served.ask("POST", path, body.to_string().into_bytes());
+        prop_assert!(status < 500, "{} {} of {}", status, answer, body);
+        let has_name = body["key"].is_string() || body["name"].is_string() || path.contains("elections");
+        prop_assert!(status != 201 || has_name, "{} of {}", answer, body);
+    });
+    let deep = format!("{}{}", "[".repeat(30_000), "]".repeat(30_000));
+    assert_eq!(served.ask("POST", "/v1/leases", deep.into_bytes()).0, 400);
+    assert_eq!(served.ask("POST", "/v1/leases", vec![b' '; 70_000]).0, 413);
+}
+
+#[test]
+fn any_path_and_query_is_answered() {
+    let served = Served::new();
+    let part = || {
+        prop_oneof![
+            Just("v1".to_owned()),
+            Just("leases".to_owned()),
+            Just("elections".to_owned()),
+            "[!-~]{0,12}"
+        ]
+    };
+    proptest!(ProptestConfig::with_cases(600), |(method in prop::sample::select(vec!["GET", "POST", "DELETE", "PUT", "HEAD", "OPTIONS"]),
+        parts in prop::collection::vec(part(), 0..5), query in "[!-~]{0,30}")| {
+        let path = format!("/{}?{query}", parts.join("/"));
+        let (status, answer) = served.ask(method, &path, Vec::new());
+        prop_assert!(status < 500, "{} {} {}: {}", method, path, status, answer);
+    });
+    assert_eq!(served.agent.held(), 0);
+}
+
+#[test]
+fn a_key_of_tenures_own_and_one_that_is_too_long_are_refused_by_name() {
+    let served = Served::new();
+    let post = |path: &str, body: Value| served.ask("POST", path, body.to_string().into_bytes());
+    for (path, body, says) in [
+        ("/v1/leases", json!({"key": "session/x"}), "session/"),
+        ("/v1/leases", json!({"key": ""}), "key"),
+        ("/v1/leases", json!({"key": "k".repeat(513)}), "512"),
+        ("/v1/leases", json!({"key": "k", "ttl_ms": 1}), "ttl_ms"),
+        ("/v1/leases", json!({"key": "k", "at_most_ms": 0}), "at_most_ms"),
+        ("/v1/leases", json!({"key": "k", "wait_ms": u64::MAX}), "wait_ms"),
+        ("/v1/leases", json!({"key": "k", "on_exit": "never"}), "lapse"),
+        ("/v1/semaphores", json!({"name": "s"}), "permits"),
+        ("/v1/semaphores", json!({"name": "s", "permits": 1, "mode": "shared"}), "either"),
+        ("/v1/semaphores", json!({"name": "s", "permits": 1, "take": 2}), "2"),
+        ("/v1/elections/work%2Fx/campaign", json!({}), "work/"),
+    ] {
+        let (status, answer) = post(path, body.clone());
+        assert!(status == 400 && answer["message"].as_str().unwrap().contains(says), "{body}: {answer}");
+    }
+    assert_eq!(served.agent.held(), 0);
+    assert_eq!(served.ask("GET", "/v1/leases?limit=0", Vec::new()).0, 400);
+    assert_eq!(served.ask("GET", "/v1/leases?nonsense=1", Vec::new()).0, 400);
+}
+
+#[test]
+fn a_read_token_changes_nothing_whatever_the_path() {
+    let served = Served::new();
+    let read = Secret::new("read-token-0123456789").unwrap();
+    let access = Access { is_open: false, read: Some(read), ..Access::default() };
+    let router = router(&served.agent.shared).layer(axum::middleware::from_fn_with_state(access, guard));
+    for (method, path, expected) in [
+        ("POST", "/v1/leases", 403),
+        ("DELETE", "/v1/leases/x", 403),
+        ("POST", "/v1/elections/k/resign", 403),
+        ("PUT", "/nothing", 403),
+        ("GET", "/v1/leases", 200),
+        ("GET", "/openapi.json", 200),
+    ] {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", "Bearer read-token-0123456789");
+        let request = request.extension(Arc::new(Peer::unknown())).body(Body::empty()).unwrap();
+        let answer = served.runtime.block_on(async { router.clone().call(request).await.unwrap() });
+        assert_eq!(answer.status().as_u16(), expected, "{method} {path}");
+    }
+}
+
+/// `TENURE_UPDATE_DOCS=1 cargo test -p tenure-agent` writes the copy in docs/api.
+#[test]
+fn what_is_described_is_there_and_the_copy_in_the_docs_is_the_same() {
+    let served = Served::new();
+    let (status, document) = served.ask("GET", "/openapi.json", Vec::new());
+    assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            let path = path.replace("{id}", "x").replace("{key}", "k");
+            if path == "/v1/events" {
+                continue;
+            }
+            let (status, answer) = served.ask(&method.to_uppercase(), &path, b"{}".to_vec());
+            assert!(
+                status != 405 && !answer["message"].as_str().unwrap_or_default().contains("at this path"),
+                "{method} {path}"
+            );
+        }
+    }
+    let copy = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api/agent.openapi.json");
+    let made = crate::document();
+    if std::env::var_os("TENURE_UPDATE_DOCS").is_some() {
+        std::fs::write(&copy, &made).unwrap();
+    }
+    let there = std::fs::read_to_string(&copy).unwrap_or_default();
+    assert!(there == made, "{} is stale: TENURE_UPDATE_DOCS=1 cargo test -p tenure-agent", copy.display());
+}

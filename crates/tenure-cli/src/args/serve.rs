@@ -1,0 +1,44 @@
+//! `serve` as it is typed.
+
+use crate::text::span;
+use clap::Parser;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Run the lease agent of this host: leases for programs in any language, by HTTP and JSON.
+///
+/// A program asks for a lease (POST /v1/leases), is told a deadline, and asks again before that (POST /v1/leases/ID/beat) for as long as it wants
+/// the lease. It also finds semaphores, elections, events, /healthz, /readyz, /metrics, and all of it described at /openapi.json. All clients share
+/// one store session: thousands of their leases cost one write an interval.
+///
+/// A deadline is told as "deadline_boottime_ms", by CLOCK_BOOTTIME of this host, and as "good_for_ms", which a client on another clock counts from when
+/// it sent the request. A client stops acting by its deadline, whatever becomes of the agent. No beat before it gives the lease back then. A
+/// client that asks with "on_exit": "release" has it given back as soon as its process ends.
+///
+/// The Unix socket is open to this user alone. A TCP address must be of the loopback network, and asks for a token (Authorization: Bearer TOKEN):
+/// that of --token-file, or of TENURE_TOKEN in the environment, may do all; that of --read-token-file, or of TENURE_READ_TOKEN, may look.
+///
+/// The first INT, TERM or HUP prolongs nothing any more, and ends the agent when all that it told is over, after a ttl at most. The second ends it at once, and
+/// its clients' leases are left to expire.
+#[derive(Debug, Parser)]
+pub(crate) struct Serve {
+    /// Where to listen: unix:PATH, or IP:PORT of the loopback network. May be given several times [default: unix:$XDG_RUNTIME_DIR/tenure/agent.sock, or
+    /// unix:/tmp/tenure-UID/agent.sock]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Vec<String>,
+    /// A file with the token that may do all
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A file with the token that may look
+    #[arg(long, value_name = "FILE")]
+    pub(crate) read_token_file: Option<PathBuf>,
+    /// How long clients' leases outlive the agent if it dies
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    pub(crate) ttl: Duration,
+    /// The most leases that clients have, or wait for, at a time
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) max_leases: usize,
+    /// The most connections at a time
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(crate) max_connections: usize,
+}

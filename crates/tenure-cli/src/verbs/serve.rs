@@ -1,0 +1,52 @@
+//! `tenure serve`: the lease agent of this host.
+
+use crate::config::serve::Serving;
+use crate::exit::Failure;
+use crate::output;
+use crate::stores::{Missing, Url};
+use crate::supervise::outage::Outage;
+use crate::supervise::signals::Signals;
+use std::time::Duration;
+use tenure::Leases;
+use tenure_agent::{Agent, Door};
+use tokio::task::JoinSet;
+
+pub(crate) async fn serve(url: &Url, plan: Serving) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let mut doors = Vec::new();
+    for (address, access) in plan.places {
+        let door = Door::open(address).await.map_err(|error| Failure::usage(error.to_string()))?;
+        doors.push((door, access));
+    }
+    let clock = tenure::clock::system();
+    let store = url.open(Missing::Create, clock.clone()).await?;
+    let outage = Outage::new(true);
+    let leases = Leases::builder(outage.watch(store)).session_ttl(plan.ttl).clock(clock);
+    // How long to wait is its clients' affair.
+    let leases = leases.store_patience(Duration::MAX).start()?;
+    // The first client need not wait for it.
+    leases.begin_session();
+    let agent = Agent::new(leases.clone(), plan.limits, None);
+    for (door, _) in &doors {
+        output::tell(format!("serving leases of {} at {}", url.shown(), door.address()));
+    }
+    let mut served = JoinSet::new();
+    for (door, access) in doors {
+        let agent = agent.clone();
+        served.spawn(async move { agent.serve(&door, access).await });
+    }
+    let signal = signals.next().await;
+    if agent.held() > 0 {
+        output::tell("stopping when all deadlines that clients were told are over");
+    }
+    // Clients give back what they have meanwhile.
+    let told = signals.unless(agent.stop()).await;
+    served.abort_all();
+    if told.is_ok() {
+        signals.wait(plan.ttl, leases.stop()).await;
+        return Err(Failure::by_signal(signal));
+    }
+    // What clients were told may not be over: nothing is given back, not even as a last deed when the agent is dropped.
+    std::mem::forget(agent.clone());
+    Err(Failure { is_urgent: true, ..Failure::by_signal(signal) })
+}
