@@ -92,7 +92,7 @@ async fn main() {
         }
         let limit = Tally::of_rounds(&cells[0].rounds).count as f64;
         for ((name, _), cell) in contenders.iter().zip(cells) {
-            let Tally { count, percentiles } = Tally::of_rounds(&cell.rounds);
+            let Tally { count, percentiles, .. } = Tally::of_rounds(&cell.rounds);
             let ([p50, p99], pairs) = (percentiles.map(|span| span.as_micros()), count as f64);
             let [client, emulator] = cell.cpu.map(|cpu| cpu.as_micros() as f64 / pairs);
             println!(

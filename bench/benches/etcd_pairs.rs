@@ -41,7 +41,7 @@ async fn main() {
     for _ in 0..32 {
         stores.push(open().await);
     }
-    let crowds = [Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap()];
+    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap());
     let leases = Leases::new(AnyStore::new(open().await)).unwrap();
     leases.begin_session();
     let server = url.trim_start_matches("etcd://").to_owned();
@@ -55,12 +55,13 @@ async fn main() {
         ),
         ("tenure, the store alone", Contender::store(open().await)),
         ("tenure, `Leases`", Contender::leases(leases.clone())),
+        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
         ("etcd's Mutex 3.7 (Go)", Contender::Peer(Peer::go("etcd", &server).unwrap())),
     ];
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(mutex))] = &mut contenders else { panic!("the peer is the last one") };
     compare(&crowds, &open().await, Some((*name, mutex)), span).await.unwrap();
-    for crowd in crowds {
+    for crowd in &crowds {
         crowd.stop().await;
     }
     leases.stop().await;

@@ -70,6 +70,7 @@ async fn pairs(config: &PostgresConfig, schema: &str, url: &str, span: Duration)
         ("the limit: a conditional write", Contender::Here(pair(move |task| bare.clone().pair(task)))),
         ("tenure, the store alone", Contender::store(open(config).await)),
         ("tenure, `Leases`", Contender::leases(leases.clone())),
+        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
         ("less's statements, without a fence", Contender::Here(pair(move |task| less.clone().pair(task)))),
         (
             "advisory locks, nothing written",
@@ -88,9 +89,10 @@ async fn handoffs(config: &PostgresConfig, span: Duration) {
     for _ in 0..MOST {
         stores.push(open(&config.clone().connections(1)).await);
     }
-    let crowds = [Crowd::of_tasks(open(config).await, MOST).unwrap(), Crowd::of_processes(stores).unwrap()];
+    let crowds =
+        Crowd::all(Crowd::of_tasks(open(config).await, MOST).unwrap(), Crowd::of_processes(stores).unwrap());
     compare(&crowds, &open(config).await, None, span).await.unwrap();
-    for crowd in crowds {
+    for crowd in &crowds {
         crowd.stop().await;
     }
 }

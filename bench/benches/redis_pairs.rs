@@ -35,7 +35,7 @@ async fn main() {
     for _ in 0..32 {
         stores.push(open().await);
     }
-    let crowds = [Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap()];
+    let crowds = Crowd::all(Crowd::of_tasks(open().await, 32).unwrap(), Crowd::of_processes(stores).unwrap());
     let leases = Leases::new(tenure::open(format!("{url}?namespace={namespace}")).await.unwrap()).unwrap();
     let here = Leases::builder(AnyStore::new(open().await)).runtime(Handle::current()).start().unwrap();
     leases.begin_session();
@@ -51,6 +51,7 @@ async fn main() {
         ("`SET NX`, `DEL`", Contender::Here(pair(move |task| bare_pair(bare.clone(), task)))),
         ("tenure, the store alone", Contender::store(open().await)),
         ("tenure, `Leases`", Contender::leases(leases.clone())),
+        ("tenure, a fair lock", Contender::fair_locks(leases.clone())),
         ("tenure, `Leases` on the tasks' runtime", Contender::leases(here.clone())),
         (
             "redsync 4.18 (Go)",
@@ -60,7 +61,7 @@ async fn main() {
     table(&mut contenders, span).await.unwrap();
     let [.., (name, Contender::Peer(redsync))] = &mut contenders else { panic!("redsync is the last one") };
     compare(&crowds, &open().await, Some((*name, redsync)), span).await.unwrap();
-    for crowd in crowds {
+    for crowd in &crowds {
         crowd.stop().await;
     }
     leases.stop().await;

@@ -4,7 +4,7 @@ use crate::Trouble;
 use crate::pairs::{Peer, Tally};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tenure::{AcquireError, AnyStore, Leases};
+use tenure::{AcquireError, AnyStore, Guard, Leases};
 use tenure_core::{InvalidInput, Key};
 use tenure_store::{MeteredStore, Store};
 use tenure_testkit::Scribe;
@@ -17,10 +17,13 @@ const HELD: Duration = Duration::from_millis(2);
 const ROUNDS: usize = 3;
 
 /// Those who want one lock.
+#[derive(Clone)]
 pub struct Crowd {
     name: &'static str,
     all: Vec<Leases>,
-    requests: Box<dyn Fn() -> u64>,
+    /// They have it in the order of their asking.
+    in_turn: bool,
+    requests: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
 impl Crowd {
@@ -47,7 +50,27 @@ impl Crowd {
             meters.push(store);
         }
         let requests = move || meters.iter().map(|meter| meter.counts().round_trips()).sum();
-        Ok(Crowd { name: "tenure, processes", all, requests: Box::new(requests) })
+        Ok(Crowd { name: "tenure, processes", all, in_turn: false, requests: Arc::new(requests) })
+    }
+
+    /// Both, who want a lock, and then a fair one.
+    #[must_use]
+    pub fn all(tasks: Crowd, processes: Crowd) -> [Crowd; 4] {
+        let in_turn = |crowd: &Crowd, name| Crowd { name, in_turn: true, ..crowd.clone() };
+        let (first, second) = (
+            in_turn(&tasks, "tenure, tasks, a fair lock"),
+            in_turn(&processes, "tenure, processes, a fair lock"),
+        );
+        [tasks, processes, first, second]
+    }
+
+    async fn acquire(&self, task: usize) -> Result<Guard, AcquireError> {
+        let leases = &self.all[task];
+        if self.in_turn {
+            leases.fair_lock("contended").acquire().await
+        } else {
+            leases.acquire("contended").await
+        }
     }
 
     /// Gives everything back.
@@ -75,7 +98,7 @@ pub async fn compare(
         trips.push(round_trips(store).await?);
         for (crowd, (rounds, requests)) in crowds.iter().zip(&mut ours) {
             let before = (crowd.requests)();
-            rounds.push(handoffs(&crowd.all, span).await?);
+            rounds.push(handoffs(crowd, span).await?);
             *requests += (crowd.requests)() - before;
         }
         if let Some((_, peer)) = &mut peer {
@@ -83,14 +106,17 @@ pub async fn compare(
         }
     }
     println!("\nhandoffs of one lock that {waiters} want, each for {HELD:?}, in µs\n");
-    println!("| | handoffs | p50 | p99 | p50 in round trips | requests for one |\n|---|---|---|---|---|---|");
+    println!(
+        "| | handoffs | mean | p50 | p99 | p50 in round trips | requests for one |\n|---|---|---|---|---|---|---|"
+    );
     let trip = Tally::of_rounds(&trips).percentiles[0].as_secs_f64();
     let row = |name: &str, rounds: &[Tally], requests: Option<u64>| {
-        let Tally { count, percentiles } = Tally::of_rounds(rounds);
+        let Tally { count, mean, percentiles } = Tally::of_rounds(rounds);
         let [p50, p99] = percentiles.map(|span| span.as_micros());
+        let mean = mean.as_micros();
         let requests = requests.map_or_else(String::new, |n| format!("{:.1}", n as f64 / count as f64));
         println!(
-            "| {name} | {count} | {p50} | {p99} | {:.1} | {requests} |",
+            "| {name} | {count} | {mean} | {p50} | {p99} | {:.1} | {requests} |",
             percentiles[0].as_secs_f64() / trip
         );
     };
@@ -123,20 +149,14 @@ struct Lock {
     released: Mutex<Option<Instant>>,
 }
 
-/// Each of `all` takes the lock over and over for `span`. Whoever has released waits until another one has it.
-///
-/// # Errors
-/// A lock could not be acquired.
-pub async fn handoffs(all: &[Leases], span: Duration) -> Result<Tally, Trouble> {
+/// Each of them takes the lock over and over for `span`. Whoever has released waits until another one has it.
+async fn handoffs(crowd: &Crowd, span: Duration) -> Result<Tally, Trouble> {
     let (lock, holder) = (Arc::new(Lock::default()), Arc::new(watch::channel(usize::MAX).0));
     let end = Instant::now() + span;
-    let running: Vec<_> = all
-        .iter()
-        .cloned()
-        .enumerate()
-        .map(|(task, leases)| {
-            let (lock, holder) = (Arc::clone(&lock), Arc::clone(&holder));
-            tokio::spawn(async move { hand_on(&leases, task, &lock, &holder, end).await })
+    let running: Vec<_> = (0..crowd.all.len())
+        .map(|task| {
+            let (crowd, lock, holder) = (crowd.clone(), Arc::clone(&lock), Arc::clone(&holder));
+            tokio::spawn(async move { hand_on(&crowd, task, &lock, &holder, end).await })
         })
         .collect();
     let mut each = Vec::new();
@@ -147,7 +167,7 @@ pub async fn handoffs(all: &[Leases], span: Duration) -> Result<Tally, Trouble> 
 }
 
 async fn hand_on(
-    leases: &Leases,
+    crowd: &Crowd,
     task: usize,
     lock: &Lock,
     holder: &watch::Sender<usize>,
@@ -155,7 +175,7 @@ async fn hand_on(
 ) -> Result<Vec<Duration>, AcquireError> {
     let mut each = Vec::new();
     while Instant::now() < end {
-        let guard = leases.acquire("contended").await?;
+        let guard = crowd.acquire(task).await?;
         let now = Instant::now();
         let released = *lock.released.lock().unwrap_or_else(PoisonError::into_inner);
         each.extend(released.filter(|_| now < end).map(|released| now - released));

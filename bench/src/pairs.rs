@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tenure::Leases;
+use tenure::permits::Permits;
 use tenure_core::Version;
 use tenure_store::{Outcome, Store, Write};
 use tenure_testkit::Scribe;
@@ -33,8 +34,8 @@ pub enum Contender {
     Peer(Peer),
 }
 
-/// A program that answers each line `WHAT TASKS MILLIS` with one line: how many there were, and the 50th and 99th percentile of one
-/// in µs. It ends with its input.
+/// A program that answers each line `WHAT TASKS MILLIS` with one line: how many there were, and the 50th and 99th percentile and the mean
+/// of one in µs. It ends with its input.
 pub struct Peer {
     process: Child,
     input: ChildStdin,
@@ -46,6 +47,8 @@ pub struct Peer {
 pub struct Tally {
     /// How many there were.
     pub count: u64,
+    /// Of one.
+    pub mean: Duration,
     /// The median of one, and the 99th percentile; of several rounds, those of the round in the middle.
     pub percentiles: [Duration; 2],
 }
@@ -55,7 +58,8 @@ impl Tally {
     #[must_use]
     pub fn of(mut each: Vec<Duration>) -> Tally {
         let percentiles = [50, 99].map(|percent| percentile(&mut each, percent));
-        Tally { count: each.len() as u64, percentiles }
+        let mean = each.iter().sum::<Duration>() / each.len().max(1) as u32;
+        Tally { count: each.len() as u64, mean, percentiles }
     }
 
     /// Of several rounds.
@@ -65,7 +69,10 @@ impl Tally {
             let mut all: Vec<Duration> = rounds.iter().map(|round| round.percentiles[which]).collect();
             percentile(&mut all, 50)
         };
-        Tally { count: rounds.iter().map(|round| round.count).sum(), percentiles: [middle(0), middle(1)] }
+        let count: u64 = rounds.iter().map(|round| round.count).sum();
+        let total: f64 = rounds.iter().map(|round| round.mean.as_secs_f64() * round.count as f64).sum();
+        let mean = Duration::from_secs_f64(total / count.max(1) as f64);
+        Tally { count, mean, percentiles: [middle(0), middle(1)] }
     }
 }
 
@@ -102,10 +109,11 @@ impl Peer {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let [count, p50, p99] = numbers[..] else {
+        let [count, p50, p99, mean] = numbers[..] else {
             return Err(io::Error::other(format!("the peer says {line:?}")));
         };
-        Ok(Tally { count, percentiles: [p50, p99].map(Duration::from_micros) })
+        let mean = Duration::from_micros(mean);
+        Ok(Tally { count, mean, percentiles: [p50, p99].map(Duration::from_micros) })
     }
 
     /// Ends its input, and waits for its end.
@@ -124,6 +132,18 @@ impl Contender {
     #[must_use]
     pub fn leases(leases: Leases) -> Contender {
         Contender::Here(pair(move |task| lease_pair(leases.clone(), task)))
+    }
+
+    /// The same with a fair lock.
+    #[must_use]
+    pub fn fair_locks(leases: Leases) -> Contender {
+        Contender::permits(move |task| leases.fair_lock(format!("task/{task}")))
+    }
+
+    /// Permits of a name of the task's, and their end.
+    #[must_use]
+    pub fn permits(of: impl Fn(usize) -> Permits + Send + Sync + 'static) -> Contender {
+        Contender::Here(pair(move |task| permits_pair(of(task))))
     }
 
     /// The two writes of that, by the store alone.
@@ -179,6 +199,11 @@ async fn lease_pair(leases: Leases, task: usize) {
 }
 
 #[allow(clippy::expect_used, reason = "the task that fails tells the table")]
+async fn permits_pair(permits: Permits) {
+    permits.acquire().await.expect("each name has one user").release().await;
+}
+
+#[allow(clippy::expect_used, reason = "the task that fails tells the table")]
 async fn store_pair(store: impl Store, task: usize) {
     static SCRIBE: LazyLock<Scribe> = LazyLock::new(Scribe::new);
     let key = SCRIBE.key(&format!("store/{task}"));
@@ -221,7 +246,7 @@ pub async fn table(contenders: &mut [(&str, Contender)], span: Duration) -> io::
         }
         let limit = Tally::of_rounds(&all[0].0).count as f64;
         for ((name, _), (rounds, client)) in contenders.iter().zip(&all) {
-            let Tally { count, percentiles } = Tally::of_rounds(rounds);
+            let Tally { count, percentiles, .. } = Tally::of_rounds(rounds);
             let [p50, p99] = percentiles.map(|span| span.as_micros());
             let (count, each) = (count as f64, client.as_micros() as f64 / count as f64);
             println!(

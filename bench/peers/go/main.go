@@ -4,7 +4,7 @@
 // Usage: peers redsync HOST:PORT | peers etcd HOST:PORT[,HOST:PORT…]
 //
 // Each line "pairs TASKS MILLIS" or "handoffs WAITERS MILLIS" on standard input is answered with one line: how many there were, and
-// the 50th and 99th percentile of one in µs. It ends with its input.
+// the 50th and 99th percentile and the mean of one in µs. It ends with its input.
 package main
 
 import (
@@ -61,7 +61,7 @@ func main() {
 			log.Fatal(err)
 		}
 		slices.Sort(all)
-		fmt.Println(len(all), percentile(all, 50), percentile(all, 99))
+		fmt.Println(len(all), percentile(all, 50), percentile(all, 99), mean(all))
 	}
 }
 
@@ -206,6 +206,14 @@ func together(tasks int, run func(task int) ([]time.Duration, error)) ([]time.Du
 		}
 	}
 	return all, failed
+}
+
+func mean(all []time.Duration) int64 {
+	var sum time.Duration
+	for _, one := range all {
+		sum += one
+	}
+	return sum.Microseconds() / int64(max(len(all), 1))
 }
 
 func percentile(sorted []time.Duration, percent int) int64 {

@@ -4,6 +4,7 @@ import com.amazonaws.services.dynamodbv2.AmazonDynamoDBLockClientOptions;
 import com.amazonaws.services.dynamodbv2.LockItem;
 import java.net.URI;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Scanner;
 import java.util.concurrent.ExecutorService;
@@ -20,7 +21,7 @@ import software.amazon.awssdk.services.dynamodb.DynamoDbClient;
  * Pairs of acquire and release by AWS's own lock client.
  *
  * <p>Arguments: endpoint, table (HASH key "key"). Each line "pairs TASKS MILLIS" on standard input is answered with one line:
- * pairs, and the 50th and 99th percentile of a pair in µs. It ends with its input.
+ * pairs, and the 50th and 99th percentile and the mean of a pair in µs. It ends with its input.
  */
 public final class LockPairs {
     public static void main(String[] args) throws Exception {
@@ -58,8 +59,9 @@ public final class LockPairs {
                     all.addAll(task.get());
                 }
                 long[] sorted = all.stream().mapToLong(Long::longValue).sorted().toArray();
+                long mean = (long) Arrays.stream(sorted).average().orElse(0);
                 System.out.println(
-                        sorted.length + " " + percentile(sorted, 50) + " " + percentile(sorted, 99));
+                        sorted.length + " " + percentile(sorted, 50) + " " + percentile(sorted, 99) + " " + mean);
                 System.out.flush();
             }
         }
