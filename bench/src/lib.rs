@@ -3,6 +3,7 @@
 //! Figures are for people to read and compare within one run; nothing here asserts a speed.
 #![allow(clippy::disallowed_methods, reason = "benches measure real time")]
 
+pub mod command_line;
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb;
 #[cfg(feature = "servers")]

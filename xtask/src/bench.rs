@@ -24,6 +24,9 @@ pub(crate) fn steps(names: &[String], servers: &Rc<Servers>) -> Result<Vec<Step>
         steps.extend(services::fetch_for_benches());
         steps.extend(servers.start());
     }
+    if benches.iter().any(|bench| bench.name == "work") {
+        steps.push(services::fetch_for_work());
+    }
     for bench in benches {
         let step = step(bench);
         steps.push(if needs_server(bench) { servers.known_to(step)? } else { step });

@@ -116,6 +116,11 @@ pub(crate) fn is_root() -> bool {
     package::is_root()
 }
 
+/// Fetches what only benches compare with that need no server.
+pub(crate) fn fetch_for_work() -> Step {
+    Step::check("GNU parallel is fetched", || package::need("parallel", "--version", "parallel"))
+}
+
 /// Fetches what only benches compare with.
 pub(crate) fn fetch_for_benches() -> [Step; 2] {
     [

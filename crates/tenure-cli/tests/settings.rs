@@ -148,3 +148,20 @@ fn memory_excludes_nobody_and_says_so_where_that_is_what_it_is_for() {
     assert!(told(&["run", "k", "--", "true"]));
     assert!(!told(&["work", "a", "--", "true"]), "that needs no other process");
 }
+
+/// The file that docs/configuration.md has, as it stands there.
+#[test]
+fn the_example_of_the_page_on_configuration_is_read() {
+    let bench = Bench::new();
+    let page = format!("{}/../../docs/configuration.md", env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(page).unwrap();
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    bench.write("config.toml", example);
+    let mut command = bench.tenure(&["config", "--store", "here", "--json"]);
+    let told = ran(configured(&bench, &mut command)).json();
+    assert_eq!(told["store"]["url"], "sqlite:/var/lib/tenure/leases.billing.db", "{told}");
+    let options =
+        told["defaults"].as_array().unwrap().iter().map(|default| default["option"].as_str().unwrap());
+    assert_eq!(options.collect::<Vec<_>>(), ["grace", "ttl", "retries"], "{told}");
+    assert_eq!(told["stores"].as_array().map(Vec::len), Some(2), "{told}");
+}
