@@ -4,6 +4,7 @@ mod api;
 mod audit;
 mod bench;
 mod cited;
+mod clients;
 mod dist;
 mod faults;
 mod lanes;

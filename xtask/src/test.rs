@@ -2,6 +2,7 @@
 
 use crate::api;
 use crate::cited;
+use crate::clients;
 use crate::dist;
 use crate::faults;
 use crate::services::{self, Servers};
@@ -52,6 +53,7 @@ pub(crate) fn steps(servers: &Rc<Servers>) -> Result<Vec<Step>, String> {
     steps.extend(faults::share(servers)?);
     steps.extend(examples(&packages).map(example));
     steps.extend(scripts()?.iter().map(|path| script(path)));
+    steps.extend(clients::checks(&suite::program("tenure")));
     steps.extend(dist::checks(&suite::program("tenure"), &first_example(), EXAMPLE_LIMIT)?);
     Ok(steps)
 }

@@ -9,6 +9,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::fs::File;
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -84,6 +85,14 @@ impl Door {
             Listener::Unix { .. } => address,
         };
         Ok(Door { listener, address })
+    }
+
+    /// Listens there, whoever can reach it.
+    pub(crate) async fn open_to_all(address: SocketAddr) -> Result<Door, ServeError> {
+        let named = |error| ServeError::Io(format!("http://{address}"), error);
+        let tcp = TcpListener::bind(address).await.map_err(named)?;
+        let address = Address::Loopback(tcp.local_addr().map_err(named)?);
+        Ok(Door { listener: Listener::Tcp(tcp), address })
     }
 
     /// Where that is.

@@ -21,6 +21,16 @@
 //! Whoever can open the Unix socket may do all. A TCP address asks for a token, and one that is not loopback is refused. A read token may look at
 //! everything and change nothing. See [`Access`].
 
+//! # Metrics
+//! | name | kind | what |
+//! |---|---|---|
+//! | `tenure_agent_leases` | gauge | leases that clients have |
+//! | `tenure_agent_leases_ended_total` | counter | clients' leases that are over, by `how`: `released`, `lapsed`, `exited`, `lost` |
+//! | `tenure_agent_connections` | gauge | connections of clients |
+//! | `tenure_agent_refused_total` | counter | connections that were closed at once, as there were too many |
+//!
+//! Besides, there are those of [`tenure`].
+
 mod access;
 mod agent;
 mod config;
@@ -28,6 +38,7 @@ mod connection;
 mod events;
 mod lease_table;
 mod listing;
+mod metrics_server;
 mod openapi;
 mod peer;
 mod problem;
@@ -39,4 +50,5 @@ pub use agent::{Agent, Scrape};
 pub use config::{Address, Limits, default_socket};
 pub use connection::{Door, ServeError};
 pub use events::Event;
+pub use metrics_server::MetricsServer;
 pub use openapi::document;

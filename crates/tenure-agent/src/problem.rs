@@ -111,6 +111,10 @@ impl Problem {
         self.status
     }
 
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

@@ -124,10 +124,12 @@ pub(crate) struct Told {
 pub(crate) enum Beaten {
     /// It was prolonged.
     Told(Told),
-    /// It is over.
+    /// It was not.
     Over {
         /// The lease.
         id: String,
+        /// As a problem's: `over` and `not_found` are losses; with `stopping` it is held until the deadline that was told last.
+        code: &'static str,
         /// Why.
         over: String,
     },

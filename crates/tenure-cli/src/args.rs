@@ -8,6 +8,7 @@ pub(crate) mod jobs;
 mod records;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
+pub(crate) mod telemetry;
 
 use crate::exit;
 use crate::stores;
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     /// the URL, elsewhere the URL's &namespace=
     #[arg(long, global = true, env = "TENURE_NAMESPACE", hide_env_values = true, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) telemetry: telemetry::Telemetry,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }

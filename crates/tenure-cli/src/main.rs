@@ -9,6 +9,7 @@ mod output;
 mod settings;
 mod stores;
 mod supervise;
+mod telemetry;
 mod text;
 mod verbs;
 mod work;
@@ -156,7 +157,14 @@ fn perform(typed: Typed) -> Result<u8, Failure> {
             supervise::suspend::between_transactions();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-            let result = runtime.block_on(on_store(&chosen.url, chosen.is_named(), verb));
+            telemetry::log(&typed.args.telemetry)?;
+            let result = runtime.block_on(async {
+                #[cfg(feature = "serve")]
+                if let Some(address) = typed.args.telemetry.metrics {
+                    telemetry::serve(address).await?;
+                }
+                on_store(&chosen.url, chosen.is_named(), verb).await
+            });
             // What still hangs in a blocking call must not keep the process.
             runtime.shutdown_background();
             result

@@ -48,6 +48,8 @@
 //! | `tenure_leases_released_total` | counter | leases that were given up while they were held |
 //! | `tenure_leases_lost_total` | counter | leases that were lost, by `reason`: `expired`, `unreachable`, `taken`, `deleted`, `revoked`, `released` by another or `overran` |
 //! | `tenure_lease_wait_seconds` | histogram | how long locks were waited for that were acquired |
+//! | `tenure_leaderships_begun_total` | counter | elections that were won |
+//! | `tenure_leaderships_ended_total` | counter | leaderships that are over, by `cause`: `resigned`, `stopping`, `asked`, `failing`, `stuck` or `lost` |
 //! | `tenure_session_remaining_seconds` | histogram | what was left of the session when it was renewed: alarm on what nears zero, leases are lost there |
 //! | `tenure_store_call_seconds` | histogram | how long calls took, by `operation` (`read`, `write` or `list`) and `outcome` (`answered`, or as `kind`) |
 //! | `tenure_store_failures_total` | counter | calls that failed, by `kind`: `unavailable`, `unknown`, `foreign`, `unsupported` or `invalid` |

@@ -1,6 +1,7 @@
 //! What is counted and measured, by the names that the crate's documentation lists. Without the feature `metrics`, nothing is.
 
 use std::time::Duration;
+use tenure_core::election::Cause;
 use tenure_core::{ErrorKind, Loss, StoreError};
 
 #[cfg(feature = "metrics")]
@@ -45,6 +46,25 @@ pub(crate) fn lease_lost(loss: &Loss) {
 /// The session was renewed when so much of its belief was left.
 pub(crate) fn session_renewed(left: Duration) {
     measure("tenure_session_remaining_seconds", &[], left);
+}
+
+/// A candidate was elected.
+pub(crate) fn leadership_begun() {
+    count("tenure_leaderships_begun_total", &[]);
+}
+
+/// A candidate leads no more.
+pub(crate) fn leadership_ended(cause: &Cause) {
+    let cause = match cause {
+        Cause::Resigned => "resigned",
+        Cause::Stopping => "stopping",
+        Cause::Asked => "asked",
+        Cause::Failing => "failing",
+        Cause::Stuck => "stuck",
+        Cause::Lost(_) => "lost",
+        _ => "other",
+    };
+    count("tenure_leaderships_ended_total", &[("cause", cause)]);
 }
 
 fn kind(error: &StoreError) -> &'static str {
@@ -104,12 +124,23 @@ mod on {
 
     /// Says what each is, to the recorder that there is now.
     pub(crate) fn describe() {
-        use metrics::{Unit, describe_counter, describe_histogram};
+        use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
         describe_histogram!("tenure_store_call_seconds", Unit::Seconds, "How long calls to the store take");
         describe_counter!("tenure_store_failures_total", "Calls to the store that failed");
         describe_counter!("tenure_leases_acquired_total", "Leases that were acquired");
         describe_counter!("tenure_leases_released_total", "Leases that were given up while they were held");
         describe_counter!("tenure_leases_lost_total", "Leases that were lost");
+        describe_counter!("tenure_leaderships_begun_total", "Elections that were won");
+        describe_counter!("tenure_leaderships_ended_total", "Leaderships that are over");
+        describe_gauge!("tenure_fleet_held", "Units that a worker holds");
+        describe_gauge!("tenure_fleet_workers", "Live workers, by the last plan");
+        describe_gauge!("tenure_fleet_units", "Units with work to do, by the last plan");
+        describe_gauge!("tenure_fleet_uncovered", "Units that no worker can have");
+        describe_gauge!("tenure_fleet_moves", "Units on their way to or from a worker");
+        describe_counter!("tenure_fleet_assigned_total", "Units given to a worker");
+        describe_counter!("tenure_fleet_drained_total", "Units that a worker was asked to let go of");
+        describe_counter!("tenure_fleet_lost_total", "Units that a worker lost");
+        describe_counter!("tenure_fleet_trouble_total", "Failed looks and listings of a worker");
         describe_histogram!(
             "tenure_lease_wait_seconds",
             Unit::Seconds,

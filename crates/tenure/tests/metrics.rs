@@ -27,6 +27,9 @@ fn what_is_documented_is_exported_with_a_description() {
             let guard = process.leases.acquire("k").await.unwrap();
             tokio::time::sleep(TTL * 2).await;
             assert!(guard.release().await);
+            let candidate = process.leases.candidate().key("e").start().unwrap();
+            candidate.elected().await.unwrap();
+            candidate.stop().await;
             let lost = process.leases.acquire("lost").await.unwrap();
             process.faults.always(Fault::Refuse);
             lost.lost().await;
@@ -39,8 +42,10 @@ fn what_is_documented_is_exported_with_a_description() {
     assert_eq!(exported.collect::<BTreeSet<_>>(), documented(), "{page}");
     assert!(described.collect::<BTreeSet<_>>().is_superset(&documented()), "{page}");
     for line in [
-        "tenure_leases_acquired_total 2",
-        "tenure_leases_released_total 1",
+        "tenure_leases_acquired_total 3",
+        "tenure_leases_released_total 2",
+        "tenure_leaderships_begun_total 1",
+        "tenure_leaderships_ended_total{cause=\"stopping\"} 1",
         "tenure_leases_lost_total{reason=\"unreachable\"} 1",
         "tenure_store_failures_total{kind=\"unavailable\"}",
         "operation=\"write\",outcome=\"answered\"",

@@ -73,7 +73,7 @@ pub(crate) async fn beats(
     }
     let beaten = asked.ids.into_iter().map(|id| match shared.table.beat(&id, &peer) {
         Ok(told) => Beaten::Told(told),
-        Err(problem) => Beaten::Over { id, over: problem.message().to_owned() },
+        Err(problem) => Beaten::Over { id, code: problem.code(), over: problem.message().to_owned() },
     });
     Ok(Json(AllBeaten { leases: beaten.collect() }))
 }

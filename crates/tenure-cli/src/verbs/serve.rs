@@ -6,6 +6,7 @@ use crate::output;
 use crate::stores::{Missing, Url};
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
+use crate::telemetry;
 use std::time::Duration;
 use tenure::Leases;
 use tenure_agent::{Agent, Door};
@@ -18,6 +19,8 @@ pub(crate) async fn serve(url: &Url, plan: Serving) -> Result<u8, Failure> {
         let door = Door::open(address).await.map_err(|error| Failure::usage(error.to_string()))?;
         doors.push((door, access));
     }
+    // Before the first lease: what was measured before is gone.
+    let scrape = telemetry::record()?;
     let clock = tenure::clock::system();
     let store = url.open(Missing::Create, clock.clone()).await?;
     let outage = Outage::new(true);
@@ -26,7 +29,7 @@ pub(crate) async fn serve(url: &Url, plan: Serving) -> Result<u8, Failure> {
     let leases = leases.store_patience(Duration::MAX).start()?;
     // The first client need not wait for it.
     leases.begin_session();
-    let agent = Agent::new(leases.clone(), plan.limits, None);
+    let agent = Agent::new(leases.clone(), plan.limits, Some(scrape));
     for (door, _) in &doors {
         output::tell(format!("serving leases of {} at {}", url.shown(), door.address()));
     }

@@ -7,6 +7,7 @@ use crate::belief::Cell;
 use crate::driver::sleep_until;
 use crate::guard::Guard;
 use crate::leases::Leases;
+use crate::meters;
 use crate::users::News;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -184,6 +185,7 @@ impl Runner {
         match change {
             Change::Elected { lease, fence } => {
                 tracing::info!(name: "election.elected", target: "tenure::election", %key, %id, %fence);
+                meters::leadership_begun();
                 self.elected(lease, fence);
             }
             Change::StepDown(cause) => {
@@ -194,6 +196,7 @@ impl Runner {
                 }
             }
             Change::Ended(cause) => {
+                meters::leadership_ended(&cause);
                 let cause = self.ended(&cause);
                 tracing::info!(name: "election.ended", target: "tenure::election", %key, %id, cause);
             }

@@ -1,0 +1,23 @@
+"""Leases with fencing tokens, from the tenure agent of this host (`tenure serve`), or from `tenure hold` where there is none.
+
+`Client` and `AsyncClient` speak to the agent, `hold` starts the program. What they give is a `Lease`: it is held until a deadline by this
+process's own clock, and `Lease.held` says so without I/O.
+"""
+
+from ._aio import AsyncClient
+from ._client import Client
+from ._errors import AgentError, HeldByAnother, LeaseLost, Refused, Unreachable
+from ._hold import hold
+from ._lease import Lease
+
+__all__ = [
+    "AgentError",
+    "AsyncClient",
+    "Client",
+    "HeldByAnother",
+    "Lease",
+    "LeaseLost",
+    "Refused",
+    "Unreachable",
+    "hold",
+]

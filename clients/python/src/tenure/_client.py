@@ -1,0 +1,233 @@
+"""A client of the agent: leases, permits and leaderships, kept by one thread in the background."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Dict, Iterator, List, Mapping, Optional
+from urllib.parse import quote
+
+from ._clock import boottime_ns
+from ._errors import AgentError, HeldByAnother, LeaseLost
+from ._lease import Lease
+from ._wire import Wire, default_address
+
+#: For one answer that is not waited for.
+_PATIENCE = 10.0
+#: Leases in one request.
+_MOST_BEATS = 1000
+#: The longest that one request waits; longer waits are several.
+_LONGEST_WAIT = 60.0
+
+
+class Client:
+    """Takes leases from the agent at `address`: `unix:PATH` or `http://127.0.0.1:PORT`, by default that of `TENURE_AGENT`, or of `tenure serve` without
+    options. May be used by any number of threads.
+
+    `on_exit`: "lapse" (the default) or "release", which gives leases back as soon as this process ends, however it does. That is for a process that does
+    all of its work itself: what it has started would otherwise be at work beside the next holder.
+    """
+
+    def __init__(self, address: Optional[str] = None, *, token: Optional[str] = None, on_exit: str = "lapse") -> None:
+        if on_exit not in ("lapse", "release"):
+            raise ValueError(f"on_exit is {on_exit!r}; it must be 'lapse' or 'release'")
+        self._address = address or default_address()
+        self._token = token if token is not None else os.environ.get("TENURE_TOKEN")
+        self._on_exit = on_exit
+        self._lock = threading.Condition()
+        self._held: Dict[str, Lease] = {}
+        self._keeper: Optional[threading.Thread] = None
+        self._is_closed = False
+        self._process = os.getpid()
+        # What is wrong with the address is told now.
+        self._wire(None)
+
+    def lease(
+        self,
+        key: str,
+        *,
+        wait: Optional[float] = 0.0,
+        ttl: Optional[float] = None,
+        at_most: Optional[float] = None,
+        about: Optional[Mapping[str, str]] = None,
+    ) -> Lease:
+        """The lease on `key`. Waits for it for `wait` seconds (None: for ever), and raises `HeldByAnother` if another has it then."""
+        body = _wish(ttl, at_most, key=key, about=dict(about or {}))
+        return self._get("/v1/leases", body, wait)
+
+    def semaphore(
+        self, name: str, permits: int, *, take: int = 1, wait: Optional[float] = 0.0, ttl: Optional[float] = None
+    ) -> Lease:
+        """So many of the permits of `name`, of which there are `permits`."""
+        return self._get("/v1/semaphores", _wish(ttl, None, name=name, permits=permits, take=take), wait)
+
+    def shared(self, name: str, *, wait: Optional[float] = 0.0, ttl: Optional[float] = None) -> Lease:
+        """`name` beside other readers."""
+        return self._get("/v1/semaphores", _wish(ttl, None, name=name, mode="shared"), wait)
+
+    def exclusive(self, name: str, *, wait: Optional[float] = 0.0, ttl: Optional[float] = None) -> Lease:
+        """`name` beside nobody, in turn."""
+        return self._get("/v1/semaphores", _wish(ttl, None, name=name, mode="exclusive"), wait)
+
+    def campaign(
+        self,
+        key: str,
+        *,
+        wait: Optional[float] = None,
+        ttl: Optional[float] = None,
+        labels: Optional[Mapping[str, str]] = None,
+    ) -> Lease:
+        """Waits until this client leads `key`. `labels` is what others see of the leader."""
+        path = f"/v1/elections/{quote(key, safe='')}/campaign"
+        return self._get(path, _wish(ttl, None, labels=dict(labels or {})), wait)
+
+    def leaderships(self, key: str, **options: Any) -> Iterator[Lease]:
+        """For ever: each time that this client is elected. The leadership is given up when the loop's body ends."""
+        while True:
+            with self.campaign(key, **options) as term:
+                yield term
+
+    def leader(self, key: str) -> Optional[Dict[str, Any]]:
+        """Who leads `key` now, with its labels in `about`; None if nobody does."""
+        try:
+            return self._ask("GET", f"/v1/elections/{quote(key, safe='')}/leader")
+        except LeaseLost:
+            return None
+
+    def list(self, prefix: str = "") -> Iterator[Dict[str, Any]]:
+        """The store's records whose keys begin so, whoever holds them."""
+        path = f"/v1/leases?limit=1000&prefix={quote(prefix, safe='')}"
+        after = ""
+        while True:
+            page = self._ask("GET", path + after)
+            yield from page["leases"]
+            if "next" not in page:
+                return
+            after = f"&after={quote(page['next'], safe='')}"
+
+    def close(self) -> None:
+        """Gives all back."""
+        with self._lock:
+            self._is_closed = True
+            held = list(self._held.values())
+            self._lock.notify_all()
+        for lease in held:
+            lease.release()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wire(self, timeout: Optional[float]) -> Wire:
+        return Wire(self._address, self._token, timeout)
+
+    def _ask(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        wire = self._wire(_PATIENCE)
+        try:
+            return wire.ask(method, path, body)
+        finally:
+            wire.close()
+
+    def _get(self, path: str, body: Dict[str, Any], wait: Optional[float], wire: Optional[Wire] = None) -> Lease:
+        end_ns = None if wait is None else boottime_ns() + int(wait * 1e9)
+        wire = wire or self._wire(None)
+        try:
+            while True:
+                left = _LONGEST_WAIT if end_ns is None else max(0.0, (end_ns - boottime_ns()) / 1e9)
+                part = min(left, _LONGEST_WAIT)
+                sent_ns = boottime_ns()
+                try:
+                    told = wire.ask("POST", path, {**body, "wait_ms": int(part * 1000), "on_exit": self._on_exit})
+                except HeldByAnother:
+                    if end_ns is not None and boottime_ns() >= end_ns:
+                        raise
+                    continue
+                lease = Lease(told["key"], told["fence"], self._release)
+                lease._told(told, sent_ns)
+                self._keep(lease)
+                return lease
+        finally:
+            wire.close()
+
+    def _keep(self, lease: Lease) -> None:
+        with self._lock:
+            if self._process != os.getpid():
+                # A forked child has none of its parent's leases, and no thread that keeps them.
+                self._held, self._keeper, self._process = {}, None, os.getpid()
+            self._held[lease.id] = lease
+            if self._keeper is None or not self._keeper.is_alive():
+                self._keeper = threading.Thread(target=self._keep_all, name="tenure", daemon=True)
+                self._keeper.start()
+            self._lock.notify_all()
+
+    def _release(self, lease: Lease) -> bool:
+        # It is not held from here on, whatever becomes of the request.
+        lease._over("it was released")
+        with self._lock:
+            self._held.pop(lease.id, None)
+        try:
+            return bool(self._ask("DELETE", f"/v1/leases/{lease.id}")["released"])
+        except (AgentError, OSError):
+            # It lapses at its deadline.
+            return False
+
+    def _keep_all(self) -> None:
+        wire = self._wire(_PATIENCE)
+        while True:
+            with self._lock:
+                while True:
+                    if not self._held and self._is_closed:
+                        wire.close()
+                        return
+                    now = boottime_ns()
+                    next_ns = min((lease._beat_at_ns for lease in self._held.values()), default=None)
+                    if next_ns is not None and next_ns <= now:
+                        break
+                    # The wait's clock may stand still while the machine is suspended.
+                    self._lock.wait(1.0 if next_ns is None else min(1.0, (next_ns - now) / 1e9))
+                # What is due soon goes along.
+                soon = now + max(0, min(lease._deadline_ns - now for lease in self._held.values()) // 8)
+                due = [lease for lease in self._held.values() if lease._beat_at_ns <= soon]
+            for first in range(0, len(due), _MOST_BEATS):
+                self._beat(wire, due[first : first + _MOST_BEATS])
+
+    def _beat(self, wire: Wire, due: List[Lease]) -> None:
+        sent_ns = boottime_ns()
+        try:
+            answers = wire.ask("POST", "/v1/beats", {"ids": [lease.id for lease in due]})["leases"]
+        except (AgentError, OSError) as error:
+            self._not_beaten(due, str(error))
+            return
+        for lease, told in zip(due, answers):
+            if "over" not in told:
+                lease._told(told, sent_ns)
+            elif told.get("code") == "stopping":
+                # What was told holds until then.
+                self._not_beaten([lease], told["over"])
+            else:
+                self._drop(lease, told["over"])
+
+    def _not_beaten(self, due: List[Lease], why: str) -> None:
+        """Tried again soon, until it is over."""
+        now = boottime_ns()
+        for lease in due:
+            left = lease._deadline_ns - now
+            if left <= 0:
+                self._drop(lease, f"no beat was answered by its deadline: {why}")
+            else:
+                lease._beat_at_ns = now + max(left // 4, 5_000_000)
+
+    def _drop(self, lease: Lease, why: str) -> None:
+        with self._lock:
+            self._held.pop(lease.id, None)
+        lease._over(why)
+
+
+def _wish(ttl: Optional[float], at_most: Optional[float], **fields: Any) -> Dict[str, Any]:
+    if ttl is not None:
+        fields["ttl_ms"] = int(ttl * 1000)
+    if at_most is not None:
+        fields["at_most_ms"] = int(at_most * 1000)
+    return fields

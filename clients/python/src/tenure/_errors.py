@@ -1,0 +1,35 @@
+"""What can go wrong."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+
+class AgentError(Exception):
+    """Something was not done. The text says what, and mostly what to do about it."""
+
+
+class Unreachable(AgentError):
+    """The agent, or the program, can't be reached."""
+
+
+class Refused(AgentError):
+    """The agent says no; `code` is its word for programs."""
+
+    def __init__(self, message: str, code: str, status: int) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+
+
+class HeldByAnother(Refused):
+    """Another holds it, and the time to wait for it is over."""
+
+    def __init__(self, message: str, holder: Optional[str] = None, fence: Optional[int] = None) -> None:
+        super().__init__(message, "held", 409)
+        self.holder = holder
+        self.fence = fence
+
+
+class LeaseLost(AgentError):
+    """The lease is not held any more."""

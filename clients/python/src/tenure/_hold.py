@@ -1,0 +1,91 @@
+"""A lease where there is no agent: by the program `tenure hold`, which lives as long as the lease is wanted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from typing import Any, Dict, List, Optional, Sequence
+
+from ._errors import AgentError, HeldByAnother, Unreachable
+from ._lease import Lease
+
+_HELD = 75
+
+
+def hold(
+    key: str,
+    *,
+    wait: Optional[float] = 0.0,
+    ttl: Optional[float] = None,
+    at_most: Optional[float] = None,
+    store: Optional[str] = None,
+    program: Sequence[str] = ("tenure",),
+) -> Lease:
+    """The lease on `key`, from the store of that URL (or of `TENURE_STORE`). As `Client.lease`."""
+    command: List[str] = [*program, "hold", "--json"]
+    if wait == 0:
+        command.append("--try")
+    elif wait is not None:
+        command.append(f"--wait={int(wait * 1000)}ms")
+    for name, span in (("ttl", ttl), ("max", at_most)):
+        if span is not None:
+            command.append(f"--{name}={int(span * 1000)}ms")
+    if store is not None:
+        command.append(f"--store={store}")
+    try:
+        process = subprocess.Popen(
+            [*command, "--", key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    except OSError as error:
+        raise Unreachable(f"{program[0]} can't be started: {error}") from error
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        _, said = process.communicate()
+        said = _message(said)
+        if process.returncode == _HELD:
+            raise HeldByAnother(said)
+        raise AgentError(said or f"tenure hold ended with status {process.returncode}")
+    told = json.loads(line)
+    lease = Lease(told["key"], told["fence"], lambda lease: _release(lease, process, reader))
+    _extend(lease, told)
+    reader = threading.Thread(target=_follow, args=(lease, process), name="tenure hold", daemon=True)
+    reader.start()
+    return lease
+
+
+def _extend(lease: Lease, told: Dict[str, Any]) -> None:
+    lease._deadline_ns = told["deadline_boottime_ms"] * 1_000_000
+
+
+def _follow(lease: Lease, process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        if told["event"] == "extended":
+            _extend(lease, told)
+        elif told["event"] == "lost":
+            lease._over(told["reason"])
+        elif told["event"] == "released":
+            lease._over("it was released")
+    for stream in (process.stdin, process.stdout, process.stderr):
+        stream.close()
+    process.wait()
+
+
+def _release(lease: Lease, process: "subprocess.Popen[str]", reader: threading.Thread) -> bool:
+    lease._over("it was released")
+    assert process.stdin is not None
+    process.stdin.close()
+    reader.join()
+    return process.returncode == 0
+
+
+def _message(said: str) -> str:
+    """With --json a failure is an object."""
+    last = said.strip().splitlines()[-1] if said.strip() else ""
+    try:
+        return str(json.loads(last)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return last

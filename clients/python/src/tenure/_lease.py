@@ -1,0 +1,98 @@
+"""A lease that is held, and until when."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from typing import Any, Callable, Dict, Optional, Type
+
+from ._clock import boottime_ns, timeline
+from ._errors import LeaseLost
+
+_NS_PER_MS = 1_000_000
+
+
+class Lease:
+    """The right to one key until a deadline, which is put off in the background for as long as the lease is wanted.
+
+    As a context manager it is given back at the end. A process that was forked off does not hold it.
+    """
+
+    def __init__(self, key: str, fence: int, release: Callable[[Lease], bool]) -> None:
+        self.key = key
+        #: Grows with each holder of the key. Send it along with every effect, and let what is protected refuse lower ones.
+        self.fence = fence
+        self._process = os.getpid()
+        self._deadline_ns = 0
+        self._beat_at_ns = 0
+        self._is_over = False
+        self._reason: Optional[str] = None
+        self._ended = threading.Event()
+        self._release = release
+        self.id = ""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held at this instant. No I/O. It may end right after: what must not happen twice belongs behind a check of the fence."""
+        return not self._is_over and boottime_ns() < self._deadline_ns and os.getpid() == self._process
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which it is held if it is not prolonged any more."""
+        return max(0, self._deadline_ns - boottime_ns()) / 1e9 if self.held else 0.0
+
+    @property
+    def reason(self) -> Optional[str]:
+        """Why it is over, if that is known."""
+        return self._reason
+
+    def check(self) -> None:
+        """Raises `LeaseLost` unless it is held at this instant."""
+        if not self.held:
+            raise LeaseLost(f"{self.key}: {self._reason or 'its deadline is over'}")
+
+    def wait_lost(self, timeout: Optional[float] = None) -> bool:
+        """Waits until it is lost or given back; false if the time was over first. For a thread that watches."""
+        end_ns = None if timeout is None else boottime_ns() + int(timeout * 1e9)
+        while self.held:
+            left = self.remaining
+            if end_ns is not None:
+                left = min(left, (end_ns - boottime_ns()) / 1e9)
+                if left <= 0:
+                    return False
+            # The clock of the wait may stand still while the machine is suspended.
+            self._ended.wait(min(left, 1.0))
+        return True
+
+    def release(self) -> bool:
+        """Gives it back; false if it was lost before. Whatever was done under it must have ended."""
+        if self._is_over or os.getpid() != self._process:
+            return False
+        return self._release(self)
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.key!r} fence {self.fence} {'held' if self.held else 'not held'}>"
+
+    def _told(self, told: Dict[str, Any], sent_ns: int) -> None:
+        """Takes the answer to a request that was sent then. Only this prolongs anything."""
+        counted_ns = sent_ns + told["good_for_ms"] * _NS_PER_MS
+        if told.get("boot") is not None and told["boot"] == timeline():
+            counted_ns = told["deadline_boottime_ms"] * _NS_PER_MS
+        self.id = told["id"]
+        self._beat_at_ns = sent_ns + told["beat_in_ms"] * _NS_PER_MS
+        self._deadline_ns = max(self._deadline_ns, counted_ns)
+
+    def _over(self, reason: str) -> None:
+        if not self._is_over:
+            self._reason = reason
+            self._is_over = True
+            self._ended.set()

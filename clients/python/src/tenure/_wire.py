@@ -1,0 +1,93 @@
+"""HTTP to the agent, over a Unix socket or to loopback."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+from typing import Any, Dict, Optional
+from urllib.parse import urlsplit
+
+from ._errors import HeldByAnother, LeaseLost, Refused, Unreachable
+
+
+def default_address() -> str:
+    """`TENURE_AGENT`, or the socket at which `tenure serve` listens unless told otherwise."""
+    named = os.environ.get("TENURE_AGENT")
+    if named:
+        return named
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    directory = os.path.join(runtime, "tenure") if runtime else f"/tmp/tenure-{os.geteuid()}"
+    return "unix:" + os.path.join(directory, "agent.sock")
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: Optional[float]) -> None:
+        super().__init__("localhost", timeout=timeout)  # type: ignore[arg-type]
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Wire:
+    """One connection, made when it is needed. For one thread at a time."""
+
+    def __init__(self, address: str, token: Optional[str], timeout: Optional[float]) -> None:
+        self._headers = {"Content-Type": "application/json"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        if address.startswith("unix:"):
+            self._connection: http.client.HTTPConnection = _UnixConnection(address[len("unix:") :], timeout)
+        else:
+            parts = urlsplit(address if "://" in address else f"http://{address}")
+            if parts.scheme != "http" or not parts.hostname:
+                raise ValueError(f"{address!r} is no agent's address: write unix:PATH or http://127.0.0.1:PORT")
+            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)  # type: ignore[arg-type]
+        self._address = address
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def abort(self) -> None:
+        """Ends what another thread waits for: the agent hears that nobody wants its answer."""
+        opened = self._connection.sock
+        if opened is not None:
+            try:
+                opened.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def ask(self, method: str, path: str, body: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        """What is answered. A connection that the agent has closed meanwhile is made anew, if nothing came of the request."""
+        data = None if body is None else json.dumps(body)
+        is_new = self._connection.sock is None
+        try:
+            self._connection.request(method, path, data, self._headers)
+            answer = self._connection.getresponse()
+            status, text = answer.status, answer.read()
+        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
+            self.close()
+            if is_new:
+                raise Unreachable(f"the agent at {self._address} has closed the connection: {error}") from error
+            return self.ask(method, path, body)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise Unreachable(
+                f"no agent answers at {self._address} ({error}); `tenure serve` starts one, TENURE_AGENT names another"
+            ) from error
+        try:
+            told = json.loads(text)
+        except ValueError:
+            raise Refused(f"the agent's answer is no JSON (status {status})", "unreadable", status) from None
+        if status < 300:
+            return told
+        message, code = str(told.get("message")), str(told.get("code"))
+        if code == "held":
+            raise HeldByAnother(message, told.get("holder"), told.get("fence"))
+        if status in (404, 410):
+            raise LeaseLost(message)
+        raise Refused(message, code, status)

@@ -1,0 +1,314 @@
+"""The client against the real agent, which TENURE_PROGRAM names.
+
+Plan: what is held, told and given back; beats, many leases, loss by revocation, by the agent's death and by its stop; a fork; permits, leaders, the list; asyncio
+with cancellation; `hold`; a client that dies; the README's code; `pip install`.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(HERE / "src"))
+
+import tenure  # noqa: E402
+from tenure._clock import boottime_ns  # noqa: E402
+
+PROGRAM = os.environ["TENURE_PROGRAM"]
+LONG = 120.0
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + LONG
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"waited too long for {what}")
+        time.sleep(0.005)
+
+
+class WithAgent(unittest.TestCase):
+    ttl = "3s"
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.path = Path(self.directory.name)
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("TENURE_")},
+            "TENURE_STORE": f"sqlite:{self.path}/leases.db",
+            "TENURE_CONFIG": "/dev/null",
+            "XDG_STATE_HOME": str(self.path),
+        }
+        self.socket = self.path / "agent.sock"
+        self.address = f"unix:{self.socket}"
+        self.start()
+
+    def start(self):
+        command = [PROGRAM, "serve", "--listen", self.address, "--ttl", self.ttl]
+        self.agent = subprocess.Popen(command, env=self.environment, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.agent.wait)
+        self.addCleanup(self.agent.kill)
+        wait_until("the agent", self.listens)
+
+    def listens(self):
+        try:
+            list(tenure.Client(self.address).list())
+            return True
+        except tenure.Unreachable:
+            return False
+
+    def client(self, **options):
+        client = tenure.Client(self.address, **options)
+        self.addCleanup(client.close)
+        return client
+
+    def tenure(self, *arguments):
+        return subprocess.run([PROGRAM, *arguments], env=self.environment, capture_output=True, text=True)
+
+    def state(self, key):
+        for row in self.client().list(key):
+            if row["key"] == key:
+                return row["state"]
+        return None
+
+
+class Leases(WithAgent):
+    def test_a_lease_is_held_told_and_given_back(self):
+        client = self.client()
+        with client.lease("k", about={"who": "me"}) as lease:
+            self.assertTrue(lease.held and 0 < lease.remaining < 3)
+            lease.check()
+            with self.assertRaises(tenure.HeldByAnother) as refused:
+                client.lease("k")
+            self.assertEqual(refused.exception.fence, lease.fence)
+            row = next(iter(client.list("k")))
+            self.assertEqual((row["fence"], row["about"]), (lease.fence, {"who": "me"}))
+        self.assertFalse(lease.held)
+        self.assertEqual((lease.reason, lease.remaining), ("it was released", 0.0))
+        with self.assertRaises(tenure.LeaseLost):
+            lease.check()
+        self.assertFalse(lease.release())
+        self.assertEqual(self.state("k"), "vacant")
+        with client.lease("k") as later:
+            self.assertGreater(later.fence, lease.fence)
+
+    def test_it_is_kept_for_as_long_as_it_is_wanted_and_many_cost_one_request(self):
+        client = self.client()
+        leases = [client.lease(f"k/{n}") for n in range(50)]
+        first = max(lease._deadline_ns for lease in leases)
+        wait_until("later deadlines", lambda: min(lease._deadline_ns for lease in leases) > first + 2_000_000_000)
+        self.assertTrue(all(lease.held for lease in leases))
+        client.close()
+        self.assertFalse(any(lease.held for lease in leases))
+        self.assertEqual({row["state"] for row in self.client().list("k/")}, {"vacant"})
+
+    def test_who_waits_gets_it(self):
+        client = self.client()
+        first = client.lease("k")
+        had = []
+        waits = threading.Thread(target=lambda: had.append(client.lease("k", wait=None)))
+        waits.start()
+        first.release()
+        waits.join()
+        self.assertTrue(had[0].held and had[0].fence > first.fence)
+
+    def test_a_withdrawn_lease_is_lost_with_its_reason(self):
+        lease = self.client().lease("k")
+        self.assertEqual(self.tenure("revoke", "k", "--yes").returncode, 0)
+        self.assertTrue(lease.wait_lost(LONG))
+        wait_until("its reason", lambda: lease.reason is not None)
+        self.assertIn("withdrawn", lease.reason)
+
+    def test_it_is_not_held_past_its_deadline_when_the_agent_is_stopped_or_killed(self):
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            lease = self.client().lease(f"k{int(number)}")
+            self.agent.send_signal(number)
+            self.assertTrue(lease.wait_lost(LONG))
+            # Whatever the thread in the background does.
+            self.assertGreaterEqual(boottime_ns(), lease._deadline_ns)
+            self.assertEqual(lease.remaining, 0.0)
+            self.agent.send_signal(signal.SIGCONT)
+        self.agent.wait()
+        self.start()
+        with self.client().lease("k9", wait=LONG) as again:
+            self.assertTrue(again.held)
+
+    def test_a_new_agent_says_that_it_knows_nothing_of_old_leases(self):
+        lease = self.client().lease("k")
+        self.agent.kill()
+        self.agent.wait()
+        self.start()
+        self.assertTrue(lease.wait_lost(LONG))
+
+    def test_an_agent_that_is_told_to_end_is_believed_until_the_deadline(self):
+        lease = self.client().lease("k")
+        self.agent.terminate()
+        self.agent.wait(LONG)
+        # It has waited for that.
+        self.assertGreaterEqual(boottime_ns(), lease._deadline_ns)
+        self.assertFalse(lease.held)
+
+    def test_a_forked_child_holds_nothing_and_gives_nothing_back(self):
+        client = self.client()
+        lease = client.lease("k")
+        child = os.fork()
+        if child == 0:
+            fine = not lease.held and not lease.release()
+            with client.lease("child") as own:
+                fine = fine and own.held
+            os._exit(0 if fine else 1)
+        _, status = os.waitpid(child, 0)
+        self.assertEqual(status, 0)
+        self.assertTrue(lease.held)
+        self.assertEqual(self.state("k"), "held")
+
+    def test_permits_leaders_and_the_longest_time(self):
+        client = self.client()
+        with client.semaphore("s", 2), client.semaphore("s", 2):
+            with self.assertRaises(tenure.HeldByAnother):
+                client.semaphore("s", 2)
+        with client.shared("rw"):
+            with self.assertRaises(tenure.HeldByAnother):
+                client.exclusive("rw")
+        self.assertIsNone(client.leader("a/b"))
+        for term in client.leaderships("a/b", labels={"url": "here"}):
+            self.assertEqual(client.leader("a/b")["about"], {"url": "here"})
+            self.assertTrue(term.held)
+            break
+        wait_until("the resignation", lambda: client.leader("a/b") is None)
+        short = client.lease("short", at_most=0.3)
+        self.assertTrue(short.wait_lost(LONG))
+
+    def test_bad_input_is_refused_with_what_to_do(self):
+        with self.assertRaises(tenure.Refused) as refused:
+            self.client().lease("session/x")
+        self.assertIn("session/", str(refused.exception))
+        with self.assertRaises(ValueError):
+            tenure.Client(self.address, on_exit="never")
+        with self.assertRaises(ValueError):
+            tenure.Client("https://example.org")
+        with self.assertRaises(tenure.Unreachable) as unreachable:
+            tenure.Client(f"unix:{self.path}/nobody").lease("k")
+        self.assertIn("tenure serve", str(unreachable.exception))
+
+    def test_a_client_that_says_that_it_works_alone_gives_way_when_it_is_killed(self):
+        program = (
+            "import sys, time, tenure\n"
+            f"lease = tenure.Client({self.address!r}, on_exit='release').lease('k')\n"
+            "print(lease.fence, flush=True)\ntime.sleep(600)\n"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(HERE / "src")}
+        with subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE) as process:
+            fence = int(process.stdout.readline())
+            process.kill()
+        with self.client().lease("k", wait=LONG) as lease:
+            self.assertGreater(lease.fence, fence)
+
+
+class Asyncio(WithAgent):
+    def test_leases_leaders_and_the_list(self):
+        async def main():
+            async with tenure.AsyncClient(self.address) as client:
+                async with client.lease("k") as lease:
+                    self.assertTrue(lease.held)
+                    self.assertEqual([row["key"] for row in await client.list("k")], ["k"])
+                self.assertFalse(lease.held)
+                async for term in client.leaderships("l"):
+                    self.assertEqual((await client.leader("l"))["fence"], term.fence)
+                    break
+                await (await client.semaphore("s", 1))._released_for_test()
+
+        tenure.Lease._released_for_test = lambda lease: asyncio.to_thread(lease.release)
+        self.addCleanup(lambda: delattr(tenure.Lease, "_released_for_test"))
+        asyncio.run(main())
+
+    def test_who_is_cancelled_while_it_waits_does_not_get_it(self):
+        async def main():
+            async with tenure.AsyncClient(self.address) as client:
+                first = await client.lease("k")
+                waits = asyncio.ensure_future(_had(client.lease("k", wait=None)))
+                await asyncio.sleep(0.2)
+                waits.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await waits
+                await asyncio.to_thread(first.release)
+                async with client.lease("k", wait=LONG) as again:
+                    self.assertTrue(again.held)
+
+        asyncio.run(main())
+
+
+async def _had(wanted):
+    return await wanted
+
+
+class WithoutAgent(WithAgent):
+    def hold(self, key, **options):
+        return tenure.hold(key, program=[PROGRAM], store=self.environment["TENURE_STORE"], **options)
+
+    def test_a_program_holds_it(self):
+        with self.hold("k", ttl=2) as lease:
+            self.assertTrue(lease.held and lease.fence > 0)
+            first = lease._deadline_ns
+            wait_until("a later deadline", lambda: lease._deadline_ns > first)
+            with self.assertRaises(tenure.HeldByAnother):
+                self.hold("k")
+        self.assertFalse(lease.held)
+        self.assertEqual(self.state("k"), "vacant")
+
+    def test_a_loss_and_what_is_missing_are_told(self):
+        lease = self.hold("k", at_most=0.3)
+        self.assertTrue(lease.wait_lost(LONG))
+        wait_until("its reason", lambda: lease.reason is not None)
+        self.assertIn("longer than it may", lease.reason)
+        with self.assertRaises(tenure.AgentError):
+            self.hold("session/x")
+        with self.assertRaises(tenure.Unreachable):
+            tenure.hold("k", program=[str(self.path / "nothing")])
+
+
+class Readme(WithAgent):
+    def test_its_code_does_what_it_says(self):
+        code = re.findall(r"```python\n(.*?)```", (HERE / "README.md").read_text(), re.DOTALL)
+        self.assertGreater(len(code), 5)
+        (self.path / "tenure").symlink_to(PROGRAM)
+        environment = {
+            **self.environment,
+            "PYTHONPATH": str(HERE / "src"),
+            "TENURE_AGENT": self.address,
+            "PATH": f"{self.path}:{os.environ['PATH']}",
+        }
+        ran = subprocess.run(
+            [sys.executable, "-c", "\n".join(code)], env=environment, capture_output=True, text=True, timeout=LONG
+        )
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("writing with fence 1", ran.stdout)
+        self.assertIn("http://10.0.0.7", ran.stdout)
+
+
+class Package(unittest.TestCase):
+    def test_pip_installs_it(self):
+        with tempfile.TemporaryDirectory() as directory:
+            copy = Path(directory, "copy")
+            subprocess.run(["cp", "-r", str(HERE), str(copy)], check=True)
+            target = Path(directory, "target")
+            install = ["install", "--quiet", "--no-deps", "--target", str(target), str(copy)]
+            ran = subprocess.run([sys.executable, "-m", "pip", *install], capture_output=True, text=True)
+            self.assertEqual(ran.returncode, 0, f"pip, and what it fetches to build with, are needed: {ran.stderr}")
+            check = "import tenure; print(tenure.Client, tenure.__file__)"
+            environment = {"PYTHONPATH": str(target), "PATH": os.environ["PATH"]}
+            said = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True)
+            self.assertIn(str(target), said.stdout, said.stderr)
+            self.assertTrue((target / "tenure" / "py.typed").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,48 @@
+//! Metrics alone, for a process that is no agent.
+
+use crate::agent::Scrape;
+use crate::config::Limits;
+use crate::connection::{self, Door, ServeError, Served};
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// Serves `/metrics` and `/healthz` at one address, without a token: metrics name fleets and workers, and no key or holder of a lock.
+#[derive(Debug)]
+pub struct MetricsServer {
+    door: Door,
+}
+
+impl MetricsServer {
+    /// Listens there, on whatever network that is.
+    ///
+    /// # Errors
+    /// When the system says no.
+    pub async fn open(address: SocketAddr) -> Result<MetricsServer, ServeError> {
+        Ok(MetricsServer { door: Door::open_to_all(address).await? })
+    }
+
+    /// Answers for as long as it is polled.
+    ///
+    /// # Cancel safety
+    /// May be dropped.
+    pub async fn serve(&self, scrape: Scrape) {
+        const CONNECTIONS: usize = 16;
+        let metrics = move || {
+            let text = scrape();
+            async move { ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text) }
+        };
+        let router = Router::new().route("/metrics", get(metrics)).route("/healthz", get(async || "ok\n"));
+        let limits = Limits { connections: CONNECTIONS, ..Limits::default() };
+        connection::serve(&self.door, &Served { router, limits }).await;
+    }
+}
+
+/// Where it listens.
+impl fmt::Display for MetricsServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/metrics", self.door.address())
+    }
+}

@@ -1,0 +1,37 @@
+//! What any verb tells of itself, as it is typed.
+
+use clap::{Parser, ValueEnum};
+#[cfg(feature = "serve")]
+use std::net::SocketAddr;
+
+/// What any verb tells of itself.
+#[derive(Debug, Parser)]
+pub(crate) struct Telemetry {
+    /// Serve metrics for Prometheus at http://IP:PORT/metrics while the verb runs. They name no keys of locks; whoever can reach the address may
+    /// read them
+    #[cfg(feature = "serve")]
+    #[arg(long, global = true, env = "TENURE_METRICS", hide_env_values = true, value_name = "IP:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Log events to standard error: a level (error, warn, info, debug, trace), or levels of parts, such as
+    /// warn,tenure::lease=debug [default: none]
+    #[arg(long, global = true, env = "TENURE_LOG", hide_env_values = true, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    /// How they are written: as lines of text, or as JSON objects
+    #[arg(
+        long,
+        global = true,
+        env = "TENURE_LOG_FORMAT",
+        hide_env_values = true,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true
+    )]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How events are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}

@@ -1,0 +1,79 @@
+//! Logs and metrics of this process.
+
+use crate::args::telemetry::{LogFormat, Telemetry};
+use crate::exit::{Failure, INTERNAL};
+use crate::text::escaped;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+
+/// Begins to log, if that was asked for.
+pub(crate) fn log(typed: &Telemetry) -> Result<(), Failure> {
+    let Some(filter) = typed.log.as_deref().filter(|filter| !filter.is_empty()) else { return Ok(()) };
+    let filter: Targets = filter.parse().map_err(|error| {
+        let filter = escaped(filter);
+        Failure::usage(format!(
+            "--log {filter}: {error}; write a level, as in info, or warn,tenure::lease=debug"
+        ))
+    })?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let lines = match typed.log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let all = tracing_subscriber::registry().with(lines.with_filter(filter));
+    tracing::subscriber::set_global_default(all).map_err(|error| Failure::new(INTERNAL, error.to_string()))
+}
+
+#[cfg(feature = "serve")]
+pub(crate) use on::{record, serve};
+
+#[cfg(feature = "serve")]
+mod on {
+    use crate::exit::{Failure, INTERNAL};
+    use crate::output;
+    use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+    use std::net::SocketAddr;
+    use std::sync::{Arc, OnceLock};
+    use std::time::Duration;
+    use tenure_agent::{MetricsServer, Scrape};
+
+    /// Bounds of the histograms, in seconds: from a call on loopback to a wait of minutes.
+    const BOUNDS: [f64; 13] =
+        [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0];
+
+    /// Records metrics from now on, once for the process. Inside a runtime.
+    pub(crate) fn record() -> Result<Scrape, Failure> {
+        static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+        let failed = |error: String| Failure::new(INTERNAL, error);
+        if HANDLE.get().is_none() {
+            let builder = PrometheusBuilder::new().set_buckets(&BOUNDS);
+            let recorder = builder.map_err(|error| failed(error.to_string()))?.build_recorder();
+            let handle = recorder.handle();
+            metrics::set_global_recorder(recorder).map_err(|error| failed(error.to_string()))?;
+            let upkeep = handle.clone();
+            tokio::spawn(async move {
+                // What was measured and not asked for is summed up, so that it does not pile up.
+                loop {
+                    tokio::time::sleep(Duration::from_secs(5)).await;
+                    upkeep.run_upkeep();
+                }
+            });
+            // Nobody else has set it meanwhile: this is the main thread.
+            let _ = HANDLE.set(handle);
+        }
+        let handle = HANDLE.get().cloned().ok_or_else(|| failed("metrics are not recorded".to_owned()))?;
+        Ok(Arc::new(move || handle.render()))
+    }
+
+    /// Records metrics, and serves them in the background.
+    pub(crate) async fn serve(address: SocketAddr) -> Result<(), Failure> {
+        let scrape = record()?;
+        let server = MetricsServer::open(address)
+            .await
+            .map_err(|error| Failure::usage(format!("--metrics {error}")))?;
+        output::tell(format!("metrics at {server}"));
+        tokio::spawn(async move { server.serve(scrape).await });
+        Ok(())
+    }
+}

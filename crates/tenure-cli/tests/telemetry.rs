@@ -1,0 +1,173 @@
+//! What the command line tells of itself, and what ops/ makes of it.
+//!
+//! Plan: each verb that holds something serves its metrics; the agent at its socket, too; logs as text and as JSON, with their filter, on standard error
+//! alone; bad input by name; the dashboard and the alarms in ops/ name metrics that are documented, with labels that are exported.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+mod common;
+
+use common::agent::Agent;
+use common::{Bench, Process, wait_for};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::Stdio;
+
+/// Starts it with metrics at a port of its own.
+fn with_metrics(bench: &Bench, arguments: &[&str]) -> (Process, String) {
+    let mut command = bench.tenure(&[&["--metrics", "127.0.0.1:0"], arguments].concat());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    let address = loop {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "{arguments:?} ended");
+        if let Some(url) = line.trim().strip_prefix("tenure: metrics at http://") {
+            break url.strip_suffix("/metrics").unwrap().to_owned();
+        }
+    };
+    std::thread::spawn(move || said.lines().map_while(Result::ok).count());
+    (child.into(), address)
+}
+
+fn scrape(address: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    page
+}
+
+#[test]
+fn each_verb_that_holds_something_serves_its_metrics() {
+    let bench = Bench::new();
+    for (arguments, tells) in [
+        (&["hold", "h"] as &[&str], "tenure_leases_acquired_total 1"),
+        (&["run", "r", "--", "sleep", "600"], "tenure_leases_acquired_total 1"),
+        (&["elect", "e", "--", "sleep", "600"], "tenure_leases_acquired_total 1"),
+        (&["cron", "* * * * * *", "c", "--", "true"], "tenure_leases_released_total"),
+        (&["range", "s", "0..f", "--", "sleep", "600"], "tenure_store_call_seconds_count"),
+        (
+            &["work", "--forever", "--name", "f", "--units", "a", "b", "--", "sleep", "600"],
+            "tenure_fleet_held{",
+        ),
+        (&["work", "--name", "j", "a", "b", "--", "sleep", "600"], "tenure_store_call_seconds_count"),
+    ] {
+        let (mut process, address) = with_metrics(&bench, arguments);
+        wait_for(tells, || scrape(&address).contains(tells).then_some(()));
+        let page = scrape(&address);
+        assert!(
+            page.contains("tenure_store_call_seconds_bucket{") && page.contains("# HELP tenure_"),
+            "{page}"
+        );
+        process.signal(Signal::SIGTERM);
+        process.wait();
+    }
+}
+
+#[test]
+fn the_agent_tells_of_its_clients() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, &[]);
+    let mut client = agent.client();
+    let told = client.acquire("k");
+    let metrics =
+        |client: &mut common::agent::Client| client.get("/metrics").body.as_str().unwrap().to_owned();
+    let page = metrics(&mut client);
+    for line in ["tenure_agent_leases 1", "tenure_agent_connections 1", "tenure_leases_acquired_total 1"] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    client.release(&told);
+    let page = metrics(&mut client);
+    for line in ["tenure_agent_leases 0", "tenure_agent_leases_ended_total{how=\"released\"} 1"] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+}
+
+#[test]
+fn logs_are_text_or_json_on_standard_error() {
+    let bench = Bench::new();
+    let run = |more: &[&str]| bench.run(&[&["run", "k"], more, &["--", "echo", "out"]].concat());
+    let silent = run(&[]);
+    assert_eq!((silent.out.as_str(), silent.err.as_str()), ("out\n", ""));
+    let text = run(&["--log", "tenure::lease=debug"]);
+    assert!(
+        text.out == "out\n" && text.err.contains("lease acquired") && text.err.contains("key=k"),
+        "{text:?}"
+    );
+    let json = run(&["--log", "debug", "--log-format", "json"]);
+    let lines: Vec<Value> = json.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let acquired = lines.iter().find(|line| line["message"] == "lease acquired").unwrap();
+    assert!(
+        acquired["key"] == "k" && acquired["level"] == "DEBUG" && acquired["fence"].is_string(),
+        "{json:?}"
+    );
+    let mut by_variable = bench.tenure(&["run", "k", "--", "true"]);
+    let by_variable = by_variable.env("TENURE_LOG", "tenure::lease=debug").output().unwrap();
+    assert!(String::from_utf8_lossy(&by_variable.stderr).contains("lease released"));
+    for (arguments, names) in [
+        (["--log", "tenure=loud"], "--log tenure=loud"),
+        (["--log-format", "xml"], "xml"),
+        (["--metrics", "everywhere"], "everywhere"),
+    ] {
+        let ran = bench.run(&[&["run", "new"], &arguments[..], &["--", "true"]].concat());
+        assert!(ran.code == 64 && ran.err.contains(names), "{ran:?}");
+    }
+}
+
+fn root(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What a text calls metrics of tenure's.
+fn named(text: &str) -> BTreeSet<String> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let parts = text.match_indices("tenure_").map(|(at, _)| {
+        let name: String = text[at..].chars().take_while(|c| is_part(*c)).collect();
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+        base.unwrap_or(&name).to_owned()
+    });
+    parts.collect()
+}
+
+/// The names in the tables of the libraries' pages.
+fn documented() -> BTreeSet<String> {
+    let pages =
+        ["crates/tenure/src/lib.rs", "crates/tenure/src/fleet/mod.rs", "crates/tenure-agent/src/lib.rs"];
+    let names = pages.iter().flat_map(|page| {
+        let text = root(page);
+        let names = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! | `")?.split('`').next().map(str::to_owned));
+        names.filter(|name| name.starts_with("tenure_")).collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
+#[test]
+fn the_dashboard_and_the_alarms_name_what_is_exported() {
+    let dashboard: Value = serde_json::from_str(&root("ops/grafana.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert!(panels.len() >= 8 && panels.iter().all(|panel| panel["targets"][0]["expr"].is_string()));
+    let alarms = root("ops/prometheus-alerts.yml");
+    let known = documented();
+    for (file, text) in [("grafana.json", dashboard.to_string()), ("prometheus-alerts.yml", alarms.clone())] {
+        let unknown: Vec<String> = named(&text).difference(&known).cloned().collect();
+        assert!(unknown.is_empty(), "{file} names {unknown:?}, which no page documents");
+    }
+    // What is documented is shown.
+    let shown = named(&dashboard.to_string());
+    let unseen: Vec<&String> = known.difference(&shown).collect();
+    assert!(unseen.is_empty(), "no panel shows {unseen:?}");
+    let count = |what: &str| alarms.lines().filter(|line| line.trim_start().starts_with(what)).count();
+    let rules = count("- alert:");
+    assert!(rules >= 6, "{rules}");
+    for part in ["expr:", "for:", "severity:", "summary:", "description:"] {
+        assert_eq!(count(part), rules, "each alarm has one {part}");
+    }
+    assert!(!alarms.contains('\t'), "YAML has no tabs");
+}
