@@ -146,7 +146,9 @@ fn permits_and_several_keys_are_held_for_their_least_time_by_whoever_ends_sooner
         let command = bench.await_number("pid");
         wait_until("the command has run", || !is_alive(command));
         waits.signal(Signal::SIGTERM);
-        assert_eq!((waits.wait(), bench.run(&tried).code), (0, 75), "{what:?}");
+        // The signal may come before tenure knows that the command has ended.
+        assert!([0, 143].contains(&waits.wait()), "{what:?}");
+        assert_eq!(bench.run(&tried).code, 75, "{what:?}");
         std::fs::remove_file(bench.path("pid")).unwrap();
     }
 }

@@ -288,6 +288,16 @@ impl Lock {
         }
     }
 
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// A part of a semaphore that is spread: so many of its permits, in a record of their own.
+    pub(crate) fn part(&self, n: u32, permits: u32) -> Lock {
+        let share = self.share.map(|share| Share { permits, ..share });
+        Lock { key: format!("{}/{n}", self.key), share, ..self.clone() }
+    }
+
     /// The ttl of its own, if it has one: what is to be held for some time must last for it by itself. Permits have their session's.
     fn asked_ttl(&self) -> Option<Duration> {
         if self.at_least.is_zero() || self.share.is_some() {

@@ -50,13 +50,16 @@
 //! All holders and all who wait stand in one record, under `semaphore/NAME`. They are attached to their processes' sessions, so holding costs nothing more, and
 //! permits have the ttl of the session ([`LeasesBuilder::session_ttl`](crate::LeasesBuilder::session_ttl)). Whoever gives permits up grants them to the next in the
 //! same write. A [lock](Leases::lock) of the same name is another key. One record has room for some 2,000 processes, and takes one write at a time: where the order does
-//! not matter, divide the permits among several names.
+//! not matter, [spread](Permits::spread) the permits over several records.
+
+mod spread;
 
 use crate::body::Held;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::lock::{Lock, Share};
+pub use spread::Spread;
 use std::time::Duration;
 pub use tenure_core::semaphore::{Grant, Ledger, Mode, PREFIX, Ticket, is_idle, is_semaphore, key};
 

@@ -1,6 +1,7 @@
 //! Semaphores, readers and writers, and fair locks, in simulated time. Plan: as many hold permits as there are, in the order of their
 //! asking; a guard of permits is a guard like others; what can't be had is said; the dead are out of the way in time; holding costs what a
-//! session costs; whoever goes away while waiting leaves nothing behind; a least time is kept, also by a stop.
+//! session costs; whoever goes away while waiting leaves nothing behind; a least time is kept, also by a stop; permits
+//! that are spread over records are as many as there are.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -194,6 +195,52 @@ async fn permits_that_are_given_up_early_are_kept_for_their_least_time() {
     assert!(!free().await);
     tokio::time::sleep(TTL).await;
     assert!(free().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s8_permits_that_are_spread_over_records_are_as_many_as_there_are() {
+    let world = World::new();
+    let processes: Vec<Process> = (0..3).map(|_| world.process()).collect();
+    let spread = |n: usize| processes[n % 3].leases.semaphore("s", 10).spread(4);
+    let mut guards = Vec::new();
+    for n in 0..10 {
+        guards.push(spread(n).acquire().await.unwrap());
+    }
+    let mut records: Vec<&str> = guards.iter().map(|guard| guard.key().as_str()).collect();
+    records.sort_unstable();
+    let three = |n| [format!("semaphore/s/{n}"), format!("semaphore/s/{n}"), format!("semaphore/s/{n}")];
+    let all = [0, 1, 2, 3].map(|n| three(n)[..if n < 2 { 3 } else { 2 }].to_vec()).concat();
+    assert_eq!(records, all);
+    assert!(matches!(spread(0).try_acquire().await, Err(AcquireError::Held(Some(_)))));
+    let (refused, took) = timed(spread(1).acquire_within(TTL)).await;
+    assert!(matches!(refused, Err(AcquireError::Held(_))) && took >= TTL && took < TTL * 2, "{took:?}");
+    // Wherever one is given up, who waits has it within a turn through all records.
+    for _ in 0..4 {
+        let waits = tokio::spawn(spread(2).acquire());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        guards.remove(0).release().await;
+        let (got, took) = timed(waits).await;
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        guards.push(got.unwrap().unwrap());
+    }
+    drop(guards);
+    settle().await;
+    // Three at once fit into two of them.
+    let over = |records| processes[0].leases.semaphore("s", 10).take(3).spread(records);
+    let three = || over(4);
+    let held = [three().acquire().await.unwrap(), three().acquire().await.unwrap()];
+    assert!(held.iter().all(|guard| guard.is_held()) && three().try_acquire().await.is_err());
+    assert_eq!(spread(1).with_lease(async |_| 7).await.unwrap(), 7);
+    for (asked, says) in [
+        (over(11), "choose from 1 to 10"),
+        (over(0), "choose from 1 to 10"),
+        (over(5), "no record has 3 permits"),
+    ] {
+        let error = asked.try_acquire().await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let error = processes[0].leases.fair_lock("s").spread(2).acquire().await.unwrap_err().to_string();
+    assert!(error.contains("only a semaphore can be spread"), "{error}");
 }
 
 #[tokio::test]

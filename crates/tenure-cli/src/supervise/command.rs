@@ -15,6 +15,10 @@ use std::pin::pin;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long a release is waited for once the user has asked to stop: time for an answer, and not for what is left of a least time.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// How a command came to its end that nobody has asked to stop.
 #[derive(Debug)]
@@ -117,7 +121,8 @@ async fn attend_alone<T: Tenancy>(
     let (loss, trouble) = (tenancy.loss().await, tenancy.trouble());
     // Its outcome changes nothing any more: the command is over, and an expired lease is given up as well.
     // It may be kept for its least time; who asks to stop does not wait for that.
-    let released = async { drop(tokio::time::timeout(policy.ttl, tenancy.release()).await) };
+    let patience = if asked.is_some() { policy.ttl.min(MOMENT) } else { policy.ttl };
+    let released = async { drop(tokio::time::timeout(patience, tenancy.release()).await) };
     signals.unless_hurried(released).await;
     let loss = loss.or_else(|| stopped.map(|_| T::TOO_LATE.to_owned()));
     // The loss may name its cause already.

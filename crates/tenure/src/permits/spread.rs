@@ -1,0 +1,173 @@
+//! A semaphore whose permits are spread over several records, as one record takes one write at a time.
+
+use super::Permits;
+use crate::body::{self, Held};
+use crate::clock;
+use crate::error::{AcquireError, BodyError};
+use crate::guard::Guard;
+use crate::leases::end_of;
+use crate::lock::Lock;
+use std::time::Duration;
+use tenure_core::semaphore::{Ledger, Mode};
+use tenure_core::{InvalidInput, Tick};
+
+/// How long one waits in the queue of one record before the others are tried again.
+const TURN: Duration = Duration::from_secs(1);
+
+/// How long trouble with the store may last for who waits for ever, unless told otherwise.
+const STORE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request for permits that are spread over several records, from [`Permits::spread`].
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens until they are acquired"]
+pub struct Spread {
+    whole: Permits,
+    records: u32,
+}
+
+impl Permits {
+    /// The permits are divided among so many records, `semaphore/NAME/0` and so on: for more holders than one record has room for, or more
+    /// acquires a second than it takes. All who use the name at a time must say the same number.
+    ///
+    /// There is no order among those who wait, and what is [taken](Permits::take) at once must be free in one record. Only a
+    /// [semaphore](crate::Leases::semaphore) can be spread.
+    pub fn spread(self, records: u32) -> Spread {
+        Spread { whole: self, records }
+    }
+}
+
+impl Spread {
+    /// As [`Permits::try_acquire`], in whichever record they are free: a write, or as many as there are records.
+    ///
+    /// # Errors
+    /// As [`Permits::try_acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Permits::try_acquire`].
+    pub async fn try_acquire(self) -> Result<Guard, AcquireError> {
+        self.get(Wait::Until(Tick(0))).await
+    }
+
+    /// As [`Permits::acquire`], in no order. It waits in one record's queue at a time, for a second.
+    ///
+    /// # Errors
+    /// As [`Permits::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Permits::acquire`].
+    pub async fn acquire(self) -> Result<Guard, AcquireError> {
+        self.get(Wait::Forever).await
+    }
+
+    /// As [`Spread::acquire`], for at most `patience`.
+    ///
+    /// # Errors
+    /// As [`Permits::acquire_within`].
+    ///
+    /// # Cancel safety
+    /// As [`Permits::acquire`].
+    pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
+        let end = end_of(&**self.whole.lock.leases().clock(), patience);
+        self.get(Wait::Until(end)).await
+    }
+
+    /// Waits for the permits and runs `body` under them, as [`Permits::with_lease`] does.
+    ///
+    /// # Errors
+    /// As [`Permits::with_lease`].
+    ///
+    /// # Cancel safety
+    /// As [`Permits::with_lease`].
+    pub async fn with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let Spread { whole: Permits { lock }, records } = self;
+        let (limits, lock) = lock.checked()?;
+        let guard = Spread { whole: Permits { lock }, records }.acquire().await?;
+        body::run(guard, limits, body).await
+    }
+
+    async fn get(self, wait: Wait) -> Result<Guard, AcquireError> {
+        let parts = self.parts()?;
+        let leases = self.whole.lock.leases().clone();
+        let patience = leases.inner.store_patience.unwrap_or(STORE_PATIENCE);
+        let (mut turn, mut trouble_since) = (clock::instance() as usize % parts.len(), None);
+        loop {
+            let mut got = Err(AcquireError::Held(None));
+            for n in 0..parts.len() {
+                got = parts[(turn + n) % parts.len()].clone().try_acquire().await;
+                if !matches!(got, Err(AcquireError::Held(_))) {
+                    break;
+                }
+            }
+            let now = leases.clock().held();
+            let left = wait.left(now);
+            if matches!(got, Err(AcquireError::Held(_))) && !left.is_zero() {
+                got = parts[turn % parts.len()].clone().acquire_within(TURN.min(left)).await;
+            }
+            match got {
+                Err(AcquireError::Held(by)) if wait.left(leases.clock().held()).is_zero() => {
+                    return Err(AcquireError::Held(by));
+                }
+                Err(AcquireError::Held(_)) => trouble_since = None,
+                // Trouble that may pass. Only who waits for ever waits for that, too.
+                Err(AcquireError::Store(error)) if error.is_passing() && matches!(wait, Wait::Forever) => {
+                    if now.since(*trouble_since.get_or_insert(now)) >= patience {
+                        return Err(error.into());
+                    }
+                    tokio::time::sleep(TURN / 4).await;
+                }
+                got => return got,
+            }
+            turn += 1;
+        }
+    }
+
+    /// What is asked of each record that has as many permits as are wanted at once.
+    fn parts(&self) -> Result<Vec<Lock>, InvalidInput> {
+        let (records, lock) = (self.records, &self.whole.lock);
+        let share =
+            lock.share.filter(|share| share.mode == Mode::Shared && share.permits != Ledger::MOST_PERMITS);
+        let Some(share) = share else {
+            return Err(InvalidInput::new(
+                "only a semaphore can be spread: what is held shared or exclusively stands in one record",
+            ));
+        };
+        let permits = share.permits;
+        if records == 0 || records > permits {
+            return Err(InvalidInput::new(format!(
+                "{permits} permits can't be spread over {records} records; choose from 1 to {permits}"
+            )));
+        }
+        let of = |n| permits / records + u32::from(n < permits % records);
+        let parts: Vec<Lock> =
+            (0..records).filter(|n| of(*n) >= share.take).map(|n| lock.part(n, of(n))).collect();
+        if parts.is_empty() {
+            return Err(InvalidInput::new(format!(
+                "no record has {} permits: each of {records} has {} at the most; take fewer at once, or spread over fewer records",
+                share.take,
+                of(0)
+            )));
+        }
+        Ok(parts)
+    }
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    Until(Tick),
+    Forever,
+}
+
+impl Wait {
+    fn left(self, now: Tick) -> Duration {
+        match self {
+            Wait::Until(end) => end.since(now),
+            Wait::Forever => Duration::MAX,
+        }
+    }
+}
