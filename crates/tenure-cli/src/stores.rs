@@ -76,8 +76,10 @@ impl Url {
                         "the store sqlite: names no file; write sqlite:leases.db, for example",
                     ));
                 }
+                // In a table of less's there is one; in a file of tenure's there is none.
                 if let Some((plain, options)) = path.split_once('?')
                     && options.contains('=')
+                    && !options.split('&').any(|option| option.starts_with("dialect="))
                 {
                     return Err(Failure::usage(format!(
                         "a file of SQLite takes no options: write sqlite:{}",
@@ -254,6 +256,7 @@ mod tests {
     fn stores_are_named_by_url() {
         assert_eq!(Url::parse("sqlite:a b.db").unwrap(), Url::Sqlite("a b.db".into()));
         assert_eq!(Url::parse("sqlite:///var/x.db").unwrap(), Url::Sqlite("/var/x.db".into()));
+        assert_eq!(Url::parse("sqlite:x.db?dialect=less").unwrap(), Url::Sqlite("x.db?dialect=less".into()));
         assert_eq!(Url::parse("memory:").unwrap(), Url::Memory);
         #[cfg(feature = "dynamodb")]
         assert_eq!(Url::parse("dynamodb://t?x=y").unwrap(), Url::Service("dynamodb://t?x=y".into()));

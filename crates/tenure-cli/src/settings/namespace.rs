@@ -17,14 +17,18 @@ pub(super) fn within(url: &Url, namespace: &Sourced<String>) -> Result<Url, Fail
         );
         return Err(Failure::usage(text));
     }
+    let none = || {
+        let text = format!("{source}: the store's URL names a namespace itself, or has none to name");
+        Failure::usage(text)
+    };
+    if url.has_dialect() {
+        return Err(none());
+    }
     match url {
         Url::Sqlite(path) => Ok(Url::Sqlite(beside(path, name))),
         Url::Default(path) => Ok(Url::Default(beside(path, name))),
         Url::Memory => Ok(Url::Memory),
-        Url::Service(url) => of_service(url, name).map(Url::Service).ok_or_else(|| {
-            let text = format!("{source}: the store's URL names a namespace itself, or has none to name");
-            Failure::usage(text)
-        }),
+        Url::Service(url) => of_service(url, name).map(Url::Service).ok_or_else(none),
     }
 }
 
@@ -36,16 +40,13 @@ fn beside(path: &Path, name: &str) -> PathBuf {
     path.with_file_name(file)
 }
 
-/// None if it has one already, or is in the layout of other programs.
+/// None if it has one already.
 fn of_service(url: &str, name: &str) -> Option<String> {
     let (plain, options) = url.split_once('?').map_or((url, None), |(plain, options)| (plain, Some(options)));
     let has = |option: &str| {
         let mut all = options.unwrap_or_default().split('&');
         all.any(|one| one.split('=').next() == Some(option))
     };
-    if has("dialect") {
-        return None;
-    }
     let scheme = plain.split(':').next().unwrap_or_default();
     let option = match scheme {
         "etcd" | "etcds" => {
@@ -64,6 +65,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_other_programs_share_has_no_parts() {
+        let name = Sourced { value: "x".to_owned(), source: super::super::Source::Typed("--namespace") };
+        let refused = within(&Url::Sqlite("x.db?dialect=less".into()), &name).unwrap_err();
+        assert!(refused.text.starts_with("--namespace: "), "{refused}");
+    }
+
+    #[test]
     fn each_store_has_namespaces_in_its_own_way() {
         assert_eq!(beside(Path::new("/a/leases.db"), "x"), Path::new("/a/leases.x.db"));
         assert_eq!(beside(Path::new("plain"), "x"), Path::new("plain.x"));
@@ -73,7 +81,6 @@ mod tests {
             ("postgres://u@h/d", Some("postgres://u@h/d?schema=x")),
             ("etcd://h,h/p?a=b", Some("etcd://h,h/p/x?a=b")),
             ("postgres://u@h/d?schema=s", None),
-            ("dynamodb://t?dialect=kcl", None),
         ] {
             assert_eq!(of_service(url, "x").as_deref(), told);
         }
