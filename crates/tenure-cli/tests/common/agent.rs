@@ -173,8 +173,9 @@ impl Events {
     #[track_caller]
     pub fn next(&mut self, kind: &str) -> Value {
         loop {
-            let line = self.0.line();
-            if let Some(data) = line.strip_prefix("data: ") {
+            let mut line = String::new();
+            assert!(self.0.stream.read_line(&mut line).unwrap() > 0, "no {kind}: the stream has ended");
+            if let Some(data) = line.trim_end().strip_prefix("data: ") {
                 let event: Value = serde_json::from_str(data).unwrap();
                 if event["event"] == kind {
                     return event;

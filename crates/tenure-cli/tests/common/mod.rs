@@ -67,10 +67,20 @@ impl Bench {
     /// Sees to it that a command works in this bench's directory, and that no file or store of its user counts.
     pub fn settle<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command.current_dir(self.dir.path());
-        for variable in ["TENURE_STORE", "TENURE_NAMESPACE"] {
+        for variable in [
+            "TENURE_STORE",
+            "TENURE_NAMESPACE",
+            "TENURE_METRICS",
+            "TENURE_LOG",
+            "TENURE_LOG_FORMAT",
+            "TENURE_TOKEN",
+            "TENURE_READ_TOKEN",
+        ] {
             command.env_remove(variable);
         }
         let state = self.path("state");
+        // An agent's socket is there unless it is named.
+        command.env("XDG_RUNTIME_DIR", self.dir.path());
         command.env("TENURE_CONFIG", "/dev/null").env("XDG_STATE_HOME", state)
     }
 
