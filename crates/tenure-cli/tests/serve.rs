@@ -1,9 +1,9 @@
 //! `tenure serve` by the real binary: promise S9, loss in time across the process boundary.
 //!
 //! Plan: a rival waits for each key, and has it no sooner than the client's deadline, and soon after: of a client that is silent, whose connection
-//! closes, that is killed, whose lease was handed on; of an agent that is killed, stopped, told to end. Who has no other process gives back by its end, also
-//! while its agent is stopped. What is told: deadlines on both clocks, withdrawal, loss, events; what a new agent says of old leases. Permits, elections and
-//! the list. Tokens, sockets and options.
+//! closes, that is killed, whose lease was handed on; of an agent that is killed, stopped, told to end. Who works alone gives back
+//! by its end. What is told: deadlines on both clocks, withdrawal, loss, events; what a new agent says of old leases. Permits, elections and
+//! the list. Tokens, sockets and options. docs/operate.md does what it says.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod common;
@@ -475,4 +475,33 @@ fn no_client_takes_more_than_its_share() {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next.get("/healthz").status))
             .is_ok_and(|status| status == 200)
     });
+}
+
+#[test]
+fn the_page_on_operating_does_what_it_says() {
+    let bench = Bench::new();
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    // Whatever fails, nobody is left.
+    let script = format!(
+        "trap 'kill $(ps -o pid= --ppid $$) 2> /dev/null || true' EXIT\n{}",
+        blocks.collect::<String>()
+    );
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tenure"), bench.path("tenure")).unwrap();
+    let path = format!("{}:{}", bench.path("").display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("timeout");
+    bench.settle(&mut shell).env("PATH", path).stdin(Stdio::null());
+    let ran = common::Ran::of(shell.args(["170", "sh", "-ec", &script]).output().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for says in [
+        "\"deadline_boottime_ms\":",
+        "{\"released\":true}",
+        "tenure_agent_leases_ended_total{how=\"released\"} 1",
+        "tenure_fleet_held{",
+        "ended with 76",
+    ] {
+        assert!(ran.out.contains(says), "{says}: {ran:?}");
+    }
+    assert!(ran.err.contains("lease acquired"), "{ran:?}");
 }
