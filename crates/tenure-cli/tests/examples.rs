@@ -68,7 +68,8 @@ fn desk() -> Bench {
     bench.write("token", "0123456789abcdef0123456789abcdef");
     bench.write("units.txt", "x.jpg\ny.jpg\n");
     assert!(Command::new("gzip").arg(bench.path("units.txt")).arg("-k").status().unwrap().success());
-    symlink(env!("CARGO_BIN_EXE_tenure"), bench.path("tenure")).unwrap();
+    std::fs::create_dir(bench.path("bin")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_tenure"), bench.path("bin/tenure")).unwrap();
     bench
 }
 
@@ -125,7 +126,7 @@ fn script(bench: &Bench, name: &str, text: &str) {
 
 fn follow(bench: &Bench, example: &str) {
     let is_endless = ENDLESS.iter().any(|endless| example.contains(endless));
-    let path = format!("{}:{}", bench.path("").display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", bench.path("bin").display(), std::env::var("PATH").unwrap());
     // One that works for ever though nobody knew is named, too.
     let mut shell = Command::new(if is_endless { "sh" } else { "timeout" });
     bench.settle(&mut shell).env("PATH", path).env("TENURE_STORE", "sqlite:leases.db").stdin(Stdio::null());
