@@ -480,8 +480,7 @@ fn no_client_takes_more_than_its_share() {
 #[test]
 fn the_page_on_operating_does_what_it_says() {
     let bench = Bench::new();
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate.md");
-    let page = std::fs::read_to_string(page).unwrap();
+    let page = include_str!("../../../docs/operate.md");
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     // Whatever fails, nobody is left.
     let script = format!(
