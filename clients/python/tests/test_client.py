@@ -1,7 +1,7 @@
 """The client against the real agent, which TENURE_PROGRAM names.
 
-Plan: what is held, told and given back; beats, many leases, loss by revocation, by the agent's death and by its stop; a fork; permits, leaders, the list; asyncio
-with cancellation; `hold`; a client that dies; the README's code; `pip install`.
+Plan: what is held, told and given back; beats, many leases, loss by revocation, by the agent's death and by its stop; forks; permits, leaders, the list; asyncio
+with cancellation and many waits; `hold`; a client that dies; where agents are looked for; the README's code; `pip install`.
 """
 
 import asyncio
@@ -14,13 +14,16 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "src"))
 
 import tenure  # noqa: E402
+from tenure import _client  # noqa: E402
 from tenure._clock import boottime_ns  # noqa: E402
+from tenure._wire import Wire, default_address  # noqa: E402
 
 PROGRAM = os.environ["TENURE_PROGRAM"]
 LONG = 120.0
@@ -245,6 +248,57 @@ class Asyncio(WithAgent):
 
         asyncio.run(main())
 
+    def test_any_number_may_wait_while_another_gives_back(self):
+        # More than asyncio's own pool has threads.
+        count = min(32, (os.cpu_count() or 1) + 4) + 2
+
+        async def main():
+            async with tenure.AsyncClient(self.address) as client:
+
+                async def turn():
+                    async with client.lease("k", wait=LONG) as lease:
+                        return lease.fence
+
+                async with client.lease("k") as first:
+                    waiting = [asyncio.ensure_future(turn()) for _ in range(count)]
+                    await asyncio.sleep(0.2)
+                fences = await asyncio.gather(*waiting)
+                self.assertEqual(len(set(fences)), count)
+                self.assertGreater(min(fences), first.fence)
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
+
+    def test_who_is_cancelled_after_a_long_wait_waits_no_more(self):
+        def longest(seconds):
+            _client._LONGEST_WAIT = seconds
+
+        self.addCleanup(longest, _client._LONGEST_WAIT)
+        longest(0.2)
+
+        async def main():
+            async with tenure.AsyncClient(self.address) as client:
+                async with client.lease("k"):
+                    waits = asyncio.ensure_future(_had(client.lease("k", wait=None)))
+                    # The request is not the first one.
+                    await asyncio.sleep(1)
+                    waits.cancel()
+                    with self.assertRaises(asyncio.CancelledError):
+                        await waits
+                    await asyncio.to_thread(wait_until, "an end of the wait", lambda: not _threads("tenure asyncio"))
+
+        asyncio.run(main())
+
+    def test_what_is_cancelled_before_it_is_asked_for_is_not_asked_for(self):
+        wire = Wire(self.address, None, None)
+        wire.abort()
+        with self.assertRaises(tenure.Unreachable):
+            wire.ask("POST", "/v1/leases", {"key": "k"})
+        self.assertIsNone(self.state("k"))
+
+
+def _threads(name):
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
 
 async def _had(wanted):
     return await wanted
@@ -273,6 +327,35 @@ class WithoutAgent(WithAgent):
             self.hold("session/x")
         with self.assertRaises(tenure.Unreachable):
             tenure.hold("k", program=[str(self.path / "nothing")])
+
+    def test_a_forked_child_does_not_keep_it(self):
+        lease = self.hold("k")
+        child = os.fork()
+        if child == 0:
+            time.sleep(LONG)
+            os._exit(0)
+        self.addCleanup(os.waitpid, child, 0)
+        self.addCleanup(os.kill, child, signal.SIGKILL)
+        released = []
+        threading.Thread(target=lambda: released.append(lease.release()), daemon=True).start()
+        wait_until("the release", lambda: released)
+        self.assertEqual((released, self.state("k")), ([True], "vacant"))
+
+
+class Address(unittest.TestCase):
+    def test_a_directory_that_another_user_has_made_is_not_believed(self):
+        user = 3_987_654_321
+        directory = Path(f"/tmp/tenure-{user}")
+        directory.mkdir()
+        self.addCleanup(directory.rmdir)
+        if os.geteuid() == 0:
+            os.chown(directory, user - 1, -1)
+        environment = {name: text for name, text in os.environ.items() if name not in ("TENURE_AGENT", "XDG_RUNTIME_DIR")}
+        with unittest.mock.patch.dict(os.environ, environment, clear=True):
+            with unittest.mock.patch("os.geteuid", lambda: user):
+                with self.assertRaises(tenure.Unreachable) as refused:
+                    default_address()
+        self.assertIn("another user", str(refused.exception))
 
 
 class Readme(WithAgent):

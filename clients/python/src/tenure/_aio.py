@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import threading
 from types import TracebackType
-from typing import Any, AsyncIterator, Callable, Dict, Generator, List, Mapping, Optional, Type
+from typing import Any, AsyncIterator, Callable, Dict, Generator, List, Mapping, Optional, Type, TypeVar
 from urllib.parse import quote
 
 from ._client import Client, _wish
 from ._lease import Lease
 from ._wire import Wire
+
+_T = TypeVar("_T")
+
+
+def _in_thread(work: Callable[[], _T]) -> "asyncio.Future[_T]":
+    """In a thread of its own. The loop's pool has few, and if all of them waited for a lease, nobody could give it back."""
+    done: "concurrent.futures.Future[_T]" = concurrent.futures.Future()
+    done.set_running_or_notify_cancel()
+
+    def do() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=do, name="tenure asyncio", daemon=True).start()
+    return asyncio.wrap_future(done)
 
 
 class _Wanted:
@@ -21,8 +40,7 @@ class _Wanted:
         self._lease: Optional[Lease] = None
 
     async def _had(self) -> Lease:
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(None, self._get, self._wire)
+        future = _in_thread(self._get_now)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -30,6 +48,13 @@ class _Wanted:
             self._wire.abort()
             future.add_done_callback(_give_back)
             raise
+
+    def _get_now(self) -> Lease:
+        lease = self._get(self._wire)
+        if self._wire.is_aborted:
+            # There may be no loop any more that would do it.
+            lease.release()
+        return lease
 
     def __await__(self) -> Generator[Any, None, Lease]:
         return self._had().__await__()
@@ -42,12 +67,12 @@ class _Wanted:
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         if self._lease is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._lease.release)
+            await _in_thread(self._lease.release)
 
 
 def _give_back(future: "asyncio.Future[Lease]") -> None:
     if not future.cancelled() and future.exception() is None:
-        asyncio.get_running_loop().run_in_executor(None, future.result().release)
+        _in_thread(future.result().release)
 
 
 class AsyncClient:
@@ -89,15 +114,15 @@ class AsyncClient:
 
     async def leader(self, key: str) -> Optional[Dict[str, Any]]:
         """As `Client.leader`."""
-        return await asyncio.get_running_loop().run_in_executor(None, self._client.leader, key)
+        return await _in_thread(lambda: self._client.leader(key))
 
     async def list(self, prefix: str = "") -> List[Dict[str, Any]]:
         """As `Client.list`, all at once."""
-        return await asyncio.get_running_loop().run_in_executor(None, lambda: list(self._client.list(prefix)))
+        return await _in_thread(lambda: list(self._client.list(prefix)))
 
     async def close(self) -> None:
         """Gives all back."""
-        await asyncio.get_running_loop().run_in_executor(None, self._client.close)
+        await _in_thread(self._client.close)
 
     async def __aenter__(self) -> AsyncClient:
         return self

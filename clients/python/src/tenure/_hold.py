@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
+import weakref
 from typing import Any, Dict, List, Optional, Sequence
 
 from ._errors import AgentError, HeldByAnother, Unreachable
 from ._lease import Lease
 
 _HELD = 75
+#: Those that this process has started.
+_programs: "weakref.WeakSet[subprocess.Popen[str]]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A program lives until its input is closed, which a child of this process must not keep open."""
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for process in list(_programs):
+        if process.stdin is not None and not process.stdin.closed:
+            os.dup2(nothing, process.stdin.fileno(), inheritable=False)
+    os.close(nothing)
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def hold(
@@ -39,6 +55,7 @@ def hold(
         )
     except OSError as error:
         raise Unreachable(f"{program[0]} can't be started: {error}") from error
+    _programs.add(process)
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:

@@ -19,7 +19,17 @@ def default_address() -> str:
         return named
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     directory = os.path.join(runtime, "tenure") if runtime else f"/tmp/tenure-{os.geteuid()}"
+    if not runtime and _is_of_another(directory):
+        raise Unreachable(f"{directory} is another user's, who could give out leases there; name the agent by TENURE_AGENT")
     return "unix:" + os.path.join(directory, "agent.sock")
+
+
+def _is_of_another(directory: str) -> bool:
+    """Whoever comes first can make a directory in /tmp, or a link there."""
+    try:
+        return os.lstat(directory).st_uid not in (os.geteuid(), 0)
+    except OSError:
+        return False
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -48,12 +58,14 @@ class Wire:
                 raise ValueError(f"{address!r} is no agent's address: write unix:PATH or http://127.0.0.1:PORT")
             self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)  # type: ignore[arg-type]
         self._address = address
+        self.is_aborted = False
 
     def close(self) -> None:
         self._connection.close()
 
     def abort(self) -> None:
-        """Ends what another thread waits for: the agent hears that nobody wants its answer."""
+        """Ends what another thread waits for, or is about to: the agent hears that nobody wants its answer."""
+        self.is_aborted = True
         opened = self._connection.sock
         if opened is not None:
             try:
@@ -66,6 +78,11 @@ class Wire:
         data = None if body is None else json.dumps(body)
         is_new = self._connection.sock is None
         try:
+            if is_new:
+                self._connection.connect()
+            # Whoever aborts after this finds a connection to end.
+            if self.is_aborted:
+                raise ConnectionAbortedError("nobody waits for it any more")
             self._connection.request(method, path, data, self._headers)
             answer = self._connection.getresponse()
             status, text = answer.status, answer.read()
