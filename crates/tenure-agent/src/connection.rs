@@ -111,9 +111,7 @@ fn unix(path: &Path) -> Result<Listener, ServeError> {
     if !directory.exists() {
         std::fs::DirBuilder::new().mode(0o700).create(directory).map_err(named)?;
     }
-    let is_ours = |owner: u32| owner == rustix::process::geteuid().as_raw() || owner == 0;
-    let found = directory.metadata().map_err(named)?;
-    if !is_ours(found.uid()) || found.mode() & 0o022 != 0 {
+    if !is_safe(directory).map_err(named)? {
         return Err(ServeError::Unsafe(directory.display().to_string()));
     }
     let mut side = path.as_os_str().to_owned();
@@ -133,6 +131,27 @@ fn unix(path: &Path) -> Result<Listener, ServeError> {
     let listener = UnixListener::bind(path);
     rustix::process::umask(former);
     Ok(Listener::Unix { listener: listener.map_err(named)?, path: path.to_owned(), _lock: lock })
+}
+
+/// Whether nobody else can put something in the place of what is in there, or of the directory itself.
+fn is_safe(directory: &Path) -> std::io::Result<bool> {
+    const OTHERS_WRITE: u32 = 0o002;
+    const STICKY: u32 = 0o1000;
+    let is_ours = |owner: u32| owner == rustix::process::geteuid().as_raw() || owner == 0;
+    // Whoever owns a link can make it lead elsewhere.
+    let (link, found) = (directory.symlink_metadata()?, directory.metadata()?);
+    if !is_ours(link.uid()) || !is_ours(found.uid()) || found.mode() & 0o022 != 0 {
+        return Ok(false);
+    }
+    // Both where it is named and where it leads to.
+    let (named, real) = (std::path::absolute(directory)?, directory.canonicalize()?);
+    for above in named.ancestors().chain(real.ancestors()).skip(1) {
+        let mode = above.metadata()?.mode();
+        if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What is served, and how patiently.

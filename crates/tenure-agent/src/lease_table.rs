@@ -5,7 +5,7 @@ use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::wire::{OnExit, Told, millis};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{Ask, Drift, Guard, Loss};
@@ -38,6 +38,8 @@ struct State {
     /// One for each entry, no later than its deadline. A beat leaves it as it is.
     due: BTreeSet<(Duration, String)>,
     ended: Ended,
+    /// The clients' processes that are watched, by their numbers. However many connections one makes, its end is seen by one descriptor.
+    processes: BTreeMap<i32, Weak<Peer>>,
     /// Requests that wait for a lease.
     waiting: usize,
     is_stopping: bool,
@@ -128,11 +130,11 @@ impl LeaseTable {
         peer: &Arc<Peer>,
     ) -> Result<Told, Problem> {
         let (id, guard) = (tenure::clock::uuid(), Arc::new(guard));
-        let peer = (terms.on_exit == OnExit::Release && peer.is_watched()).then(|| Arc::clone(peer));
         let mut state = self.state();
         if state.is_stopping {
             return Err(Problem::stopping());
         }
+        let peer = if terms.on_exit == OnExit::Release { state.watched(peer) } else { None };
         let watch = tokio::spawn(Arc::clone(self).watch(id.clone(), Arc::clone(&guard), peer.clone()));
         let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
         let mut entry = Entry { guard, told: Duration::ZERO, longest: terms.longest, over_at, peer, watch };
@@ -321,6 +323,18 @@ impl State {
         let entry = self.entries.remove(id)?;
         self.ended.insert(id.to_owned(), why.to_owned());
         Some(entry)
+    }
+
+    /// The process of this peer, as it was first seen. None if its end can't be seen.
+    fn watched(&mut self, peer: &Arc<Peer>) -> Option<Arc<Peer>> {
+        let id = peer.process_id()?;
+        let first = self.processes.get(&id).and_then(Weak::upgrade);
+        if let Some(first) = first.filter(|first| first.is_same(peer)) {
+            return Some(first);
+        }
+        self.processes.retain(|_, known| known.strong_count() > 0);
+        self.processes.insert(id, Arc::downgrade(peer));
+        Some(Arc::clone(peer))
     }
 
     fn gone(&self, id: &str) -> Problem {

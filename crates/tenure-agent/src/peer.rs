@@ -41,9 +41,9 @@ impl Peer {
         Peer { process }
     }
 
-    /// Whether its end can be seen.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.process.is_some()
+    /// The number of its process, if its end can be seen.
+    pub(crate) fn process_id(&self) -> Option<i32> {
+        self.process.as_ref().map(|process| process.id)
     }
 
     /// Whether the two are surely one process, that has not ended.

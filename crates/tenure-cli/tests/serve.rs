@@ -13,7 +13,7 @@ use common::{Bench, Process, is_alive, takes_at_most, wait_for, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -389,6 +389,14 @@ fn a_socket_is_this_users_alone_and_has_one_agent() {
     std::fs::set_permissions(bench.path("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
     let open = bench.run(&["serve", "--listen", &format!("unix:{}/a.sock", bench.path("open").display())]);
     assert!(open.code == 64 && open.err.contains("nobody else can write"), "{open:?}");
+    // Whoever can rename a safe directory, or owns a link to it, can put another there.
+    std::fs::DirBuilder::new().mode(0o700).create(bench.path("open/safe")).unwrap();
+    std::os::unix::fs::symlink(bench.path("open/safe"), bench.path("link")).unwrap();
+    for way in ["open/safe", "link"] {
+        let socket = bench.path(way).join("a.sock");
+        let moved = bench.run(&["serve", "--listen", &format!("unix:{}", socket.display())]);
+        assert!(moved.code == 64 && moved.err.contains("nobody else can write"), "{moved:?}");
+    }
     assert!(!bench.path("leases.db-wal").exists() || bench.store().exists());
 }
 
@@ -475,6 +483,27 @@ fn no_client_takes_more_than_its_share() {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next.get("/healthz").status))
             .is_ok_and(|status| status == 200)
     });
+}
+
+#[test]
+fn clients_do_not_use_up_the_files_that_the_agent_may_open() {
+    let bench = Bench::new();
+    let socket = bench.path("agent.sock");
+    let limits = "ulimit -Hn 400; ulimit -Sn 64; exec \"$0\" serve --ttl 60s --listen \"unix:$1\"";
+    let mut limited = Command::new("sh");
+    limited.args(["-c", limits, env!("CARGO_BIN_EXE_tenure")]).arg(&socket);
+    bench.settle(&mut limited).stdin(Stdio::null()).env("TENURE_STORE", "sqlite:leases.db");
+    let agent = Agent::of(limited, socket);
+    // More leases than there could be descriptors for, of one process that makes a connection for each.
+    for n in 0..350 {
+        let wish = json!({"key": format!("k/{n}"), "on_exit": "release"});
+        let told = agent.client().post("/v1/leases", &wish);
+        assert_eq!((told.status, told.body["on_exit"].as_str()), (201, Some("release")), "{n}: {told:?}");
+    }
+    let mut clients: Vec<Client> = (0..100).map(|_| agent.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/healthz").status, 200);
+    }
 }
 
 #[test]

@@ -25,7 +25,8 @@ class Client:
     options. May be used by any number of threads.
 
     `on_exit`: "lapse" (the default) or "release", which gives leases back as soon as this process ends, however it does. That is for a process that does
-    all of its work itself: what it has started would otherwise be at work beside the next holder.
+    all of its work itself, and reaches the agent without a relay: what it has started would otherwise be at work beside the next holder, and a relay's end
+    counts as its own.
     """
 
     def __init__(self, address: Optional[str] = None, *, token: Optional[str] = None, on_exit: str = "lapse") -> None:

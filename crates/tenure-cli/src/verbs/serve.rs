@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 pub(crate) async fn serve(url: &Url, plan: Serving) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
+    allow_files();
     let mut doors = Vec::new();
     for (address, access) in plan.places {
         let door = Door::open(address).await.map_err(|error| Failure::usage(error.to_string()))?;
@@ -52,4 +53,12 @@ pub(crate) async fn serve(url: &Url, plan: Serving) -> Result<u8, Failure> {
     // What clients were told may not be over: nothing is given back, not even as a last deed when the agent is dropped.
     std::mem::forget(agent.clone());
     Err(Failure { is_urgent: true, ..Failure::by_signal(signal) })
+}
+
+/// As many open files as this process may have. Each connection takes two, and 1,024 are the usual allowance for programs that don't ask.
+fn allow_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where that is refused, fewer clients are served at a time.
+    let _as_before = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
