@@ -253,14 +253,19 @@ impl WatchdogProcess {
         let halfway = now + kill_at.saturating_sub(now) / 2;
         let found = self.below(&targets.groups, || boottime() < halfway);
         targets.processes.extend(found.iter().flatten());
-        targets.signal_to_end();
+        // What stands still must not go on once another may have the lease, not even to end.
+        let is_over = || self.deadline.is_some_and(|deadline| boottime() >= deadline);
+        let end = |targets: &Targets| {
+            if is_over() { targets.signal(Signal::SIGKILL) } else { targets.signal_to_end() }
+        };
+        end(&targets);
         if found.is_none() {
             let found = self.below(&targets.groups, || boottime() < kill_at).unwrap_or_else(|| {
                 targets.signal(Signal::SIGKILL);
                 self.below(&targets.groups, || true).unwrap_or_default()
             });
             let found = Targets { processes: found, groups: BTreeSet::new() };
-            found.signal_to_end();
+            end(&found);
             targets.processes.extend(found.processes);
         }
         self.doomed = Some(Doomed { targets, kill_at });
@@ -427,6 +432,38 @@ mod tests {
         assert!(watchdog.doomed.is_none() && sleep.try_wait().unwrap().is_none());
         sleep.kill().unwrap();
         sleep.wait().unwrap();
+    }
+
+    #[test]
+    fn s6_what_stands_still_past_the_deadline_does_not_go_on_to_end() {
+        use std::os::unix::process::ExitStatusExt;
+        let stopped = || {
+            let stops = "trap exit TERM; kill -STOP $$; exit";
+            let child =
+                std::process::Command::new("sh").args(["-c", stops]).process_group(0).spawn().unwrap();
+            let entry = || Entry::of(child.id().cast_signed()).unwrap();
+            while !entry().is_stopped() {
+                std::thread::yield_now();
+            }
+            child
+        };
+        let mut children: Vec<_> = (0..20).map(|_| stopped()).collect();
+        let mut watchdog = WatchdogProcess {
+            lead: Lead::new(Duration::from_secs(4), Duration::MAX),
+            mark: format!("no-mark-{}", std::process::id()),
+            since: u64::MAX,
+            groups: children.iter().map(|child| child.id().cast_signed()).collect(),
+            starting: 0,
+            // As if the machine was suspended until now.
+            deadline: Some(boottime()),
+            doomed: None,
+            first: None,
+        };
+        watchdog.doom(boottime());
+        watchdog.kill();
+        for child in &mut children {
+            assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+        }
     }
 
     #[test]
