@@ -316,8 +316,9 @@ impl Inner {
             if inner.users().cells.remove(&lease).is_some() {
                 meters::lease_lost(&Loss::Overran);
                 cell.tell_overrun(most);
-                cell.lost(Loss::Overran);
+                // First, or a guard that is dropped on the news, in another thread, would give the key up at once.
                 inner.send(Command::Lapse(lease));
+                cell.lost(Loss::Overran);
             }
         });
     }
