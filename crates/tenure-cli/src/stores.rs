@@ -227,9 +227,13 @@ fn make_directory_of(path: &Path) -> Result<(), Failure> {
 
 /// A URL without what may hold a secret: who calls, and all options.
 fn without_secrets(url: &str) -> String {
-    let plain = url.split(['?', '#']).next().unwrap_or_default();
+    let (plain, options) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+    let scheme = plain.split(':').next().unwrap_or_default();
     match (plain.split_once("//"), plain.rsplit_once('@')) {
+        // A password with such a sign in it, not percent-encoded, ends nobody knows where.
+        _ if options.contains('@') => format!("{scheme}:…"),
         (Some((scheme, _)), Some((_, place))) => format!("{scheme}//{place}"),
+        (None, Some((_, place))) => format!("{scheme}:{place}"),
         _ => plain.to_owned(),
     }
 }
@@ -273,6 +277,9 @@ mod tests {
             ("dynamodb://t?region=x&token=hidden", "dynamodb://t"),
             ("x://me:hidden@host:1/db?password=hidden", "x://host:1/db"),
             ("x://me:hid@den@host#hidden", "x://host"),
+            ("x://me:hidden#more@host/db", "x:…"),
+            ("x://me@host?password=hid@den", "x:…"),
+            ("x:me:hidden@host/db", "x:host/db"),
         ] {
             assert_eq!(Url::Service(url.into()).shown(), shown);
         }
