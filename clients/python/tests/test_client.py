@@ -115,13 +115,15 @@ class Leases(WithAgent):
 
     def test_who_waits_gets_it(self):
         client = self.client()
-        first = client.lease("k")
-        had = []
-        waits = threading.Thread(target=lambda: had.append(client.lease("k", wait=None)))
-        waits.start()
-        first.release()
-        waits.join()
-        self.assertTrue(had[0].held and had[0].fence > first.fence)
+        for for_ever in (None, float("inf")):
+            first = client.lease("k", wait=LONG)
+            had = []
+            waits = threading.Thread(target=lambda: had.append(client.lease("k", wait=for_ever)))
+            waits.start()
+            first.release()
+            waits.join()
+            self.assertTrue(had[0].held and had[0].fence > first.fence)
+            had[0].release()
 
     def test_a_withdrawn_lease_is_lost_with_its_reason(self):
         lease = self.client().lease("k")

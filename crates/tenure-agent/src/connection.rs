@@ -104,6 +104,13 @@ impl Door {
 
 fn unix(path: &Path) -> Result<Listener, ServeError> {
     let named = |error| ServeError::Io(path.display().to_string(), error);
+    // Before anything is made; the system's own words name no remedy.
+    std::os::unix::net::SocketAddr::from_pathname(path).map_err(|error| {
+        named(std::io::Error::new(
+            error.kind(),
+            "no socket may have such a path; name one of 100 bytes at most",
+        ))
+    })?;
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -21,6 +21,7 @@ use exit::Failure;
 use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, Settings, Source, Sourced};
 use std::process::ExitCode;
 use stores::Url;
+use text::escaped;
 
 fn main() -> ExitCode {
     let typed: Vec<String> =
@@ -94,8 +95,12 @@ fn parsed() -> Result<Typed, clap::Error> {
         };
         let reason = error.to_string();
         let reason = reason.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        settings =
-            Err(Failure::usage(format!("a default in a configuration file (see `tenure config`): {reason}")));
+        let refused = settings.as_ref().ok().and_then(|settings| settings.refused(&error));
+        let place = refused.map_or_else(
+            || "a default in a configuration file (see `tenure config`)".to_owned(),
+            |default| format!("{}: {}", escaped(&default.file.to_string_lossy()), escaped(&default.shown())),
+        );
+        settings = Err(Failure::usage(format!("{place}: {reason}")));
         Ok(without)
     })?;
     let store = sourced(&matches, "store", "--store", STORE_VARIABLE);

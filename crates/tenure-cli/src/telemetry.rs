@@ -4,18 +4,28 @@ use crate::args::telemetry::{LogFormat, Telemetry};
 use crate::exit::{Failure, INTERNAL};
 use crate::text::escaped;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 
 /// Begins to log, if that was asked for.
 pub(crate) fn log(typed: &Telemetry) -> Result<(), Failure> {
-    let Some(filter) = typed.log.as_deref().filter(|filter| !filter.is_empty()) else { return Ok(()) };
-    let filter: Targets = filter.parse().map_err(|error| {
-        let filter = escaped(filter);
+    let filter: String = typed.log.iter().flat_map(|filter| filter.split_whitespace()).collect();
+    if filter.is_empty() {
+        return Ok(());
+    }
+    let wrong = |why: String| {
+        let filter = escaped(&filter);
         Failure::usage(format!(
-            "--log {filter}: {error}; write a level, as in info, or warn,tenure::lease=debug"
+            "--log {filter}: {why}; write a level, as in info, or warn,tenure::lease=debug"
         ))
-    })?;
+    };
+    // It would be a part of that name, of which nothing is ever logged.
+    let is_no_level = |word: &&str| !word.contains('=') && word.parse::<LevelFilter>().is_err();
+    if let Some(word) = filter.split(',').find(is_no_level) {
+        let levels = "off, error, warn, info, debug and trace";
+        return Err(wrong(format!("{} is none of the levels {levels}", escaped(word))));
+    }
+    let filter: Targets = filter.parse().map_err(|error| wrong(format!("{error}")))?;
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
     let lines = match typed.log_format {
         LogFormat::Text => lines.boxed(),

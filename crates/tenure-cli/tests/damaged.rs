@@ -29,6 +29,7 @@ fn a_key_whose_record_is_damaged_can_be_had_again() {
     break_it(&bench, "k");
     let before = row(&bench, "k");
     assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 65);
+    assert_eq!(bench.run(&["wait", "k"]).code, 65, "nobody knows who holds it");
     let asked = bench.run(&["rm", "--damaged", "k"]);
     assert_eq!((asked.code, asked.err.contains("--yes")), (64, true), "{asked:?}");
     assert_eq!(row(&bench, "k"), before, "nobody was there to say yes");

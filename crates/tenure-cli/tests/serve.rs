@@ -385,6 +385,10 @@ fn a_socket_is_this_users_alone_and_has_one_agent() {
     bench.write("file", "mine");
     let on_a_file = bench.run(&["serve", "--listen", &format!("unix:{}", bench.path("file").display())]);
     assert!(on_a_file.code == 64 && on_a_file.err.contains("no socket"), "{on_a_file:?}");
+    let long = bench.path("new").join("x".repeat(110));
+    let too_long = bench.run(&["serve", "--listen", &format!("unix:{}", long.display())]);
+    assert!(too_long.code == 64 && too_long.err.contains("name one of 100 bytes at most"), "{too_long:?}");
+    assert!(!bench.path("new").exists(), "before anything is made");
     std::fs::create_dir(bench.path("open")).unwrap();
     std::fs::set_permissions(bench.path("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
     let open = bench.run(&["serve", "--listen", &format!("unix:{}/a.sock", bench.path("open").display())]);
@@ -513,7 +517,7 @@ fn the_page_on_operating_does_what_it_says() {
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     // Whatever fails, nobody is left.
     let script = format!(
-        "trap 'kill $(ps -o pid= --ppid $$) 2> /dev/null || true' EXIT\n{}",
+        "trap 'kill $(ps -o pid= --ppid $$) 2> /dev/null || true' EXIT\n{}\ncat worker-*.log >&2",
         blocks.collect::<String>()
     );
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tenure"), bench.path("tenure")).unwrap();
@@ -532,4 +536,8 @@ fn the_page_on_operating_does_what_it_says() {
         assert!(ran.out.contains(says), "{says}: {ran:?}");
     }
     assert!(ran.err.contains("lease acquired"), "{ran:?}");
+    assert!(
+        ran.err.contains("s5: owned") && !ran.err.contains("CMD exited"),
+        "the units' commands last: {ran:?}"
+    );
 }

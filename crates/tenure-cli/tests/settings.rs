@@ -116,9 +116,10 @@ fn a_file_s_mistakes_are_named_before_anything_is_done() {
     let bench = Bench::new();
     for (text, told) in [
         ("store = 7\n", "config.toml: line 1: expected a string"),
+        ("[defaults]\nttl = \"soon\"\n", "config.toml: defaults.ttl: invalid value 'soon'"),
         (
-            "[defaults]\nttl = \"soon\"\n",
-            "a default in a configuration file (see `tenure config`): invalid value 'soon'",
+            "[defaults]\nttl = 9\n[defaults.run]\nttl = \"-1\"\n",
+            "config.toml: defaults.run.ttl: invalid value '-1'",
         ),
         ("[defaults.run]\ncolour = 1\n", "defaults.run.colour: no verb run has an option --colour"),
         ("store = \"paper:x\"\n", "config.toml: no store has the scheme"),

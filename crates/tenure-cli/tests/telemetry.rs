@@ -110,8 +110,9 @@ fn logs_are_text_or_json_on_standard_error() {
     assert!(String::from_utf8_lossy(&by_variable.stderr).contains("lease released"));
     for (arguments, names) in [
         (["--log", "tenure=loud"], "--log tenure=loud"),
+        (["--log", "info, warning"], "warning is none of the levels"),
         (["--log-format", "xml"], "xml"),
-        (["--metrics", "everywhere"], "everywhere"),
+        (["--metrics", "localhost:9000"], "write 127.0.0.1:9000"),
     ] {
         let ran = bench.run(&[&["run", "new"], &arguments[..], &["--", "true"]].concat());
         assert!(ran.code == 64 && ran.err.contains(names), "{ran:?}");

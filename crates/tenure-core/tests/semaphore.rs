@@ -368,6 +368,21 @@ fn all_say_the_same_number_as_long_as_the_key_is_used() {
 }
 
 #[test]
+fn who_is_shared_or_exclusive_is_not_told_of_a_number_that_nobody_has_said() {
+    let lock = || Wish { permits: Ledger::MOST_PERMITS, ..one() };
+    for (first, second, says) in [
+        (one(), lock(), "has 3 permits as long as it is used, and is not for shared and exclusive holders"),
+        (lock(), one(), "is for shared and exclusive holders as long as it is used, and has not 3 permits"),
+    ] {
+        let mut table = Table::new(2);
+        table.want(0, 1, first);
+        table.want(1, 2, second);
+        let [Notice::Failed(_, error)] = table.told(1) else { panic!("{:?}", table.told(1)) };
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
 fn a_record_that_would_be_too_large_is_refused_by_what_helps() {
     let mut table = Table::new(1);
     table.want(0, 1, one());

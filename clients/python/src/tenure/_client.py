@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from typing import Any, Dict, Iterator, List, Mapping, Optional
@@ -132,7 +133,7 @@ class Client:
             wire.close()
 
     def _get(self, path: str, body: Dict[str, Any], wait: Optional[float], wire: Optional[Wire] = None) -> Lease:
-        end_ns = None if wait is None else boottime_ns() + int(wait * 1e9)
+        end_ns = None if wait is None or wait == math.inf else boottime_ns() + int(wait * 1e9)
         wire = wire or self._wire(None)
         try:
             while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import threading
@@ -42,7 +43,7 @@ def hold(
     command: List[str] = [*program, "hold", "--json"]
     if wait == 0:
         command.append("--try")
-    elif wait is not None:
+    elif wait is not None and wait != math.inf:
         command.append(f"--wait={int(wait * 1000)}ms")
     for name, span in (("ttl", ttl), ("max", at_most)):
         if span is not None:

@@ -10,7 +10,14 @@ pub(crate) struct Telemetry {
     /// Serve metrics for Prometheus at http://IP:PORT/metrics while the verb runs. They name no keys of locks; whoever can reach the address may
     /// read them
     #[cfg(feature = "serve")]
-    #[arg(long, global = true, env = "TENURE_METRICS", hide_env_values = true, value_name = "IP:PORT")]
+    #[arg(
+        long,
+        global = true,
+        env = "TENURE_METRICS",
+        hide_env_values = true,
+        value_name = "IP:PORT",
+        value_parser = address
+    )]
     pub(crate) metrics: Option<SocketAddr>,
     /// Log events to standard error: a level (error, warn, info, debug, trace), or levels of parts, such as
     /// warn,tenure::lease=debug [default: none]
@@ -27,6 +34,11 @@ pub(crate) struct Telemetry {
         hide_possible_values = true
     )]
     pub(crate) log_format: LogFormat,
+}
+
+#[cfg(feature = "serve")]
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "not an IP address and a port; write 127.0.0.1:9000, for example".to_owned())
 }
 
 /// How events are written.

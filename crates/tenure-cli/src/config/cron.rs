@@ -54,7 +54,8 @@ impl Schedule {
         let parser = CronParser::builder().seconds(Seconds::Optional).build();
         let schedule = parser.parse(text).map(Schedule).map_err(|error| {
             Failure::usage(format!(
-                "the schedule {text:?} can't be understood: {error}; write '*/5 * * * *', for example"
+                "the schedule {text:?} can't be understood: {}; write '*/5 * * * *', for example",
+                error.to_string().trim_end_matches('.')
             ))
         })?;
         if schedule.after(Wall(0)).is_none() {

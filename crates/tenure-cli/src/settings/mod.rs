@@ -8,6 +8,7 @@ use crate::exit::Failure;
 use crate::stores::Url;
 use crate::text::escaped;
 use clap::Command;
+use clap::error::ContextKind;
 use file::File;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -167,6 +168,14 @@ impl Settings {
         within(chosen, namespace.or(own).or_else(|| self.namespace.clone()))
     }
 
+    /// The default that its option does not take, if that is what the parser says.
+    pub(crate) fn refused(&self, error: &clap::Error) -> Option<&OptionDefault> {
+        let told = |kind| error.get(kind).map(ToString::to_string);
+        let (argument, value) = (told(ContextKind::InvalidArg)?, told(ContextKind::InvalidValue)?);
+        let option = argument.strip_prefix("--")?.split(' ').next()?;
+        self.defaults.iter().find(|default| default.option == option && default.value == value)
+    }
+
     /// The command line with these defaults: help tells them, and what is typed counts before them.
     pub(crate) fn apply(&self, mut command: Command) -> Result<Command, Failure> {
         // The last one that is set holds, so those of single verbs, and of the user's file, come last.
@@ -191,10 +200,16 @@ impl OptionDefault {
             .filter_map(|verb| Some((verb.get_name().to_owned(), taker(verb, &self.option)?)))
             .collect();
         if takers.is_empty() {
+            if let Some(instead) = instead(&command, &self.option) {
+                let option = escaped(&self.option);
+                return Err(wrong(format!(
+                    "--{option} is an option of all verbs, and has no default here; {instead}"
+                )));
+            }
             let whose =
                 self.verb.as_ref().map_or_else(|| "no verb".to_owned(), |verb| format!("no verb {verb}"));
             return Err(wrong(format!(
-                "{whose} has an option --{} that takes a value",
+                "{whose} has an option --{} that takes one value",
                 escaped(&self.option)
             )));
         }
@@ -216,6 +231,16 @@ impl OptionDefault {
 fn taker(verb: &Command, option: &str) -> Option<clap::Id> {
     let found = verb.get_arguments().find(|argument| argument.get_long() == Some(option))?;
     matches!(found.get_action(), clap::ArgAction::Set).then(|| found.get_id().clone())
+}
+
+/// What sets an option that all verbs have.
+fn instead(command: &Command, option: &str) -> Option<String> {
+    let found = command.get_arguments().find(|argument| argument.get_long() == Some(option))?;
+    let variable = found.get_env()?.to_string_lossy();
+    Some(match option {
+        "store" | "namespace" => format!("write {option} = … at the top of the file, or set {variable}"),
+        _ => format!("set the variable {variable}"),
+    })
 }
 
 /// The store, or a part of it that is one by itself.
@@ -277,8 +302,13 @@ mod tests {
         }
         for (text, told) in [
             ("[defaults]\nttl = []", "defaults.ttl"),
-            ("[defaults.run]\ntry = 1", "no verb run has an option --try that takes a value"),
+            ("[defaults.run]\ntry = 1", "no verb run has an option --try that takes one value"),
             ("[defaults]\ncolour = 1", "no verb has an option --colour"),
+            ("[defaults]\nlog-format = \"json\"", "set the variable TENURE_LOG_FORMAT"),
+            (
+                "[defaults.run]\nstore = \"team\"",
+                "write store = … at the top of the file, or set TENURE_STORE",
+            ),
         ] {
             let file = File::parse(text, path).unwrap();
             let mut settings = Settings::default();

@@ -33,7 +33,11 @@ async fn until(leases: &Leases, key: &Key, held: bool) -> Result<u8, Failure> {
     let mut changes = leases.store().changed(key.as_str()).ok();
     loop {
         let (is_held, left) = match view(leases, key).await {
-            Ok(seen) => (seen.state == State::Held, seen.left),
+            Ok(seen) => {
+                // Whether anybody holds what can't be read is not known.
+                seen.sound()?;
+                (seen.state == State::Held, seen.left)
+            }
             Err(failure) if failure.code == exit::ABSENT => (false, None),
             // The store may be had again: who waits is told.
             Err(failure) if failure.code == exit::UNAVAILABLE => (!held, None),

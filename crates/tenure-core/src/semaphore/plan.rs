@@ -225,9 +225,18 @@ fn lost(seen: &Seen, id: Nonce, fence: Fence) -> Loss {
 }
 
 fn differs(key: &crate::Key, are: u32, said: u32) -> StoreError {
-    StoreError::invalid(format!(
-        "{key} has {are} permits as long as it is used, and not {said}: say the same number everywhere, or wait until nobody uses it"
-    ))
+    // Whoever is merely shared or exclusive has said no number.
+    StoreError::invalid(match (are, said) {
+        (_, Ledger::MOST_PERMITS) => format!(
+            "{key} has {are} permits as long as it is used, and is not for shared and exclusive holders: ask for permits, or wait until nobody uses it"
+        ),
+        (Ledger::MOST_PERMITS, _) => format!(
+            "{key} is for shared and exclusive holders as long as it is used, and has not {said} permits: ask as they do, or wait until nobody uses it"
+        ),
+        _ => format!(
+            "{key} has {are} permits as long as it is used, and not {said}: say the same number everywhere, or wait until nobody uses it"
+        ),
+    })
 }
 
 fn full(key: &crate::Key, most: usize) -> StoreError {
