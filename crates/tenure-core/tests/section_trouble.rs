@@ -324,6 +324,14 @@ fn what_the_store_has_no_room_for_is_refused_and_a_release_never_is() {
     let [SectionNotice::Failed(TWO, error)] = &notices[..] else { panic!("{notices:?}") };
     assert!(error.to_string().contains("bytes") && !error.is_passing(), "{error}");
     assert_eq!(other.held().len(), 1);
+    // What was seen long ago is looked at again before nothing fits.
+    let (mut all, mut roomy, mut other) = (with_room_for(size), with_room_for(10_000), Table::default());
+    run(&mut roomy, &mut other, 0, acquire(ONE, &many.join(" ")));
+    let (notices, _) = run(&mut all, &mut other, 10, acquire_all(ONE, "0_1"));
+    assert!(matches!(&notices[..], [SectionNotice::Failed(ONE, _)]), "{notices:?}");
+    run(&mut roomy, &mut other, 20, release(ONE));
+    let (notices, _) = run(&mut all, &mut other, 30, acquire_all(TWO, "0_1"));
+    assert!(matches!(&notices[..], [SectionNotice::Obtained { fence: Some(_), .. }]), "{notices:?}");
     // Another process has more room; what is written to give something back is too large for this one all the same.
     let (mut roomy, mut own) = (with_room_for(10_000), with_room_for(size));
     let mut table = Table::default();

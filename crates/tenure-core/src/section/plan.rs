@@ -233,8 +233,10 @@ impl Section {
             let size = plan.ledger.to_metadata().1;
             if size > self.setup.most_bytes {
                 plan.ledger.entries.pop();
-                self.refuse_size(lease, size);
-                return false;
+                if is_fresh {
+                    self.refuse_size(lease, size);
+                }
+                return !is_fresh;
             }
         } else {
             self.put(entry, room, plan);
