@@ -101,8 +101,10 @@ impl LeaseTable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn listen(&self) -> broadcast::Receiver<Event> {
-        self.events.subscribe()
+    /// None: so many listen already.
+    pub(crate) fn listen(&self, most: usize) -> Option<broadcast::Receiver<Event>> {
+        let _one_at_a_time = self.state();
+        (self.events.receiver_count() < most).then(|| self.events.subscribe())
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -95,6 +95,13 @@ impl Problem {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
     }
 
+    pub(crate) fn too_many_listen(most: usize) -> Problem {
+        let message = format!(
+            "{most} clients listen to events already, which is all this agent bears; look at the leases now and then"
+        );
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
+    }
+
     pub(crate) fn stopping() -> Problem {
         Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -43,12 +43,17 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
 }
 
 /// What happens to clients' leases from now on.
+///
+/// Listeners have a quarter of all connections at the most, so that whoever may only look does not keep the beats of others out.
 #[utoipa::path(
     get, path = "/v1/events", tag = "events",
-    responses((status = 200, description = "Server-sent events, each with an Event as its data", content_type = "text/event-stream", body = events::Event))
+    responses((status = 200, description = "Server-sent events, each with an Event as its data", content_type = "text/event-stream", body = events::Event),
+        (status = 429, description = "Too many listen already", body = Problem))
 )]
-pub(crate) async fn listen(State(shared): State<Arc<Shared>>) -> Response {
-    events::stream_of(shared.table.listen())
+pub(crate) async fn listen(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+    let most = shared.limits.connections.div_ceil(4);
+    let events = shared.table.listen(most).ok_or_else(|| Problem::too_many_listen(most))?;
+    Ok(events::stream_of(events))
 }
 
 /// What a client says of a lease, checked.

@@ -170,6 +170,22 @@ fn a_key_of_tenures_own_and_one_that_is_too_long_are_refused_by_name() {
 }
 
 #[test]
+fn who_listens_leaves_most_connections_to_others() {
+    let served = Served::new();
+    let most = Limits::default().connections / 4;
+    let listen = || {
+        let request = Request::builder().uri("/v1/events").extension(Arc::new(Peer::unknown()));
+        let request = request.body(Body::empty()).unwrap();
+        served.runtime.block_on(async { served.router.clone().call(request).await.unwrap() })
+    };
+    let mut listeners: Vec<_> = (0..most).map(|_| listen()).collect();
+    assert!(listeners.iter().all(|answer| answer.status() == 200));
+    assert_eq!(listen().status(), 429);
+    listeners.pop();
+    assert_eq!(listen().status(), 200, "one has left");
+}
+
+#[test]
 fn a_read_token_changes_nothing_whatever_the_path() {
     let served = Served::new();
     let read = Secret::new("read-token-0123456789").unwrap();
