@@ -127,7 +127,7 @@ fn s9_nobody_has_a_lease_before_the_deadline_of_a_client_whose_agent_is_killed_o
 #[test]
 fn s9_an_agent_that_is_told_to_end_outlives_what_it_told_and_prolongs_nothing() {
     let bench = Bench::new();
-    let mut agent = Agent::start(&bench, &["--ttl", "4s"]);
+    let mut agent = Agent::start(&bench, &["--ttl", "8s"]);
     let (mut client, mut other) = (agent.client(), agent.client());
     let (kept, given) = (client.acquire("kept"), other.acquire("given"));
     let rivals = (Rival::of(&bench, "kept"), Rival::of(&bench, "given"));
@@ -146,14 +146,14 @@ fn s9_an_agent_that_is_told_to_end_outlives_what_it_told_and_prolongs_nothing() 
     assert_eq!(agent.process.wait(), 143);
     assert!(!agent.socket.exists());
     // At once, if it is told so twice: all is left to expire.
-    let mut agent = Agent::start(&bench, &["--ttl", "4s"]);
+    let mut agent = Agent::start(&bench, &["--ttl", "8s"]);
     let told = agent.client().acquire("at once");
     let rival = Rival::of(&bench, "at once");
     agent.process.signal(Signal::SIGTERM);
     agent.process.signal_again(Signal::SIGTERM);
     assert_eq!(agent.process.wait(), 143);
     assert!(boottime() < told.deadline(), "it has waited");
-    only_after(&told, rival, SOON + Duration::from_secs(4));
+    only_after(&told, rival, SOON + Duration::from_secs(8));
 }
 
 /// A client in a process of its own, which takes a lease and then beats for ever, on one connection.
