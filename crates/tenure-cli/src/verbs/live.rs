@@ -18,12 +18,17 @@ pub(crate) enum Pressed {
     Other,
 }
 
-/// Whether it makes sense to begin.
-pub(crate) fn check(interval: Duration, otherwise: &str) -> Result<(), Failure> {
+/// Whether it makes sense to look that often.
+pub(crate) fn check_interval(interval: Duration) -> Result<(), Failure> {
     const SHORTEST: Duration = Duration::from_millis(100);
     if interval < SHORTEST {
         return Err(Failure::usage("--interval is below 100ms, which is often enough to look"));
     }
+    Ok(())
+}
+
+/// Whether there is a terminal.
+pub(crate) fn check_terminal(otherwise: &str) -> Result<(), Failure> {
     if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         return Ok(());
     }

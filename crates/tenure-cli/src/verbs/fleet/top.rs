@@ -18,8 +18,9 @@ use tenure::fleet::Fleet;
 
 pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
+    live::check_interval(typed.interval)?;
     if !typed.once {
-        live::check(typed.interval, "say --once")?;
+        live::check_terminal("say --once")?;
     }
     let fleet = super::open(url, &name, Missing::Look).await?;
     let snapshot = super::snapshot_of_some(&fleet).await?;

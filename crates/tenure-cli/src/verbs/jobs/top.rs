@@ -28,7 +28,8 @@ struct Watched<'l> {
 }
 
 pub(super) async fn top(url: &Url, typed: &args::Top) -> Result<u8, Failure> {
-    live::check(typed.interval, "use `tenure work status`")?;
+    live::check_interval(typed.interval)?;
+    live::check_terminal("use `tenure work status`")?;
     let name = JobName::new(&typed.job)?;
     let leases = open_to_look(url).await?;
     let watched = Watched { leases: &leases, name: &name, interval: typed.interval };
