@@ -30,7 +30,6 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 
 impl Signals {
     pub(crate) fn listen() -> Result<Signals, Failure> {
-        let streams = listen_to(&[SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()])?;
         let others = [
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
@@ -39,6 +38,8 @@ impl Signals {
             SignalKind::alarm(),
         ];
         let others = listen_to(&others)?;
+        // The last: whoever sees that these are heeded may send any.
+        let streams = listen_to(&[SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()])?;
         Ok(Signals { streams, others, addressee: None, last: Last::default(), put_back: None })
     }
 
