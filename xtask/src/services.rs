@@ -91,7 +91,11 @@ pub(crate) fn steps(asked: Asked) -> Result<(Vec<Step>, Option<Rc<Servers>>), St
 /// Fetches what is missing of them, and of their partners in tests.
 pub(crate) fn fetch() -> Vec<Step> {
     let servers = KINDS.map(|kind| Step::check(format!("{} is fetched", kind.name), kind.fetch));
-    servers.into_iter().chain([Step::check("the KCL is fetched", || peers::KCL.fetch())]).collect()
+    let others = [
+        Step::check("the KCL is fetched", || peers::KCL.fetch()),
+        Step::check("Chromium is fetched", || package::need("chromium", "--version", "chromium")),
+    ];
+    servers.into_iter().chain(others).collect()
 }
 
 /// Fetches the servers that faults happen to, and what makes them.
@@ -110,6 +114,14 @@ pub(crate) fn need_shells() -> Result<(), String> {
     package::need("bash", "--version", "bash")?;
     package::need("zsh", "--version", "zsh")
 }
+
+/// Has what generators and programs in Java ask for.
+pub(crate) fn need_java() -> Result<(), String> {
+    package::need("javac", "-version", "default-jdk-headless")?;
+    package::need("mvn", "--version", "maven")
+}
+
+pub(crate) use package::need;
 
 /// Whether we may do everything.
 pub(crate) fn is_root() -> bool {

@@ -1,14 +1,17 @@
 //! Who may do what: tokens, hosts and origins.
 
+use crate::dashboard;
 use crate::problem::Problem;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use std::fmt;
 use subtle::ConstantTimeEq;
 use tenure::InvalidInput;
+use utoipa::ToSchema;
 
 /// A token, which is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -56,9 +59,12 @@ pub struct Access {
 }
 
 /// What a request may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Role {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// Look at everything, and change nothing.
     Read,
+    /// All.
     Full,
 }
 
@@ -99,10 +105,11 @@ impl Access {
         Ok(())
     }
 
-    fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    fn check(&self, method: &Method, headers: &HeaderMap) -> Result<Role, Problem> {
         self.check_site(headers)?;
         let needed = if method.is_safe() { Role::Read } else { Role::Full };
-        if self.role(headers)? < needed { Err(Problem::only_read()) } else { Ok(()) }
+        let role = self.role(headers)?;
+        if role < needed { Err(Problem::only_read()) } else { Ok(role) }
     }
 }
 
@@ -134,13 +141,25 @@ fn without_port(host: &str) -> &str {
 }
 
 /// Every request passes this.
-pub(crate) async fn guard(State(access): State<Access>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(access): State<Access>, mut request: Request, next: Next) -> Response {
+    let path = request.uri().path();
     // Who watches processes has no token. It learns that the agent is there.
-    let is_checked = request.uri().path() != "/healthz";
-    if is_checked && let Err(problem) = access.check(request.method(), request.headers()) {
-        return problem.into_response();
+    if path == "/healthz" {
+        return next.run(request).await;
     }
-    next.run(request).await
+    // A browser sends no token for a page. These files are the same for all, and say nothing of leases.
+    let checked = if dashboard::has(path) && request.method().is_safe() {
+        access.check_site(request.headers()).map(|()| Role::Read)
+    } else {
+        access.check(request.method(), request.headers())
+    };
+    match checked {
+        Ok(role) => {
+            request.extensions_mut().insert(role);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
 }
 
 #[cfg(test)]
@@ -170,7 +189,7 @@ mod tests {
     }
 
     fn status(access: &Access, method: &Method, of: &[(&'static str, &str)]) -> u16 {
-        access.check(method, &headers(of)).map_or_else(|problem| problem.status(), |()| 200)
+        access.check(method, &headers(of)).map_or_else(|problem| problem.status(), |_| 200)
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) table: Arc<LeaseTable>,
     pub(crate) limits: Limits,
     pub(crate) scrape: Option<Scrape>,
+    /// Counts the forced releases that are under way: each has a clone.
+    pub(crate) seizures: Arc<()>,
     sweeper: AbortHandle,
 }
 
@@ -53,7 +55,7 @@ impl Agent {
             let table = Arc::clone(&table);
             tokio::spawn(async move { table.sweep().await }).abort_handle()
         };
-        Agent { shared: Arc::new(Shared { leases, table, limits, scrape, sweeper }) }
+        Agent { shared: Arc::new(Shared { leases, table, limits, scrape, seizures: Arc::new(()), sweeper }) }
     }
 
     /// Answers those who come by `door`, for as long as it is polled. Several may be served at a time.
@@ -110,6 +112,7 @@ fn describe() {
         "tenure_agent_leases_ended_total",
         "Clients' leases that are over: released, lapsed, exited or lost"
     );
+    describe_counter!("tenure_agent_operator_total", "Requests of operators: revoke, drain or release");
     describe_counter!(
         "tenure_agent_refused_total",
         "Connections that were closed at once, as there were too many"

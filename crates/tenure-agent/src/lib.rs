@@ -20,12 +20,16 @@
 //! # Who may do what
 //! Whoever can open the Unix socket may do all. A TCP address asks for a token, and one that is not loopback is refused. A read token may look at
 //! everything and change nothing. See [`Access`].
-
+//!
+//! # Dashboard
+//! `/dashboard` is a page of files that are in this program, for browsers at a loopback address. It asks for a token and shows what the interface tells.
+//!
 //! # Metrics
 //! | name | kind | what |
 //! |---|---|---|
 //! | `tenure_agent_leases` | gauge | leases that clients have |
 //! | `tenure_agent_leases_ended_total` | counter | clients' leases that are over, by `how`: `released`, `lapsed`, `exited`, `lost` |
+//! | `tenure_agent_operator_total` | counter | requests of operators, by `action`: `revoke`, `drain`, `release`; each is logged to the target `tenure::agent::operator`, too |
 //! | `tenure_agent_connections` | gauge | connections of clients |
 //! | `tenure_agent_refused_total` | counter | connections that were closed at once, as there were too many |
 //!
@@ -35,6 +39,7 @@ mod access;
 mod agent;
 mod config;
 mod connection;
+mod dashboard;
 mod events;
 mod lease_table;
 mod listing;

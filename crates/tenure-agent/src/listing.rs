@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure::permits::{Ledger, Mode, Ticket, is_semaphore};
+use tenure::range::{self, is_section};
 use tenure::{
     AnyStore, Attachment, Fence, Freshness, Key, Leases, Listed, Store, StoreError, Stored, Ttl, Value, Wall,
 };
@@ -45,6 +46,21 @@ pub(crate) struct Row {
     /// Of a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) semaphore: Option<Semaphore>,
+    /// The leases of a section's ranges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) section: Option<Vec<RangeLease>>,
+}
+
+/// Ranges of a section that one holder has.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RangeLease {
+    /// Each as its bounds in hexadecimal digits with `..` between them; the upper one is not in it.
+    pub(crate) ranges: Vec<String>,
+    pub(crate) holder: String,
+    pub(crate) fence: u64,
+    pub(crate) since: String,
+    /// How much longer; an estimate. 0: it is over.
+    pub(crate) left_ms: u64,
 }
 
 /// Who has permits, and who waits for some, in turn.
@@ -144,6 +160,7 @@ fn row(listed: Listed, sessions: &Sessions, ours: &str, now: Wall) -> Row {
         is_here: false,
         about: BTreeMap::new(),
         semaphore: None,
+        section: None,
     };
     let described = stored.and_then(|stored| describe(&mut row, &stored, sessions, ours, now));
     if let Err(error) = described {
@@ -168,6 +185,16 @@ fn describe(
         }
         row.is_here = semaphore.holders.iter().any(|claim| claim.holder == ours);
         row.semaphore = Some(semaphore);
+        return Ok(());
+    }
+    if is_section(record) {
+        let section = section(stored, now)?;
+        row.left_ms = section.iter().map(|lease| lease.left_ms).max().filter(|left| *left > 0);
+        if !section.is_empty() {
+            row.state = if row.left_ms.is_some() { State::Held } else { State::Expired };
+        }
+        row.is_here = section.iter().any(|lease| lease.holder == ours);
+        row.section = Some(section);
         return Ok(());
     }
     let texts = record.metadata.iter().filter_map(|(name, value)| match value {
@@ -195,6 +222,22 @@ fn describe(
 fn left(stored: &Stored, ttl: Ttl, now: Wall) -> Duration {
     let age = stored.age().unwrap_or_else(|| now.since(stored.record.stamp));
     ttl.duration().saturating_sub(age)
+}
+
+fn section(stored: &Stored, now: Wall) -> Result<Vec<RangeLease>, StoreError> {
+    let left = |entry: &range::Entry| {
+        let stood = stored.times.and_then(|times| entry.stood(times));
+        entry.duration.duration().saturating_sub(stood.unwrap_or_else(|| now.since(entry.stamp)))
+    };
+    let entries = range::Ledger::seen_in(stored)?.entries;
+    let leases = entries.iter().map(|entry| RangeLease {
+        ranges: entry.parts.ranges().iter().map(ToString::to_string).collect(),
+        holder: entry.holder.as_str().to_owned(),
+        fence: entry.fence.0,
+        since: entry.stamp.to_string(),
+        left_ms: millis(left(entry)),
+    });
+    Ok(leases.collect())
 }
 
 fn semaphore(ledger: &Ledger) -> Semaphore {

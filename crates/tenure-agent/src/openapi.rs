@@ -24,7 +24,11 @@ use utoipa::OpenApi;
         routes::listen,
         routes::health::alive,
         routes::health::ready,
-        routes::health::metrics
+        routes::health::metrics,
+        routes::overview::overview,
+        routes::records::revoke,
+        routes::records::drain,
+        routes::records::release
     ),
     components(schemas(
         wire::Acquire,
@@ -38,6 +42,7 @@ use utoipa::OpenApi;
         events::Event,
         listing::Page,
         listing::Row,
+        routes::overview::Overview,
         routes::elections::Resign
     ))
 )]

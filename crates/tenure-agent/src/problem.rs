@@ -95,6 +95,11 @@ impl Problem {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
     }
 
+    pub(crate) fn too_many_seizures(most: usize) -> Problem {
+        let message = format!("{most} leases are being released already; wait until they are");
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
+    }
+
     pub(crate) fn too_many_listen(most: usize) -> Problem {
         let message = format!(
             "{most} clients listen to events already, which is all this agent bears; look at the leases now and then"

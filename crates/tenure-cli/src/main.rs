@@ -129,6 +129,15 @@ fn matched(mut command: clap::Command) -> Result<ArgMatches, clap::Error> {
     })
 }
 
+/// What is logged where nothing is said of logs: what operators do by an agent must be found afterwards.
+fn unasked_log(verb: &Verb) -> &'static str {
+    match verb {
+        #[cfg(feature = "serve")]
+        Verb::Serve(_) => "tenure::agent::operator=info",
+        _ => "",
+    }
+}
+
 fn sourced(
     matches: &ArgMatches,
     name: &str,
@@ -162,7 +171,7 @@ fn perform(typed: Typed) -> Result<u8, Failure> {
             supervise::suspend::between_transactions();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(exit::INTERNAL, error.to_string()))?;
-            telemetry::log(&typed.args.telemetry)?;
+            telemetry::log(&typed.args.telemetry, unasked_log(&verb))?;
             let result = runtime.block_on(async {
                 #[cfg(feature = "serve")]
                 if let Some(address) = typed.args.telemetry.metrics {

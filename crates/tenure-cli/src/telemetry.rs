@@ -7,9 +7,10 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 
-/// Begins to log, if that was asked for.
-pub(crate) fn log(typed: &Telemetry) -> Result<(), Failure> {
-    let filter: String = typed.log.iter().flat_map(|filter| filter.split_whitespace()).collect();
+/// Begins to log, if that was asked for, or `unasked` is a filter.
+pub(crate) fn log(typed: &Telemetry, unasked: &str) -> Result<(), Failure> {
+    let filter = typed.log.as_deref().unwrap_or(unasked);
+    let filter: String = filter.split_whitespace().collect();
     if filter.is_empty() {
         return Ok(());
     }

@@ -3,11 +3,14 @@
 pub(crate) mod elections;
 pub(crate) mod health;
 pub(crate) mod leases;
+pub(crate) mod overview;
+pub(crate) mod records;
 pub(crate) mod semaphores;
 #[cfg(test)]
 mod tests;
 
 use crate::agent::Shared;
+use crate::dashboard;
 use crate::events;
 use crate::lease_table::{Room, Terms};
 use crate::openapi;
@@ -33,10 +36,15 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/elections/{key}/campaign", post(elections::campaign))
         .route("/v1/elections/{key}/resign", post(elections::resign))
         .route("/v1/events", get(listen))
+        .route("/v1/records/{key}/revoke", post(records::revoke))
+        .route("/v1/records/{key}/drain", post(records::drain))
+        .route("/v1/records/{key}/release", post(records::release))
+        .route("/v1/overview", get(overview::overview))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
         .route("/openapi.json", get(openapi::served))
+        .merge(dashboard::router())
         .fallback(async || Problem::not_found("there is nothing at this path; see /openapi.json"))
         .method_not_allowed_fallback(async || Problem::no_method())
         .with_state(Arc::clone(shared))

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Takes permits, in turn, waiting for them if asked to. They are kept and given back as leases are.
 #[utoipa::path(
-    post, path = "/v1/semaphores", tag = "semaphores", request_body = AcquirePermits,
+    post, path = "/v1/semaphores", tag = "semaphores", operation_id = "acquire_permits", request_body = AcquirePermits,
     responses((status = 201, description = "They are held", body = Told), (status = 409, description = "Others hold them", body = Problem),
         (status = 400, description = "The request is wrong", body = Problem))
 )]

@@ -50,7 +50,10 @@ impl Served {
     }
 }
 
-const POSTS: [&str; 7] = [
+const POSTS: [&str; 10] = [
+    "/v1/records/k/revoke",
+    "/v1/records/k/drain",
+    "/v1/records/k/release",
     "/v1/leases",
     "/v1/semaphores",
     "/v1/beats",
@@ -95,6 +98,7 @@ fn nearly() -> impl Strategy<Value = Value> {
         "take",
         "mode",
         "labels",
+        "fence",
         "ids",
         "id",
         "other",
@@ -195,6 +199,9 @@ fn a_read_token_changes_nothing_whatever_the_path() {
         ("POST", "/v1/leases", 403),
         ("DELETE", "/v1/leases/x", 403),
         ("POST", "/v1/elections/k/resign", 403),
+        ("POST", "/v1/records/k/revoke", 403),
+        ("POST", "/v1/records/k/drain", 403),
+        ("POST", "/v1/records/k/release", 403),
         ("PUT", "/nothing", 403),
         ("GET", "/v1/leases", 200),
         ("GET", "/openapi.json", 200),
@@ -215,8 +222,11 @@ fn what_is_described_is_there_and_the_copy_in_the_docs_is_the_same() {
     let served = Served::new();
     let (status, document) = served.ask("GET", "/openapi.json", Vec::new());
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
+    let mut ids = std::collections::BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
-        for method in methods.as_object().unwrap().keys() {
+        for (method, operation) in methods.as_object().unwrap() {
+            // Generated clients name their functions so.
+            assert!(ids.insert(operation["operationId"].to_string()), "{operation}");
             let path = path.replace("{id}", "x").replace("{key}", "k");
             if path == "/v1/events" {
                 continue;

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
 pub mod agent;
+pub mod browser;
 pub mod every_store;
 pub mod remote;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]

@@ -1,0 +1,262 @@
+// The page: what it asks of the agent when, and what it shows.
+
+import { Agent, Refused, Silent } from "./agent.js";
+import { Details } from "./details.js";
+import { List } from "./list.js";
+import { Records, holders, kind, left } from "./records.js";
+import { brief, clock, count, make, shown } from "./words.js";
+
+const at = (id) => document.getElementById(id);
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+/** Between two readings of everything, however little there is. */
+const SOONEST = 1000;
+/** Between two tries to listen, where many listen already. */
+const LONGEST = 10_000;
+/** What everything may cost of the time, as one part in so many. */
+const SHARE = 20;
+/** More keys that change at once are read with all others. */
+const MANY = 30;
+const TOKEN = "tenure.token";
+
+const VIEWS = {
+  all: { name: "All", has: () => true },
+  leases: { name: "Leases", has: (row) => kind(row) === "lease" },
+  semaphores: { name: "Semaphores", has: (row) => kind(row) === "semaphore" },
+  sections: { name: "Sections", has: (row) => kind(row) === "section" },
+  units: { name: "Units", has: (row) => kind(row) === "unit" },
+  sessions: { name: "Sessions", has: (row) => kind(row) === "session" },
+  changes: { name: "Changes", heads: { state: "change", left: "at" }, about: "What this page has seen since it was opened, the newest first. The store keeps no history." },
+};
+const COLUMNS = { key: "key", state: "state", fence: "fence", holder: "holder", left: "time left" };
+
+let agent = new Agent(sessionStorage.getItem(TOKEN));
+let view = "all";
+let may = "read";
+let [is_old, wake] = [false, () => {}];
+const pending = new Set();
+const records = new Records(() => draw());
+const details = new Details(at("details"), {
+  act: async (action, row) => {
+    const begun = await agent.post(`/v1/records/${encodeURIComponent(row.key)}/${action}`, { fence: row.fence });
+    records.note(row.key, `${action} by this page`, row);
+    wake();
+    return begun;
+  },
+  may: () => may === "full",
+});
+const list = new List(at("list"), { columns: Object.keys(COLUMNS), fill, open });
+
+function fill(item) {
+  if (item.what) {
+    const what = item.reason ? `${item.what}: ${item.reason}` : item.what;
+    return { texts: [item.key, what, String(item.fence ?? ""), item.holder, clock(item.at)].map(shown) };
+  }
+  const rest = left(item);
+  const time = rest === null ? "" : rest > 0 ? brief(rest) : "not renewed";
+  const state = item.semaphore && item.state === "held" ? shared(item.semaphore) : item.state;
+  return { texts: [shown(item.key), state, String(item.fence ?? ""), shown(holders(item)), time], state: item.state };
+}
+
+/** How many of a semaphore's permits are taken. */
+function shared({ permits, holders, queue }) {
+  const taken = holders.reduce((sum, claim) => sum + (claim.permits ?? permits), 0);
+  return `held ${taken}/${permits}${queue.length > 0 ? `, ${queue.length} wait` : ""}`;
+}
+
+function open(item) {
+  details.open(item.key);
+  draw_details();
+}
+
+function draw_details() {
+  if (details.key !== null) details.draw(records.rows.get(details.key) ?? null, records.changes);
+}
+
+function draw() {
+  const text = at("search").value.toLowerCase();
+  const fits = (item) => text === "" || item.key.toLowerCase().includes(text) || holders(item).toLowerCase().includes(text);
+  let items;
+  if (view === "changes") {
+    items = records.changes.filter((change) => text === "" || `${change.key} ${change.holder}`.toLowerCase().includes(text));
+  } else {
+    const wants = (row) => (row.state !== "vacant" || at("all").checked) && VIEWS[view].has(row) && fits(row);
+    items = [...records.rows.values()].filter(wants);
+    // As the store has them.
+    items.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+  }
+  list.show(items);
+  const read = records.read ? `, as of ${clock(records.read)}` : "";
+  const of = view === "changes" ? count(items.length, "change") : `${count(items.length, "record")} of ${count(records.rows.size, "record")}`;
+  at("count").textContent = of + read;
+  at("head").replaceChildren(...Object.entries(COLUMNS).map(([name, text]) => make("span", { class: name, text: VIEWS[view].heads?.[name] ?? text })));
+  at("about").textContent = VIEWS[view].about ?? "";
+  at("list").toggleAttribute("data-old", is_old);
+  draw_details();
+}
+
+/** How the agent is. Anything but `live` makes what is shown old. */
+function status(is, text) {
+  at("status").dataset.is = is;
+  at("status").textContent = text;
+  const old = is === "dead" || is === "store";
+  if (old !== is_old) {
+    is_old = old;
+    draw();
+  }
+}
+
+function failed(error) {
+  if (error instanceof Refused && error.status === 401) return enter(error.code === "wrong_token" ? error.message : "");
+  if (error instanceof Refused && error.status < 500) return status("store", error.message);
+  const since = records.read ? `; what is shown is of ${clock(records.read)}` : "";
+  if (error instanceof Refused) return status("store", `the store does not answer: ${shown(error.message)}${since}`);
+  if (error instanceof Silent) return status("dead", `the agent does not answer${since}`);
+  throw error;
+}
+
+async function overview() {
+  const told = await agent.get("/v1/overview");
+  const { store } = told;
+  may = told.may;
+  const health = store.problem ? `fails: ${shown(store.problem)}` : `reads in ${(store.read_us / 1000).toFixed(1)} ms`;
+  at("store").textContent = `${shown(store.id)} ${health}`;
+  at("may").textContent = `${count(told.clients, "lease")} of clients; this token may ${told.may === "full" ? "do all" : "look"}`;
+  if (told.is_stopping) status("stopping", "the agent is being stopped, and prolongs nothing any more");
+  else if (!store.answers) failed(new Refused(503, { message: store.problem }));
+  else status("live", "live");
+  return store.answers;
+}
+
+function enter(reason) {
+  sessionStorage.removeItem(TOKEN);
+  [at("main").hidden, at("enter").hidden, at("leave").hidden] = [true, false, true];
+  at("refused").textContent = reason;
+  status("unknown", "a token is asked for");
+  at("token").focus();
+  throw new Refused(401, { message: reason });
+}
+
+/** One turn: all that can be known. */
+async function look() {
+  if (!(await overview())) return SOONEST;
+  [at("main").hidden, at("enter").hidden] = [false, true];
+  at("leave").hidden = !sessionStorage.getItem(TOKEN);
+  const pace = at("pace").value;
+  if (pace === "0" && records.read) return SOONEST * 5;
+  const took = await records.refresh(agent);
+  return Math.max(pace === "auto" ? SHARE * took : Number(pace), SOONEST);
+}
+
+/** What events tell of is read by itself. */
+function heard(event) {
+  if (event.event === "stopping" || event.event === "missed") return wake();
+  const reasons = { lost: "lost", lapsed: "no beat came in time", exited: "its client has ended", asked: "asked to give it up" };
+  if (event.event in reasons) records.note(event.key, reasons[event.event], { fence: event.fence }, event.reason);
+  pending.add(event.key);
+  if (pending.size === 1) setTimeout(read_pending, 50);
+}
+
+async function read_pending() {
+  const keys = [...pending];
+  pending.clear();
+  if (keys.length > MANY) return wake();
+  try {
+    for (const key of keys) await records.touch(agent, key);
+  } catch {
+    // The next turn tells what is wrong.
+    wake();
+  }
+}
+
+const visible = () =>
+  new Promise((done) => {
+    if (!document.hidden) return done();
+    document.addEventListener("visibilitychange", () => done(), { once: true });
+  });
+
+/** Turn after turn, until a token is asked for. */
+async function turns() {
+  for (;;) {
+    await visible();
+    let pause = SOONEST;
+    try {
+      pause = await look();
+    } catch (error) {
+      try {
+        failed(error);
+      } catch {
+        return;
+      }
+    }
+    await Promise.race([sleep(pause), new Promise((done) => (wake = done))]);
+  }
+}
+
+/** Listens for as long as the page is looked at: each listener is one of few. */
+async function listen(signal) {
+  let pause = SOONEST;
+  const opened = () => {
+    pause = SOONEST;
+    wake();
+  };
+  while (!signal.aborted) {
+    await visible();
+    const hide = new AbortController();
+    const hidden = () => document.hidden && hide.abort();
+    document.addEventListener("visibilitychange", hidden);
+    try {
+      await agent.listen(AbortSignal.any([signal, hide.signal]), opened, heard);
+      // It has ended: with the agent, it may be.
+      wake();
+    } catch {
+      // The turns find out what it is.
+      pause = Math.min(2 * pause, LONGEST);
+    }
+    document.removeEventListener("visibilitychange", hidden);
+    await sleep(pause);
+  }
+}
+
+async function begin() {
+  const stop = new AbortController();
+  listen(stop.signal);
+  await turns();
+  stop.abort();
+}
+
+for (const [name, { name: text }] of Object.entries(VIEWS)) {
+  const tab = make("button", { type: "button", role: "tab", "aria-selected": String(name === view), "aria-controls": "list", text });
+  tab.addEventListener("click", () => {
+    view = name;
+    for (const other of at("views").children) other.setAttribute("aria-selected", String(other === tab));
+    draw();
+  });
+  at("views").append(tab);
+}
+at("search").addEventListener("input", draw);
+at("all").addEventListener("change", draw);
+at("pace").addEventListener("change", () => wake());
+at("enter").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem(TOKEN, at("token").value.trim());
+  at("token").value = "";
+  agent = new Agent(sessionStorage.getItem(TOKEN));
+  begin();
+});
+at("leave").addEventListener("click", () => {
+  sessionStorage.removeItem(TOKEN);
+  location.reload();
+});
+document.addEventListener("keydown", (event) => {
+  const is_typing = event.target.closest("input, select, dialog");
+  if (event.key !== "/" || is_typing || at("main").hidden) return;
+  event.preventDefault();
+  at("search").focus();
+});
+// Time goes on.
+setInterval(() => {
+  list.draw();
+  draw_details();
+}, 1000);
+begin();

@@ -1,0 +1,93 @@
+// The store's records as this page knows them, and what it has seen become of them.
+
+const MOST_CHANGES = 2000;
+
+/** What kind of thing a record is. */
+export function kind(row) {
+  if (row.semaphore) return "semaphore";
+  if (row.section) return "section";
+  if (row.key.startsWith("session/") || /^fleet\/[^/]+\/worker\//.test(row.key)) return "session";
+  if (/^fleet\/[^/]+\/unit\//.test(row.key)) return "unit";
+  return "lease";
+}
+
+/** Who holds it, in a line. */
+export function holders(row) {
+  const names = (row.semaphore?.holders ?? row.section ?? []).map((claim) => claim.holder);
+  const all = new Set(row.holder ? [row.holder] : names);
+  return all.size > 1 ? `${all.size} holders` : ([...all][0] ?? "");
+}
+
+/** How much longer it lasts if nothing is renewed, or null. */
+export const left = (row) =>
+  row.left_ms === undefined ? null : row.left_ms - (performance.now() - row.sent);
+
+/** What makes a new tenure of it. */
+const tenure = (row) => (row && row.state !== "vacant" ? `${row.state} ${row.fence} ${holders(row)}` : "vacant");
+
+export class Records {
+  rows = new Map();
+  /** The newest first. */
+  changes = [];
+  /** When all of them were last read, or null. */
+  read = null;
+  #touched = new Map();
+  #turn = 0;
+  #changed;
+
+  /** `changed` is called whenever rows have changed. */
+  constructor(changed) {
+    this.#changed = changed;
+  }
+
+  /** Reads all. Returns how long that took, in milliseconds. */
+  async refresh(agent) {
+    const [began, turn] = [performance.now(), ++this.#turn];
+    const rows = new Map();
+    for await (const page of agent.pages()) {
+      for (const row of page) rows.set(row.key, row);
+      // The first sight is shown at once.
+      if (!this.read) {
+        for (const row of page) this.rows.set(row.key, row);
+        this.#changed();
+      }
+    }
+    // What was read since by itself is newer.
+    for (const [key, when] of this.#touched) {
+      if (when < turn) this.#touched.delete(key);
+      else if (this.rows.has(key)) rows.set(key, this.rows.get(key));
+      else rows.delete(key);
+    }
+    if (this.read) {
+      for (const [key, row] of rows) this.#compare(key, this.rows.get(key), row);
+      for (const [key, row] of this.rows) if (!rows.has(key)) this.#compare(key, row, null);
+    }
+    this.rows = rows;
+    this.read = new Date();
+    this.#changed();
+    return performance.now() - began;
+  }
+
+  /** Reads one. */
+  async touch(agent, key) {
+    const row = await agent.record(key);
+    this.#touched.set(key, this.#turn);
+    if (this.read) this.#compare(key, this.rows.get(key), row);
+    if (row) this.rows.set(key, row);
+    else this.rows.delete(key);
+    this.#changed();
+  }
+
+  /** Keeps in mind what has happened. */
+  note(key, what, row, reason) {
+    this.changes.unshift({ at: new Date(), key, what, fence: row?.fence, holder: row ? holders(row) : "", reason });
+    this.changes.length = Math.min(this.changes.length, MOST_CHANGES);
+  }
+
+  #compare(key, before, now) {
+    if (tenure(before) === tenure(now)) return;
+    const state = now?.state ?? "removed";
+    const what = { held: "has it", vacant: "nobody has it", expired: "is silent", damaged: "can't be read", removed: "the record is gone" };
+    this.note(key, what[state] ?? state, state === "vacant" || !now ? before : now);
+  }
+}

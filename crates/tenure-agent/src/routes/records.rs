@@ -1,0 +1,161 @@
+//! What an operator does to a lease, whoever holds it.
+
+use crate::agent::{Posted, Shared};
+use crate::problem::Problem;
+use crate::wire::millis;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use tenure::permits::is_semaphore;
+use tenure::range::is_section;
+use tenure::{Ask, Fence, Key, LeaseError, Occupant, Record, Store, Ttl};
+use utoipa::ToSchema;
+
+/// Which tenure is meant.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Meant {
+    /// Its fence. If the record shows another by now, nothing is done.
+    pub(crate) fence: u64,
+}
+
+/// What was begun.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct Begun {
+    /// Who is told.
+    pub(crate) holder: String,
+    /// Within which time it has an effect, if the store can be reached.
+    pub(crate) within_ms: u64,
+}
+
+/// Tells the holder to stop and to give the lease up. It sees that at its next renewal.
+#[utoipa::path(
+    post, path = "/v1/records/{key}/revoke", tag = "operator", operation_id = "revoke_record", request_body = Meant,
+    params(("key" = String, Path, description = "Percent-encoded, slashes too")),
+    responses((status = 202, description = "It is told", body = Begun), (status = 404, description = "Nobody holds it", body = Problem),
+        (status = 409, description = "Another tenure has begun", body = Problem), (status = 400, description = "It is not held by one holder", body = Problem))
+)]
+pub(crate) async fn revoke(
+    State(shared): State<Arc<Shared>>,
+    Path(key): Path<String>,
+    Posted(meant): Posted<Meant>,
+) -> Result<(StatusCode, Json<Begun>), Problem> {
+    ask(&shared, "revoke", key, &meant, Ask::Revoke).await
+}
+
+/// Asks the holder to end what it does and to pass the lease on. A worker of a fleet, whose key is that of its session, passes on all of its units and stops.
+#[utoipa::path(
+    post, path = "/v1/records/{key}/drain", tag = "operator", operation_id = "drain_record", request_body = Meant,
+    params(("key" = String, Path, description = "Percent-encoded, slashes too")),
+    responses((status = 202, description = "It is asked", body = Begun), (status = 404, description = "Nobody holds it", body = Problem),
+        (status = 409, description = "Another tenure has begun", body = Problem), (status = 400, description = "It is not held by one holder", body = Problem))
+)]
+pub(crate) async fn drain(
+    State(shared): State<Arc<Shared>>,
+    Path(key): Path<String>,
+    Posted(meant): Posted<Meant>,
+) -> Result<(StatusCode, Json<Begun>), Problem> {
+    ask(&shared, "drain", key, &meant, Ask::HandOver).await
+}
+
+/// Takes the lease from its holder, which is told to stop, once that one can't believe in it any more: after a ttl, whether it lives or not.
+///
+/// The answer comes before that. The agent goes on with it by itself.
+#[utoipa::path(
+    post, path = "/v1/records/{key}/release", tag = "operator", operation_id = "release_by_force", request_body = Meant,
+    params(("key" = String, Path, description = "Percent-encoded, slashes too")),
+    responses((status = 202, description = "It is begun", body = Begun), (status = 404, description = "Nobody holds it", body = Problem),
+        (status = 409, description = "Another tenure has begun", body = Problem), (status = 400, description = "It is not held by one holder", body = Problem),
+        (status = 429, description = "Too many are under way", body = Problem))
+)]
+pub(crate) async fn release(
+    State(shared): State<Arc<Shared>>,
+    Path(key): Path<String>,
+    Posted(meant): Posted<Meant>,
+) -> Result<(StatusCode, Json<Begun>), Problem> {
+    const MOST: usize = 64;
+    let key = Key::new(key)?;
+    let (holder, ttl) = check(&shared, &key, &meant).await?;
+    // A task of each that is under way has a clone of it.
+    let place = Arc::clone(&shared.seizures);
+    if Arc::strong_count(&place) > MOST + 1 {
+        return Err(Problem::too_many_seizures(MOST));
+    }
+    done("release", &key, meant.fence, &holder);
+    let leases = shared.leases.clone();
+    tokio::spawn(async move {
+        let _until_the_end = place;
+        let key = key.as_str();
+        match leases.release_by_force(key, |_, _| {}).await {
+            Ok(forced) => {
+                tracing::warn!(name: "agent.operator", target: "tenure::agent::operator", key, fence = forced.fence.0, vacated = forced.vacated, "released");
+            }
+            Err(error) => {
+                tracing::warn!(name: "agent.operator", target: "tenure::agent::operator", key, %error, "release failed");
+            }
+        }
+    });
+    Ok((StatusCode::ACCEPTED, Json(Begun { holder, within_ms: millis(ttl.duration()) })))
+}
+
+async fn ask(
+    shared: &Shared,
+    action: &'static str,
+    key: String,
+    meant: &Meant,
+    ask: Ask,
+) -> Result<(StatusCode, Json<Begun>), Problem> {
+    let key = Key::new(key)?;
+    let (holder, ttl) = check(shared, &key, meant).await?;
+    shared.leases.request(&key, ask).await?;
+    done(action, &key, meant.fence, &holder);
+    Ok((StatusCode::ACCEPTED, Json(Begun { holder, within_ms: millis(ttl.part(3)) })))
+}
+
+/// Who holds it, if that is the tenure that was meant.
+async fn check(shared: &Shared, key: &Key, meant: &Meant) -> Result<(String, Ttl), Problem> {
+    let stored = shared.leases.store().read(key).await?;
+    let Some(record) = stored.map(|stored| stored.record) else { return Err(nobody()) };
+    let Some(tenure) = &record.tenure else { return Err(of_many(&record)) };
+    if record.fence != Fence(meant.fence) {
+        return Err(Problem::held(Occupant::of(&record)));
+    }
+    Ok((tenure.holder.as_str().to_owned(), tenure.ttl))
+}
+
+fn nobody() -> Problem {
+    Problem::not_found("nobody holds it")
+}
+
+/// Why a record without a tenure can't be taken from anyone.
+fn of_many(record: &Record) -> Problem {
+    if is_semaphore(record) {
+        let remedy =
+            "it is a semaphore: release the session of a holder, which ends all that its process holds";
+        return Problem::bad_request(remedy);
+    }
+    if is_section(record) {
+        let remedy = "it is a section: its ranges are free when their time is over, or by `tenure reclaim` before that";
+        return Problem::bad_request(remedy);
+    }
+    nobody()
+}
+
+impl From<LeaseError> for Problem {
+    fn from(error: LeaseError) -> Problem {
+        match error {
+            LeaseError::NotHeld => nobody(),
+            LeaseError::Store(error) => error.into(),
+            error => Problem::unavailable(error.to_string()),
+        }
+    }
+}
+
+/// Whatever else is logged, this should be.
+fn done(action: &'static str, key: &Key, fence: u64, holder: &str) {
+    metrics::counter!("tenure_agent_operator_total", "action" => action).increment(1);
+    let key = key.as_str();
+    tracing::warn!(name: "agent.operator", target: "tenure::agent::operator", action, key, fence, holder, "an operator's request");
+}
