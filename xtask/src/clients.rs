@@ -1,14 +1,29 @@
-//! Clients in other languages, against the agent that has been built with the tests.
+//! Clients in other languages, against the agent that has been built with the tests: that for Python by its tests, the others by the pages that say how
+//! each is generated and what is added to it.
 
+use crate::services;
 use crate::step::Step;
-use std::path::Path;
+use crate::workspace::built;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 /// Where they are, from the workspace's root.
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients");
 
-/// They wait out some ttls of seconds, and pip fetches what it builds with.
+/// Where the pages are.
+const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients");
+
+/// The languages that have a page, and the programs that each asks for besides a JDK and Maven: their versions, and Debian's packages of them.
+const LANGUAGES: [(&str, &[Tool]); 3] = [
+    ("go", &[("go", "version", "golang")]),
+    ("java", &[]),
+    ("node", &[("node", "--version", "nodejs"), ("npm", "--version", "npm")]),
+];
+
+type Tool = (&'static str, &'static str, &'static str);
+
+/// They wait out some ttls of seconds, and fetch what they build with.
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 
 /// The tests of each, with this command line.
@@ -16,7 +31,62 @@ pub(crate) fn checks(program: &Path) -> Vec<Step> {
     let mut python = Command::new("python3");
     python.arg("tests/test_client.py").current_dir(Path::new(CLIENTS).join("python"));
     let step = Step::command("client for Python", python).within(LIMIT);
-    vec![step.env("TENURE_PROGRAM", &program.display().to_string())]
+    let mut steps = vec![step.env("TENURE_PROGRAM", &program.display().to_string())];
+    for (language, tools) in LANGUAGES {
+        let name = format!("what the client for {language} is made with is here, and its page laid out");
+        steps.push(Step::check(name, move || {
+            services::need_java()?;
+            tools.iter().try_for_each(|(tool, version, package)| services::need(tool, version, package))?;
+            lay_out(language)
+        }));
+        steps.push(run(language, program));
+    }
+    steps
+}
+
+fn folder(language: &str) -> PathBuf {
+    built().join("clients").join(language)
+}
+
+/// Writes the files of a page to its folder, and its commands to one script.
+fn lay_out(language: &str) -> Result<(), String> {
+    let page = Path::new(PAGES).join(format!("{language}.md"));
+    let text = std::fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
+    let folder = folder(language);
+    // What an earlier run left there; that there was none is no mistake.
+    let _ = std::fs::remove_dir_all(&folder);
+    let write = |name: &str, text: &str| {
+        let file = folder.join(name);
+        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
+    };
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    // Whatever fails, nobody is left.
+    let mut script = "trap 'kill $(ps -o pid= --ppid $$) 2> /dev/null || true' EXIT\n".to_owned();
+    for (head, body) in blocks(&text) {
+        match head.split_once(' ') {
+            None if head == "sh" => script += &format!("{body}\n"),
+            Some((_, name)) => write(name, &format!("{body}\n"))?,
+            None => return Err(format!("{}: a block of {head} has no name", page.display())),
+        }
+    }
+    write("page.sh", &script)
+}
+
+/// The blocks of code of a page: what stands beside the fence, and what is inside.
+fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    let rest = page.split("\n```").skip(1).step_by(2);
+    rest.filter_map(|block| block.split_once('\n'))
+}
+
+fn run(language: &str, program: &Path) -> Step {
+    let folder = folder(language);
+    let programs = program.parent().unwrap_or(program);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "page.sh"]).current_dir(&folder);
+    shell.env("PATH", format!("{}:{path}", programs.display()));
+    shell.env("TENURE_STORE", "sqlite:leases.db").env("TENURE_CONFIG", "/dev/null").env_remove("TENURE_LOG");
+    Step::command(format!("client for {language}"), shell).within(LIMIT)
 }
 
 #[cfg(test)]
@@ -26,8 +96,22 @@ mod tests {
     #[test]
     fn the_tests_that_are_run_are_there() {
         assert!(Path::new(CLIENTS).join("python/tests/test_client.py").is_file());
-        let shown: Vec<String> = checks(Path::new("/t")).iter().map(ToString::to_string).collect();
-        assert!(shown.len() == 1 && shown[0].starts_with("client for Python: TENURE_PROGRAM="), "{shown:?}");
+        let shown: Vec<String> = checks(Path::new("/t/tenure")).iter().map(ToString::to_string).collect();
+        assert!(shown.len() == 7 && shown[0].starts_with("client for Python: TENURE_PROGRAM="), "{shown:?}");
         assert!(shown[0].ends_with("test_client.py"), "{shown:?}");
+        assert!(shown[2].starts_with("client for go: ") && shown[2].contains("PATH='/t:"), "{shown:?}");
+        let mut pages: Vec<String> = std::fs::read_dir(PAGES)
+            .unwrap()
+            .map(|page| page.unwrap().file_name().into_string().unwrap())
+            .collect();
+        pages.sort();
+        assert_eq!(pages, LANGUAGES.map(|(language, _)| format!("{language}.md")));
+    }
+
+    #[test]
+    fn a_page_is_laid_out() {
+        let page = "# A\n\n```sh\none\n```\n\ntext\n\n```go main.go\npackage main\n```\n\n```sh\ntwo\n```\n";
+        let found: Vec<(&str, &str)> = blocks(page).collect();
+        assert_eq!(found, [("sh", "one"), ("go main.go", "package main"), ("sh", "two")]);
     }
 }
