@@ -14,14 +14,12 @@ const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients");
 /// Where the pages are.
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/clients");
 
-/// The languages that have a page, and the programs that each asks for besides a JDK and Maven: their versions, and Debian's packages of them.
-const LANGUAGES: [(&str, &[Tool]); 3] = [
-    ("go", &[("go", "version", "golang")]),
-    ("java", &[]),
-    ("node", &[("node", "--version", "nodejs"), ("npm", "--version", "npm")]),
-];
+/// The languages that have a page, and what has the toolchain of each here, besides the JDK and Maven that the generator takes.
+const LANGUAGES: [(&str, Need); 3] =
+    [("go", services::need_go), ("java", services::need_java), ("node", services::need_node)];
 
-type Tool = (&'static str, &'static str, &'static str);
+/// Has something here, or says what is missing.
+type Need = fn() -> Result<(), String>;
 
 /// They wait out some ttls of seconds, and fetch what they build with.
 const LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -32,11 +30,10 @@ pub(crate) fn checks(program: &Path) -> Vec<Step> {
     python.arg("tests/test_client.py").current_dir(Path::new(CLIENTS).join("python"));
     let step = Step::command("client for Python", python).within(LIMIT);
     let mut steps = vec![step.env("TENURE_PROGRAM", &program.display().to_string())];
-    for (language, tools) in LANGUAGES {
-        let name = format!("what the client for {language} is made with is here, and its page laid out");
-        steps.push(Step::check(name, move || {
+    for (language, need) in LANGUAGES {
+        steps.push(Step::check(format!("toolchain and page for {language}"), move || {
             services::need_java()?;
-            tools.iter().try_for_each(|(tool, version, package)| services::need(tool, version, package))?;
+            need()?;
             lay_out(language)
         }));
         steps.push(run(language, program));
@@ -113,5 +110,15 @@ mod tests {
         let page = "# A\n\n```sh\none\n```\n\ntext\n\n```go main.go\npackage main\n```\n\n```sh\ntwo\n```\n";
         let found: Vec<(&str, &str)> = blocks(page).collect();
         assert_eq!(found, [("sh", "one"), ("go main.go", "package main"), ("sh", "two")]);
+        for (language, file) in [("go", "lease.go"), ("java", "Lease.java"), ("node", "lease.ts")] {
+            lay_out(language).unwrap();
+            let read = |name: &str| std::fs::read_to_string(folder(language).join(name)).unwrap();
+            assert!(read(file).ends_with("}\n"), "{file}");
+            let script = read("page.sh");
+            assert!(
+                script.contains("\ntenure serve ") && script.ends_with("tail -n 1 program.log\n"),
+                "{script}"
+            );
+        }
     }
 }

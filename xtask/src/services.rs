@@ -121,7 +121,16 @@ pub(crate) fn need_java() -> Result<(), String> {
     package::need("mvn", "--version", "maven")
 }
 
-pub(crate) use package::need;
+/// Has Go.
+pub(crate) fn need_go() -> Result<(), String> {
+    go::need()
+}
+
+/// Has Node.js and npm.
+pub(crate) fn need_node() -> Result<(), String> {
+    package::need("node", "--version", "nodejs")?;
+    package::need("npm", "--version", "npm")
+}
 
 /// Whether we may do everything.
 pub(crate) fn is_root() -> bool {

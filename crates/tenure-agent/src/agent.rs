@@ -112,7 +112,7 @@ fn describe() {
         "tenure_agent_leases_ended_total",
         "Clients' leases that are over: released, lapsed, exited or lost"
     );
-    describe_counter!("tenure_agent_operator_total", "Requests of operators: revoke, drain or release");
+    describe_counter!("tenure_agent_operator_total", "Requests of operators: revoke, drain, release or move");
     describe_counter!(
         "tenure_agent_refused_total",
         "Connections that were closed at once, as there were too many"

@@ -29,12 +29,13 @@ macro_rules! files {
     };
 }
 
-const FILES: [File; 9] = files![
+const FILES: [File; 10] = files![
     "index.html" as "": HTML,
     "style.css" as "style.css": CSS,
     "main.js" as "main.js": SCRIPT,
     "agent.js" as "agent.js": SCRIPT,
     "records.js" as "records.js": SCRIPT,
+    "fleets.js" as "fleets.js": SCRIPT,
     "list.js" as "list.js": SCRIPT,
     "details.js" as "details.js": SCRIPT,
     "words.js" as "words.js": SCRIPT,

@@ -20,6 +20,8 @@ pub(crate) struct Terms {
     /// The longest that it is held.
     pub(crate) at_most: Option<Duration>,
     pub(crate) on_exit: OnExit,
+    /// It is a leadership.
+    pub(crate) is_election: bool,
 }
 
 pub(crate) struct LeaseTable {
@@ -52,6 +54,7 @@ struct Entry {
     longest: Duration,
     /// No deadline is later.
     over_at: Option<Duration>,
+    is_election: bool,
     /// Who has it, as far as that decides anything.
     peer: Option<Arc<Peer>>,
     watch: JoinHandle<()>,
@@ -111,6 +114,13 @@ impl LeaseTable {
         self.state().entries.len()
     }
 
+    /// The keys that clients lead.
+    pub(crate) fn elections(&self) -> BTreeSet<String> {
+        let state = self.state();
+        let led = state.entries.values().filter(|entry| entry.is_election);
+        led.map(|entry| entry.guard.key().as_str().to_owned()).collect()
+    }
+
     /// Room for one more lease, until it is dropped.
     pub(crate) fn room(self: &Arc<Self>) -> Result<Room, Problem> {
         let mut state = self.state();
@@ -139,7 +149,8 @@ impl LeaseTable {
         let peer = if terms.on_exit == OnExit::Release { state.watched(peer) } else { None };
         let watch = tokio::spawn(Arc::clone(self).watch(id.clone(), Arc::clone(&guard), peer.clone()));
         let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
-        let mut entry = Entry { guard, told: Duration::ZERO, longest: terms.longest, over_at, peer, watch };
+        let Terms { longest, is_election, .. } = terms;
+        let mut entry = Entry { guard, told: Duration::ZERO, longest, over_at, is_election, peer, watch };
         let told = self.tell(&id, &mut entry);
         state.due.insert((entry.told, id.clone()));
         self.say("acquired", &id, &entry.guard, None);

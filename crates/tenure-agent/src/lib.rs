@@ -29,7 +29,7 @@
 //! |---|---|---|
 //! | `tenure_agent_leases` | gauge | leases that clients have |
 //! | `tenure_agent_leases_ended_total` | counter | clients' leases that are over, by `how`: `released`, `lapsed`, `exited`, `lost` |
-//! | `tenure_agent_operator_total` | counter | requests of operators, by `action`: `revoke`, `drain`, `release`; each is logged to the target `tenure::agent::operator`, too |
+//! | `tenure_agent_operator_total` | counter | requests of operators, by `action`: `revoke`, `drain`, `release`, `move`; each is logged to the target `tenure::agent::operator`, too |
 //! | `tenure_agent_connections` | gauge | connections of clients |
 //! | `tenure_agent_refused_total` | counter | connections that were closed at once, as there were too many |
 //!

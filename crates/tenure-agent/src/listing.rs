@@ -38,8 +38,13 @@ pub(crate) struct Row {
     /// How much longer, if nothing is renewed; an estimate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) left_ms: Option<u64>,
+    /// How long it lasts after a renewal, if it is renewed by itself and not with a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ttl_ms: Option<u64>,
     /// This agent's clients have it.
     pub(crate) is_here: bool,
+    /// One of them leads by it. That others do can't be told from a record.
+    pub(crate) is_election: bool,
     /// Text fields of the record.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) about: BTreeMap<String, String>,
@@ -54,7 +59,7 @@ pub(crate) struct Row {
 /// Ranges of a section that one holder has.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RangeLease {
-    /// Each as its bounds in hexadecimal digits with `..` between them; the upper one is not in it.
+    /// Each LOW_HIGH in hexadecimal digits, the high end excluded.
     pub(crate) ranges: Vec<String>,
     pub(crate) holder: String,
     pub(crate) fence: u64,
@@ -157,7 +162,9 @@ fn row(listed: Listed, sessions: &Sessions, ours: &str, now: Wall) -> Row {
         holder: None,
         since: None,
         left_ms: None,
+        ttl_ms: None,
         is_here: false,
+        is_election: false,
         about: BTreeMap::new(),
         semaphore: None,
         section: None,
@@ -212,6 +219,7 @@ fn describe(
     };
     row.state = if left.is_zero() { State::Expired } else { State::Held };
     row.left_ms = (!left.is_zero()).then(|| millis(left));
+    row.ttl_ms = tenure.attachment.is_none().then(|| tenure.ttl.millis());
     row.is_here = tenure.holder.as_str() == ours;
     row.holder = Some(tenure.holder.as_str().to_owned());
     row.since = Some(tenure.since.to_string());

@@ -28,7 +28,8 @@ use utoipa::OpenApi;
         routes::overview::overview,
         routes::records::revoke,
         routes::records::drain,
-        routes::records::release
+        routes::records::release,
+        routes::records::move_unit
     ),
     components(schemas(
         wire::Acquire,

@@ -1,7 +1,7 @@
 //! The agent's dashboard in a real browser. Pictures of it are kept in `target/dashboard`.
 //!
 //! Plan: what is shown is what `ls --json` says, of every kind of record; a key that is markup is text; nothing is shown without a token, and a token
-//! is nowhere but in its tab; changes are shown by themselves, the agent's own at once; an agent that is dead, or stands still, is shown as such, and so is
+//! is nowhere but in its tab; a fleet's map; changes are shown by themselves, the agent's own at once; an agent that is dead, or stands still, is shown as such, and so is
 //! its return; what an operator does asks first, takes effect, is logged, and needs the token for it; 10,000 leases; the keyboard alone; a narrow window, light and dark.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
@@ -33,7 +33,9 @@ impl Agent {
         bench.write("full", FULL);
         bench.write("read", READ);
         let listen = format!("127.0.0.1:{port}");
-        let arguments = ["serve", "--listen", &listen, "--token-file", "full", "--read-token-file", "read"];
+        let tokens = ["--token-file", "full", "--read-token-file", "read"];
+        // Nobody beats here.
+        let arguments = [&["serve", "--ttl", "60s", "--listen", &listen][..], &tokens].concat();
         let said = std::fs::File::create(bench.path("agent.log")).unwrap();
         let child = bench.tenure(&arguments).stderr(said).spawn().unwrap();
         let port = wait_for("the agent", || {
@@ -136,12 +138,15 @@ fn the_page_shows_what_ls_says_and_a_key_that_is_markup_does_nothing() {
         ],
     );
     agent.acquire("of a client");
+    let headers = format!("authorization: Bearer {FULL}\r\n");
+    let led = agent.ask("POST", "/v1/elections/led%20by%20a%20client/campaign", &headers, "{}");
+    assert!(led.starts_with("HTTP/1.1 201"), "{led}");
     let mut browser = agent.shown_to(FULL);
     wait_until("the page to show what ls says", || {
         let shown: Vec<Vec<String>> = serde_json::from_value(browser.eval(ROWS)).unwrap();
         let shown: Vec<Vec<String>> = shown.into_iter().map(|row| row[..4].to_vec()).collect();
         let said = said_by_ls(&bench);
-        said.len() >= 7 && shown == said
+        said.len() >= 8 && shown == said
     });
     assert_eq!(browser.eval("document.querySelectorAll('img').length"), 0);
     assert_eq!(browser.eval("document.title"), "tenure");
@@ -152,9 +157,7 @@ fn the_page_shows_what_ls_says_and_a_key_that_is_markup_does_nothing() {
     browser.eval("document.getElementById('all').click()");
     browser.wait_for("what nobody holds", &format!("{ROWS}.some(row => row[0] === 'vacant')"));
     for (view, key) in [("Semaphores", "semaphore/pool"), ("Sections", "section/mail")] {
-        browser.eval(&format!(
-            "[...document.querySelectorAll('[role=tab]')].find(tab => tab.textContent === '{view}').click()"
-        ));
+        tab(&mut browser, view);
         browser.wait_for(
             view,
             &format!("JSON.stringify({ROWS}.map(row => row[0])) === JSON.stringify(['{key}'])"),
@@ -164,9 +167,83 @@ fn the_page_shows_what_ls_says_and_a_key_that_is_markup_does_nothing() {
             "the holder",
             "document.querySelector('dialog[open] ol li').textContent.includes('fence')",
         );
+        if view == "Sections" {
+            let bar = browser.eval("document.querySelector('dialog canvas').getAttribute('aria-label')");
+            assert!(bar.as_str().unwrap().starts_with("0 to ffff: "), "{bar}");
+        }
         browser.picture(view);
         browser.eval("document.querySelector('dialog').close()");
     }
+    tab(&mut browser, "Elections");
+    let keys = |keys: &str| format!("JSON.stringify({ROWS}.map(row => row[0])) === '{keys}'");
+    browser.wait_for("the client's", &keys(r#"["led by a client"]"#));
+    browser.eval("document.getElementById('prefixes').focus()");
+    browser.write("prim");
+    browser.wait_for("both", &keys(r#"["led by a client","primary"]"#));
+    assert_eq!(browser.complaints(), [] as [String; 0]);
+}
+
+fn tab(browser: &mut Browser, view: &str) {
+    browser.eval(&format!(
+        "[...document.querySelectorAll('[role=tab]')].find(tab => tab.textContent === '{view}').click()"
+    ));
+}
+
+#[test]
+fn a_fleet_is_a_map_of_workers_and_units_and_a_worker_is_drained() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, "0");
+    let units = ["--units", "a", "b", "c", "d"];
+    let (one, two) = (bench.worker(&units, "sleep 1000"), bench.worker(&units, "sleep 1000"));
+    bench.await_shares(&[(&one, 2), (&two, 2)]);
+    let mut names = [bench.name_of(&one), bench.name_of(&two)];
+    let drained = names[0].clone();
+    names.sort();
+    let mut browser = agent.shown_to(FULL);
+    tab(&mut browser, "Fleets");
+    let is = |label: String| {
+        format!("document.querySelector('#map canvas')?.getAttribute('aria-label') === '{label}'")
+    };
+    browser.wait_for("the map", &is(format!("{}: 2; {}: 2", names[0], names[1])));
+    browser.picture("fleet");
+    // The first square is the first worker's first unit.
+    let place = browser.eval("(box => [box.left + 6, box.top + 24])(document.querySelector('#map canvas').getBoundingClientRect())");
+    for kind in ["mousePressed", "mouseReleased"] {
+        let event = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
+        browser.call("Input.dispatchMouseEvent", event);
+    }
+    browser.wait_for(
+        "the unit",
+        "document.querySelector('dialog[open] h2')?.textContent.startsWith('fleet/f/unit/')",
+    );
+    let details = browser.eval("document.querySelector('dialog').textContent");
+    assert!(details.as_str().unwrap().contains(&names[0]), "{details}");
+    browser.press("Escape");
+    browser.wait_for("the end of it", "!document.querySelector('dialog').open");
+    // What it costs to keep all of this.
+    let leases = bench.run(&["ls", "--json"]).json()["leases"].as_array().unwrap().clone();
+    let renewed = leases.iter().filter(|lease| lease["session"].is_null());
+    let writes: f64 = renewed.filter_map(|lease| Some(3.0 * 86_400_000.0 / lease["ttl_ms"].as_f64()?)).sum();
+    browser.eval("document.getElementById('price').focus()");
+    browser.write("1000");
+    let cost = format!("${:.2} a day", writes / 1000.0);
+    browser.wait_for("the cost", &format!("document.getElementById('cost').textContent.endsWith('{cost}')"));
+    // A unit goes where it is told to.
+    let unit = bench.units().into_iter().find(|unit| unit["owner"] == drained.as_str()).unwrap();
+    let key = format!("fleet/f/unit/{}", unit["unit"].as_str().unwrap());
+    tab(&mut browser, "Units");
+    browser.wait_for("the unit", &format!("{ROWS}.some(row => row[0] === '{key}')"));
+    let other = bench.name_of(&two);
+    let choose = format!("document.querySelector('dialog .ask select').value = '{other}'");
+    act_on(&mut browser, &key, "Move", Some(&choose), "Yes");
+    wait_until("it to move", || bench.unit(unit["unit"].as_str().unwrap())["owner"] == other.as_str());
+    tab(&mut browser, "Sessions");
+    let session = format!("fleet/f/worker/{drained}");
+    browser.wait_for("the session", &format!("{ROWS}.some(row => row[0] === '{session}')"));
+    act(&mut browser, &session, "Drain", "Yes");
+    bench.await_shares(&[(&two, 4)]);
+    tab(&mut browser, "Fleets");
+    browser.wait_for("the map", &is(format!("{}: 4", bench.name_of(&two))));
     assert_eq!(browser.complaints(), [] as [String; 0]);
 }
 
@@ -255,6 +332,11 @@ fn changes_are_shown_and_a_dead_agent_is_shown_as_such() {
 
 /// Opens a record, presses the button of that name and answers the question.
 fn act(browser: &mut Browser, key: &str, action: &str, answer: &str) {
+    act_on(browser, key, action, None, answer);
+}
+
+/// With a choice, as what makes it in the page.
+fn act_on(browser: &mut Browser, key: &str, action: &str, choice: Option<&str>, answer: &str) {
     let button = |text: &str| {
         format!(
             "[...document.querySelectorAll('dialog button')].find(button => button.checkVisibility() && button.textContent.startsWith('{text}')).click()"
@@ -262,6 +344,9 @@ fn act(browser: &mut Browser, key: &str, action: &str, answer: &str) {
     };
     browser.eval(&format!("[...document.querySelectorAll('.row')].find(row => !row.hidden && row.children[0].textContent === '{key}').click()"));
     browser.eval(&button(action));
+    if let Some(choice) = choice {
+        browser.eval(choice);
+    }
     browser.picture(action);
     browser.eval(&button(answer));
     if answer == "No" {

@@ -14,12 +14,17 @@ pub(super) fn program() -> Result<PathBuf, String> {
     Ok(workshop()?.join("go-peers"))
 }
 
+/// Has Go. Debian's own is too old for the modules.
+pub(super) fn need() -> Result<(), String> {
+    if succeeds("go", &["version"]) {
+        return Ok(());
+    }
+    Err("go is missing; the client for Go is built with it, and what benches compare with: install Go 1.26 or newer".into())
+}
+
 /// Has it built. Go itself knows whether anything has changed.
 pub(super) fn build() -> Result<(), String> {
-    // Debian's own is too old for the modules.
-    if !succeeds("go", &["version"]) {
-        return Err("go is missing, and benches compare with programs in Go: install Go 1.26 or newer".into());
-    }
+    need()?;
     let output = Command::new("go")
         .args(["build", "-o"])
         .arg(program()?)

@@ -14,7 +14,7 @@ pub(super) fn is_root() -> bool {
 }
 
 /// Has `program`, which answers when it is called with `version`.
-pub(crate) fn need(program: &str, version: &str, package: &str) -> Result<(), String> {
+pub(super) fn need(program: &str, version: &str, package: &str) -> Result<(), String> {
     if succeeds(program, &[version]) {
         return Ok(());
     }

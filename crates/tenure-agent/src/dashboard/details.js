@@ -1,5 +1,6 @@
 // One record in full.
 
+import { bar } from "./fleets.js";
 import { holders, kind, left } from "./records.js";
 import { brief, clock, make, shown } from "./words.js";
 
@@ -26,6 +27,12 @@ const ACTIONS = {
     asks: (row) => `Take it from ${shown(row.holder)}, once that one can't be at work any more?${all(row)}`,
     said: "It is taken from",
   },
+  move: {
+    name: "Move…",
+    fits: (row) => kind(row) === "unit",
+    asks: () => "Pin it to a worker, which is to have it as long as it lives?",
+    chooses: true,
+  },
 };
 
 export class Details {
@@ -37,14 +44,19 @@ export class Details {
   #question = make("p", { class: "said" });
   #sure = make("button", { type: "button", "data-is": "strong", text: "Yes, do it" });
   #no = make("button", { type: "button", text: "No" });
-  #ask = make("div", { class: "ask", role: "alertdialog", "aria-label": "Are you sure?", hidden: true }, this.#question, this.#sure, " ", this.#no);
+  #choice = make("select", { "aria-label": "Worker" });
+  #ask = make("div", { class: "ask", role: "alertdialog", "aria-label": "Are you sure?", hidden: true }, this.#question, this.#choice, " ", this.#sure, " ", this.#no);
   #key = null;
   #row = null;
   #may;
+  #workers;
 
-  /** `act(action, row)` asks the agent, and tells what was begun; `may()` is whether the token allows that. */
-  constructor(dialog, { act, may }) {
-    [this.#dialog, this.#may] = [dialog, may];
+  /**
+   * `act(action, row, worker)` asks the agent, and tells what was begun; `may()` is whether the token allows that; `workers(row)` are those that a unit can
+   * go to.
+   */
+  constructor(dialog, { act, may, workers }) {
+    [this.#dialog, this.#may, this.#workers] = [dialog, may, workers];
     const close = make("button", { type: "button", text: "Close" });
     close.addEventListener("click", () => dialog.close());
     const actions = make("div", { class: "actions" }, close);
@@ -63,13 +75,19 @@ export class Details {
   #asked(action, act) {
     const row = this.#row;
     this.#question.textContent = ACTIONS[action].asks(row);
+    this.#choice.hidden = !ACTIONS[action].chooses;
+    const choices = this.#workers(row).map((worker) => make("option", { value: worker, text: shown(worker) }));
+    this.#choice.replaceChildren(...choices, make("option", { value: "", text: "nobody: wherever the plan has it" }));
     this.#ask.hidden = false;
     this.#sure.onclick = async () => {
       this.#ask.hidden = true;
       this.#said.textContent = "…";
       try {
-        const begun = await act(action, row);
-        this.#said.textContent = `${ACTIONS[action].said} ${shown(begun.holder)}, within ${brief(begun.within_ms)}.`;
+        const begun = await act(action, row, this.#choice.value);
+        this.#said.textContent =
+          begun.holder === undefined
+            ? `Pinned to ${shown(begun.pinned_to ?? "nobody")}.`
+            : `${ACTIONS[action].said} ${shown(begun.holder)}, within ${brief(begun.within_ms)}.`;
       } catch (error) {
         this.#said.textContent = `Not done: ${shown(error.message)}`;
       }
@@ -135,6 +153,7 @@ function claims(row) {
     list("Queue, in turn", row.semaphore.queue.map((claim) => `${claim.holder}: ${permits(claim)}`));
   }
   if (row.section) {
+    parts.push(bar(row.section));
     list("Ranges", row.section.map((lease) => `${lease.ranges.join(", ")}: ${lease.holder}, fence ${lease.fence}, about ${brief(lease.left_ms)} left`));
   }
   return parts;

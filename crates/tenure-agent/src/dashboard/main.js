@@ -2,8 +2,9 @@
 
 import { Agent, Refused, Silent } from "./agent.js";
 import { Details } from "./details.js";
+import { Fleets, fleets as fleets_of } from "./fleets.js";
 import { List } from "./list.js";
-import { Records, holders, kind, left } from "./records.js";
+import { Records, holders, kind, left, renewals } from "./records.js";
 import { brief, clock, count, make, shown } from "./words.js";
 
 const at = (id) => document.getElementById(id);
@@ -18,33 +19,46 @@ const SHARE = 20;
 /** More keys that change at once are read with all others. */
 const MANY = 30;
 const TOKEN = "tenure.token";
+const KEPT = { price: "tenure.price", prefixes: "tenure.elections" };
 
 const VIEWS = {
   all: { name: "All", has: () => true },
   leases: { name: "Leases", has: (row) => kind(row) === "lease" },
+  elections: {
+    name: "Elections",
+    about: "Who leads, of this agent's clients, and wherever else keys begin with one of these words:",
+    has: (row) => row.is_election || (kind(row) === "lease" && words().some((word) => row.key.startsWith(word))),
+  },
   semaphores: { name: "Semaphores", has: (row) => kind(row) === "semaphore" },
   sections: { name: "Sections", has: (row) => kind(row) === "section" },
+  fleets: { name: "Fleets", about: "A square is a unit. What has just moved is blue. The same as a list, for the keyboard: Units.", has: (row) => /^fleet\/[^/]+\/(unit|worker)\//.test(row.key) },
   units: { name: "Units", has: (row) => kind(row) === "unit" },
   sessions: { name: "Sessions", has: (row) => kind(row) === "session" },
   changes: { name: "Changes", heads: { state: "change", left: "at" }, about: "What this page has seen since it was opened, the newest first. The store keeps no history." },
 };
 const COLUMNS = { key: "key", state: "state", fence: "fence", holder: "holder", left: "time left" };
 
+/** What keys of elections begin with, by the user's word: their records are those of leases. */
+const words = () => at("prefixes").value.split(/\s+/).filter((word) => word !== "");
+
 let agent = new Agent(sessionStorage.getItem(TOKEN));
 let view = "all";
 let may = "read";
 let [is_old, wake] = [false, () => {}];
 const pending = new Set();
-const records = new Records(() => draw());
+const records = new Records(() => draw_soon());
 const details = new Details(at("details"), {
-  act: async (action, row) => {
-    const begun = await agent.post(`/v1/records/${encodeURIComponent(row.key)}/${action}`, { fence: row.fence });
+  act: async (action, row, worker) => {
+    const asked = action === "move" ? { worker: worker || null } : { fence: row.fence };
+    const begun = await agent.post(`/v1/records/${encodeURIComponent(row.key)}/${action}`, asked);
     records.note(row.key, `${action} by this page`, row);
     wake();
     return begun;
   },
   may: () => may === "full",
+  workers: (row) => [...(fleets_of(records.rows.values()).get(row.key.split("/")[1])?.workers ?? [])].filter(([, session]) => session.state === "held").map(([worker]) => worker),
 });
+const fleets = new Fleets(at("map"), { open, moved: (key) => records.moved.get(key) ?? 0 });
 const list = new List(at("list"), { columns: Object.keys(COLUMNS), fill, open });
 
 function fill(item) {
@@ -73,6 +87,18 @@ function draw_details() {
   if (details.key !== null) details.draw(records.rows.get(details.key) ?? null, records.changes);
 }
 
+let will_draw = false;
+
+/** Once, however much has changed. */
+function draw_soon() {
+  if (will_draw) return;
+  will_draw = true;
+  requestAnimationFrame(() => {
+    will_draw = false;
+    draw();
+  });
+}
+
 function draw() {
   const text = at("search").value.toLowerCase();
   const fits = (item) => text === "" || item.key.toLowerCase().includes(text) || holders(item).toLowerCase().includes(text);
@@ -85,14 +111,27 @@ function draw() {
     // As the store has them.
     items.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
   }
-  list.show(items);
+  const is_map = view === "fleets";
+  [at("map").hidden, at("list").hidden, at("head").hidden] = [!is_map, is_map, is_map];
+  if (is_map) fleets.show([...records.rows.values()].filter(VIEWS.fleets.has), fits);
+  else list.show(items);
+  draw_cost();
   const read = records.read ? `, as of ${clock(records.read)}` : "";
   const of = view === "changes" ? count(items.length, "change") : `${count(items.length, "record")} of ${count(records.rows.size, "record")}`;
   at("count").textContent = of + read;
   at("head").replaceChildren(...Object.entries(COLUMNS).map(([name, text]) => make("span", { class: name, text: VIEWS[view].heads?.[name] ?? text })));
   at("about").textContent = VIEWS[view].about ?? "";
+  at("prefixes").hidden = view !== "elections";
   at("list").toggleAttribute("data-old", is_old);
   draw_details();
+}
+
+/** What renewals cost, at the price that is stated. */
+function draw_cost() {
+  const writes = renewals(records.rows.values());
+  const price = Number(at("price").value);
+  const cost = at("price").value === "" ? "" : `: $${((writes / 1e6) * price).toFixed(2)} a day`;
+  at("cost").textContent = `at rest, renewals are ${count(Math.round(writes), "write")} a day${cost}`;
 }
 
 /** How the agent is. Anything but `live` makes what is shown old. */
@@ -235,6 +274,13 @@ for (const [name, { name: text }] of Object.entries(VIEWS)) {
   at("views").append(tab);
 }
 at("search").addEventListener("input", draw);
+for (const [id, name] of Object.entries(KEPT)) {
+  at(id).value = localStorage.getItem(name) ?? "";
+  at(id).addEventListener("input", () => {
+    localStorage.setItem(name, at(id).value);
+    draw();
+  });
+}
 at("all").addEventListener("change", draw);
 at("pace").addEventListener("change", () => wake());
 at("enter").addEventListener("submit", (event) => {
@@ -257,6 +303,7 @@ document.addEventListener("keydown", (event) => {
 // Time goes on.
 setInterval(() => {
   list.draw();
+  fleets.draw();
   draw_details();
 }, 1000);
 begin();

@@ -31,6 +31,8 @@ export class Records {
   changes = [];
   /** When all of them were last read, or null. */
   read = null;
+  /** When a record had another holder, of those that this page has seen change. */
+  moved = new Map();
   #touched = new Map();
   #turn = 0;
   #changed;
@@ -86,8 +88,18 @@ export class Records {
 
   #compare(key, before, now) {
     if (tenure(before) === tenure(now)) return;
+    if (now) this.moved.set(key, Date.now());
+    else this.moved.delete(key);
     const state = now?.state ?? "removed";
     const what = { held: "has it", vacant: "nobody has it", expired: "is silent", damaged: "can't be read", removed: "the record is gone" };
     this.note(key, what[state] ?? state, state === "vacant" || !now ? before : now);
   }
+}
+
+/** How many writes a day renewals are, if nothing changes. */
+export function renewals(rows) {
+  const DAY = 86_400_000;
+  let writes = 0;
+  for (const row of rows) if (row.state === "held" && row.ttl_ms) writes += (3 * DAY) / row.ttl_ms;
+  return writes;
 }

@@ -51,7 +51,8 @@ pub(crate) async fn campaign(
     Posted(asked): Posted<Campaign>,
 ) -> Result<(StatusCode, Json<Told>), Problem> {
     reserved::check(&Key::new(&key)?)?;
-    let wish = Wish::checked(&shared, asked.wait_ms, asked.ttl_ms, None, asked.on_exit)?;
+    let mut wish = Wish::checked(&shared, asked.wait_ms, asked.ttl_ms, None, asked.on_exit)?;
+    wish.terms.is_election = true;
     // The record of a leader is that of a lease with labels.
     let lock = shared.leases.lock(&key).metadata(metadata(asked.labels));
     let acquired =

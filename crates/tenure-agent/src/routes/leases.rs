@@ -111,5 +111,10 @@ pub(crate) async fn list(
         Key::new(&asked.prefix)?;
     }
     let after = asked.after.map(Key::new).transpose()?;
-    Ok(Json(listing::page(&shared.leases, &asked.prefix, after.as_ref(), limit).await?))
+    let mut page = listing::page(&shared.leases, &asked.prefix, after.as_ref(), limit).await?;
+    let elections = shared.table.elections();
+    for row in &mut page.leases {
+        row.is_election = row.is_here && elections.contains(row.key.as_str());
+    }
+    Ok(Json(page))
 }

@@ -39,6 +39,7 @@ pub(crate) fn router(shared: &Arc<Shared>) -> Router {
         .route("/v1/records/{key}/revoke", post(records::revoke))
         .route("/v1/records/{key}/drain", post(records::drain))
         .route("/v1/records/{key}/release", post(records::release))
+        .route("/v1/records/{key}/move", post(records::move_unit))
         .route("/v1/overview", get(overview::overview))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
@@ -96,7 +97,8 @@ impl Wish {
             return Err(Problem::bad_request("at_most_ms 0 leaves no time to hold it at all; allow some"));
         }
         let longest = ttl_ms.map_or(Duration::MAX, Duration::from_millis);
-        let terms = Terms { longest, at_most: at_most_ms.map(Duration::from_millis), on_exit };
+        let terms =
+            Terms { longest, at_most: at_most_ms.map(Duration::from_millis), on_exit, is_election: false };
         Ok(Wish { wait: Duration::from_millis(wait_ms), terms, room: shared.table.room()? })
     }
 

@@ -8,9 +8,10 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use tenure::fleet::Fleet;
 use tenure::permits::is_semaphore;
 use tenure::range::is_section;
-use tenure::{Ask, Fence, Key, LeaseError, Occupant, Record, Store, Ttl};
+use tenure::{Ask, Fence, HolderId, Key, LeaseError, Occupant, Record, Store, Ttl};
 use utoipa::ToSchema;
 
 /// Which tenure is meant.
@@ -98,6 +99,59 @@ pub(crate) async fn release(
         }
     });
     Ok((StatusCode::ACCEPTED, Json(Begun { holder, within_ms: millis(ttl.duration()) })))
+}
+
+/// Whom a unit is to go to.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Move {
+    /// A worker of its fleet. None: wherever the plan has it.
+    pub(crate) worker: Option<String>,
+}
+
+/// Where a unit will go.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct Moved {
+    /// The worker that it is pinned to now, and goes to once whoever has it lets go of it.
+    pub(crate) pinned_to: Option<String>,
+}
+
+/// Pins a unit of a fleet to a worker, which is to have it as long as it lives; or takes the pin away.
+#[utoipa::path(
+    post, path = "/v1/records/{key}/move", tag = "operator", operation_id = "move_unit", request_body = Move,
+    params(("key" = String, Path, description = "That of the unit, fleet/FLEET/unit/UNIT. Percent-encoded, slashes too")),
+    responses((status = 200, description = "It is pinned so", body = Moved), (status = 404, description = "There is no such unit or worker", body = Problem),
+        (status = 400, description = "It is no unit, or the worker can't have it", body = Problem))
+)]
+pub(crate) async fn move_unit(
+    State(shared): State<Arc<Shared>>,
+    Path(key): Path<String>,
+    Posted(asked): Posted<Move>,
+) -> Result<Json<Moved>, Problem> {
+    let worker = asked.worker.map(HolderId::new).transpose()?;
+    let parts: Vec<&str> = key.splitn(4, '/').collect();
+    let ["fleet", name, "unit", unit] = parts[..] else {
+        return Err(Problem::bad_request("it is no unit of a fleet: its key would be fleet/FLEET/unit/UNIT"));
+    };
+    let fleet = Fleet::new(shared.leases.store().clone(), name)?;
+    let absent = || Problem::not_found("the fleet has no such unit");
+    let view = fleet.get(unit).await?.ok_or_else(absent)?;
+    if let Some(worker) = &worker {
+        let roster = fleet.roster().await?;
+        let member = roster.into_iter().find(|member| member.holder == *worker);
+        let about = member.ok_or_else(|| Problem::not_found("the fleet has no such worker"))?.about;
+        if about.leaving || !view.spec.needs.is_subset(&about.labels) {
+            return Err(Problem::bad_request(
+                "that worker is leaving, or lacks a label that the unit needs; choose another one",
+            ));
+        }
+    }
+    if !fleet.pin(unit, worker.as_ref()).await? {
+        return Err(absent());
+    }
+    let pinned_to = worker.map(|worker| worker.as_str().to_owned());
+    done("move", &Key::new(&key)?, view.fence.0, pinned_to.as_deref().unwrap_or("-"));
+    Ok(Json(Moved { pinned_to }))
 }
 
 async fn ask(

@@ -50,7 +50,8 @@ impl Served {
     }
 }
 
-const POSTS: [&str; 10] = [
+const POSTS: [&str; 11] = [
+    "/v1/records/fleet%2Ff%2Funit%2Fu/move",
     "/v1/records/k/revoke",
     "/v1/records/k/drain",
     "/v1/records/k/release",
@@ -99,6 +100,7 @@ fn nearly() -> impl Strategy<Value = Value> {
         "mode",
         "labels",
         "fence",
+        "worker",
         "ids",
         "id",
         "other",
@@ -202,6 +204,7 @@ fn a_read_token_changes_nothing_whatever_the_path() {
         ("POST", "/v1/records/k/revoke", 403),
         ("POST", "/v1/records/k/drain", 403),
         ("POST", "/v1/records/k/release", 403),
+        ("POST", "/v1/records/k/move", 403),
         ("PUT", "/nothing", 403),
         ("GET", "/v1/leases", 200),
         ("GET", "/openapi.json", 200),
