@@ -26,15 +26,11 @@ use text::escaped;
 fn main() -> ExitCode {
     let typed: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    // Helpers of ours, which nobody types.
     if let Some((verb, rest)) = typed.split_first()
-        && verb == supervise::watchdog::VERB
+        && let Some(helper) = helper(verb)
     {
-        let known = supervise::watchdog::main(rest).is_some();
-        return ExitCode::from(if known { exit::OK } else { exit::USAGE });
-    }
-    if typed.first().is_some_and(|verb| verb == supervise::keyboard::VERB) {
-        supervise::keyboard::main();
-        return ExitCode::from(exit::OK);
+        return ExitCode::from(if helper(rest).is_some() { exit::OK } else { exit::USAGE });
     }
     let typed = match parsed() {
         Ok(typed) => typed,
@@ -64,6 +60,15 @@ fn main() -> ExitCode {
     })
 }
 
+/// What this program does beside a command, by its hidden verb.
+fn helper(verb: &str) -> Option<fn(&[String]) -> Option<()>> {
+    match verb {
+        supervise::watchdog::VERB => Some(supervise::watchdog::main),
+        supervise::keyboard::VERB => Some(supervise::keyboard::main),
+        _ => None,
+    }
+}
+
 /// Whether a program reads what is written.
 fn wants_json() -> bool {
     std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
@@ -80,14 +85,15 @@ struct Typed {
 
 /// What is typed. Where there is a command, what stands before it are units, also if they are called as the verbs below `work`.
 fn parsed() -> Result<Typed, clap::Error> {
-    let mut command = args::command();
     let mut settings = Settings::read();
-    let with_defaults = settings.as_ref().ok().map(|settings| settings.apply(args::command()));
-    match with_defaults {
-        None => {}
-        Some(Ok(better)) => command = better,
-        Some(Err(failure)) => settings = Err(failure),
-    }
+    let applied = match &settings {
+        Ok(settings) => settings.apply(args::command()),
+        Err(_) => Ok(args::command()),
+    };
+    let command = applied.unwrap_or_else(|failure| {
+        settings = Err(failure);
+        args::command()
+    });
     let mut matches = matched(command).or_else(|error| {
         // A default that its option does not take is the file's mistake, and not of what was typed.
         let (false, Ok(without)) = (error.exit_code() == 0, matched(args::command())) else {

@@ -6,9 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::process::{Child, Command};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
+use std::time::Duration;
 
+use super::process::kill;
 use super::table::{Entry, Table};
+use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
@@ -44,6 +47,19 @@ impl Children {
         let child = command.spawn()?;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(child.id().cast_signed());
         Ok(child)
+    }
+
+    /// Waits until nobody is in the middle of a start. A signal to our group may have stopped a process that is not a program of its own
+    /// yet, and whoever starts it waits for that (vfork(2)) and can't be stopped: it goes on first.
+    pub(super) fn let_start(&self) {
+        const MOMENT: Duration = Duration::from_millis(1);
+        while let Err(TryLockError::WouldBlock) = self.starting.try_write() {
+            let own = std::process::id().cast_signed();
+            let children = Table::read().map(|table| table.children(own).to_vec()).unwrap_or_default();
+            let is_stuck = |pid: &i32| is_still_us(*pid) && Entry::of(*pid).is_some_and(|it| it.is_stopped());
+            children.into_iter().filter(is_stuck).for_each(|pid| kill(pid, Signal::SIGCONT));
+            std::thread::sleep(MOMENT);
+        }
     }
 
     /// A process that was started here was waited for: its number may soon be another's.
@@ -85,6 +101,12 @@ impl Children {
         }
         Some(alive)
     }
+}
+
+/// Whether a process runs this very program.
+fn is_still_us(pid: i32) -> bool {
+    let program = |of: &str| std::fs::read_link(format!("/proc/{of}/exe")).ok();
+    program(&pid.to_string()).is_some_and(|path| Some(path) == program("self"))
 }
 
 /// Takes a dead child off the table of processes; false if it is alive.

@@ -198,6 +198,11 @@ impl Watchdogs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// See [`Children::let_start`].
+    pub(super) fn let_start(&self) {
+        self.children.let_start();
+    }
+
     /// Signals all commands, each by its group.
     pub(super) fn signal_all(&self, signal: Signal) {
         // Held while signalling: a group is forgotten before it is reaped.

@@ -176,7 +176,7 @@ async fn see(
     signals: &mut Signals,
 ) -> Result<(Outcome, Option<Asked>), Asked> {
     let stopper = Arc::new(Stopper::default());
-    let mut terminal = match Terminal::of(&stopper.process_group, &policy.watchdogs) {
+    let mut terminal = match Terminal::of(&stopper.process_group, &policy.watchdogs, input) {
         Ok(terminal) => terminal,
         Err(error) => return Ok((Outcome::NotStarted(error), None)),
     };

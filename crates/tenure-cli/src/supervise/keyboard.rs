@@ -3,9 +3,10 @@
 
 use super::client::Watchdogs;
 use nix::sys::signal::Signal;
-use std::io::Read;
+use nix::unistd::{Pid, setpgid};
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,43 +24,36 @@ const QUICKLY: Duration = Duration::from_secs(2);
 
 /// Hears of interrupts.
 pub(super) struct Keyboard {
-    group: i32,
     child: Child,
     presses: mpsc::UnboundedReceiver<()>,
     watchdogs: Arc<Watchdogs>,
-    /// The process has ended, and there can't be another one.
-    is_over: bool,
 }
 
 impl Keyboard {
-    /// None if the group is gone, or there is no process to be had: then nobody hears of interrupts but the command.
+    /// In that group when this returns. None if the group is gone, or there is no process to be had: then nobody hears of interrupts but
+    /// the command.
     pub(super) fn beside(group: i32, watchdogs: &Arc<Watchdogs>) -> Option<Keyboard> {
         let mut command = Command::new(super::own_program().ok()?);
-        command.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped()).current_dir("/").process_group(group);
-        let mut child = watchdogs.start_beside(&mut command).ok()?;
-        let told = child.stdout.take()?;
+        // It joins the group itself, once it heeds signals: one that stopped it before would stop us, who wait until it is a program
+        // of its own (vfork(2)).
+        command.arg(VERB).arg(group.to_string()).current_dir("/").process_group(0);
+        let mut child = watchdogs.start_beside(command.stdin(Stdio::piped()).stdout(Stdio::piped())).ok()?;
+        let told = child.stdout.take();
         let (sender, presses) = mpsc::unbounded_channel();
+        let keyboard = Keyboard { child, presses, watchdogs: Arc::clone(watchdogs) };
+        let mut told = told?;
+        told.read_exact(&mut [0]).ok()?;
         let listen = move || pass_on(told, &sender);
         let thread =
             std::thread::Builder::new().name("keyboard".to_owned()).stack_size(256 << 10).spawn(listen);
-        let keyboard = Keyboard { group, child, presses, watchdogs: Arc::clone(watchdogs), is_over: false };
         thread.ok().map(|_| keyboard)
     }
 
     /// The next interrupt. Cancel safe.
     pub(super) async fn next(&mut self) {
-        if self.presses.recv().await.is_some() {
-            return;
-        }
-        // Its end of the pipe is closed, so it has ended.
-        let by = self.child.wait().ok().and_then(|status| status.signal());
-        if self.is_over || by != Some(Signal::SIGINT as i32) {
-            return std::future::pending().await;
-        }
-        // It was interrupted before it was ready for that, which tells as much.
-        match Keyboard::beside(self.group, &self.watchdogs) {
-            Some(another) => *self = another,
-            None => self.is_over = true,
+        if self.presses.recv().await.is_none() {
+            // It has ended, with its group.
+            std::future::pending().await
         }
     }
 }
@@ -90,23 +84,23 @@ impl Insistence {
     }
 }
 
-/// Writes a byte for each interrupt, until standard input closes.
-pub(crate) fn main() {
+/// Joins a group, and writes a byte once it has, and another for each interrupt, until standard input closes.
+pub(crate) fn main(arguments: &[String]) -> Option<()> {
+    let group = arguments.first()?.parse().ok()?;
     for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP] {
         let _kept = signal_hook::flag::register(signal as i32, Arc::new(AtomicBool::new(false)));
     }
-    let Ok(out) = std::io::stdout().as_fd().try_clone_to_owned() else { return };
-    if signal_hook::low_level::pipe::register(Signal::SIGINT as i32, out).is_err() {
-        return;
-    }
+    let mut out = std::io::stdout();
+    let pipe = out.as_fd().try_clone_to_owned().ok()?;
+    signal_hook::low_level::pipe::register(Signal::SIGINT as i32, pipe).ok()?;
     super::call_oneself(NAME);
+    setpgid(Pid::this(), Pid::from_raw(group)).ok()?;
+    out.write_all(b"+").and_then(|()| out.flush()).ok()?;
     let mut nothing = [0];
-    loop {
-        match std::io::stdin().read(&mut nothing) {
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            _ => return,
-        }
-    }
+    while let Err(error) = std::io::stdin().read(&mut nothing)
+        && error.kind() == std::io::ErrorKind::Interrupted
+    {}
+    Some(())
 }
 
 #[cfg(test)]

@@ -138,24 +138,11 @@ impl Running {
 
     /// Waits until the command has ended, and then ends what it has left running, wherever that is.
     pub(crate) fn attend(mut self, grace: Duration) -> std::io::Result<Ended> {
-        const MOMENT: Duration = Duration::from_millis(5);
         let group = self.subject.group;
         let id = || Id::Pid(Pid::from_raw(group));
         loop {
             match waitid(id(), WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT) {
-                Ok(WaitStatus::Stopped(_, signal)) => {
-                    let by_terminal = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].contains(&signal);
-                    if by_terminal && suspend::follow_command() {
-                        // It is told again until all of us have stopped, or the command goes on.
-                        std::thread::sleep(MOMENT);
-                        continue;
-                    }
-                    // Take the news off the queue, or it is told again at once.
-                    let _seen = waitid(id(), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
-                    if signal == Signal::SIGTSTP && self.process_group.is_resumed.load(Ordering::SeqCst) {
-                        self.process_group.signal(Signal::SIGCONT);
-                    }
-                }
+                Ok(WaitStatus::Stopped(_, signal)) => self.see_to_stop(signal),
                 Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => break,
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
@@ -169,6 +156,34 @@ impl Running {
         self.subject.is_reaped = true;
         let (left, is_stuck) = self.end_leftovers(grace);
         Ok(Ended { status, left, is_stuck })
+    }
+
+    /// CMD stands still: returns when it goes on, or all of us have stood still, or it stays as it is, which is not told again.
+    fn see_to_stop(&self, signal: Signal) {
+        const MOMENT: Duration = Duration::from_millis(5);
+        /// So often one asks for the terminal: more than its borrower needs to hear of it, and it may be gone.
+        const TRIES: u32 = 2000;
+        let id = || Id::Pid(Pid::from_raw(self.subject.group));
+        let is_stopped = || {
+            let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+            matches!(waitid(id(), flags), Ok(WaitStatus::Stopped(..)))
+        };
+        let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].contains(&signal);
+        let by_terminal = wants_terminal || signal == Signal::SIGTSTP;
+        let mut tries = if wants_terminal { TRIES } else { 0 };
+        while is_stopped() {
+            if tries > 0 && suspend::ask_for_terminal(self.subject.group) {
+                tries -= 1;
+            } else if !(by_terminal && suspend::follow_command(is_stopped)) {
+                // Take the news off the queue, or it is told again at once.
+                let _seen = waitid(id(), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
+                if signal == Signal::SIGTSTP && self.process_group.is_resumed.load(Ordering::SeqCst) {
+                    self.process_group.signal(Signal::SIGCONT);
+                }
+                return;
+            }
+            std::thread::sleep(MOMENT);
+        }
     }
 
     /// What the command has left running gets TERM, and KILL after `grace`. Says what it was, unless the command was being

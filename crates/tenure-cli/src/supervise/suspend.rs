@@ -7,26 +7,27 @@
 use super::client::Watchdogs;
 use super::signals::is_ignored;
 use super::table::Table;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, getpgrp, getsid};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+const STOP: i32 = Signal::SIGTSTP as i32;
 
 /// Who knows the commands.
 static WATCHDOGS: Mutex<Weak<Watchdogs>> = Mutex::new(Weak::new());
 /// TSTP is heeded.
 static IS_LISTENING: AtomicBool = AtomicBool::new(false);
-/// All of us are stopping, or stand still, or are about to go on.
-static IS_SUSPENDED: AtomicBool = AtomicBool::new(false);
+/// All of us are stopping, or stand still, or are about to go on. Held by whoever signals the commands for that, and throughout the stop.
+static IS_SUSPENDED: Mutex<bool> = Mutex::new(false);
 /// A command goes on when it is known whether it has the terminal, and not before.
 static IS_FOR_TERMINAL: AtomicBool = AtomicBool::new(false);
 
 /// From now on TSTP stops this process between transactions, and its commands with it. Nothing changes if it was ignored when we
 /// were started, or there is no thread to be had.
 pub(crate) fn between_transactions() {
-    const STOP: i32 = Signal::SIGTSTP as i32;
     if is_ignored(STOP) {
         return;
     }
@@ -35,12 +36,7 @@ pub(crate) fn between_transactions() {
         let mut buffer = [0; 64];
         while woken.read(&mut buffer).is_ok_and(|read| read > 0) {
             if !is_orphaned() {
-                IS_SUSPENDED.store(true, Ordering::SeqCst);
-                signal_commands(Signal::SIGTSTP);
-                let paused = tenure::sqlite::pause_writes();
-                // Returns when the process is continued.
-                let _stopped = signal_hook::low_level::emulate_default_handler(STOP);
-                drop(paused);
+                stop();
                 if !IS_FOR_TERMINAL.load(Ordering::SeqCst) {
                     go_on();
                 }
@@ -64,32 +60,75 @@ pub(super) fn for_terminal(is_so: bool) {
     IS_FOR_TERMINAL.store(is_so, Ordering::SeqCst);
 }
 
+/// A command, of this group, was stopped because it wants the terminal. True if it is about to go on with it.
+pub(super) fn ask_for_terminal(group: i32) -> bool {
+    if !IS_FOR_TERMINAL.load(Ordering::SeqCst) {
+        return false;
+    }
+    match tcgetpgrp(std::io::stdin()) {
+        // After `fg` in a shell whose job was not stopped nobody tells us so: the borrower is called as if we had been continued.
+        Ok(front) if front == getpgrp() => kill(Pid::this(), Signal::SIGCONT).is_ok(),
+        // It has got it meanwhile.
+        Ok(front) if front.as_raw() == group => killpg(front, Signal::SIGCONT).is_ok(),
+        _ => false,
+    }
+}
+
 /// A command was stopped by its terminal, and all of us with it, as if it were in our group. False if nobody could continue us then, or
 /// TSTP is ignored: the command alone must not stand still.
-pub(super) fn follow_command() -> bool {
-    if IS_SUSPENDED.load(Ordering::SeqCst) {
+pub(super) fn follow_command(is_still_stopped: impl Fn() -> bool) -> bool {
+    let mut is_suspended = lock();
+    if *is_suspended {
         return true;
     }
     if !IS_LISTENING.load(Ordering::SeqCst) || is_orphaned() {
         return false;
     }
-    if !IS_SUSPENDED.swap(true, Ordering::SeqCst) {
+    // Old news of a stop that is over must not stop us again.
+    if is_still_stopped() {
+        *is_suspended = true;
         let _we_are_in_it = killpg(getpgrp(), Signal::SIGTSTP);
     }
     true
 }
 
+/// Returns when this process is continued.
+fn stop() {
+    let mut is_suspended = lock();
+    if let Some(watchdogs) = watchdogs() {
+        watchdogs.let_start();
+    }
+    *is_suspended = true;
+    signal_commands(Signal::SIGTSTP);
+    let _paused = tenure::sqlite::pause_writes();
+    let _stopped = signal_hook::low_level::emulate_default_handler(STOP);
+}
+
+/// Does something that must not be interrupted by a stop: a shell may give the terminal to others then.
+pub(super) fn in_one_go<T>(it: impl FnOnce() -> T) -> T {
+    let _no_stop = lock();
+    it()
+}
+
 /// The commands go on, after this process does.
 pub(super) fn go_on() {
+    let mut is_suspended = lock();
     signal_commands(Signal::SIGCONT);
-    IS_SUSPENDED.store(false, Ordering::SeqCst);
+    *is_suspended = false;
 }
 
 fn signal_commands(signal: Signal) {
-    let watchdogs = WATCHDOGS.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-    if let Some(watchdogs) = watchdogs {
+    if let Some(watchdogs) = watchdogs() {
         watchdogs.signal_all(signal);
     }
+}
+
+fn lock() -> MutexGuard<'static, bool> {
+    IS_SUSPENDED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn watchdogs() -> Option<Arc<Watchdogs>> {
+    WATCHDOGS.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
 }
 
 /// Whether nobody could continue our process group: the system does not stop such a group by TSTP, either (setpgid(2)).

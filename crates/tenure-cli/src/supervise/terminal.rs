@@ -1,6 +1,7 @@
 //! The terminal, when standard input is one: a command that reads it must be its foreground group, or it would be stopped.
 
 use super::client::Watchdogs;
+use super::command::Input;
 use super::keyboard::{Insistence, Keyboard};
 use super::process::ProcessGroup;
 use super::suspend;
@@ -33,7 +34,10 @@ impl Terminal {
     pub(super) fn of(
         process_group: &Arc<ProcessGroup>,
         watchdogs: &Arc<Watchdogs>,
+        input: Input,
     ) -> std::io::Result<Terminal> {
+        // Before the command is there, which may want it at once.
+        suspend::for_terminal(input == Input::Ours && std::io::stdin().is_terminal());
         let resumed = signal(SignalKind::from_raw(Signal::SIGCONT as i32))?;
         Ok(Terminal {
             own: getpgrp(),
@@ -52,18 +56,18 @@ impl Terminal {
     pub(super) fn lend(&mut self, group: i32) {
         self.group = group;
         let stdin = std::io::stdin();
-        suspend::for_terminal(stdin.is_terminal());
-        let is_ours = stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own);
-        if self.is_lent || !is_ours {
+        let is_ours = || stdin.is_terminal() && tcgetpgrp(&stdin) == Ok(self.own);
+        if self.is_lent || !is_ours() {
             return;
         }
         // Before anything can be typed into the command.
-        self.keyboard = Keyboard::beside(group, &self.watchdogs);
-        if tcsetpgrp(&stdin, Pid::from_raw(group)).is_ok() {
+        let keyboard = Keyboard::beside(group, &self.watchdogs);
+        // From the background this would stop us.
+        let lend = || is_ours() && tcsetpgrp(&stdin, Pid::from_raw(group)).is_ok();
+        if suspend::in_one_go(lend) {
+            self.keyboard = keyboard;
             self.is_lent = true;
             self.process_group.resume(true);
-            // It may have read, and have been stopped, before it was in the foreground.
-            super::process::signal_group(group, Signal::SIGCONT);
         }
     }
 
