@@ -141,10 +141,11 @@ impl Drop for Shell {
     }
 }
 
-/// Counts until it is told to end. (In bash: where /bin/sh forks by vfork(2), Ctrl-Z may stop the child before it is a program of its own,
-/// and its parent waits for it, unstopped. No shell sees such a job as stopped.)
-const COUNTS: &str =
-    "echo $PPID > tenure; echo $$ > pid; n=0; while :; do n=$((n+1)); echo $n > count; sleep 0.02; done";
+/// Counts until it is told to end. In bash: where /bin/sh forks by vfork(2), Ctrl-Z may stop the child before it is a program of its own,
+/// and its parent waits for it, unstopped; no shell sees such a job as stopped. With a trap: without one bash goes on if what it waits for
+/// ends by itself as Ctrl-C is pressed.
+const COUNTS: &str = "trap \"trap - INT; kill -INT \\$\\$\" INT; echo $PPID > tenure; echo $$ > pid; n=0; \
+                      while :; do n=$((n+1)); echo $n > count; sleep 0.02; done";
 
 #[test]
 fn ctrl_z_bg_and_fg_are_as_with_any_job() {
