@@ -60,8 +60,11 @@ fn main() -> ExitCode {
     })
 }
 
+/// Takes arguments, and does nothing if they are not those that it knows.
+type Helper = fn(&[String]) -> Option<()>;
+
 /// What this program does beside a command, by its hidden verb.
-fn helper(verb: &str) -> Option<fn(&[String]) -> Option<()>> {
+fn helper(verb: &str) -> Option<Helper> {
     match verb {
         supervise::watchdog::VERB => Some(supervise::watchdog::main),
         supervise::keyboard::VERB => Some(supervise::keyboard::main),
