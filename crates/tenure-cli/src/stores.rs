@@ -203,6 +203,12 @@ impl Url {
         })
     }
 
+    /// As another process of this program can read it; none if that could not open the same.
+    pub(crate) fn told(&self) -> Option<String> {
+        let is_text = self.path().is_none_or(|path| path.to_str().is_some());
+        (is_text && *self != Url::Memory).then(|| self.plain())
+    }
+
     /// As the library's registry of stores understands it.
     fn plain(&self) -> String {
         match self {

@@ -8,7 +8,6 @@ mod common;
 
 use common::remote::{Remote, told, well};
 use common::wait_for;
-use nix::sys::signal::Signal;
 
 /// A prefix below which nothing is yet.
 fn prefix(name: &str) -> Remote {
@@ -40,7 +39,7 @@ fn l1_a_killed_holder_s_key_is_had_by_one_of_many_who_only_try() {
     let holds = "echo $TENURE_FENCE > first; sleep 1000";
     let first = prefix.start(&["run", "k", "--ttl", "2s", "--", "sh", "-c", holds]);
     let old = wait_for("a fence", || prefix.bench.read("first").trim().parse::<u64>().ok());
-    first.signal(Signal::SIGKILL);
+    first.die_with_its_host();
     // On a busy machine a try may fail for other reasons than that it is held.
     let fence = wait_for("a try that has it", || {
         let ran = prefix.run(&["run", "k", "--ttl", "2s", "--try", "--", "sh", "-c", "echo $TENURE_FENCE"]);

@@ -50,7 +50,7 @@ fn waiting_ends_when_nobody_holds_it_or_somebody_does_or_its_time_is_over() {
     // A holder that dies counts until its ttl is over.
     let dead = bench.start(&["run", "k", "--ttl", "4s", "--", "sh", "-c", STAYS]);
     wait_until("it to be held", || bench.state("k") == "held");
-    dead.signal(Signal::SIGKILL);
+    dead.die_with_its_host();
     assert_eq!(bench.run(&["wait", "k", "--timeout", "1ms"]).code, 75);
     assert_eq!(bench.run(&["wait", "k"]).code, 0);
     assert_eq!(bench.state("k"), "expired");

@@ -62,7 +62,7 @@ fn a_dead_holders_lease_is_shown_as_expired() {
     let bench = Bench::new();
     let run = bench.start(&["run", "k", "--ttl", "3s", "--", "sh", "-c", STAYS]);
     bench.await_number("pid");
-    run.signal(Signal::SIGKILL);
+    run.die_with_its_host();
     wait_until("the lease to expire", || bench.state("k") == "expired");
     let ran = bench.run(&["revoke", "k", "--yes"]);
     assert_eq!((ran.code, ran.err.contains("dead")), (66, true), "{ran:?}");

@@ -194,3 +194,35 @@ fn a_letter_whose_fate_is_unknown_is_looked_for_and_a_refusal_for_good_is_told()
     let denied = Event::Answer(OpId(asks.requests[0].id.0), Err(StoreError::unsupported("no access")));
     assert!(matches!(seizure.step(now(2_005), denied).notices[..], [Seized::Failed(_)]));
 }
+
+#[test]
+fn what_the_dead_held_is_given_back_at_once_and_nothing_of_anybody_elses() {
+    let of_dead = |record: Option<Record>| {
+        let holder = tenure_core::HolderId::new("b").unwrap();
+        let mut seizure = Seizure::of_dead(key("k"), holder, Rules::default(), 0xb);
+        let looks = seizure.step(now(0), Event::Wake);
+        assert!(reads(&looks, "k"));
+        let step = seizure.step(now(0), shows(&looks, record));
+        (seizure, step)
+    };
+    // A successor's, and a vacant record.
+    let others = held("c", nonce(92), nonce(92), 7, 0, 0);
+    let vacant = Record { tenure: None, ..others.clone() };
+    for record in [Some(others.clone()), Some(vacant), None] {
+        let (_, step) = of_dead(record);
+        assert_eq!((step.notices, step.requests.len()), (vec![Seized::NotHeld], 0));
+    }
+    // Its own, attached to its session or not: no letter, no wait.
+    for record in [attached(), held("b", nonce(90), nonce(90), 7, 0, 0)] {
+        let (mut seizure, step) = of_dead(Some(record));
+        assert!(vacates(&step), "{step:?}");
+        let over = seizure.step(now(1), wins(&step, 7));
+        assert_eq!(over.notices, [Seized::Free { fence: Fence(7), vacated: true }]);
+    }
+    // Another has it by the time of the write.
+    let (mut seizure, step) = of_dead(Some(attached()));
+    let lost = Answer::Write(Outcome::Lost(Some(stored(others))));
+    let over = seizure.step(now(1), answer(lost, &step));
+    assert_eq!(over.notices, [Seized::Free { fence: Fence(7), vacated: false }]);
+    assert!(over.requests.is_empty());
+}

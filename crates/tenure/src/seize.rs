@@ -55,6 +55,32 @@ impl Leases {
         self.seize(key.as_ref(), true, |_, _| {}).await
     }
 
+    /// Gives back at once what a process held on `key` that is dead, with all that acted for it. Who else holds the key by now keeps
+    /// it, and [`LeaseError::NotHeld`] says so. On the key of that process's session
+    /// ([`Leases::session_key`]), it ends all that was attached to it.
+    ///
+    /// **Unsafe while that process lives**, as [`Leases::release_by_force_now`] is. `holder` must be a name that one process alone has
+    /// ever had, as [`Leases::holder`] is unless it was chosen.
+    ///
+    /// # Errors
+    /// As [`Leases::release_by_force`].
+    ///
+    /// # Cancel safety
+    /// When the future is dropped the key may be vacated or not.
+    pub async fn release_of_dead(
+        &self,
+        key: impl AsRef<str>,
+        holder: &HolderId,
+    ) -> Result<Forced, LeaseError> {
+        let key = Key::new(key.as_ref()).map_err(StoreError::from)?;
+        let machine = Seizure::of_dead(key, holder.clone(), self.rules(), clock::instance());
+        self.take(machine, |_, _| {}).await
+    }
+
+    fn rules(&self) -> Rules {
+        Rules { drift: self.inner.drift, ..Rules::default() }
+    }
+
     async fn seize(
         &self,
         key: &str,
@@ -62,16 +88,19 @@ impl Leases {
         told: impl FnMut(HolderId, Duration) + Send,
     ) -> Result<Forced, LeaseError> {
         let key = Key::new(key).map_err(StoreError::from)?;
+        self.take(Seizure::new(key, at_once, self.rules(), clock::instance()), told).await
+    }
+
+    async fn take(
+        &self,
+        machine: Seizure,
+        told: impl FnMut(HolderId, Duration) + Send,
+    ) -> Result<Forced, LeaseError> {
         let (commands, receiver) = mpsc::unbounded_channel();
         let (_never_listens, listen) = watch::channel(false);
         let mut end = None;
         let driver = Driver {
-            machine: Seizure::new(
-                key,
-                at_once,
-                Rules { drift: self.inner.drift, ..Rules::default() },
-                clock::instance(),
-            ),
+            machine,
             store: self.inner.store.clone(),
             clock: Arc::clone(&self.inner.clock),
             commands: receiver,

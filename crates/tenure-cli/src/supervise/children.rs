@@ -25,7 +25,7 @@ pub(crate) struct Children {
 }
 
 /// What lost its parent and came to us.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Adopted {
     pub(crate) pids: Vec<i32>,
     /// Whether nothing else can be among them. Where the system does not list the main thread's own children, what other threads

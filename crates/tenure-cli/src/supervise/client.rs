@@ -3,12 +3,13 @@
 //! There are two, so that no single SIGKILL or SIGSTOP leaves a command without anybody to stop it, even one that strikes tenure
 //! itself at the same instant: the second does what the first can't.
 
-use super::children::Children;
+use super::children::{Adopted, Children};
 use super::keyboard;
 use super::process::signal_group;
 use super::suspend;
 use super::table::{self, Entry, Table};
 use super::watchdog::{self, Lead, MARK};
+use super::will::Will;
 use crate::exit::{Failure, INTERNAL};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
@@ -41,10 +42,21 @@ pub(crate) struct Watchdogs {
 struct State {
     watchdogs: Vec<WatchdogChild>,
     groups: BTreeSet<i32>,
+    /// Those that lost their parent and came to us, by number and time of start.
+    adopted: BTreeSet<(i32, u64)>,
+    looked_at: Duration,
+    will: Option<Will>,
     deadline: Duration,
     /// When it was last seen that the watchdog's time had come.
     overdue_at: Option<Duration>,
     is_dismissed: bool,
+}
+
+/// When a watchdog is started: with us, or when commands may have been.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    First,
+    Late,
 }
 
 #[derive(Debug)]
@@ -89,6 +101,9 @@ impl Watchdogs {
         let state = State {
             watchdogs: Vec::new(),
             groups: BTreeSet::new(),
+            adopted: BTreeSet::new(),
+            looked_at: Duration::ZERO,
+            will: None,
             deadline: Duration::ZERO,
             overdue_at: None,
             is_dismissed: false,
@@ -103,7 +118,7 @@ impl Watchdogs {
             on_child,
             seen: Mutex::default(),
         };
-        watchdogs.complete(&mut watchdogs.state()).map_err(failed)?;
+        watchdogs.complete(&mut watchdogs.state(), When::First).map_err(failed)?;
         let watchdogs = Arc::new(watchdogs);
         suspend::together_with(&watchdogs);
         let of_thread = Arc::downgrade(&watchdogs);
@@ -226,12 +241,50 @@ impl Watchdogs {
     /// asked how long a lease is good: a pause in between would prolong the deadline.
     pub(crate) fn prolong(&self, asked_at: Duration, left: Duration) {
         let deadline = asked_at + left;
+        self.look_for_adopted(asked_at);
         let mut state = self.state();
         // Little news is no news: the watchdog need not be woken for it.
         if deadline > state.deadline + self.lead.kill {
             state.note_if_overdue(self.lead);
             state.deadline = deadline;
             self.tell(&mut state, &format!("deadline {}\n", deadline.as_nanos()));
+        }
+    }
+
+    /// When this process is dead, and all that it has started, the watchdogs give this back.
+    pub(crate) fn bequeath(&self, will: Option<Will>) {
+        let mut state = self.state();
+        state.will = will;
+        if let Some(line) = state.will.as_ref().and_then(Will::line) {
+            self.tell(&mut state, &line);
+        }
+    }
+
+    /// Now and then: nobody is told when somebody comes.
+    fn look_for_adopted(&self, now: Duration) {
+        const PAUSE: Duration = Duration::from_millis(100);
+        let mut state = self.state();
+        if now.saturating_sub(state.looked_at) < PAUSE {
+            return;
+        }
+        state.looked_at = now;
+        drop(state);
+        let adopted = self.children.adopted();
+        self.tell_adopted(&mut self.state(), &adopted);
+    }
+
+    /// What has lost its parent can't be found by its descent once this process is dead.
+    fn tell_adopted(&self, state: &mut State, adopted: &Adopted) {
+        if !adopted.is_certain {
+            return;
+        }
+        let all = adopted.pids.iter().filter_map(|pid| Some((*pid, Entry::of(*pid)?.start)));
+        let all: BTreeSet<(i32, u64)> = all.collect();
+        let news: String =
+            all.difference(&state.adopted).map(|(pid, start)| format!("={pid} {start}\n")).collect();
+        state.adopted = all;
+        if !news.is_empty() {
+            self.tell(state, &news);
         }
     }
 
@@ -275,12 +328,12 @@ impl Watchdogs {
         }
         if !useless.is_empty() && !state.is_dismissed {
             // If that can't be done now, it is tried again with the next news.
-            let _incomplete = self.complete(state);
+            let _incomplete = self.complete(state, When::Late);
         }
     }
 
     /// Starts those of the watchdogs that are missing, and tells them all.
-    fn complete(&self, state: &mut State) -> std::io::Result<()> {
+    fn complete(&self, state: &mut State, when: When) -> std::io::Result<()> {
         const TWO: usize = 2;
         let is_news = state.watchdogs.len() < TWO;
         while state.watchdogs.len() < TWO {
@@ -294,6 +347,13 @@ impl Watchdogs {
             for group in &state.groups {
                 all.push_str(&format!("+{group}\n"));
             }
+            for (pid, start) in &state.adopted {
+                all.push_str(&format!("={pid} {start}\n"));
+            }
+            if when == When::Late || !is_first_thread() {
+                all.push_str("late\n");
+            }
+            all.extend(state.will.as_ref().and_then(Will::line));
             let mut first = None;
             for watchdog in &mut state.watchdogs {
                 // The second waits for what the first does.
@@ -307,8 +367,10 @@ impl Watchdogs {
 
     /// Something that we are the parent of has changed.
     fn see_to_children(&self) {
-        let _reaped = self.children.adopted();
+        // Those who have died are reaped by this.
+        let adopted = self.children.adopted();
         let mut state = self.state();
+        self.tell_adopted(&mut state, &adopted);
         let is_dead = |watchdog: &mut WatchdogChild| !matches!(watchdog.child.try_wait(), Ok(None));
         let dead: Vec<usize> = state
             .watchdogs
@@ -344,6 +406,17 @@ impl Drop for Watchdogs {
         };
         let _left_to_our_end = std::thread::Builder::new().name("farewell".to_owned()).spawn(reap);
     }
+}
+
+/// Whether this thread is the one to which processes come that lose their parent.
+#[cfg(target_os = "linux")]
+fn is_first_thread() -> bool {
+    nix::unistd::gettid() == nix::unistd::getpid()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_first_thread() -> bool {
+    false
 }
 
 fn see_to_children(mut woken: UnixStream, watchdogs: &Weak<Watchdogs>) {

@@ -12,11 +12,13 @@ pub(crate) mod process;
 pub(crate) mod run;
 pub(crate) mod signals;
 pub(crate) mod stopping;
+mod survivors;
 pub(crate) mod suspend;
 mod table;
 mod terminal;
 mod threads;
 pub(crate) mod watchdog;
+pub(crate) mod will;
 
 /// This program, also if its file was replaced meanwhile.
 fn own_program() -> std::io::Result<std::path::PathBuf> {

@@ -17,6 +17,8 @@ pub(crate) struct Entry {
     /// When it was started, in clock ticks since boot. With the number it names a process for good.
     pub(crate) start: u64,
     pub(crate) state: char,
+    /// Those of it that have not ended yet, and its first one.
+    pub(crate) threads: u64,
     /// What its program is called.
     pub(crate) name: String,
 }
@@ -31,8 +33,8 @@ impl Entry {
     /// What stands for all of a group where the system tells no more than that it is there.
     pub(crate) fn of_group(group: i32) -> Option<Entry> {
         let is_there = group > 1 && killpg(Pid::from_raw(group), None).is_ok();
-        let entry =
-            Entry { pid: group, parent: 0, group, start: 0, state: 'S', name: "a process".to_owned() };
+        let name = "a process".to_owned();
+        let entry = Entry { pid: group, parent: 0, group, start: 0, state: 'S', threads: 1, name };
         is_there.then_some(entry)
     }
 
@@ -43,13 +45,15 @@ impl Entry {
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let number = |n: usize| fields.get(n)?.parse().ok();
         let state = fields.first()?.chars().next()?;
-        let start = fields.get(19)?.parse().ok()?;
-        Some(Entry { pid, parent: number(1)?, group: number(2)?, start, state, name })
+        let long = |n: usize| fields.get(n)?.parse().ok();
+        let (threads, start) = (long(17)?, long(19)?);
+        Some(Entry { pid, parent: number(1)?, group: number(2)?, start, state, threads, name })
     }
 
-    /// What is dead and waits for a parent to notice does nothing more. Some containers' first process never notices.
+    /// What is dead and waits for a parent to notice does nothing more. Some containers' first process never notices. One whose first
+    /// thread alone has ended looks the same, but goes on.
     pub(crate) fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
+        !matches!(self.state, 'Z' | 'X') || self.threads > 1
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -145,8 +149,8 @@ mod tests {
 
     #[test]
     fn a_line_of_the_table_is_read_whatever_the_name_holds() {
-        let expected =
-            Entry { pid: 5, parent: 4, group: 7, start: 99, state: 'S', name: "a) b (c)".to_owned() };
+        let name = "a) b (c)".to_owned();
+        let expected = Entry { pid: 5, parent: 4, group: 7, start: 99, state: 'S', threads: 1, name };
         assert_eq!(entry(5, 4, 'S'), expected);
         assert_eq!(Entry::parse(5, "5 (a) S 4"), None);
         let own = Entry::of(std::process::id().cast_signed());

@@ -7,13 +7,17 @@
 //! does the same if the first is dead or stopped.
 //!
 //! Lines: `?` and `!` (a command is about to be started; it was, or was not), `+PGID` and `-PGID` (watch this group; it is
-//! gone), `deadline NANOS` (of CLOCK_BOOTTIME), `first` and `after PID` (whose turn it is), `bye`.
+//! gone), `=PID START` (this process has lost its parent, and is tenure's child now), `deadline NANOS` (of CLOCK_BOOTTIME), `first` and
+//! `after PID` (whose turn it is), `late` (it was started after commands were), `will JSON` (what to give back when tenure is dead
+//! and nothing of all that is alive), `bye`.
 //!
 //! What has left its group, and groups that were not registered yet when tenure was killed or stopped, are found by a mark in
 //! their environment, and by their descent.
 
 use super::process::{kill, signal_group};
+use super::survivors::Witness;
 use super::table::{self, Entry, Table};
+use super::will::Will;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
@@ -33,7 +37,7 @@ pub(crate) const NAME: &str = "tenure-watchdog";
 pub(crate) const MARK: &str = "TENURE_MARK";
 
 /// How long before the deadline everything must be dead, and how long before that TERM is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lead {
     /// KILL is sent this long before the deadline.
     pub(crate) kill: Duration,
@@ -75,11 +79,7 @@ pub(crate) fn main(arguments: &[String]) -> Option<()> {
         lead,
         mark: mark.clone(),
         since: Entry::of(nix::unistd::getppid().as_raw()).map_or(0, |tenure| tenure.start),
-        groups: BTreeSet::new(),
-        starting: 0,
-        deadline: None,
-        doomed: None,
-        first: None,
+        ..WatchdogProcess::default()
     };
     watchdog.watch();
     Some(())
@@ -92,19 +92,24 @@ struct Doomed {
 }
 
 /// Processes to be stopped.
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Targets {
     groups: BTreeSet<i32>,
     /// Number and time of start of each.
     processes: BTreeSet<(i32, u64)>,
 }
 
+#[derive(Default)]
 struct WatchdogProcess {
     lead: Lead,
     mark: String,
     /// When tenure was started, or what has adopted this process since: nothing older carries the mark.
     since: u64,
     groups: BTreeSet<i32>,
+    /// Those that lost their parent and came to tenure.
+    adopted: BTreeSet<(i32, u64)>,
+    /// All that was to be watched and is not known to be gone, also what was stopped already.
+    charges: Targets,
     /// How many commands are being started, whose groups are not known yet.
     starting: u32,
     /// On CLOCK_BOOTTIME.
@@ -112,6 +117,8 @@ struct WatchdogProcess {
     doomed: Option<Doomed>,
     /// The watchdog that acts instead of this one, as long as it can.
     first: Option<i32>,
+    is_late: bool,
+    will: Option<Will>,
 }
 
 enum Heard {
@@ -222,12 +229,23 @@ impl WatchdogProcess {
             self.starting = self.starting.saturating_sub(1);
         } else if line == "first" {
             self.first = None;
+        } else if line == "late" {
+            self.is_late = true;
         } else if let Some(first) = line.strip_prefix("after ").and_then(number) {
             self.first = Some(first);
         } else if let Some(group) = line.strip_prefix('+').and_then(number) {
             self.groups.insert(group);
+            self.charges.groups.insert(group);
+        } else if let Some(process) = line.strip_prefix('=') {
+            self.adopted.retain(is_there);
+            let process =
+                process.split_once(' ').and_then(|(pid, start)| Some((number(pid)?, start.parse().ok()?)));
+            self.adopted.extend(process);
+        } else if let Some(will) = line.strip_prefix("will ") {
+            self.will = Will::read(will);
         } else if let Some(group) = line.strip_prefix('-').and_then(number) {
             self.groups.remove(&group);
+            self.charges.groups.remove(&group);
             if let Some(doomed) = &mut self.doomed {
                 doomed.targets.groups.remove(&group);
             }
@@ -252,7 +270,7 @@ impl WatchdogProcess {
         let kill_at = latest.min(now + self.lead.term);
         let halfway = now + kill_at.saturating_sub(now) / 2;
         let found = self.below(&targets.groups, || boottime() < halfway);
-        targets.processes.extend(found.iter().flatten());
+        targets.processes.extend(found.iter().flatten().chain(&self.adopted));
         // What stands still must not go on once another may have the lease, not even to end.
         let is_over = || self.deadline.is_some_and(|deadline| boottime() >= deadline);
         let end = |targets: &Targets| {
@@ -268,6 +286,8 @@ impl WatchdogProcess {
             end(&found);
             targets.processes.extend(found.processes);
         }
+        self.charges.processes.retain(is_there);
+        self.charges.processes.extend(&targets.processes);
         self.doomed = Some(Doomed { targets, kill_at });
     }
 
@@ -277,8 +297,24 @@ impl WatchdogProcess {
         }
     }
 
-    /// The pipe has closed without a farewell: tenure is dead, and nobody else will stop its commands.
+    /// The pipe has closed without a farewell: tenure is dead, and nobody else will stop its commands, nor give back what it held.
     fn orphaned(&mut self) {
+        /// Tried for so long also where the deadline is over, or not known: others wait until a little after it.
+        const MOMENT: Duration = Duration::from_secs(5);
+        let is_over = self.end_all();
+        let Some(will) = self.will.take_if(|_| is_over) else { return };
+        let end = self.deadline.unwrap_or_default().max(boottime() + MOMENT);
+        while !will.is_due() {
+            if boottime() >= end {
+                return;
+            }
+            std::thread::sleep(STEP);
+        }
+        will.execute(end);
+    }
+
+    /// Ends what tenure has started. True if surely nothing of it is alive.
+    fn end_all(&mut self) -> bool {
         /// What can't be killed within this time hangs in the kernel.
         const LONG: Duration = Duration::from_secs(5);
         while self.first_is_at_work() {
@@ -294,16 +330,35 @@ impl WatchdogProcess {
             std::thread::sleep(kill_at.saturating_sub(boottime()).min(STEP));
         }
         self.kill();
-        // What was being started just then, and what was started by those who were being killed.
+        // What was being started just then, and what was started by those who were being killed. While the table is read, one may start
+        // another and end, and neither be on it.
+        let mut clean = 0;
         loop {
             let left = self.below(&all, || true).unwrap_or_default();
             let left = Targets { processes: left, groups: BTreeSet::new() };
-            if left.processes.is_empty() || boottime() > kill_at + LONG {
-                return;
+            self.charges.processes.extend(&left.processes);
+            if boottime() > kill_at + LONG {
+                return false;
             }
+            if left.processes.is_empty() && self.is_over() {
+                clean += 1;
+                if clean == 2 {
+                    return true;
+                }
+                continue;
+            }
+            clean = 0;
             left.signal(Signal::SIGKILL);
             std::thread::sleep(STEP);
         }
+    }
+
+    /// Whether surely nothing is alive of all that was ever to be watched, nor of what has run away from that.
+    fn is_over(&self) -> bool {
+        let until = table::ticks(boottime());
+        let Some(table) = Table::read() else { return false };
+        let witness = Witness { mark: &self.mark, since: self.since, is_early: !self.is_late };
+        !self.charges.is_alive() && !witness.may_be_one(&table, until)
     }
 
     /// What is in these groups or carries our mark, and all that it has started, from the table of processes. None if that is not
@@ -316,7 +371,9 @@ impl WatchdogProcess {
                 && table::marks_of(entry.pid).iter().any(|mark| table::is_of(mark, &self.mark))
         };
         let roots = table.all().take_while(|_| is_time());
-        let roots = roots.filter(|entry| groups.contains(&entry.group) || is_marked(entry));
+        let is_adopted = |entry: &Entry| self.adopted.contains(&(entry.pid, entry.start));
+        let roots =
+            roots.filter(|entry| groups.contains(&entry.group) || is_adopted(entry) || is_marked(entry));
         let roots: Vec<i32> = roots.map(|entry| entry.pid).collect();
         let all = table.below(roots);
         let all = all.iter().filter(|entry| entry.group != own && entry.name != NAME);
@@ -346,12 +403,13 @@ impl Targets {
     }
 
     fn is_alive(&self) -> bool {
-        let is_there = |(pid, start): &(i32, u64)| {
-            Entry::of(*pid).is_some_and(|entry| entry.start == *start && entry.is_alive())
-        };
         self.processes.iter().any(is_there)
             || self.groups.iter().any(|group| super::process::is_group_alive(*group))
     }
+}
+
+fn is_there((pid, start): &(i32, u64)) -> bool {
+    Entry::of(*pid).is_some_and(|entry| entry.start == *start && entry.is_alive())
 }
 
 /// Waits until there is something to read; false when `within` is over.
@@ -385,12 +443,8 @@ mod tests {
         let mut watchdog = WatchdogProcess {
             lead: Lead::new(Duration::from_secs(4), Duration::MAX),
             mark,
-            since: 0,
-            groups: BTreeSet::new(),
             starting: 1,
-            deadline: None,
-            doomed: None,
-            first: None,
+            ..WatchdogProcess::default()
         };
         // Its program, and so its environment, is there a little later than the process.
         while table::marks_of(pid).is_empty() {
@@ -422,11 +476,7 @@ mod tests {
             lead: Lead::new(Duration::from_secs(4), Duration::MAX),
             mark: format!("no-mark-{}", std::process::id()),
             since: u64::MAX,
-            groups: BTreeSet::new(),
-            starting: 0,
-            deadline: None,
-            doomed: None,
-            first: None,
+            ..WatchdogProcess::default()
         };
         watchdog.listen(File::from(std::os::fd::OwnedFd::from(reader)));
         assert!(watchdog.doomed.is_none() && sleep.try_wait().unwrap().is_none());
@@ -453,11 +503,9 @@ mod tests {
             mark: format!("no-mark-{}", std::process::id()),
             since: u64::MAX,
             groups: children.iter().map(|child| child.id().cast_signed()).collect(),
-            starting: 0,
             // As if the machine was suspended until now.
             deadline: Some(boottime()),
-            doomed: None,
-            first: None,
+            ..WatchdogProcess::default()
         };
         watchdog.doom(boottime());
         watchdog.kill();

@@ -12,6 +12,7 @@ use crate::supervise::process::{self, shell_status};
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::stopping::Why;
+use crate::supervise::will::Will;
 use crate::text::brief;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -34,13 +35,14 @@ pub(crate) async fn cron(url: &Url, plan: config::cron::Cron) -> Result<u8, Fail
     let store = url.open(Missing::Create, clock.clone()).await?;
     let outage = Outage::new(true);
     let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
-    let result = ticks(&leases, &plan, &outage, &mut signals).await;
+    let result = ticks(url, &leases, &plan, &outage, &mut signals).await;
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result
 }
 
 /// Tick after tick, for as long as is asked for.
 async fn ticks(
+    url: &Url,
     leases: &Leases,
     plan: &config::cron::Cron,
     outage: &Outage,
@@ -58,7 +60,7 @@ async fn ticks(
         seen = now();
         let Some(tick) = next.take().or_else(|| plan.schedule.last(seen)) else { continue };
         if is_wanted(tick, seen, plan.missed) {
-            at(tick, leases, plan, outage, signals).await?;
+            at(tick, url, leases, plan, outage, signals).await?;
         } else {
             let late = brief(seen.since(tick));
             output::note(format!("{}: the tick {tick} was missed by {late}, and is left out", plan.key));
@@ -89,6 +91,7 @@ async fn until_after(plan: &config::cron::Cron, leases: &Leases, seen: Wall) -> 
 /// One tick: it is run here, or somewhere else.
 async fn at(
     tick: Wall,
+    url: &Url,
     leases: &Leases,
     plan: &config::cron::Cron,
     outage: &Outage,
@@ -102,6 +105,7 @@ async fn at(
             return Err(failure);
         }
     };
+    policy.watchdogs.bequeath(Will::of(url, leases, [guard.lease().key().as_str()].into_iter()));
     let mut command = plan.command.command();
     command.env("TENURE_TICK", tick.0.to_string()).stdin(Stdio::null());
     let ticking = Ticking { guard, outage, ttl: plan.ttl, at_least_once: plan.at_least_once, end: None };

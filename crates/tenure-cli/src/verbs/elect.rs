@@ -14,6 +14,7 @@ use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
+use crate::supervise::will::Will;
 use crate::verbs::run::about;
 use hook::{Hook, Leader};
 use std::time::Duration;
@@ -55,7 +56,8 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
         })?;
         Ok(Native { guard, outage: &outage, ttl: term.ttl })
     };
-    let result = terms(elected, leases.holder().as_str(), &term, &mut signals).await;
+    let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());
+    let result = terms(elected, leases.holder().as_str(), will, &term, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, term.ttl, leases.stop()).await;
     if let Some(following) = following {
@@ -65,10 +67,12 @@ pub(crate) async fn elect(url: &Url, plan: config::Elect) -> Result<u8, Failure>
 }
 
 /// Term after term, until the command ends by itself or the user stops us. `elected` waits to be elected, through any trouble that
-/// may pass. What can't be killed may still act, so that nothing is started after it.
+/// may pass. What can't be killed may still act, so that nothing is started after it. `will`: what becomes of a term if this process is
+/// killed.
 async fn terms<T: Tenancy>(
     elected: impl AsyncFn() -> Result<T, Failure>,
     name: &str,
+    will: impl Fn() -> Option<Will>,
     plan: &config::Run,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
@@ -81,6 +85,7 @@ async fn terms<T: Tenancy>(
                 return Err(failure);
             }
         };
+        policy.watchdogs.bequeath(will());
         match attend(tenancy, plan.command.command(), Input::Ours, &policy, signals).await? {
             Ended::Done(status) => return Ok(status),
             Ended::Lost(text) => output::note(format!("{text}; standing by")),

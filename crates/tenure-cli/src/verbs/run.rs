@@ -9,6 +9,7 @@ use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
+use crate::supervise::will::Will;
 use crate::text::date;
 use std::time::Duration;
 use tenure::{AcquireError, ErrorKind, Guard, Leases, Occupant, StoreError, reserved};
@@ -32,6 +33,11 @@ pub(crate) async fn run(url: &Url, plan: config::Run) -> Result<u8, Failure> {
         Leases::builder(store).session_ttl(plan.ttl).clock(clock).store_patience(Duration::MAX).start()?;
     let policy = Policy::new(leases.holder().as_str(), plan.ttl, plan.grace)?.at_most(plan.at_most);
     let policy = policy.hooks(plan.hooks.clone());
+    // What is kept for a least time is kept for it whatever becomes of this process.
+    if plan.at_least.is_zero() {
+        let keys = [&plan.key].into_iter().chain(&plan.more).filter(|_| plan.hold == Hold::Lease);
+        policy.watchdogs.bequeath(Will::of(url, &leases, keys.map(tenure::Key::as_str)));
+    }
     let result = under_lease(&leases, &plan, &outage, &policy, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, plan.ttl, leases.stop()).await;

@@ -1,6 +1,6 @@
 //! What holds on every store: one list of checks, which runs every verb on each. `every_store!` makes the tests of one of them.
 //!
-//! Plan: a lease and its fence; one that waits is woken, and takes over from the dead; an election; a job of two processes; a lease for
+//! Plan: a lease and its fence; one that waits is woken, and takes over from the dead, also long before the ttl; an election; a job of two processes; a lease for
 //! a program, and ticks; ranges, also
 //! of the dead; a fleet, with all that is said to it; what operators do; doctor and bench; that no verb is forgotten.
 
@@ -17,7 +17,7 @@ use std::process::Stdio;
 macro_rules! every_store {
     ($place:path) => {
         $crate::every_store!($place;
-            a_command_runs_under_a_lease, permits_are_shared_out, who_waits_is_woken_and_succeeds_the_dead, one_leads_and_another_follows,
+            a_command_runs_under_a_lease, permits_are_shared_out, who_waits_is_woken_and_succeeds_the_dead, what_a_killed_process_held_is_given_back, one_leads_and_another_follows,
             a_job_is_shared, a_program_holds_a_lease_and_ticks_are_run, a_client_of_the_agent_has_a_lease, ranges_are_shared_out, a_fleet_is_run_and_changed, what_stands_is_looked_at_and_put_right,
             doctor_examines_the_store, bench_measures_the_store);
     };
@@ -115,7 +115,7 @@ pub fn permits_are_shared_out(place: &Remote) {
     number("writer");
     let mut reads =
         place.start(&["run", "r", "--shared", "--ttl", "2s", "--", "sh", "-c", "echo $$ > reader"]);
-    dead.signal(Signal::SIGKILL);
+    dead.die_with_its_host();
     number("reader");
     assert_eq!(reads.wait(), 0);
 }
@@ -159,9 +159,26 @@ pub fn who_waits_is_woken_and_succeeds_the_dead(place: &Remote) {
     number("first");
     let mut second =
         place.start(&["run", "k", "--ttl", "2s", "--wait", "10m", "--", "sh", "-c", "echo $$ > second"]);
-    first.signal(Signal::SIGKILL);
+    first.die_with_its_host();
     number("second");
     assert_eq!(second.wait(), 0);
+}
+
+pub fn what_a_killed_process_held_is_given_back(place: &Remote) {
+    for (key, how) in [("k", &[][..]), ("s", &["--permits", "1"]), ("a", &["b"])] {
+        let (first, second) = (format!("first.{key}"), format!("second.{key}"));
+        let run = |script: &str| {
+            place.start(&[&["run", key, "--ttl", "10m"], how, &["--", "sh", "-c", script]].concat())
+        };
+        let killed = run(&format!("echo $$ > {first}; exec sleep 600"));
+        place.bench.await_number(&first);
+        let mut next = run(&format!("echo $$ > {second}"));
+        next.await_signals();
+        killed.signal(Signal::SIGKILL);
+        // The test has less time than the ttl.
+        place.bench.await_number(&second);
+        assert_eq!(next.wait(), 0, "{key}");
+    }
 }
 
 pub fn one_leads_and_another_follows(place: &Remote) {

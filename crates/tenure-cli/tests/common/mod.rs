@@ -157,6 +157,18 @@ impl Bench {
     }
 }
 
+/// Those of all its threads.
+pub fn children_of(pid: i32) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let is_one = |entry: std::fs::DirEntry| {
+        let child: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let parent: i32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+        (parent == pid).then_some(child)
+    };
+    processes.filter_map(is_one).collect()
+}
+
 /// Or dead.
 fn are_all_stopped(process: u32) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return true };
@@ -204,6 +216,19 @@ impl Process {
 
     pub fn signal(&self, signal: Signal) {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+
+    /// Dies with all that it has started, its watchdogs among it, as when the host loses its power: nobody is left who could give
+    /// anything back.
+    pub fn die_with_its_host(&self) {
+        self.signal(Signal::SIGSTOP);
+        // It starts nothing any more.
+        wait_until("it to stand still", || are_all_stopped(self.id()));
+        let mut todo = vec![self.id().cast_signed()];
+        while let Some(pid) = todo.pop() {
+            todo.extend(children_of(pid));
+            let _gone = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
+        }
     }
 
     /// Once more, as a person does: what comes within 50 ms of the first is taken for the same.

@@ -58,6 +58,8 @@ enum State {
 pub struct Seizure {
     key: Key,
     at_once: bool,
+    /// Only from this holder, if one is named.
+    from: Option<HolderId>,
     rules: Rules,
     nonces: Nonces,
     detector: FailureDetector,
@@ -112,6 +114,7 @@ impl Seizure {
         Seizure {
             key,
             at_once,
+            from: None,
             rules,
             nonces: Nonces::new(instance),
             detector: FailureDetector::default(),
@@ -125,6 +128,13 @@ impl Seizure {
             out: Vec::new(),
             requests: Vec::new(),
         }
+    }
+
+    /// Gives back what a process held on `key` that is known to be dead. At once, since nobody is left who could believe; a lease of
+    /// anybody else's is left as it is. `holder` must have been the name of that one process.
+    #[must_use]
+    pub fn of_dead(key: Key, holder: HolderId, rules: Rules, instance: u64) -> Seizure {
+        Seizure { from: Some(holder), ..Seizure::new(key, true, rules, instance) }
     }
 
     fn send(&mut self, op: Op) -> OpId {
@@ -196,7 +206,8 @@ impl Seizure {
     fn assess(&mut self, now: Now, current: Option<Stored>) {
         self.failures = 0;
         let tenure = current.as_ref().and_then(|stored| stored.record.tenure.clone());
-        let (Some(seen), Some(tenure)) = (current, tenure) else {
+        let is_meant = |tenure: &Tenure| self.from.as_ref().is_none_or(|from| *from == tenure.holder);
+        let (Some(seen), Some(tenure)) = (current, tenure.filter(is_meant)) else {
             return match self.meant {
                 Some((fence, _)) => self.end(Seized::Free { fence, vacated: false }),
                 None => self.end(Seized::NotHeld),

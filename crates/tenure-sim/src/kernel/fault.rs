@@ -46,6 +46,7 @@ pub enum Fault {
     RecordDamaged,
     Forbidden,
     Reboot,
+    Buried,
 }
 
 kinds! { Fault,
@@ -87,6 +88,7 @@ kinds! { Fault,
     RecordDamaged "record-damaged": "somebody writes something into a lease's or a session's record that isn't one",
     Forbidden "forbidden": "the store refuses everything that is asked about the first key, for good; in fleets about some units, or all their writes",
     Reboot "reboot": "a machine restarts: another boot, with a time line of its own",
+    Buried "buried": "a process dies, and whoever sees that gives back at once what it held",
 }
 
 /// How many kinds there are.

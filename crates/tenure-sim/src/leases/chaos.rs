@@ -22,6 +22,7 @@ impl World {
             Fault::ForcedRelease => self.seize_some(),
             Fault::SameId => self.take_id(index),
             Fault::Reboot => self.reboot(index),
+            Fault::Buried => self.bury(index),
             Fault::SpuriousHint => {
                 let key = self.rng.chance(0.5).then(|| self.scene.keys[0].clone());
                 self.deliver(index, Input::Hint(key.map_or(Hint::Any, Hint::Key)));
@@ -53,6 +54,19 @@ impl World {
         let node = &mut self.nodes[index];
         node.clock.restart(t, held);
         node.own.boot += if self.scenario.clones { 0 } else { machines };
+    }
+
+    /// A process dies, and its watchdogs, which see that, give back what it held.
+    fn bury(&mut self, index: usize) {
+        if self.nodes[index].machine.is_none() {
+            return;
+        }
+        let (who, session) = (self.nodes[index].who.clone(), self.nodes[index].session.clone());
+        self.kill(index);
+        for key in 0..self.scene.keys.len() {
+            self.seize_of_dead(key, self.scene.keys[key].clone(), &who);
+        }
+        self.seize_of_dead(self.scene.keys.len(), session, &who);
     }
 
     pub(super) fn crash_or_stop(&mut self, index: usize) {

@@ -298,6 +298,23 @@ fn own() -> Vec<Scenario> {
             ..USUAL
         },
         Scenario {
+            name: "buried",
+            about: "processes die, and what they held is given back at once by those who see it",
+            source: "promise L1: a command's watchdogs give back what a tenure that was killed held",
+            keys: 3,
+            users: Users { tasks: 4, attached: 60, think: 1000, hold: 4000, gc: 8000, tokens: 0, ..USERS },
+            faults: &[
+                (Fault::Buried, 20.0),
+                (Fault::Crash, 3.0),
+                (Fault::Pause, 6.0),
+                (Fault::Rate, 4.0),
+                (Fault::WallJump, 2.0),
+                (Fault::Cut, 4.0),
+                (Fault::StoreDown, 1.0),
+            ],
+            ..USUAL
+        },
+        Scenario {
             name: "tokens",
             about: "leases become plain data and go from node to node",
             users: Users { tokens: 60, think: 2000, hold: 1500, ..USERS },

@@ -84,7 +84,7 @@ pub(super) async fn elect(place: &Place, plan: config::Elect) -> Result<u8, Fail
         let next = stand_by(&candidate).await?;
         Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })
     };
-    let result = super::terms(elected, candidate.id(), &term, &mut signals).await;
+    let result = super::terms(elected, candidate.id(), || None, &term, &mut signals).await;
     if let Some(following) = following {
         following.end().await;
     }

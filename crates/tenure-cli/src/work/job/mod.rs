@@ -21,6 +21,7 @@ use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
+use crate::supervise::will::Will;
 use crate::text::{brief, count, date};
 use crate::work::stream::Stream;
 use crate::work::units;
@@ -84,6 +85,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     }
     let is_named = plan.name.is_some();
     let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
+    policy.watchdogs.bequeath(Will::of(url, &leases, std::iter::empty()));
     let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board, named)?;
     scheduler.log_to(joblog);
     scheduler.take(incoming);

@@ -7,13 +7,14 @@ use crate::kernel::rng::Rng;
 use crate::kernel::trace::{Story, describe};
 use crate::leases::{Due, What, World};
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Step};
-use tenure_core::{Ask, Fence, Key, Rules, Seized, Seizure, StoreError};
+use tenure_core::{Ask, Fence, HolderId, Key, Rules, Seized, Seizure, StoreError};
 
 /// Who takes a lease away.
 #[derive(Debug)]
 pub(crate) struct Seizer {
     machine: Seizure,
     clock: NodeClock,
+    /// As many as there are: a session's.
     key: usize,
     /// The tenure that stood there at first.
     fence: Option<Fence>,
@@ -32,13 +33,26 @@ impl World {
         let instance = self.rng.bits();
         let rules = Rules { bugs: self.setup.bugs, ..Rules::default() };
         let machine = Seizure::new(self.scene.keys[key].clone(), false, rules, instance);
+        self.tell(|_| Story::Store(format!("somebody begins to release k{key} by force")));
+        self.seize_by(machine, key);
+    }
+
+    /// Somebody gives back what a process that is dead held on one key: the key of this number, or its session.
+    pub(crate) fn seize_of_dead(&mut self, key: usize, at: Key, who: &HolderId) {
+        let rules = Rules { bugs: self.setup.bugs, ..Rules::default() };
+        let machine = Seizure::of_dead(at, who.clone(), rules, self.rng.bits());
+        self.seize_by(machine, key);
+    }
+
+    fn seize_by(&mut self, machine: Seizure, key: usize) {
         let clock = any_clock(&mut self.rng, self.t, self.scenario.rate, self.scenario.wall_off_ms);
         let fence = self
-            .store
-            .get(&self.scene.keys[key])
+            .scene
+            .keys
+            .get(key)
+            .and_then(|key| self.store.get(key))
             .filter(|record| record.tenure.is_some())
             .map(|record| record.fence);
-        self.tell(|_| Story::Store(format!("somebody begins to release k{key} by force")));
         let seizer = Seizer { machine, clock, key, fence, under_way: None, turn: 0, began: self.t };
         let slot = match self.scene.seizers.iter().position(Option::is_none) {
             Some(slot) => {
@@ -89,7 +103,7 @@ impl World {
                 tenure
                     .mail
                     .iter()
-                    .any(|letter| letter.ask == Ask::Revoke && letter.key == self.scene.keys[key])
+                    .any(|letter| letter.ask == Ask::Revoke && Some(&letter.key) == self.scene.keys.get(key))
             });
             if let Some(fence) = meant.filter(|_| letter) {
                 let due = self.t + self.ttl_ns();

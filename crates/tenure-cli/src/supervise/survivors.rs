@@ -1,0 +1,71 @@
+//! Whether anything of what tenure has started may be alive after tenure's own death: only if surely nothing is, what tenure held is
+//! given back.
+//!
+//! What was registered, or carries the mark, or is below such a process, is known. What has cast off its mark and lost its parent was
+//! tenure's child, and passed to the system when tenure died. It stands on the list of its new parent's children behind the
+//! watchdogs, which passed there before it: whoever was on that list before tenure's death stands in front of them.
+
+use super::keyboard;
+use super::table::{self, Entry, Table};
+use super::watchdog;
+
+/// A process of ours that has seen tenure die.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Witness<'w> {
+    /// What tenure marks with.
+    pub(super) mark: &'w str,
+    /// When tenure was started.
+    pub(super) since: u64,
+    /// Whether this was started before any command was, by the thread to which those come that lose their parent.
+    pub(super) is_early: bool,
+}
+
+impl Witness<'_> {
+    /// Whether there may be a runaway that was started by `until`. Where the system does not tell, there may.
+    pub(super) fn may_be_one(&self, table: &Table, until: u64) -> bool {
+        // Where only one's own processes are shown, the first one is not among them.
+        if !table.has(1) {
+            return true;
+        }
+        let (own, parent) = (nix::unistd::getpid().as_raw(), nix::unistd::getppid().as_raw());
+        let (own_place, list) = (place(own), children(parent));
+        let behind = match &list {
+            Some(list) if self.is_early => {
+                let Some(at) = list.iter().position(|pid| *pid == own) else { return true };
+                list.get(at..).unwrap_or_default()
+            }
+            _ => table.children(parent),
+        };
+        let is_runaway = |pid: &i32| {
+            let Some(entry) = Entry::of(*pid).filter(Entry::is_alive) else { return false };
+            let is_helper = [watchdog::NAME, keyboard::NAME].contains(&entry.name.as_str());
+            entry.parent == parent
+                && (self.since..=until).contains(&entry.start)
+                && !is_helper
+                && place(*pid) == own_place
+                && !is_anothers(*pid, self.mark)
+        };
+        behind.iter().any(is_runaway)
+    }
+}
+
+/// Whether it was started by the command of another tenure, and not below one of ours. What is about to become a command of ours still
+/// shows our program, and the environment that tenure had.
+fn is_anothers(pid: i32, mark: &str) -> bool {
+    let program = |of: &str| std::fs::read_link(format!("/proc/{of}/exe")).ok();
+    let marks = table::marks_of(pid);
+    !marks.is_empty()
+        && !marks.iter().any(|one| table::is_of(one, mark))
+        && program(&pid.to_string()).is_some_and(|it| program("self") != Some(it))
+}
+
+/// The control groups of a process: what it starts is in the same.
+fn place(pid: i32) -> Option<Vec<u8>> {
+    std::fs::read(format!("/proc/{pid}/cgroup")).ok()
+}
+
+/// Those of a process's children that came to its first thread, in the order in which they came.
+fn children(of: i32) -> Option<Vec<i32>> {
+    let list = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).ok()?;
+    Some(list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+}

@@ -1,0 +1,150 @@
+//! What the watchdogs do for tenure once it is dead and nothing of its commands is alive: they give back what it held, so that
+//! nobody has to wait until that expires.
+//!
+//! A tenure that merely stands still is not dead. A record that is another's by now is left as it is, so both watchdogs may do it.
+
+use super::table::Entry;
+use crate::exit::Failure;
+use crate::stores::{Missing, Url};
+use serde_json::{Value, json};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{HolderId, LeaseError, Leases};
+
+/// What is to be given back, and where.
+pub(crate) struct Will {
+    /// It may hold a password: it is told through a pipe, and shown nowhere.
+    store: String,
+    /// Where tenure works, for what is named relative to that.
+    directory: PathBuf,
+    holder: HolderId,
+    /// The session's among them.
+    keys: Vec<String>,
+    /// Tenure, by number and time of start.
+    process: (i32, u64),
+}
+
+impl fmt::Debug for Will {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Will").field("holder", &self.holder).field("keys", &self.keys).finish_non_exhaustive()
+    }
+}
+
+impl Will {
+    /// That all of `leases` is given back: what is attached to its session, and these keys.
+    ///
+    /// None where that can't be done: the store is this process's own or of another layout, or has a name that is no text.
+    pub(crate) fn of<'k>(url: &Url, leases: &'k Leases, keys: impl Iterator<Item = &'k str>) -> Option<Will> {
+        let store = url.told().filter(|_| !url.has_dialect())?;
+        let own = Entry::of(std::process::id().cast_signed())?;
+        let keys = keys.chain([leases.session_key().as_str()]).map(str::to_owned).collect();
+        let directory = std::env::current_dir().ok()?;
+        Some(Will { store, directory, holder: leases.holder().clone(), keys, process: (own.pid, own.start) })
+    }
+
+    /// In one line.
+    pub(super) fn line(&self) -> Option<String> {
+        let directory = self.directory.to_str()?;
+        let (pid, start) = self.process;
+        let will = json!({
+            "store": self.store, "directory": directory, "holder": self.holder.as_str(), "keys": self.keys, "pid": pid, "start": start,
+        });
+        // More than a pipe surely takes at once.
+        Some(format!("will {will}\n")).filter(|line| line.len() < 32 << 10)
+    }
+
+    /// As it was told.
+    pub(super) fn read(line: &str) -> Option<Will> {
+        let will: Value = serde_json::from_str(line).ok()?;
+        let text = |name: &str| will.get(name)?.as_str();
+        let pid = will.get("pid")?.as_i64()?;
+        let keys = will.get("keys")?.as_array()?.iter();
+        Some(Will {
+            store: text("store")?.to_owned(),
+            directory: text("directory")?.into(),
+            holder: HolderId::new(text("holder")?).ok()?,
+            keys: keys.map(|key| key.as_str().map(str::to_owned)).collect::<Option<_>>()?,
+            process: (i32::try_from(pid).ok()?, will.get("start")?.as_u64()?),
+        })
+    }
+
+    /// Whether tenure has died.
+    pub(super) fn is_due(&self) -> bool {
+        let (pid, start) = self.process;
+        !Entry::of(pid).is_some_and(|entry| entry.start == start && entry.is_alive())
+    }
+
+    /// Gives everything back, if the store lets it until `end`. Nothing is said: tenure is dead, and what is not given back expires.
+    pub(super) fn execute(&self, end: Duration) {
+        const AGAIN: Duration = Duration::from_millis(100);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let (Ok(runtime), Ok(())) = (runtime, std::env::set_current_dir(&self.directory)) else { return };
+        let all = async {
+            while self.give_back().await.is_err() {
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        let left = end.saturating_sub(boottime());
+        let _expires = runtime.block_on(async { tokio::time::timeout(left, all).await });
+        runtime.shutdown_background();
+    }
+
+    async fn give_back(&self) -> Result<(), Failure> {
+        let clock = tenure::clock::system();
+        let store = Url::parse(&self.store)?.open(Missing::Refuse, clock.clone()).await?;
+        let leases = Leases::builder(store).clock(clock).start()?;
+        for key in &self.keys {
+            match leases.release_of_dead(key, &self.holder).await {
+                Err(LeaseError::Store(error)) if error.is_passing() => return Err(error.into()),
+                // Given back, or another's, or not to be given back at all.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_will_is_told_in_a_line_and_its_store_is_not_shown() {
+        let will = Will {
+            store: "postgres://u:hidden@h/d".to_owned(),
+            directory: "/a b".into(),
+            holder: HolderId::new("h-1").unwrap(),
+            keys: vec!["k\n".to_owned(), "session/h-1".to_owned()],
+            process: (7, 99),
+        };
+        let line = will.line().unwrap();
+        assert_eq!(line.matches('\n').count(), 1);
+        let read = Will::read(line.strip_prefix("will ").unwrap()).unwrap();
+        assert_eq!((&read.store, &read.directory, &read.keys), (&will.store, &will.directory, &will.keys));
+        assert_eq!((read.holder, read.process), (HolderId::new("h-1").unwrap(), (7, 99)));
+        assert!(!format!("{will:?}").contains("hidden"));
+        assert!(Will::read("{}").is_none());
+    }
+
+    #[test]
+    fn nothing_is_due_while_tenure_lives_and_its_number_may_be_anothers_later() {
+        let own = Entry::of(std::process::id().cast_signed()).unwrap();
+        let will = |process| Will {
+            store: "memory:".to_owned(),
+            directory: "/".into(),
+            holder: HolderId::new("h").unwrap(),
+            keys: Vec::new(),
+            process,
+        };
+        assert!(!will((own.pid, own.start)).is_due());
+        assert!(will((own.pid, own.start + 1)).is_due());
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        let start = Entry::of(dead.id().cast_signed()).unwrap().start;
+        while !will((dead.id().cast_signed(), start)).is_due() {
+            std::thread::yield_now();
+        }
+        dead.wait().unwrap();
+    }
+}
