@@ -1,105 +1,23 @@
 //! The agent's dashboard in a real browser. Pictures of it are kept in `target/dashboard`.
 //!
 //! Plan: what is shown is what `ls --json` says, of every kind of record; a key that is markup is text; nothing is shown without a token, and a token
-//! is nowhere but in its tab; a fleet's map; changes are shown by themselves, the agent's own at once; an agent that is dead, or stands still, is shown as such, and so is
-//! its return; what an operator does asks first, takes effect, is logged, and needs the token for it; 10,000 leases; the keyboard alone; a narrow window, light and dark.
+//! is nowhere but in its tab; changes are shown by themselves, the agent's own at once; an agent that is dead, or stands still, and a store that fails, are
+//! shown as such, and so is their return; 10,000 leases; the keyboard alone; a narrow window, light and dark.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
 
 mod common;
 
 use common::browser::Browser;
-use common::{Bench, Process, takes_at_most, wait_for, wait_until};
+use common::dashboard::{Agent, FULL, LIVE, READ, ROWS, held, tab};
+use common::{Bench, takes_at_most, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Instant;
 use tenure::sqlite::{SqliteConfig, SqliteStore};
 use tenure::{Clock, Expect, Fence, HolderId, Key, Metadata, Nonce, Record, Store, Tenure, Ttl};
 
-const FULL: &str = "full-token-0123456789";
-const READ: &str = "read-token-0123456789";
 const HOSTILE: &str = "<img src=x onerror=\"document.title='had'\">\u{202e}txt";
-
-/// An agent on the loopback network.
-struct Agent {
-    process: Process,
-    port: String,
-}
-
-impl Agent {
-    fn start(bench: &Bench, port: &str) -> Agent {
-        bench.write("full", FULL);
-        bench.write("read", READ);
-        let listen = format!("127.0.0.1:{port}");
-        let tokens = ["--token-file", "full", "--read-token-file", "read"];
-        // Nobody beats here.
-        let arguments = [&["serve", "--ttl", "60s", "--listen", &listen][..], &tokens].concat();
-        let said = std::fs::File::create(bench.path("agent.log")).unwrap();
-        let child = bench.tenure(&arguments).stderr(said).spawn().unwrap();
-        let port = wait_for("the agent", || {
-            let said = bench.read("agent.log");
-            Some(said.lines().next()?.rsplit_once("http://127.0.0.1:")?.1.to_owned())
-        });
-        Agent { process: child.into(), port }
-    }
-
-    fn address(&self) -> String {
-        format!("http://127.0.0.1:{}/dashboard", self.port)
-    }
-
-    /// What is answered, all of it as text.
-    fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> String {
-        let mut stream = TcpStream::connect(format!("127.0.0.1:{}", self.port)).unwrap();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    fn acquire(&self, key: &str) {
-        let headers = format!("authorization: Bearer {FULL}\r\n");
-        let answer = self.ask("POST", "/v1/leases", &headers, &json!({ "key": key }).to_string());
-        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    }
-
-    /// A browser that shows the page to whoever has this token.
-    fn shown_to(&self, token: &str) -> Browser {
-        let mut browser = Browser::start();
-        browser.look(1200, 1500, false);
-        browser.open(&self.address());
-        browser.wait_for("the form", "!document.getElementById('enter').hidden");
-        browser.eval("document.getElementById('token').focus()");
-        browser.write(token);
-        browser.press("Enter");
-        browser.wait_for("the list", LIVE);
-        browser
-    }
-}
-
-const LIVE: &str =
-    "document.getElementById('status').dataset.is === 'live' && !document.getElementById('main').hidden";
-
-/// The texts of all rows that are in the page.
-const ROWS: &str = "[...document.querySelectorAll('.row')].filter(row => !row.hidden)
-    .sort((a, b) => a.dataset.at - b.dataset.at).map(row => [...row.children].map(cell => cell.textContent))";
-
-/// Starts commands that stay, each in the background.
-fn held(bench: &Bench, all: &[&[&str]]) -> Vec<Process> {
-    let started: Vec<Process> =
-        all.iter().map(|words| bench.start(&[*words, &["--", "sleep", "1000"]].concat())).collect();
-    wait_until("all to be held", || {
-        let leases = bench.run(&["ls", "--json"]).json()["leases"].as_array().unwrap().clone();
-        leases.iter().filter(|lease| !lease["key"].as_str().unwrap().starts_with("session/")).count()
-            >= all.len()
-    });
-    started
-}
 
 /// What the page should show of what `ls --json` says.
 fn said_by_ls(bench: &Bench) -> Vec<Vec<String>> {
@@ -180,70 +98,6 @@ fn the_page_shows_what_ls_says_and_a_key_that_is_markup_does_nothing() {
     browser.eval("document.getElementById('prefixes').focus()");
     browser.write("prim");
     browser.wait_for("both", &keys(r#"["led by a client","primary"]"#));
-    assert_eq!(browser.complaints(), [] as [String; 0]);
-}
-
-fn tab(browser: &mut Browser, view: &str) {
-    browser.eval(&format!(
-        "[...document.querySelectorAll('[role=tab]')].find(tab => tab.textContent === '{view}').click()"
-    ));
-}
-
-#[test]
-fn a_fleet_is_a_map_of_workers_and_units_and_a_worker_is_drained() {
-    let bench = Bench::new();
-    let agent = Agent::start(&bench, "0");
-    let units = ["--units", "a", "b", "c", "d"];
-    let (one, two) = (bench.worker(&units, "sleep 1000"), bench.worker(&units, "sleep 1000"));
-    bench.await_shares(&[(&one, 2), (&two, 2)]);
-    let mut names = [bench.name_of(&one), bench.name_of(&two)];
-    let drained = names[0].clone();
-    names.sort();
-    let mut browser = agent.shown_to(FULL);
-    tab(&mut browser, "Fleets");
-    let is = |label: String| {
-        format!("document.querySelector('#map canvas')?.getAttribute('aria-label') === '{label}'")
-    };
-    browser.wait_for("the map", &is(format!("{}: 2; {}: 2", names[0], names[1])));
-    browser.picture("fleet");
-    // The first square is the first worker's first unit.
-    let place = browser.eval("(box => [box.left + 6, box.top + 24])(document.querySelector('#map canvas').getBoundingClientRect())");
-    for kind in ["mousePressed", "mouseReleased"] {
-        let event = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
-        browser.call("Input.dispatchMouseEvent", event);
-    }
-    browser.wait_for(
-        "the unit",
-        "document.querySelector('dialog[open] h2')?.textContent.startsWith('fleet/f/unit/')",
-    );
-    let details = browser.eval("document.querySelector('dialog').textContent");
-    assert!(details.as_str().unwrap().contains(&names[0]), "{details}");
-    browser.press("Escape");
-    browser.wait_for("the end of it", "!document.querySelector('dialog').open");
-    // What it costs to keep all of this.
-    let leases = bench.run(&["ls", "--json"]).json()["leases"].as_array().unwrap().clone();
-    let renewed = leases.iter().filter(|lease| lease["session"].is_null());
-    let writes: f64 = renewed.filter_map(|lease| Some(3.0 * 86_400_000.0 / lease["ttl_ms"].as_f64()?)).sum();
-    browser.eval("document.getElementById('price').focus()");
-    browser.write("1000");
-    let cost = format!("${:.2} a day", writes / 1000.0);
-    browser.wait_for("the cost", &format!("document.getElementById('cost').textContent.endsWith('{cost}')"));
-    // A unit goes where it is told to.
-    let unit = bench.units().into_iter().find(|unit| unit["owner"] == drained.as_str()).unwrap();
-    let key = format!("fleet/f/unit/{}", unit["unit"].as_str().unwrap());
-    tab(&mut browser, "Units");
-    browser.wait_for("the unit", &format!("{ROWS}.some(row => row[0] === '{key}')"));
-    let other = bench.name_of(&two);
-    let choose = format!("document.querySelector('dialog .ask select').value = '{other}'");
-    act_on(&mut browser, &key, "Move", Some(&choose), "Yes");
-    wait_until("it to move", || bench.unit(unit["unit"].as_str().unwrap())["owner"] == other.as_str());
-    tab(&mut browser, "Sessions");
-    let session = format!("fleet/f/worker/{drained}");
-    browser.wait_for("the session", &format!("{ROWS}.some(row => row[0] === '{session}')"));
-    act(&mut browser, &session, "Drain", "Yes");
-    bench.await_shares(&[(&two, 4)]);
-    tab(&mut browser, "Fleets");
-    browser.wait_for("the map", &is(format!("{}: 4", bench.name_of(&two))));
     assert_eq!(browser.complaints(), [] as [String; 0]);
 }
 
@@ -330,95 +184,30 @@ fn changes_are_shown_and_a_dead_agent_is_shown_as_such() {
     assert_eq!(browser.complaints(), [] as [String; 0]);
 }
 
-/// Opens a record, presses the button of that name and answers the question.
-fn act(browser: &mut Browser, key: &str, action: &str, answer: &str) {
-    act_on(browser, key, action, None, answer);
-}
-
-/// With a choice, as what makes it in the page.
-fn act_on(browser: &mut Browser, key: &str, action: &str, choice: Option<&str>, answer: &str) {
-    let button = |text: &str| {
-        format!(
-            "[...document.querySelectorAll('dialog button')].find(button => button.checkVisibility() && button.textContent.startsWith('{text}')).click()"
-        )
-    };
-    browser.eval(&format!("[...document.querySelectorAll('.row')].find(row => !row.hidden && row.children[0].textContent === '{key}').click()"));
-    browser.eval(&button(action));
-    if let Some(choice) = choice {
-        browser.eval(choice);
-    }
-    browser.picture(action);
-    browser.eval(&button(answer));
-    if answer == "No" {
-        browser.eval(&button("Close"));
-        return;
-    }
-    browser
-        .wait_for("an answer", "document.querySelector('dialog .said[role=status]').textContent.length > 3");
-    let said = browser.eval("document.querySelector('dialog .said[role=status]').textContent");
-    assert!(!said.as_str().unwrap().starts_with("Not done"), "{said}");
-    browser.eval(&button("Close"));
-}
-
 #[test]
-fn an_action_asks_first_takes_effect_and_is_logged() {
+fn a_store_that_fails_is_shown_as_such() {
     let bench = Bench::new();
     let agent = Agent::start(&bench, "0");
-    let mut run = held(&bench, &[&["run", "--ttl", "3s", "obedient"], &["run", "--ttl", "3s", "hung"]]);
-    let mut browser = agent.shown_to(FULL);
-    let has = |key: &str| format!("{ROWS}.some(row => row[0] === '{key}' && row[1] === 'held')");
-    browser.wait_for("both", &format!("{} && {}", has("obedient"), has("hung")));
-    act(&mut browser, "obedient", "Revoke", "No");
-    assert!(!bench.read("agent.log").contains("revoke"));
-    act(&mut browser, "obedient", "Revoke", "Yes");
-    browser.wait_for("its end", &format!("!{}", has("obedient")));
-    assert_eq!(run[0].wait(), 76);
-    // One that can't obey is waited out.
-    bench.stop(&[run[1].id()]);
-    act(&mut browser, "hung", "Release", "Yes");
-    wait_until("the other to be free", || bench.state("hung") == "vacant");
-    browser.wait_for("that to be shown", &format!("!{ROWS}.some(row => row[0] === 'hung')"));
-    let log = bench.read("agent.log");
-    for says in ["action=\"revoke\" key=\"obedient\"", "action=\"release\" key=\"hung\"", "vacated=true"] {
-        wait_until(says, || bench.read("agent.log").contains(says));
-    }
-    assert!(!log.contains(FULL), "{log}");
-    assert_eq!(browser.complaints(), [] as [String; 0]);
-    // Who may look finds no button.
-    let _other = held(&bench, &[&["run", "other"]]);
+    agent.acquire("k");
     let mut browser = agent.shown_to(READ);
-    browser.wait_for("the lease", &has("other"));
-    browser.eval(
-        "[...document.querySelectorAll('.row')].find(row => row.children[0].textContent === 'other').click()",
-    );
-    let buttons = "[...document.querySelectorAll('dialog button')].filter(button => button.checkVisibility()).map(button => button.textContent)";
-    assert_eq!(browser.eval(buttons), json!(["Close"]));
-}
-
-#[test]
-fn an_action_is_for_the_tenure_that_was_seen() {
-    let bench = Bench::new();
-    let agent = Agent::start(&bench, "0");
-    let _held =
-        held(&bench, &[&["run", "k"], &["run", "--permits", "2", "pool"], &["range", "mail", "0..ff"]]);
-    let fence = bench.show("k")["fence"].as_u64().unwrap();
-    let ask = |token: &str, key: &str, action: &str, body: Value| {
-        let headers = format!("authorization: Bearer {token}\r\n");
-        agent.ask("POST", &format!("/v1/records/{key}/{action}"), &headers, &body.to_string())
+    browser.wait_for("the lease", &format!("{ROWS}.some(row => row[0] === 'k')"));
+    let is = |is: &str| format!("document.getElementById('status').dataset.is === '{is}'");
+    let rename = |from: &str, to: &str| {
+        for side in ["", "-wal", "-shm", "-lock"] {
+            std::fs::rename(bench.path(&format!("{from}{side}")), bench.path(&format!("{to}{side}")))
+                .unwrap();
+        }
     };
-    for action in ["revoke", "drain", "release"] {
-        let of = |key: &str, fence: u64| ask(FULL, key, action, json!({ "fence": fence }));
-        let other = of("k", fence - 1);
-        assert!(other.starts_with("HTTP/1.1 409") && other.contains(&fence.to_string()), "{other}");
-        assert!(of("none", 1).starts_with("HTTP/1.1 404"));
-        let pool = of("semaphore%2Fpool", 1);
-        assert!(pool.starts_with("HTTP/1.1 400") && pool.contains("session of a holder"), "{pool}");
-        let section = of("section%2Fmail", 1);
-        assert!(section.starts_with("HTTP/1.1 400") && section.contains("reclaim"), "{section}");
-        assert!(ask(READ, "k", action, json!({ "fence": fence })).starts_with("HTTP/1.1 403"));
-    }
-    assert_eq!(bench.show("k")["mail"], 0, "nobody was told anything");
-    assert_eq!(bench.read("agent.log").lines().count(), 1, "nothing was done");
+    rename("leases.db", "aside");
+    browser.wait_for("the trouble", &is("store"));
+    let text = browser.eval("document.getElementById('status').textContent");
+    let text = text.as_str().unwrap();
+    assert!(text.contains("was removed") && text.contains("what is shown is of"), "{text}");
+    assert_eq!(browser.eval("document.getElementById('list').hasAttribute('data-old')"), true);
+    browser.wait_for("what was there", &format!("{ROWS}.some(row => row[0] === 'k')"));
+    browser.picture("store");
+    rename("aside", "leases.db");
+    browser.wait_for("its return", &is("live"));
 }
 
 /// Leases of others, straight in the store.

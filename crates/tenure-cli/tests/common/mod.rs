@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod browser;
+pub mod dashboard;
 pub mod every_store;
 pub mod remote;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
