@@ -275,8 +275,8 @@ pub(crate) struct Range {
 /// Share units of work with other processes: a distributed xargs.
 ///
 /// CMD is run once for each unit, by whichever process of the job takes it. In CMD's arguments `{}` stands for the unit, {.} for the
-/// unit without its extension, {/} for its last part, and {//} for its directory. {/.} is its last part without extension, {#} the
-/// number of its line or argument, {%} that of the slot in which it runs, from 1 to how many run at a time (also TENURE_SLOT). If none of them is there, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is not run again,
+/// unit without its extension, {/} for its last part, and {//} for its directory. {/.} is its last part without extension. {#} is the
+/// number of its line or argument. {%} is the number of its slot, from 1 to how many run at a time (also TENURE_SLOT). If none of them is there, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is not run again,
 /// also not by a later `work` of the same job, unless with --fresh. Any number of processes may share a job, and any may be
 /// killed at any time: its units are taken over once its ttl has passed. A process ends when every unit of the job is done
 /// or failed; it fails if units that it was given failed, or any while it worked on the job.

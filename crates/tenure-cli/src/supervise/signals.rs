@@ -48,18 +48,6 @@ impl Signals {
         self.addressee = addressee;
     }
 
-    fn pass_on(&self, number: i32) {
-        let Ok(named) = nix::sys::signal::Signal::try_from(number) else { return };
-        match &self.addressee {
-            Some(command) => command.pass_on(named),
-            // Whoever presses Ctrl-\ wants an end of it now; the watchdogs see to what runs.
-            None if number == SignalKind::quit().as_raw_value() => {
-                let _ended = signal_hook::low_level::emulate_default_handler(number);
-            }
-            None => {}
-        }
-    }
-
     /// What comes of `work`, unless the user asks to stop before.
     pub(crate) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
@@ -100,12 +88,9 @@ impl Signals {
         }
         loop {
             let number = std::future::poll_fn(|context| {
-                for n in 0..self.others.len() {
-                    while let Some((number, stream)) = self.others.get_mut(n)
-                        && stream.poll_recv(context).is_ready()
-                    {
-                        let number = *number;
-                        self.pass_on(number);
+                for (number, stream) in &mut self.others {
+                    while stream.poll_recv(context).is_ready() {
+                        pass_on(self.addressee.as_deref(), *number);
                     }
                 }
                 for (number, stream) in &mut self.streams {
@@ -131,6 +116,19 @@ impl Last {
         }
         self.0 = Some((number, now));
         true
+    }
+}
+
+/// A signal that is not for us goes to the command.
+fn pass_on(addressee: Option<&ProcessGroup>, number: i32) {
+    let Ok(named) = nix::sys::signal::Signal::try_from(number) else { return };
+    match addressee {
+        Some(command) => command.pass_on(named),
+        // Whoever presses Ctrl-\ wants an end of it now; the watchdogs see to what runs.
+        None if number == SignalKind::quit().as_raw_value() => {
+            let _ended = signal_hook::low_level::emulate_default_handler(number);
+        }
+        None => {}
     }
 }
 

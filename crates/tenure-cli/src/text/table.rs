@@ -47,16 +47,7 @@ impl Table {
 
     /// More rows, the first ones under the heading.
     pub(crate) fn part(&mut self, rows: &[Vec<String>]) -> String {
-        for row in rows {
-            for (width, cell) in self.widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.width());
-            }
-        }
-        let heading: Vec<&str> = self.heading.iter().map(String::as_str).collect();
-        if let Some(room) = self.room.filter(|_| !self.is_begun) {
-            hide(&heading, &self.widths, &mut self.hidden, room);
-        }
-        let widths = fitted(&heading, &self.widths, &self.hidden, self.room);
+        let widths = self.lay_out(rows);
         let heading = (!std::mem::replace(&mut self.is_begun, true)).then_some(&self.heading);
         let mut out = String::new();
         for row in heading.into_iter().chain(rows) {
@@ -72,6 +63,20 @@ impl Table {
             out.push('\n');
         }
         out
+    }
+
+    /// The columns' widths, also with these rows. Which columns are shown is settled before the first row is.
+    fn lay_out(&mut self, rows: &[Vec<String>]) -> Vec<usize> {
+        for row in rows {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        let heading: Vec<&str> = self.heading.iter().map(String::as_str).collect();
+        if let Some(room) = self.room.filter(|_| !self.is_begun) {
+            hide(&heading, &self.widths, &mut self.hidden, room);
+        }
+        fitted(&heading, &self.widths, &self.hidden, self.room)
     }
 }
 
@@ -106,16 +111,9 @@ fn fitted(heading: &[&str], widths: &[usize], hidden: &[bool], room: Option<usiz
 
 /// As [`Table`] does it, for a table that others draw: which columns are shown, and their widths.
 pub(crate) fn layout(heading: &[&str], rows: &[Vec<String>], room: usize) -> Vec<Option<usize>> {
-    let mut widths: Vec<usize> = heading.iter().map(|title| title.width()).collect();
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.width());
-        }
-    }
-    let mut hidden = vec![false; heading.len()];
-    hide(heading, &widths, &mut hidden, room);
-    let widths = fitted(heading, &widths, &hidden, Some(room));
-    widths.into_iter().zip(hidden).map(|(width, hidden)| (!hidden).then_some(width)).collect()
+    let mut table = Table::within(heading, Some(room));
+    let widths = table.lay_out(rows);
+    widths.into_iter().zip(table.hidden).map(|(width, hidden)| (!hidden).then_some(width)).collect()
 }
 
 /// At most so many columns of it: both ends, and a mark between.
