@@ -10,12 +10,21 @@ use std::time::Duration;
 /// # Errors
 /// It can't be built.
 pub fn build() -> Result<PathBuf, Trouble> {
+    build_with(&["--no-default-features"])
+}
+
+/// The same with these options of cargo, which name its features.
+///
+/// # Errors
+/// It can't be built.
+pub fn build_with(features: &[&str]) -> Result<PathBuf, Trouble> {
     if let Some(program) = std::env::var_os("TENURE_PROGRAM") {
         return Ok(program.into());
     }
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "-p", "tenure-cli", "--no-default-features"])
+        .args(["build", "--quiet", "--release", "-p", "tenure-cli"])
+        .args(features)
         .status()?;
     if !status.success() {
         return Err("the command line could not be built".into());

@@ -200,6 +200,17 @@ class Leases(WithAgent):
             tenure.Client(self.address, on_exit="never")
         with self.assertRaises(ValueError):
             tenure.Client("https://example.org")
+        wishes = [
+            lambda wait: self.client().lease("k", wait=wait),
+            lambda wait: self.client().semaphore("k", 2, wait=wait),
+            lambda wait: tenure.AsyncClient(self.address).lease("k", wait=wait),
+            lambda wait: tenure.hold("k", program=["no-such-program"], wait=wait),
+        ]
+        for wish in wishes:
+            for wait in (-1, -0.5, float("nan")):
+                with self.assertRaises(ValueError) as refused:
+                    wish(wait)
+                self.assertIn("None to wait for ever", str(refused.exception))
         with self.assertRaises(tenure.Unreachable) as unreachable:
             tenure.Client(f"unix:{self.path}/nobody").lease("k")
         self.assertIn("tenure serve", str(unreachable.exception))
@@ -329,6 +340,23 @@ class WithoutAgent(WithAgent):
             self.hold("session/x")
         with self.assertRaises(tenure.Unreachable):
             tenure.hold("k", program=[str(self.path / "nothing")])
+
+    def test_a_program_that_says_much_does_not_stand_still(self):
+        talks = """
+import json, sys, time
+def say():
+    for _ in range(20000): print("trouble", file=sys.stderr)
+say()
+told = {"event": "acquired", "key": "k", "fence": 1, "deadline_boottime_ms": (time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**6) + 60000}
+print(json.dumps(told), flush=True)
+say()
+print(json.dumps({**told, "event": "extended", "deadline_boottime_ms": told["deadline_boottime_ms"] + 1}), flush=True)
+sys.stdin.read()
+"""
+        lease = tenure.hold("k", program=[sys.executable, "-c", talks])
+        first = lease._deadline_ns
+        wait_until("a later deadline", lambda: lease._deadline_ns > first)
+        self.assertTrue(lease.release())
 
     def test_a_forked_child_does_not_keep_it(self):
         lease = self.hold("k")

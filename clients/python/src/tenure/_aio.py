@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from ._client import Client, _wish
 from ._lease import Lease
-from ._wire import Wire
+from ._wire import Wire, check_wait
 
 _T = TypeVar("_T")
 
@@ -82,6 +82,7 @@ class AsyncClient:
         self._client = Client(address, token=token, on_exit=on_exit)
 
     def _wanted(self, path: str, body: Dict[str, Any], wait: Optional[float]) -> _Wanted:
+        check_wait(wait)
         client = self._client
         return _Wanted(lambda wire: client._get(path, body, wait, wire), client._wire(None))
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ._clock import boottime_ns
 from ._errors import AgentError, HeldByAnother, LeaseLost
 from ._lease import Lease
-from ._wire import Wire, default_address
+from ._wire import Wire, check_wait, default_address
 
 #: For one answer that is not waited for.
 _PATIENCE = 10.0
@@ -133,6 +133,7 @@ class Client:
             wire.close()
 
     def _get(self, path: str, body: Dict[str, Any], wait: Optional[float], wire: Optional[Wire] = None) -> Lease:
+        check_wait(wait)
         end_ns = None if wait is None or wait == math.inf else boottime_ns() + int(wait * 1e9)
         wire = wire or self._wire(None)
         try:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import math
 import os
 import subprocess
 import threading
 import weakref
-from typing import Any, Dict, List, Optional, Sequence
+from typing import IO, Any, Deque, Dict, List, Optional, Sequence
 
 from ._errors import AgentError, HeldByAnother, Unreachable
 from ._lease import Lease
+from ._wire import check_wait
 
 _HELD = 75
 #: Those that this process has started.
@@ -30,6 +32,25 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
+class _Said:
+    """What a program says on standard error: the end of it. Somebody has to read it, or the program stands still once the pipe is full."""
+
+    def __init__(self, stream: "IO[str]") -> None:
+        self._lines: Deque[str] = collections.deque(maxlen=100)
+        self._reader = threading.Thread(target=self._read, args=(stream,), name="tenure hold said", daemon=True)
+        self._reader.start()
+
+    def _read(self, stream: "IO[str]") -> None:
+        with stream:
+            for line in iter(lambda: stream.readline(4096), ""):
+                self._lines.append(line)
+
+    def text(self) -> str:
+        """All that is kept, when the program has ended."""
+        self._reader.join()
+        return "".join(self._lines)
+
+
 def hold(
     key: str,
     *,
@@ -40,6 +61,7 @@ def hold(
     program: Sequence[str] = ("tenure",),
 ) -> Lease:
     """The lease on `key`, from the store of that URL (or of `TENURE_STORE`). As `Client.lease`."""
+    check_wait(wait)
     command: List[str] = [*program, "hold", "--json"]
     if wait == 0:
         command.append("--try")
@@ -57,11 +79,14 @@ def hold(
     except OSError as error:
         raise Unreachable(f"{program[0]} can't be started: {error}") from error
     _programs.add(process)
-    assert process.stdout is not None
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    standard_error = _Said(process.stderr)
     line = process.stdout.readline()
     if not line:
-        _, said = process.communicate()
-        said = _message(said)
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+        said = _message(standard_error.text())
         if process.returncode == _HELD:
             raise HeldByAnother(said)
         raise AgentError(said or f"tenure hold ended with status {process.returncode}")
@@ -78,7 +103,7 @@ def _extend(lease: Lease, told: Dict[str, Any]) -> None:
 
 
 def _follow(lease: Lease, process: "subprocess.Popen[str]") -> None:
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    assert process.stdin is not None and process.stdout is not None
     for line in process.stdout:
         told = json.loads(line)
         if told["event"] == "extended":
@@ -87,7 +112,7 @@ def _follow(lease: Lease, process: "subprocess.Popen[str]") -> None:
             lease._over(told["reason"])
         elif told["event"] == "released":
             lease._over("it was released")
-    for stream in (process.stdin, process.stdout, process.stderr):
+    for stream in (process.stdin, process.stdout):
         stream.close()
     process.wait()
 
