@@ -62,8 +62,7 @@ fn main() -> Result<(), Trouble> {
         command.arg("client").arg(&socket).arg(key);
         command
     };
-    let holders: [(&str, &dyn Fn(&str) -> Command); 2] =
-        [("`tenure run`", &run), ("a client of the agent", &of_agent)];
+    let holders: [(&str, Holder<'_>); 2] = [("`tenure run`", &run), ("a client of the agent", &of_agent)];
     for (name, holder) in holders {
         let mut times = Vec::new();
         for n in 0..kills {
@@ -78,6 +77,9 @@ fn main() -> Result<(), Trouble> {
     agent.wait()?;
     Ok(())
 }
+
+/// What holds a key.
+type Holder<'h> = &'h dyn Fn(&str) -> Command;
 
 /// A process that has said that it holds its key.
 fn held(command: &mut Command) -> Result<Child, Trouble> {
